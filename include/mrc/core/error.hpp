@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace mrc {
+
+/// What a call can answer. Data-path calls return it (they never throw); set-up calls throw
+/// `mrc::Error`, which carries one.
+enum class [[nodiscard]] Errc : std::uint8_t{
+    ok = 0,
+    invalid_argument,  ///< a value that the documentation excludes
+    invalid_state,     ///< the QP's state does not allow the call
+    queue_full,        ///< send, receive or completion queue has no room
+    too_many_sges,     ///< more pieces than the QP was created for
+    too_long,          ///< message over 2^31 bytes, or inline data over the QP's limit
+    invalid_lkey,      ///< local key unknown, or the piece lies outside its memory region
+    access_denied,     ///< the memory region lacks the right needed
+    wrong_pd,          ///< objects of different protection domains
+    in_use,            ///< something still refers to the object
+    not_found,         ///< no such object
+    no_resources,      ///< a limit fixed at set-up is reached
+    unreachable,       ///< the peer has no plane in common with this device
+    incompatible,      ///< the peer's parameters can't be met
+    bad_message,       ///< a connection blob that is malformed or of another version
+    timed_out,         ///< the other side did not answer in time
+    unsupported,       ///< neither this build nor this machine can do it
+};
+
+[[nodiscard]] constexpr const char* to_string(Errc e) noexcept {
+  switch (e) {
+    case Errc::ok:
+      return "ok";
+    case Errc::invalid_argument:
+      return "invalid argument";
+    case Errc::invalid_state:
+      return "not allowed in the queue pair's state";
+    case Errc::queue_full:
+      return "queue full";
+    case Errc::too_many_sges:
+      return "too many scatter-gather entries";
+    case Errc::too_long:
+      return "message or inline data too long";
+    case Errc::invalid_lkey:
+      return "local key unknown or piece outside its memory region";
+    case Errc::access_denied:
+      return "memory region lacks the access right";
+    case Errc::wrong_pd:
+      return "objects belong to different protection domains";
+    case Errc::in_use:
+      return "object is in use";
+    case Errc::not_found:
+      return "no such object";
+    case Errc::no_resources:
+      return "limit reached";
+    case Errc::unreachable:
+      return "peer shares no plane with this device";
+    case Errc::incompatible:
+      return "peer's parameters are incompatible";
+    case Errc::bad_message:
+      return "malformed connection data";
+    case Errc::timed_out:
+      return "timed out";
+    case Errc::unsupported:
+      return "not supported here";
+  }
+  return "unknown error";
+}
+
+class ErrorCategory final : public std::error_category {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "mrc"; }
+  [[nodiscard]] std::string message(int e) const override {
+    return to_string(static_cast<Errc>(e));
+  }
+};
+
+[[nodiscard]] inline const std::error_category& error_category() noexcept {
+  static const ErrorCategory category;
+  return category;
+}
+[[nodiscard]] inline std::error_code make_error_code(Errc e) noexcept {
+  return {static_cast<int>(e), error_category()};
+}
+
+/// Thrown by set-up calls. what() names what was tried, on what, and why it failed; code() is an
+/// Errc or the errno value of the system call.
+class Error : public std::system_error {
+ public:
+  Error(Errc code, const std::string& what) : std::system_error(make_error_code(code), what) {}
+  Error(std::error_code code, const std::string& what) : std::system_error(code, what) {}
+};
+
+/// A value or the reason why there is none. Reading the value of a failed result is a caller's
+/// mistake and is undefined; test first.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Errc error) : error_(error) {}          // NOLINT(google-explicit-constructor)
+  [[nodiscard]] bool ok() const noexcept { return error_ == Errc::ok; }
+  explicit operator bool() const noexcept { return ok(); }
+  [[nodiscard]] Errc error() const noexcept { return error_; }
+  [[nodiscard]] T& value() noexcept { return value_; }
+  [[nodiscard]] const T& value() const noexcept { return value_; }
+  [[nodiscard]] T& operator*() noexcept { return value_; }
+  [[nodiscard]] T* operator->() noexcept { return &value_; }
+
+ private:
+  T value_{};
+  Errc error_ = Errc::ok;
+};
+
+}  // namespace mrc
+
+template <>
+struct std::is_error_code_enum<mrc::Errc> : std::true_type {};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace mrc {
+
+/// A sequence number of `Bits` bits that wraps around. Two numbers are compared within half the
+/// range: `a.before(b)` holds when b is ahead of a by 1 .. 2^(Bits-1)-1 steps. There is
+/// deliberately no operator<: a wrapping order is not a total order.
+template <class Tag, unsigned Bits>
+class Serial {
+  static_assert(Bits >= 8 && Bits <= 31);
+
+ public:
+  static constexpr std::uint32_t kMask = (std::uint32_t{1} << Bits) - 1;
+  static constexpr std::int32_t kHalf = std::int32_t{1} << (Bits - 1);
+
+  constexpr Serial() noexcept = default;
+  /// Takes the low `Bits` bits of `value`.
+  constexpr explicit Serial(std::uint32_t value) noexcept : value_(value & kMask) {}
+
+  [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
+
+  friend constexpr bool operator==(Serial, Serial) noexcept = default;
+
+  constexpr Serial& operator++() noexcept {
+    value_ = (value_ + 1) & kMask;
+    return *this;
+  }
+  friend constexpr Serial operator+(Serial a, std::int32_t n) noexcept {
+    return Serial{a.value_ + static_cast<std::uint32_t>(n)};
+  }
+  friend constexpr Serial operator-(Serial a, std::int32_t n) noexcept {
+    return Serial{a.value_ - static_cast<std::uint32_t>(n)};
+  }
+  /// Signed distance from b to a, in [-2^(Bits-1), 2^(Bits-1)).
+  friend constexpr std::int32_t operator-(Serial a, Serial b) noexcept {
+    const std::uint32_t d = (a.value_ - b.value_) & kMask;
+    return d >= static_cast<std::uint32_t>(kHalf)
+               ? static_cast<std::int32_t>(d) - static_cast<std::int32_t>(kMask) - 1
+               : static_cast<std::int32_t>(d);
+  }
+  [[nodiscard]] constexpr bool before(Serial other) const noexcept { return other - *this > 0; }
+  [[nodiscard]] constexpr bool after(Serial other) const noexcept { return *this - other > 0; }
+
+ private:
+  std::uint32_t value_ = 0;
+};
+
+}  // namespace mrc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mrc/core/serial.hpp"
+#include "mrc/core/time.hpp"
+
+namespace mrc {
+
+/// Packet sequence number, 24 bit: one per data packet (mrc-1.0 §2.2).
+using Psn = Serial<struct PsnTag, 24>;
+/// Message number on the send queue, 16 bit (mrc-1.0 §2.2).
+using Msn = Serial<struct MsnTag, 16>;
+/// Receive-queue message number, 16 bit: counts WriteImm messages only (mrc-1.0 §2.2).
+using Rqmsn = Serial<struct RqmsnTag, 16>;
+
+/// Queue pair number, 24 bit. The top 8 bits are the process's slot on its host.
+enum class Qpn : std::uint32_t {};
+/// QPNs 0 and 1 are management, 2 takes endpoint requests and responses (mrc-1.0 §1.3).
+inline constexpr Qpn kEndpointQpn{2};
+inline constexpr std::uint32_t kFirstUserQpn = 3;
+
+/// Entropy value: the 32 bits that name a path in feedback (mrc-1.0 §3.1).
+enum class Ev : std::uint32_t {};
+
+[[nodiscard]] constexpr std::uint32_t value(Qpn qpn) noexcept {
+  return static_cast<std::uint32_t>(qpn);
+}
+[[nodiscard]] constexpr std::uint32_t value(Ev ev) noexcept {
+  return static_cast<std::uint32_t>(ev);
+}
+/// The slot (top 8 bits) of a QPN: which of the processes of a host owns it.
+[[nodiscard]] constexpr std::uint8_t slot_of(Qpn qpn) noexcept {
+  return static_cast<std::uint8_t>(value(qpn) >> 16);
+}
+
+/// Index of a plane, which is the index of a NIC port: 0 .. kMaxPlanes-1. (The MRC API counts
+/// ports from 1; the wire's port status mask has bit 0 for our plane 0, mrc-1.0 [O-19].)
+using Plane = std::uint8_t;
+inline constexpr unsigned kMaxPlanes = 32;
+/// One bit per plane.
+using PlaneMask = std::uint32_t;
+[[nodiscard]] constexpr PlaneMask plane_bit(Plane plane) noexcept {
+  return PlaneMask{1} << plane;
+}
+
+/// Index of a peer (a remote device) in an engine and in its ports' address tables.
+enum class PeerId : std::uint32_t {};
+[[nodiscard]] constexpr std::uint32_t value(PeerId peer) noexcept {
+  return static_cast<std::uint32_t>(peer);
+}
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+/// ECN field of an IP header, the low two bits of ToS / traffic class.
+enum class Ecn : std::uint8_t { not_ect = 0, ect1 = 1, ect0 = 2, ce = 3 };
+
+}  // namespace mrc

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mrc/core/types.hpp"
+
+/// The packets that cross the border between the engine and a port, in bursts. A packet here is
+/// the transport part only: BTH .. payload and pad. IP, UDP and the iCRC are the port's.
+namespace mrc::wire {
+
+/// What a port found out about the trimming of a received packet (mrc-1.0 §1.12).
+enum class Trim : std::uint8_t { none, trimmed, trimmed_last_hop };
+
+/// One received packet. `bytes` points into the port's buffers and is valid until the port's next
+/// receive(). The port has checked the IP and UDP lengths and, unless the packet is trimmed, the
+/// iCRC (a packet that fails is counted by the port and never gets here).
+struct RxPacket {
+  Bytes bytes;                   ///< BTH .. payload and pad; the iCRC is cut off
+  std::uint64_t source = 0;      ///< tag of the sender's IP address (Port::add_peer), 0: not known
+  std::uint32_t udp_length = 0;  ///< length field of the UDP header, also when trimmed
+  Ev entropy{};                  ///< EV as seen on the wire (mrc-1.0 §3.1, to be reflected)
+  Plane plane = 0;               ///< the port that it came in by
+  Ecn ecn = Ecn::not_ect;        ///< of the outer header
+  Trim trim = Trim::none;
+};
+
+/// A piece of payload in the user's memory.
+struct Piece {
+  const std::uint8_t* data;
+  std::uint32_t length;
+};
+
+/// Longest transport header: BTH 12 + SETH and CC_STATE 36; data: 12 + 4 + 4 + 16 + 4.
+inline constexpr std::size_t kMaxTransportHeader = 48;
+
+/// One packet to send: header bytes made by the engine, payload pieces in user memory, and the
+/// path that the engine chose.
+struct TxPacket {
+  std::array<std::uint8_t, kMaxTransportHeader> header;  ///< BTH .. ImmDt, from header[0]
+  std::uint8_t header_length = 0;
+  std::uint8_t pad = 0;   ///< zero bytes (0..3) between payload and iCRC
+  std::uint8_t dscp = 0;  ///< 6 bit
+  Ecn ecn = Ecn::not_ect;
+  std::uint16_t piece_count = 0;  ///< pieces of this packet, in TxBurst::pieces()
+  std::uint32_t first_piece = 0;
+  std::uint32_t payload_length = 0;  ///< sum of the pieces, without pad
+  PeerId peer{};
+  Ev entropy{};                 ///< the path: its EV ...
+  std::uint16_t port_path = 0;  ///< ... and its index among the port's own paths
+  Plane plane = 0;
+
+  /// Bytes from BTH to iCRC; add 8 for the UDP length field.
+  [[nodiscard]] std::uint32_t transport_length() const noexcept {
+    return header_length + payload_length + pad + 4u;
+  }
+};
+
+/// Consecutive packets of one burst with the same plane, peer and path: what a port can hand to
+/// the kernel in one GSO call or to a NIC with one doorbell.
+struct TxGroup {
+  std::uint32_t first;
+  std::uint32_t count;
+  Plane plane;
+};
+
+/// A fixed-capacity burst to transmit. Allocated once; filled by Engine::poll_transmit(), read by
+/// ports. Not thread-safe.
+class TxBurst {
+ public:
+  /// At most `packets` packets with `pieces` payload pieces between them.
+  explicit TxBurst(std::size_t packets = 256, std::size_t pieces = 1024)
+      : packets_(packets), pieces_(pieces), groups_(packets) {}
+
+  void clear() noexcept { packet_count_ = piece_count_ = group_count_ = 0; }
+  [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return packet_count_; }
+  [[nodiscard]] std::size_t room() const noexcept { return packets_.size() - packet_count_; }
+  [[nodiscard]] std::size_t piece_room() const noexcept { return pieces_.size() - piece_count_; }
+
+  [[nodiscard]] std::span<const TxGroup> groups() const noexcept {
+    return {groups_.data(), group_count_};
+  }
+  [[nodiscard]] std::span<const TxPacket> packets(const TxGroup& g) const noexcept {
+    return {packets_.data() + g.first, g.count};
+  }
+  [[nodiscard]] std::span<const TxPacket> packets() const noexcept {
+    return {packets_.data(), packet_count_};
+  }
+  [[nodiscard]] std::span<const Piece> pieces(const TxPacket& p) const noexcept {
+    return {pieces_.data() + p.first_piece, p.piece_count};
+  }
+
+  /// Engine: the next packet to fill in; needs room() > 0. Its fields hold stale values. Call
+  /// commit() when peer, plane and path are set, before the next append().
+  [[nodiscard]] TxPacket& append() noexcept {
+    TxPacket& p = packets_[packet_count_++];
+    p.first_piece = static_cast<std::uint32_t>(piece_count_);
+    p.piece_count = 0;
+    p.payload_length = 0;
+    p.pad = 0;
+    return p;
+  }
+  /// Engine: adds a payload piece to the packet appended last; needs piece_room() > 0.
+  void add_piece(const std::uint8_t* data, std::uint32_t length) noexcept {
+    TxPacket& p = packets_[packet_count_ - 1];
+    pieces_[piece_count_++] = {data, length};
+    ++p.piece_count;
+    p.payload_length += length;
+  }
+  /// Engine: closes the packet appended last and puts it into a group.
+  void commit() noexcept {
+    const TxPacket& p = packets_[packet_count_ - 1];
+    if (group_count_ > 0) {
+      TxGroup& g = groups_[group_count_ - 1];
+      const TxPacket& head = packets_[g.first];
+      if (g.plane == p.plane && head.peer == p.peer && head.port_path == p.port_path) {
+        ++g.count;
+        return;
+      }
+    }
+    groups_[group_count_++] = {static_cast<std::uint32_t>(packet_count_ - 1), 1, p.plane};
+  }
+
+ private:
+  std::vector<TxPacket> packets_;
+  std::vector<Piece> pieces_;
+  std::vector<TxGroup> groups_;
+  std::size_t packet_count_ = 0;
+  std::size_t piece_count_ = 0;
+  std::size_t group_count_ = 0;
+};
+
+}  // namespace mrc::wire
