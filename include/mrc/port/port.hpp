@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mrc/core/types.hpp"
+#include "mrc/wire/burst.hpp"
+
+/// A port is one NIC port, that is one plane: it turns an engine's bursts into packets on a
+/// network and back. Concepts instead of virtual functions: a call costs nothing, and the engine
+/// never sees a port at all, only bursts.
+namespace mrc::port {
+
+/// Where a peer is reached in one plane.
+struct PeerAddress {
+  std::array<std::uint8_t, 16> ip{};  ///< IPv6, or IPv4 mapped (::ffff:a.b.c.d)
+  std::uint16_t udp_port = 0;         ///< host byte order
+
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+
+/// What a port can do; probed when it is opened.
+struct Capabilities {
+  std::uint32_t max_packet = 0;      ///< largest transport packet, BTH .. iCRC, in bytes
+  std::uint32_t max_burst = 1;       ///< packets of one path that it can send with one call
+  std::uint64_t receive_buffer = 0;  ///< bytes of unread traffic that it holds before it drops
+  bool segmentation = false;         ///< one call sends a burst (GSO)
+  bool coalescing = false;           ///< one receive can bring a burst (GRO)
+  bool exact_icrc = false;           ///< sees every field that the iCRC covers
+  bool outer_headers = false;        ///< sees ECN and DSCP of the outermost header
+};
+
+/// Counters of one port. Syscalls stand beside packets so that batching shows.
+struct PortStats {
+  std::uint64_t tx_packets = 0, tx_bytes = 0, tx_calls = 0;
+  std::uint64_t tx_busy = 0;    ///< packets that the kernel did not take (socket buffer full)
+  std::uint64_t tx_errors = 0;  ///< packets refused for another reason (no route, port down)
+  std::uint64_t rx_packets = 0, rx_bytes = 0, rx_calls = 0;
+  std::uint64_t rx_bad_icrc = 0;
+  std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
+  std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
+};
+
+/// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
+class RxBurst {
+ public:
+  explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
+  void clear() noexcept { packets_.clear(); }
+  [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
+  /// Needs room() > 0.
+  void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
+  [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
+
+ private:
+  std::vector<wire::RxPacket> packets_;
+};
+
+/// The contract of a port. One thread at a time.
+///
+/// * `transmit(now, burst, group)` sends the packets of one group and returns how many it took,
+///   counted from the group's first; the rest were not sent (port busy or down). Payload memory is
+///   no longer needed when it returns. It adds pad and iCRC.
+/// * `receive(now, rx)` appends what has arrived, up to rx.room(). The views stay valid until the
+///   next receive() on the same port.
+/// * `add_peer(id, address)` fills the address table and returns the tag that the peer's packets
+///   will carry in RxPacket::source. `remove_peer(id)` empties the entry.
+/// * `poll_fd()` becomes readable when receive() would bring something, or is -1.
+template <class P>
+concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& burst,
+                        const wire::TxGroup& group, RxBurst& rx, PeerId peer,
+                        const PeerAddress& address) {
+  { port.transmit(now, burst, group) } -> std::same_as<std::uint32_t>;
+  { port.receive(now, rx) } -> std::same_as<void>;
+  { port.add_peer(peer, address) } -> std::same_as<std::uint64_t>;
+  { port.remove_peer(peer) } -> std::same_as<void>;
+  { view.link_up() } -> std::same_as<bool>;
+  { view.poll_fd() } -> std::same_as<int>;
+  { view.capabilities() } -> std::same_as<const Capabilities&>;
+  { view.stats() } -> std::same_as<PortStats>;
+};
+
+}  // namespace mrc::port
