@@ -53,6 +53,7 @@ struct TxPacket {
   Ev entropy{};                 ///< the path: its EV ...
   std::uint16_t port_path = 0;  ///< ... and its index among the port's own paths
   Plane plane = 0;
+  Qpn owner{};  ///< local queue pair of a data packet, so that an untaken one finds its way back
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.
   [[nodiscard]] std::uint32_t transport_length() const noexcept {
@@ -105,6 +106,8 @@ class TxBurst {
     p.pad = 0;
     return p;
   }
+  /// Engine: drops the packet appended last, before its commit().
+  void take_back() noexcept { --packet_count_; }
   /// Engine: adds a payload piece to the packet appended last; needs piece_room() > 0.
   void add_piece(const std::uint8_t* data, std::uint32_t length) noexcept {
     TxPacket& p = packets_[packet_count_ - 1];

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "tests.hpp"
+#include "traffic.hpp"
+#include "units.hpp"
+
+namespace mrc::perf {
+namespace {
+
+/// Time for the last messages, beyond what a queue pair may need to give up.
+constexpr Duration kGrace = std::chrono::seconds(10);
+constexpr int kRounds = 64;
+
+/// The client's side of one size.
+class Client {
+ public:
+  Client(Session& session, Monitor& monitor, const Options& options, std::uint64_t size)
+      : session_(session),
+        control_(session.control()),
+        monitor_(monitor),
+        options_(options),
+        size_(size),
+        traffic_(session),
+        lookout_(session.control()) {}
+
+  void run(Result& result) {
+    prepare();
+    try {
+      warm_up();
+      measure(result);
+    } catch (const Failure&) {
+      if (measuring_) record(monotonic_now(), result);
+      throw;
+    }
+    finish(result);
+  }
+
+  void step() { traffic_.step(); }
+
+ private:
+  void prepare();
+  void warm_up();
+  void measure(Result& result);
+  void finish(Result& result);
+  void drain();
+  void record(Time now, Result& result);
+  void look(Time now);
+  /// Bytes moved so far, in both directions if both carry data.
+  [[nodiscard]] std::uint64_t payload() const {
+    const std::uint64_t sent = traffic_.sender.completed().bytes;
+    return options_.parameters.bidirectional ? sent + session_.received_bytes() : sent;
+  }
+
+  Session& session_;
+  Control& control_;
+  Monitor& monitor_;
+  const Options& options_;
+  std::uint64_t size_;
+  Traffic traffic_;
+  Lookout lookout_;
+  std::uint64_t messages_before_ = 0;
+  bool measuring_ = false;
+};
+
+void Client::prepare() {
+  traffic_.receiver.start(size_);
+  control_.send({{"op", "run"}, {"size", size_}});
+  control_.wait("ready", kGrace, [this] { step(); });
+  traffic_.sender.start(size_);
+}
+
+void Client::look(Time now) {
+  if (const auto message = lookout_.look(now))
+    throw Failure(fmt::format("{} said '{}' in the middle of a run", control_.peer(),
+                              (*message)["op"].get<std::string>()));
+}
+
+void Client::warm_up() {
+  const Time end = monotonic_now() + options_.warmup;
+  for (Time now; (now = monotonic_now()) < end && !g_interrupted;) {
+    step();
+    look(now);
+  }
+  if (options_.iterations == 0) return;
+  // The messages counted are to be just those that are measured.
+  traffic_.sender.stop();
+  drain();
+}
+
+void Client::drain() {
+  const Time end = monotonic_now() + session_.patience() + kGrace;
+  for (Time now; !traffic_.sender.drained(); look(now)) {
+    step();
+    now = monotonic_now();
+    if (now > end)
+      throw Failure(fmt::format("{} does not take the last messages", control_.peer()));
+  }
+}
+
+void Client::measure(Result& result) {
+  control_.send({{"op", "go"}});
+  session_.start_faults();
+  if (options_.iterations > 0) traffic_.sender.resume(options_.iterations);
+  const Time start = monotonic_now();
+  messages_before_ = traffic_.sender.completed().messages;
+  monitor_.start(start, size_, payload());
+  measuring_ = true;
+  const Time end = options_.iterations > 0 ? kNever : start + options_.duration;
+  const std::uint64_t all = options_.iterations * options_.parameters.qps;
+  Time now = start;
+  while (now < end && !g_interrupted) {
+    step();
+    now = monotonic_now();
+    if (monitor_.due(now)) monitor_.tick(now, payload());
+    if (all > 0 && traffic_.sender.completed().messages - messages_before_ >= all) break;
+    look(now);
+  }
+  record(now, result);
+}
+
+void Client::record(Time now, Result& result) {
+  result.iterations = traffic_.sender.completed().messages - messages_before_;
+  monitor_.finish(now, payload(), result);
+  measuring_ = false;
+}
+
+void Client::finish(Result& result) {
+  traffic_.sender.stop();
+  drain();
+  const std::uint64_t sent = traffic_.sender.posted_messages();
+  control_.send({{"op", "end"}, {"sent", sent}});
+  const auto totals = control_.wait("totals", session_.patience() + kGrace, [this] {
+    for (int i = 0; i < kRounds; ++i) step();
+  });
+  session_.stop_faults();
+
+  // What the server has sent is on its way or here, but perhaps not verified yet.
+  const Receiver& receiver = traffic_.receiver;
+  const auto theirs = totals.value("sent", std::uint64_t{0});
+  const bool counts = options_.parameters.check || options_.parameters.test == Test::write_imm;
+  const Time end = monotonic_now() + kGrace;
+  while (counts && receiver.received().messages < theirs && monotonic_now() < end) step();
+  if (counts && receiver.received().messages != theirs)
+    throw Failure(fmt::format("received {} messages of {} that {} has sent",
+                              receiver.received().messages, theirs, control_.peer()));
+  result.checked_bytes = receiver.checked_bytes();
+  result.check_errors = receiver.errors();
+  if (receiver.errors() > 0) fmt::print(stderr, "mrc_perf: check: {}\n", receiver.first_error());
+  add_totals(totals, sent, options_.parameters, result);
+}
+
+nlohmann::json totals_json(const ServerTotals& t) {
+  return {{"op", "totals"},
+          {"sent", t.sent},
+          {"received", t.received},
+          {"checked_bytes", t.checked_bytes},
+          {"check_errors", t.check_errors},
+          {"first_error", t.first_error},
+          {"retransmits", t.retransmits}};
+}
+
+}  // namespace
+
+void run_bandwidth(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
+                   Report& report) {
+  Result& result = report.results.emplace_back();
+  result.size = size;
+  Client client(session, monitor, options, size);
+  try {
+    client.run(result);
+  } catch (const PeerGone& gone) {
+    fail_without_peer(session, gone, [&client] { client.step(); });
+  }
+}
+
+ServerTotals serve_bandwidth(Session& session, std::uint64_t size) {
+  const Parameters& p = session.parameters();
+  Control& control = session.control();
+  Traffic traffic(session);
+  Lookout lookout(control);
+  traffic.receiver.start(size);
+  if (p.bidirectional) traffic.sender.start(size);
+  const std::uint64_t retransmits = session.device().stats().engine.tx_retransmits;
+  control.send({{"op", "ready"}});
+
+  std::optional<std::uint64_t> expected;  // messages, once the client has told
+  const bool counts = p.check || p.test == Test::write_imm;
+  while (!expected || (counts && traffic.receiver.received().messages < *expected) ||
+         !traffic.sender.drained()) {
+    for (int i = 0; i < kRounds / 8; ++i) traffic.step();
+    if (g_interrupted) throw Interrupted();
+    const auto message = lookout.look(monotonic_now());
+    if (!message) continue;
+    if ((*message)["op"] == "go") {
+      session.start_faults();
+    } else if ((*message)["op"] == "end") {
+      expected = message->value("sent", std::uint64_t{0});
+      traffic.sender.stop();
+    }
+  }
+  session.stop_faults();
+  const ServerTotals totals{size,
+                            traffic.sender.posted_messages(),
+                            traffic.receiver.received().messages,
+                            traffic.receiver.checked_bytes(),
+                            traffic.receiver.errors(),
+                            traffic.receiver.first_error(),
+                            session.device().stats().engine.tx_retransmits - retransmits};
+  control.send(totals_json(totals));
+  return totals;
+}
+
+void add_totals(const nlohmann::json& totals, std::uint64_t sent, const Parameters& p,
+                Result& result) {
+  const auto checked = totals.value("checked_bytes", std::uint64_t{0});
+  const auto errors = totals.value("check_errors", std::uint64_t{0});
+  result.checked_bytes += checked;
+  result.check_errors += errors;
+  if (p.bidirectional) result.retransmits += totals.value("retransmits", std::uint64_t{0});
+  if (errors > 0)
+    fmt::print(stderr, "mrc_perf: check at the server: {}\n", totals.value("first_error", ""));
+  if (p.check && checked != sent * result.size)
+    throw Failure(fmt::format("{} bytes were sent, but {} checked", sent * result.size, checked));
+}
+
+void fail_without_peer(Session& session, const PeerGone& gone, const std::function<void()>& step) {
+  const Duration patience = session.patience();
+  fmt::print(stderr, "mrc_perf: {}\nmrc_perf: waiting up to {:.1f} s for a queue pair to notice\n",
+             gone.what(), seconds(patience));
+  const Time end = monotonic_now() + patience;
+  while (monotonic_now() < end && !g_interrupted) {
+    try {
+      for (int i = 0; i < kRounds; ++i) step();
+    } catch (const Failure& failure) {
+      throw Failure(fmt::format("{}; {}", gone.what(), failure.what()));
+    }
+  }
+  throw Failure(gone.what());
+}
+
+}  // namespace mrc::perf

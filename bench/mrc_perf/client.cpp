@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "programs.hpp"
+#include "results.hpp"
+#include "tests.hpp"
+#include "units.hpp"
+
+namespace mrc::perf {
+namespace {
+
+constexpr Duration kConnectTime = std::chrono::seconds(10);
+constexpr Duration kSetUpTime = std::chrono::seconds(20);
+
+void print_head(const Options& o, const Config& config, Session& session) {
+  if (o.quiet) return;
+  const Parameters& p = o.parameters;
+  const auto planes = session.device().plane_names();
+  fmt::print("{}{} to {}, {} queue pair{}, depth {}, {} plane{} x {} paths, {} B packets, {}{}\n",
+             to_string(p.test), p.bidirectional ? " in both directions" : "",
+             session.control().peer(), p.qps, p.qps == 1 ? "" : "s", p.depth, planes.size(),
+             planes.size() == 1 ? "" : "s", config.paths, config.mtu,
+             config.icrc ? "iCRC" : "no iCRC", p.check ? ", every byte checked" : "");
+  if (!p.faults.empty()) fmt::print("faults: {}\n", p.faults);
+  if (!o.live) print_table_head(p);
+  std::fflush(stdout);
+}
+
+void run_sizes(Session& session, Monitor& monitor, const Options& o, Report& report) {
+  const bool latency = o.parameters.test == Test::latency;
+  for (const std::uint64_t size : o.sizes) {
+    (latency ? run_latency : run_bandwidth)(session, monitor, o, size, report);
+    // Live lines come first: the table follows them.
+    if (o.live) print_table_head(o.parameters);
+    print_table_row(o.parameters, report.results.back());
+    if (g_interrupted) return;
+  }
+}
+
+void measure(const Options& o, const Config& wanted, Report& report, std::string& timeline) {
+  Control control(TcpChannel::connect(o.host, o.port, kConnectTime, &g_interrupted),
+                  fmt::format("{} port {}", o.host, o.port));
+  try {
+    control.send({{"op", "hello"},
+                  {"mrc_perf", kProtocolVersion},
+                  {"parameters", to_json(o.parameters)},
+                  {"settings", settings_for_server(o, wanted)}});
+    control.wait("welcome", kSetUpTime);
+    Config config = wanted;
+    config.max_qps = std::max(config.max_qps, o.parameters.qps + 1);
+    Session session(config, o.parameters, control, false);
+    print_head(o, config, session);
+    Monitor monitor(session, o);
+    try {
+      run_sizes(session, monitor, o, report);
+    } catch (const Failure& failure) {
+      report.error = failure.what();
+    }
+    timeline = monitor.timeline();
+  } catch (const PeerGone&) {
+    throw;
+  } catch (const std::exception& error) {
+    control.abort(error.what());
+    throw;
+  }
+  if (!report.error.empty()) {
+    control.abort(report.error);
+    return;
+  }
+  control.send({{"op", "bye"}, {"report", to_json(report, o, wanted)}});
+}
+
+int exit_code(const Report& report) {
+  if (report.interrupted) return 130;
+  if (!report.error.empty()) return 1;
+  for (const Result& r : report.results) {
+    if (r.check_errors > 0) return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_client(const Options& o) {
+  const Config config = client_config(o);
+  Report report;
+  std::string timeline;
+  try {
+    measure(o, config, report, timeline);
+  } catch (const std::exception& error) {
+    if (report.error.empty()) report.error = error.what();
+  }
+  report.interrupted = g_interrupted;
+  if (report.interrupted) {
+    fmt::print(stderr, "mrc_perf: interrupted; results so far are above\n");
+    if (report.results.empty()) report.error.clear();
+  }
+  if (!report.error.empty()) fmt::print(stderr, "mrc_perf: {}\n", report.error);
+  if (!o.json_file.empty()) write_file(o.json_file, to_json(report, o, config).dump(2) + "\n");
+  if (!o.timeline_file.empty() && !timeline.empty()) write_file(o.timeline_file, timeline);
+  return exit_code(report);
+}
+
+}  // namespace mrc::perf

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "units.hpp"
+
+namespace mrc::perf {
+
+std::atomic<bool> g_interrupted{false};
+
+namespace {
+extern "C" void on_signal(int) {
+  constexpr int kInterrupted = 130;
+  if (g_interrupted.exchange(true)) _exit(kInterrupted);
+}
+}  // namespace
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void Control::send(const nlohmann::json& message) {
+  try {
+    channel_.send_text(message.dump());
+  } catch (const Error& error) {
+    throw PeerGone(fmt::format("lost the control connection to {}: {}", peer_, error.what()));
+  }
+}
+
+std::optional<nlohmann::json> Control::poll() {
+  std::optional<std::vector<std::uint8_t>> bytes;
+  try {
+    bytes = channel_.try_receive();
+  } catch (const Error& error) {
+    throw PeerGone(
+        fmt::format("{} is gone, its control connection ended: {}", peer_, error.what()));
+  }
+  if (!bytes) return std::nullopt;
+  auto message = nlohmann::json::parse(bytes->begin(), bytes->end(), nullptr, false);
+  if (!message.is_object() || !message.contains("op") || !message["op"].is_string())
+    throw Failure(fmt::format("{} sent something that is no mrc_perf message", peer_));
+  if (message["op"] == "abort") {
+    const auto why = message.find("why");
+    throw Failure(fmt::format(
+        "{} gave up: {}", peer_,
+        why != message.end() && why->is_string() ? why->get<std::string>() : "no reason given"));
+  }
+  return message;
+}
+
+nlohmann::json Control::wait(const std::string& op, Duration timeout,
+                             const std::function<void()>& idle) {
+  const Time end = monotonic_now() + timeout;
+  while (monotonic_now() < end) {
+    if (auto message = poll()) {
+      if ((*message)["op"] == op) return std::move(*message);
+      throw Failure(fmt::format("{} said '{}' where '{}' was expected", peer_,
+                                (*message)["op"].get<std::string>(), op));
+    }
+    idle();
+  }
+  throw Failure(fmt::format("{} did not answer within {:.1f} s (expected '{}')", peer_,
+                            seconds(timeout), op));
+}
+
+nlohmann::json Control::wait(const std::string& op, Duration timeout) {
+  return wait(op, timeout, [this] {
+    if (g_interrupted) throw Interrupted();
+    sleep(std::chrono::milliseconds(20));
+  });
+}
+
+void Control::sleep(std::chrono::milliseconds most) const {
+  pollfd wanted{channel_.fd(), POLLIN, 0};
+  ::poll(&wanted, 1, static_cast<int>(most.count()));
+}
+
+void Control::abort(const std::string& why) noexcept {
+  try {
+    channel_.send_text(nlohmann::json{{"op", "abort"}, {"why", why}}.dump());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the peer may be gone, which is why we give up
+  }
+}
+
+}  // namespace mrc::perf

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "mrc/core/time.hpp"
+#include "mrc/endpoint.hpp"
+
+namespace mrc::perf {
+
+/// Set by SIGINT and SIGTERM: the run ends early and reports what it has. A second signal ends the
+/// process at once.
+extern std::atomic<bool> g_interrupted;
+void catch_signals();
+
+/// The run can't go on; what() says why. Results so far are still reported.
+class Failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+/// The control connection ended without a word: the peer was killed, or its host is gone.
+class PeerGone : public Failure {
+ public:
+  using Failure::Failure;
+};
+
+/// The user ended the run before it was under way.
+class Interrupted : public Failure {
+ public:
+  Interrupted() : Failure("interrupted") {}
+};
+
+/// The TCP connection beside the queue pairs: JSON objects with an "op" that says what they are.
+/// One thread.
+class Control {
+ public:
+  Control(TcpChannel channel, std::string peer)
+      : channel_(std::move(channel)), peer_(std::move(peer)) {}
+
+  /// The other side, for messages.
+  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  /// The channel itself, for mrc::exchange().
+  [[nodiscard]] TcpChannel& channel() noexcept { return channel_; }
+
+  /// Throws PeerGone.
+  void send(const nlohmann::json& message);
+  /// A message, if one has come; does not wait. Throws PeerGone, and Failure when the peer says
+  /// that it gave up.
+  [[nodiscard]] std::optional<nlohmann::json> poll();
+  /// Waits for a message with this op and calls `idle` meanwhile, over and over. Throws Failure
+  /// when it does not come within the time, and as poll() does.
+  nlohmann::json wait(const std::string& op, Duration timeout, const std::function<void()>& idle);
+  /// The same, asleep meanwhile. Throws Interrupted too.
+  nlohmann::json wait(const std::string& op, Duration timeout);
+  /// Returns when a message comes, or the time is over.
+  void sleep(std::chrono::milliseconds most) const;
+  /// Tells the peer why this side gives up. Never throws.
+  void abort(const std::string& why) noexcept;
+
+ private:
+  TcpChannel channel_;
+  std::string peer_;
+};
+
+}  // namespace mrc::perf

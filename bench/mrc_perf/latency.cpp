@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "pattern.hpp"
+#include "tests.hpp"
+
+/// Ping-pong: the client writes a message whose last byte is a counter, the server polls that byte
+/// and writes the message back from where it arrived, the client polls its own. With --check the
+/// rest is a pattern, new each time, and the client compares what has come back with the clock
+/// stopped; so both directions are checked and the server's part costs nothing.
+namespace mrc::perf {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(10);
+
+/// One side of the ping-pong. One thread.
+class Player {
+ public:
+  Player(Session& session, std::uint64_t size)
+      : session_(session), size_(size), lookout_(session.control()) {
+    // A byte of an earlier size must not look like the first message.
+    std::memset(session.receive_area(0), 0, size);
+  }
+
+  /// Writes a message from `area`, whose last byte becomes the next counter if `stamp`.
+  void write(std::uint8_t* area, std::uint32_t lkey, bool stamp) {
+    counter_ = static_cast<std::uint8_t>(counter_ % 255 + 1);
+    if (stamp) area[size_ - 1] = counter_;
+    const Sge piece{area, static_cast<std::uint32_t>(size_), lkey};
+    const Parameters& p = session_.parameters();
+    const std::uint32_t every =
+        p.signal_every != 0 ? std::min(p.signal_every, p.depth) : std::min(16u, p.depth);
+    WriteRequest request;
+    request.wr_id = RequestId{Purpose::data, 0, 0}.pack();
+    request.pieces = {&piece, 1};
+    request.remote = session_.peer_area(0, 0);
+    request.flags.signaled = ++unsignaled_ >= every;
+    request.flags.inline_data = size_ <= p.inline_bytes;
+    if (request.flags.signaled) unsignaled_ = 0;
+    Errc error;
+    while ((error = session_.qp(0).post_write(request)) == Errc::queue_full) progress();
+    if (error != Errc::ok) {
+      const std::string why = session_.first_error();
+      throw Failure(why.empty() ? mrc::to_string(error) : why);
+    }
+  }
+
+  /// True when the message with this counter is here.
+  [[nodiscard]] bool arrived(std::uint8_t counter) const noexcept {
+    std::uint8_t& last = session_.receive_area(0)[size_ - 1];
+    return std::atomic_ref<std::uint8_t>(last).load(std::memory_order_acquire) == counter;
+  }
+  [[nodiscard]] std::uint8_t counter() const noexcept { return counter_; }
+  [[nodiscard]] std::uint8_t next_counter() const noexcept {
+    return static_cast<std::uint8_t>(counter_ % 255 + 1);
+  }
+
+  void progress() {
+    const std::size_t n = session_.cq().poll(completions_);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (completions_[i].status != WcStatus::success)
+        throw Failure(session_.cause(completions_[i]));
+    }
+  }
+
+  /// A message of the control connection, now and then.
+  std::optional<nlohmann::json> look() {
+    constexpr unsigned kRarely = 64;
+    if (++looks_ % kRarely != 0) return std::nullopt;
+    // Long waits give the processor away; short ones must not.
+    constexpr unsigned kLongWait = 1024;
+    if (looks_ > kLongWait) sched_yield();
+    return lookout_.look(monotonic_now());
+  }
+  void moved() noexcept { looks_ = 0; }
+
+ private:
+  Session& session_;
+  std::uint64_t size_;
+  Lookout lookout_;
+  std::array<Completion, 16> completions_;
+  std::uint8_t counter_ = 0;
+  std::uint32_t unsignaled_ = 0;
+  unsigned looks_ = 0;
+};
+
+/// The client's side of one size.
+class Client {
+ public:
+  Client(Session& session, const Options& options, std::uint64_t size)
+      : session_(session), options_(options), size_(size), player_(session, size) {}
+
+  void step() { player_.progress(); }
+
+  void run(Monitor& monitor, Result& result) {
+    Control& control = session_.control();
+    control.send({{"op", "run"}, {"size", size_}});
+    control.wait("ready", kGrace, [this] { step(); });
+    const Time warm = monotonic_now() + options_.warmup;
+    while (monotonic_now() < warm && !g_interrupted) round_trip();
+
+    control.send({{"op", "go"}});
+    session_.start_faults();
+    const Time start = monotonic_now();
+    monitor.start(start, size_, 0);
+    Histogram& histogram = result.latency.emplace();
+    try {
+      measure(monitor, start, histogram);
+    } catch (const Failure&) {
+      record(monitor, result);
+      throw;
+    }
+    record(monitor, result);
+
+    control.send({{"op", "end"}, {"sent", trips_}});
+    control.wait("totals", kGrace, [this] { step(); });
+    session_.stop_faults();
+    result.checked_bytes = options_.parameters.check ? 2 * size_ * trips_ : 0;
+    result.check_errors = errors_;
+  }
+
+ private:
+  void measure(Monitor& monitor, Time start, Histogram& histogram) {
+    const Time end = options_.iterations > 0 ? kNever : start + options_.duration;
+    const std::uint64_t most = options_.iterations > 0 ? options_.iterations : UINT64_MAX;
+    Time now = start;
+    while (now < end && histogram.count() < most && !g_interrupted) {
+      const Duration trip = round_trip();
+      if (trip.count() == 0) break;
+      histogram.record(trip / 2);
+      now = monotonic_now();
+      if (monitor.due(now)) monitor.tick(now, histogram.count() * size_);
+    }
+  }
+
+  void record(Monitor& monitor, Result& result) {
+    result.iterations = result.latency->count();
+    monitor.finish(monotonic_now(), result.iterations * size_, result);
+  }
+
+  /// Time there and back; 0 when interrupted.
+  Duration round_trip() {
+    std::uint8_t* const message = session_.send_area(0);
+    const bool check = options_.parameters.check;
+    if (check) Pattern(options_.parameters.seed, 0, trips_).fill(message, 0, size_);
+    const Time start = monotonic_now();
+    player_.write(message, session_.send_lkey(), true);
+    player_.moved();
+    while (!player_.arrived(player_.counter())) {
+      player_.progress();
+      if (g_interrupted) return Duration{0};
+      if (const auto said = player_.look())
+        throw Failure(fmt::format("{} said '{}' in the middle of a run", session_.control().peer(),
+                                  (*said)["op"].get<std::string>()));
+    }
+    const Duration time = monotonic_now() - start;
+    ++trips_;
+    if (check) compare(message);
+    return time;
+  }
+
+  void compare(const std::uint8_t* sent) {
+    const std::uint8_t* const got = session_.receive_area(0);
+    if (std::memcmp(sent, got, size_) == 0) return;
+    for (std::uint64_t i = 0; i < size_; ++i) {
+      if (sent[i] == got[i]) continue;
+      if (errors_++ == 0)
+        fmt::print(stderr, "mrc_perf: check: round trip {} of {} bytes differs at byte {}\n",
+                   trips_, size_, i);
+    }
+  }
+
+  Session& session_;
+  const Options& options_;
+  std::uint64_t size_;
+  Player player_;
+  std::uint64_t trips_ = 0, errors_ = 0;
+};
+
+}  // namespace
+
+void run_latency(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
+                 Report& report) {
+  Result& result = report.results.emplace_back();
+  result.size = size;
+  Client client(session, options, size);
+  try {
+    client.run(monitor, result);
+  } catch (const PeerGone& gone) {
+    fail_without_peer(session, gone, [&client] { client.step(); });
+  }
+}
+
+ServerTotals serve_latency(Session& session, std::uint64_t size) {
+  Control& control = session.control();
+  Player player(session, size);
+  control.send({{"op", "ready"}});
+  ServerTotals totals;
+  totals.size = size;
+  for (bool over = false; !over;) {
+    if (player.arrived(player.next_counter())) {
+      player.write(session.receive_area(0), session.receive_lkey(), false);
+      player.moved();
+      ++totals.received;
+    }
+    player.progress();
+    if (g_interrupted) throw Interrupted();
+    const auto message = player.look();
+    if (!message) continue;
+    if ((*message)["op"] == "go") session.start_faults();
+    over = (*message)["op"] == "end";
+  }
+  session.stop_faults();
+  totals.sent = totals.received;
+  control.send({{"op", "totals"}, {"sent", totals.sent}, {"received", totals.received}});
+  return totals;
+}
+
+}  // namespace mrc::perf

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "monitor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "units.hpp"
+
+namespace mrc::perf {
+namespace {
+
+bool utf8_terminal() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view text(value);
+    return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos;
+  }
+  return false;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+/// A CSV field: quoted if it has to be.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+Monitor::Monitor(Session& session, const Options& options)
+    : options_(options),
+      session_(session),
+      whole_(session, options.parameters.bidirectional),
+      live_(session, options.parameters.bidirectional),
+      fine_(session, options.parameters.bidirectional),
+      unicode_(utf8_terminal()) {
+  csv_ = "time_s,total_gbps";
+  for (unsigned i = 0; i < session.device().plane_count(); ++i)
+    csv_ += fmt::format(",plane{}_gbps", i);
+  csv_ += ",retransmits,event\n";
+}
+
+void Monitor::start(Time now, std::uint64_t size, std::uint64_t payload) {
+  if (origin_ == kNever) origin_ = now;
+  start_ = now;
+  faults_.emplace(options_.parameters.faults);
+  up_.assign(session_.device().plane_count(), true);
+  live_notes_.clear();
+  fine_notes_.clear();
+  if (options_.sizes.size() > 1) fine_notes_.push_back(fmt::format("size {}", size_text(size)));
+  whole_.start(now, payload);
+  if (options_.live) {
+    live_.start(now, payload);
+    next_live_ = now + options_.interval;
+  }
+  if (!options_.timeline_file.empty()) {
+    fine_.start(now, payload);
+    next_fine_ = now + options_.timeline_interval;
+  }
+  next_ = std::min(next_live_, next_fine_);
+}
+
+void Monitor::tick(Time now, std::uint64_t payload) {
+  note(now);
+  if (now >= next_fine_) {
+    add_row(now, fine_.take(now, payload));
+    // Intervals that went by unseen (a long stall of this process) are one.
+    while (next_fine_ <= now) next_fine_ += options_.timeline_interval;
+  }
+  if (now >= next_live_) {
+    print_line(now, live_.take(now, payload));
+    while (next_live_ <= now) next_live_ += options_.interval;
+  }
+  next_ = std::min(next_live_, next_fine_);
+}
+
+void Monitor::note(Time now) {
+  std::vector<std::string> texts = faults_->take(now - start_);
+  // Planes that go down by themselves are news; those of the schedule have been told.
+  if (options_.parameters.faults.empty()) {
+    const DeviceStats stats = session_.device().stats();
+    for (std::size_t i = 0; i < up_.size() && i < stats.planes.size(); ++i) {
+      if (up_[i] == stats.planes[i].up) continue;
+      up_[i] = stats.planes[i].up;
+      texts.push_back(fmt::format("{}: plane {} down", up_[i] ? "off" : "on", i));
+    }
+  }
+  for (auto& text : texts) {
+    live_notes_.push_back(text);
+    fine_notes_.push_back(std::move(text));
+  }
+}
+
+void Monitor::print_bar(double share, std::size_t planes) const {
+  // Its fair share fills two thirds of a plane's bar.
+  const std::size_t cells = planes <= 2 ? 12 : planes <= 4 ? 8 : planes <= 8 ? 4 : 2;
+  const double full = std::min(1.0, 1.5 / static_cast<double>(planes));
+  const double filled = std::clamp(share / full, 0.0, 1.0) * static_cast<double>(cells);
+  static constexpr std::array<const char*, 9> kUnicode{" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
+  for (std::size_t i = 0; i < cells; ++i) {
+    const double part = std::clamp(filled - static_cast<double>(i), 0.0, 1.0);
+    const auto eighths = static_cast<std::size_t>(std::lround(part * 8));
+    fmt::print("{}", unicode_ ? kUnicode[eighths] : eighths >= 4 ? "#" : eighths > 0 ? "-" : ".");
+  }
+}
+
+void Monitor::print_line(Time now, const Sample& sample) {
+  fmt::print("{:7.1f} s {:8.3f} Gb/s {:8.4f} Mpps {:6} retx ", seconds(now - start_), sample.gbps,
+             sample.mpps, sample.retransmits);
+  const double total = std::max(sample.gbps, 1e-12);
+  for (std::size_t i = 0; i < sample.plane_gbps.size(); ++i) {
+    const double share = sample.plane_gbps[i] / total;
+    fmt::print(" {}{}", i, unicode_ ? "▕" : "|");
+    print_bar(share, sample.plane_gbps.size());
+    fmt::print("{}{:3.0f}%", unicode_ ? "▏" : "|", share * 100);
+  }
+  if (!live_notes_.empty()) fmt::print("  {}", joined(live_notes_));
+  live_notes_.clear();
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+void Monitor::add_row(Time now, const Sample& sample) {
+  csv_ += fmt::format("{:.3f},{:.4f}", seconds(now - origin_), sample.gbps);
+  for (const double plane : sample.plane_gbps) csv_ += fmt::format(",{:.4f}", plane);
+  csv_ += fmt::format(",{},{}\n", sample.retransmits, field(joined(fine_notes_)));
+  fine_notes_.clear();
+}
+
+void Monitor::finish(Time now, std::uint64_t payload, Result& result) {
+  const Sample sample = whole_.take(now, payload);
+  result.seconds = seconds(sample.length);
+  result.gbps = sample.gbps;
+  result.mpps = sample.mpps;
+  result.retransmits = sample.retransmits;
+  for (std::size_t i = 0; i < sample.plane_gbps.size(); ++i) {
+    const std::uint64_t lost = i < sample.plane_lost.size() ? sample.plane_lost[i] : 0;
+    result.planes.push_back({sample.plane_gbps[i], sample.plane_packets[i], lost});
+  }
+  if (next_fine_ != kNever) {
+    note(now);
+    // A row of a tiny rest of an interval would be all noise.
+    if (now - (next_fine_ - options_.timeline_interval) > options_.timeline_interval / 4)
+      add_row(now, fine_.take(now, payload));
+  }
+  next_ = next_live_ = next_fine_ = kNever;
+}
+
+}  // namespace mrc::perf

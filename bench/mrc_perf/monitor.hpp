@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meter.hpp"
+#include "options.hpp"
+#include "results.hpp"
+
+namespace mrc::perf {
+
+/// The client's view of a run: live lines, the timeline, and the figures of each result. One
+/// thread.
+class Monitor {
+ public:
+  Monitor(Session& session, const Options& options);
+
+  /// A size's measured phase begins.
+  void start(Time now, std::uint64_t size, std::uint64_t payload);
+  /// True when an interval is over, and tick() has something to do.
+  [[nodiscard]] bool due(Time now) const noexcept { return now >= next_; }
+  void tick(Time now, std::uint64_t payload);
+  /// The measured phase is over; fills the figures of `result` that it knows.
+  void finish(Time now, std::uint64_t payload, Result& result);
+
+  /// The CSV so far.
+  [[nodiscard]] const std::string& timeline() const noexcept { return csv_; }
+
+ private:
+  void note(Time now);
+  void print_line(Time now, const Sample& sample);
+  void add_row(Time now, const Sample& sample);
+  void print_bar(double share, std::size_t planes) const;
+
+  const Options& options_;
+  Session& session_;
+  Meter whole_, live_, fine_;
+  std::optional<FaultNotes> faults_;
+  std::vector<bool> up_;
+  std::vector<std::string> live_notes_, fine_notes_;
+  Time origin_ = kNever, start_{}, next_ = kNever, next_live_ = kNever, next_fine_ = kNever;
+  std::string csv_;
+  bool unicode_;
+};
+
+}  // namespace mrc::perf

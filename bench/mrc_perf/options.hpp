@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/core/time.hpp"
+
+namespace mrc::perf {
+
+/// Version of what client and server say to each other.
+inline constexpr int kProtocolVersion = 1;
+inline constexpr std::uint16_t kDefaultPort = 18515;
+
+enum class Test { write, write_imm, latency };
+[[nodiscard]] const char* to_string(Test test) noexcept;
+
+/// What both sides have to know about the run. The client sends it to the server.
+struct Parameters {
+  Test test = Test::write;
+  std::uint32_t qps = 1;
+  std::uint32_t depth = 128;  ///< messages in flight per queue pair
+  bool bidirectional = false;
+  bool check = false;
+  std::uint64_t largest = 0;  ///< bytes of the longest message
+  std::uint32_t inline_bytes = 16;
+  std::uint32_t signal_every = 0;  ///< 0: chosen by size
+  std::uint64_t seed = 0;          ///< of the checked pattern
+  std::string faults;
+};
+
+[[nodiscard]] nlohmann::json to_json(const Parameters& p);
+/// Throws mrc::Error(bad_message) naming the field that is missing or out of range.
+[[nodiscard]] Parameters parameters_from_json(const nlohmann::json& j);
+
+/// The command line.
+struct Options {
+  std::string host;  ///< empty: server
+  std::uint16_t port = kDefaultPort;
+  std::string bind;
+  bool persistent = false;
+
+  Parameters parameters;
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t iterations = 0;  ///< 0: by time
+  Duration duration{};
+  Duration warmup = std::chrono::milliseconds(100);
+
+  Duration interval = std::chrono::seconds(1);
+  bool live = true;
+  bool quiet = false;
+  std::string json_file;
+  std::string timeline_file;
+  Duration timeline_interval = std::chrono::milliseconds(100);
+
+  /// Device options given on the command line, in order: name and value for Config::set().
+  std::vector<std::pair<std::string, std::string>> device;
+
+  [[nodiscard]] bool server() const noexcept { return host.empty(); }
+};
+
+/// Thrown by parse_options() when the program is to end now (--help, or a bad option, which has
+/// been reported already).
+struct Exit {
+  int code;
+};
+
+/// Reads the command line. Throws Exit.
+[[nodiscard]] Options parse_options(int argc, char** argv);
+
+/// The device's configuration: environment, then command line. Throws mrc::Error.
+[[nodiscard]] Config client_config(const Options& options);
+/// The client's device options that the server follows unless it was told otherwise.
+[[nodiscard]] nlohmann::json settings_for_server(const Options& options, const Config& config);
+/// The server's configuration: environment, then the client's wishes for what neither the server's
+/// command line nor its environment sets, then command line. Throws mrc::Error.
+[[nodiscard]] Config server_config(const Options& options, const nlohmann::json& wishes);
+
+}  // namespace mrc::perf

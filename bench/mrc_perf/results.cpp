@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "mrc/core/error.hpp"
+#include "units.hpp"
+
+namespace mrc::perf {
+namespace {
+
+nlohmann::json latency_json(const Histogram& h) {
+  return {{"min", microseconds(h.min())},
+          {"p50", microseconds(h.percentile(50))},
+          {"p90", microseconds(h.percentile(90))},
+          {"p99", microseconds(h.percentile(99))},
+          {"p99_9", microseconds(h.percentile(99.9))},
+          {"max", microseconds(h.max())},
+          {"mean", microseconds(h.mean())}};
+}
+
+nlohmann::json result_json(const Result& r) {
+  nlohmann::json planes = nlohmann::json::array();
+  for (std::size_t i = 0; i < r.planes.size(); ++i) {
+    planes.push_back({{"plane", i},
+                      {"gbps", r.planes[i].gbps},
+                      {"packets", r.planes[i].packets},
+                      {"retransmits", r.planes[i].retransmits}});
+  }
+  return {{"size", r.size},
+          {"iterations", r.iterations},
+          {"seconds", r.seconds},
+          {"gbps", r.gbps},
+          {"mpps", r.mpps},
+          {"latency_us", r.latency ? latency_json(*r.latency) : nlohmann::json(nullptr)},
+          {"retransmits", r.retransmits},
+          {"checked_bytes", r.checked_bytes},
+          {"check_errors", r.check_errors},
+          {"planes", std::move(planes)}};
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Report& report, const Options& options, const Config& config) {
+  nlohmann::json parameters = to_json(options.parameters);
+  parameters["host"] = options.host;
+  parameters["port"] = options.port;
+  parameters["duration_s"] = options.iterations == 0 ? seconds(options.duration) : 0.0;
+  parameters["iters"] = options.iterations;
+  parameters["warmup_s"] = seconds(options.warmup);
+  parameters["sizes"] = options.sizes;
+  parameters["planes"] = config.planes;
+  parameters["paths"] = config.paths;
+  parameters["mtu"] = config.mtu;
+  parameters["icrc"] = config.icrc;
+  for (const auto& [name, value] : options.device) parameters["options"][name] = value;
+
+  nlohmann::json results = nlohmann::json::array();
+  for (const Result& r : report.results) results.push_back(result_json(r));
+  return {{"version", 1},
+          {"test", to_string(options.parameters.test)},
+          {"parameters", std::move(parameters)},
+          {"results", std::move(results)},
+          {"interrupted", report.interrupted},
+          {"error", report.error.empty() ? nlohmann::json(nullptr) : nlohmann::json(report.error)}};
+}
+
+void write_file(const std::string& name, const std::string& text) {
+  std::FILE* file = std::fopen(name.c_str(), "w");
+  bool good = file != nullptr;
+  if (good) good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int cause = errno;
+  if (file != nullptr && std::fclose(file) != 0) good = false;
+  if (!good)
+    throw Error(std::error_code(cause, std::generic_category()),
+                fmt::format("can't write file '{}'", name));
+}
+
+void print_table_head(const Parameters& p) {
+  if (p.test == Test::latency) {
+    fmt::print(" {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "bytes", "round trips",
+               "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "mean us");
+  } else {
+    fmt::print(" {:>10} {:>12} {:>12} {:>9} {:>11} {:>14} {:>12}\n", "bytes", "messages", "BW Gb/s",
+               "Mpps", "retransmits", "checked bytes", "check errors");
+  }
+  std::fflush(stdout);
+}
+
+void print_table_row(const Parameters& p, const Result& r) {
+  if (p.test == Test::latency && r.latency) {
+    const Histogram& h = *r.latency;
+    fmt::print(" {:>10} {:>11} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+               r.size, r.iterations, microseconds(h.min()), microseconds(h.percentile(50)),
+               microseconds(h.percentile(90)), microseconds(h.percentile(99)),
+               microseconds(h.percentile(99.9)), microseconds(h.max()), microseconds(h.mean()));
+  } else {
+    fmt::print(" {:>10} {:>12} {:>12.3f} {:>9.4f} {:>11} {:>14} {:>12}\n", r.size, r.iterations,
+               r.gbps, r.mpps, r.retransmits, p.check ? fmt::to_string(r.checked_bytes) : "-",
+               p.check ? fmt::to_string(r.check_errors) : "-");
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace mrc::perf

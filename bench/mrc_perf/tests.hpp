@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "monitor.hpp"
+#include "results.hpp"
+#include "session.hpp"
+
+/// The tests, one size at a time. The client leads over the control connection:
+///
+///     client                      server
+///     run {size}         ->       prepares
+///                        <-       ready
+///     go                 ->       the measured phase begins, faults too
+///     end {sent}         ->       finishes what is under way, verifies the rest
+///                        <-       totals {...}
+namespace mrc::perf {
+
+/// What the server tells at the end of a size.
+struct ServerTotals {
+  std::uint64_t size = 0;
+  std::uint64_t sent = 0;      ///< messages
+  std::uint64_t received = 0;  ///< messages; 0 where the receiver can't know
+  std::uint64_t checked_bytes = 0;
+  std::uint64_t check_errors = 0;
+  std::string first_error;
+  std::uint64_t retransmits = 0;
+};
+
+/// The client's part. Appends a result to the report, also when it throws Failure in the middle.
+void run_bandwidth(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
+                   Report& report);
+void run_latency(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
+                 Report& report);
+
+/// The server's part, from "run" on. Throws Failure.
+ServerTotals serve_bandwidth(Session& session, std::uint64_t size);
+ServerTotals serve_latency(Session& session, std::uint64_t size);
+
+/// Looks at the control connection about once in a millisecond.
+class Lookout {
+ public:
+  explicit Lookout(Control& control) : control_(control) {}
+  /// A message, if it was time to look and there is one.
+  std::optional<nlohmann::json> look(Time now) {
+    if (now < next_) return std::nullopt;
+    next_ = now + std::chrono::milliseconds(1);
+    return control_.poll();
+  }
+
+ private:
+  Control& control_;
+  Time next_{};
+};
+
+/// Client: takes the totals into the result. Throws Failure if not every byte sent was checked.
+void add_totals(const nlohmann::json& totals, std::uint64_t sent, const Parameters& p,
+                Result& result);
+/// Client: the peer is gone; waits until the queue pairs notice and throws Failure with what they
+/// say. `step` makes progress.
+[[noreturn]] void fail_without_peer(Session& session, const PeerGone& gone,
+                                    const std::function<void()>& step);
+
+}  // namespace mrc::perf

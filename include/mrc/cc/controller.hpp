@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "mrc/cc/congestion_control.hpp"
+#include "mrc/cc/fixed_window.hpp"
+#include "mrc/cc/nscc.hpp"
+#include "mrc/cc/nscc_parameters.hpp"
+
+namespace mrc::cc {
+
+enum class Algorithm : std::uint8_t {
+  nscc,   ///< Nscc
+  fixed,  ///< FixedWindow
+  none,   ///< Unlimited
+};
+
+/// The name that the MRC API and the configuration use.
+[[nodiscard]] constexpr const char* to_string(Algorithm a) noexcept {
+  switch (a) {
+    case Algorithm::nscc:
+      return "uet-1.0-nscc";
+    case Algorithm::fixed:
+      return "fixed";
+    case Algorithm::none:
+      return "none";
+  }
+  return "unknown";
+}
+
+/// The algorithm of that name ("nscc" is short for "uet-1.0-nscc"); nothing if there is none.
+[[nodiscard]] constexpr std::optional<Algorithm> parse_algorithm(std::string_view name) noexcept {
+  if (name == "nscc") return Algorithm::nscc;
+  for (const Algorithm a : {Algorithm::nscc, Algorithm::fixed, Algorithm::none}) {
+    if (name == to_string(a)) return a;
+  }
+  return std::nullopt;
+}
+
+/// Which algorithm, and what it has to know.
+struct Options {
+  Algorithm algorithm = Algorithm::nscc;
+  NsccOptions nscc;                ///< the network; all algorithms read it
+  std::uint64_t fixed_window = 0;  ///< Algorithm::fixed: bytes, 0 = 1.5 bandwidth-delay products
+};
+
+/// A congestion control context whose algorithm was chosen at run time: a tagged union and a
+/// switch, so that a call costs a predicted branch and not an indirect jump. Copyable, no heap. One
+/// thread at a time.
+class Controller {
+  // In the order of Algorithm.
+  using State = std::variant<Nscc, FixedWindow, Unlimited>;
+
+  // Self is Controller or const Controller. The contexts' moves and copies can't throw, so the
+  // variant always holds one of the three.
+  template <class Self, class F>
+  static decltype(auto) dispatch(Self& self, F&& fn) noexcept {
+    if (auto* steered = std::get_if<Nscc>(&self.state_)) return fn(*steered);
+    if (auto* fixed = std::get_if<FixedWindow>(&self.state_)) return fn(*fixed);
+    return fn(*std::get_if<Unlimited>(&self.state_));
+  }
+
+ public:
+  /// Throws Error (invalid_argument) when an option is out of range.
+  explicit Controller(const Options& options) : state_(make(options)) {}
+
+  void on_send(std::uint32_t bytes, Time now) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_send(bytes, now); });
+  }
+  void on_sack(const SackSample& sack) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_sack(sack); });
+  }
+  void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_nack(bytes, trimmed, now); });
+  }
+  void on_loss(std::uint32_t bytes, Time now) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_loss(bytes, now); });
+  }
+  void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_timeout(bytes, consecutive, now); });
+  }
+  void on_forget(std::uint32_t bytes) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_forget(bytes); });
+  }
+
+  [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
+    return dispatch(*this, [&](const auto& c) noexcept { return c.can_send(bytes); });
+  }
+  [[nodiscard]] bool wants_ack() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.wants_ack(); });
+  }
+  [[nodiscard]] std::uint64_t window() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.window(); });
+  }
+  [[nodiscard]] std::int64_t inflight() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.inflight(); });
+  }
+  [[nodiscard]] Duration base_rtt() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.base_rtt(); });
+  }
+  [[nodiscard]] Duration target_qdelay() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.target_qdelay(); });
+  }
+
+  [[nodiscard]] Algorithm algorithm() const noexcept {
+    return static_cast<Algorithm>(state_.index());
+  }
+  /// The NSCC context, for statistics; nullptr when another algorithm runs.
+  [[nodiscard]] const Nscc* nscc() const noexcept { return std::get_if<Nscc>(&state_); }
+
+ private:
+  static State make(const Options& o) {
+    switch (o.algorithm) {
+      case Algorithm::fixed:
+        return FixedWindow(o.nscc, o.fixed_window);
+      case Algorithm::none:
+        return Unlimited(o.nscc);
+      case Algorithm::nscc:
+        break;
+    }
+    return Nscc(o.nscc);
+  }
+
+  State state_;
+};
+
+static_assert(CongestionControl<Controller>);
+
+}  // namespace mrc::cc

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "mrc/cc/account.hpp"
+#include "mrc/cc/congestion_control.hpp"
+#include "mrc/cc/nscc_parameters.hpp"
+#include "mrc/core/time.hpp"
+
+namespace mrc::cc {
+
+/// NSCC, the network-signalled congestion control of UET and MRC ("uet-1.0-nscc", mrc-1.0 §6): a
+/// window steered by two signals of each SACK, an ECN mark and the queueing delay.
+///
+///               | delay < target                 | delay >= target
+///      no mark  | proportional or fast increase  | fair increase
+///      mark     | nothing: one bad path          | multiplicative decrease
+///
+/// The window stays within one MTU and max_wnd (1.5 bandwidth-delay products) whatever is
+/// reported. Counters are doubles: exact to 2^53 bytes, and they can't wrap. One thread at a time.
+class Nscc {
+ public:
+  /// Throws Error (invalid_argument) when an option is out of range.
+  explicit Nscc(const NsccOptions& options) : Nscc(derive(options)) {}
+  explicit Nscc(const NsccParameters& parameters) noexcept
+      : p_(parameters),
+        base_rtt_(p_.base_rtt, p_.base_rtt_floor),
+        inverse_base_rtt_(1.0 / ns(p_.base_rtt)),
+        max_wnd_(p_.max_wnd),
+        cwnd_(p_.max_wnd) {}
+
+  void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
+  void on_sack(const SackSample& sack) noexcept;
+  void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept;
+  void on_loss(std::uint32_t bytes, Time) noexcept { shrink_by_lost(bytes); }
+  void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept;
+  void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
+
+  [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
+    const std::int64_t inflight = inflight_.bytes();
+    if (inflight <= 0) return true;  // one packet is always allowed
+    const auto cwnd = static_cast<std::int64_t>(cwnd_);
+    return p_.send_while_below ? cwnd > inflight : inflight + bytes <= cwnd;
+  }
+  [[nodiscard]] bool wants_ack() const noexcept {
+    // A window that is nearly used up, or smaller than the amount that makes a responder send a
+    // SACK by itself, would otherwise wait for a SACK that never comes.
+    return cwnd_ - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
+           cwnd_ < static_cast<double>(p_.ack_gen_trigger);
+  }
+  [[nodiscard]] std::uint64_t window() const noexcept { return static_cast<std::uint64_t>(cwnd_); }
+  [[nodiscard]] std::int64_t inflight() const noexcept { return inflight_.bytes(); }
+  [[nodiscard]] Duration base_rtt() const noexcept { return base_rtt_.value(); }
+  [[nodiscard]] Duration target_qdelay() const noexcept { return p_.target_qdelay; }
+
+  /// Upper bound of window() now, in bytes.
+  [[nodiscard]] std::uint64_t max_window() const noexcept {
+    return static_cast<std::uint64_t>(max_wnd_);
+  }
+  /// Average queueing delay, for statistics.
+  [[nodiscard]] Duration average_delay() const noexcept {
+    return Duration{static_cast<Duration::rep>(avg_delay_)};
+  }
+  [[nodiscard]] const NsccParameters& parameters() const noexcept { return p_; }
+
+ private:
+  // A SACK that seems to report more is an old one: the difference wrapped (mrc-1.0 §6.3).
+  static constexpr std::uint64_t kOldSack = std::uint64_t{1} << 31;
+  static constexpr std::uint8_t kPenaltyMask = 0x7F;
+  // Far enough back that any interval since is long, near enough that subtracting can't overflow.
+  static constexpr Time kLongAgo{Duration::min() / 2};
+
+  static double ns(Duration d) noexcept { return static_cast<double>(d.count()); }
+  void set_window(double bytes) noexcept { cwnd_ = std::clamp(bytes, p_.min_wnd, max_wnd_); }
+
+  void count(double newly) noexcept;
+  void apply_penalty(const SackSample& sack, double newly) noexcept;
+  void lower_base_rtt(Duration rtt) noexcept;
+  void average(double delay, Time now) noexcept;
+  void steer(const SackSample& sack, double newly, Duration delay, bool limited) noexcept;
+  [[nodiscard]] bool fast_increase(double newly, Duration delay) noexcept;
+  void decrease(Time now) noexcept;
+  [[nodiscard]] bool quick_adapt(bool loss, bool ecn, Duration delay, Time now) noexcept;
+  void fulfill(Time now) noexcept;
+  void shrink_by_lost(std::uint32_t bytes) noexcept;
+
+  NsccParameters p_;
+  BaseRtt base_rtt_;
+  double inverse_base_rtt_;  // 1/ns: saves a division per sample
+  Inflight inflight_;
+  double max_wnd_, cwnd_;  // bytes
+  double saved_cwnd_ = 0;  // window before the receiver's penalty, 0: none kept
+  double avg_delay_ = 0;   // ns
+  double inc_bytes_ = 0;   // increases not yet applied, bytes^2: divided by cwnd when they are
+  double received_ = 0;    // bytes since increases were last applied
+  double achieved_ = 0;    // bytes in this quick-adapt round
+  double fi_count_ = 0;    // bytes in a row without any delay
+  double bytes_to_ignore_ = 0, bytes_ignored_ = 0;  // still in flight from before a quick adapt
+  Time qa_end_{}, last_adjust_{}, last_decrease_ = kLongAgo, last_sample_ = kLongAgo;
+  bool qa_running_ = false, adjusting_ = false;  // qa_end_, last_adjust_ hold a time
+  bool trigger_qa_ = false;
+  bool increase_mode_ = false;
+};
+
+/// One SACK, mrc-1.0 §6.3. Without a valid round-trip time only the account and the receiver's
+/// penalty are brought up to date.
+inline void Nscc::on_sack(const SackSample& sack) noexcept {
+  if (sack.newly >= kOldSack) return;
+  const auto newly = static_cast<double>(sack.newly);
+  apply_penalty(sack, newly);
+  inflight_.subtract(sack.newly);
+  count(newly);
+  if (!sack.has_rtt || !BaseRtt::plausible(sack.rtt)) return;
+
+  lower_base_rtt(sack.rtt);
+  // Below zero only under base_rtt_floor.
+  const Duration delay = std::max(sack.rtt - base_rtt_.value(), Duration::zero());
+  average(ns(delay), sack.now);
+  const bool limited = (sack.rcv_cwnd_pen & kPenaltyMask) != 0;
+  if (!quick_adapt(false, sack.ecn, delay, sack.now)) steer(sack, newly, delay, limited);
+
+  if (!adjusting_) {
+    adjusting_ = true;
+    last_adjust_ = sack.now;
+  }
+  if (limited) return;  // no increase, not even one earned before
+  if (sack.now - last_adjust_ >= p_.adjust_period || received_ > p_.adjust_bytes) fulfill(sack.now);
+}
+
+inline void Nscc::count(double newly) noexcept {
+  bytes_ignored_ += newly;
+  received_ += newly;
+  achieved_ += newly;
+}
+
+/// Host congestion at the receiver, mrc-1.0 §6.7: 64 kept for one round trip halves the window,
+/// which is first cut to the part in use. That is what was in flight before this SACK plus one
+/// packet that did not fit: measured after the SACK, or without the packet, the cut alone would
+/// stop a sender that fills its window, however small the penalty.
+inline void Nscc::apply_penalty(const SackSample& sack, double newly) noexcept {
+  const unsigned penalty = sack.rcv_cwnd_pen & kPenaltyMask;
+  if (penalty > 0) {
+    if (sack.restore_cwnd && saved_cwnd_ == 0) saved_cwnd_ = cwnd_;
+    const double used = static_cast<double>(inflight_.bytes()) + p_.min_wnd;
+    set_window(std::min(cwnd_, used) - penalty * newly / 128);
+  } else if (sack.restore_cwnd && saved_cwnd_ > 0) {
+    set_window(saved_cwnd_);
+    saved_cwnd_ = 0;
+  }
+}
+
+inline void Nscc::lower_base_rtt(Duration rtt) noexcept {
+  if (!base_rtt_.observe(rtt)) return;
+  inverse_base_rtt_ = 1.0 / ns(base_rtt_.value());
+  if (p_.max_wnd_fixed) return;
+  max_wnd_ = full_window(p_.bytes_per_ns, base_rtt_.value(), p_.min_wnd);
+  set_window(cwnd_);
+}
+
+/// A sample weighs as much of a round trip as it stands for, so that the average follows the queue
+/// equally fast whether every packet brings a SACK or every tenth.
+inline void Nscc::average(double delay, Time now) noexcept {
+  const double weight = std::clamp(ns(now - last_sample_) * inverse_base_rtt_, p_.delay_weight_min,
+                                   p_.delay_weight_max);
+  avg_delay_ += weight * (delay - avg_delay_);
+  last_sample_ = now;
+}
+
+/// The four quadrants, mrc-1.0 §6.3.
+inline void Nscc::steer(const SackSample& sack, double newly, Duration delay,
+                        bool limited) noexcept {
+  const bool queued = delay >= p_.target_qdelay;
+  if (sack.ecn) {
+    if (queued) decrease(sack.now);
+  } else if (limited) {
+    // The network would allow more, the receiver does not.
+  } else if (queued) {
+    inc_bytes_ += p_.fi * newly;  // the queue is at the destination: take a fair share
+  } else if (!fast_increase(newly, delay)) {
+    inc_bytes_ += p_.alpha * 1e-9 * newly * ns(p_.target_qdelay - delay);
+  }
+}
+
+/// No delay at all for a whole window: the network is idle, grow at once (mrc-1.0 §6.4).
+inline bool Nscc::fast_increase(double newly, Duration delay) noexcept {
+  if (delay <= p_.zero_delay) {
+    fi_count_ += newly;
+    if (fi_count_ > cwnd_ || increase_mode_) {
+      set_window(cwnd_ + newly * p_.fi_scale);
+      increase_mode_ = true;
+      return true;
+    }
+  } else {
+    fi_count_ = 0;
+  }
+  increase_mode_ = false;
+  return false;
+}
+
+/// At most once per round trip, in proportion to how far the average lies above the target.
+inline void Nscc::decrease(Time now) noexcept {
+  increase_mode_ = false;
+  fi_count_ = 0;
+  const double target = ns(p_.target_qdelay);
+  if (avg_delay_ <= target || now - last_decrease_ <= base_rtt_.value()) return;
+  set_window(cwnd_ * std::max(1 - p_.gamma * (avg_delay_ - target) / avg_delay_, p_.max_md_jump));
+  last_decrease_ = now;
+}
+
+/// Under heavy congestion the window becomes what really arrived in the last round (mrc-1.0 §6.5).
+/// True when this event must not steer the window any further.
+inline bool Nscc::quick_adapt(bool loss, bool ecn, Duration delay, Time now) noexcept {
+  if (p_.disable_qa) return false;
+  bool done = false;
+  if (bytes_ignored_ < bytes_to_ignore_ && ecn) {
+    done = true;  // the mark speaks of packets sent before the last adaptation
+  } else if (!qa_running_ || now >= qa_end_) {
+    const double gate = max_wnd_ / static_cast<double>(std::uint64_t{1} << p_.qa_gate);
+    if (qa_running_ && (trigger_qa_ || loss || delay > p_.qa_threshold) && achieved_ < gate) {
+      set_window(achieved_);
+      bytes_to_ignore_ = static_cast<double>(std::max<std::int64_t>(inflight_.bytes(), 0));
+      bytes_ignored_ = 0;
+      trigger_qa_ = false;
+      done = true;
+    }
+    achieved_ = 0;
+    qa_end_ = now + base_rtt_.value() + p_.target_qdelay;
+    qa_running_ = true;
+  }
+  if (done) inc_bytes_ = received_ = 0;
+  return done;
+}
+
+/// Applies what the SACKs since the last time have earned.
+inline void Nscc::fulfill(Time now) noexcept {
+  double cwnd = cwnd_ + inc_bytes_ / cwnd_;
+  if (now - last_adjust_ >= p_.adjust_period) {
+    cwnd += p_.eta;
+    last_adjust_ = now;
+  }
+  set_window(cwnd);
+  inc_bytes_ = received_ = 0;
+}
+
+/// A NACK takes the packet out of flight; one for a trimmed packet is also the strongest sign of a
+/// full queue (mrc-1.0 §6.6).
+inline void Nscc::on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept {
+  inflight_.subtract(bytes);
+  if (!trimmed) return;
+  average(ns(p_.base_rtt), now);
+  bytes_ignored_ += bytes;
+  trigger_qa_ = true;
+  if (!quick_adapt(true, true, Duration::zero(), now)) set_window(cwnd_ - bytes);
+}
+
+inline void Nscc::shrink_by_lost(std::uint32_t bytes) noexcept {
+  inflight_.subtract(bytes);
+  bytes_ignored_ += bytes;
+  set_window(cwnd_ - bytes);
+}
+
+/// mrc-1.0 [O-7]: as an inferred loss; after two in a row nothing is known any more about the
+/// network, and the window starts over from one packet.
+inline void Nscc::on_timeout(std::uint32_t bytes, unsigned consecutive, Time) noexcept {
+  shrink_by_lost(bytes);
+  if (consecutive < 2) return;
+  set_window(p_.min_wnd);
+  increase_mode_ = false;
+  fi_count_ = inc_bytes_ = received_ = 0;
+}
+
+static_assert(CongestionControl<Nscc>);
+
+}  // namespace mrc::cc

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "mrc/core/time.hpp"
+
+namespace mrc {
+
+/// A timer: a member or a base class of the object that it wakes. It can neither be copied nor
+/// moved, and must be cancelled before it is destroyed. Set and read through a TimingWheel.
+class TimerNode {
+ public:
+  TimerNode() noexcept = default;
+  TimerNode(const TimerNode&) = delete;
+  TimerNode& operator=(const TimerNode&) = delete;
+
+  /// When it fires; meaningful while scheduled.
+  [[nodiscard]] Time deadline() const noexcept { return deadline_; }
+  [[nodiscard]] bool scheduled() const noexcept { return hook_.is_linked(); }
+
+ private:
+  friend class TimingWheel;
+  using Hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+  Hook hook_;
+  Time deadline_{};
+  std::uint16_t slot_ = 0;  // where it is linked; valid while scheduled
+};
+
+/// Timers in a hierarchical timing wheel: scheduling and cancelling take constant time whatever the
+/// number of timers, memory is fixed (about 11 KiB), nothing allocates.
+///
+/// Seven levels of 64 slots. A slot of level 0 spans one tick, a slot of each further level 64
+/// slots of the level below. A node goes to the level of the highest 6-bit digit in which its tick
+/// differs from the wheel's, so everything in a level comes before everything in the levels above,
+/// and the first non-empty slot of the lowest non-empty level holds what is due next. Each slot
+/// also keeps the earliest deadline put into it, so firing and next_deadline() are exact to the
+/// nanosecond; the tick only sets how finely timers are sorted. Deadlines beyond the top level
+/// (2^42 ticks, 52 days at 1 us) wait in its last slot and are sorted again from there.
+///
+/// Moving a scheduled node to a later time, which a retransmission timer does on every
+/// acknowledgement, leaves it in its slot and only changes its deadline; it is put in its place
+/// when that slot comes due. One thread at a time.
+class TimingWheel {
+ public:
+  /// Times before `origin` count as origin. `tick` is rounded up to a power of two nanoseconds.
+  explicit TimingWheel(Time origin, Duration tick = std::chrono::microseconds(1)) noexcept
+      : origin_(origin), shift_(tick_shift(tick)) {
+    earliest_.fill(kNever);
+  }
+  TimingWheel(const TimingWheel&) = delete;
+  TimingWheel& operator=(const TimingWheel&) = delete;
+
+  /// Makes `node` fire at the first expire() with now >= deadline; a deadline in the past fires at
+  /// the next expire(). Moves the node if it is scheduled already. kNever is allowed.
+  void schedule(TimerNode& node, Time deadline) noexcept {
+    if (node.scheduled()) {
+      if (deadline >= node.deadline_ || stays_in_slot(node, deadline)) {
+        node.deadline_ = deadline;
+        return;
+      }
+      unlink(node);
+    } else {
+      ++size_;
+    }
+    node.deadline_ = deadline;
+    place(node);
+  }
+
+  /// Stops `node`; nothing happens if it is not scheduled.
+  void cancel(TimerNode& node) noexcept {
+    if (!node.scheduled()) return;
+    unlink(node);
+    --size_;
+  }
+
+  /// When to call expire(): never later than the earliest deadline, kNever when nothing is
+  /// scheduled. It is earlier than that only when a node that was first in its slot has since been
+  /// cancelled or moved; an expire() at that time then sorts the slot, and the answer after any
+  /// expire(now) lies beyond `now` (unless a callback scheduled something in the past).
+  [[nodiscard]] Time next_deadline() const noexcept {
+    if (levels_ == 0) return kNever;
+    const auto level = static_cast<unsigned>(std::countr_zero(levels_));
+    return earliest_[level * kSlots + static_cast<unsigned>(std::countr_zero(occupied_[level]))];
+  }
+
+  /// Calls fn(TimerNode&) once for each node with deadline <= now, in no particular order; the node
+  /// is no longer scheduled when fn sees it. fn may schedule and cancel any node, also this one;
+  /// what it schedules in the past waits for the next expire(). fn must not throw and must not call
+  /// expire(). `now` earlier than in a former call does nothing new.
+  template <class F>
+  void expire(Time now, F&& fn) {
+    if (now < next_deadline() || levels_ == 0) return;
+    collect(std::max(current_, tick_of(now)));
+    while (!due_.empty()) {
+      TimerNode& node = due_.front();
+      due_.pop_front();
+      if (node.deadline_ > now) {
+        place(node);
+        continue;
+      }
+      --size_;
+      fn(node);
+    }
+  }
+
+  /// How many nodes are scheduled.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  static constexpr unsigned kDigit = 6;
+  static constexpr unsigned kSlots = 1u << kDigit;
+  static constexpr unsigned kLevels = 7;
+  static constexpr std::uint64_t kSpan = std::uint64_t{1} << (kDigit * kLevels);
+  static constexpr std::uint16_t kDue = kSlots * kLevels;  // slot_ of a node in due_
+
+  using List = boost::intrusive::list<
+      TimerNode, boost::intrusive::member_hook<TimerNode, TimerNode::Hook, &TimerNode::hook_>,
+      boost::intrusive::constant_time_size<false>>;
+
+  static unsigned tick_shift(Duration tick) noexcept {
+    const auto ns = static_cast<std::uint64_t>(std::clamp<Duration::rep>(tick.count(), 1, 1 << 30));
+    return static_cast<unsigned>(std::bit_width(ns - 1));
+  }
+
+  // Unsigned, since the distance between two times need not fit a Duration.
+  [[nodiscard]] std::uint64_t tick_of(Time t) const noexcept {
+    if (t <= origin_) return 0;
+    return (static_cast<std::uint64_t>(t.time_since_epoch().count()) -
+            static_cast<std::uint64_t>(origin_.time_since_epoch().count())) >>
+           shift_;
+  }
+
+  // A node may stay where it is as long as its slot is looked at no later than its deadline.
+  [[nodiscard]] bool stays_in_slot(const TimerNode& node, Time deadline) const noexcept {
+    return node.slot_ == kDue || deadline >= earliest_[node.slot_];
+  }
+
+  void place(TimerNode& node) noexcept {
+    std::uint64_t tick = std::max(tick_of(node.deadline_), current_);
+    if ((tick ^ current_) >= kSpan) tick = current_ | (kSpan - 1);
+    // "| 1" sends "no digit differs" to level 0.
+    const auto level = (static_cast<unsigned>(std::bit_width((tick ^ current_) | 1)) - 1) / kDigit;
+    const auto index = static_cast<unsigned>(tick >> (level * kDigit)) % kSlots;
+    node.slot_ = static_cast<std::uint16_t>(level * kSlots + index);
+    lists_[node.slot_].push_back(node);
+    earliest_[node.slot_] = std::min(earliest_[node.slot_], node.deadline_);
+    occupied_[level] |= std::uint64_t{1} << index;
+    levels_ |= 1u << level;
+  }
+
+  void unlink(TimerNode& node) noexcept {
+    node.hook_.unlink();
+    if (node.slot_ != kDue && lists_[node.slot_].empty()) {
+      vacate(node.slot_ / kSlots, node.slot_ % kSlots);
+    }
+  }
+
+  void vacate(unsigned level, unsigned index) noexcept {
+    earliest_[level * kSlots + index] = kNever;
+    occupied_[level] &= ~(std::uint64_t{1} << index);
+    if (occupied_[level] == 0) levels_ &= ~(1u << level);
+  }
+
+  // Moves to due_ every slot that begins at or before tick `to`, and advances the wheel to it.
+  void collect(std::uint64_t to) noexcept {
+    for (unsigned level = 0; level < kLevels; ++level) {
+      const unsigned digit = level * kDigit;
+      std::uint64_t reached = occupied_[level];
+      if ((to >> digit >> kDigit) == (current_ >> digit >> kDigit)) {
+        reached &= ~std::uint64_t{0} >> (kSlots - 1 - (to >> digit) % kSlots);
+      }
+      for (; reached != 0; reached &= reached - 1) {
+        take(level, static_cast<unsigned>(std::countr_zero(reached)));
+      }
+    }
+    current_ = to;
+  }
+
+  void take(unsigned level, unsigned index) noexcept {
+    List& list = lists_[level * kSlots + index];
+    for (TimerNode& node : list) node.slot_ = kDue;
+    due_.splice(due_.end(), list);
+    vacate(level, index);
+  }
+
+  Time origin_;
+  unsigned shift_;
+  std::uint32_t levels_ = 0;   // bit l: occupied_[l] != 0
+  std::uint64_t current_ = 0;  // the tick that slots are counted from
+  std::size_t size_ = 0;
+  std::array<std::uint64_t, kLevels> occupied_{};  // bit i: slot i of the level holds nodes
+  std::array<Time, kSlots * kLevels> earliest_;    // lower bound of the deadlines in the slot
+  std::array<List, kSlots * kLevels> lists_;
+  List due_;  // taken from reached slots, to be fired or placed again; empty outside expire()
+
+  static_assert(kSlots == 64, "a level's slots are the bits of one word");
+  static_assert(kLevels * kDigit < 64);
+};
+
+}  // namespace mrc

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/endpoint.hpp"
+#include "mrc/engine/types.hpp"
+#include "mrc/stats.hpp"
+
+namespace mrc {
+
+class Device;
+namespace detail {
+class DeviceCore;
+}
+
+/// A registered range of memory. Move-only; the destructor deregisters it, and moves queue pairs
+/// that still have requests on it to ERR, so the memory is never touched again afterwards.
+class MemoryRegion {
+ public:
+  MemoryRegion() = default;
+  MemoryRegion(MemoryRegion&& other) noexcept { swap(other); }
+  MemoryRegion& operator=(MemoryRegion&& other) noexcept;
+  ~MemoryRegion();
+
+  [[nodiscard]] std::uint32_t lkey() const noexcept { return key_; }
+  [[nodiscard]] std::uint32_t rkey() const noexcept { return key_; }
+  /// Where a peer writes: the address of byte `offset` of the region, and its key.
+  [[nodiscard]] RemoteAddress remote(std::uint64_t offset = 0) const noexcept {
+    return {reinterpret_cast<std::uint64_t>(address_) + offset, key_};
+  }
+  [[nodiscard]] void* address() const noexcept { return address_; }
+  [[nodiscard]] std::size_t length() const noexcept { return length_; }
+
+  /// Deregisters. Errc::in_use while posted requests refer to it (nothing happens then).
+  Errc close() noexcept;
+
+ private:
+  friend class Device;
+  MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address, std::size_t length,
+               std::uint32_t key);
+  void swap(MemoryRegion& other) noexcept;
+
+  std::shared_ptr<detail::DeviceCore> core_;
+  void* address_ = nullptr;
+  std::size_t length_ = 0;
+  std::uint32_t key_ = 0;
+};
+
+/// A completion queue. Move-only. Methods may be called from any thread; polling from the thread
+/// that posts is the fast way.
+class CompletionQueue {
+ public:
+  CompletionQueue() = default;
+  CompletionQueue(CompletionQueue&& other) noexcept { swap(other); }
+  CompletionQueue& operator=(CompletionQueue&& other) noexcept;
+  ~CompletionQueue();
+
+  /// Takes completions, after one round of progress on the device. Returns how many; 0 if none.
+  std::size_t poll(std::span<Completion> out) noexcept;
+
+  /// Polls until there is at least one completion or the time is over; spins for a short while,
+  /// then sleeps. Returns how many were taken.
+  std::size_t wait(std::span<Completion> out, Duration timeout);
+
+  /// Asks for one event on fd() at the next completion; poll once more after arming, since
+  /// completions that were already there produce no event.
+  Errc arm() noexcept;
+  /// An eventfd that becomes readable when an armed queue gets a completion; read 8 bytes to clear.
+  [[nodiscard]] int fd() const noexcept;
+
+  /// True once a completion found the queue full; its queue pairs are in ERR then.
+  [[nodiscard]] bool overrun() const noexcept;
+  /// Destroys the queue. Errc::in_use while a queue pair uses it (nothing happens then).
+  Errc close() noexcept;
+
+ private:
+  friend class Device;
+  friend class QueuePair;
+  CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd);
+  void swap(CompletionQueue& other) noexcept;
+
+  std::shared_ptr<detail::DeviceCore> core_;
+  CqId id_{};
+  int fd_ = -1;
+};
+
+/// A queue pair. Move-only. Methods may be called from any thread.
+class QueuePair {
+ public:
+  QueuePair() = default;
+  QueuePair(QueuePair&& other) noexcept { swap(other); }
+  QueuePair& operator=(QueuePair&& other) noexcept;
+  ~QueuePair();
+
+  [[nodiscard]] Qpn qpn() const noexcept { return qpn_; }
+  [[nodiscard]] QpState state() const noexcept;
+  /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
+  [[nodiscard]] ConnectionInfo local_info() const;
+  /// Takes the queue pair from RESET through INIT and RTR to RTS. Throws mrc::Error that names
+  /// what does not fit. Both sides must have called it before the first write arrives in full;
+  /// packets that come too early are lost and sent again.
+  void connect(const ConnectionInfo& peer);
+
+  /// Posts one write and starts sending it. Never blocks, never throws.
+  Errc post_write(const WriteRequest& request) noexcept;
+  /// Posts several with one doorbell. Stops at the first that fails; `posted` counts the others.
+  Errc post_writes(std::span<const WriteRequest> requests, std::size_t& posted) noexcept;
+  /// Posts a receive request: one write with immediate of the peer consumes it.
+  Errc post_receive(std::uint64_t wr_id) noexcept;
+
+  /// Moves to ERR: every posted request completes with wr_flush_err.
+  Errc to_error() noexcept;
+  /// Moves to RESET: drops everything posted, without completions.
+  Errc reset() noexcept;
+  /// Why the queue pair is in ERR, in words that name the peer and what was tried. Empty if not.
+  [[nodiscard]] std::string error_text() const;
+  [[nodiscard]] QpErrorCause error_cause() const noexcept;
+  [[nodiscard]] QpStats stats() const;
+
+  /// Destroys the queue pair; posted requests vanish without completions.
+  Errc close() noexcept;
+
+ private:
+  friend class Device;
+  QueuePair(std::shared_ptr<detail::DeviceCore> core, Qpn qpn);
+  void swap(QueuePair& other) noexcept;
+
+  std::shared_ptr<detail::DeviceCore> core_;
+  Qpn qpn_{};
+};
+
+/// What a queue pair is made of.
+struct QpOptions {
+  const CompletionQueue* send_cq = nullptr;     ///< required
+  const CompletionQueue* receive_cq = nullptr;  ///< default: send_cq
+  QpCapacity capacity;
+  std::optional<QpAttributes> attributes;  ///< default: from the device's Config
+  std::optional<PdId> pd;                  ///< default: the device's own
+  bool signal_all = false;                 ///< every write completes, flags or not
+};
+
+/// A device: the planes of this host, one engine, and progress. Methods may be called from any
+/// thread; handles keep the device alive. One helper thread makes progress while the application
+/// does not poll (mrc::Config::helper).
+class Device {
+ public:
+  /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
+  explicit Device(const Config& config = Config::from_environment());
+
+  [[nodiscard]] PdId default_pd() const noexcept;
+  PdId alloc_pd();
+  /// Errc::in_use while memory regions or queue pairs belong to it.
+  Errc dealloc_pd(PdId pd) noexcept;
+
+  /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error.
+  MemoryRegion register_memory(void* address, std::size_t length, Access access,
+                               std::optional<PdId> pd = std::nullopt);
+  /// Registers the elements of a container.
+  template <class T>
+  MemoryRegion register_memory(std::span<T> memory, Access access) {
+    return register_memory(memory.data(), memory.size_bytes(), access);
+  }
+  CompletionQueue create_cq(std::uint32_t depth);
+  QueuePair create_qp(const QpOptions& options);
+
+  /// One round of progress: receive, time, transmit. Returns true if anything moved. Applications
+  /// that poll a completion queue need not call it.
+  bool progress() noexcept;
+
+  /// Replaces the injected faults of all planes (port/fault_schedule.hpp has the syntax); an empty
+  /// text removes them. Throws mrc::Error naming the token.
+  void set_faults(std::string_view schedule);
+
+  [[nodiscard]] const Config& config() const noexcept;
+  [[nodiscard]] unsigned plane_count() const noexcept;
+  /// Address and UDP port of each plane, as text.
+  [[nodiscard]] std::vector<std::string> plane_names() const;
+  [[nodiscard]] DeviceStats stats() const;
+  /// Health and counters of the paths towards the peer of a queue pair.
+  [[nodiscard]] std::vector<PathReport> paths(const QueuePair& qp) const;
+
+ private:
+  std::shared_ptr<detail::DeviceCore> core_;
+};
+
+}  // namespace mrc

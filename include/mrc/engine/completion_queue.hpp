@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "mrc/core/ring.hpp"
+#include "mrc/engine/types.hpp"
+
+namespace mrc::engine {
+
+/// A completion queue inside an engine: a ring that never loses a completion silently. When one
+/// does not fit, the queue is overrun for good and its queue pairs go to ERR. One thread.
+class CompletionRing {
+ public:
+  explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
+
+  /// False: no room; the queue is overrun from now on.
+  bool push(const Completion& c) noexcept {
+    if (ring_.push_back(c)) return true;
+    overrun_ = true;
+    return false;
+  }
+  std::size_t poll(std::span<Completion> out) noexcept {
+    const std::size_t n = std::min(out.size(), ring_.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      out[i] = ring_.front();
+      ring_.pop_front();
+    }
+    return n;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
+  [[nodiscard]] bool overrun() const noexcept { return overrun_; }
+
+  std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
+  bool armed = false;       ///< the next completion raises an event
+  bool signalled = false;   ///< its event waits in the engine's list
+  bool failing = false;     ///< overrun was noted; its queue pairs are about to go to ERR
+
+ private:
+  Ring<Completion> ring_;
+  bool overrun_ = false;
+};
+
+}  // namespace mrc::engine

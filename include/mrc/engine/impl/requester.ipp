@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine, requester side: what SACKs, NACKs and Transport ACKs do to packets, paths, congestion
+// control and completions.
+#pragma once
+
+#include <bit>
+
+#include "mrc/engine/engine.hpp"
+#include "mrc/reliability/loss.hpp"
+
+namespace mrc::engine {
+
+namespace detail {
+
+/// Half the span of a 16-bit time stamp: older samples are ambiguous (mrc-1.0 §1.5).
+inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
+
+[[nodiscard]] constexpr path::Mark to_path_mark(wire::SackMark m) noexcept {
+  switch (m) {
+    case wire::SackMark::skip_once:
+      return path::Mark::skip_once;
+    case wire::SackMark::always_skip:
+      return path::Mark::always_skip;
+    default:
+      return path::Mark::none;
+  }
+}
+
+/// Is `timestamp` that of the packet's last transmission, beyond doubt? (mrc-1.0 §6.3)
+[[nodiscard]] inline bool is_last_transmission(const reliability::PacketRecord& r, Time now,
+                                               std::uint16_t timestamp) noexcept {
+  if (r.state == reliability::PacketState::pending || wire::timestamp_of(r.sent) != timestamp)
+    return false;
+  return r.transmissions == 1 || now - r.sent <= kHalfTimestampSpan;
+}
+
+}  // namespace detail
+
+inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+  const auto& sack = wire::view_as<wire::SackPacket>(packet.bytes);
+  Requester& tx = qp.tx;
+  const Psn cack = sack.seth.cack_psn();
+  if (!cack.before(tx.window.next())) {
+    ++stats_.drops.implausible;
+    return;
+  }
+  ++stats_.sacks_received;
+
+  // The packet that triggered it gives the round-trip time and takes the mark; its record may be
+  // freed below.
+  Duration rtt{};
+  bool has_rtt = false;
+  path::PathIndex path = path::kNoPath;
+  const bool probe = sack.seth.probe();
+  if (probe) {
+    if (tx.probe_pending && sack.seth.probe_id() == tx.probe_id) {
+      tx.probe_pending = false;
+      ++stats_.probe_answers;
+      rtt = now - tx.probe_sent;
+      has_rtt = sack.cc.tx_timestamp() == wire::timestamp_of(tx.probe_sent);
+      tx.window.on_probe_answered(tx.probe_order);
+    }
+  } else if (const Psn trigger = cack + sack.seth.ack_psn_offset(); tx.window.contains(trigger)) {
+    const reliability::PacketRecord& r = tx.window.at(trigger);
+    if (detail::is_last_transmission(r, now, sack.cc.tx_timestamp())) {
+      rtt = now - r.sent;
+      has_rtt = options_.timestamps;
+      path = r.path;
+      qp.peer->reverse.on_working(path, now, qp.peer->paths);
+    }
+  }
+  if (const wire::SackMark m = sack.seth.m(); m != wire::SackMark::none) {
+    if (path == path::kNoPath) path = qp.peer->paths.find(sack.seth.entropy());
+    if (path != path::kNoPath) qp.peer->paths.on_mark(path, detail::to_path_mark(m), now);
+  }
+  if (has_rtt) tx.rtt.sample(rtt);
+
+  if (cack.before(tx.window.unacked() - 1)) ++stats_.drops.stale;
+  take_cack(now, qp, cack);
+  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap());
+  if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
+    tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
+  feed_congestion(now, qp, sack, rtt, has_rtt);
+  find_losses(now, qp);
+  update_ready(qp);
+  wake(*qp.peer);
+  if (starved_) wake_all();
+  arm(qp, now);
+}
+
+/// Everything up to `cack` has arrived.
+inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
+  if (cack.before(qp.tx.window.unacked())) return;
+  qp.tx.window.acknowledge(
+      cack, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+  progress(now, qp);
+}
+
+/// A set bit is definite, a clear one says nothing (mrc-1.0 §2.7).
+inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base,
+                                   std::uint64_t bits) noexcept {
+  for (; bits != 0; bits &= bits - 1) {
+    const Psn psn = base + std::countr_zero(bits);
+    if (!qp.tx.window.contains(psn)) continue;  // done long ago, or never sent
+    qp.tx.window.report(
+        psn, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+  }
+}
+
+/// One packet is known to have arrived, for the first time.
+inline void Engine::reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
+                             reliability::PacketState before) noexcept {
+  Peer& peer = *qp.peer;
+  peer.paths.on_delivered(record.path, now);
+  if (before == reliability::PacketState::outstanding)
+    release(peer, peer.paths[record.path].plane, record.size);
+}
+
+/// The peer got further: timers and counters start anew (mrc-1.0 §2.10).
+inline void Engine::progress(Time now, QueuePairState& qp) noexcept {
+  qp.tx.retries.reset();
+  qp.tx.probes = 0;
+  qp.tx.timer_start = now;
+}
+
+/// Hands a SACK to congestion control. What is newly received counts against this queue pair's own
+/// share of what is in flight, so that neither a lying nor a forgetful peer upsets the account.
+inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                                    Duration rtt, bool has_rtt) noexcept {
+  Requester& tx = qp.tx;
+  cc::SackSample sample;
+  sample.now = now;
+  const std::uint32_t units = (sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF;
+  if (units < (1u << 23)) {  // otherwise an older SACK that was overtaken
+    tx.rcvd_bytes = sack.cc.rcvd_bytes();
+    sample.newly = std::min<std::uint64_t>(std::uint64_t{units} << 8, tx.inflight);
+    tx.inflight -= sample.newly;
+  }
+  sample.rtt = rtt;
+  sample.has_rtt = has_rtt;
+  sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
+  sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
+  sample.restore_cwnd = sack.cc.restore_cwnd();
+  cc::Controller& congestion = qp.peer->congestion;
+  congestion.on_sack(sample);
+  if (tx.window.empty() && tx.inflight > 0) {
+    congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
+    tx.inflight = 0;
+  }
+}
+
+/// An outstanding packet counts as lost from now on. False if it was not outstanding.
+inline bool Engine::give_up(QueuePairState& qp, Psn psn) noexcept {
+  reliability::SendWindow& window = qp.tx.window;
+  const reliability::PacketRecord& r = window.at(psn);
+  if (r.state != reliability::PacketState::outstanding) return false;
+  release(*qp.peer, qp.peer->paths[r.path].plane, r.size);
+  qp.tx.inflight -= std::min<std::uint64_t>(qp.tx.inflight, r.size);
+  window.lose(psn);
+  return true;
+}
+
+/// Loss inference (mrc-1.0 §2.9, [O-3]). Hosts add delays that base_rtt knows nothing of, so the
+/// age is at least what round trips take at present.
+inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
+  Peer& peer = *qp.peer;
+  Requester& tx = qp.tx;
+  if (tx.window.outstanding() == 0) {
+    tx.loss_check = kNever;
+    return;
+  }
+  const std::uint64_t packets = peer.congestion.window() / qp.init.attributes.mtu;
+  const reliability::LossRule rule{
+      reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
+      round_trip(qp)};
+  tx.loss_check = reliability::infer_losses(tx.window, now, rule, [&](Psn, const auto& record) {
+    release(peer, peer.paths[record.path].plane, record.size);
+    tx.inflight -= std::min<std::uint64_t>(tx.inflight, record.size);
+    peer.paths.on_inferred_loss(record.path, now);
+    peer.congestion.on_loss(record.size, now);
+    ++qp.stats.inferred_losses;
+    ++stats_.inferred_losses;
+  });
+}
+
+inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+  const auto& nack = wire::view_as<wire::NackPacket>(packet.bytes).neth;
+  Requester& tx = qp.tx;
+  ++stats_.nacks_received;
+  ++qp.stats.nacks;
+  if (nack.reason() == wire::NackReason::unexp_event)
+    return fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
+                position_of(qp, nack.nack_psn()));
+  const Psn psn = nack.nack_psn();
+  if (!wire::is_known(nack.reason()) || !tx.window.contains(psn)) {
+    ++stats_.drops.stale;
+    return;
+  }
+  const reliability::PacketRecord& r = tx.window.at(psn);
+  const bool old = nack.tx_timestamp() != 0 && options_.timestamps &&
+                   nack.tx_timestamp() != wire::timestamp_of(r.sent);
+  const std::uint32_t size = r.size;
+  const path::PathIndex path = r.path;
+  if (old || !give_up(qp, psn)) {  // speaks of an earlier copy
+    ++stats_.drops.stale;
+    return;
+  }
+  const bool trimmed = wire::is_trim(nack.reason());
+  qp.peer->congestion.on_nack(size, trimmed, now);
+  if (trimmed) {
+    ++qp.stats.trims;
+    if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(path, now);
+  } else {
+    // The responder lacks something: wait a round trip, and not for ever (mrc-1.0 §2.9).
+    if (!tx.retries.take())
+      return fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err, position_of(qp, psn));
+    tx.paused_until = now + round_trip(qp);
+  }
+  update_ready(qp);
+  wake(*qp.peer);
+  arm(qp, now);
+}
+
+/// Transport ACK (mrc-1.0 §2.8): every message up to the one named is placed and delivered.
+inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+  const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
+  SendQueue& q = qp.tx.queue;
+  ++stats_.acks_received;
+  if (wire::is_nak(ack.aeth.code())) {
+    QpErrorCause cause = QpErrorCause::nak_remote_operational;
+    WcStatus status = WcStatus::rem_op_err;
+    if (ack.aeth.code() == wire::Syndrome::invalid_request) {
+      cause = QpErrorCause::nak_invalid_request;
+      status = WcStatus::rem_inv_req_err;
+    } else if (ack.aeth.code() == wire::Syndrome::remote_access_error) {
+      cause = QpErrorCause::nak_remote_access;
+      status = WcStatus::rem_access_err;
+    }
+    return fail(qp, cause, status, position_of(qp, ack.bth.psn()));
+  }
+  const std::uint32_t waiting = q.sending() - q.done();
+  const std::int32_t ahead = Msn{ack.aeth.msn.value()} - Msn{q.at(q.done()).msn};
+  if (q.empty() || ahead < 0) {
+    ++stats_.drops.stale;
+    return;
+  }
+  if (static_cast<std::uint32_t>(ahead) >= waiting) {
+    ++stats_.drops.implausible;
+    return;
+  }
+  on_acknowledged(now, qp, static_cast<std::uint32_t>(ahead) + 1);
+}
+
+/// Completes the oldest `messages` messages, in posting order.
+inline void Engine::on_acknowledged(Time now, QueuePairState& qp, std::uint32_t messages) noexcept {
+  Requester& tx = qp.tx;
+  const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
+  take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
+  for (; messages > 0; --messages) {
+    const std::uint32_t p = tx.queue.done();
+    const SendWqe& w = tx.queue.at(p);
+    return_memory(qp, w, tx.queue.slot(p));
+    if (w.with_immediate) --tx.wimm_in_flight;
+    Completion c;
+    c.wr_id = w.wr_id;
+    c.qpn = qp.qpn;
+    c.opcode = w.with_immediate ? WcOpcode::write_imm : WcOpcode::write;
+    const bool signaled = w.signaled;
+    tx.queue.complete();
+    ++qp.stats.writes_completed;
+    if (signaled) complete(qp.init.send_cq, c);
+  }
+  progress(now, qp);
+  update_ready(qp);
+  wake(*qp.peer);
+  if (starved_) wake_all();
+  arm(qp, now);
+}
+
+/// Which posted message a PSN belongs to; the oldest one if it can't be told.
+inline std::optional<std::uint32_t> Engine::position_of(QueuePairState& qp, Psn psn) noexcept {
+  SendQueue& q = qp.tx.queue;
+  if (q.empty()) return std::nullopt;
+  for (std::uint32_t p = q.done(); p != q.sending(); ++p) {
+    const std::int32_t offset = psn - q.at(p).first;
+    if (offset >= 0 && static_cast<std::uint32_t>(offset) < q.at(p).packets) return p;
+  }
+  if (q.backlog() && qp.tx.next_packet > 0) {
+    const std::int32_t offset = psn - q.at(q.sending()).first;
+    if (offset >= 0 && static_cast<std::uint32_t>(offset) < qp.tx.next_packet) return q.sending();
+  }
+  return q.done();
+}
+
+}  // namespace mrc::engine

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: time. A queue pair has one timer for retransmission timeout, loss inference, reliability
+// probe and pause; a peer has one for EV probes and port status.
+#pragma once
+
+#include "mrc/engine/engine.hpp"
+
+namespace mrc::engine {
+
+namespace detail {
+
+/// Reliability probes per silence; then the retransmission timer takes over (mrc-1.0 §5, [O-6]).
+inline constexpr std::uint8_t kMaxProbes = 5;
+/// Port status: sent again until answered, so often at most, with a doubling interval.
+inline constexpr std::uint8_t kMaxStatusTries = 10;
+inline constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
+
+}  // namespace detail
+
+/// What a round trip may take: base_rtt and the queueing that congestion control aims at, or what
+/// was measured, whichever is longer.
+inline Duration Engine::round_trip(const QueuePairState& qp) const noexcept {
+  const cc::Controller& c = qp.peer->congestion;
+  return std::max(c.base_rtt() + c.target_qdelay(), qp.tx.rtt.bound());
+}
+
+/// Does the queue pair wait for the peer? (Waiting for the congestion window, which others may
+/// hold, is not the peer's fault. Having no path at all is.)
+inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
+  const Requester& tx = qp.tx;
+  return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
+         (tx.queue.backlog() && qp.peer->paths.usable_planes() == 0);
+}
+
+inline Time Engine::retransmission_deadline(const QueuePairState& qp) const noexcept {
+  const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
+  return qp.tx.timer_start + qp.tx.retries.timeout(floor);  // [O-20]
+}
+
+inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
+  const Requester& tx = qp.tx;
+  const bool silent = tx.window.outstanding() > 0 || tx.queue.sending() != tx.queue.done();
+  if (tx.probes >= detail::kMaxProbes || !silent) return kNever;
+  const Time last = tx.probes == 0 ? tx.last_sent : std::max(tx.last_sent, tx.probe_sent);
+  const Duration base = round_trip(qp);
+  return last + (tx.queue.backlog() ? std::max(base, 3 * qp.peer->congestion.base_rtt()) : base);
+}
+
+inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
+  if (qp.state != QpState::rts || !awaits(qp)) {
+    if (qp.state != QpState::rts || qp.tx.inflight == 0) return timers_.cancel(qp);
+    // Its last SACK may be lost: then what it counted is taken back after a while.
+    return timers_.schedule(qp, qp.tx.last_sent + 2 * round_trip(qp));
+  }
+  Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), qp.tx.loss_check});
+  if (qp.tx.paused_until > now) due = std::min(due, qp.tx.paused_until);
+  timers_.schedule(qp, due);
+}
+
+inline void Engine::arm(Peer& peer) noexcept {
+  const Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.status_due});
+  if (due == kNever || peer.queue_pairs == 0)
+    timers_.cancel(peer);
+  else
+    timers_.schedule(peer, due);
+}
+
+inline void Engine::on_time(Time now) noexcept {
+  timers_.expire(now, [&](TimerNode& node) {
+    auto& timer = static_cast<EngineTimer&>(node);
+    if (timer.owner == EngineTimer::Owner::peer)
+      on_peer_time(now, static_cast<Peer&>(timer));
+    else
+      on_qp_time(now, static_cast<QueuePairState&>(timer));
+  });
+  fail_overrun_queues();
+}
+
+inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
+  Requester& tx = qp.tx;
+  if (qp.state != QpState::rts) return;
+  if (!awaits(qp)) {
+    qp.peer->congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
+    tx.inflight = 0;
+    wake(*qp.peer);
+    return;
+  }
+  if (now >= tx.loss_check) find_losses(now, qp);
+  if (now >= retransmission_deadline(qp)) {
+    on_retransmission_timeout(now, qp);
+    if (qp.state != QpState::rts) return;
+  } else if (now >= probe_deadline(qp)) {
+    ++tx.probes;
+    tx.probe_pending = true;
+    tx.probe_sent = now;
+    ++qp.stats.probes;
+    ControlItem item;
+    item.kind = ControlItem::Kind::probe;
+    item.qpn = qp.qpn;
+    item.id = ++tx.probe_id;
+    queue_control(item);
+  }
+  update_ready(qp);
+  arm(qp, now);
+}
+
+/// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the
+/// path that it took is suspected. When every packet is known to have arrived and only the
+/// Transport ACK is missing, a probe asks for it.
+inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
+  Requester& tx = qp.tx;
+  Psn psn;
+  const bool unreported = tx.window.first_unreported(psn);
+  if (!tx.retries.take())
+    return fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
+                qp.tx.queue.empty() ? std::nullopt : std::optional(qp.tx.queue.done()));
+  ++qp.stats.timeouts;
+  ++stats_.timeouts;
+  tx.timer_start = now;
+  tx.probes = 0;
+  if (!unreported) return;
+  const reliability::PacketRecord& r = tx.window.at(psn);
+  const std::uint32_t size = r.size;
+  const path::PathIndex path = r.path;
+  if (!give_up(qp, psn)) return;  // lost already, and waits for the window or for a path
+  qp.peer->paths.on_timeout(path, now);
+  qp.peer->congestion.on_timeout(size, tx.retries.used(), now);
+  arm(*qp.peer);
+}
+
+inline void Engine::on_peer_time(Time now, Peer& peer) noexcept {
+  const auto probe = [&](path::PathIndex path) {
+    if (path == path::kNoPath) return;
+    ControlItem item;
+    item.kind = ControlItem::Kind::ev_probe;
+    item.peer = peer.id;
+    item.path = path;
+    item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
+    queue_control(item);
+  };
+  probe(peer.paths.poll_probe(now));
+  probe(peer.reverse.poll_probe(now, peer.paths, random_));
+  if (now >= peer.status_due) {
+    ControlItem item;
+    item.kind = ControlItem::Kind::port_status;
+    item.peer = peer.id;
+    item.plane = static_cast<Plane>(std::countr_zero(usable_planes(peer) | (1u << 31)));
+    item.id = peer.status_id = open_request(peer.id, wire::EndpointOp::port_status, path::kNoPath);
+    queue_control(item);
+    const Duration wait = std::max(detail::kFirstStatusRetry, 2 * peer.congestion.base_rtt());
+    peer.status_due = ++peer.status_tries < detail::kMaxStatusTries
+                          ? now + wait * (1 << peer.status_tries)
+                          : kNever;
+  }
+  arm(peer);
+}
+
+}  // namespace mrc::engine

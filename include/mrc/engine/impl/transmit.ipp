@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: what goes out. Peers with something to send take turns, and so do the queue pairs of a
+// peer; a turn is a burst on one path.
+#pragma once
+
+#include "mrc/engine/engine.hpp"
+#include "mrc/wire/write_header.hpp"
+
+namespace mrc::engine {
+
+namespace detail {
+
+/// UDP header and the 40 bytes that the nominal size adds (mrc-1.0 [C-15]).
+inline constexpr std::uint32_t kNominalOverhead = 8 + 40;
+/// What a small packet costs a receive buffer at least; its bookkeeping is larger than itself.
+inline constexpr std::uint32_t kLeastCharge = 1024;
+
+[[nodiscard]] constexpr std::uint8_t pad_of(std::uint32_t length) noexcept {
+  return static_cast<std::uint8_t>((4 - length % 4) % 4);
+}
+[[nodiscard]] constexpr wire::Opcode write_opcode(bool first, bool last, bool immediate) noexcept {
+  if (first && last) return immediate ? wire::Opcode::write_only_imm : wire::Opcode::write_only;
+  if (last) return immediate ? wire::Opcode::write_last_imm : wire::Opcode::write_last;
+  return first ? wire::Opcode::write_first : wire::Opcode::write_middle;
+}
+/// Nominal size of packet `k` of a message, as both sides count it (mrc-1.0 [C-15]).
+[[nodiscard]] inline std::uint32_t nominal_size(const SendWqe& w, std::uint32_t k,
+                                                std::uint32_t mtu, bool timestamps) noexcept {
+  const std::uint32_t payload = std::min(mtu, w.length - std::min(w.length, k * mtu));
+  const bool immediate = w.with_immediate && k + 1 == w.packets;
+  const std::uint32_t headers = 12 + 4 + (timestamps ? 4 : 0) + 16 + (immediate ? 4 : 0);
+  return kNominalOverhead + headers + payload + pad_of(payload) + 4;
+}
+
+}  // namespace detail
+
+inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  if ((free_planes & ~last_free_) != 0) wake_all();  // a port has room again
+  last_free_ = free_planes;
+  send_control(now, free_planes, burst);
+  while (!ready_peers_.empty() && burst.room() > 0) {
+    Peer& peer = ready_peers_.front();
+    ready_peers_.pop_front();
+    if (peer.ready.empty()) continue;
+    QueuePairState& qp = peer.ready.front();
+    const Turn turn = take_turn(now, peer, qp, free_planes, burst);
+    arm(qp, now);
+    if (turn == Turn::blocked) continue;  // wake() brings the peer back
+    if (turn == Turn::burst_full) {
+      ready_peers_.push_front(peer);
+      return;
+    }
+    peer.ready.pop_front();
+    if (turn == Turn::over) peer.ready.push_back(qp);
+    if (!peer.ready.empty()) ready_peers_.push_back(peer);
+  }
+}
+
+/// One queue pair's turn: lost packets first, then new ones, at most a burst.
+inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
+                                      PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  if (now < qp.tx.paused_until) return Turn::idle;  // its timer brings it back
+  path::PathIndex path = path::kNoPath;
+  for (std::uint32_t n = 0; n < options_.burst; ++n) {
+    if (burst.room() == 0 || burst.piece_room() < qp.init.capacity.send_sges + 1)
+      return Turn::burst_full;
+    const PlaneMask planes = free_planes & usable_planes(peer) & ~peer.full;
+    const Turn turn = qp.tx.window.lost() > 0 ? retransmit(now, peer, qp, planes, burst)
+                                              : send_next(now, peer, qp, planes, path, burst);
+    if (turn != Turn::over) return turn;
+  }
+  const bool more = qp.tx.window.lost() > 0 || qp.tx.queue.backlog();
+  return more ? Turn::over : Turn::idle;
+}
+
+/// Sends the oldest lost packet again, on another path than before (mrc-1.0 §2.9).
+inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                       wire::TxBurst& burst) noexcept {
+  reliability::SendWindow& window = qp.tx.window;
+  const Psn psn = window.first_lost();
+  // Dynamic MPR shrank: wait until the window passes it (mrc-1.0 §2.4).
+  if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return Turn::idle;
+  const reliability::PacketRecord& record = window.at(psn);
+  if (!peer.congestion.can_send(record.size)) return Turn::blocked;
+  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, record.path);
+  if (path == path::kNoPath) return Turn::blocked;
+  emit(now, peer, qp, record.wqe, psn, path, burst);
+  qp.tx.timer_start = now;
+  ++qp.stats.retransmits;
+  ++stats_.tx_retransmits;
+  return Turn::over;
+}
+
+/// Sends the next new packet of the send queue.
+inline Engine::Turn Engine::send_next(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                      path::PathIndex& path, wire::TxBurst& burst) noexcept {
+  Requester& tx = qp.tx;
+  if (!tx.queue.backlog() || !tx.window.open(tx.range)) return Turn::idle;
+  SendWqe& w = tx.queue.at(tx.queue.sending());
+  const bool first = tx.next_packet == 0;
+  if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return Turn::idle;
+  const std::uint32_t size =
+      detail::nominal_size(w, tx.next_packet, qp.init.attributes.mtu, options_.timestamps);
+  if (!peer.congestion.can_send(size)) return Turn::blocked;
+  if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
+    path = peer.paths.select(tx.cursor, planes);
+  if (path == path::kNoPath) return Turn::blocked;
+  const Psn psn = tx.window.next();
+  const std::uint16_t slot = tx.queue.slot(tx.queue.sending());
+  if (!tx.window.append(tx.range, slot)) {
+    starved_ = true;
+    ++stats_.pool_exhausted;
+    return Turn::blocked;
+  }
+  if (first) {
+    w.first = psn;
+    tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight + w.with_immediate);
+  }
+  if (tx.window.span() == 1) tx.timer_start = now;
+  if (++tx.next_packet == w.packets) {
+    tx.next_packet = 0;
+    tx.queue.sent();
+  }
+  emit(now, peer, qp, slot, psn, path, burst);
+  ++qp.stats.tx_packets;
+  ++stats_.tx_data;
+  return Turn::over;
+}
+
+/// Builds one data packet and enters it into all accounts.
+inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t slot, Psn psn,
+                         path::PathIndex path, wire::TxBurst& burst) noexcept {
+  Requester& tx = qp.tx;
+  const SendWqe& w = tx.queue.at_slot(slot);
+  const std::uint32_t mtu = qp.init.attributes.mtu;
+  const auto k = static_cast<std::uint32_t>(psn - w.first);
+  const std::uint32_t offset = std::min(k * mtu, w.length);
+  const std::uint32_t length = std::min(mtu, w.length - offset);
+  const bool last = k + 1 == w.packets;
+  const bool again = tx.window.at(psn).transmissions > 0;
+  const std::uint32_t size = detail::nominal_size(w, k, mtu, options_.timestamps);
+  const path::PathSpec spec = peer.paths[path];
+
+  tx.window.on_sent(psn, now, path, static_cast<std::uint16_t>(std::min(size, 0xFFFFu)));
+  peer.congestion.on_send(size, now);
+  peer.paths.on_sent(path, size);
+  peer.reverse.on_outbound(spec.plane, now);
+  charge(peer, spec.plane, size);
+  tx.inflight += size;
+  tx.last_sent = now;
+
+  wire::WriteHeader h;
+  h.opcode = detail::write_opcode(k == 0, last, w.with_immediate);
+  h.pad = detail::pad_of(length);
+  // Ask for a SACK when nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
+  h.ack_request = (!tx.queue.backlog() && tx.window.lost() == 0) || peer.congestion.wants_ack();
+  h.rtx = again;
+  h.has_timestamp = options_.timestamps;
+  h.timestamp = wire::timestamp_of(now);
+  h.dqp = qp.remote.qpn;
+  h.psn = psn;
+  h.rqmsn = Rqmsn{w.with_immediate ? w.rqmsn : 0u};
+  h.msn = Msn{w.msn};
+  h.va = w.remote + offset;
+  h.rkey = w.rkey;
+  h.dma_length = w.length;
+  h.immediate = w.immediate;
+
+  wire::TxPacket& packet = burst.append();
+  packet.header_length =
+      static_cast<std::uint8_t>(wire::build_write_header(packet.header.data(), h));
+  packet.pad = h.pad;
+  const bool trimmable = options_.trimming && qp.remote.trim_nack;
+  const wire::DscpMap& dscp = options_.dscp;
+  packet.dscp = !trimmable ? dscp.no_trim : again ? dscp.trimmable_retx : dscp.trimmable;
+  packet.ecn = Ecn::ect0;
+  packet.peer = peer.id;
+  packet.owner = qp.qpn;
+  packet.plane = spec.plane;
+  packet.entropy = spec.ev;
+  packet.port_path = spec.port_path;
+  add_payload(qp, slot, offset, length, burst);
+  burst.commit();
+  qp.stats.tx_bytes += again ? 0 : length;
+}
+
+/// Adds bytes [offset, offset + length) of a message, out of the user's memory.
+inline void Engine::add_payload(QueuePairState& qp, std::uint16_t slot, std::uint32_t offset,
+                                std::uint32_t length, wire::TxBurst& burst) noexcept {
+  if (length == 0) return;
+  SendQueue& q = qp.tx.queue;
+  if (q.at_slot(slot).inlined) {
+    burst.add_piece(q.inline_data(slot) + offset, length);
+    return;
+  }
+  for (const LocalPiece* piece = q.pieces(slot); length > 0; ++piece) {
+    if (offset >= piece->length) {
+      offset -= piece->length;
+      continue;
+    }
+    const std::uint32_t n = std::min(length, piece->length - offset);
+    burst.add_piece(piece->address + offset, n);
+    length -= n;
+    offset = 0;
+  }
+}
+
+/// A packet enters a plane; when the receiver's buffer there could overrun, the plane is full.
+inline void Engine::charge(Peer& peer, Plane plane, std::uint32_t size) noexcept {
+  std::uint64_t& inflight = peer.plane_inflight[plane];
+  inflight += std::max(size, detail::kLeastCharge);
+  if (peer.plane_window != 0 && inflight >= peer.plane_window) peer.full |= plane_bit(plane);
+}
+
+/// A packet has left a plane, one way or another.
+inline void Engine::release(Peer& peer, Plane plane, std::uint32_t size) noexcept {
+  std::uint64_t& inflight = peer.plane_inflight[plane];
+  inflight -= std::min<std::uint64_t>(inflight, std::max(size, detail::kLeastCharge));
+  if (inflight < peer.plane_window) peer.full &= ~plane_bit(plane);
+}
+
+/// Puts a queue pair that has something to send, and may, in line for its turn.
+inline void Engine::update_ready(QueuePairState& qp) noexcept {
+  if (qp.state != QpState::rts) return;
+  Requester& tx = qp.tx;
+  if (!qp.ready_hook.is_linked()) {
+    bool ready = tx.window.lost() > 0;
+    if (!ready && tx.queue.backlog() && tx.window.open(tx.range)) {
+      const SendWqe& w = tx.queue.at(tx.queue.sending());
+      ready = tx.next_packet != 0 || !w.with_immediate || tx.wimm_in_flight < tx.wimm_limit;
+    }
+    if (!ready) return;
+    qp.peer->ready.push_back(qp);
+  }
+  wake(*qp.peer);
+}
+
+/// Puts a peer in line if one of its queue pairs waits for a turn.
+inline void Engine::wake(Peer& peer) noexcept {
+  if (!peer.ready.empty() && !peer.hook.is_linked()) ready_peers_.push_back(peer);
+}
+
+/// What held everybody back is gone.
+inline void Engine::wake_all() noexcept {
+  starved_ = false;
+  for (auto& peer : peers_)
+    if (peer) wake(*peer);
+}
+
+inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
+  for (const wire::TxPacket& packet : packets) {
+    const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
+    if (!wire::is_write(bth.opcode())) continue;  // lost control packets are made up for anyway
+    QueuePairState* qp = qp_of(packet.owner);
+    if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
+    const std::uint32_t size = qp->tx.window.at(bth.psn()).size;
+    if (give_up(*qp, bth.psn())) qp->peer->congestion.on_forget(size);
+    update_ready(*qp);
+    arm(*qp, now);
+  }
+}
+
+}  // namespace mrc::engine

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/types.hpp"
+
+namespace mrc::engine {
+
+/// A registered range of memory.
+struct MemoryEntry {
+  std::uint8_t* address = nullptr;
+  std::uint64_t length = 0;
+  std::uint32_t key = 0;
+  PdId pd{};
+  Access access = Access::none;
+  bool live = false;
+  std::uint32_t uses = 0;  ///< pieces of posted requests that lie in it
+};
+
+/// What is wrong with a remote access; maps to QpErrorCause.
+enum class AccessFault : std::uint8_t { none, key, pd, bounds, access };
+
+/// The memory regions of one engine. A key is a 16-bit index and 16 random bits, so that a
+/// deregistered or guessed key does not open another region. One thread.
+class MemoryTable {
+ public:
+  static constexpr std::uint32_t kMaxRegions = 1u << 16;
+
+  explicit MemoryTable(std::uint32_t limit) : limit_(limit) { entries_.reserve(limit); }
+
+  /// Registers [address, address + length). Errc::no_resources at the limit.
+  Result<std::uint32_t> add(void* address, std::uint64_t length, Access access, PdId pd,
+                            Random& random) {
+    std::uint32_t index;
+    if (!free_.empty()) {
+      index = free_.back();
+      free_.pop_back();
+    } else if (entries_.size() < limit_) {
+      index = static_cast<std::uint32_t>(entries_.size());
+      entries_.emplace_back();
+      free_.reserve(entries_.capacity());
+    } else {
+      return Errc::no_resources;
+    }
+    MemoryEntry& e = entries_[index];
+    const auto tag = static_cast<std::uint32_t>(1 + random.below(0xFFFF));
+    e = {static_cast<std::uint8_t*>(address), length, (tag << 16) | index, pd, access, true, 0};
+    return e.key;
+  }
+
+  /// Withdraws a key. The caller has checked that nothing uses it.
+  void remove(std::uint32_t key) noexcept {
+    if (MemoryEntry* e = find(key)) {
+      e->live = false;
+      free_.push_back(key & 0xFFFF);
+    }
+  }
+
+  /// The region of a key, or null.
+  [[nodiscard]] MemoryEntry* find(std::uint32_t key) noexcept {
+    const std::uint32_t index = key & 0xFFFF;
+    if (index >= entries_.size()) return nullptr;
+    MemoryEntry& e = entries_[index];
+    return e.live && e.key == key ? &e : nullptr;
+  }
+
+  /// The region that holds [address, address + length) under `key`, or the reason why there is
+  /// none.
+  [[nodiscard]] AccessFault check_remote_write(std::uint32_t key, PdId pd, std::uint64_t address,
+                                               std::uint64_t length,
+                                               const MemoryEntry** region) noexcept {
+    const MemoryEntry* e = find(key);
+    if (e == nullptr) return AccessFault::key;
+    if (e->pd != pd) return AccessFault::pd;
+    if (!has(e->access, Access::remote_write)) return AccessFault::access;
+    if (!inside(*e, address, length)) return AccessFault::bounds;
+    *region = e;
+    return AccessFault::none;
+  }
+
+  [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
+                                   std::uint64_t length) noexcept {
+    const auto base = reinterpret_cast<std::uint64_t>(e.address);
+    return address >= base && address - base <= e.length && length <= e.length - (address - base);
+  }
+
+  [[nodiscard]] bool uses_pd(PdId pd) const noexcept {
+    for (const auto& e : entries_)
+      if (e.live && e.pd == pd) return true;
+    return false;
+  }
+
+ private:
+  std::uint32_t limit_;
+  std::vector<MemoryEntry> entries_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace mrc::engine

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mrc/core/types.hpp"
+
+/// The words that an application and an engine exchange: work requests, completions, states,
+/// attributes. They follow verbs, so that a verbs program finds what it knows.
+namespace mrc {
+
+/// States of a queue pair (mrc-1.0 §2.11). There is no SQD or SQE.
+enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
+
+[[nodiscard]] constexpr const char* to_string(QpState s) noexcept {
+  switch (s) {
+    case QpState::reset:
+      return "RESET";
+    case QpState::init:
+      return "INIT";
+    case QpState::rtr:
+      return "RTR";
+    case QpState::rts:
+      return "RTS";
+    case QpState::err:
+      return "ERR";
+  }
+  return "?";
+}
+
+/// Rights of a memory region; a set of bits. Local reads are always allowed.
+enum class Access : std::uint8_t {
+  none = 0,
+  local_write = 1,
+  remote_write = 2,
+  /// Bytes may become visible in any order. Without it a message's last bytes become visible only
+  /// after everything before them, for programs that poll the last byte instead of a completion.
+  relaxed_ordering = 4,
+};
+[[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
+  return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+[[nodiscard]] constexpr bool has(Access set, Access right) noexcept {
+  return (static_cast<unsigned>(set) & static_cast<unsigned>(right)) ==
+         static_cast<unsigned>(right);
+}
+
+/// Status of a completion. The numbers are those of ibv_wc_status.
+enum class WcStatus : std::uint8_t {
+  success = 0,
+  loc_prot_err = 4,
+  wr_flush_err = 5,
+  rem_inv_req_err = 9,
+  rem_access_err = 10,
+  rem_op_err = 11,
+  retry_exc_err = 12,
+  fatal_err = 19,
+};
+
+[[nodiscard]] constexpr const char* to_string(WcStatus s) noexcept {
+  switch (s) {
+    case WcStatus::success:
+      return "success";
+    case WcStatus::loc_prot_err:
+      return "local protection error";
+    case WcStatus::wr_flush_err:
+      return "work request flushed";
+    case WcStatus::rem_inv_req_err:
+      return "remote invalid request";
+    case WcStatus::rem_access_err:
+      return "remote access error";
+    case WcStatus::rem_op_err:
+      return "remote operation error";
+    case WcStatus::retry_exc_err:
+      return "retry counter exceeded";
+    case WcStatus::fatal_err:
+      return "fatal error";
+  }
+  return "unknown status";
+}
+
+/// What a completion completes.
+enum class WcOpcode : std::uint8_t { write, write_imm, recv_write_imm };
+
+/// One entry of a completion queue.
+struct Completion {
+  std::uint64_t wr_id = 0;
+  std::uint32_t byte_len = 0;   ///< recv_write_imm: length of the message
+  std::uint32_t immediate = 0;  ///< recv_write_imm only
+  Qpn qpn{};
+  WcStatus status = WcStatus::success;
+  WcOpcode opcode = WcOpcode::write;
+};
+
+/// A piece of local memory inside a registered region.
+struct Sge {
+  const void* address = nullptr;
+  std::uint32_t length = 0;
+  std::uint32_t lkey = 0;
+};
+
+/// Where a write goes in the peer's memory.
+struct RemoteAddress {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+};
+
+/// Flags of a send request.
+struct SendFlags {
+  bool signaled = true;      ///< produce a completion on success (errors always produce one)
+  bool inline_data = false;  ///< copy the data now; the pieces need no lkey and are free at once
+};
+
+/// An RDMA Write, with immediate data or without.
+struct WriteRequest {
+  std::uint64_t wr_id = 0;
+  std::span<const Sge> pieces;  ///< none: a zero-length write
+  RemoteAddress remote;
+  bool with_immediate = false;
+  std::uint32_t immediate = 0;
+  SendFlags flags;
+};
+
+/// Longest message, in bytes (the limit of RC, mrc-1.0 §9).
+inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
+/// Unit of MPR values (mrc-1.0 §2.4).
+inline constexpr std::uint32_t kMprUnit = 128;
+/// Largest MPR that the API's 8 bits express, in units.
+inline constexpr std::uint32_t kMaxMpr = 255;
+
+/// Sizes of a queue pair, fixed at creation.
+struct QpCapacity {
+  std::uint32_t send = 128;         ///< work requests on the send queue, 1 .. 32,768
+  std::uint32_t receive = 128;      ///< receive requests, 0 .. 32,768
+  std::uint32_t send_sges = 1;      ///< pieces per send request, 0 .. 64
+  std::uint32_t inline_bytes = 16;  ///< inline data per send request, 0 .. 1,024
+};
+
+/// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
+struct QpAttributes {
+  std::uint32_t mtu = 4096;             ///< payload bytes per packet; both sides must agree
+  std::uint8_t mpr = 32;                ///< own limit as requester, units of 128 PSNs
+  std::uint8_t mpr_dest = 32;           ///< tracked as responder, units of 128 PSNs
+  std::uint16_t max_wimm = 128;         ///< own limit of WriteImm in flight as requester
+  std::uint16_t max_wimm_dest = 128;    ///< tracked as responder
+  std::uint8_t timeout = 12;            ///< T = 1.024 us x 2^n, n = 0 .. 24: 12 is 4.2 ms
+  std::uint8_t retry_linear = 7;        ///< expirations with T, 0 .. 7
+  std::uint8_t retry_exponential = 10;  ///< then doubling ones, 0 .. 24; 25: for ever
+  bool dynamic_mpr = true;              ///< take the responder's present MPR from its SACKs
+  bool trim_nack = true;                ///< as responder, answer trimmed packets
+};
+
+/// What the peer told about its side; filled from its ConnectionInfo.
+struct RemoteQp {
+  PeerId peer{};
+  Qpn qpn{};
+  Psn start_psn;  ///< first PSN that the peer will send
+  std::uint8_t mpr_dest = 32;
+  std::uint16_t max_wimm_dest = 128;
+  bool dynamic_mpr = false;
+  bool trim_nack = false;
+};
+
+/// Why a queue pair went to ERR; kept until it is reset.
+enum class QpErrorCause : std::uint8_t {
+  none,
+  requested,               ///< the application moved it to ERR
+  retry_exhausted,         ///< no answer from the peer
+  nak_invalid_request,     ///< the peer refused a request (NAK 0x61)
+  nak_remote_access,       ///< the peer refused a key, an address or a right (NAK 0x62)
+  nak_remote_operational,  ///< the peer could not take a request (NAK 0x63)
+  peer_in_error,           ///< the peer's queue pair is in ERR (NACK UNEXP_EVENT)
+  bad_key,                 ///< as responder: unknown R_Key
+  bad_bounds,              ///< as responder: write outside the memory region
+  bad_access,              ///< as responder: region lacks remote write
+  bad_pd,                  ///< as responder: region of another protection domain
+  bad_request,             ///< as responder: packet length or opcode against the rules
+  wimm_overflow,           ///< as responder: more WriteImm in flight than max_wimm_dest
+  no_receive,              ///< as responder: WriteImm without a posted receive
+  cq_overrun,              ///< a completion queue of this QP is full
+  memory_withdrawn,        ///< memory under a posted request was deregistered by force
+};
+
+[[nodiscard]] constexpr const char* to_string(QpErrorCause c) noexcept {
+  switch (c) {
+    case QpErrorCause::none:
+      return "none";
+    case QpErrorCause::requested:
+      return "moved to ERR by the application";
+    case QpErrorCause::retry_exhausted:
+      return "retry counter exceeded: the peer does not answer";
+    case QpErrorCause::nak_invalid_request:
+      return "peer answered NAK: invalid request";
+    case QpErrorCause::nak_remote_access:
+      return "peer answered NAK: remote access error";
+    case QpErrorCause::nak_remote_operational:
+      return "peer answered NAK: remote operational error";
+    case QpErrorCause::peer_in_error:
+      return "peer's queue pair is in ERR";
+    case QpErrorCause::bad_key:
+      return "peer used an unknown R_Key";
+    case QpErrorCause::bad_bounds:
+      return "peer wrote outside a memory region";
+    case QpErrorCause::bad_access:
+      return "peer wrote to a region without remote write access";
+    case QpErrorCause::bad_pd:
+      return "peer used a region of another protection domain";
+    case QpErrorCause::bad_request:
+      return "peer sent an invalid request";
+    case QpErrorCause::wimm_overflow:
+      return "peer has too many writes with immediate in flight";
+    case QpErrorCause::no_receive:
+      return "write with immediate found no posted receive";
+    case QpErrorCause::cq_overrun:
+      return "completion queue overrun";
+    case QpErrorCause::memory_withdrawn:
+      return "memory of a posted request was deregistered";
+  }
+  return "unknown cause";
+}
+
+/// Handles of an engine's objects.
+enum class CqId : std::uint32_t {};
+enum class PdId : std::uint32_t {};
+
+}  // namespace mrc

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/types.hpp"
+
+/// Entropy value formats: where the bits of an EV go in a packet (mrc-1.0 §3.1, §3.2).
+namespace mrc::path {
+
+/// How EVs become packet fields. The values are the API's mode bits.
+enum class EvMode : std::uint8_t {
+  stev = 1,  ///< UDP source port and low 16 bits of the IPv6 flow label
+  srv6 = 2,  ///< outer destination address, and one segment of an SRH if there is one
+  udp = 4,   ///< UDP source port
+};
+
+/// Widest address or port field that a mode can fill, in bits (mrc-1.0 §3.1).
+[[nodiscard]] constexpr unsigned ev_max_width(EvMode mode, bool srh = false) noexcept {
+  switch (mode) {
+    case EvMode::udp:
+      return 16;
+    case EvMode::stev:
+      return 32;
+    case EvMode::srv6:
+      return srh ? 256 : 128;
+  }
+  return 0;
+}
+
+/// An EV, or what it expands to, as the API has it: a bit string from the most significant bit of
+/// byte 0 on, zeros behind its end.
+using EvValue = std::array<std::uint8_t, 32>;
+inline constexpr unsigned kEvBits = 256;
+
+/// One field of a format: its room in the packet field, in bits.
+struct FormatField {
+  std::uint16_t width = 0;
+};
+/// Most fields that a format may have.
+inline constexpr std::size_t kMaxFormatFields = 32;
+
+/// A format profile: the mode and the widths of its fields, most significant first.
+struct EvFormatProfile {
+  EvMode mode = EvMode::udp;
+  bool srh = false;  ///< SRv6 only: a second carrier of uSIDs in an SRH
+  std::vector<FormatField> fields;
+};
+
+/// Checks a format profile: no_resources when it is larger than the mode can carry,
+/// invalid_argument when it makes no sense.
+[[nodiscard]] inline Errc check(const EvFormatProfile& format) noexcept {
+  if (format.srh && format.mode != EvMode::srv6) return Errc::invalid_argument;
+  if (format.fields.empty()) return Errc::invalid_argument;
+  if (format.fields.size() > kMaxFormatFields) return Errc::no_resources;
+  unsigned sum = 0;
+  for (const FormatField& field : format.fields) {
+    if (field.width == 0) return Errc::invalid_argument;
+    sum += field.width;
+  }
+  return sum > ev_max_width(format.mode, format.srh) ? Errc::no_resources : Errc::ok;
+}
+
+/// Bits [at, at + count) of a bit string as a number; count <= 64, at + count <= kEvBits.
+[[nodiscard]] constexpr std::uint64_t get_bits(const EvValue& bits, unsigned at,
+                                               unsigned count) noexcept {
+  std::uint64_t v = 0;
+  for (unsigned i = at; i < at + count; ++i) v = v << 1 | (bits[i / 8] >> (7 - i % 8) & 1u);
+  return v;
+}
+
+/// Writes the low `count` bits of `v` to bits [at, at + count), which must be 0; count <= 64.
+constexpr void put_bits(EvValue& bits, unsigned at, unsigned count, std::uint64_t v) noexcept {
+  for (unsigned i = 0; i < count; ++i)
+    if ((v >> (count - 1 - i) & 1) != 0)
+      bits[(at + i) / 8] = static_cast<std::uint8_t>(bits[(at + i) / 8] | 0x80u >> (at + i) % 8);
+}
+
+/// Which half of a structured EV goes into the UDP source port [C-5]. Both ends must agree.
+enum class StevOrder : std::uint8_t {
+  low_to_source_port,   ///< EV = flow label bits 15:0 followed by the source port; the default
+  high_to_source_port,  ///< the other way round
+};
+
+/// The packet fields of a structured EV (mrc-1.0 §3.1). Flow label bits 19:16 are 0 [O-23].
+struct StevFields {
+  std::uint16_t source_port = 0;
+  std::uint16_t flow_label = 0;
+
+  friend constexpr bool operator==(const StevFields&, const StevFields&) = default;
+};
+
+[[nodiscard]] constexpr StevFields split_stev(
+    Ev ev, StevOrder order = StevOrder::low_to_source_port) noexcept {
+  const auto low = static_cast<std::uint16_t>(value(ev) & 0xFFFF);
+  const auto high = static_cast<std::uint16_t>(value(ev) >> 16);
+  return order == StevOrder::low_to_source_port ? StevFields{low, high} : StevFields{high, low};
+}
+[[nodiscard]] constexpr Ev join_stev(StevFields fields,
+                                     StevOrder order = StevOrder::low_to_source_port) noexcept {
+  const std::uint32_t port = fields.source_port;
+  const std::uint32_t label = fields.flow_label;
+  return Ev{order == StevOrder::low_to_source_port ? label << 16 | port : port << 16 | label};
+}
+
+/// The 32 bits that name a path in feedback. UDP: the source port, so the first 16 bits of the
+/// expanded value. STEV: its first 32. SRv6, whose address does not fit: the first 32 bits of the
+/// EV before expansion, also carried in the inner source port and flow label [O-17].
+[[nodiscard]] constexpr Ev feedback_ev(EvMode mode, const EvValue& ev,
+                                       const EvValue& expanded) noexcept {
+  if (mode == EvMode::udp) return Ev{static_cast<std::uint32_t>(get_bits(expanded, 0, 16))};
+  return Ev{static_cast<std::uint32_t>(get_bits(mode == EvMode::stev ? expanded : ev, 0, 32))};
+}
+
+}  // namespace mrc::path

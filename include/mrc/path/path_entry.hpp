@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/core/types.hpp"
+#include "mrc/path/health.hpp"
+
+namespace mrc::path {
+
+/// Index of a path in its PathSet; stable for the set's lifetime.
+using PathIndex = std::uint16_t;
+/// "No path".
+inline constexpr PathIndex kNoPath = 0xFFFF;
+/// Largest universe of a PathSet: two positions add up without leaving 16 bits.
+inline constexpr std::size_t kMaxPaths = 32'768;
+
+/// One way to a destination: the EV that names it, the plane (NIC port) that it leaves by, and
+/// its index among that port's own paths (for instance which bound socket).
+struct PathSpec {
+  Ev ev{};
+  Plane plane = 0;
+  std::uint16_t port_path = 0;
+
+  friend bool operator==(const PathSpec&, const PathSpec&) = default;
+};
+
+/// Counters of one path since the set was made or the entry was replaced.
+struct PathStats {
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t delivered = 0;        ///< packets reported received
+  std::uint32_t marks = 0;            ///< SACKs with m = 01 or 10
+  std::uint32_t trims = 0;            ///< NACK TRIMMED
+  std::uint32_t losses = 0;           ///< inferred losses
+  std::uint32_t timeouts = 0;         ///< packets timed out
+  std::uint32_t probes_sent = 0;      ///< revive probes
+  std::uint32_t probes_answered = 0;  ///< answers to any probe on this path
+  std::uint32_t times_bad = 0;        ///< changes to ASSUMED_BAD
+};
+
+namespace detail {
+
+/// A path as PathSet keeps it: one cache line. What each packet touches stands in front.
+struct alignas(64) Entry {
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t delivered = 0;
+  Ev ev{};
+  std::uint16_t port_path = 0;
+  Plane plane = 0;
+  Health health = Health::good;
+  std::uint8_t strikes = 0;  ///< inferred losses in a row without a delivery
+  bool active = false;       ///< holds one of the places of the active set
+  std::uint16_t slot = 0;    ///< place in the turn order's plane lists; valid while in the order
+  std::uint32_t marks = 0;
+  std::uint32_t trims = 0;
+  std::uint32_t losses = 0;
+  std::uint32_t timeouts = 0;
+  std::uint32_t probes_sent = 0;
+  std::uint32_t probes_answered = 0;
+  std::uint32_t times_bad = 0;
+};
+static_assert(sizeof(Entry) == 64, "one cache line per path");
+
+[[nodiscard]] inline PathStats stats_of(const Entry& e) noexcept {
+  return {e.sent_packets, e.sent_bytes, e.delivered,   e.marks,           e.trims,
+          e.losses,       e.timeouts,   e.probes_sent, e.probes_answered, e.times_bad};
+}
+
+}  // namespace detail
+}  // namespace mrc::path

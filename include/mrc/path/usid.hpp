@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mrc/core/error.hpp"
+
+/// SRv6 micro segments in the F3216 form: a 32-bit block and up to six 16-bit uSIDs in one IPv6
+/// destination address (mrc-1.0 §4.1, §4.3).
+namespace mrc::path {
+
+/// An IPv6 address in network byte order.
+using Ipv6 = std::array<std::uint8_t, 16>;
+/// A micro segment identifier; 0 ends a carrier.
+using Usid = std::uint16_t;
+
+inline constexpr std::size_t kUsidsPerCarrier = 6;
+/// Two carriers: the destination address and the one segment that the API allows in an SRH.
+inline constexpr std::size_t kMaxUsids = 2 * kUsidsPerCarrier;
+
+/// Global uSIDs name a node (uN); local ones name an interface of a node (uA).
+[[nodiscard]] constexpr bool is_global(Usid usid) noexcept {
+  return usid >= 1 && usid <= 0xDFFF;
+}
+[[nodiscard]] constexpr bool is_local(Usid usid) noexcept {
+  return usid >= 0xE000;
+}
+
+[[nodiscard]] constexpr std::uint32_t usid_block(const Ipv6& address) noexcept {
+  return std::uint32_t{address[0]} << 24 | std::uint32_t{address[1]} << 16 |
+         std::uint32_t{address[2]} << 8 | address[3];
+}
+/// The uSID at place `i` < kUsidsPerCarrier; place 0 is the active one.
+[[nodiscard]] constexpr Usid usid_at(const Ipv6& address, std::size_t i) noexcept {
+  return static_cast<Usid>(address[4 + 2 * i] << 8 | address[5 + 2 * i]);
+}
+
+/// A carrier: block, then the uSIDs, then zeros. At most kUsidsPerCarrier uSIDs.
+[[nodiscard]] constexpr Ipv6 make_carrier(std::uint32_t block,
+                                          std::span<const Usid> usids) noexcept {
+  Ipv6 address{static_cast<std::uint8_t>(block >> 24), static_cast<std::uint8_t>(block >> 16),
+               static_cast<std::uint8_t>(block >> 8), static_cast<std::uint8_t>(block)};
+  for (std::size_t i = 0; i < usids.size() && i < kUsidsPerCarrier; ++i) {
+    address[4 + 2 * i] = static_cast<std::uint8_t>(usids[i] >> 8);
+    address[5 + 2 * i] = static_cast<std::uint8_t>(usids[i]);
+  }
+  return address;
+}
+
+/// What a node does to the destination address when it owns the active uSID: everything after the
+/// block moves left by 16 bits, zeros come in at the end.
+[[nodiscard]] constexpr Ipv6 shift(const Ipv6& address) noexcept {
+  Ipv6 out{};
+  for (std::size_t i = 0; i < 4; ++i) out[i] = address[i];
+  for (std::size_t i = 4; i < 14; ++i) out[i] = address[i + 2];
+  return out;
+}
+
+/// A source route: the outer destination address and, for more than six uSIDs, the segment of an
+/// SRH. Also its state on the way.
+struct UsidRoute {
+  Ipv6 destination{};
+  Ipv6 segment{};
+  bool has_srh = false;
+  std::uint8_t segments_left = 0;
+
+  friend constexpr bool operator==(const UsidRoute&, const UsidRoute&) = default;
+};
+
+/// The route over these uSIDs. invalid_argument: none, or one is 0 (it would end the carrier
+/// early). no_resources: more than kMaxUsids.
+[[nodiscard]] inline Result<UsidRoute> make_route(std::uint32_t block,
+                                                  std::span<const Usid> usids) noexcept {
+  if (usids.empty()) return Errc::invalid_argument;
+  if (usids.size() > kMaxUsids) return Errc::no_resources;
+  for (const Usid usid : usids)
+    if (usid == 0) return Errc::invalid_argument;
+  UsidRoute route;
+  if (usids.size() <= kUsidsPerCarrier) {
+    route.destination = make_carrier(block, usids);
+    return route;
+  }
+  route.destination = make_carrier(block, usids.first(kUsidsPerCarrier));
+  route.segment = make_carrier(block, usids.subspan(kUsidsPerCarrier));
+  route.has_srh = true;
+  route.segments_left = 1;
+  return route;
+}
+
+/// What became of a packet at a node that owns its active uSID.
+enum class UsidStep : std::uint8_t {
+  shifted,  ///< the next uSID of the carrier is active
+  segment,  ///< the carrier was used up: the SRH's segment is the destination now
+  last,     ///< this was the last uSID: deliver, encapsulated or not; nothing was changed
+};
+
+/// One node's work on a route (uN, or uA before it sends out of its interface).
+constexpr UsidStep step(UsidRoute& route) noexcept {
+  const Ipv6 next = shift(route.destination);
+  if (usid_at(next, 0) != 0) {
+    route.destination = next;
+    return UsidStep::shifted;
+  }
+  if (route.segments_left == 0) return UsidStep::last;
+  --route.segments_left;
+  route.destination = route.segment;
+  return UsidStep::segment;
+}
+
+}  // namespace mrc::path

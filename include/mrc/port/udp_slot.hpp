@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/port/socket.hpp"
+#include "mrc/port/socket_interface.hpp"
+
+/// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
+/// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
+/// that an address and a QPN are enough to find it.
+namespace mrc::port {
+
+inline constexpr unsigned kSlots = 256;
+
+/// A slot together with the bound sockets that are the claim: no other process can have the slot
+/// as long as they are open, and there is no moment in which a second one could take it.
+struct SlotClaim {
+  std::uint8_t slot = 0;
+  std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
+};
+
+namespace detail {
+
+/// Opens the receiving socket of a plane and asks for what it wants to know of each packet, before
+/// the first packet can come. An empty Socket means that the port is in use. Throws Error.
+[[nodiscard]] inline Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
+  Socket socket = make_udp_socket(local);
+  if (is_v4(local.ip)) {
+    set_option(socket, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
+  } else {
+    set_option(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS");
+    constexpr int kReceiveFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
+    (void)try_option(socket, IPPROTO_IPV6, kReceiveFlowInfo, 1);
+  }
+  const Interface interface = find_interface(socket, local);
+  if (try_bind(socket, SocketAddress(local.ip, udp_port, interface.index))) return socket;
+  if (errno == EADDRINUSE) return {};
+  const int error = errno;
+  throw_errno("cannot receive at " + format_address({local.ip, udp_port}) +
+                  (error == EADDRNOTAVAIL ? " (not an address of this host)" : ""),
+              error);
+}
+
+[[noreturn]] inline void throw_in_use(const std::string& what) {
+  throw Error(std::make_error_code(std::errc::address_in_use), what);
+}
+
+/// All receiving sockets of a slot, or none and in `taken` the address that is in use.
+[[nodiscard]] inline std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
+                                                  std::uint16_t udp_port, PeerAddress& taken) {
+  std::vector<Socket> sockets;
+  for (const LocalAddress& local : addresses) {
+    sockets.push_back(open_receive_socket(local, udp_port));
+    if (sockets.back().open()) continue;
+    taken = {local.ip, udp_port};
+    return {};
+  }
+  return sockets;
+}
+
+}  // namespace detail
+
+/// Claims slot `wanted`, or the lowest free one: base_port + slot can be bound on all `addresses`.
+/// Throws Error that names the address and port in use, or what else is wrong.
+[[nodiscard]] inline SlotClaim claim_slot(std::span<const LocalAddress> addresses,
+                                          std::uint16_t base_port = wire::kUdpPort,
+                                          std::optional<std::uint8_t> wanted = std::nullopt) {
+  std::vector<LocalAddress> resolved;
+  for (const LocalAddress& local : addresses) {
+    resolved.push_back(resolve(local));
+    for (std::size_t i = 0; i + 1 < resolved.size(); ++i)
+      if (resolved[i] == resolved.back())
+        throw Error(Errc::invalid_argument,
+                    "two planes have the same local address " + format_ip(resolved.back().ip));
+  }
+  if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
+  const unsigned first = wanted.value_or(0);
+  const unsigned last = wanted.value_or(kSlots - 1);
+  if (base_port == 0 || base_port + last > 65535)
+    throw Error(Errc::invalid_argument, "UDP port " + std::to_string(base_port) + " plus slot " +
+                                            std::to_string(last) + " must be from 1 to 65535");
+  PeerAddress taken;
+  for (unsigned slot = first; slot <= last; ++slot) {
+    const auto udp_port = static_cast<std::uint16_t>(base_port + slot);
+    std::vector<Socket> sockets = detail::try_slot(resolved, udp_port, taken);
+    if (!sockets.empty()) return {static_cast<std::uint8_t>(slot), std::move(sockets)};
+  }
+  if (wanted)
+    detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
+                         " is in use by another socket");
+  detail::throw_in_use("no slot is free: UDP ports " + std::to_string(base_port) + " to " +
+                       std::to_string(base_port + last) + " are all in use, the last one as " +
+                       format_address(taken));
+}
+
+}  // namespace mrc::port

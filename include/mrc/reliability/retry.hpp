@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "mrc/core/types.hpp"
+
+namespace mrc::reliability {
+
+inline constexpr unsigned kMaxTimeoutExponent = 24;
+/// Value of the exponential retry count that means "for ever" (mrc-1.0 §2.10).
+inline constexpr unsigned kRetryForever = 25;
+
+/// T(n) = 1.024 us x 2^n, n = 0 .. 24 (mrc-1.0 §2.10).
+[[nodiscard]] constexpr Duration timeout_value(unsigned n) noexcept {
+  return Duration{1024} * (std::int64_t{1} << std::min(n, kMaxTimeoutExponent));
+}
+
+/// The retry counters of a queue pair (mrc-1.0 §2.10, [C-8]): `linear` expirations after T, then
+/// `exponential` ones after 2T, 4T .. T(24), then it is exhausted.
+class RetryCounter {
+ public:
+  RetryCounter() = default;
+  RetryCounter(unsigned timeout_exponent, unsigned linear, unsigned exponential) noexcept
+      : exponent_(static_cast<std::uint8_t>(std::min(timeout_exponent, kMaxTimeoutExponent))),
+        linear_(static_cast<std::uint8_t>(linear)),
+        exponential_(static_cast<std::uint8_t>(exponential)) {}
+
+  /// How long to wait for progress now; never less than `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
+  [[nodiscard]] Duration timeout(Duration floor) const noexcept {
+    const unsigned doublings = used_ > linear_ ? used_ - linear_ : 0;
+    return std::max(floor, timeout_value(exponent_ + doublings));
+  }
+  /// Takes one retry. False: there is none left.
+  [[nodiscard]] bool take() noexcept {
+    if (exponential_ >= kRetryForever) {
+      if (used_ < linear_ + kMaxTimeoutExponent) ++used_;
+      return true;
+    }
+    if (used_ >= linear_ + exponential_) return false;
+    ++used_;
+    return true;
+  }
+  /// The peer made progress: all retries are back.
+  void reset() noexcept { used_ = 0; }
+  /// Retries taken since the last progress.
+  [[nodiscard]] unsigned used() const noexcept { return used_; }
+
+ private:
+  std::uint8_t exponent_ = 12;
+  std::uint8_t linear_ = 7;
+  std::uint8_t exponential_ = 10;
+  unsigned used_ = 0;
+};
+
+/// Smoothed round-trip time and its variation, as in RFC 6298: guards loss inference against
+/// delays that hosts add (a receiver that is not scheduled), which base_rtt does not know.
+class RttEstimator {
+ public:
+  void sample(Duration rtt) noexcept {
+    if (samples_ == 0) {
+      smoothed_ = rtt;
+      variation_ = rtt / 2;
+    } else {
+      const Duration error = rtt > smoothed_ ? rtt - smoothed_ : smoothed_ - rtt;
+      variation_ += (error - variation_) / 4;
+      smoothed_ += (rtt - smoothed_) / 8;
+    }
+    samples_ += samples_ < 8;
+  }
+  [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
+  /// A round trip that is rarely exceeded; 0 before the first sample.
+  [[nodiscard]] Duration bound() const noexcept { return smoothed_ + 4 * variation_; }
+
+ private:
+  Duration smoothed_{};
+  Duration variation_{};
+  std::uint8_t samples_ = 0;
+};
+
+}  // namespace mrc::reliability

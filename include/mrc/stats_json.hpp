@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "mrc/stats.hpp"
+
+/// Statistics as JSON and back: every field under its own name. `nlohmann::json j = stats;` and
+/// `j.get<DeviceStats>()` work too. Reading throws nlohmann::json::exception when a field is
+/// missing or of another type.
+namespace mrc {
+
+namespace port {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortStats, tx_packets, tx_bytes, tx_calls, tx_busy, tx_errors,
+                                   rx_packets, rx_bytes, rx_calls, rx_bad_icrc, rx_malformed,
+                                   rx_overrun)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corrupted, marked,
+                                   trimmed, delayed, black_holed, link_down, overflow)
+}  // namespace port
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, malformed, unknown_qp, foreign, wrong_state, stale,
+                                   implausible, control_overflow)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_control, rx_data,
+                                   rx_duplicates, rx_control, rx_trimmed, rx_ecn, sacks_sent,
+                                   sacks_received, nacks_sent, nacks_received, acks_sent,
+                                   acks_received, probes_sent, probe_answers, ev_probes_sent,
+                                   ev_probe_answers, port_updates_sent, port_updates_received,
+                                   inferred_losses, timeouts, qp_errors, pool_exhausted, drops)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
+                                   rx_duplicates, writes_completed, receives_completed,
+                                   inferred_losses, nacks, trims, timeouts, probes, smoothed_rtt_ns,
+                                   outstanding, cwnd, inflight)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, port, faults)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, active, packets, bytes,
+                                   delivered, marks, trims, losses, timeouts, probes_sent,
+                                   probes_answered, times_bad)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, pds, peers,
+                                   helper_rounds)
+
+/// The same as a function, for those who don't want to know how it works.
+[[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {
+  return stats;
+}
+[[nodiscard]] inline nlohmann::json to_json(const EngineStats& stats) {
+  return stats;
+}
+[[nodiscard]] inline nlohmann::json to_json(const PlaneStats& stats) {
+  return stats;
+}
+[[nodiscard]] inline nlohmann::json to_json(const QpStats& stats) {
+  return stats;
+}
+[[nodiscard]] inline nlohmann::json to_json(const PathReport& report) {
+  return report;
+}
+/// An array.
+[[nodiscard]] inline nlohmann::json to_json(std::span<const PathReport> reports) {
+  auto array = nlohmann::json::array();
+  for (const auto& report : reports) array.push_back(report);
+  return array;
+}
+
+}  // namespace mrc

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "mrc/core/types.hpp"
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/crc32.hpp"
+#include "mrc/wire/ip.hpp"
+
+/// The invariant CRC of RoCEv2, which MRC keeps (mrc-1.0 §1.12): a CRC-32 over a masked image of
+/// the packet from the IP header that is nearest to UDP, so that switches may change traffic class,
+/// flow label and hop limit. The UDP source port is covered.
+namespace mrc::wire {
+
+inline constexpr std::size_t kIcrcSize = 4;
+
+/// The part of the masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once
+/// per pair of addresses, patched per packet. A plain value; one thread at a time.
+struct IcrcPrefix {
+  static constexpr std::size_t kOnes = 8;
+  static constexpr std::size_t kMaxIpHeader = 60;  ///< IPv4 with options
+
+  std::array<std::uint8_t, kOnes + kMaxIpHeader + sizeof(Udp)> image{};
+  std::uint8_t length = 0;  ///< bytes of `image` in use
+
+  /// Both addresses are IPv6, or both are mapped IPv4. An IPv4 image is the canonical one:
+  /// identification 0 and DF set, since a socket sees neither.
+  [[nodiscard]] static IcrcPrefix make(const IpAddress& source, const IpAddress& destination,
+                                       std::uint16_t udp_destination_port) noexcept;
+  /// From the headers of a packet at hand, `ip` with its options if any (20 .. 60 bytes, or 40 of
+  /// IPv6; the caller has checked that). Needs no patch().
+  [[nodiscard]] static IcrcPrefix of_packet(Bytes ip, const Udp& udp) noexcept;
+
+  /// Sets what differs between packets: UDP source port, and the lengths in UDP and IP header.
+  /// `udp_length` counts from the UDP header to the iCRC (TxPacket::transport_length() + 8).
+  void patch(std::uint16_t udp_source_port, std::uint16_t udp_length) noexcept {
+    std::uint8_t* udp = image.data() + length - sizeof(Udp);
+    put16(udp + offsetof(Udp, source_port), udp_source_port);
+    put16(udp + offsetof(Udp, length), udp_length);
+    std::uint8_t* ip = image.data() + kOnes;
+    if ((ip[0] >> 4) == 6)
+      put16(ip + offsetof(Ipv6, payload_length), udp_length);
+    else
+      put16(ip + offsetof(Ipv4, total_length),
+            static_cast<std::uint16_t>(udp_length + length - kOnes - sizeof(Udp)));
+  }
+
+ private:
+  static void put16(std::uint8_t* at, std::uint16_t value) noexcept {
+    const Be16 be = value;
+    std::memcpy(at, &be, sizeof be);
+  }
+};
+
+namespace detail {
+
+/// The fields that switches may change become all ones.
+inline void mask(Ipv6& ip) noexcept {
+  ip.set_first_word(0xFF, 0xFFFFF);
+  ip.hop_limit = 0xFF;
+}
+inline void mask(Ipv4& ip) noexcept {
+  ip.tos = 0xFF;
+  ip.ttl = 0xFF;
+  ip.checksum = 0xFFFF;
+}
+
+}  // namespace detail
+
+inline IcrcPrefix IcrcPrefix::of_packet(Bytes ip, const Udp& udp) noexcept {
+  assert(ip.size() >= sizeof(Ipv4) && ip.size() <= kMaxIpHeader);
+  IcrcPrefix prefix;
+  prefix.image.fill(0xFF);
+  std::uint8_t* at = prefix.image.data() + kOnes;
+  std::memcpy(at, ip.data(), ip.size());
+  if ((ip[0] >> 4) == 6)
+    detail::mask(*reinterpret_cast<Ipv6*>(at));
+  else
+    detail::mask(*reinterpret_cast<Ipv4*>(at));
+  Udp masked = udp;
+  masked.checksum = 0xFFFF;
+  std::memcpy(at + ip.size(), &masked, sizeof masked);
+  prefix.length = static_cast<std::uint8_t>(kOnes + ip.size() + sizeof masked);
+  return prefix;
+}
+
+inline IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& destination,
+                                   std::uint16_t udp_destination_port) noexcept {
+  Udp udp;
+  udp.destination_port = udp_destination_port;
+  if (is_mapped_ipv4(destination)) {
+    Ipv4 ip;
+    ip.flags_fragment = Ipv4::kDontFragment;
+    ip.protocol = kNextUdp;
+    ip.source = unmap_ipv4(source);
+    ip.destination = unmap_ipv4(destination);
+    return of_packet({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip}, udp);
+  }
+  Ipv6 ip;
+  ip.next_header = kNextUdp;
+  ip.source = source;
+  ip.destination = destination;
+  return of_packet({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip}, udp);
+}
+
+namespace detail {
+
+/// CRC over prefix and `head`, with BTH's variant byte masked, in one run over one small buffer.
+/// `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
+[[nodiscard]] inline std::uint32_t icrc_head(const IcrcPrefix& prefix, Bytes head) noexcept {
+  std::uint8_t buffer[sizeof(IcrcPrefix::image) + kMaxTransportHeader];
+  std::memcpy(buffer, prefix.image.data(), sizeof(IcrcPrefix::image));
+  std::memcpy(buffer + prefix.length, head.data(), head.size());
+  buffer[prefix.length + offsetof(Bth, variant_reserved)] = 0xFF;
+  return crc32(0, {buffer, prefix.length + head.size()});
+}
+
+}  // namespace detail
+
+/// iCRC of a packet to be sent, whose payload lies in pieces, without touching either. `header`:
+/// BTH .. last extension header, 12 .. kMaxTransportHeader bytes; `pad`: 0..3 zero bytes after the
+/// payload. The prefix has been patched for this packet.
+[[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes header,
+                                        std::span<const Piece> payload, unsigned pad) noexcept {
+  assert(header.size() >= sizeof(Bth) && header.size() <= kMaxTransportHeader && pad <= 3);
+  std::uint32_t crc = detail::icrc_head(prefix, header);
+  for (const Piece& piece : payload) crc = crc32(crc, {piece.data, piece.length});
+  static constexpr std::uint8_t kZeros[3] = {};
+  if (pad != 0) crc = crc32(crc, {kZeros, pad & 3u});
+  return crc;
+}
+
+/// iCRC of a packet that lies in one piece: BTH .. payload and pad, at least a BTH.
+[[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes whole) noexcept {
+  assert(whole.size() >= sizeof(Bth));
+  const std::size_t head = whole.size() < kMaxTransportHeader ? whole.size() : kMaxTransportHeader;
+  const std::uint32_t crc = detail::icrc_head(prefix, whole.first(head));
+  return head == whole.size() ? crc : crc32(crc, whole.subspan(head));
+}
+
+/// The iCRC stands least significant byte first after payload and pad.
+inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
+  for (std::size_t i = 0; i < kIcrcSize; ++i) at[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
+}
+[[nodiscard]] inline std::uint32_t load_icrc(const std::uint8_t* at) noexcept {
+  return detail::load_little(at);
+}
+
+}  // namespace mrc::wire

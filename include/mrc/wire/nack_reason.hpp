@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace mrc::wire {
+
+/// Why a responder refuses a data packet (mrc-1.0 §1.13). What the requestor does about it: §2.9.
+enum class NackReason : std::uint8_t {
+  trimmed = 0x01,           ///< a switch cut the payload: the path is congested
+  trimmed_last_hop = 0x02,  ///< cut at the last hop: the receiver is congested, not the path
+  no_bitmap = 0x06,         ///< no tracking state for the PSN
+  no_pkt_buffer = 0x07,     ///< no packet buffer
+  no_resource = 0x0A,       ///< another resource is short
+  psn_oor_window = 0x0B,    ///< PSN above the responder's window
+  unexp_event = 0x19,       ///< fatal: the requestor's QP goes to error
+};
+
+/// Is the value, which may come from the wire, one of the enumerators?
+[[nodiscard]] constexpr bool is_known(NackReason reason) noexcept {
+  switch (reason) {
+    case NackReason::trimmed:
+    case NackReason::trimmed_last_hop:
+    case NackReason::no_bitmap:
+    case NackReason::no_pkt_buffer:
+    case NackReason::no_resource:
+    case NackReason::psn_oor_window:
+    case NackReason::unexp_event:
+      return true;
+  }
+  return false;
+}
+
+/// The packet was trimmed: resend at once, no retry is counted.
+[[nodiscard]] constexpr bool is_trim(NackReason reason) noexcept {
+  return reason == NackReason::trimmed || reason == NackReason::trimmed_last_hop;
+}
+
+[[nodiscard]] constexpr const char* to_string(NackReason reason) noexcept {
+  switch (reason) {
+    case NackReason::trimmed:
+      return "TRIMMED";
+    case NackReason::trimmed_last_hop:
+      return "TRIMMED_LASTHOP";
+    case NackReason::no_bitmap:
+      return "NO_BITMAP";
+    case NackReason::no_pkt_buffer:
+      return "NO_PKT_BUFFER";
+    case NackReason::no_resource:
+      return "NO_RESOURCE";
+    case NackReason::psn_oor_window:
+      return "PSN_OOR_WINDOW";
+    case NackReason::unexp_event:
+      return "UNEXP_EVENT";
+  }
+  return "unknown NACK reason";
+}
+
+}  // namespace mrc::wire

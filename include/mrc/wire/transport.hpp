@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "mrc/core/types.hpp"
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/control_headers.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/opcode.hpp"
+#include "mrc/wire/write_header.hpp"
+
+/// Whole transport packets: check once with check(), then read them in place. "Transport" is BTH ..
+/// payload and pad, without the iCRC.
+namespace mrc::wire {
+
+/// Control packets, for reading in place and for building.
+struct SackPacket {
+  Bth bth;
+  Seth seth;
+  CcState cc;
+};
+struct NackPacket {
+  Bth bth;
+  Neth neth;
+};
+struct ProbePacket {
+  Bth bth;
+  Peth peth;
+};
+struct AckPacket {
+  Bth bth;
+  Aeth aeth;
+};
+struct EndpointRequestPacket {
+  Bth bth;
+  Erth erth;
+};
+struct EndpointResponsePacket {
+  Bth bth;
+  Eeth eeth;
+};
+
+static_assert(sizeof(SackPacket) <= kMaxTransportHeader);
+static_assert(sizeof(SackPacket) == 48 && alignof(SackPacket) == 1);
+static_assert(offsetof(SackPacket, seth) == 12 && offsetof(SackPacket, cc) == 40);
+static_assert(sizeof(NackPacket) == 32 && offsetof(NackPacket, neth) == 12);
+static_assert(sizeof(ProbePacket) == 28 && offsetof(ProbePacket, peth) == 12);
+static_assert(sizeof(AckPacket) == 16 && offsetof(AckPacket, aeth) == 12);
+static_assert(sizeof(EndpointRequestPacket) == 28 && offsetof(EndpointRequestPacket, erth) == 12);
+static_assert(sizeof(EndpointResponsePacket) == 48 && offsetof(EndpointResponsePacket, eeth) == 12);
+static_assert(std::is_trivially_copyable_v<SackPacket> && std::is_trivially_copyable_v<NackPacket>);
+static_assert(std::is_trivially_copyable_v<ProbePacket> && std::is_trivially_copyable_v<AckPacket>);
+static_assert(std::is_trivially_copyable_v<EndpointRequestPacket> &&
+              std::is_trivially_copyable_v<EndpointResponsePacket>);
+
+/// Why a transport packet is not usable. Suitable as an index for counters (count_ of them).
+enum class ParseError : std::uint8_t {
+  none = 0,
+  too_short,       ///< ends within BTH or within the headers that opcode and ts bit demand
+  bad_version,     ///< transport version other than 0
+  unknown_opcode,  ///< not an MRC opcode
+  bad_length,      ///< a control packet with bytes after its header
+  bad_pad,         ///< more pad than there are bytes after the headers
+  not_a_write,     ///< trimmed, but no data packet
+  count_,
+};
+
+[[nodiscard]] constexpr const char* to_string(ParseError e) noexcept {
+  switch (e) {
+    case ParseError::none:
+      return "none";
+    case ParseError::too_short:
+      return "too short";
+    case ParseError::bad_version:
+      return "bad transport version";
+    case ParseError::unknown_opcode:
+      return "unknown opcode";
+    case ParseError::bad_length:
+      return "bad length of a control packet";
+    case ParseError::bad_pad:
+      return "bad pad count";
+    case ParseError::not_a_write:
+      return "trimmed packet is not a write";
+    case ParseError::count_:
+      break;
+  }
+  return "unknown parse error";
+}
+
+namespace detail {
+
+/// Bytes of extension headers after BTH for each opcode, without TSETH; 0: no such opcode.
+[[nodiscard]] constexpr std::array<std::uint8_t, 256> make_extension_lengths() noexcept {
+  std::array<std::uint8_t, 256> length{};
+  const auto set = [&length](Opcode op, std::size_t bytes) {
+    length[static_cast<std::size_t>(op)] = static_cast<std::uint8_t>(bytes);
+  };
+  for (unsigned code = 0; code < length.size(); ++code) {
+    const auto op = static_cast<Opcode>(code);
+    if (is_write(op))
+      set(op, sizeof(Meth) + sizeof(Reth) + (has_immediate(op) ? sizeof(ImmDt) : 0));
+  }
+  set(Opcode::acknowledge, sizeof(Aeth));
+  set(Opcode::endpoint_request, sizeof(Erth));
+  set(Opcode::endpoint_response, sizeof(Eeth));
+  set(Opcode::sack, sizeof(Seth) + sizeof(CcState));
+  set(Opcode::nack, sizeof(Neth));
+  set(Opcode::probe, sizeof(Peth));
+  return length;
+}
+inline constexpr std::array<std::uint8_t, 256> kExtensionLengths = make_extension_lengths();
+
+}  // namespace detail
+
+/// The packet's bytes as a header or control packet P. The caller has made sure that there are
+/// sizeof(P) of them: by check() and the opcode, or by looking.
+template <class P>
+[[nodiscard]] inline const P& view_as(Bytes bytes) noexcept {
+  static_assert(alignof(P) == 1 && std::is_trivially_copyable_v<P>);
+  assert(bytes.size() >= sizeof(P));
+  return *reinterpret_cast<const P*>(bytes.data());
+}
+
+/// Is this a packet whose headers can be read? Checks version, opcode, and that the headers and the
+/// pad fit; a control packet must have exactly its length. Safe on any input. Reserved bits, p_key
+/// and everything that depends on a queue pair are not looked at (mrc-1.0 §2.13, step 5).
+[[nodiscard]] inline ParseError check(Bytes transport) noexcept {
+  if (transport.size() < sizeof(Bth)) return ParseError::too_short;
+  const Bth& bth = view_as<Bth>(transport);
+  if (bth.tver() != 0) return ParseError::bad_version;
+  const std::size_t extension = detail::kExtensionLengths[bth.op];
+  if (extension == 0) return ParseError::unknown_opcode;
+  const bool write = is_write(bth.opcode());
+  const std::size_t headers =
+      sizeof(Bth) + extension + (write && bth.has_timestamp() ? sizeof(Tseth) : 0);
+  if (transport.size() < headers) return ParseError::too_short;
+  const std::size_t rest = transport.size() - headers;
+  if (!write && rest != 0) return ParseError::bad_length;
+  return bth.pad() <= rest ? ParseError::none : ParseError::bad_pad;
+}
+
+/// The parts of a data packet. Only after check() said none, and when the opcode is a write.
+[[nodiscard]] inline WriteView view_write(Bytes transport) noexcept {
+  const std::uint8_t* p = transport.data();
+  const auto take = [&p]<class H>(const H*& header) {
+    header = reinterpret_cast<const H*>(p);
+    p += sizeof(H);
+  };
+  WriteView view{};
+  take(view.bth);
+  assert(is_write(view.bth->opcode()));
+  take(view.meth);
+  if (view.bth->has_timestamp()) take(view.tseth);
+  take(view.reth);
+  if (has_immediate(view.bth->opcode())) take(view.imm);
+  const auto headers = static_cast<std::size_t>(p - transport.data());
+  view.payload = {p, transport.size() - headers - view.bth->pad()};
+  return view;
+}
+
+/// What a trimming switch left of a data packet.
+struct TrimmedView {
+  const Bth* bth = nullptr;
+  const Meth* meth = nullptr;    ///< null when cut off
+  const Tseth* tseth = nullptr;  ///< null when cut off, or when the packet had none
+};
+
+/// Reads the head of a trimmed data packet, from a complete BTH on (mrc-1.0 §1.12 [O-10]). Safe on
+/// any input. Nothing protects these bytes: they may cause a NACK and nothing else.
+[[nodiscard]] inline ParseError view_trimmed(Bytes transport, TrimmedView& view) noexcept {
+  view = {};
+  if (transport.size() < sizeof(Bth)) return ParseError::too_short;
+  const Bth& bth = view_as<Bth>(transport);
+  if (bth.tver() != 0) return ParseError::bad_version;
+  if (!is_known(bth.op)) return ParseError::unknown_opcode;
+  if (!is_write(bth.opcode())) return ParseError::not_a_write;
+  view.bth = &bth;
+  const Bytes after_bth = transport.subspan(sizeof(Bth));
+  if (after_bth.size() < sizeof(Meth)) return ParseError::none;
+  view.meth = &view_as<Meth>(after_bth);
+  const Bytes after_meth = after_bth.subspan(sizeof(Meth));
+  if (bth.has_timestamp() && after_meth.size() >= sizeof(Tseth))
+    view.tseth = &view_as<Tseth>(after_meth);
+  return ParseError::none;
+}
+
+}  // namespace mrc::wire

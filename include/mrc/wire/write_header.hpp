@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "mrc/core/types.hpp"
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/opcode.hpp"
+
+namespace mrc::wire {
+
+/// What the headers of a data packet say, apart from fields that MRC fixes (p_key, reserved bits).
+struct WriteHeader {
+  Opcode opcode = Opcode::write_only;
+  std::uint8_t pad = 0;  ///< 0..3
+  bool ack_request = false;
+  bool rtx = false;
+  bool has_timestamp = false;   ///< write a TSETH with ...
+  std::uint16_t timestamp = 0;  ///< ... this tx_timestamp
+  Qpn dqp{};
+  Psn psn;
+  Rqmsn rqmsn;
+  Msn msn;
+  std::uint64_t va = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t dma_length = 0;
+  std::uint32_t immediate = 0;  ///< used only when the opcode has one
+};
+
+/// Longest result of build_write_header().
+inline constexpr std::size_t kMaxWriteHeader =
+    sizeof(Bth) + sizeof(Meth) + sizeof(Tseth) + sizeof(Reth) + sizeof(ImmDt);
+static_assert(kMaxWriteHeader == 40 && kMaxWriteHeader <= kMaxTransportHeader);
+
+/// Writes BTH, METH, TSETH when there is a timestamp, RETH, and ImmDt when the opcode has one.
+/// `out` has room for kMaxWriteHeader bytes. Returns the length.
+inline std::size_t build_write_header(std::uint8_t* out, const WriteHeader& h) noexcept {
+  std::uint8_t* p = out;
+  const auto put = [&p](const auto& header) {
+    std::memcpy(p, &header, sizeof(header));
+    p += sizeof(header);
+  };
+  Bth bth = Bth::make(h.opcode, h.dqp, h.psn);
+  bth.set_pad(h.pad);
+  bth.set_ack_request(h.ack_request);
+  bth.set_rtx(h.rtx);
+  bth.set_has_timestamp(h.has_timestamp);
+  put(bth);
+  put(Meth{static_cast<std::uint16_t>(h.rqmsn.value()), static_cast<std::uint16_t>(h.msn.value())});
+  if (h.has_timestamp) put(Tseth{h.timestamp, kFtypeTimestamp});
+  put(Reth{h.va, h.rkey, h.dma_length});
+  if (has_immediate(h.opcode)) put(ImmDt{h.immediate});
+  return static_cast<std::size_t>(p - out);
+}
+
+/// A data packet's parts, all inside the packet's bytes.
+struct WriteView {
+  const Bth* bth;
+  const Meth* meth;
+  const Tseth* tseth;  ///< null when there is none
+  const Reth* reth;
+  const ImmDt* imm;  ///< null when there is none
+  Bytes payload;     ///< without pad
+};
+
+/// The reverse of build_write_header(): what a checked data packet's headers say.
+[[nodiscard]] inline WriteHeader header_of(const WriteView& view) noexcept {
+  WriteHeader h;
+  h.opcode = view.bth->opcode();
+  h.pad = view.bth->pad();
+  h.ack_request = view.bth->ack_request();
+  h.rtx = view.bth->rtx();
+  h.has_timestamp = view.tseth != nullptr;
+  h.timestamp = view.tseth != nullptr ? view.tseth->tx_timestamp.value() : std::uint16_t{0};
+  h.dqp = view.bth->dqp();
+  h.psn = view.bth->psn();
+  h.rqmsn = Rqmsn{view.meth->rqmsn.value()};
+  h.msn = Msn{view.meth->msn.value()};
+  h.va = view.reth->va;
+  h.rkey = view.reth->rkey;
+  h.dma_length = view.reth->dma_length;
+  h.immediate = view.imm != nullptr ? view.imm->immediate.value() : 0;
+  return h;
+}
+
+}  // namespace mrc::wire

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags of our own programs and tests. They never reach users of the library: mrc_warnings and
+# mrc_own are linked PRIVATE and are not installed. fmt is for them only: no public header uses it.
+find_package(fmt REQUIRED)
+
+add_library(mrc_warnings INTERFACE)
+target_compile_options(mrc_warnings INTERFACE
+  -Wall -Wextra -Wshadow $<$<BOOL:${MRC_WERROR}>:-Werror>)
+
+add_library(mrc_own INTERFACE)
+target_link_libraries(mrc_own INTERFACE mrc_warnings OpenMRC::openmrc fmt::fmt)
+if(MRC_NATIVE)
+  target_compile_options(mrc_own INTERFACE -march=native)
+endif()
+if(MRC_SANITIZE)
+  # A finding ends the program, so that it fails the test.
+  target_compile_options(mrc_own INTERFACE
+    -fsanitize=${MRC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(mrc_own INTERFACE -fsanitize=${MRC_SANITIZE})
+endif()
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(MRC_CCACHE ccache)
+  mark_as_advanced(MRC_CCACHE)
+  if(MRC_CCACHE)
+    # What ccache needs to be told before it caches a compilation with a precompiled header.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${MRC_CCACHE})
+    target_compile_options(mrc_own INTERFACE
+      $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
+      "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  endif()
+endif()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Run after a unit test executable was linked: writes LIST_FILE, which gives ctest one entry per
+# test case of EXECUTABLE, named "LAYER: name", with PROPERTIES.
+#
+# Cases are run by their number, not by name: doctest's name filter gives a meaning to commas, stars
+# and backslashes, and a filter that matches nothing counts as success.
+cmake_minimum_required(VERSION 3.25)
+
+execute_process(COMMAND ${EXECUTABLE} --list-test-cases --no-colors=1
+  OUTPUT_VARIABLE output RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${EXECUTABLE} --list-test-cases failed (${result}):\n${output}")
+endif()
+
+# Characters that mean something to CMake's lists and strings.
+foreach(pair "[=(" "]=)" ";=," "\\=/" "\"='" "$=S")
+  string(SUBSTRING "${pair}" 0 1 from)
+  string(SUBSTRING "${pair}" 2 1 to)
+  string(REPLACE "${from}" "${to}" output "${output}")
+endforeach()
+string(REPLACE "\n" ";" lines "${output}")
+
+set(script "")
+set(names "")
+set(number 0)
+foreach(line IN LISTS lines)
+  if(line MATCHES "^\\(doctest\\)|^=====" OR line STREQUAL "")
+    continue()
+  endif()
+  math(EXPR number "${number} + 1")
+  set(name "${LAYER}: ${line}")
+  if(name IN_LIST names)
+    string(APPEND name " (case ${number})")
+  endif()
+  list(APPEND names "${name}")
+  string(APPEND script
+    "add_test([==[${name}]==] [==[${EXECUTABLE}]==] --first=${number} --last=${number})\n"
+    "set_tests_properties([==[${name}]==] PROPERTIES")
+  foreach(property IN LISTS PROPERTIES)
+    string(APPEND script " [==[${property}]==]")
+  endforeach()
+  string(APPEND script ")\n")
+endforeach()
+
+# A line that was lost or split would shift the numbers.
+if(NOT output MATCHES "current filters: ([0-9]+)" OR NOT CMAKE_MATCH_1 EQUAL number)
+  message(FATAL_ERROR "${EXECUTABLE}: can't make out its list of test cases:\n${output}")
+endif()
+file(WRITE ${LIST_FILE} "${script}")

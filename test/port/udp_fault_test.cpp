@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "udp_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::port;
+using namespace mrc::port::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Sends `count` packets in bursts, spread over all paths, receiving in between.
+void stream(Rig& rig, std::uint32_t count, std::size_t payload = 256) {
+  const auto paths = static_cast<std::uint32_t>(rig.sender.paths().size());
+  for (std::uint32_t n = 0; n < count; ++n) {
+    rig.add(n, payload, static_cast<std::uint16_t>(n / 8 % paths));
+    if (n % 32 != 31 && n + 1 != count) continue;
+    (void)rig.send();
+    rig.receive();
+  }
+}
+
+/// Receives until no packet is held back.
+void settle(Rig& rig) {
+  const Time limit = Rig::now() + 2s;
+  while (rig.receiver.next_release() != kNever && Rig::now() < limit) rig.receive();
+  rig.receive();
+}
+
+bool plausible(std::uint64_t hits, double n, double p) {
+  return std::abs(static_cast<double>(hits) - n * p) <= 5 * std::sqrt(n * p * (1 - p));
+}
+
+/// All packets that arrived are intact and from the stream.
+void check_intact(const Rig& rig, std::size_t payload = 256) {
+  for (const Arrived& a : rig.arrived) {
+    const auto expected = payload_of(Rig::number_of(a), payload);
+    REQUIRE(a.bytes.size() == 12 + payload);
+    REQUIRE(std::equal(expected.begin(), expected.end(), a.bytes.begin() + 12));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the iCRC catches every corrupted packet") {
+  for (const bool v4 : {true, false}) {
+    MRC_LOOPBACK_OR_SKIP(local, v4);
+    Rig rig = make_rig(local);
+    FaultSpec spec;
+    spec.corrupt = 0.25;
+    rig.receiver.set_fault(spec);
+    stream(rig, 4000);
+    const std::uint64_t corrupted = rig.receiver.fault_stats().corrupted;
+    CHECK(plausible(corrupted, 4000, 0.25));
+    CHECK(rig.receiver.stats().rx_bad_icrc == corrupted);
+    CHECK(rig.arrived.size() == 4000 - corrupted);
+    check_intact(rig);
+  }
+}
+
+TEST_CASE("without the iCRC corruption gets through") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  UdpPortOptions options = options_for(local);
+  options.icrc = false;
+  options.faults.corrupt = 1;
+  Rig rig(options, options);
+  stream(rig, 100);
+  CHECK(rig.arrived.size() == 100);
+  CHECK(rig.receiver.stats().rx_bad_icrc == 0);
+}
+
+TEST_CASE("loss, duplicates and reordering leave packets intact") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.loss = 0.1;
+  spec.duplicate = 0.1;
+  spec.reorder = 0.1;
+  rig.receiver.set_fault(spec);
+  stream(rig, 5000);
+  settle(rig);
+  check_intact(rig);
+  const FaultStats& stats = rig.receiver.fault_stats();
+  CHECK(plausible(stats.lost, 5000, 0.1));
+  CHECK(plausible(stats.duplicated, 4500, 0.1));
+  CHECK(plausible(stats.reordered, 4500, 0.1));
+  CHECK(stats.overflow == 0);
+  CHECK(rig.arrived.size() == 5000 - stats.lost + stats.duplicated);
+  std::set<std::uint32_t> numbers;
+  for (const Arrived& a : rig.arrived) numbers.insert(Rig::number_of(a));
+  CHECK(numbers.size() == 5000 - stats.lost);
+  rig.receiver.clear_faults();
+  rig.arrived.clear();
+  stream(rig, 100);
+  CHECK(rig.arrived.size() == 100);
+}
+
+TEST_CASE("delayed packets come at their time and not before") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.delay = 20ms;
+  spec.jitter = 5ms;
+  rig.receiver.set_fault(spec);
+  const Time start = Rig::now();
+  stream(rig, 64);
+  if (Rig::now() < start + 20ms) CHECK(rig.arrived.empty());
+  CHECK(rig.receiver.next_release() >= start + 20ms);
+  CHECK(rig.receiver.next_release() < Rig::now() + 25ms);
+  settle(rig);
+  CHECK(Rig::now() >= start + 20ms);
+  CHECK(rig.arrived.size() == 64);
+  check_intact(rig);
+  CHECK(rig.receiver.fault_stats().delayed == 64);
+}
+
+TEST_CASE("ECN marks and trims show in the packets") {
+  MRC_LOOPBACK_OR_SKIP(local, false);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.ecn = 0.5;
+  spec.trim = 0.2;
+  spec.trim_last_hop = 0.2;
+  rig.receiver.set_fault(spec);
+  stream(rig, 4000);
+  REQUIRE(rig.arrived.size() == 4000);
+  std::map<wire::Trim, std::uint64_t> trims;
+  std::uint64_t marked = 0;
+  for (const Arrived& a : rig.arrived) {
+    ++trims[a.facts.trim];
+    marked += a.facts.ecn == Ecn::ce ? 1 : 0;
+    CHECK(a.facts.udp_length == 8 + 12 + 256 + 4);
+    const bool whole = a.facts.trim == wire::Trim::none;
+    CHECK(a.bytes.size() == (whole ? 268 : FaultInjector::kTrimKeep));
+  }
+  CHECK(plausible(marked, 4000, 0.5));
+  CHECK(plausible(trims[wire::Trim::trimmed], 4000, 0.2));
+  CHECK(plausible(trims[wire::Trim::trimmed_last_hop], 4000, 0.8 * 0.2));
+}
+
+TEST_CASE("a black hole swallows both directions and looks fine") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.black_hole = true;
+  rig.sender.set_fault(spec);
+  stream(rig, 64);
+  CHECK(rig.arrived.empty());
+  CHECK(rig.sender.stats().tx_packets == 64);
+  CHECK(rig.sender.stats().tx_errors == 0);
+  CHECK(rig.sender.stats().tx_calls == 0);
+  CHECK(rig.sender.link_up());
+  rig.sender.clear_faults();
+  rig.receiver.set_fault(spec);
+  stream(rig, 64);
+  CHECK(rig.arrived.empty());
+  CHECK(rig.receiver.fault_stats().black_holed == 64);
+}
+
+TEST_CASE("a link that is down refuses to send, and says so") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.down = true;
+  rig.sender.set_fault(spec);
+  CHECK_FALSE(rig.sender.link_up());
+  for (std::uint32_t n = 0; n < 10; ++n) rig.add(n, 64, 0);
+  CHECK(rig.send() == 0);
+  CHECK(rig.sender.fault_stats().link_down == 10);
+  CHECK(rig.sender.stats().tx_packets == 0);
+  rig.sender.clear_faults();
+  CHECK(rig.sender.link_up());
+
+  rig.receiver.set_fault(spec);
+  stream(rig, 32);
+  CHECK(rig.arrived.empty());
+  CHECK(rig.receiver.fault_stats().link_down == 32);
+  rig.receiver.clear_faults();
+  stream(rig, 32);
+  CHECK(rig.arrived.size() == 32);
+}
+
+TEST_CASE("a single path can fail on either side") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local, 4);
+  FaultSpec hole;
+  hole.black_hole = true;
+  rig.sender.set_path_fault(1, hole);
+  rig.receiver.set_inbound_fault(rig.sender.paths()[2].ev, hole);
+  FaultSpec half;
+  half.loss = 0.5;
+  rig.sender.set_path_fault(3, half);
+  stream(rig, 4000);
+  std::map<std::uint32_t, std::uint64_t> by_path;
+  for (const Arrived& a : rig.arrived) ++by_path[value(a.facts.entropy)];
+  const auto count = [&](std::size_t path) { return by_path[value(rig.sender.paths()[path].ev)]; };
+  CHECK(count(0) == 1000);
+  CHECK(count(1) == 0);
+  CHECK(count(2) == 0);
+  CHECK(plausible(count(3), 1000, 0.5));
+  CHECK(rig.sender.stats().tx_packets == 4000);
+  check_intact(rig);
+}
+
+TEST_CASE("more due packets than room: the rest comes next, and wakes the receiver up") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  FaultSpec spec;
+  spec.delay = 1ms;
+  rig.receiver.set_fault(spec);
+  stream(rig, 300);
+  std::this_thread::sleep_for(2ms);
+  settle(rig);
+  CHECK(rig.arrived.size() == 300);
+  check_intact(rig);
+}

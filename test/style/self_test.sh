@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# self_test.sh: breaks each rule of style_test.sh in a small source tree and expects the finding, so
+# that a rule can't stop working unseen.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+spdx='// SPDX-License-Identifier: Apache-2.0'
+header=$spdx$'\n#pragma once\n'
+failures=0
+
+put() {  # put FILE CONTENT: the tree holds this file only
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree/$(dirname "$1")"
+  printf '%s\n' "$2" >"$tree/$1"
+}
+expect() {  # expect FINDING FILE CONTENT
+  put "$2" "$3"
+  local output
+  if output=$("$here/style_test.sh" "$tree" 2>/dev/null); then
+    echo "not found: $1"
+    failures=$((failures + 1))
+  elif [[ $output != *"$1"* ]]; then
+    printf 'expected "%s", got:\n%s\n' "$1" "$output"
+    failures=$((failures + 1))
+  fi
+}
+accept() {  # accept FILE CONTENT
+  put "$1" "$2"
+  local output
+  if ! output=$("$here/style_test.sh" "$tree" 2>/dev/null); then
+    printf 'wrongly found:\n%s\n' "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 'white space' include/mrc/core/a.hpp "${header}int a; "
+expect 'columns' include/mrc/core/a.hpp "$header// $(printf 'x%.0s' {1..98})"
+expect 'more than 500' include/mrc/core/a.hpp "$header$(printf '//\n%.0s' {1..500})"
+expect 'SPDX' include/mrc/core/a.hpp '#pragma once'
+expect 'SPDX' scripts/a '#!/bin/sh'
+expect '#pragma once' include/mrc/core/a.hpp "$spdx"
+expect 'may not include wire' include/mrc/core/a.hpp "$header#include \"mrc/wire/b.hpp\""
+expect 'may not include port' include/mrc/engine/a.hpp "$header#include \"mrc/port/b.hpp\""
+expect 'may not include engine' include/mrc/port/a.hpp "$header#include \"mrc/engine/b.hpp\""
+expect 'may not include the top' include/mrc/engine/a.hpp "$header#include \"mrc/device.hpp\""
+expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
+for kind in 'class A {};' 'struct A : B {' 'enum class A : int { x };' 'union A {' \
+  $'template <class T>\nclass A {' $'template <class T>\nconcept A = true;' \
+  $'template <class T,\n          class U>\nstruct A {'; do
+  expect 'no /// comment' include/mrc/core/a.hpp "$header$kind"
+  accept include/mrc/core/a.hpp "$header/// What it is."$'\n'"$kind"
+done
+expect 'virtual on' include/mrc/engine/a.hpp "$header  virtual void f();"
+expect 'throw on' include/mrc/reliability/a.hpp "$header  throw 1;"
+expect 'std::function on' include/mrc/engine/a.hpp "${header}void f(std::function<void()>);"
+expect 'new on' include/mrc/engine/a.hpp "${header}int* a = new int;"
+expect 'banned' docs/a.md "a $(printf '%s%s' TO DO)"
+expect 'banned' include/mrc/core/a.hpp "$header// $(printf '%s%s' FIX ME)"
+expect 'banned' include/mrc/core/a.hpp "$header// a $(printf '%s%s' st ub)"
+
+accept include/mrc/engine/a.hpp "$header#include <new>
+#include \"mrc/reliability/b.hpp\"
+// new things throw nothing virtual
+int new_size = 0;  // a new one
+const char* name = \"new\";
+int* a = new int;  // set-up"
+accept include/mrc/device.hpp "$header#include \"mrc/port/b.hpp\"
+class A;
+struct B;  // forward"
+accept include/mrc/core/a.hpp "${header}template <>
+struct hash<A> : B {};
+namespace detail {
+struct C {
+  int x;
+};
+}  // namespace detail"
+accept scripts/a $'#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0'
+
+if ((failures > 0)); then
+  echo "$failures rules do not work" >&2
+  exit 1
+fi
+echo "all rules work"

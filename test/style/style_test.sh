@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# style_test.sh [ROOT]: checks the rules of style that a machine can check and prints one line for
+# each finding: FILE:LINE: what is wrong. ROOT is the source tree (default: this one).
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${1:-${MRC_SOURCE_DIR:-$here/../..}}"
+
+# Committed files and those about to be; in an unpacked archive, all but build output.
+list_files() {
+  if [[ -e .git ]] && git rev-parse --git-dir >/dev/null 2>&1; then
+    git ls-files --cached --others --exclude-standard
+  else
+    find . -type f -not -path './build*/*' -not -path './out/*' -not -path './.git/*' -printf '%P\n'
+  fi | sort -u | while IFS= read -r file; do
+    if [[ -f $file ]]; then printf '%s\n' "$file"; fi
+  done
+}
+
+is_text() { [[ ! -s $1 ]] || grep -qI . "$1"; }
+
+# Source files carry a licence line; data and prose are exempt from that and from the sizes.
+is_source() {
+  case $1 in
+    *.hpp | *.ipp | *.cpp | *.h | *.c | *.sh | *.awk | *.cmake | *.cmake.in) true ;;
+    CMakeLists.txt | */CMakeLists.txt) true ;;
+    *) [[ $(head -c 2 "$1") == '#!' ]] ;;
+  esac
+}
+
+sources=() texts=() headers=() data_path=()
+while IFS= read -r file; do
+  case $file in
+    *.svg | *.csv | *.json | test/fuzz/corpus/* | LICENSE) continue ;;
+  esac
+  is_text "$file" || continue
+  texts+=("$file")
+  is_source "$file" || continue
+  sources+=("$file")
+  case $file in
+    include/mrc/reliability/*.[hi]pp | include/mrc/engine/*.[hi]pp) data_path+=("$file") ;;&
+    include/*.[hi]pp) headers+=("$file") ;;
+  esac
+done < <(list_files)
+if ((${#texts[@]} == 0)); then
+  echo "no files in $PWD" >&2
+  exit 2
+fi
+
+check() {  # check SCRIPT FILE...: runs an awk script of this folder over the files
+  local script=$1
+  shift
+  if (($# > 0)); then awk -f "$here/$script" "$@"; fi
+}
+
+findings=$(
+  check text.awk "${texts[@]}"
+  check source.awk "${sources[@]}"
+  check layers.awk "${headers[@]}"
+  check docs.awk "${headers[@]}"
+  check data_path.awk "${data_path[@]}"
+  # Spelled so that this line is no finding itself.
+  grep -HnIwE -e 'TO[D]O|FIX[M]E|X{3}|[Ss][t]ubs?|ST[U]BS?' "${texts[@]}" |
+    sed -E 's/^([^:]+:[0-9]+:)/\1 banned word: /' || true
+)
+if [[ -n $findings ]]; then
+  printf '%s\n' "$findings"
+  printf '%s findings in %s files\n' "$(wc -l <<<"$findings")" "${#texts[@]}" >&2
+  exit 1
+fi
+echo "${#texts[@]} files, ${#sources[@]} of them sources: no findings"

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/control_headers.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/endpoint_headers.hpp"
+#include "vectors.hpp"
+
+namespace mrc::wire {
+namespace {
+
+using test::Buffer;
+using test::bytes_of;
+using test::from_hex;
+
+TEST_CASE("big-endian integers: byte order, width, constant expressions") {
+  CHECK(bytes_of(Be16{std::uint16_t{0x1234}}) == from_hex("12 34"));
+  CHECK(bytes_of(Be24{0x12345678u}) == from_hex("34 56 78"));  // the upper byte is lost
+  CHECK(bytes_of(Be32{0x12345678u}) == from_hex("12 34 56 78"));
+  CHECK(bytes_of(Be64{0x0123456789ABCDEFu}) == from_hex("01 23 45 67 89 ab cd ef"));
+
+  static_assert(Be16{std::uint16_t{0xBEEF}} == 0xBEEF);
+  static_assert(Be24{0xFFBEEFu} == 0xFFBEEFu);
+  static_assert(Be64{0x8000000000000001u} == 0x8000000000000001u);
+
+  Be32 x;
+  CHECK(x == 0);
+  x = 0xCAFEF00Du;
+  CHECK(x == 0xCAFEF00Du);
+  const Buffer shifted = from_hex("ff 00 00 00 00 00 00 12 34");
+  CHECK(view_as<Be64>(Bytes{shifted}.subspan(1)) == 0x1234u);  // no alignment needed
+}
+
+TEST_CASE("opcodes: exactly the twelve of the specification") {
+  struct Expected {
+    std::uint8_t code;
+    bool write, first, last, immediate;
+  };
+  const Expected table[] = {
+      {0xC6, true, true, false, false},   {0xC7, true, false, false, false},
+      {0xC8, true, false, true, false},   {0xC9, true, false, true, true},
+      {0xCA, true, true, true, false},    {0xCB, true, true, true, true},
+      {0xD1, false, false, false, false}, {0xD8, false, false, false, false},
+      {0xD9, false, false, false, false}, {0xDC, false, false, false, false},
+      {0xDD, false, false, false, false}, {0xDE, false, false, false, false},
+  };
+  std::set<std::string> names;
+  std::set<unsigned> known;
+  for (const Expected& e : table) {
+    CAPTURE(unsigned{e.code});
+    const auto op = static_cast<Opcode>(e.code);
+    CHECK(is_write(op) == e.write);
+    CHECK(is_first(op) == e.first);
+    CHECK(is_last(op) == e.last);
+    CHECK(has_immediate(op) == e.immediate);
+    names.insert(to_string(op));
+    known.insert(e.code);
+  }
+  CHECK(names.size() == 12);
+  for (unsigned code = 0; code < 256; ++code) {
+    CAPTURE(code);
+    CHECK(is_known(static_cast<std::uint8_t>(code)) == (known.count(code) == 1));
+    if (known.count(code) == 0) CHECK_FALSE(is_write(static_cast<Opcode>(code)));
+  }
+}
+
+TEST_CASE("NACK reasons: exactly seven, two of them trims") {
+  unsigned known = 0;
+  std::set<std::string> names;
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto reason = static_cast<NackReason>(code);
+    if (is_trim(reason)) CHECK(code <= 2);
+    if (!is_known(reason)) continue;
+    ++known;
+    names.insert(to_string(reason));
+  }
+  CHECK(known == 7);
+  CHECK(names.size() == 7);
+  for (const unsigned code : {0x01u, 0x02u, 0x06u, 0x07u, 0x0Au, 0x0Bu, 0x19u})
+    CHECK(is_known(static_cast<NackReason>(code)));
+  CHECK(is_trim(NackReason::trimmed));
+  CHECK(is_trim(NackReason::trimmed_last_hop));
+}
+
+TEST_CASE("AETH syndromes: ACK, NAK and neither") {
+  CHECK(is_ack(Syndrome::ack));
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto s = static_cast<Syndrome>(code);
+    CHECK(is_nak(s) == (code >= 0x60 && code <= 0x7F));
+    CHECK(is_ack(s) == (code <= 0x1F));
+  }
+  Aeth aeth;
+  aeth.set_code(Syndrome::remote_access_error);
+  aeth.msn = 0xABCDu;
+  CHECK(bytes_of(aeth) == from_hex("62 00 ab cd"));
+  CHECK(aeth.code() == Syndrome::remote_access_error);
+}
+
+TEST_CASE("BTH: every field in its place") {
+  Bth bth = Bth::make(Opcode::write_middle, Qpn{0xABCDEF}, Psn{0x123456});
+  CHECK(bytes_of(bth) == from_hex("c7 00 ff ff 00 ab cd ef 00 12 34 56"));
+  bth.set_p_key(0x8001);
+  CHECK(bth.p_key() == 0x8001);
+  bth.set_pad(3);
+  CHECK(bth.se_m_pad_tver == 0x30);
+  CHECK(bth.pad() == 3);
+  bth.set_pad(1);
+  CHECK(bth.se_m_pad_tver == 0x10);
+  bth.set_ack_request(true);
+  CHECK(bth.a_rtx_ts == 0x80);
+  bth.set_rtx(true);
+  CHECK(bth.a_rtx_ts == 0xA0);
+  bth.set_has_timestamp(true);
+  CHECK(bth.a_rtx_ts == 0xB0);
+  bth.set_ack_request(false);
+  CHECK(bth.a_rtx_ts == 0x30);
+  CHECK_FALSE(bth.ack_request());
+  CHECK(bth.rtx());
+  CHECK(bth.has_timestamp());
+  CHECK(bytes_of(bth) == from_hex("c7 10 80 01 00 ab cd ef 30 12 34 56"));
+
+  const Buffer raw = from_hex("dd e5 00 00 ff ff ff ff 0f ff ff ff");
+  const Bth& odd = view_as<Bth>(raw);
+  CHECK(odd.solicited_event());
+  CHECK(odd.migration());
+  CHECK(odd.pad() == 2);
+  CHECK(odd.tver() == 5);
+  CHECK_FALSE(odd.ack_request());
+  CHECK_FALSE(odd.rtx());
+  CHECK_FALSE(odd.has_timestamp());
+  CHECK(value(odd.dqp()) == 0xFFFFFF);
+  CHECK(odd.psn().value() == 0xFFFFFF);
+}
+
+TEST_CASE("timestamps count 128 ns and wrap after 8.388608 ms") {
+  CHECK(timestamp_of(Time{}) == 0);
+  CHECK(timestamp_of(Time{Duration{127}}) == 0);
+  CHECK(timestamp_of(Time{Duration{128}}) == 1);
+  CHECK(timestamp_of(Time{Duration{8'388'607}}) == 0xFFFF);
+  CHECK(timestamp_of(Time{Duration{8'388'608}}) == 0);
+  CHECK(timestamp_distance(0xFFFF, 1) == Duration{256});
+  CHECK(timestamp_distance(1, 0xFFFF) == Duration{0xFFFE * 128});
+  Tseth tseth{0xBEEF, kFtypeTimestamp};
+  CHECK(tseth.tick_is_128ns());
+  CHECK(tseth.ftype() == 1);
+  tseth.tsr_ftype = 0x8002;
+  CHECK_FALSE(tseth.tick_is_128ns());
+  CHECK(tseth.ftype() == 2);
+}
+
+TEST_CASE("SETH: fields don't touch each other") {
+  Seth s;
+  CHECK(bytes_of(s) == Buffer(28, 0));
+  s.set_m(SackMark::always_skip);
+  CHECK(s.flags_ == 0x0040);
+  s.set_probe(true);
+  CHECK(s.flags_ == 0x0042);
+  s.set_m(SackMark::skip_once);
+  CHECK(s.flags_ == 0x0022);
+  CHECK(s.m() == SackMark::skip_once);
+  CHECK(s.probe());
+  s.set_probe(false);
+  CHECK(s.flags_ == 0x0020);
+  s.set_ack_psn_offset(-2);
+  CHECK(s.ack_psn_offset() == -2);
+  CHECK(s.probe_id() == 0xFFFE);  // the same two bytes
+  s.set_probe_id(0x0102);
+  CHECK(s.ack_psn_offset() == 0x0102);
+  s.set_entropy(Ev{0x0A0B0C0D});
+  s.set_spdcid(0x1111);
+  s.set_dpdcid(0x2222);
+  s.set_cack_psn(Psn{0x333333});
+  s.set_cc(0, 5);
+  s.set_mpr(255);
+  s.set_sack_offset(-32768);
+  s.set_sack_bitmap(0x8000000000000001u);
+  CHECK(bytes_of(s) == from_hex("00 20 01 02 0a 0b 0c 0d 11 11 22 22 00 33 33 33 05 ff 80 00 "
+                                "80 00 00 00 00 00 00 01"));
+  CHECK(s.entropy() == Ev{0x0A0B0C0D});
+  CHECK(s.cack_psn() == Psn{0x333333});
+  CHECK(s.cc_type() == 0);
+  CHECK(s.cc_flags() == 5);
+  CHECK(s.mpr() == 255);
+  CHECK(s.sack_offset() == -32768);
+  CHECK(s.sack_bitmap() == 0x8000000000000001u);
+  // Reserved and type bits of other implementations do not disturb.
+  s.flags_ = 0xFF9D;
+  CHECK(s.m() == SackMark::none);
+  CHECK_FALSE(s.probe());
+}
+
+TEST_CASE("CC_STATE: widths, saturation of ooo_count, wrap of rcvd_bytes") {
+  CcState cc;
+  cc.set_tx_timestamp(0xBEEF);
+  cc.set_ooo_count(0x12345);
+  CHECK(cc.ooo_count() == 0x7FFF);
+  cc.set_ooo_count(0x0102);
+  cc.set_rcv_cwnd_pen(0x7F);
+  CHECK_FALSE(cc.restore_cwnd());
+  cc.set_restore_cwnd(true);
+  cc.set_rcv_cwnd_pen(0x85);
+  CHECK(cc.restore_cwnd());
+  CHECK(cc.rcv_cwnd_pen() == 5);
+  cc.set_rcvd_bytes(0x01000002);
+  CHECK(cc.rcvd_bytes() == 2);
+  CHECK(bytes_of(cc) == from_hex("be ef 01 02 85 00 00 02"));
+  cc.set_restore_cwnd(false);
+  CHECK(cc.rcv_cwnd_pen() == 5);
+  cc.ooo_count_ = 0x8001;
+  CHECK(cc.ooo_count() == 1);  // the reserved bit is ignored
+}
+
+TEST_CASE("NETH and PETH: every field in its place") {
+  Neth n;
+  n.set_reason(NackReason::psn_oor_window);
+  n.set_vendor_info(0x7E);
+  n.set_entropy(Ev{0x0A0B0C0D});
+  n.set_spdcid(0x1111);
+  n.set_dpdcid(0x2222);
+  n.set_nack_psn(Psn{0x334455});
+  n.set_tx_timestamp(0xBEEF);
+  CHECK(bytes_of(n) == from_hex("00 00 0b 7e 0a 0b 0c 0d 11 11 22 22 00 33 44 55 20 00 be ef"));
+  CHECK(n.cc_type() == 2);
+  CHECK(n.cc_flags() == 0);
+  CHECK(n.reason() == NackReason::psn_oor_window);
+  CHECK(n.nack_psn() == Psn{0x334455});
+  CHECK(n.tx_timestamp() == 0xBEEF);
+
+  Peth p;
+  CHECK_FALSE(p.has_timestamp());
+  p.set_vendor_info(0x7E);
+  p.set_probe_id(0x0102);
+  p.set_spdcid(0x1111);
+  p.set_dpdcid(0x2222);
+  p.set_tx_timestamp(0xBEEF);
+  CHECK(bytes_of(p) == from_hex("00 00 00 7e 01 02 00 00 11 11 22 22 be ef 00 01"));
+  CHECK(p.has_timestamp());
+  CHECK(p.tick_is_128ns());
+  CHECK(p.probe_id() == 0x0102);
+}
+
+TEST_CASE("ERTH and EETH: op at different places, API numbers translated") {
+  Erth request;
+  request.set_op(EndpointOp::ev_probe);
+  request.set_port_status_mask(0x80000001);
+  request.set_vendor_info(0x7E);
+  request.set_tx_timestamp(0xBEEF);
+  CHECK(bytes_of(request) == from_hex("00 01 00 7e 80 00 00 01 00 00 00 00 be ef 00 01"));
+  CHECK(request.op() == EndpointOp::ev_probe);
+  CHECK(request.port_status_mask() == 0x80000001);
+  request.set_op(EndpointOp::port_status);
+  CHECK(request.type_op_ == 0);
+
+  Eeth response;
+  response.set_op(EndpointOp::ev_probe);
+  response.set_tx_timestamp(0xBEEF);
+  Buffer expected(36, 0);
+  expected[1] = 0x04;
+  expected[28] = 0xBE;
+  expected[29] = 0xEF;
+  CHECK(bytes_of(response) == expected);
+  CHECK(response.op() == EndpointOp::ev_probe);
+  response.type_op_ = 0x0033;  // neighbouring bits, among them where others put op
+  CHECK(response.op() == EndpointOp::port_status);
+  response.type_op_ = 0x000C;
+  CHECK_FALSE(is_known(response.op()));
+
+  CHECK(to_api(EndpointOp::ev_probe) == 0);
+  CHECK(to_api(EndpointOp::port_status) == 1);
+  for (const EndpointOp op : {EndpointOp::ev_probe, EndpointOp::port_status})
+    CHECK(endpoint_op_from_api(to_api(op)) == op);
+  CHECK_FALSE(endpoint_op_from_api(2).has_value());
+  CHECK_FALSE(endpoint_op_from_api(-1).has_value());
+}
+
+}  // namespace
+}  // namespace mrc::wire

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "vectors.hpp"
+
+namespace mrc::wire {
+namespace {
+
+using test::Buffer;
+
+/// The definition, bit by bit.
+std::uint32_t crc32_by_bits(std::uint32_t crc, Bytes bytes) {
+  crc = ~crc;
+  for (const std::uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
+  }
+  return ~crc;
+}
+
+Buffer random_bytes(Random& random, std::size_t n) {
+  Buffer out(n);
+  for (auto& byte : out) byte = static_cast<std::uint8_t>(random.next());
+  return out;
+}
+
+TEST_CASE("CRC-32: check value, in constant expressions too") {
+  static constexpr std::array<std::uint8_t, 9> kDigits{'1', '2', '3', '4', '5', '6', '7', '8', '9'};
+  static_assert(crc32_portable(0, kDigits) == 0xCBF43926);
+  CHECK(crc32_portable(0, kDigits) == 0xCBF43926);
+  CHECK(crc32(0, kDigits) == 0xCBF43926);
+  CHECK(crc32(0, {}) == 0);
+  CHECK(crc32_portable(0x1234, {}) == 0x1234);
+}
+
+// Where the build has ISA-L, crc32() is that one, so this also compares the two.
+TEST_CASE("CRC-32: both versions agree with the definition, also continued at any point") {
+  Random random(1);
+  for (std::size_t n = 0; n < 300; ++n) {
+    const Buffer data = random_bytes(random, n + 8);
+    const Bytes bytes = Bytes{data}.subspan(n % 8, n);  // any alignment
+    const auto start = static_cast<std::uint32_t>(random.next());
+    const std::uint32_t expected = crc32_by_bits(start, bytes);
+    CHECK(crc32_portable(start, bytes) == expected);
+    CHECK(crc32(start, bytes) == expected);
+    const std::size_t cut = random.below(static_cast<std::uint32_t>(n + 1));
+    CHECK(crc32(crc32_portable(start, bytes.first(cut)), bytes.subspan(cut)) == expected);
+    CHECK(crc32_portable(crc32(start, bytes.first(cut)), bytes.subspan(cut)) == expected);
+  }
+  const Buffer large = random_bytes(random, 9000);
+  CHECK(crc32(0, large) == crc32_by_bits(0, large));
+  CHECK(crc32_portable(0, large) == crc32_by_bits(0, large));
+}
+
+TEST_CASE("iCRC: the worked values") {
+  const Buffer packet = test::write_only_packet();
+  const Bytes transport = Bytes{packet}.subspan(48, 44);
+  IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
+  CHECK(prefix.length == 56);
+  prefix.patch(0x1234, 0x38);
+  CHECK(icrc(prefix, transport) == test::kWriteOnlyIcrc);
+  const Piece payload{test::kLetters, 8};
+  const Buffer header = test::header_bytes(test::write_only_header());
+  CHECK(icrc(prefix, header, {&payload, 1}, 0) == test::kWriteOnlyIcrc);
+
+  prefix.patch(0x1235, 0x38);
+  CHECK(icrc(prefix, transport) == test::kWriteOnlyPort1235Icrc);
+  prefix.patch(0x1234, 0x38);
+  Buffer rtx = test::copy(transport);
+  rtx[8] |= 0x20;
+  CHECK(icrc(prefix, rtx) == test::kWriteOnlyRtxIcrc);
+  CHECK(load_icrc(packet.data() + 92) == test::kWriteOnlyIcrc);
+
+  const Buffer sack = test::sack_transport();
+  prefix.patch(0x4321, 8 + 48 + 4);
+  CHECK(icrc(prefix, sack) == test::kSackIcrc);
+  CHECK(icrc(prefix, sack, {}, 0) == test::kSackIcrc);
+}
+
+TEST_CASE("iCRC: BTH's variant byte is masked, not changed; every other byte counts") {
+  const IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
+  const Buffer original = test::copy(Bytes{test::write_only_packet()}.subspan(48, 44));
+  const std::uint32_t expected = icrc(prefix, original);
+  for (std::size_t i = 0; i < original.size(); ++i) {
+    Buffer changed = original;
+    changed[i] ^= 0x40;
+    const Buffer before = changed;
+    CHECK((icrc(prefix, changed) == expected) == (i == 4));
+    CHECK(changed == before);
+  }
+}
+
+TEST_CASE("iCRC: any split into pieces gives the value of the whole, pad included") {
+  Random random(3);
+  for (int round = 0; round < 200; ++round) {
+    WriteHeader h = test::write_only_header();
+    h.opcode = round % 2 == 0 ? Opcode::write_only : Opcode::write_only_imm;
+    const Buffer data = random_bytes(random, random.below(5000));
+    h.pad = static_cast<std::uint8_t>((4 - data.size() % 4) % 4);
+    const Buffer header = test::header_bytes(h);
+    std::vector<Piece> pieces;
+    for (std::uint32_t at = 0; at < data.size();) {
+      const auto left = static_cast<std::uint32_t>(data.size() - at);
+      const std::uint32_t n = random.chance(0.2) ? left : random.below(left + 1);  // 0 too
+      pieces.push_back({data.data() + at, n});
+      at += n;
+    }
+    Buffer whole = header;
+    whole.insert(whole.end(), data.begin(), data.end());
+    whole.resize(whole.size() + h.pad);
+    IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
+    prefix.patch(0xC000, static_cast<std::uint16_t>(whole.size() + 12));
+    REQUIRE(icrc(prefix, header, pieces, h.pad) == icrc(prefix, whole));
+  }
+}
+
+TEST_CASE("iCRC prefix: made from addresses or from a packet, the image is the same") {
+  const Buffer v6 = test::write_only_packet();
+  IcrcPrefix made = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
+  made.patch(0x1234, 0x38);
+  const IcrcPrefix read =
+      IcrcPrefix::of_packet(Bytes{v6}.first(40), view_as<Udp>(Bytes{v6}.subspan(40)));
+  CHECK(read.length == made.length);
+  CHECK(read.image == made.image);
+
+  const IpAddress a = map_ipv4({10, 0, 0, 1}), b = map_ipv4({10, 0, 0, 2});
+  IcrcPrefix made4 = IcrcPrefix::make(a, b, kUdpPort);
+  made4.patch(0x1234, 0x38);
+  const Buffer image = test::copy(made4.image, made4.length);
+  // 8 ones; version, ToS, total length, id 0, DF, TTL, UDP, checksum, addresses; UDP.
+  CHECK(image == test::from_hex("ff ff ff ff ff ff ff ff 45 ff 00 4c 00 00 40 00 ff 11 ff ff "
+                                "0a 00 00 01 0a 00 00 02 12 34 12 b7 00 38 ff ff"));
+}
+
+TEST_CASE("iCRC is stored least significant byte first") {
+  Buffer out(4);
+  store_icrc(out.data(), 0xA085E775);
+  CHECK(out == test::from_hex("75 e7 85 a0"));
+  CHECK(load_icrc(out.data()) == 0xA085E775);
+}
+
+}  // namespace
+}  // namespace mrc::wire
