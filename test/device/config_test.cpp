@@ -226,7 +226,9 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"log", "info"}};
   const Config defaults;
   std::set<std::string_view> seen;
-  for (const auto& [name, value] : changes) {
+  for (const auto& change : changes) {
+    const char* const name = change.first;
+    const char* const value = change.second;
     CAPTURE(name);
     seen.insert(name);
     Config config;

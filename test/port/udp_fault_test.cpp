@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "udp_rig.hpp"
 
@@ -111,8 +112,9 @@ TEST_CASE("delayed packets come at their time and not before") {
   const Time start = Rig::now();
   stream(rig, 64);
   if (Rig::now() < start + 20ms) CHECK(rig.arrived.empty());
-  CHECK(rig.receiver.next_release() >= start + 20ms);
-  CHECK(rig.receiver.next_release() < Rig::now() + 25ms);
+  const Time next = rig.receiver.next_release();
+  CHECK(next >= start + 20ms);
+  if (next != kNever) CHECK(next < Rig::now() + 25ms);
   settle(rig);
   CHECK(Rig::now() >= start + 20ms);
   CHECK(rig.arrived.size() == 64);

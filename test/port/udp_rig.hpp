@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "mrc/core/random.hpp"
@@ -40,6 +41,12 @@ inline UdpPort open_port(UdpPortOptions options) {
   SlotClaim claim = claim_slot(std::array{options.local}, options.base_port);
   options.slot = claim.slot;
   return UdpPort(options, std::move(claim.sockets[0]));
+}
+
+/// True if the descriptor is readable now.
+inline bool readable(int fd) {
+  pollfd descriptor{fd, POLLIN, 0};
+  return poll(&descriptor, 1, 0) == 1;
 }
 
 /// What arrived, copied out of the port's buffers.
@@ -94,15 +101,14 @@ struct Rig {
     return taken;
   }
 
-  /// Receives until nothing more comes. Loopback delivers within the send call.
+  /// Receives until nothing more is there. Loopback delivers within the send call.
   void receive() {
-    for (int idle = 0; idle < 2;) {
+    do {
       rx.clear();
       receiver.receive(now(), rx);
-      idle = rx.empty() ? idle + 1 : 0;
       for (const wire::RxPacket& p : rx.packets())
         arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-    }
+    } while (readable(receiver.poll_fd()));
   }
 
   [[nodiscard]] static Time now() { return monotonic_now(); }

@@ -2,7 +2,6 @@
 #include "mrc/port/udp.hpp"
 
 #include <doctest/doctest.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
 #include <map>
@@ -15,11 +14,6 @@ using namespace mrc::port;
 using namespace mrc::port::test;
 
 namespace {
-
-bool readable(int fd) {
-  epoll_event event{};
-  return epoll_wait(fd, &event, 1, 0) == 1;
-}
 
 /// Sends `count` packets of all sizes on all paths and checks each byte and fact.
 void round_trip(Rig& rig, std::uint32_t count, std::size_t largest) {

@@ -36,6 +36,7 @@ struct NumberOption {
   NumberStyle style = NumberStyle::plain;
 };
 
+/// A value of an enumeration and its name.
 template <class E>
 struct Choice {
   std::string_view name;

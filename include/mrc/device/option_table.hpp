@@ -34,59 +34,77 @@ inline constexpr std::string_view kProgress = "Progress";
 inline constexpr std::string_view kClasses = "Traffic classes";
 inline constexpr std::string_view kDiagnosis = "Diagnosis";
 
-// clang-format off
 inline constexpr auto kOptions = std::to_array<Option>({
-    {"planes", ListOption{&Config::planes, "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or loopback:N or loopback6:N"}, "", kPlanes,
-     "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, `loopback6:N` is N planes on ::1."},
+    {"planes",
+     ListOption{&Config::planes,
+                "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
+                "loopback:N or loopback6:N"},
+     "", kPlanes,
+     "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
+     "`loopback6:N` is N planes on ::1."},
     {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
-     "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow label."},
+     "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
+     "label."},
     {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
      "UDP port that data and control packets are sent to. The process's slot is added to it."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
-     "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first free one."},
+     "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
+     "free one."},
     {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
      "Paths in use at a time; the rest are backups for paths that fail. 0 uses all."},
     {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
-     "Paths that are never taken out of use together: a path that looks bad is only skipped for a turn then."},
+     "Paths that are never taken out of use together: a path that looks bad is only skipped for a "
+     "turn then."},
     {"loss_strikes", U8{&Config::loss_strikes, 1, 255}, "packets", kPlanes,
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
     {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
      "Answered probes in a row after which a bad path is used again."},
 
     {"mtu", U32{&Config::mtu, 256, 32768, NumberStyle::power_of_two}, "bytes", kPackets,
-     "Payload of a packet; both sides must agree. MRC defines up to 4096; more is an extension that needs no MRC NIC at the other end."},
+     "Payload of a packet; both sides must agree. MRC defines up to 4096; more is an extension "
+     "between OpenMRC peers."},
     {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
-     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. 1: every packet on a new path."},
+     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
+     "1: every packet on a new path."},
     {"icrc", BoolOption{&Config::icrc}, "", kPackets,
      "Check and send the invariant CRC over header and payload. Both sides must agree."},
-    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane", kPackets,
-     "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds the peers' windows."},
+    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
+     kPackets,
+     "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
+     "the peers' windows."},
     {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
      "Socket buffer wanted for sending."},
     {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
-     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring up to 64 packets."},
+     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
+     "up to 64 packets."},
     {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
-     "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it works."},
+     "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
+     "works."},
     {"gro", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices}, "", kPackets,
-     "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where it works."},
+     "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where "
+     "it works."},
 
     {"cc", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices}, "", kCongestion,
-     "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no limit but the peer's buffers."},
+     "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no "
+     "limit but the peer's buffers."},
     {"cc_link_speed", Num<double>{&Config::cc_link_speed, 0.001, 100000.0}, "Gb/s", kCongestion,
      "Speed of all planes together, from which nscc takes its largest window and its steps."},
-    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "", kCongestion,
+    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "",
+     kCongestion,
      "Round trip of an idle network, hosts included. nscc takes no delay below it for congestion."},
-    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "", kCongestion,
-     "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
-    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer", kCongestion,
-     "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
+    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "",
+     kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
+    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
+     kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
 
     {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
-     "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the peer's mpr_dest counts."},
+     "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
+     "peer's mpr_dest counts."},
     {"mpr_dest", U8{&Config::mpr_dest, 1, 255}, "128 packets", kReliability,
      "Packets tracked per queue pair as responder, in units of 128."},
     {"max_wimm", U16{&Config::max_wimm, 1, 32768}, "messages", kReliability,
-     "Writes with immediate in flight per queue pair as requester. The smaller of this and the peer's max_wimm_dest counts."},
+     "Writes with immediate in flight per queue pair as requester. The smaller of this and the "
+     "peer's max_wimm_dest counts."},
     {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
      "Writes with immediate tracked per queue pair as responder."},
     {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
@@ -112,30 +130,37 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Packets in flight of all queue pairs together. Sending pauses when it is reached."},
 
     {"helper", BoolOption{&Config::helper}, "", kProgress,
-     "Run a thread that makes progress while the application does not poll. Without it nothing moves between polls."},
-    {"helper_takeover", Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "", kProgress,
-     "How long the application must not have polled before the helper takes over."},
+     "Run a thread that makes progress while the application does not poll. Without it nothing "
+     "moves between polls."},
+    {"helper_takeover",
+     Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
+     kProgress, "How long the application must not have polled before the helper takes over."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
 
     {"dscp_no_trim", U8{&Config::dscp_no_trim, 0, 63}, "DSCP", kClasses,
      "Data that switches must not trim: the peer can't answer trimmed packets."},
-    {"dscp_trimmable", U8{&Config::dscp_trimmable, 0, 63}, "DSCP", kClasses, "Data that switches may trim."},
+    {"dscp_trimmable", U8{&Config::dscp_trimmable, 0, 63}, "DSCP", kClasses,
+     "Data that switches may trim."},
     {"dscp_trimmable_retx", U8{&Config::dscp_trimmable_retx, 0, 63}, "DSCP", kClasses,
      "Retransmissions that switches may trim."},
-    {"dscp_trimmed", U8{&Config::dscp_trimmed, 0, 63}, "DSCP", kClasses, "Set by a switch that has trimmed a packet."},
+    {"dscp_trimmed", U8{&Config::dscp_trimmed, 0, 63}, "DSCP", kClasses,
+     "Set by a switch that has trimmed a packet."},
     {"dscp_trimmed_last_hop", U8{&Config::dscp_trimmed_last_hop, 0, 63}, "DSCP", kClasses,
      "Set by the switch before the destination when it has trimmed a packet."},
-    {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses, "SACKs, NACKs, ACKs and answers to probes."},
+    {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses,
+     "SACKs, NACKs, ACKs and answers to probes."},
 
     {"faults", TextOption{&Config::faults}, "", kDiagnosis,
-     "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by `;`."},
+     "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
+     "`;`."},
     {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
-     "Start of the random numbers for path choice and injected faults. 0 takes one from the system."},
+     "Start of the random numbers for path choice and injected faults. 0 takes one from the "
+     "system."},
     {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
-     "Messages on standard error: none, warnings, or also what was found out when the device opened."},
+     "Messages on standard error: none, warnings, or also what was found out when the device "
+     "opened."},
 });
-// clang-format on
 
 }  // namespace detail
 

@@ -178,7 +178,7 @@ inline EvPlan plan_auto(const EvProfile& p) {
   if (profile.planes == 0 || profile.planes > kMaxPlanes)
     detail::bad_profile("planes", profile.planes, "allowed are 1 to " + std::to_string(kMaxPlanes));
   if ((profile.event_mask & ~(kEventGood | kEventAssumedBad)) != 0)
-    detail::bad_profile("event_mask", profile.event_mask, "allowed are 1, 2 and 3");
+    detail::bad_profile("event_mask", profile.event_mask, "allowed are 0 to 3");
   switch (profile.mode) {
     case ProfileMode::explicit_:
       return detail::plan_explicit(profile);

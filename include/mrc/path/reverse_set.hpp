@@ -80,9 +80,9 @@ class ReverseSet {
   void on_inbound(Plane plane, Time now) noexcept {
     if (plane >= kMaxPlanes) return;
     // After silence a whole interval passes first: own data may be about to answer the question.
-    if (inbound_ == 0) {
+    if (inbound_ == 0 && next_ <= now) {
       outbound_ = 0;
-      next_ = std::max(next_, now + interval_);
+      next_ = now + interval_;
     }
     inbound_ |= plane_bit(plane);
   }

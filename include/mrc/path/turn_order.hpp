@@ -174,13 +174,17 @@ class TurnOrder {
     for (PlaneMask m = planes_; m != 0; m &= m - 1)
       planes[n++] = static_cast<std::uint8_t>(std::countr_zero(m));
     random.shuffle(std::span<std::uint8_t>(planes.data(), n));
-    const std::size_t rounds = *std::max_element(count_.begin(), count_.end());
+    const std::uint32_t rounds = *std::max_element(count_.begin(), count_.end());
+    std::array<std::uint32_t, kMaxPlanes> share{};  // count / rounds of a path per round, summed
+    std::array<std::uint16_t, kMaxPlanes> taken{};
     std::size_t at = 0;
-    for (std::size_t r = 0; r < rounds; ++r)
+    for (std::uint32_t r = 0; r < rounds; ++r)
       for (std::size_t i = 0; i < n; ++i) {
-        const std::size_t taken = r * count_[planes[i]] / rounds;
-        if ((r + 1) * count_[planes[i]] / rounds > taken)
-          order_[at++] = slot_path_[first_slot(planes[i]) + taken];
+        const unsigned p = planes[i];
+        share[p] += count_[p];
+        if (share[p] < rounds) continue;
+        share[p] -= rounds;
+        order_[at++] = slot_path_[first_slot(p) + taken[p]++];
       }
   }
 

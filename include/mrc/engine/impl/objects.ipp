@@ -2,6 +2,9 @@
 // Engine: making and destroying objects.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::engine {
@@ -241,8 +244,10 @@ inline Errc Engine::remove_peer(PeerId id) noexcept {
 /// Tells the path set which planes can be used: up here, up there, and with an address.
 inline void Engine::adjust_planes(Peer& peer) noexcept {
   const PlaneMask usable = usable_planes(peer);
-  for (unsigned plane = 0; plane < kMaxPlanes; ++plane)
-    peer.paths.set_plane_up(static_cast<Plane>(plane), (usable >> plane & 1) != 0);
+  for (PlaneMask changed = usable ^ peer.paths.planes_up(); changed != 0; changed &= changed - 1) {
+    const auto plane = static_cast<Plane>(std::countr_zero(changed));
+    peer.paths.set_plane_up(plane, (usable & plane_bit(plane)) != 0);
+  }
 }
 
 inline QueuePairState* Engine::qp_of(Qpn qpn) noexcept {

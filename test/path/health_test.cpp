@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/path/health.hpp"
+
+#include <doctest/doctest.h>
+
+#include "fixture.hpp"
+
+namespace mrc::path {
+namespace {
+
+using namespace testing;
+using In = HealthInput;
+
+constexpr Health G = Health::good;
+constexpr Health S = Health::skip;
+constexpr Health B = Health::assumed_bad;
+constexpr Health D = Health::denied;
+
+TEST_CASE("path health: the whole table of mrc-1.0 §3.4") {
+  struct Row {
+    In input;
+    Health from_good, from_skip, from_bad, from_denied;
+  };
+  const Row rows[] = {
+      {In::skip_once, S, S, B, D},
+      {In::always_skip, B, B, B, D},
+      {In::trimmed, S, S, B, D},
+      {In::timeout, B, B, B, D},
+      {In::loss, G, S, B, D},
+      {In::loss_limit, B, B, B, D},
+      {In::rotation, G, G, B, D},
+      {In::revived, G, S, G, D},
+      {In::revived_marked, G, S, S, D},
+      {In::refused, S, S, B, D},
+      {In::released, G, S, S, D},
+      {In::administer_good, G, G, G, G},
+      {In::administer_denied, D, D, D, D},
+  };
+  static_assert(std::size(rows) == kHealthInputs);
+  for (const Row& row : rows) {
+    CAPTURE(static_cast<int>(row.input));
+    CHECK(next_health(G, row.input) == row.from_good);
+    CHECK(next_health(S, row.input) == row.from_skip);
+    CHECK(next_health(B, row.input) == row.from_bad);
+    CHECK(next_health(D, row.input) == row.from_denied);
+  }
+}
+
+TEST_CASE("path health: API values, SKIP reported as GOOD [C-11]") {
+  CHECK(to_api(G) == 1);
+  CHECK(to_api(S) == 1);
+  CHECK(to_api(B) == 2);
+  CHECK(to_api(D) == 4);
+}
+
+/// A set whose path 0 is brought into `state`.
+PathSet set_in(Health state) {
+  PathSet set(universe(2, 4), {}, 1);
+  if (state == S) set.on_mark(0, Mark::skip_once, at(0ms));
+  if (state == B) set.on_mark(0, Mark::always_skip, at(0ms));
+  if (state == D) REQUIRE(set.set_health(0, D) == Errc::ok);
+  REQUIRE(set.health(0) == state);
+  return set;
+}
+
+TEST_CASE("path set: every feedback call in every state does what the table says") {
+  struct Row {
+    const char* name;
+    void (*act)(PathSet&);
+    Health from_good, from_skip, from_bad, from_denied;
+  };
+  const Row rows[] = {
+      {"m = 00", [](PathSet& s) { s.on_mark(0, Mark::none, at(1ms)); }, G, S, B, D},
+      {"m = 01", [](PathSet& s) { s.on_mark(0, Mark::skip_once, at(1ms)); }, S, S, B, D},
+      {"m = 10", [](PathSet& s) { s.on_mark(0, Mark::always_skip, at(1ms)); }, B, B, B, D},
+      {"trimmed", [](PathSet& s) { s.on_trimmed(0, at(1ms)); }, S, S, B, D},
+      {"timeout", [](PathSet& s) { s.on_timeout(0, at(1ms)); }, B, B, B, D},
+      {"one loss", [](PathSet& s) { s.on_inferred_loss(0, at(1ms)); }, G, S, B, D},
+      {"three losses",
+       [](PathSet& s) {
+         for (int i = 0; i < 3; ++i) s.on_inferred_loss(0, at(1ms));
+       },
+       B, B, B, D},
+      {"delivery", [](PathSet& s) { s.on_delivered(0, at(1ms)); }, G, S, B, D},
+      {"unsolicited probe answer", [](PathSet& s) { s.on_probe_answer(0, Mark::none, at(1ms)); }, G,
+       S, B, D},
+      {"marked probe answer", [](PathSet& s) { s.on_probe_answer(0, Mark::skip_once, at(1ms)); }, S,
+       S, B, D},
+      {"plane down",
+       [](PathSet& s) {
+         s.set_plane_up(0, false);
+         s.on_timeout(0, at(1ms));
+         for (int i = 0; i < 3; ++i) s.on_inferred_loss(0, at(1ms));
+       },
+       G, S, B, D},
+      {"controller writes GOOD", [](PathSet& s) { CHECK(s.set_health(0, G) == Errc::ok); }, G, G, G,
+       G},
+      {"controller writes DENIED", [](PathSet& s) { CHECK(s.set_health(0, D) == Errc::ok); }, D, D,
+       D, D},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const Health expected[] = {row.from_good, row.from_skip, row.from_bad, row.from_denied};
+    for (const Health from : {G, S, B, D}) {
+      CAPTURE(to_string(from));
+      PathSet set = set_in(from);
+      row.act(set);
+      CHECK(set.health(0) == expected[static_cast<int>(from)]);
+      // Whatever happened, the walk agrees with the state, and no other path was touched.
+      Cursor c = set.make_cursor();
+      const auto n = counts(set, c, 64);
+      CHECK((n[0] > 0) == set.selectable(0));
+      for (PathIndex i = 1; i < set.size(); ++i) CHECK(set.health(i) == G);
+    }
+  }
+}
+
+TEST_CASE("path set: revived by probes, to GOOD or, if the last answer was marked, to SKIP") {
+  for (const bool marked : {false, true}) {
+    PathSet set = set_in(B);
+    Time now = at(0ms);
+    for (int i = 0; i < 3; ++i) {
+      CHECK(set.health(0) == B);
+      now = set.next_probe();
+      REQUIRE(set.poll_probe(now) == 0);
+      set.on_probe_answer(0, marked && i == 2 ? Mark::skip_once : Mark::none, now);
+    }
+    CHECK(set.health(0) == (marked ? S : G));
+    CHECK(set.next_probe() == kNever);
+  }
+}
+
+TEST_CASE("path set: a delivery between losses keeps a path in use [O-4]") {
+  PathSet set(universe(1, 4), {}, 1);
+  for (int i = 0; i < 20; ++i) {
+    set.on_inferred_loss(0, at(1ms));
+    set.on_inferred_loss(0, at(1ms));
+    set.on_delivered(0, at(1ms));
+  }
+  CHECK(set.health(0) == G);
+  for (int i = 0; i < 3; ++i) set.on_inferred_loss(0, at(1ms));
+  CHECK(set.health(0) == B);
+
+  PathSet tolerant(universe(1, 4), {.loss_strikes = 0}, 1);
+  for (int i = 0; i < 1000; ++i) tolerant.on_inferred_loss(0, at(1ms));
+  CHECK(tolerant.health(0) == G);
+  CHECK(tolerant.stats(0).losses == 1000);
+}
+
+TEST_CASE("path set: set_health takes GOOD and DENIED only") {
+  PathSet set(universe(1, 2), {}, 1);
+  CHECK(set.set_health(0, S) == Errc::invalid_argument);
+  CHECK(set.set_health(0, B) == Errc::invalid_argument);
+  CHECK(set.set_health(2, G) == Errc::invalid_argument);
+  CHECK(set.set_health(kNoPath, D) == Errc::invalid_argument);
+  CHECK(set.health(0) == G);
+}
+
+}  // namespace
+}  // namespace mrc::path

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <array>
+#include <set>
+
+#include "fixture.hpp"
+
+namespace mrc::path {
+namespace {
+
+using namespace testing;
+
+TEST_CASE("select: each full turn uses every path exactly once, in another order each time") {
+  struct Shape {
+    unsigned planes, per_plane;
+  };
+  for (const Shape s : {Shape{1, 1}, Shape{1, 2}, Shape{2, 3}, Shape{3, 7}, Shape{8, 16},
+                        Shape{4, 256}, Shape{7, 13}}) {
+    CAPTURE(s.planes);
+    PathSet set(universe(s.planes, s.per_plane), {}, 42);
+    const std::size_t n = set.size();
+    Cursor c = set.make_cursor();
+    std::set<std::vector<PathIndex>> orders;
+    for (int turn = 0; turn < 8; ++turn) {
+      std::vector<PathIndex> order;
+      for (std::size_t i = 0; i < n; ++i) order.push_back(set.select(c, kAllPlanes));
+      orders.insert(order);
+      CHECK(std::set<PathIndex>(order.begin(), order.end()).size() == n);
+    }
+    if (n > 20) CHECK(orders.size() == 8);
+  }
+}
+
+TEST_CASE("select: within a turn the planes alternate, so a short burst is balanced as well") {
+  constexpr unsigned kPlanes = 8;
+  PathSet set(universe(kPlanes, 16), {}, 3);
+  Cursor c = set.make_cursor();
+  for (int run = 0; run < 500; ++run) {
+    PlaneMask seen = 0;
+    for (unsigned i = 0; i < kPlanes; ++i) seen |= plane_bit(set[set.select(c, kAllPlanes)].plane);
+    CHECK(seen == 0xFF);
+  }
+}
+
+TEST_CASE("select: cursors start at different places and cover all pairs of neighbours evenly") {
+  PathSet set(universe(4, 32), {}, 9);
+  std::vector<unsigned> first(set.size());
+  constexpr unsigned kCursors = 128 * 64;
+  for (unsigned i = 0; i < kCursors; ++i) {
+    Cursor c = set.make_cursor();
+    ++first[set.select(c, kAllPlanes)];
+  }
+  double chi2 = 0;
+  for (const unsigned n : first) chi2 += (n - 64.0) * (n - 64.0) / 64.0;
+  CHECK(chi2 < 200);  // 127 degrees of freedom: above 200 less than once in 10,000
+}
+
+TEST_CASE("select: same seed, same choice; another seed, another") {
+  const auto run = [](std::uint64_t seed) {
+    PathSet set(universe(4, 16), {}, seed);
+    Cursor a = set.make_cursor();
+    Cursor b = set.make_cursor();
+    std::vector<PathIndex> out;
+    for (int i = 0; i < 500; ++i) {
+      out.push_back(set.select(i % 3 ? a : b, kAllPlanes));
+      if (i % 50 == 49) set.on_timeout(out.back(), at(i * 1us));
+      if (i % 7 == 0) set.on_mark(out.back(), Mark::skip_once, at(i * 1us));
+    }
+    return out;
+  };
+  CHECK(run(5) == run(5));
+  CHECK(run(5) != run(6));
+}
+
+TEST_CASE("select: only free planes, evenly over their paths") {
+  PathSet set(universe(8, 16), {}, 2);
+  Cursor c = set.make_cursor();
+  const auto n = counts(set, c, 32 * 1000, 0b0010'0100);
+  for (PathIndex i = 0; i < set.size(); ++i) {
+    const bool free = set[i].plane == 2 || set[i].plane == 5;
+    CAPTURE(i);
+    if (free)
+      CHECK((n[i] > 700 && n[i] < 1300));
+    else
+      CHECK(n[i] == 0);
+  }
+  CHECK(set.select(c, 0) == kNoPath);
+  CHECK(set.select(c, 0xFF00) == kNoPath);
+}
+
+TEST_CASE("select: a SKIP path is passed over exactly once") {
+  PathSet set(universe(2, 8), {}, 4);
+  Cursor c = set.make_cursor();
+  set.on_mark(5, Mark::skip_once, at(0ms));
+  // One turn: 15 of 16 positions give a packet, and path 5 none.
+  const auto turn = counts(set, c, 15);
+  CHECK(turn[5] == 0);
+  for (PathIndex i = 0; i < 16; ++i)
+    if (i != 5) CHECK(turn[i] == 1);
+  // The next packet is the next turn's first; by then the mark is gone wherever path 5 stood.
+  const PathIndex first = set.select(c, kAllPlanes);
+  CHECK(set.health(5) == Health::good);
+  CHECK(counts(set, c, 15)[5] + (first == 5) == 1);
+}
+
+TEST_CASE("select: at most one SKIP turns GOOD per packet") {
+  PathSet set(universe(4, 64), {}, 4);
+  Cursor c = set.make_cursor();
+  const auto skips = [&set] {
+    unsigned n = 0;
+    for (PathIndex i = 0; i < set.size(); ++i) n += set.health(i) == Health::skip;
+    return n;
+  };
+  for (unsigned keep = 0; keep <= 8; ++keep) {  // so many stay GOOD
+    for (PathIndex i = static_cast<PathIndex>(keep); i < set.size(); ++i)
+      set.on_trimmed(i, at(0ms));
+    for (int packet = 0; packet < 2000; ++packet) {
+      const unsigned before = skips();
+      std::vector<Health> was;
+      for (PathIndex i = 0; i < set.size(); ++i) was.push_back(set.health(i));
+      const PathIndex path = set.select(c, kAllPlanes);
+      REQUIRE(path != kNoPath);
+      CHECK(before - skips() <= 1);
+      // The one just restored carries this packet only when nothing else could.
+      if (was[path] == Health::skip) CHECK(before == set.size());
+    }
+    CHECK(skips() == 0);
+  }
+}
+
+TEST_CASE("select: ends when all are SKIP, also in the free planes only") {
+  PathSet set(universe(2, 512), {}, 4);
+  Cursor c = set.make_cursor();
+  for (PathIndex i = 0; i < set.size(); ++i) set.on_mark(i, Mark::skip_once, at(0ms));
+  std::set<PathIndex> used;
+  for (int i = 0; i < 100; ++i) {
+    for (PathIndex p = 0; p < set.size(); ++p) set.on_mark(p, Mark::skip_once, at(0ms));
+    const PathIndex path = set.select(c, 0b10);
+    REQUIRE(path != kNoPath);
+    CHECK(set[path].plane == 1);
+    used.insert(path);
+  }
+  CHECK(used.size() > 80);  // and it is not always the same one
+}
+
+TEST_CASE("select: a retransmission takes another path, of another plane if it can") {
+  PathSet set(universe(2, 3), {}, 4);
+  Cursor c = set.make_cursor();
+  for (int i = 0; i < 200; ++i) CHECK(set[set.select(c, kAllPlanes, 0)].plane == 1);
+  for (int i = 0; i < 200; ++i) {  // only its own plane is free: another path of it
+    const PathIndex path = set.select(c, 0b01, 0);
+    CHECK(path != 0);
+    CHECK(set[path].plane == 0);
+  }
+  // The others are SKIP: still one of them.
+  for (int i = 0; i < 200; ++i) {
+    set.on_trimmed(2, at(0ms));
+    set.on_trimmed(4, at(0ms));
+    CHECK(set.select(c, 0b01, 0) != 0);
+  }
+  REQUIRE(set.set_health(2, Health::denied) == Errc::ok);
+  REQUIRE(set.set_health(4, Health::denied) == Errc::ok);
+  CHECK(set.select(c, 0b01, 0) == 0);  // there is no other
+  set.on_trimmed(0, at(0ms));
+  CHECK(set.select(c, 0b01, 0) == 0);
+  // A path that is out of the walk, or no path, can be named as well.
+  CHECK(set.select(c, 0b01, 2) == 0);
+  CHECK(set.select(c, kAllPlanes, 6000) != kNoPath);
+}
+
+TEST_CASE("select: retransmissions are spread, not sent to one neighbour") {
+  PathSet set(universe(4, 16), {}, 4);
+  Cursor c = set.make_cursor();
+  std::vector<unsigned> n(set.size());
+  for (int i = 0; i < 4800; ++i) ++n[set.select(c, kAllPlanes, 0)];
+  for (PathIndex i = 0; i < set.size(); ++i) {
+    if (set[i].plane == 0)
+      CHECK(n[i] == 0);
+    else
+      CHECK((n[i] > 50 && n[i] < 150));
+  }
+}
+
+TEST_CASE("select: uneven planes share by path, not by plane") {
+  auto specs = universe(2, 8);
+  for (unsigned i = 0; i < 3; ++i) specs.push_back({Ev{900 + i}, 2, 0});
+  PathSet set(specs, {}, 8);
+  Cursor c = set.make_cursor();
+  for (const unsigned n : counts(set, c, set.size() * 100)) CHECK(n == 100);
+}
+
+TEST_CASE("select: 1,024 paths, 10,000 cursors, paths coming and going") {
+  PathSet set(universe(8, 128), {.active = 896}, 77);
+  std::vector<Cursor> cursors;
+  for (int i = 0; i < 10'000; ++i) cursors.push_back(set.make_cursor());
+  CHECK(set.active_count() == 896);
+  Random random(1);
+  std::array<std::uint64_t, 8> plane{};
+  for (int i = 0; i < 200'000; ++i) {
+    Cursor& c = cursors[random.below(10'000)];
+    const PathIndex path = set.select(c, kAllPlanes);
+    REQUIRE(path < set.size());
+    REQUIRE(set.active(path));
+    ++plane[set[path].plane];
+    if (i % 500 == 0) set.on_timeout(path, at(i * 1us));
+    if (i % 3 == 0) set.on_mark(path, Mark::skip_once, at(i * 1us));
+    if (i % 1000 == 0) {
+      const PathIndex probe = set.poll_probe(at(i * 1us));
+      if (probe != kNoPath) set.on_probe_answer(probe, Mark::none, at(i * 1us));
+    }
+  }
+  double chi2 = 0;
+  for (const std::uint64_t n : plane) {
+    const double d = static_cast<double>(n) - 25'000.0;
+    chi2 += d * d / 25'000.0;
+  }
+  CHECK(chi2 < 200);  // shares differ a little while planes lack paths, but no more
+}
+
+TEST_CASE("find: by EV, by low half where the upper half is zero, nothing for strangers") {
+  std::vector<PathSpec> specs;
+  for (unsigned i = 0; i < 1024; ++i)
+    specs.push_back({Ev{0xABC0'0000 + i * 7}, static_cast<Plane>(i % 8), 0});
+  specs.push_back({Ev{14}, 3, 0});  // the same low half as entry 2
+  specs.push_back({Ev{0xABC0'0000}, 5, 0});
+  PathSet set(specs, {}, 1);
+  for (PathIndex i = 0; i < 1024; ++i) CHECK(set[set.find(specs[i].ev)].ev == specs[i].ev);
+  CHECK(set.find(Ev{14}) == 1024);  // all 32 bits come first
+  CHECK(set.find(Ev{21}) == 3);     // low half only [O-29]
+  CHECK(set.find(Ev{0xFFFF}) == kNoPath);
+  CHECK(set.find(Ev{0xABC0'0001}) == kNoPath);
+  CHECK(set.find(Ev{0xDEAD'0015}) == kNoPath);  // an upper half that is there must be right
+  REQUIRE(set.replace(3, {Ev{0x7777'7777}, 3, 9}, Health::good) == Errc::ok);
+  CHECK(set.find(Ev{0x7777'7777}) == 3);
+  CHECK(set.find(Ev{0xABC0'0015}) == kNoPath);
+}
+
+}  // namespace
+}  // namespace mrc::path

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <set>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/wire/crc32.hpp"
+
+/// Two engines and a network between them, in virtual time. Everything follows from the seed.
+namespace mrc::test {
+
+using engine::Engine;
+using engine::EngineOptions;
+
+/// What happens to packets on their way. Probabilities per packet.
+struct Faults {
+  double loss = 0, duplicate = 0, reorder = 0, corrupt = 0, trim = 0, ecn = 0;
+  Duration jitter{};                   ///< uniform extra delay
+  PlaneMask black_holes = 0;           ///< planes that swallow everything
+  std::set<std::uint32_t> dead_paths;  ///< EVs that swallow everything
+};
+
+class EnginePair {
+ public:
+  struct Setup {
+    unsigned planes = 4;
+    unsigned paths = 4;  ///< per plane
+    Duration delay = std::chrono::microseconds(5);
+    double gbps = 100;  ///< of each plane
+    std::uint64_t queue =
+        512 * 1024;  ///< bytes that a plane's queue holds before it drops or trims
+    bool trimming_switch = false;
+    std::uint64_t ecn_threshold = 128 * 1024;
+    std::uint64_t plane_window = 0;
+    EngineOptions options;
+  };
+
+  explicit EnginePair(const Setup& setup, std::uint64_t seed) : setup_(setup), random_(seed) {
+    for (unsigned side = 0; side < 2; ++side) {
+      EngineOptions o = setup.options;
+      o.seed = seed * 2 + side;
+      o.slot = static_cast<std::uint8_t>(side);
+      o.start = now_;
+      engines_[side] = std::make_unique<Engine>(o);
+      pd_[side] = *engines_[side]->alloc_pd();
+    }
+    for (unsigned side = 0; side < 2; ++side) peer_[side] = add_peer(side);
+    for (auto& direction : busy_until_) direction.assign(setup.planes, now_);
+  }
+
+  Engine& operator[](unsigned side) { return *engines_[side]; }
+  [[nodiscard]] Time now() const { return now_; }
+  [[nodiscard]] PdId pd(unsigned side) const { return pd_[side]; }
+  [[nodiscard]] PeerId peer(unsigned side) const { return peer_[side]; }
+  Faults faults;
+  std::uint64_t corrupted_and_caught = 0;
+
+  /// Connects two queue pairs, one on each side.
+  void connect(Qpn a, Qpn b) {
+    const Qpn qpn[2] = {a, b};
+    for (unsigned side = 0; side < 2; ++side) {
+      Engine& e = *engines_[side];
+      const auto& other = *engines_[1 - side]->find_qp(qpn[1 - side]);
+      RemoteQp remote;
+      remote.peer = peer_[side];
+      remote.qpn = qpn[1 - side];
+      remote.start_psn = other.start_psn;
+      remote.mpr_dest = other.init.attributes.mpr_dest;
+      remote.max_wimm_dest = other.init.attributes.max_wimm_dest;
+      remote.dynamic_mpr = other.init.attributes.dynamic_mpr;
+      remote.trim_nack = other.init.attributes.trim_nack;
+      (void)e.to_init(qpn[side]);
+      (void)e.to_rtr(qpn[side], remote);
+      (void)e.to_rts(qpn[side], now_);
+    }
+  }
+
+  /// Runs until `done()` holds or nothing is left to happen before `limit`. True if done.
+  bool run(Time limit, const std::function<bool()>& done) {
+    for (;;) {
+      flush();
+      if (done()) return true;
+      flush();  // what done() posted
+      Time next = std::min(engines_[0]->next_deadline(), engines_[1]->next_deadline());
+      if (!wire_.empty()) next = std::min(next, wire_.top().when);
+      if (next > limit || next == kNever) {
+        now_ = std::max(now_, limit);
+        return done();
+      }
+      now_ = std::max(now_, next);
+      deliver();
+      for (auto& e : engines_)
+        if (e->next_deadline() <= now_) e->on_time(now_);
+    }
+  }
+  bool run_for(Duration d, const std::function<bool()>& done) { return run(now_ + d, done); }
+  void run_for(Duration d) {
+    (void)run(now_ + d, [] { return false; });
+  }
+
+  /// Packets under way.
+  [[nodiscard]] std::size_t in_flight() const { return wire_.size(); }
+  /// Loses what is under way towards a side.
+  void drop_in_flight() { wire_ = {}; }
+  /// A side stops existing: nothing goes in or out of it.
+  void kill(unsigned side) { dead_[side] = true; }
+  /// Sees every packet that a side sends, before the network touches it.
+  std::function<void(unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&)> tap;
+  /// A port's state, on one side.
+  void set_port(unsigned side, Plane plane, bool up) {
+    if (up)
+      ports_down_[side] &= ~plane_bit(plane);
+    else
+      ports_down_[side] |= plane_bit(plane);
+    engines_[side]->set_plane_up(now_, plane, up);
+  }
+  /// Puts a packet in front of a side, as if the network had delivered it.
+  void inject(unsigned side, const wire::RxPacket& packet) {
+    engines_[side]->receive(now_, {&packet, 1});
+  }
+  [[nodiscard]] static std::uint64_t source_tag(unsigned side, Plane plane) {
+    return 0x1000 + side * 0x100 + plane;
+  }
+
+ private:
+  struct Flying {
+    Time when;
+    std::uint64_t number;
+    unsigned to;
+    std::vector<std::uint8_t> bytes;
+    std::uint32_t udp_length;
+    Ev entropy;
+    Plane plane;
+    Ecn ecn;
+    wire::Trim trim;
+    bool operator<(const Flying& o) const {
+      return when != o.when ? when > o.when : number > o.number;
+    }
+  };
+
+  PeerId add_peer(unsigned side) {
+    engine::PeerSpec spec;
+    spec.slot = static_cast<std::uint8_t>(1 - side);
+    spec.planes = (PlaneMask{1} << setup_.planes) - 1;
+    spec.plane_window = setup_.plane_window;
+    for (unsigned p = 0; p < setup_.planes; ++p) {
+      spec.source_tags[p] = source_tag(1 - side, static_cast<Plane>(p));
+      for (unsigned i = 0; i < setup_.paths; ++i)
+        spec.paths.push_back(
+            {Ev{0x1000 * (p + 1) + i}, static_cast<Plane>(p), static_cast<std::uint16_t>(i)});
+    }
+    return *engines_[side]->add_peer(spec);
+  }
+
+  void flush() {
+    for (unsigned side = 0; side < 2; ++side) {
+      for (;;) {
+        burst_.clear();
+        engines_[side]->poll_transmit(now_, ~PlaneMask{0}, burst_);
+        if (burst_.empty()) break;
+        for (const auto& p : burst_.packets()) send(side, p);
+      }
+    }
+  }
+
+  void send(unsigned side, const wire::TxPacket& p) {
+    std::vector<std::uint8_t> bytes(p.header.begin(), p.header.begin() + p.header_length);
+    for (const auto& piece : burst_.pieces(p))
+      bytes.insert(bytes.end(), piece.data, piece.data + piece.length);
+    bytes.insert(bytes.end(), p.pad, 0);
+    if (tap) tap(side, p, bytes);
+    Flying f{now_,      ++number_, 1 - side, std::move(bytes), 0,
+             p.entropy, p.plane,   p.ecn,    wire::Trim::none};
+    f.udp_length = 8 + static_cast<std::uint32_t>(f.bytes.size()) + 4;
+    if (swallowed(side, p)) return;
+    const bool data = p.dscp != setup_.options.dscp.control;
+    if (!enqueue(side, f, data)) return;
+    if (faults.corrupt > 0 && random_.chance(faults.corrupt) && corrupt(f.bytes)) {
+      ++corrupted_and_caught;
+      return;
+    }
+    if (data && random_.chance(faults.ecn)) f.ecn = Ecn::ce;
+    if (data && f.trim == wire::Trim::none && random_.chance(faults.trim)) trim(f);
+    f.when += setup_.delay;
+    if (faults.jitter.count() > 0)
+      f.when += Duration{random_.below(static_cast<std::uint32_t>(faults.jitter.count()))};
+    if (random_.chance(faults.reorder)) f.when += setup_.delay * (1 + random_.below(4));
+    if (random_.chance(faults.duplicate)) {
+      Flying copy = f;
+      copy.number = ++number_;
+      copy.when += setup_.delay * random_.below(20);
+      wire_.push(std::move(copy));
+    }
+    wire_.push(std::move(f));
+  }
+
+  bool swallowed(unsigned side, const wire::TxPacket& p) {
+    if (dead_[0] || dead_[1]) return true;
+    if (((faults.black_holes | ports_down_[0] | ports_down_[1]) >> p.plane & 1) != 0) return true;
+    if (faults.dead_paths.count(value(p.entropy)) != 0) return true;
+    (void)side;
+    return random_.chance(faults.loss);
+  }
+
+  /// The plane's queue: data waits its turn; a full queue drops, or trims. Control does not wait.
+  bool enqueue(unsigned side, Flying& f, bool data) {
+    if (!data) return true;
+    Time& busy = busy_until_[side][f.plane];
+    busy = std::max(busy, now_);
+    const double queued = static_cast<double>((busy - now_).count()) * setup_.gbps / 8;
+    if (queued > static_cast<double>(setup_.queue)) {
+      if (!setup_.trimming_switch) return false;
+      trim(f);
+      return true;
+    }
+    if (queued > static_cast<double>(setup_.ecn_threshold) && f.ecn == Ecn::ect0) f.ecn = Ecn::ce;
+    busy += Duration{
+        static_cast<std::int64_t>(static_cast<double>(f.udp_length + 60) * 8 / setup_.gbps)};
+    f.when = busy;
+    return true;
+  }
+
+  static void trim(Flying& f) {
+    f.bytes.resize(std::min<std::size_t>(f.bytes.size(), 20));
+    f.trim = wire::Trim::trimmed;
+  }
+  /// Flips a bit; true if the CRC notices, which it always must.
+  bool corrupt(std::vector<std::uint8_t>& bytes) {
+    const auto crc = [&] { return wire::crc32(0, Bytes{bytes}); };
+    const std::uint32_t before = crc();
+    bytes[random_.below(static_cast<std::uint32_t>(bytes.size()))] ^=
+        static_cast<std::uint8_t>(1u << random_.below(8));
+    return crc() != before;
+  }
+
+  void deliver() {
+    while (!wire_.empty() && wire_.top().when <= now_) {
+      const Flying& f = wire_.top();
+      wire::RxPacket p;
+      p.bytes = f.bytes;
+      p.source = source_tag(1 - f.to, f.plane);
+      p.udp_length = f.udp_length;
+      p.entropy = f.entropy;
+      p.plane = f.plane;
+      p.ecn = f.ecn;
+      p.trim = f.trim;
+      if (!dead_[0] && !dead_[1]) engines_[f.to]->receive(now_, {&p, 1});
+      wire_.pop();
+    }
+  }
+
+  Setup setup_;
+  Random random_;
+  Time now_{std::chrono::seconds(1)};
+  std::unique_ptr<Engine> engines_[2];
+  PdId pd_[2]{};
+  PeerId peer_[2]{};
+  bool dead_[2] = {false, false};
+  PlaneMask ports_down_[2] = {0, 0};
+  std::vector<Time> busy_until_[2];
+  std::priority_queue<Flying> wire_;
+  std::uint64_t number_ = 0;
+  wire::TxBurst burst_{64, 1024};
+};
+
+}  // namespace mrc::test
