@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "\ncopy_file: %s\n", error.what());
+    std::fprintf(stderr, "\ncopy_file: %s\n", interrupted ? "interrupted" : error.what());
     return interrupted ? 130 : 1;
   }
 }

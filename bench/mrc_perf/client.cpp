@@ -26,14 +26,22 @@ void print_head(const Options& o, const Config& config, Session& session) {
   std::fflush(stdout);
 }
 
+void print_last(const Options& o, const Report& report) {
+  // Live lines come first: the table follows them.
+  if (o.live) print_table_head(o.parameters);
+  print_table_row(o.parameters, report.results.back());
+}
+
 void run_sizes(Session& session, Monitor& monitor, const Options& o, Report& report) {
   const bool latency = o.parameters.test == Test::latency;
   for (const std::uint64_t size : o.sizes) {
-    (latency ? run_latency : run_bandwidth)(session, monitor, o, size, report);
-    // Live lines come first: the table follows them.
-    if (o.live) print_table_head(o.parameters);
-    print_table_row(o.parameters, report.results.back());
-    if (g_interrupted) return;
+    try {
+      (latency ? run_latency : run_bandwidth)(session, monitor, o, size, report);
+    } catch (const Failure& failure) {
+      report.error = failure.what();
+    }
+    if (report.error.empty() || report.results.back().iterations > 0) print_last(o, report);
+    if (g_interrupted || !report.error.empty()) return;
   }
 }
 
@@ -51,11 +59,7 @@ void measure(const Options& o, const Config& wanted, Report& report, std::string
     Session session(config, o.parameters, control, false);
     print_head(o, config, session);
     Monitor monitor(session, o);
-    try {
-      run_sizes(session, monitor, o, report);
-    } catch (const Failure& failure) {
-      report.error = failure.what();
-    }
+    run_sizes(session, monitor, o, report);
     timeline = monitor.timeline();
   } catch (const PeerGone&) {
     throw;
@@ -67,7 +71,7 @@ void measure(const Options& o, const Config& wanted, Report& report, std::string
     control.abort(report.error);
     return;
   }
-  control.send({{"op", "bye"}, {"report", to_json(report, o, wanted)}});
+  control.send({{"op", "bye"}, {"report", to_json(report, o, wanted).dump(2)}});
 }
 
 int exit_code(const Report& report) {
@@ -83,6 +87,9 @@ int exit_code(const Report& report) {
 
 int run_client(const Options& o) {
   const Config config = client_config(o);
+  // A run of hours must not end with results that can't be written.
+  check_writable(o.json_file);
+  check_writable(o.timeline_file);
   Report report;
   std::string timeline;
   try {
@@ -92,7 +99,7 @@ int run_client(const Options& o) {
   }
   report.interrupted = g_interrupted;
   if (report.interrupted) {
-    fmt::print(stderr, "mrc_perf: interrupted; results so far are above\n");
+    fmt::print(stderr, "mrc_perf: interrupted\n");
     if (report.results.empty()) report.error.clear();
   }
   if (!report.error.empty()) fmt::print(stderr, "mrc_perf: {}\n", report.error);

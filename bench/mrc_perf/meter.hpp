@@ -47,6 +47,7 @@ class Meter {
 /// The moments at which the faults of a schedule begin and end, in words.
 class FaultNotes {
  public:
+  FaultNotes() = default;
   explicit FaultNotes(const std::string& schedule);
   /// What has begun or ended since the last call, such as "on: plane 1 down"; `since_start` is the
   /// schedule's time.

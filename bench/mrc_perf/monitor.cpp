@@ -58,7 +58,7 @@ Monitor::Monitor(Session& session, const Options& options)
 void Monitor::start(Time now, std::uint64_t size, std::uint64_t payload) {
   if (origin_ == kNever) origin_ = now;
   start_ = now;
-  faults_.emplace(options_.parameters.faults);
+  live_faults_ = fine_faults_ = FaultNotes(options_.parameters.faults);
   up_.assign(session_.device().plane_count(), true);
   live_notes_.clear();
   fine_notes_.clear();
@@ -76,7 +76,10 @@ void Monitor::start(Time now, std::uint64_t size, std::uint64_t payload) {
 }
 
 void Monitor::tick(Time now, std::uint64_t payload) {
-  note(now);
+  for (auto& text : news()) {
+    live_notes_.push_back(text);
+    fine_notes_.push_back(std::move(text));
+  }
   if (now >= next_fine_) {
     add_row(now, fine_.take(now, payload));
     // Intervals that went by unseen (a long stall of this process) are one.
@@ -89,21 +92,17 @@ void Monitor::tick(Time now, std::uint64_t payload) {
   next_ = std::min(next_live_, next_fine_);
 }
 
-void Monitor::note(Time now) {
-  std::vector<std::string> texts = faults_->take(now - start_);
-  // Planes that go down by themselves are news; those of the schedule have been told.
-  if (options_.parameters.faults.empty()) {
-    const DeviceStats stats = session_.device().stats();
-    for (std::size_t i = 0; i < up_.size() && i < stats.planes.size(); ++i) {
-      if (up_[i] == stats.planes[i].up) continue;
-      up_[i] = stats.planes[i].up;
-      texts.push_back(fmt::format("{}: plane {} down", up_[i] ? "off" : "on", i));
-    }
+std::vector<std::string> Monitor::news() {
+  // Planes that go down by themselves are news; the schedule's are told by FaultNotes.
+  std::vector<std::string> texts;
+  if (!options_.parameters.faults.empty()) return texts;
+  const DeviceStats stats = session_.device().stats();
+  for (std::size_t i = 0; i < up_.size() && i < stats.planes.size(); ++i) {
+    if (up_[i] == stats.planes[i].up) continue;
+    up_[i] = stats.planes[i].up;
+    texts.push_back(fmt::format("{}: plane {} down", up_[i] ? "off" : "on", i));
   }
-  for (auto& text : texts) {
-    live_notes_.push_back(text);
-    fine_notes_.push_back(std::move(text));
-  }
+  return texts;
 }
 
 void Monitor::print_bar(double share, std::size_t planes) const {
@@ -129,6 +128,9 @@ void Monitor::print_line(Time now, const Sample& sample) {
     print_bar(share, sample.plane_gbps.size());
     fmt::print("{}{:3.0f}%", unicode_ ? "▏" : "|", share * 100);
   }
+  // What began in the second half of an interval shows in the next one.
+  for (auto& text : live_faults_.take(now - start_ - options_.interval / 2))
+    live_notes_.push_back(std::move(text));
   if (!live_notes_.empty()) fmt::print("  {}", joined(live_notes_));
   live_notes_.clear();
   fmt::print("\n");
@@ -136,6 +138,8 @@ void Monitor::print_line(Time now, const Sample& sample) {
 }
 
 void Monitor::add_row(Time now, const Sample& sample) {
+  for (auto& text : fine_faults_.take(now - start_ - options_.timeline_interval / 2))
+    fine_notes_.push_back(std::move(text));
   csv_ += fmt::format("{:.3f},{:.4f}", seconds(now - origin_), sample.gbps);
   for (const double plane : sample.plane_gbps) csv_ += fmt::format(",{:.4f}", plane);
   csv_ += fmt::format(",{},{}\n", sample.retransmits, field(joined(fine_notes_)));
@@ -153,9 +157,9 @@ void Monitor::finish(Time now, std::uint64_t payload, Result& result) {
     result.planes.push_back({sample.plane_gbps[i], sample.plane_packets[i], lost});
   }
   if (next_fine_ != kNever) {
-    note(now);
-    // A row of a tiny rest of an interval would be all noise.
-    if (now - (next_fine_ - options_.timeline_interval) > options_.timeline_interval / 4)
+    // A row of a tiny rest of an interval would be all noise, unless it is all there is.
+    const Time last = next_fine_ - options_.timeline_interval;
+    if (last == start_ || now - last > options_.timeline_interval / 4)
       add_row(now, fine_.take(now, payload));
   }
   next_ = next_live_ = next_fine_ = kNever;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,7 @@ class Monitor {
   [[nodiscard]] const std::string& timeline() const noexcept { return csv_; }
 
  private:
-  void note(Time now);
+  [[nodiscard]] std::vector<std::string> news();
   void print_line(Time now, const Sample& sample);
   void add_row(Time now, const Sample& sample);
   void print_bar(double share, std::size_t planes) const;
@@ -37,7 +36,7 @@ class Monitor {
   const Options& options_;
   Session& session_;
   Meter whole_, live_, fine_;
-  std::optional<FaultNotes> faults_;
+  FaultNotes live_faults_, fine_faults_;
   std::vector<bool> up_;
   std::vector<std::string> live_notes_, fine_notes_;
   Time origin_ = kNever, start_{}, next_ = kNever, next_live_ = kNever, next_fine_ = kNever;

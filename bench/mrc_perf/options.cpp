@@ -23,15 +23,15 @@ constexpr std::uint64_t kLargestOfAll = std::uint64_t{4} << 20;
 
 /// "1.5s" or a message that names option, value and what is allowed.
 void add_duration(CLI::App& app, const std::string& name, Duration& to, const std::string& help,
-                  Duration least = Duration{0}) {
+                  std::chrono::milliseconds least = {}) {
   app.add_option_function<std::string>(
          name,
          [name, &to, least](const std::string& text) {
            const auto value = parse_duration(text);
            if (!value || *value < least)
-             throw CLI::ValidationError(
-                 fmt::format("{} {}: must be a time such as 500ms, 2s or 10 (seconds){}", name,
-                             text, least.count() > 0 ? ", and not too short" : ""));
+             throw CLI::ValidationError(fmt::format(
+                 "{} {}: must be a time such as 500ms, 2s or 10 (seconds), from {}ms on", name,
+                 text, least.count()));
            to = *value;
          },
          help)
@@ -176,8 +176,7 @@ void add_transport_options(CLI::App& app, Options& o) {
          },
          "Any option of the library (docs/configuration.md); may be repeated")
       ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->group("Transport");
 }
 

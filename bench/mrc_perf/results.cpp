@@ -13,7 +13,7 @@
 namespace mrc::perf {
 namespace {
 
-nlohmann::json latency_json(const Histogram& h) {
+nlohmann::ordered_json latency_json(const Histogram& h) {
   return {{"min", microseconds(h.min())},
           {"p50", microseconds(h.percentile(50))},
           {"p90", microseconds(h.percentile(90))},
@@ -23,8 +23,8 @@ nlohmann::json latency_json(const Histogram& h) {
           {"mean", microseconds(h.mean())}};
 }
 
-nlohmann::json result_json(const Result& r) {
-  nlohmann::json planes = nlohmann::json::array();
+nlohmann::ordered_json result_json(const Result& r) {
+  nlohmann::ordered_json planes = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < r.planes.size(); ++i) {
     planes.push_back({{"plane", i},
                       {"gbps", r.planes[i].gbps},
@@ -36,17 +36,27 @@ nlohmann::json result_json(const Result& r) {
           {"seconds", r.seconds},
           {"gbps", r.gbps},
           {"mpps", r.mpps},
-          {"latency_us", r.latency ? latency_json(*r.latency) : nlohmann::json(nullptr)},
+          {"latency_us", r.latency ? latency_json(*r.latency) : nlohmann::ordered_json(nullptr)},
           {"retransmits", r.retransmits},
           {"checked_bytes", r.checked_bytes},
           {"check_errors", r.check_errors},
           {"planes", std::move(planes)}};
 }
 
+void put(const std::string& name, const char* mode, const std::string& text) {
+  std::FILE* file = std::fopen(name.c_str(), mode);
+  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int cause = errno;
+  if (file != nullptr && std::fclose(file) != 0) good = false;
+  if (!good)
+    throw Error(std::error_code(cause, std::generic_category()),
+                fmt::format("can't write file '{}'", name));
+}
+
 }  // namespace
 
-nlohmann::json to_json(const Report& report, const Options& options, const Config& config) {
-  nlohmann::json parameters = to_json(options.parameters);
+nlohmann::ordered_json to_json(const Report& report, const Options& options, const Config& config) {
+  nlohmann::ordered_json parameters = to_json(options.parameters);
   parameters["host"] = options.host;
   parameters["port"] = options.port;
   parameters["duration_s"] = options.iterations == 0 ? seconds(options.duration) : 0.0;
@@ -59,25 +69,23 @@ nlohmann::json to_json(const Report& report, const Options& options, const Confi
   parameters["icrc"] = config.icrc;
   for (const auto& [name, value] : options.device) parameters["options"][name] = value;
 
-  nlohmann::json results = nlohmann::json::array();
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const Result& r : report.results) results.push_back(result_json(r));
   return {{"version", 1},
           {"test", to_string(options.parameters.test)},
           {"parameters", std::move(parameters)},
           {"results", std::move(results)},
           {"interrupted", report.interrupted},
-          {"error", report.error.empty() ? nlohmann::json(nullptr) : nlohmann::json(report.error)}};
+          {"error", report.error.empty() ? nlohmann::ordered_json(nullptr)
+                                         : nlohmann::ordered_json(report.error)}};
+}
+
+void check_writable(const std::string& name) {
+  if (!name.empty()) put(name, "a", {});
 }
 
 void write_file(const std::string& name, const std::string& text) {
-  std::FILE* file = std::fopen(name.c_str(), "w");
-  bool good = file != nullptr;
-  if (good) good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int cause = errno;
-  if (file != nullptr && std::fclose(file) != 0) good = false;
-  if (!good)
-    throw Error(std::error_code(cause, std::generic_category()),
-                fmt::format("can't write file '{}'", name));
+  put(name, "w", text);
 }
 
 void print_table_head(const Parameters& p) {

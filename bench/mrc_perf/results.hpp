@@ -61,9 +61,10 @@ struct Report {
   bool interrupted = false;
 };
 
-[[nodiscard]] nlohmann::json to_json(const Report& report, const Options& options,
-                                     const Config& config);
-/// Throws mrc::Error naming the file and the cause.
+[[nodiscard]] nlohmann::ordered_json to_json(const Report& report, const Options& options,
+                                             const Config& config);
+/// Both throw mrc::Error naming the file and the cause. An empty name is fine for the first.
+void check_writable(const std::string& name);
 void write_file(const std::string& name, const std::string& text);
 
 void print_table_head(const Parameters& p);

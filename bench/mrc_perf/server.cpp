@@ -38,8 +38,7 @@ std::uint64_t serve_sizes(Session& session, const Options& o) {
       session.control().sleep(std::chrono::milliseconds(20));
     }
     if ((*message)["op"] == "bye") {
-      if (!o.json_file.empty() && message->contains("report"))
-        write_file(o.json_file, (*message)["report"].dump(2) + "\n");
+      if (!o.json_file.empty()) write_file(o.json_file, message->value("report", "{}") + "\n");
       return errors;
     }
     const auto size = message->value("size", std::uint64_t{0});
@@ -105,6 +104,7 @@ std::optional<std::pair<Control, nlohmann::json>> next_client(TcpListener& liste
 
 int run_server(const Options& o) {
   (void)server_config(o, {});  // mistakes shall show now, not when a client comes
+  check_writable(o.json_file);
   TcpListener listener(o.port, o.bind, &g_interrupted);
   int status = 0;
   do {

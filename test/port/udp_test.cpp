@@ -137,6 +137,21 @@ TEST_CASE("segments and packets that do not fit into one message go in several")
   for (std::uint32_t n = 0; n < 200; ++n) CHECK(Rig::number_of(rig.arrived[n]) == n);
 }
 
+TEST_CASE("packets of mixed sizes on one path keep their borders") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  const std::size_t sizes[] = {400, 200, 400, 400, 200, 200, 100, 400, 0, 400, 404, 400};
+  std::uint32_t n = 0;
+  for (const std::size_t size : sizes) rig.add(n++, size, 0);
+  CHECK(rig.send() == n);
+  rig.receive();
+  REQUIRE(rig.arrived.size() == n);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    CHECK(Rig::number_of(rig.arrived[i]) == i);
+    CHECK(rig.arrived[i].bytes.size() == 12 + sizes[i]);
+  }
+}
+
 TEST_CASE("ECN and DSCP of each packet arrive") {
   for (const bool v4 : {true, false}) {
     MRC_LOOPBACK_OR_SKIP(local, v4);
@@ -337,6 +352,45 @@ TEST_CASE("a packet with the iCRC of another path or address is refused") {
   rig.receive();
   CHECK(rig.arrived.size() == 1);
   CHECK(rig.receiver.stats().rx_bad_icrc == 1);
+}
+
+TEST_CASE("a kernel that refuses GSO gets single packets from then on") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  // Linux refuses GSO, with the error that stands for "not here", where checksums are off.
+  UdpPath path;
+  path.socket = make_udp_socket(local);
+  REQUIRE(try_bind(path.socket, SocketAddress(local.ip, 0)));
+  REQUIRE(try_option(path.socket, SOL_SOCKET, SO_NO_CHECK, 1));
+  path.source_port = bound_port(path.socket);
+  const PeerAddress target = rig.receiver.address();
+  UdpPeer peer;
+  peer.address = SocketAddress(target.ip, target.udp_port);
+  peer.prefix = wire::IcrcPrefix::make(local.ip, target.ip, target.udp_port);
+  for (std::uint32_t n = 0; n < 10; ++n) rig.add(n, 500, 0);
+  const auto transmitter = std::make_unique<UdpTransmitter>(true, true, true, 9000u);
+  PortStats stats;
+  const auto outcome =
+      transmitter->send(rig.burst, rig.burst.packets(rig.burst.groups()[0]), peer, path, stats);
+  CHECK(outcome.taken == 10);
+  CHECK_FALSE(transmitter->gso());
+  CHECK(stats.tx_packets == 10);
+  CHECK(stats.tx_errors == 0);
+  rig.receive();
+  CHECK(rig.arrived.size() == 10);
+}
+
+TEST_CASE("ports can be moved") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  std::vector<UdpPort> ports;
+  ports.push_back(std::move(rig.sender));
+  ports.push_back(open_port(options_for(local)));
+  rig.sender = std::move(ports[0]);
+  for (std::uint32_t n = 0; n < 10; ++n) rig.add(n, 500, 3);
+  CHECK(rig.send() == 10);
+  rig.receive();
+  CHECK(rig.arrived.size() == 10);
 }
 
 TEST_CASE("capabilities say what the port can do") {

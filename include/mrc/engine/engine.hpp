@@ -241,7 +241,8 @@ class Engine {
                 reliability::PacketState before) noexcept;
   void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack, Duration rtt,
                        bool has_rtt) noexcept;
-  bool give_up(QueuePairState& qp, Psn psn) noexcept;
+  bool give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
+  void leave_flight(Time now, QueuePairState& qp, const reliability::PacketRecord& record) noexcept;
   void find_losses(Time now, QueuePairState& qp) noexcept;
   void progress(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] std::optional<std::uint32_t> position_of(QueuePairState& qp, Psn psn) noexcept;

@@ -71,10 +71,12 @@ struct LocalAddress {
 
 namespace detail {
 
+/// Throws the Error of a text that is no address.
 [[noreturn]] inline void bad_address(std::string_view text, const char* why) {
   throw Error(Errc::invalid_argument, "address '" + std::string(text) + "': " + why);
 }
 
+/// Either family, nothing but the address; false if it is none.
 [[nodiscard]] inline bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
   char buffer[INET6_ADDRSTRLEN];
   if (text.size() >= sizeof buffer) return false;
@@ -89,6 +91,7 @@ namespace detail {
   return inet_pton(AF_INET6, buffer, out.data()) == 1;
 }
 
+/// The port after the colon of `whole`. Throws Error.
 [[nodiscard]] inline std::uint16_t udp_port_from_text(std::string_view whole,
                                                       std::string_view text) {
   unsigned port = 0;

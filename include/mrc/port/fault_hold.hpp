@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/wire/burst.hpp"
 

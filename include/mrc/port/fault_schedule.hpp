@@ -117,6 +117,7 @@ namespace detail {
   throw Error(Errc::invalid_argument, "fault '" + std::string(item) + "': " + why);
 }
 
+/// Without blanks at both ends.
 [[nodiscard]] inline std::string_view trim_spaces(std::string_view text) noexcept {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -131,6 +132,7 @@ namespace detail {
   return trim_spaces(part);
 }
 
+/// A probability. Throws Error that names `item`.
 [[nodiscard]] inline double fault_rate(std::string_view item, std::string_view text) {
   double rate = -1;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), rate);
@@ -139,6 +141,7 @@ namespace detail {
   return rate;
 }
 
+/// A number from 0 to `limit`. Throws Error that names `item`.
 [[nodiscard]] inline unsigned fault_index(std::string_view item, std::string_view text,
                                           unsigned limit) {
   unsigned index = 0;
@@ -148,6 +151,7 @@ namespace detail {
   return index;
 }
 
+/// A time with its unit, up to `limit_s` seconds. Throws Error that names `item`.
 [[nodiscard]] inline Duration fault_time(std::string_view item, std::string_view text,
                                          double limit_s) {
   double number = -1;

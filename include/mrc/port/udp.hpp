@@ -266,7 +266,10 @@ class UdpPort {
     if (!outcome.unreachable) return outcome.taken;
     const auto rest = static_cast<std::uint32_t>(packets.size()) - outcome.taken;
     look_at_link();
-    if (!interface_up_) return outcome.taken + refuse(rest);
+    if (!interface_up_) {
+      next_link_check_ = Time::min();  // from now on at the shorter interval
+      return outcome.taken + refuse(rest);
+    }
     stats_.tx_errors += rest;  // the link is fine, this peer has no route: its packets are lost
     return outcome.taken + rest;
   }

@@ -39,8 +39,8 @@ namespace detail {
     constexpr int kReceiveFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
     (void)try_option(socket, IPPROTO_IPV6, kReceiveFlowInfo, 1);
   }
-  const Interface interface = find_interface(socket, local);
-  if (try_bind(socket, SocketAddress(local.ip, udp_port, interface.index))) return socket;
+  const std::uint32_t scope = if_nametoindex(local.interface.c_str());  // 0: none named
+  if (try_bind(socket, SocketAddress(local.ip, udp_port, scope))) return socket;
   if (errno == EADDRINUSE) return {};
   const int error = errno;
   throw_errno("cannot receive at " + format_address({local.ip, udp_port}) +
@@ -48,6 +48,7 @@ namespace detail {
               error);
 }
 
+/// Throws an Error with the code of EADDRINUSE.
 [[noreturn]] inline void throw_in_use(const std::string& what) {
   throw Error(std::make_error_code(std::errc::address_in_use), what);
 }

@@ -198,8 +198,8 @@ class UdpTransmitter {
     vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(data), length};
   }
 
-  /// Completes the control data of message i. ToS goes along with every message: that was measured
-  /// to cost nothing beside the send, and the classes of a path's packets alternate.
+  /// Completes the control data of message i. ToS goes along with every message: that costs some
+  /// 50 ns per message, a setsockopt() at every change of class four times as much.
   void close(std::size_t i) noexcept {
     const int tos = runs_[i].tos;
     std::memcpy(controls_[i].bytes.data() + CMSG_LEN(0), &tos, sizeof tos);

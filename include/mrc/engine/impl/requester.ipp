@@ -141,23 +141,30 @@ inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::Sa
   sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
   sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
   sample.restore_cwnd = sack.cc.restore_cwnd();
-  cc::Controller& congestion = qp.peer->congestion;
-  congestion.on_sack(sample);
-  if (tx.window.empty() && tx.inflight > 0) {
-    congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
-    tx.inflight = 0;
-  }
+  qp.peer->congestion.on_sack(sample);
 }
 
 /// An outstanding packet counts as lost from now on. False if it was not outstanding.
-inline bool Engine::give_up(QueuePairState& qp, Psn psn) noexcept {
+inline bool Engine::give_up(Time now, QueuePairState& qp, Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const reliability::PacketRecord& r = window.at(psn);
   if (r.state != reliability::PacketState::outstanding) return false;
-  release(*qp.peer, qp.peer->paths[r.path].plane, r.size);
-  qp.tx.inflight -= std::min<std::uint64_t>(qp.tx.inflight, r.size);
+  leave_flight(now, qp, r);
   window.lose(psn);
   return true;
+}
+
+/// A packet that is given up is no longer in flight. Congestion control will be told so by the
+/// caller and subtract its size; where a SACK has already counted it (it was not lost after all),
+/// the account is filled up first.
+inline void Engine::leave_flight(Time now, QueuePairState& qp,
+                                 const reliability::PacketRecord& r) noexcept {
+  release(*qp.peer, qp.peer->paths[r.path].plane, r.size);
+  if (qp.tx.inflight < r.size) {
+    qp.peer->congestion.on_send(static_cast<std::uint32_t>(r.size - qp.tx.inflight), now);
+    qp.tx.inflight = r.size;
+  }
+  qp.tx.inflight -= r.size;
 }
 
 /// Loss inference (mrc-1.0 §2.9, [O-3]). Hosts add delays that base_rtt knows nothing of, so the
@@ -174,8 +181,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
       reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
       round_trip(qp)};
   tx.loss_check = reliability::infer_losses(tx.window, now, rule, [&](Psn, const auto& record) {
-    release(peer, peer.paths[record.path].plane, record.size);
-    tx.inflight -= std::min<std::uint64_t>(tx.inflight, record.size);
+    leave_flight(now, qp, record);
     peer.paths.on_inferred_loss(record.path, now);
     peer.congestion.on_loss(record.size, now);
     ++qp.stats.inferred_losses;
@@ -201,7 +207,7 @@ inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& 
                    nack.tx_timestamp() != wire::timestamp_of(r.sent);
   const std::uint32_t size = r.size;
   const path::PathIndex path = r.path;
-  if (old || !give_up(qp, psn)) {  // speaks of an earlier copy
+  if (old || !give_up(now, qp, psn)) {  // speaks of an earlier copy
     ++stats_.drops.stale;
     return;
   }

@@ -64,10 +64,12 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
     rx.last_end = advance.last_end;
   }
   if (advance.packets > 0 && !deliver(qp)) return refuse(qp, packet, psn, QpErrorCause::no_receive);
-  if (advance.messages > 0) queue_ack(qp, packet.plane);
+  // The SACK goes first: it brings the round-trip time and the byte count for what the Transport
+  // ACK then completes.
   if (rx.since_sack >= options_.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);
+  if (advance.messages > 0) queue_ack(qp, packet.plane);
 }
 
 /// May this packet be placed? Each one is checked by itself (mrc-1.0 §2.3).

@@ -46,12 +46,18 @@ inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
   return last + (tx.queue.backlog() ? std::max(base, 3 * qp.peer->congestion.base_rtt()) : base);
 }
 
+/// Ends the handling of anything that concerns a queue pair: settles its account and sets its
+/// timer.
 inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
-  if (qp.state != QpState::rts || !awaits(qp)) {
-    if (qp.state != QpState::rts || qp.tx.inflight == 0) return timers_.cancel(qp);
-    // Its last SACK may be lost: then what it counted is taken back after a while.
-    return timers_.schedule(qp, qp.tx.last_sent + 2 * round_trip(qp));
+  if (qp.state != QpState::rts) return timers_.cancel(qp);
+  if (qp.tx.window.outstanding() == 0 && qp.tx.inflight > 0) {
+    // Nothing is under way, so what is left in the account is what SACKs that got lost, or the
+    // rounding of those that did not, have not taken out of it.
+    qp.peer->congestion.on_forget(static_cast<std::uint32_t>(qp.tx.inflight));
+    qp.tx.inflight = 0;
+    wake(*qp.peer);
   }
+  if (!awaits(qp)) return timers_.cancel(qp);
   Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), qp.tx.loss_check});
   if (qp.tx.paused_until > now) due = std::min(due, qp.tx.paused_until);
   timers_.schedule(qp, due);
@@ -79,12 +85,6 @@ inline void Engine::on_time(Time now) noexcept {
 inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   if (qp.state != QpState::rts) return;
-  if (!awaits(qp)) {
-    qp.peer->congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
-    tx.inflight = 0;
-    wake(*qp.peer);
-    return;
-  }
   if (now >= tx.loss_check) find_losses(now, qp);
   if (now >= retransmission_deadline(qp)) {
     on_retransmission_timeout(now, qp);
@@ -122,7 +122,7 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   const reliability::PacketRecord& r = tx.window.at(psn);
   const std::uint32_t size = r.size;
   const path::PathIndex path = r.path;
-  if (!give_up(qp, psn)) return;  // lost already, and waits for the window or for a path
+  if (!give_up(now, qp, psn)) return;  // lost already, and waits for the window or for a path
   qp.peer->paths.on_timeout(path, now);
   qp.peer->congestion.on_timeout(size, tx.retries.used(), now);
   arm(*qp.peer);

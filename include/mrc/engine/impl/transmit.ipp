@@ -254,7 +254,7 @@ inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> p
     QueuePairState* qp = qp_of(packet.owner);
     if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
     const std::uint32_t size = qp->tx.window.at(bth.psn()).size;
-    if (give_up(*qp, bth.psn())) qp->peer->congestion.on_forget(size);
+    if (give_up(now, *qp, bth.psn())) qp->peer->congestion.on_forget(size);
     update_ready(*qp);
     arm(*qp, now);
   }
