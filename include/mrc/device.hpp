@@ -195,3 +195,5 @@ class Device {
 };
 
 }  // namespace mrc
+
+#include "mrc/device/handles.hpp"

@@ -35,6 +35,7 @@ struct Config {
   std::uint16_t burst = 0;
   bool icrc = true;
   std::uint32_t receive_buffer = 8 << 20;
+  std::uint16_t receive_shares = 1;
   std::uint32_t send_buffer = 1 << 20;
   std::uint16_t rx_batch = 16;
   port::Offload gso = port::Offload::automatic;

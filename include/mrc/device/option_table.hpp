@@ -72,6 +72,9 @@ inline constexpr auto kOptions = std::to_array<Option>({
      kPackets,
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
      "the peers' windows."},
+    {"receive_shares", U16{&Config::receive_shares, 1, 4096}, "peers", kPackets,
+     "Peers that may send to this device at full speed at once: each is told that it may fill this "
+     "part of the receive buffers."},
     {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
      "Socket buffer wanted for sending."},
     {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,

@@ -58,6 +58,16 @@ class ControlQueue {
     if (number != nullptr) *number = first_ + static_cast<std::uint32_t>(ring_.size());
     return ring_.push_back(item);
   }
+  /// Makes the entries for which gone(item) holds go to nobody: what they are about no longer
+  /// exists, and their numbers may soon mean something else.
+  template <class F>
+  void forget(F&& gone) noexcept {
+    for (std::size_t i = 0; i < ring_.size(); ++i) {
+      if (!gone(static_cast<const ControlItem&>(ring_[i]))) continue;
+      ring_[i].qpn = Qpn{};  // reserved
+      ring_[i].peer = kNobody;
+    }
+  }
   /// The entry of that number, or null if it has left.
   [[nodiscard]] ControlItem* find(std::uint32_t number) noexcept {
     const std::uint32_t i = number - first_;
@@ -65,6 +75,8 @@ class ControlQueue {
   }
 
  private:
+  static constexpr PeerId kNobody{0xFFFFFFFF};
+
   Ring<ControlItem> ring_;
   std::uint32_t first_ = 1;
 };

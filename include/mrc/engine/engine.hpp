@@ -156,7 +156,7 @@ class Engine {
       intrusive::list<Peer, intrusive::member_hook<Peer, decltype(Peer::hook), &Peer::hook>,
                       intrusive::constant_time_size<false>>;
   /// How a queue pair's turn to send ended.
-  enum class Turn : std::uint8_t { over, idle, blocked, burst_full };
+  enum class Turn : std::uint8_t { over, idle, blocked, starved, burst_full };
   /// An endpoint request on its way.
   struct EndpointRequest {
     PeerId peer{};
@@ -174,6 +174,7 @@ class Engine {
   void detach(QueuePairState& qp) noexcept;
   void return_memory(QueuePairState& qp, const SendWqe& wqe, std::uint16_t slot) noexcept;
   void adjust_planes(Peer& peer) noexcept;
+  void on_planes_changed(Time now, Peer& peer) noexcept;  // impl/endpoint.ipp
   [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
     return peer.planes & peer.remote_up & local_up_;
   }
@@ -181,7 +182,7 @@ class Engine {
   // impl/post.ipp
   Errc check_pieces(const QueuePairState& qp, const WriteRequest& request,
                     std::uint64_t& length) noexcept;
-  void complete(CqId cq, const Completion& completion) noexcept;
+  bool complete(CqId cq, const Completion& completion) noexcept;
   void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
             std::optional<std::uint32_t> position = std::nullopt) noexcept;
   void flush(QueuePairState& qp, WcStatus status, std::optional<std::uint32_t> position) noexcept;
@@ -207,6 +208,7 @@ class Engine {
 
   // impl/control.ipp
   void send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept;
+  [[nodiscard]] bool waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept;
   bool build_control(Time now, const ControlItem& item, Peer*& peer,
                      wire::TxPacket& packet) noexcept;
   void build_sack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
@@ -226,7 +228,7 @@ class Engine {
   void place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
              bool in_order) noexcept;
   void release_tails(QueuePairState& qp) noexcept;
-  bool deliver(QueuePairState& qp) noexcept;
+  QpErrorCause deliver(QueuePairState& qp) noexcept;
   void refuse(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
 
@@ -250,6 +252,7 @@ class Engine {
   // impl/endpoint.ipp
   void on_endpoint_request(Time now, const wire::RxPacket& packet) noexcept;
   void on_endpoint_response(Time now, const wire::RxPacket& packet) noexcept;
+  void tell_ports(Time now, Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
 
   // impl/timers.ipp

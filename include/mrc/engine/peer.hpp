@@ -46,12 +46,16 @@ struct Peer : EngineTimer {
   cc::Controller congestion;
   path::PathSet paths;
   path::ReverseSet reverse;
-  ReadyList ready;  ///< READY queue pairs in round-robin order
+  ReadyList ready;    ///< READY queue pairs in round-robin order
+  ReadyList starved;  ///< those that need a packet record, of which there are none left
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;
   Time status_due = kNever;  ///< when to send (again) the port status
   std::uint8_t status_tries = 0;
-  std::uint16_t status_id = 0;  ///< request id of the newest one
+  std::uint16_t status_id = 0;                ///< request id of the newest one
+  PlaneMask told = ~PlaneMask{0};             ///< the mask in it
+  std::uint16_t heard_id = 0;                 ///< the same of the peer's newest port status ...
+  Time heard_at = Time{Duration::min() / 2};  ///< ... and when it came
 
   [[nodiscard]] bool came_from_here(Plane plane, std::uint64_t tag) const noexcept {
     if (tag == 0 || source_tags[plane] == tag || source_tags[plane] == 0) return true;

@@ -103,8 +103,10 @@ struct QueuePairState : EngineTimer {
   QpState state = QpState::reset;
   QpErrorCause cause = QpErrorCause::none;
   bool error_reported = false;
+  bool starved = false;  ///< in its peer's list of those
   RemoteQp remote;
-  Psn start_psn;  ///< first PSN that this side sends
+  Psn start_psn;          ///< first PSN that this side sends
+  std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
   Peer* peer = nullptr;
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> ready_hook;
   Requester tx;

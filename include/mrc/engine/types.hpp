@@ -139,7 +139,7 @@ struct QpCapacity {
 
 /// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
 struct QpAttributes {
-  std::uint32_t mtu = 4096;             ///< payload bytes per packet; both sides must agree
+  std::uint32_t mtu = 4096;             ///< payload bytes per packet, 256 .. 32,768, power of two
   std::uint8_t mpr = 32;                ///< own limit as requester, units of 128 PSNs
   std::uint8_t mpr_dest = 32;           ///< tracked as responder, units of 128 PSNs
   std::uint16_t max_wimm = 128;         ///< own limit of WriteImm in flight as requester
@@ -155,7 +155,8 @@ struct QpAttributes {
 struct RemoteQp {
   PeerId peer{};
   Qpn qpn{};
-  Psn start_psn;  ///< first PSN that the peer will send
+  Psn start_psn;          ///< first PSN that the peer will send
+  std::uint32_t mtu = 0;  ///< agreed payload bytes per packet, at most the own mtu; 0: the own mtu
   std::uint8_t mpr_dest = 32;
   std::uint16_t max_wimm_dest = 128;
   bool dynamic_mpr = false;

@@ -16,6 +16,21 @@
 
 namespace mrc::port {
 
+/// Throws Error (unsupported) for a fault that can't be made on a single path at the sending side:
+/// all but loss, black_hole and down need a packet on its way.
+inline void check_outbound(const FaultSpec& spec) {
+  check(spec);
+  FaultSpec allowed;
+  allowed.loss = spec.loss;
+  allowed.black_hole = spec.black_hole;
+  allowed.down = spec.down;
+  if (spec != allowed)
+    throw Error(
+        Errc::unsupported,
+        "fault on an outgoing path: only loss, blackhole and down work on the sending side; "
+        "set the others at the receiver");
+}
+
 /// Makes a port misbehave on purpose. It stands between the raw receive and the iCRC check, so
 /// that a corrupted packet meets the same check as one that the network has damaged; on the way
 /// out it can only make packets vanish. The same seed and the same calls give the same faults.
@@ -51,18 +66,9 @@ class FaultInjector {
 
   /// Further faults of the packets sent on one of the port's own paths: loss and black_hole. A
   /// path that is `down` is a black hole, since only a link's end can tell that it is down. The
-  /// other kinds need a packet on its way and are refused (Errc::unsupported): set them where the
-  /// packets arrive.
+  /// others are refused, see check_outbound().
   void set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
-    check(spec);
-    FaultSpec allowed;
-    allowed.loss = spec.loss;
-    allowed.black_hole = spec.black_hole;
-    allowed.down = spec.down;
-    if (spec != allowed)
-      throw Error(Errc::unsupported, "fault on outgoing path " + std::to_string(port_path) +
-                                         ": only loss, blackhole and down work on the sending "
-                                         "side; set the others at the receiver");
+    check_outbound(spec);
     replace(outbound_, port_path, spec);
     update();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ inline constexpr unsigned kSlots = 256;
 struct SlotClaim {
   std::uint8_t slot = 0;
   std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
+  std::vector<std::uint16_t> base_ports;  ///< UdpPortOptions::base_port of each
 };
 
 namespace detail {
@@ -55,12 +57,14 @@ namespace detail {
 
 /// All receiving sockets of a slot, or none and in `taken` the address that is in use.
 [[nodiscard]] inline std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
-                                                  std::uint16_t udp_port, PeerAddress& taken) {
+                                                  std::span<const std::uint16_t> base_ports,
+                                                  unsigned slot, PeerAddress& taken) {
   std::vector<Socket> sockets;
-  for (const LocalAddress& local : addresses) {
-    sockets.push_back(open_receive_socket(local, udp_port));
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
+    sockets.push_back(open_receive_socket(addresses[i], udp_port));
     if (sockets.back().open()) continue;
-    taken = {local.ip, udp_port};
+    taken = {addresses[i].ip, udp_port};
     return {};
   }
   return sockets;
@@ -69,36 +73,37 @@ namespace detail {
 }  // namespace detail
 
 /// Claims slot `wanted`, or the lowest free one: base_port + slot can be bound on all `addresses`.
+/// Where several planes share an address, each further one has a base port higher by kSlots.
 /// Throws Error that names the address and port in use, or what else is wrong.
 [[nodiscard]] inline SlotClaim claim_slot(std::span<const LocalAddress> addresses,
                                           std::uint16_t base_port = wire::kUdpPort,
                                           std::optional<std::uint8_t> wanted = std::nullopt) {
   std::vector<LocalAddress> resolved;
-  for (const LocalAddress& local : addresses) {
-    resolved.push_back(resolve(local));
-    for (std::size_t i = 0; i + 1 < resolved.size(); ++i)
-      if (resolved[i] == resolved.back())
-        throw Error(Errc::invalid_argument,
-                    "two planes have the same local address " + format_ip(resolved.back().ip));
-  }
-  if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
+  std::vector<std::uint16_t> base_ports;
   const unsigned first = wanted.value_or(0);
   const unsigned last = wanted.value_or(kSlots - 1);
-  if (base_port == 0 || base_port + last > 65535)
-    throw Error(Errc::invalid_argument, "UDP port " + std::to_string(base_port) + " plus slot " +
-                                            std::to_string(last) + " must be from 1 to 65535");
+  for (const LocalAddress& local : addresses) {
+    resolved.push_back(resolve(local));
+    const auto same = std::count(resolved.begin(), resolved.end() - 1, resolved.back());
+    const auto base = base_port + kSlots * static_cast<unsigned>(same);
+    if (base_port == 0 || base + last > 65535)
+      throw Error(Errc::invalid_argument, "UDP port " + std::to_string(base) + " plus slot " +
+                                              std::to_string(last) + " must be from 1 to 65535");
+    base_ports.push_back(static_cast<std::uint16_t>(base));
+  }
+  if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
   PeerAddress taken;
   for (unsigned slot = first; slot <= last; ++slot) {
-    const auto udp_port = static_cast<std::uint16_t>(base_port + slot);
-    std::vector<Socket> sockets = detail::try_slot(resolved, udp_port, taken);
-    if (!sockets.empty()) return {static_cast<std::uint8_t>(slot), std::move(sockets)};
+    std::vector<Socket> sockets = detail::try_slot(resolved, base_ports, slot, taken);
+    if (!sockets.empty())
+      return {static_cast<std::uint8_t>(slot), std::move(sockets), std::move(base_ports)};
   }
   if (wanted)
     detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
                          " is in use by another socket");
-  detail::throw_in_use("no slot is free: UDP ports " + std::to_string(base_port) + " to " +
-                       std::to_string(base_port + last) + " are all in use, the last one as " +
-                       format_address(taken));
+  detail::throw_in_use("no slot from 0 to " + std::to_string(last) +
+                       " is free: for the last one, UDP port " + format_address(taken) +
+                       " is in use");
 }
 
 }  // namespace mrc::port

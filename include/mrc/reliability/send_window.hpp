@@ -128,6 +128,17 @@ class SendWindow {
     (*pool_)[chunks_[chunk_of(psn)]].lost |= std::uint64_t{1} << (psn.value() % kRecordsPerChunk);
     ++lost_;
   }
+  /// The last transmission of an outstanding packet did not take place after all (the port had no
+  /// room for it): the packet is lost, and its place in the send order closes, since otherwise it
+  /// would count as one that was sent later and has arrived. Cost: what was sent after it.
+  void unsend(Psn psn) noexcept {
+    PacketRecord& r = at(psn);
+    if (r.state != PacketState::outstanding) return;
+    for (std::uint16_t s = newest_; &at_slot(s) != &r; s = at_slot(s).older) --at_slot(s).order;
+    --next_order_;
+    if (static_cast<std::int32_t>(probe_order_ - r.order) > 0) --probe_order_;
+    lose(psn);
+  }
   /// The oldest lost PSN; needs lost() > 0.
   [[nodiscard]] Psn first_lost() const noexcept {
     for (Psn p = unacked_;; p = next_chunk(p)) {

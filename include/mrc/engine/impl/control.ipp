@@ -68,10 +68,11 @@ inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacke
 }
 
 /// Sends what waits. An item for which there is no path now is dropped: control packets may be
-/// lost, whoever needs them asks again.
+/// lost, whoever needs them asks again. But it waits when it is only for want of a free port.
 inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   for (; !control_.empty() && burst.room() > 0; control_.pop()) {
     const ControlItem& item = control_.front();
+    if (waits_for_port(item, free_planes)) return;
     wire::TxPacket& packet = burst.append();
     packet.dscp = options_.dscp.control;
     packet.ecn = Ecn::not_ect;  // [O-22]
@@ -101,6 +102,18 @@ inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst&
     burst.commit();
     ++stats_.tx_control;
   }
+}
+
+/// Could this item go out, if only a port were free?
+inline bool Engine::waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept {
+  if (free_planes == ~PlaneMask{0}) return false;
+  const QueuePairState* qp = qp_of(item.qpn);
+  const Peer* peer = qp != nullptr ? qp->peer : find_peer(item.peer);
+  if (peer == nullptr) return false;
+  const bool bound = item.kind == ControlItem::Kind::ev_probe;
+  const PlaneMask planes = bound ? plane_bit(peer->paths[item.path].plane) & local_up_
+                                 : peer->paths.usable_planes() & usable_planes(*peer);
+  return planes != 0 && (planes & free_planes) == 0;
 }
 
 /// Writes the packet for an item. False when its queue pair or peer has gone.
@@ -167,7 +180,7 @@ inline bool Engine::build_control(Time now, const ControlItem& item, Peer*& peer
           wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{item.id}), {}};
       p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
       p.erth.set_vendor_info(options_.slot);  // which process to answer; 0 where there is one
-      if (!probe) p.erth.set_port_status_mask(local_up_);
+      if (!probe) p.erth.set_port_status_mask(peer->told = local_up_);
       p.erth.set_tx_timestamp(wire::timestamp_of(now));
       put(p);
       ++(probe ? stats_.ev_probes_sent : stats_.port_updates_sent);

@@ -9,6 +9,13 @@
 
 namespace mrc::engine {
 
+namespace detail {
+
+/// How long an endpoint request can be under way. An older number after that is a new start.
+inline constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
+
+}  // namespace detail
+
 /// Remembers a request until its response comes; the oldest one is forgotten for it.
 inline std::uint16_t Engine::open_request(PeerId peer, wire::EndpointOp op,
                                           path::PathIndex path) noexcept {
@@ -26,13 +33,17 @@ inline void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) 
     return;
   }
   if (p.erth.op() == wire::EndpointOp::port_status) {
+    const auto ahead = static_cast<std::int16_t>(p.bth.psn().value() - peer->heard_id);
+    if (ahead < 0 && now - peer->heard_at < detail::kStatusLifetime) {  // a newer one overtook it
+      ++stats_.drops.stale;
+      return;
+    }
+    peer->heard_id = static_cast<std::uint16_t>(p.bth.psn().value());
+    peer->heard_at = now;
     ++stats_.port_updates_received;
     peer->remote_up = p.erth.port_status_mask();
-    adjust_planes(*peer);
-    wake(*peer);
-    arm(*peer);
+    on_planes_changed(now, *peer);
   }
-  (void)now;
   ControlItem item;
   item.kind = ControlItem::Kind::endpoint_answer;
   item.peer = peer->id;
@@ -73,14 +84,37 @@ inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   local_up_ ^= plane_bit(plane);
   for (auto& peer : peers_) {
     if (!peer) continue;
-    adjust_planes(*peer);
     if (peer->queue_pairs > 0) {
       peer->status_due = now;
       peer->status_tries = 0;
     }
-    wake(*peer);
-    arm(*peer);
+    on_planes_changed(now, *peer);
   }
+}
+
+/// A queue pair was connected. Port changes are told to peers with queue pairs only, so the first
+/// one may have to make up for that.
+inline void Engine::tell_ports(Time now, Peer& peer) noexcept {
+  const bool all_up = (peer.planes & ~local_up_) == 0;
+  if (peer.queue_pairs > 1 || (all_up && peer.told == local_up_)) return;
+  peer.status_due = now;
+  peer.status_tries = 0;
+  arm(peer);
+}
+
+/// Planes towards a peer came or went. With the last one gone, queue pairs that wait for their turn
+/// start to wait for the peer: their timers run from now.
+inline void Engine::on_planes_changed(Time now, Peer& peer) noexcept {
+  adjust_planes(peer);
+  if (peer.paths.usable_planes() == 0) {
+    for (QueuePairState& qp : peer.ready) {
+      if (qp.scheduled()) continue;
+      qp.tx.timer_start = now;
+      arm(qp, now);
+    }
+  }
+  wake(peer);
+  arm(peer);
 }
 
 }  // namespace mrc::engine

@@ -198,6 +198,8 @@ inline void Engine::detach(QueuePairState& qp) noexcept {
   q.clear();
   qp.rx.receives.clear();
   held_tails_.drop(qp.rx.tails);
+  // An answer of this incarnation, a NAK above all, must not reach the peer of the next one.
+  control_.forget([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
   if (qp.peer != nullptr) --qp.peer->queue_pairs;
   qp.peer = nullptr;
 }
@@ -232,6 +234,10 @@ inline Errc Engine::remove_peer(PeerId id) noexcept {
   if (peer == nullptr) return Errc::not_found;
   if (peer->queue_pairs > 0) return Errc::in_use;
   timers_.cancel(*peer);
+  // Its number will be used again, by a peer with other paths.
+  control_.forget([id](const ControlItem& item) { return item.qpn == Qpn{} && item.peer == id; });
+  for (EndpointRequest& r : requests_)
+    if (r.peer == id) r.open = false;
   for (const std::uint64_t tag : peer->source_tags) {
     const auto it = peer_by_source_.find(detail::source_key(tag, peer->slot));
     if (it != peer_by_source_.end() && it->second == id) peer_by_source_.erase(it);

@@ -41,7 +41,7 @@ inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) n
   w.remote = request.remote.address;
   w.rkey = request.remote.rkey;
   w.length = static_cast<std::uint32_t>(length);
-  w.packets = std::max(1u, (w.length + qp->init.attributes.mtu - 1) / qp->init.attributes.mtu);
+  w.packets = std::max(1u, (w.length + qp->mtu - 1) / qp->mtu);
   w.with_immediate = request.with_immediate;
   w.immediate = request.immediate;
   w.signaled = request.flags.signaled || qp->init.signal_all;
@@ -91,10 +91,12 @@ inline Errc Engine::arm_cq(CqId id) noexcept {
   return Errc::ok;
 }
 
-/// Puts a completion into its queue; a full queue is overrun, which fail_overrun_queues() acts on.
-inline void Engine::complete(CqId id, const Completion& completion) noexcept {
+/// Puts a completion into its queue. False: it is full, so it is overrun, which
+/// fail_overrun_queues() acts on.
+inline bool Engine::complete(CqId id, const Completion& completion) noexcept {
   CompletionRing* cq = cq_of(id);
-  if (!cq->push(completion) && !cq->failing) {
+  const bool room = cq->push(completion);
+  if (!room && !cq->failing) {
     cq->failing = true;
     overrun_pending_ = true;
     overrun_.push_back(id);
@@ -103,6 +105,7 @@ inline void Engine::complete(CqId id, const Completion& completion) noexcept {
     cq->armed = false;
     cq->signalled = signalled_.push_back(id);
   }
+  return room;
 }
 
 inline bool Engine::poll_event(Event& event) noexcept {

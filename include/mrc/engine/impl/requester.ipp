@@ -44,6 +44,11 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
     ++stats_.drops.implausible;
     return;
   }
+  // A late one can be behind by what a window holds; others are of an earlier connection.
+  if (tx.window.unacked() - cack > static_cast<std::int32_t>(tx.fixed_range)) {
+    ++stats_.drops.stale;
+    return;
+  }
   ++stats_.sacks_received;
 
   // The packet that triggered it gives the round-trip time and takes the mark; its record may be
@@ -72,10 +77,10 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
   if (const wire::SackMark m = sack.seth.m(); m != wire::SackMark::none) {
     if (path == path::kNoPath) path = qp.peer->paths.find(sack.seth.entropy());
     if (path != path::kNoPath) qp.peer->paths.on_mark(path, detail::to_path_mark(m), now);
+    if (m == wire::SackMark::always_skip) arm(*qp.peer);  // probes will bring it back
   }
   if (has_rtt) tx.rtt.sample(rtt);
 
-  if (cack.before(tx.window.unacked() - 1)) ++stats_.drops.stale;
   take_cack(now, qp, cack);
   take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap());
   if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
@@ -176,7 +181,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
     tx.loss_check = kNever;
     return;
   }
-  const std::uint64_t packets = peer.congestion.window() / qp.init.attributes.mtu;
+  const std::uint64_t packets = peer.congestion.window() / qp.mtu;
   const reliability::LossRule rule{
       reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
       round_trip(qp)};
@@ -186,6 +191,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
     peer.congestion.on_loss(record.size, now);
     ++qp.stats.inferred_losses;
     ++stats_.inferred_losses;
+    arm(peer);  // the path may have to be probed from now on
   });
 }
 
@@ -194,10 +200,15 @@ inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& 
   Requester& tx = qp.tx;
   ++stats_.nacks_received;
   ++qp.stats.nacks;
-  if (nack.reason() == wire::NackReason::unexp_event)
-    return fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
-                position_of(qp, nack.nack_psn()));
   const Psn psn = nack.nack_psn();
+  if (nack.reason() == wire::NackReason::unexp_event) {
+    // A probe has no PSN of its own; its refusal names 0.
+    if (!tx.window.contains(psn) && !(tx.probe_pending && psn == Psn{})) {
+      ++stats_.drops.stale;
+      return;
+    }
+    return fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err, position_of(qp, psn));
+  }
   if (!wire::is_known(nack.reason()) || !tx.window.contains(psn)) {
     ++stats_.drops.stale;
     return;
@@ -232,6 +243,16 @@ inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& p
   const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
   SendQueue& q = qp.tx.queue;
   ++stats_.acks_received;
+  // Message numbers start at 0 on every connection, so only the PSN tells an answer to this one
+  // from a late answer to an earlier one ([O-15]).
+  const Psn psn = ack.bth.psn();
+  const std::uint32_t waiting = q.sending() - q.done();
+  const auto late = static_cast<std::int32_t>(qp.tx.fixed_range) + 1;
+  if ((waiting == 0 && qp.tx.next_packet == 0) || !psn.before(qp.tx.window.next()) ||
+      psn.before(qp.tx.window.unacked() - late)) {
+    ++stats_.drops.stale;
+    return;
+  }
   if (wire::is_nak(ack.aeth.code())) {
     QpErrorCause cause = QpErrorCause::nak_remote_operational;
     WcStatus status = WcStatus::rem_op_err;
@@ -242,15 +263,16 @@ inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& p
       cause = QpErrorCause::nak_remote_access;
       status = WcStatus::rem_access_err;
     }
-    return fail(qp, cause, status, position_of(qp, ack.bth.psn()));
+    return fail(qp, cause, status, position_of(qp, psn));
   }
-  const std::uint32_t waiting = q.sending() - q.done();
   const std::int32_t ahead = Msn{ack.aeth.msn.value()} - Msn{q.at(q.done()).msn};
-  if (q.empty() || ahead < 0) {
+  if (ahead < 0) {
     ++stats_.drops.stale;
     return;
   }
-  if (static_cast<std::uint32_t>(ahead) >= waiting) {
+  const SendWqe& newest = q.at(q.done() + static_cast<std::uint32_t>(ahead));
+  if (static_cast<std::uint32_t>(ahead) >= waiting ||
+      psn.before(newest.first + static_cast<std::int32_t>(newest.packets - 1))) {
     ++stats_.drops.implausible;
     return;
   }

@@ -36,7 +36,9 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
     return refuse(qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
-  if (!in_order && end && held_tails_.full()) {
+  const bool holds =
+      !in_order && end && region != nullptr && !has(region->access, Access::relaxed_ordering);
+  if (holds && held_tails_.full()) {
     queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::no_resource);
     return;
   }
@@ -58,12 +60,15 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
   const std::uint32_t nominal = packet.udp_length + 40;  // [C-15]
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
-  if (advance.packets > 0 && rx.tails.head != HeldTails::kNone) release_tails(qp);
-  if (advance.messages > 0) {
+  if (advance.packets > 0) {
+    if (rx.tails.head != HeldTails::kNone) release_tails(qp);
+    const QpErrorCause c = deliver(qp);
+    if (c != QpErrorCause::none) return refuse(qp, packet, psn, c);
+  }
+  if (advance.messages > 0) {  // only now: a Transport ACK that waits must not name them before
     rx.messages += advance.messages;
     rx.last_end = advance.last_end;
   }
-  if (advance.packets > 0 && !deliver(qp)) return refuse(qp, packet, psn, QpErrorCause::no_receive);
   // The SACK goes first: it brings the round-trip time and the byte count for what the Transport
   // ACK then completes.
   if (rx.since_sack >= options_.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
@@ -77,7 +82,7 @@ inline QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::Wr
                                         const MemoryEntry** region) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   const std::size_t length = w.payload.size();
-  const std::uint32_t mtu = qp.init.attributes.mtu;
+  const std::uint32_t mtu = qp.mtu;
   const bool whole = !wire::is_last(opcode);  // First and Middle are full
   const bool only = wire::is_first(opcode) && wire::is_last(opcode);
   if (length > mtu || (whole && length != mtu) || (!only && length == 0) ||
@@ -131,12 +136,12 @@ inline void Engine::release_tails(QueuePairState& qp) noexcept {
   });
 }
 
-/// Completes the receives of writes with immediate whose turn has come (mrc-1.0 §2.8). False: there
-/// is no receive posted for one ([C-17]).
-inline bool Engine::deliver(QueuePairState& qp) noexcept {
+/// Completes the receives of writes with immediate whose turn has come (mrc-1.0 §2.8). Fails when
+/// there is no receive posted for one ([C-17]), or no room for its completion.
+inline QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
   Responder& rx = qp.rx;
   while (const reliability::WimmEntry* e = rx.wimms.ready(rx.window.cack())) {
-    if (rx.receives.empty()) return false;
+    if (rx.receives.empty()) return QpErrorCause::no_receive;
     Completion c;
     c.wr_id = rx.receives.front();
     c.qpn = qp.qpn;
@@ -146,9 +151,9 @@ inline bool Engine::deliver(QueuePairState& qp) noexcept {
     rx.receives.pop_front();
     rx.wimms.pop();
     ++qp.stats.receives_completed;
-    complete(qp.init.receive_cq, c);
+    if (!complete(qp.init.receive_cq, c)) return QpErrorCause::cq_overrun;
   }
-  return true;
+  return QpErrorCause::none;
 }
 
 /// The peer asked for something that it may not have: NAK, and this side goes to ERR as well.
@@ -165,6 +170,7 @@ inline void Engine::refuse(QueuePairState& qp, const wire::RxPacket& packet, Psn
       item.syndrome = wire::Syndrome::invalid_request;
       break;
     case QpErrorCause::no_receive:
+    case QpErrorCause::cq_overrun:
       item.syndrome = wire::Syndrome::remote_operational_error;
       break;
     default:

@@ -2,6 +2,8 @@
 // Engine: the states of a queue pair (mrc-1.0 §2.11).
 #pragma once
 
+#include <bit>
+
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::engine {
@@ -27,7 +29,11 @@ inline Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   Peer* peer = find_peer(remote.peer);
   if (peer == nullptr) return Errc::not_found;
   if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0) return Errc::incompatible;
+  const std::uint32_t mtu = remote.mtu == 0 ? qp->init.attributes.mtu : remote.mtu;
+  if (mtu > qp->init.attributes.mtu || mtu < 256 || !std::has_single_bit(mtu))
+    return Errc::incompatible;
   qp->remote = remote;
+  qp->mtu = mtu;
   qp->peer = peer;
   ++peer->queue_pairs;
   const bool dynamic = qp->init.attributes.dynamic_mpr && remote.dynamic_mpr;
@@ -65,6 +71,7 @@ inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   tx.probes = 0;
   tx.probe_pending = false;
   qp->state = QpState::rts;
+  tell_ports(now, *qp->peer);
   return Errc::ok;
 }
 
@@ -100,6 +107,7 @@ inline Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
 inline void Engine::stop(QueuePairState& qp) noexcept {
   timers_.cancel(qp);
   qp.ready_hook.unlink();
+  qp.starved = false;
   Requester& tx = qp.tx;
   if (qp.peer != nullptr) {
     for (Psn p = tx.window.unacked(); p != tx.window.next(); ++p) {

@@ -52,6 +52,7 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
     }
     peer.ready.pop_front();
     if (turn == Turn::over) peer.ready.push_back(qp);
+    if (turn == Turn::starved) peer.starved.push_back(qp);  // others may not need a record
     if (!peer.ready.empty()) ready_peers_.push_back(peer);
   }
 }
@@ -99,8 +100,7 @@ inline Engine::Turn Engine::send_next(Time now, Peer& peer, QueuePairState& qp, 
   SendWqe& w = tx.queue.at(tx.queue.sending());
   const bool first = tx.next_packet == 0;
   if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return Turn::idle;
-  const std::uint32_t size =
-      detail::nominal_size(w, tx.next_packet, qp.init.attributes.mtu, options_.timestamps);
+  const std::uint32_t size = detail::nominal_size(w, tx.next_packet, qp.mtu, options_.timestamps);
   if (!peer.congestion.can_send(size)) return Turn::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
     path = peer.paths.select(tx.cursor, planes);
@@ -108,9 +108,9 @@ inline Engine::Turn Engine::send_next(Time now, Peer& peer, QueuePairState& qp, 
   const Psn psn = tx.window.next();
   const std::uint16_t slot = tx.queue.slot(tx.queue.sending());
   if (!tx.window.append(tx.range, slot)) {
-    starved_ = true;
+    starved_ = qp.starved = true;
     ++stats_.pool_exhausted;
-    return Turn::blocked;
+    return Turn::starved;
   }
   if (first) {
     w.first = psn;
@@ -132,7 +132,7 @@ inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t
                          path::PathIndex path, wire::TxBurst& burst) noexcept {
   Requester& tx = qp.tx;
   const SendWqe& w = tx.queue.at_slot(slot);
-  const std::uint32_t mtu = qp.init.attributes.mtu;
+  const std::uint32_t mtu = qp.mtu;
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const std::uint32_t offset = std::min(k * mtu, w.length);
   const std::uint32_t length = std::min(mtu, w.length - offset);
@@ -223,6 +223,10 @@ inline void Engine::release(Peer& peer, Plane plane, std::uint32_t size) noexcep
 inline void Engine::update_ready(QueuePairState& qp) noexcept {
   if (qp.state != QpState::rts) return;
   Requester& tx = qp.tx;
+  if (qp.starved && tx.window.lost() > 0) {  // what it has to send now has its record already
+    qp.starved = false;
+    qp.ready_hook.unlink();
+  }
   if (!qp.ready_hook.is_linked()) {
     bool ready = tx.window.lost() > 0;
     if (!ready && tx.queue.backlog() && tx.window.open(tx.range)) {
@@ -243,8 +247,12 @@ inline void Engine::wake(Peer& peer) noexcept {
 /// What held everybody back is gone.
 inline void Engine::wake_all() noexcept {
   starved_ = false;
-  for (auto& peer : peers_)
-    if (peer) wake(*peer);
+  for (auto& peer : peers_) {
+    if (!peer) continue;
+    for (QueuePairState& qp : peer->starved) qp.starved = false;
+    peer->ready.splice(peer->ready.end(), peer->starved);
+    wake(*peer);
+  }
 }
 
 inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
@@ -253,8 +261,11 @@ inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> p
     if (!wire::is_write(bth.opcode())) continue;  // lost control packets are made up for anyway
     QueuePairState* qp = qp_of(packet.owner);
     if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
-    const std::uint32_t size = qp->tx.window.at(bth.psn()).size;
-    if (give_up(now, *qp, bth.psn())) qp->peer->congestion.on_forget(size);
+    const reliability::PacketRecord& r = qp->tx.window.at(bth.psn());
+    if (r.state != reliability::PacketState::outstanding) continue;
+    leave_flight(now, *qp, r);
+    qp->peer->congestion.on_forget(r.size);
+    qp->tx.window.unsend(bth.psn());
     update_ready(*qp);
     arm(*qp, now);
   }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine alone: nanoseconds per packet of the requester and of the responder, without I/O, copy
+// or CRC. docs/performance.md describes the method.
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "bench_engine_rig.hpp"
+
+// The program's own memcpy(), found before the C library's: it leaves out the copies that the rig
+// says, so that nothing in the engine has to know of benchmarks. Only copies whose length is
+// unknown to the compiler come here; placement is one of them. The name is the assembler's alone,
+// so the compiler goes on treating memcpy() as it always does.
+extern "C" void* copy_unless_skipped(void* to, const void* from, std::size_t length) noexcept
+    __asm__("memcpy");
+extern "C" __attribute__((used, noinline)) void* copy_unless_skipped(void* to, const void* from,
+                                                                     std::size_t length) noexcept {
+  using mrc::bench::CopySwitch;
+  if (length == CopySwitch::skip && length != 0) {
+    ++CopySwitch::skipped;
+    return to;
+  }
+  return __builtin_memmove(to, from, length);
+}
+
+namespace {
+
+using mrc::bench::CopySwitch;
+using mrc::bench::Rig;
+using mrc::bench::RigSetup;
+using mrc::bench::Share;
+
+enum class Side { requester, responder };
+
+/// Packets between two looks at Google Benchmark's clock.
+constexpr std::uint64_t kStep = 4096;
+
+/// Counts what happened per packet, so that a figure can be understood.
+void count(benchmark::State& state, const mrc::EngineStats& tx, const mrc::EngineStats& rx,
+           const mrc::EngineStats& tx_before, const mrc::EngineStats& rx_before) {
+  const auto packets = static_cast<double>(tx.tx_data - tx_before.tx_data);
+  state.counters["sacks"] = static_cast<double>(rx.sacks_sent - rx_before.sacks_sent) / packets;
+  state.counters["acks"] = static_cast<double>(rx.acks_sent - rx_before.acks_sent) / packets;
+  state.counters["probes"] = static_cast<double>(tx.probes_sent - tx_before.probes_sent) / packets;
+  if (tx.tx_retransmits != 0 || rx.rx_duplicates != 0)
+    state.SkipWithError("retransmissions without a loss");
+}
+
+void measure(benchmark::State& state, Side side, RigSetup setup) {
+  setup.queue_pairs = static_cast<std::uint32_t>(state.range(0));
+  setup.paths = static_cast<std::uint32_t>(state.range(1));
+  try {
+    Rig rig(setup);
+    Share warm[2];
+    rig.run(200'000 + 10ull * setup.queue_pairs, warm[0], warm[1]);
+    const mrc::EngineStats before[2] = {rig.stats(0), rig.stats(1)};
+    const std::uint64_t skipped = CopySwitch::skipped;
+    Share shares[2];
+    const Share& share = shares[side == Side::responder];
+    for ([[maybe_unused]] auto step : state) {
+      const auto time = share.time;
+      rig.run(kStep, shares[0], shares[1]);
+      state.SetIterationTime(std::chrono::duration<double>(share.time - time).count());
+    }
+    state.counters["ns_per_packet"] =
+        static_cast<double>(share.time.count()) / static_cast<double>(share.packets);
+    state.counters["clock_ns"] = 2 * Rig::clock_ns() / Rig::kBurst;
+    count(state, rig.stats(0), rig.stats(1), before[0], before[1]);
+    const std::uint64_t expected = setup.copy ? 0 : shares[1].packets;
+    if (CopySwitch::skipped - skipped != expected)
+      state.SkipWithError("the responder's copies were not left out");
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+
+/// 4 KiB packets of 1 MiB writes, each of them signaled.
+void packets_4k(benchmark::State& state, Side side) {
+  measure(state, side, {});
+}
+/// The same, with the copies: what they cost out of and into a cache that is warm.
+void packets_4k_copied(benchmark::State& state, Side side) {
+  measure(state, side, {.copy = true});
+}
+/// The same, coming in out of order as packets on different paths do.
+void packets_4k_reordered(benchmark::State& state, Side side) {
+  measure(state, side, {.reordered_block = 8});
+}
+/// The same, with 16 packets in a row on one path, as a port with GSO wants it.
+void packets_4k_bursts(benchmark::State& state, Side side) {
+  measure(state, side, {.burst = 16});
+}
+/// Writes of 64 B, one packet each; every 16th signaled.
+void writes_64(benchmark::State& state, Side side) {
+  measure(state, side, {.message = 64, .depth = 64, .signal_every = 16});
+}
+
+void few_and_many(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"qps", "evs"})->ArgsProduct({{1, 10'000}, {8, 1024}})->UseManualTime();
+}
+void one(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"qps", "evs"})->Args({1, 1024})->UseManualTime();
+}
+
+BENCHMARK_CAPTURE(packets_4k, requester, Side::requester)->Apply(few_and_many);
+BENCHMARK_CAPTURE(packets_4k, responder, Side::responder)->Apply(few_and_many);
+BENCHMARK_CAPTURE(writes_64, requester, Side::requester)->Apply(few_and_many);
+BENCHMARK_CAPTURE(writes_64, responder, Side::responder)->Apply(few_and_many);
+BENCHMARK_CAPTURE(packets_4k_bursts, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(packets_4k_bursts, responder, Side::responder)->Apply(one);
+BENCHMARK_CAPTURE(packets_4k_reordered, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(packets_4k_reordered, responder, Side::responder)->Apply(one);
+BENCHMARK_CAPTURE(packets_4k_copied, responder, Side::responder)->Apply(one);
+
+}  // namespace

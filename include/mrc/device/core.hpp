@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/device/connection_info.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/port/fault_schedule.hpp"
+#include "mrc/port/socket.hpp"
+#include "mrc/port/udp.hpp"
+#include "mrc/stats.hpp"
+
+namespace mrc::detail {
+
+/// The kind of port that devices are made of. The only place to change for another kind: everything
+/// below uses the Port concept, and what UdpPort offers beside it for opening.
+using DevicePort = port::UdpPort;
+
+/// What is behind a Device and its handles: ports, one engine, and who makes them progress.
+///
+/// Progress. `advance()` is one round: receive from every port, timers, transmit. Whoever polls
+/// makes it: the application's polling thread, or a thread that sleeps in CompletionQueue::wait().
+/// While nobody does, the helper thread takes over, and otherwise it stays away: it neither watches
+/// the sockets nor takes the lock, so a polling application never meets it.
+///
+/// Thread contract: any thread. One mutex guards everything; it is taken once per call, not per
+/// packet.
+class DeviceCore {
+ public:
+  explicit DeviceCore(const Config& config);
+  ~DeviceCore();
+  DeviceCore(const DeviceCore&) = delete;
+  DeviceCore& operator=(const DeviceCore&) = delete;
+
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+
+  /// Runs f(engine, now) under the lock.
+  template <class F>
+  auto with_engine(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(*engine_, monotonic_now());
+  }
+  /// The same for calls that may give something to send, which is sent at once if nothing else is
+  /// under way, else with the next round.
+  template <class F>
+  auto with_doorbell(F&& f) noexcept;
+
+  // device/core_progress.hpp
+  /// One round by a thread that polls. True if anything moved.
+  bool poll() noexcept;
+  std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
+  std::size_t wait_cq(CqId cq, int fd, std::span<Completion> out, Duration timeout) noexcept;
+  Errc arm_cq(CqId cq) noexcept;
+
+  // device/core_connect.hpp
+  [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
+  void connect(Qpn qpn, const ConnectionInfo& peer);
+  Errc close_qp(Qpn qpn) noexcept;
+  Errc reset_qp(Qpn qpn) noexcept;
+  [[nodiscard]] std::string error_text(Qpn qpn);
+
+  // device/core_objects.hpp
+  [[nodiscard]] QpAttributes default_attributes() const noexcept;
+  void add_cq_fd(CqId cq, int fd);
+  Errc close_cq(CqId cq) noexcept;
+  void set_faults(std::string_view schedule);
+  [[nodiscard]] std::vector<std::string> plane_names();
+  [[nodiscard]] unsigned plane_count() const noexcept {
+    return static_cast<unsigned>(ports_.size());
+  }
+  [[nodiscard]] DeviceStats stats();
+  [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
+  [[nodiscard]] PdId default_pd() const noexcept { return default_pd_; }
+  void count_object(std::uint32_t DeviceStats::*kind, int change) noexcept;
+
+ private:
+  /// A remote device that queue pairs of this one are connected to.
+  struct KnownPeer {
+    PeerId id{};
+    std::string name;  ///< its addresses, for messages
+  };
+
+  // device/core_open.hpp
+  void open_ports();
+  void open_engine();
+  void start_helper();
+  void log(LogLevel level, const std::string& line) const;
+
+  // device/core_progress.hpp
+  bool advance(Time now) noexcept;
+  bool receive(Time now) noexcept;
+  bool transmit(Time now) noexcept;
+  void hand_out_events() noexcept;
+  void apply_faults(Time now) noexcept;
+  [[nodiscard]] Time next_deadline() const noexcept;
+  void sleep(int fd, Time until) noexcept;
+  void note_use(Time now) noexcept {
+    last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool in_use(Time now) const noexcept;
+  [[nodiscard]] Duration nap(Time now) noexcept;
+  void wake_helper() noexcept;
+  void wake_helper_for(Time deadline) noexcept;
+  void run_helper() noexcept;
+
+  // device/core_connect.hpp
+  [[nodiscard]] PeerId find_or_add_peer(const ConnectionInfo& info);
+  void forget_unused_peer(PeerId peer) noexcept;
+
+  const Config config_;
+  std::uint64_t guid_ = 0;
+  std::uint8_t slot_ = 0;
+  std::uint32_t mtu_ = 0;  ///< of the configuration, or what the ports can carry
+  std::vector<std::unique_ptr<DevicePort>> ports_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unordered_map<std::uint64_t, KnownPeer> peers_;  ///< by device_guid
+  PdId default_pd_{};
+  std::vector<int> cq_fds_;  ///< eventfd of each completion queue
+  DeviceStats objects_;      ///< only its object counts
+  wire::TxBurst tx_;
+  port::RxBurst rx_;
+  PlaneMask planes_up_ = 0;
+  PlaneMask busy_ = 0;  ///< ports that took no more, until retry_
+  Time retry_ = kNever;
+  port::FaultSchedule faults_;
+  Time faults_start_{};
+  Time fault_change_ = kNever;
+  bool work_left_ = false;  ///< the last round stopped before everything was sent
+
+  std::mutex mutex_;
+  port::Socket epoll_;                                 ///< readable when a port is
+  port::Socket wake_up_;                               ///< eventfd that ends the helper's sleep
+  std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last
+  std::atomic<int> waiters_{0};                        ///< application threads in wait_cq()
+  std::atomic<std::int64_t> helper_sleeps_until_{0};
+  std::atomic<std::uint64_t> helper_rounds_{0};
+  std::atomic<bool> helper_parked_{false};
+  std::atomic<bool> stop_{false};
+  std::thread helper_;
+};
+
+}  // namespace mrc::detail
+
+#include "mrc/device/core_connect.hpp"
+#include "mrc/device/core_objects.hpp"
+#include "mrc/device/core_open.hpp"
+#include "mrc/device/core_progress.hpp"

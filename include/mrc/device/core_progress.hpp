@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceCore: rounds of progress, and who makes them.
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "mrc/device/core.hpp"
+
+namespace mrc::detail {
+
+/// Bursts that one round sends at most before it looks at what has come in.
+inline constexpr unsigned kBurstsPerRound = 4;
+/// A port that was busy is tried again after this long.
+inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
+/// A waiting application that has not stirred for this long is trusted to go on waiting.
+inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
+
+template <class F>
+auto DeviceCore::with_doorbell(F&& f) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  const bool idle = engine_->free_records() == engine_->options().max_outstanding;
+  const auto result = f(*engine_, now);
+  if (idle) {
+    // Nothing is under way that would bring the next round soon, so this one is made here.
+    // Otherwise what is posted goes out with others, in larger bursts.
+    work_left_ = transmit(now);
+  } else {
+    work_left_ = true;
+  }
+  wake_helper_for(next_deadline());
+  return result;
+}
+
+inline bool DeviceCore::poll() noexcept {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  note_use(now);
+  return advance(now);
+}
+
+inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (const std::size_t n = engine_->poll_cq(cq, out); n > 0) return n;
+  const Time now = monotonic_now();
+  note_use(now);
+  (void)advance(now);
+  return engine_->poll_cq(cq, out);
+}
+
+/// One round: what has come in, timers, what is to go out, events.
+inline bool DeviceCore::advance(Time now) noexcept {
+  if (now >= fault_change_) apply_faults(now);
+  for (unsigned i = 0; i < ports_.size(); ++i) {
+    const bool up = ports_[i]->link_up();
+    if (up == ((planes_up_ >> i & 1) != 0)) continue;
+    planes_up_ ^= plane_bit(static_cast<Plane>(i));
+    engine_->set_plane_up(now, static_cast<Plane>(i), up);
+  }
+  bool moved = receive(now);
+  if (engine_->next_deadline() <= now) engine_->on_time(now);
+  const std::uint64_t before = engine_->stats().tx_data + engine_->stats().tx_control;
+  work_left_ = transmit(now);
+  moved |= engine_->stats().tx_data + engine_->stats().tx_control != before;
+  hand_out_events();
+  return moved;
+}
+
+inline bool DeviceCore::receive(Time now) noexcept {
+  bool any = false;
+  for (auto& port : ports_) {
+    rx_.clear();
+    port->receive(now, rx_);
+    if (rx_.empty()) continue;
+    any = true;
+    engine_->receive(now, rx_.packets());
+  }
+  return any;
+}
+
+/// True if there is more to send than one round sends.
+inline bool DeviceCore::transmit(Time now) noexcept {
+  if (now >= retry_) {
+    busy_ = 0;
+    retry_ = kNever;
+  }
+  for (unsigned n = 0; n < kBurstsPerRound; ++n) {
+    tx_.clear();
+    engine_->poll_transmit(now, ~busy_, tx_);
+    if (tx_.empty()) return false;
+    for (const wire::TxGroup& group : tx_.groups()) {
+      const std::uint32_t taken = ports_[group.plane]->transmit(now, tx_, group);
+      if (taken == group.count) continue;
+      engine_->on_untransmitted(now, tx_.packets(group).subspan(taken));
+      busy_ |= plane_bit(group.plane);
+      retry_ = now + kBusyRetry;
+    }
+  }
+  return true;
+}
+
+/// Completion queues that were armed tell their event descriptors.
+inline void DeviceCore::hand_out_events() noexcept {
+  using Kind = engine::Engine::Event::Kind;
+  engine::Engine::Event event;
+  while (engine_->poll_event(event)) {
+    if (event.kind == Kind::qp_error) continue;  // its completions say so
+    const std::uint64_t one = 1;
+    const int fd = cq_fds_[static_cast<std::uint32_t>(event.cq)];
+    if (fd >= 0) (void)!::write(fd, &one, sizeof one);
+  }
+}
+
+inline void DeviceCore::apply_faults(Time now) noexcept {
+  const Duration t = now - faults_start_;
+  for (unsigned i = 0; i < ports_.size(); ++i) {
+    DevicePort& port = *ports_[i];
+    port.clear_faults();
+    port.set_fault(faults_.port_fault(t, static_cast<Plane>(i)));
+    for (const port::PortPath& path : port.paths()) {
+      const port::FaultSpec spec = faults_.path_fault(t, static_cast<Plane>(i), path.port_path);
+      if (spec.any()) port.set_path_fault(path.port_path, spec);
+    }
+  }
+  const Duration next = faults_.next_change(t);
+  fault_change_ = next == Duration::max() ? kNever : faults_start_ + next;
+}
+
+inline Time DeviceCore::next_deadline() const noexcept {
+  Time next = std::min({engine_->next_deadline(), fault_change_, retry_});
+  for (const auto& port : ports_) next = std::min(next, port->next_release());
+  return work_left_ ? Time::min() : next;
+}
+
+/// Waits until a port or `fd` has something, or until a time. Not under the lock.
+inline void DeviceCore::sleep(int fd, Time until) noexcept {
+  pollfd fds[2] = {{epoll_.fd(), POLLIN, 0}, {fd, POLLIN, 0}};
+  timespec limit{};
+  if (until != kNever) {
+    const auto left = std::max<std::int64_t>(0, (until - monotonic_now()).count());
+    limit = {left / 1'000'000'000, left % 1'000'000'000};
+  }
+  (void)ppoll(fds, fd >= 0 ? 2 : 1, until == kNever ? nullptr : &limit, nullptr);
+}
+
+/// Polls, then sleeps; while it sleeps it watches the ports itself, so no other thread is needed to
+/// make progress.
+inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> out,
+                                       Duration timeout) noexcept {
+  const Time start = monotonic_now();
+  const Time end = timeout >= kNever - start ? kNever : start + timeout;
+  waiters_.fetch_add(1);
+  std::size_t n = 0;
+  for (;;) {
+    n = poll_cq(cq, out);
+    const Time now = monotonic_now();
+    if (n > 0 || now >= end) break;
+    if (now - start < config_.spin) continue;
+    Time until;
+    {
+      const std::lock_guard lock(mutex_);
+      (void)engine_->arm_cq(cq);
+      n = engine_->poll_cq(cq, out);
+      until = std::min(end, next_deadline());
+    }
+    if (n > 0) break;
+    sleep(fd, until);
+    std::uint64_t count = 0;
+    (void)!::read(fd, &count, sizeof count);
+  }
+  waiters_.fetch_sub(1);
+  note_use(monotonic_now());
+  if (helper_parked_.load()) wake_helper();
+  return n;
+}
+
+/// The caller is about to sleep on the queue's descriptor: the helper takes over at once.
+inline Errc DeviceCore::arm_cq(CqId cq) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Errc e = engine_->arm_cq(cq);
+  last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
+  wake_helper();
+  return e;
+}
+
+inline bool DeviceCore::in_use(Time now) const noexcept {
+  return waiters_.load(std::memory_order_relaxed) > 0 ||
+         now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
+             config_.helper_takeover.count();
+}
+
+inline void DeviceCore::wake_helper() noexcept {
+  const std::uint64_t one = 1;
+  if (wake_up_.open()) (void)!::write(wake_up_.fd(), &one, sizeof one);
+}
+
+/// Wakes the helper if it would sleep past a deadline.
+inline void DeviceCore::wake_helper_for(Time deadline) noexcept {
+  if (deadline.time_since_epoch().count() < helper_sleeps_until_.load(std::memory_order_acquire)) {
+    helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);  // one wake-up is enough
+    wake_helper();
+  }
+}
+
+/// How long the helper sleeps while the application makes the progress: until it is time to look
+/// whether it still does. When a thread has been asleep in wait_cq() for long, that thread watches
+/// the ports, so the helper sleeps until it is called.
+inline Duration DeviceCore::nap(Time now) noexcept {
+  const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);
+  if (waiters_.load() == 0 || idle < kParkAfter.count()) return config_.helper_takeover;
+  helper_parked_.store(true);
+  return waiters_.load() > 0 ? Duration::max() : config_.helper_takeover;
+}
+
+/// The helper thread. While the application polls or waits it only looks in now and then; otherwise
+/// it makes the rounds and sleeps until a port has something or a timer is due. An idle device
+/// without deadlines does not wake it at all.
+inline void DeviceCore::run_helper() noexcept {
+  while (!stop_.load()) {
+    Time now = monotonic_now();
+    Time until = kNever;
+    bool watch_ports = false;
+    if (!in_use(now)) {
+      const std::lock_guard lock(mutex_);
+      now = monotonic_now();
+      const bool moved = advance(now);
+      helper_rounds_.fetch_add(1, std::memory_order_relaxed);
+      if (moved || work_left_) continue;
+      until = next_deadline();
+      watch_ports = true;
+      helper_sleeps_until_.store(until.time_since_epoch().count(), std::memory_order_release);
+    }
+    if (watch_ports) {
+      sleep(wake_up_.fd(), until);
+    } else {
+      pollfd wake{wake_up_.fd(), POLLIN, 0};
+      const Duration wait = nap(now);
+      const timespec limit{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+      (void)ppoll(&wake, 1, wait == Duration::max() ? nullptr : &limit, nullptr);
+      helper_parked_.store(false);
+    }
+    helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);
+    std::uint64_t count = 0;
+    (void)!::read(wake_up_.fd(), &count, sizeof count);
+  }
+}
+
+}  // namespace mrc::detail

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// OpenMRC: the Multipath Reliable Connection transport (OCP MRC 1.0) in software. This header
+/// brings what an application needs; stats_json.hpp adds JSON.
+#include "mrc/config.hpp"
+#include "mrc/device.hpp"
+#include "mrc/endpoint.hpp"
+#include "mrc/stats.hpp"
