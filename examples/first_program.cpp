@@ -10,7 +10,8 @@ int main() {
   mrc::Device device;  // planes and all else from MRC_* variables; loopback without any
   std::array<char, 64> from{"hello from the other side of the fabric"}, to{};
   auto source = device.register_memory(std::span<char>(from), mrc::Access::none);
-  auto target = device.register_memory(std::span<char>(to), mrc::Access::remote_write);
+  auto target = device.register_memory(std::span<char>(to),
+                                       mrc::Access::local_write | mrc::Access::remote_write);
   auto cq = device.create_cq(16);
   mrc::QpOptions options;
   options.send_cq = &cq;

@@ -60,7 +60,7 @@ class Engine {
   /// Errc::in_use while a memory region or a queue pair belongs to it.
   Errc dealloc_pd(PdId pd) noexcept;
 
-  /// Registers memory; the key serves as lkey and rkey. Remote write needs local write.
+  /// Registers memory; the key serves as lkey and rkey. Remote write includes local write.
   Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access,
                                         PdId pd);
   /// Errc::in_use while posted requests lie in it, unless `force`: their queue pairs go to ERR.

@@ -29,7 +29,8 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
   return "?";
 }
 
-/// Rights of a memory region; a set of bits. Local reads are always allowed.
+/// Rights of a memory region; a set of bits. Local reads are always allowed, and who may write from
+/// afar may write locally.
 enum class Access : std::uint8_t {
   none = 0,
   local_write = 1,

@@ -86,7 +86,9 @@ inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst&
         path = peer->paths.select(qp_of(item.qpn)->tx.cursor, planes);
         const bool trimmable = options_.trimming && qp->remote.trim_nack;
         packet.dscp = trimmable ? options_.dscp.trimmable : options_.dscp.no_trim;
-      } else if (path == path::kNoPath) {
+      } else if (path != path::kNoPath) {  // an EV probe: there, or not at all
+        if ((planes & plane_bit(peer->paths[path].plane)) == 0) path = path::kNoPath;
+      } else {
         path = peer->reverse.pick(item.plane, planes, peer->paths, random_);
       }
     }

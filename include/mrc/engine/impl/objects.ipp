@@ -96,8 +96,7 @@ inline Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_
   if (i >= pds_.size() || pds_[i] == 0) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
-  if (has(access, Access::remote_write) && !has(access, Access::local_write))
-    return Errc::invalid_argument;
+  if (has(access, Access::remote_write)) access = access | Access::local_write;
   return memory_.add(address, length, access, pd, random_);
 }
 

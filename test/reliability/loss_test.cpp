@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/reliability/loss.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace mrc;
+using namespace mrc::reliability;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Packets 0 .. n-1, one per microsecond.
+struct Sent {
+  explicit Sent(std::uint32_t n) : pool(1024), window(pool, 1024) {
+    window.start(Psn{0});
+    for (std::uint32_t i = 0; i < n; ++i) {
+      CHECK(window.append(1024, 0));
+      window.on_sent(Psn{i}, Time{i * 1us}, 0, 1000);
+    }
+  }
+  void report(std::uint32_t psn) {
+    window.report(Psn{psn}, [](Psn, const PacketRecord&, PacketState) {});
+  }
+  std::vector<std::uint32_t> infer(Time now, const LossRule& rule) {
+    std::vector<std::uint32_t> lost;
+    again = infer_losses(window, now, rule,
+                         [&](Psn psn, const PacketRecord&) { lost.push_back(psn.value()); });
+    return lost;
+  }
+  PacketPool pool;
+  SendWindow window;
+  Time again = kNever;
+};
+
+using Lost = std::vector<std::uint32_t>;
+
+}  // namespace
+
+TEST_CASE("loss: as many reports as paths may reorder, and at least three") {
+  CHECK(reordering_threshold(1, 1, 100) == 3);
+  CHECK(reordering_threshold(8, 1, 100) == 12);
+  CHECK(reordering_threshold(8, 4, 100) == 48);
+  CHECK(reordering_threshold(256, 8, 100) == 100);  // never more than the window holds
+  CHECK(reordering_threshold(256, 8, 0) == 3);
+  CHECK(reordering_threshold(0xFFFFFFFF, 0xFFFFFFFF, ~0ull) != 0);
+}
+
+TEST_CASE("loss: nothing is lost without a report of something sent later") {
+  Sent s(10);
+  CHECK(s.infer(Time{1h}, {.reordering = 3, .age = 1us}).empty());
+  CHECK(s.again == kNever);
+  s.report(0);  // sent before the others
+  CHECK(s.infer(Time{1h}, {.reordering = 3, .age = 1us}).empty());
+}
+
+TEST_CASE("loss: by reordering, exactly at the threshold") {
+  Sent s(10);
+  s.report(2);
+  s.report(4);
+  CHECK(s.infer(Time{10us}, {.reordering = 3, .age = 1h}).empty());
+  CHECK(s.again == Time{1h});  // of packet 0, sent at 0
+  s.report(6);
+  CHECK(s.infer(Time{10us}, {.reordering = 3, .age = 1h}) == Lost{0, 1});
+  CHECK(s.again == Time{3us + 1h});  // packet 3: two later ones are in
+}
+
+TEST_CASE("loss: by age, with one report, and not a nanosecond early") {
+  Sent s(4);
+  s.report(3);
+  CHECK(s.infer(Time{50us - 1ns}, {.reordering = 10, .age = 50us}).empty());
+  CHECK(s.again == Time{50us});
+  CHECK(s.infer(Time{50us}, {.reordering = 10, .age = 50us}) == Lost{0});
+  CHECK(s.infer(Time{100us}, {.reordering = 10, .age = 50us}) == Lost{1, 2});
+  CHECK(s.window.lost() == 3);
+}
+
+TEST_CASE("loss: by send order, not by PSN") {
+  Sent s(6);
+  s.window.lose(Psn{0});
+  s.window.on_sent(Psn{0}, Time{6us}, 1, 1000);  // the newest transmission now
+  for (std::uint32_t i : {2u, 3u, 4u, 5u}) s.report(i);
+  CHECK(s.infer(Time{7us}, {.reordering = 3, .age = 1h}) == Lost{1});
+  CHECK(s.window.at(Psn{0}).state == PacketState::outstanding);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/reliability/retry.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace mrc;
+using namespace mrc::reliability;
+using namespace std::chrono_literals;
+
+TEST_CASE("retry: the table of T(n)") {
+  CHECK(timeout_value(0) == 1'024ns);
+  CHECK(timeout_value(1) == 2'048ns);
+  CHECK(timeout_value(7) == 131'072ns);
+  CHECK(timeout_value(8) == 262'144ns);
+  CHECK(timeout_value(14) == 16'777'216ns);
+  CHECK(timeout_value(20) == 1'073'741'824ns);
+  CHECK(timeout_value(24) == 17'179'869'184ns);
+  CHECK(timeout_value(25) == timeout_value(24));
+  CHECK(timeout_value(1000) == timeout_value(24));
+}
+
+namespace {
+
+/// The waits of a counter until it is exhausted, in units of T.
+std::vector<std::int64_t> waits(unsigned n, unsigned linear, unsigned exponential,
+                                std::size_t most = 100) {
+  RetryCounter c(n, linear, exponential);
+  std::vector<std::int64_t> w;
+  do w.push_back(c.timeout(Duration{0}) / timeout_value(n));
+  while (c.take() && w.size() < most);
+  return w;
+}
+
+using Waits = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("retry: linear retries wait as long as the first time, exponential ones double") {
+  CHECK(waits(8, 0, 0) == Waits{1});
+  CHECK(waits(8, 3, 0) == Waits{1, 1, 1, 1});
+  CHECK(waits(8, 0, 4) == Waits{1, 2, 4, 8, 16});
+  CHECK(waits(8, 2, 3) == Waits{1, 1, 1, 2, 4, 8});
+}
+
+TEST_CASE("retry: doubling ends at T(24)") {
+  CHECK(waits(22, 0, 5) == Waits{1, 2, 4, 4, 4, 4});
+  CHECK(waits(24, 1, 2) == Waits{1, 1, 1, 1});
+}
+
+TEST_CASE("retry: 25 exponential retries are for ever") {
+  const Waits w = waits(20, 7, kRetryForever, 10'000);
+  CHECK(w.size() == 10'000);
+  CHECK(w[7] == 1);
+  CHECK(w[8] == 2);
+  CHECK(w.back() == 16);  // T(24)
+  CHECK(waits(20, 7, 24).size() == 1 + 7 + 24);
+}
+
+TEST_CASE("retry: progress gives all retries back") {
+  RetryCounter c(4, 1, 1);
+  CHECK(c.take());
+  CHECK(c.take());
+  CHECK(c.used() == 2);
+  CHECK(c.timeout(Duration{0}) == 2 * timeout_value(4));
+  c.reset();
+  CHECK(c.used() == 0);
+  CHECK(c.timeout(Duration{0}) == timeout_value(4));
+  CHECK(c.take());
+  CHECK(c.take());
+  CHECK_FALSE(c.take());
+  CHECK_FALSE(c.take());
+}
+
+TEST_CASE("retry: never shorter than the floor, and longer when T is") {
+  RetryCounter c(0, 0, 10);
+  CHECK(c.timeout(24us) == 24us);
+  for (int i = 0; i < 5; ++i) CHECK(c.take());
+  CHECK(c.timeout(24us) == 32'768ns);
+}
+
+TEST_CASE("round-trip estimate: follows, and its bound covers the variation") {
+  RttEstimator e;
+  CHECK(e.bound() == Duration{0});
+  e.sample(100us);
+  CHECK(e.smoothed() == 100us);
+  CHECK(e.bound() == 300us);
+  for (int i = 0; i < 200; ++i) e.sample(100us);
+  CHECK(e.smoothed() == 100us);
+  CHECK(e.bound() < 101us);
+  for (int i = 0; i < 200; ++i) e.sample(i % 2 == 0 ? 50us : 150us);
+  CHECK(e.smoothed() > 90us);
+  CHECK(e.smoothed() < 110us);
+  CHECK(e.bound() > 200us);
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/reliability/send_window.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+
+using namespace mrc;
+using namespace mrc::reliability;
+
+namespace {
+
+constexpr std::uint32_t kPsnSpace = 1u << 24;
+
+/// The same window as a plain list of packets and a plain list of transmissions.
+class Model {
+ public:
+  struct Packet {
+    Psn psn;
+    PacketState state = PacketState::pending;
+    std::uint32_t order = 0;
+    std::uint16_t path = 0;
+    unsigned transmissions = 0;
+  };
+  std::deque<Packet> packets;
+  std::uint32_t next_order = 0;
+
+  Packet& at(Psn psn) { return packets[static_cast<std::size_t>(psn - packets.front().psn)]; }
+  [[nodiscard]] std::vector<Packet> in(PacketState s) const {
+    std::vector<Packet> found;
+    for (const Packet& p : packets)
+      if (p.state == s) found.push_back(p);
+    return found;
+  }
+  [[nodiscard]] Packet oldest_sent() const {
+    const auto open = in(PacketState::outstanding);
+    return *std::min_element(open.begin(), open.end(),
+                             [](auto& a, auto& b) { return a.order < b.order; });
+  }
+  /// Transmissions after the oldest one that is outstanding, less those that are outstanding.
+  [[nodiscard]] std::uint32_t reports() const {
+    const auto silent = static_cast<std::uint32_t>(in(PacketState::outstanding).size());
+    return next_order - oldest_sent().order - silent;
+  }
+};
+
+/// A window and its model under the same random operations.
+class Fixture {
+ public:
+  Fixture(std::uint32_t limit, std::uint32_t range, Psn first, std::uint64_t seed)
+      : random(seed), range_(range), pool(limit + 2 * kRecordsPerChunk), window(pool, limit) {
+    window.start(first);
+  }
+
+  void step() {
+    switch (random.below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        return send_new();
+      case 3:
+        return retransmit();
+      case 4:
+        return report();
+      case 5:
+        return acknowledge();
+      case 6:
+        return lose();
+      default:
+        return unsend();
+    }
+  }
+  void compare() {
+    REQUIRE(window.span() == model.packets.size());
+    REQUIRE(window.empty() == model.packets.empty());
+    REQUIRE(window.outstanding() == model.in(PacketState::outstanding).size());
+    const auto lost = model.in(PacketState::lost);
+    REQUIRE(window.lost() == lost.size());
+    if (!lost.empty()) REQUIRE(window.first_lost() == lost.front().psn);
+    Psn psn;
+    const auto first = std::find_if(model.packets.begin(), model.packets.end(), [](auto& p) {
+      return p.state == PacketState::outstanding || p.state == PacketState::lost;
+    });
+    REQUIRE(window.first_unreported(psn) == (first != model.packets.end()));
+    if (first != model.packets.end()) REQUIRE(psn == first->psn);
+    if (window.outstanding() > 0) {
+      REQUIRE(window.oldest_sent() == model.oldest_sent().psn);
+      REQUIRE(window.reports_after_oldest() == model.reports());
+    }
+    for (const auto& p : model.packets) {
+      const PacketRecord& r = window.at(p.psn);
+      REQUIRE(r.state == p.state);
+      REQUIRE(r.transmissions == std::min(p.transmissions, 255u));
+      if (p.transmissions > 0) REQUIRE(r.path == p.path);
+    }
+  }
+
+  Random random;
+  std::uint32_t range_;
+  PacketPool pool;
+  SendWindow window;
+  Model model;
+  std::uint64_t wraps = 0;
+
+ private:
+  void transmit(Model::Packet& p) {
+    p.order = model.next_order++;
+    p.path = static_cast<std::uint16_t>(random.below(100));
+    ++p.transmissions;
+    p.state = PacketState::outstanding;
+    window.on_sent(p.psn, Time{Duration{p.order}}, p.path, 1000);
+  }
+  void send_new() {
+    const Psn psn = window.next();
+    const bool open = model.packets.size() < range_;
+    REQUIRE(window.open(range_) == open);
+    REQUIRE(window.append(range_, 7) == open);  // the pool never runs out here
+    if (!open) return;
+    if (psn.value() == 0) ++wraps;
+    model.packets.push_back({psn});
+    transmit(model.packets.back());
+  }
+  void retransmit() {
+    if (window.lost() > 0) transmit(model.at(window.first_lost()));
+  }
+  Model::Packet* any() {
+    if (model.packets.empty()) return nullptr;
+    return &model.packets[random.below(static_cast<std::uint32_t>(model.packets.size()))];
+  }
+  void report() {
+    Model::Packet* const p = any();
+    if (p == nullptr) return;
+    const PacketState before = p->state;
+    unsigned calls = 0;
+    window.report(p->psn, [&](Psn psn, const PacketRecord&, PacketState was) {
+      ++calls;
+      REQUIRE(psn == p->psn);
+      REQUIRE(was == before);
+    });
+    REQUIRE(calls == (before == PacketState::reported ? 0 : 1));
+    p->state = PacketState::reported;
+  }
+  void acknowledge() {
+    if (model.packets.empty()) return;
+    const std::uint32_t n = 1 + random.below(static_cast<std::uint32_t>(model.packets.size()));
+    std::vector<Psn> news, expected;
+    const Psn cack = model.packets[n - 1].psn;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Model::Packet& p = model.packets.front();
+      if (p.state != PacketState::reported) expected.push_back(p.psn);
+      model.packets.pop_front();
+    }
+    window.acknowledge(cack,
+                       [&](Psn psn, const PacketRecord&, PacketState) { news.push_back(psn); });
+    REQUIRE(news == expected);
+    REQUIRE(window.unacked() == cack + 1);
+  }
+  void lose() {
+    Model::Packet* const p = any();
+    if (p == nullptr) return;
+    window.lose(p->psn);
+    if (p->state == PacketState::outstanding) p->state = PacketState::lost;
+  }
+  void unsend() {
+    Model::Packet* const p = any();
+    if (p == nullptr) return;
+    window.unsend(p->psn);
+    if (p->state != PacketState::outstanding) return;
+    p->state = PacketState::lost;
+    for (auto& other : model.packets)
+      if (other.order > p->order) --other.order;
+    --model.next_order;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("send window: a naive model agrees after every operation, across the PSN wrap") {
+  const std::uint32_t limits[] = {1, 64, 100, 128, 256};
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed ", seed);
+    const std::uint32_t limit = limits[seed % 5];
+    // A range of all slots makes the newest packets share the oldest ones' chunk.
+    const std::uint32_t slots = std::max(64u, std::bit_ceil(limit));
+    const std::uint32_t range = seed % 2 == 0 ? slots : std::max(1u, limit / 2);
+    Fixture f(limit, range, Psn{kPsnSpace - 200}, seed);
+    for (unsigned i = 0; i < 2000; ++i) {
+      f.step();
+      f.compare();
+    }
+    CHECK((f.wraps == 1 || limit == 1));
+  }
+}
+
+TEST_CASE("send window: all chunks return, whatever the order of acknowledgements") {
+  PacketPool pool(128 + 64);
+  {
+    SendWindow window(pool, 128);
+    const std::size_t all = pool.free_chunks();
+    Random random(3);
+    for (unsigned round = 0; round < 500; ++round) {
+      if (window.empty()) window.start(Psn{static_cast<std::uint32_t>(random.next())});
+      const std::uint32_t n = random.below(129 - window.span());
+      for (std::uint32_t i = 0; i < n; ++i) {
+        const Psn psn = window.next();
+        REQUIRE(window.append(128, 0));
+        window.on_sent(psn, Time{}, 0, 100);
+      }
+      if (window.empty()) continue;
+      const std::uint32_t take = random.below(window.span() + 1);
+      window.acknowledge(window.unacked() + static_cast<std::int32_t>(take) - 1,
+                         [](Psn, const PacketRecord&, PacketState) {});
+      const std::size_t used = all - pool.free_chunks();
+      REQUIRE(used * kRecordsPerChunk >= window.span());
+      REQUIRE(used <= 2 + (window.empty() ? 0u : 1u));
+      if (window.empty()) REQUIRE(used == 0);
+    }
+    REQUIRE(window.append(128, 0));
+    REQUIRE(pool.free_chunks() < all);
+  }
+  CHECK(pool.free_chunks() == pool.chunk_count());  // the destructor gave back the rest
+}
+
+TEST_CASE("send window: an empty pool closes it, and a freed chunk opens it again") {
+  PacketPool pool(64);
+  SendWindow a(pool, 128), b(pool, 128);
+  a.start(Psn{0});
+  b.start(Psn{0});
+  for (unsigned i = 0; i < 64; ++i) {
+    const Psn psn = a.next();
+    REQUIRE(a.append(128, 0));
+    a.on_sent(psn, Time{}, 0, 100);
+  }
+  CHECK_FALSE(a.append(128, 0));
+  CHECK(a.span() == 64);
+  CHECK_FALSE(b.append(128, 0));
+  CHECK(b.empty());
+  a.acknowledge(Psn{63}, [](Psn, const PacketRecord&, PacketState) {});
+  CHECK(b.append(128, 0));
+}
+
+TEST_CASE("send window: a probe that was answered overtook what was sent before it") {
+  PacketPool pool(64);
+  SendWindow w(pool, 64);
+  w.start(Psn{10});
+  REQUIRE(w.append(64, 0));
+  w.on_sent(Psn{10}, Time{}, 0, 100);
+  const std::uint32_t place = w.send_order();
+  REQUIRE(w.append(64, 0));
+  w.on_sent(Psn{11}, Time{}, 0, 100);
+  CHECK(w.reports_after_oldest() == 0);
+  w.on_probe_answered(place);
+  CHECK(w.reports_after_oldest() == 1);
+  w.lose(Psn{10});
+  CHECK(w.oldest_sent() == Psn{11});
+  CHECK(w.reports_after_oldest() == 0);  // sent after the probe
+}
+
+TEST_CASE("send window: transmissions that did not take place count for nothing") {
+  PacketPool pool(64);
+  SendWindow w(pool, 64);
+  w.start(Psn{0});
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    REQUIRE(w.append(64, 0));
+    w.on_sent(Psn{i}, Time{}, 0, 100);
+  }
+  for (std::uint32_t i = 4; i < 8; ++i) w.unsend(Psn{i});
+  CHECK(w.lost() == 4);
+  CHECK(w.reports_after_oldest() == 0);
+  w.report(Psn{9}, [](Psn, const PacketRecord&, PacketState) {});
+  CHECK(w.reports_after_oldest() == 1);
+}
