@@ -4,6 +4,7 @@
 // order, no retransmission, no congestion control; only a count that goes back now and then, so
 // that the receive buffers don't overrun. Prints payload bandwidth as JSON.
 #include <netinet/udp.h>
+#include <poll.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -58,6 +59,26 @@ struct PlaneSockets {
   std::uint64_t window;  ///< packets that the receive buffer surely holds
 };
 
+/// Polls for a while and then sleeps, as programs on the library do: who only polls keeps others
+/// that share the processor from what he waits for.
+class Patience {
+ public:
+  explicit Patience(std::vector<pollfd> watched) : watched_(std::move(watched)) {}
+  /// After each round: did it bring anything?
+  void round(bool moved) {
+    const auto now = SteadyClock::now();
+    if (moved) last_ = now;
+    if (now - last_ < kSpin) return;
+    (void)poll(watched_.data(), watched_.size(), 1);
+    last_ = SteadyClock::now();
+  }
+
+ private:
+  static constexpr auto kSpin = std::chrono::microseconds(20);
+  std::vector<pollfd> watched_;
+  SteadyClock::time_point last_{};
+};
+
 class Receiver {
  public:
   Receiver(const Setup& setup, const std::vector<PlaneSockets>& planes, Totals& totals)
@@ -75,17 +96,23 @@ class Receiver {
     }
   }
   void run() {
+    std::vector<pollfd> watched;
+    for (const auto& plane : planes_) watched.push_back({plane.data.fd(), POLLIN, 0});
+    Patience patience(std::move(watched));
     totals_.ready = true;
-    while (!totals_.stop.load(std::memory_order_relaxed))
-      for (std::size_t p = 0; p < planes_.size(); ++p) receive(p);
+    while (!totals_.stop.load(std::memory_order_relaxed)) {
+      bool moved = false;
+      for (std::size_t p = 0; p < planes_.size(); ++p) moved |= receive(p);
+      patience.round(moved);
+    }
   }
 
  private:
-  void receive(std::size_t plane) {
+  bool receive(std::size_t plane) {
     for (auto& m : messages_) m.msg_hdr.msg_controllen = sizeof controls_[0];
     const int n =
         recvmmsg(planes_[plane].data.fd(), messages_.data(), kSlots, MSG_DONTWAIT, nullptr);
-    if (n <= 0) return;
+    if (n <= 0) return false;
     for (int i = 0; i < n; ++i) received_[plane] += split(messages_[static_cast<std::size_t>(i)]);
     totals_.packets.store(totals_.packets.load(std::memory_order_relaxed) + last_,
                           std::memory_order_relaxed);
@@ -93,6 +120,7 @@ class Receiver {
     (void)sendto(planes_[plane].data.fd(), &received_[plane], sizeof received_[plane], MSG_DONTWAIT,
                  reinterpret_cast<const sockaddr*>(&planes_[plane].counts.address()),
                  sizeof(sockaddr_in));
+    return true;
   }
   std::uint64_t split(mmsghdr& m) {
     std::size_t segment = m.msg_len;
@@ -237,10 +265,15 @@ void send_for_a_while(const Setup& setup, const std::vector<PlaneSockets>& plane
   constexpr auto kLost = std::chrono::milliseconds(20);
   while (!totals.ready) sched_yield();
   Sender sender(setup, planes);
+  std::vector<pollfd> watched;
+  for (const auto& plane : planes) watched.push_back({plane.counts.fd(), POLLIN, 0});
+  Patience patience(std::move(watched));
   auto moved = SteadyClock::now();
   const auto run_until = [&](SteadyClock::time_point end) {
     for (auto now = moved; now < end; now = SteadyClock::now()) {
-      if (sender.step()) {
+      const bool sent = sender.step();
+      patience.round(sent);
+      if (sent) {
         moved = now;
       } else if (now - moved > kLost) {
         sender.give_up();

@@ -72,9 +72,8 @@ class Player {
   std::optional<nlohmann::json> look() {
     constexpr unsigned kRarely = 64;
     if (++looks_ % kRarely != 0) return std::nullopt;
-    // Long waits give the processor away; short ones must not.
-    constexpr unsigned kLongWait = 1024;
-    if (looks_ > kLongWait) sched_yield();
+    // With more processes than cores the other side may be waiting for this very one.
+    sched_yield();
     return lookout_.look(monotonic_now());
   }
   void moved() noexcept { looks_ = 0; }

@@ -157,6 +157,9 @@ class Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
+  /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
+  Device(const Device&) = default;
+  Device& operator=(const Device&) = default;
 
   [[nodiscard]] PdId default_pd() const noexcept;
   PdId alloc_pd();
@@ -187,7 +190,8 @@ class Device {
   /// Address and UDP port of each plane, as text.
   [[nodiscard]] std::vector<std::string> plane_names() const;
   [[nodiscard]] DeviceStats stats() const;
-  /// Health and counters of the paths towards the peer of a queue pair.
+  /// Health and counters of the paths towards the peer of a queue pair; none if it is not connected
+  /// or not of this device.
   [[nodiscard]] std::vector<PathReport> paths(const QueuePair& qp) const;
 
  private:

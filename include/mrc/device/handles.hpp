@@ -270,6 +270,7 @@ inline DeviceStats Device::stats() const {
   return core_->stats();
 }
 inline std::vector<PathReport> Device::paths(const QueuePair& qp) const {
+  if (qp.core_ != core_) return {};  // its number may be that of another queue pair here
   return core_->paths(qp.qpn());
 }
 

@@ -155,6 +155,10 @@ class Engine {
   using PeerList =
       intrusive::list<Peer, intrusive::member_hook<Peer, decltype(Peer::hook), &Peer::hook>,
                       intrusive::constant_time_size<false>>;
+  using ReviewList = intrusive::list<
+      QueuePairState,
+      intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::review_hook>,
+      intrusive::constant_time_size<false>>;
   /// How a queue pair's turn to send ended.
   enum class Turn : std::uint8_t { over, idle, blocked, starved, burst_full };
   /// An endpoint request on its way.
@@ -246,6 +250,7 @@ class Engine {
   bool give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
   void leave_flight(Time now, QueuePairState& qp, const reliability::PacketRecord& record) noexcept;
   void find_losses(Time now, QueuePairState& qp) noexcept;
+  void review_losses(Time now) noexcept;
   void progress(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] std::optional<std::uint32_t> position_of(QueuePairState& qp, Psn psn) noexcept;
 
@@ -284,6 +289,7 @@ class Engine {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unordered_map<std::uint64_t, PeerId> peer_by_source_;
   PeerList ready_peers_;
+  ReviewList to_review_;
   std::vector<EndpointRequest> requests_;
   Ring<CqId> signalled_;
   Ring<CqId> overrun_;

@@ -29,11 +29,10 @@ struct Peer : EngineTimer {
         paths(spec.paths, options.paths, seed),
         reverse({.probe_floor = options.reverse_probe_floor}) {}
 
-  using ReadyList =
-      intrusive::list<QueuePairState,
-                      intrusive::member_hook<QueuePairState, decltype(QueuePairState::ready_hook),
-                                             &QueuePairState::ready_hook>,
-                      intrusive::constant_time_size<false>>;
+  using ReadyList = intrusive::list<
+      QueuePairState,
+      intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::ready_hook>,
+      intrusive::constant_time_size<false>>;
 
   const PeerId id;
   const std::uint8_t slot;

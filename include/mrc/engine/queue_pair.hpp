@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 
@@ -55,8 +56,10 @@ struct Requester {
   std::uint32_t rcvd_bytes = 0;  ///< of the newest SACK, unit 256 B, modulo 2^24
   std::uint64_t inflight = 0;    ///< this QP's share of the congestion context's inflight, bytes
   Time last_sent{};
-  Time paused_until{};       ///< after a NACK for want of resources (mrc-1.0 §2.9)
-  Time timer_start{};        ///< of the retransmission timer
+  Time paused_until{};  ///< after a NACK for want of resources (mrc-1.0 §2.9)
+  Time timer_start{};   ///< of the retransmission timer
+  /// Newest place in the send order that is known to have arrived, by plane.
+  std::array<std::uint32_t, kMaxPlanes> newest_report{};
   Time loss_check = kNever;  ///< when the oldest packet becomes old enough to be lost
   std::uint16_t probe_id = 0;
   std::uint8_t probes = 0;     ///< sent since the last progress
@@ -108,7 +111,9 @@ struct QueuePairState : EngineTimer {
   Psn start_psn;          ///< first PSN that this side sends
   std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
   Peer* peer = nullptr;
-  intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> ready_hook;
+  using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
+  Hook ready_hook;   ///< in its peer's list of those with something to send
+  Hook review_hook;  ///< in the engine's list of those to look through for losses
   Requester tx;
   Responder rx;
   QpStats stats;

@@ -13,7 +13,9 @@ namespace mrc::reliability {
 struct LossRule {
   /// This many packets sent later have arrived.
   std::uint32_t reordering = 3;
-  /// One packet sent later has arrived, and this long has passed since the transmission.
+  /// This long has passed since the transmission, and a packet sent later in the same plane has
+  /// arrived; or twice as long, and one sent later in any plane has. A plane keeps order much
+  /// better than planes keep pace with each other.
   Duration age{};
 };
 
@@ -27,21 +29,42 @@ struct LossRule {
       std::max<std::uint64_t>(3, std::min(spread, std::max<std::uint64_t>(window_packets, 3))));
 }
 
+/// Packets of other planes that a look for losses passes by at most.
+inline constexpr std::uint32_t kMaxLossWalk = 64;
+
 /// Gives up the packets that the rule calls lost: f(psn, record) for each, oldest transmission
-/// first. Returns when to look again (kNever: not before the next report). Cost: one step per lost
-/// packet, since the packet sent longest ago is always the first to become lost.
-template <class F>
-Time infer_losses(SendWindow& window, Time now, const LossRule& rule, F&& f) noexcept {
-  while (window.outstanding() > 0) {
-    const std::uint32_t reports = window.reports_after_oldest();
-    if (reports == 0) return kNever;
-    const Psn psn = window.oldest_sent();
+/// first. overtaken(record) tells whether a packet sent later in the same plane has arrived.
+/// Returns when to look again (kNever: not before the next report). Walks from the packet sent
+/// longest ago to the first that is too young.
+template <class Overtaken, class F>
+Time infer_losses(SendWindow& window, Time now, const LossRule& rule, Overtaken&& overtaken,
+                  F&& f) noexcept {
+  Time again = kNever;
+  std::uint32_t passed = 0;  // outstanding packets sent before the one looked at
+  Psn psn;
+  if (window.outstanding() > 0) psn = window.oldest_sent();
+  while (passed < window.outstanding() && passed < kMaxLossWalk) {
     const PacketRecord& record = window.at(psn);
-    if (reports < rule.reordering && now - record.sent < rule.age) return record.sent + rule.age;
-    window.lose(psn);
-    f(psn, record);
+    const std::uint32_t reports = window.reports_after(psn, passed);
+    if (reports == 0) break;  // so there are none after the later ones either
+    const Duration age = now - record.sent;
+    const bool lost = reports >= rule.reordering || age >= 2 * rule.age ||
+                      (age >= rule.age && (overtaken(record) || window.probed_after(record.order)));
+    if (!lost) again = std::min(again, record.sent + (age < rule.age ? 1 : 2) * rule.age);
+    const bool last = passed + 1 == window.outstanding();
+    const Psn next = last ? psn : window.next_sent(psn);
+    if (lost) {
+      window.lose(psn);
+      f(psn, record);
+    } else if (age < rule.age) {
+      break;
+    } else {
+      ++passed;
+    }
+    if (last) break;
+    psn = next;
   }
-  return kNever;
+  return again;
 }
 
 }  // namespace mrc::reliability

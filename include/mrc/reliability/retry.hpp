@@ -59,6 +59,7 @@ class RetryCounter {
 class RttEstimator {
  public:
   void sample(Duration rtt) noexcept {
+    latest_ = rtt;
     if (samples_ == 0) {
       smoothed_ = rtt;
       variation_ = rtt / 2;
@@ -70,10 +71,14 @@ class RttEstimator {
     samples_ += samples_ < 8;
   }
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
-  /// A round trip that is rarely exceeded; 0 before the first sample.
-  [[nodiscard]] Duration bound() const noexcept { return smoothed_ + 4 * variation_; }
+  /// A round trip that is rarely exceeded, 0 before the first sample. The latest one counts with a
+  /// quarter on top: after a stall of the peer its other answers take as long.
+  [[nodiscard]] Duration bound() const noexcept {
+    return std::max(smoothed_ + 4 * variation_, latest_ + latest_ / 4);
+  }
 
  private:
+  Duration latest_{};
   Duration smoothed_{};
   Duration variation_{};
   std::uint8_t samples_ = 0;

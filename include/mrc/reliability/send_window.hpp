@@ -150,15 +150,21 @@ class SendWindow {
 
   /// The packet sent longest ago of those outstanding; needs outstanding() > 0.
   [[nodiscard]] Psn oldest_sent() const noexcept { return psn_of_slot(oldest_); }
-  /// How many packets sent after oldest_sent() are known to have arrived. (A trimmed packet's NACK
-  /// counts: it shows as much.) An answered probe counts as one.
-  [[nodiscard]] std::uint32_t reports_after_oldest() const noexcept {
-    const std::uint32_t order = at(oldest_sent()).order;
+  /// The outstanding packet sent next after an outstanding one that is not the newest.
+  [[nodiscard]] Psn next_sent(Psn psn) const noexcept { return psn_of_slot(at(psn).newer); }
+  /// How many packets sent after `psn` are known to have arrived, when `older` outstanding ones
+  /// were sent before it. (A trimmed packet's NACK counts: it shows as much.) An answered probe
+  /// counts as one.
+  [[nodiscard]] std::uint32_t reports_after(Psn psn, std::uint32_t older) const noexcept {
+    const std::uint32_t order = at(psn).order;
     const std::uint32_t sent_later = next_order_ - 1 - order;
-    const std::uint32_t silent_later = outstanding_ - 1;
+    const std::uint32_t silent_later = outstanding_ - 1 - older;
     const std::uint32_t reports = sent_later - silent_later;
-    const bool probed = static_cast<std::int32_t>(probe_order_ - order) > 0;
-    return reports == 0 && probed ? 1 : reports;
+    return reports == 0 && probed_after(order) ? 1 : reports;
+  }
+  /// A probe sent after the transmission of that place was answered.
+  [[nodiscard]] bool probed_after(std::uint32_t order) const noexcept {
+    return static_cast<std::int32_t>(probe_order_ - order) > 0;
   }
   /// The place of a probe that is sent now in the send order.
   [[nodiscard]] std::uint32_t send_order() const noexcept { return next_order_; }

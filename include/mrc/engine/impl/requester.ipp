@@ -86,7 +86,7 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
   if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
   feed_congestion(now, qp, sack, rtt, has_rtt);
-  find_losses(now, qp);
+  if (!qp.review_hook.is_linked()) to_review_.push_back(qp);
   update_ready(qp);
   wake(*qp.peer);
   if (starved_) wake_all();
@@ -116,9 +116,12 @@ inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base,
 inline void Engine::reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
                              reliability::PacketState before) noexcept {
   Peer& peer = *qp.peer;
+  const Plane plane = peer.paths[record.path].plane;
   peer.paths.on_delivered(record.path, now);
-  if (before == reliability::PacketState::outstanding)
-    release(peer, peer.paths[record.path].plane, record.size);
+  if (before != reliability::PacketState::outstanding) return;  // released when it was given up
+  release(peer, plane, record.size);
+  std::uint32_t& newest = qp.tx.newest_report[plane];
+  if (static_cast<std::int32_t>(record.order - newest) > 0) newest = record.order;
 }
 
 /// The peer got further: timers and counters start anew (mrc-1.0 §2.10).
@@ -172,6 +175,19 @@ inline void Engine::leave_flight(Time now, QueuePairState& qp,
   qp.tx.inflight -= r.size;
 }
 
+/// Looks for losses where SACKs came in. Not at each SACK: a host that was not scheduled for a
+/// while finds the SACKs of several planes waiting, and the first of them makes packets look
+/// overtaken whose own SACKs are further back in the queue.
+inline void Engine::review_losses(Time now) noexcept {
+  while (!to_review_.empty()) {
+    QueuePairState& qp = to_review_.front();
+    to_review_.pop_front();
+    find_losses(now, qp);
+    update_ready(qp);
+    arm(qp, now);
+  }
+}
+
 /// Loss inference (mrc-1.0 §2.9, [O-3]). Hosts add delays that base_rtt knows nothing of, so the
 /// age is at least what round trips take at present.
 inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
@@ -185,14 +201,19 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
   const reliability::LossRule rule{
       reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
       round_trip(qp)};
-  tx.loss_check = reliability::infer_losses(tx.window, now, rule, [&](Psn, const auto& record) {
+  const auto overtaken = [&](const reliability::PacketRecord& record) {
+    const std::uint32_t newest = tx.newest_report[peer.paths[record.path].plane];
+    return static_cast<std::int32_t>(newest - record.order) > 0;
+  };
+  const auto lost = [&](Psn, const reliability::PacketRecord& record) {
     leave_flight(now, qp, record);
     peer.paths.on_inferred_loss(record.path, now);
     peer.congestion.on_loss(record.size, now);
     ++qp.stats.inferred_losses;
     ++stats_.inferred_losses;
     arm(peer);  // the path may have to be probed from now on
-  });
+  };
+  tx.loss_check = reliability::infer_losses(tx.window, now, rule, overtaken, lost);
 }
 
 inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {

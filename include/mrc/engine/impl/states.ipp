@@ -66,6 +66,7 @@ inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   tx.next_packet = tx.rcvd_bytes = 0;
   tx.inflight = 0;
   tx.last_sent = tx.timer_start = now;
+  tx.newest_report.fill(~std::uint32_t{0});  // before the first transmission, which is number 0
   tx.loss_check = kNever;
   tx.paused_until = Time::min();
   tx.probes = 0;
@@ -107,6 +108,7 @@ inline Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
 inline void Engine::stop(QueuePairState& qp) noexcept {
   timers_.cancel(qp);
   qp.ready_hook.unlink();
+  qp.review_hook.unlink();
   qp.starved = false;
   Requester& tx = qp.tx;
   if (qp.peer != nullptr) {

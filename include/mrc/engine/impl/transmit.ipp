@@ -37,6 +37,7 @@ inline constexpr std::uint32_t kLeastCharge = 1024;
 inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   if ((free_planes & ~last_free_) != 0) wake_all();  // a port has room again
   last_free_ = free_planes;
+  review_losses(now);
   send_control(now, free_planes, burst);
   while (!ready_peers_.empty() && burst.room() > 0) {
     Peer& peer = ready_peers_.front();

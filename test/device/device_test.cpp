@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening devices, connecting them, and what they report.
+#include "mrc/device.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device_rig.hpp"
+#include "mrc/stats_json.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+TEST_CASE("slots: processes on one address get numbers of their own") {
+  std::vector<std::unique_ptr<Side>> sides;
+  for (unsigned slot = 0; slot < 3; ++slot) {
+    sides.push_back(std::make_unique<Side>(test_config("loopback:2", slot + 1), 4096));
+    Side& side = *sides.back();
+    CHECK(slot_of(side.add_qp().qpn()) == slot);
+    CHECK(side.qps[0].local_info().slot == slot);
+    CHECK(side.device.plane_names()[1] == "127.0.0.2:" + std::to_string(21000 + slot));
+  }
+  // A slot that was given up is the first free one again.
+  sides.erase(sides.begin() + 1);
+  sides.push_back(std::make_unique<Side>(test_config(), 4096));
+  CHECK(slot_of(sides.back()->add_qp().qpn()) == 1);
+  // All of them can talk to one another.
+  connect(sides[0]->qps[0], sides[2]->qps[0]);
+  REQUIRE(post_copy(*sides[0], sides[0]->qps[0], *sides[2], 0, 4096) == Errc::ok);
+  CHECK(sides[0]->await_one().status == WcStatus::success);
+  CHECK(sides[0]->source == sides[2]->target);
+}
+
+TEST_CASE("opening fails with plane, port and cause") {
+  Config config = test_config();
+  config.slot = 7;
+  const Device first(config);
+  const Error taken = error_of([&] { Device second(config); });
+  CHECK(taken.code() == std::errc::address_in_use);
+  CHECK(contains(taken.what(), "slot 7"));
+  CHECK(contains(taken.what(), "127.0.0.1:21007"));
+
+  const Error foreign = error_of([] { Device device(test_config("192.0.2.1")); });
+  CHECK(foreign.code() == std::errc::address_not_available);
+  CHECK(contains(foreign.what(), "192.0.2.1"));
+  CHECK(contains(error_of([] { Device device(test_config("nosuch0")); }).what(), "nosuch0"));
+  CHECK(error_of([] { Device device(test_config("loopback:33")); }).code() ==
+        Errc::invalid_argument);
+
+  config = test_config();
+  config.udp_port = 65500;  // slots 0 to 255 do not fit there
+  CHECK(contains(error_of([&] { Device device(config); }).what(), "65"));
+  config = test_config();
+  config.faults = "loss=2";
+  CHECK(contains(error_of([&] { Device device(config); }).what(), "loss=2"));
+  config = test_config();
+  config.mtu = 1500;
+  CHECK(contains(error_of([&] { Device device(config); }).what(), "mtu"));
+}
+
+TEST_CASE("connecting what does not fit throws and changes nothing") {
+  Side a(test_config()), b(test_config("loopback:2", 2));
+  QueuePair& qp = a.add_qp();
+  const ConnectionInfo good = b.add_qp().local_info();
+  const auto refusal = [&](const ConnectionInfo& info) {
+    const Error error = error_of([&] { qp.connect(info); });
+    CHECK(qp.state() == QpState::reset);
+    CHECK(a.device.stats().peers == 0);
+    return error;
+  };
+  ConnectionInfo info = good;
+  info.icrc = false;
+  CHECK(refusal(info).code() == Errc::incompatible);
+  CHECK(contains(refusal(info).what(), "iCRC"));
+  info = good;
+  info.slot = 9;
+  CHECK(refusal(info).code() == Errc::bad_message);
+  info = good;
+  info.planes = {port::parse_address("[fd00::1]:4791"), port::parse_address("[fd00::2]:4791")};
+  CHECK(refusal(info).code() == Errc::unreachable);
+  CHECK(contains(refusal(info).what(), "IP version"));
+  info.planes.clear();
+  CHECK(refusal(info).code() == Errc::unreachable);
+  info = good;
+  info.mtu = 128;
+  CHECK(refusal(info).code() == Errc::incompatible);
+  info.mtu = 3000;
+  CHECK(refusal(info).code() == Errc::incompatible);
+
+  connect(qp, b.qps[0]);  // after all that
+  const Error again = error_of([&] { qp.connect(good); });
+  CHECK(again.code() == Errc::invalid_state);
+  CHECK(contains(again.what(), "RTS"));
+  CHECK(qp.state() == QpState::rts);
+  REQUIRE(post_copy(a, qp, b, 0, 1000) == Errc::ok);
+  CHECK(a.await_one().status == WcStatus::success);
+}
+
+TEST_CASE("the smaller MTU counts") {
+  Config small = test_config("loopback:2", 2);
+  small.mtu = 1024;
+  for (const bool sender_small : {false, true}) {
+    CAPTURE(sender_small);
+    Pair pair(sender_small ? small : test_config(), sender_small ? test_config() : small);
+    pair.copy_all();
+    CHECK(pair.a.qps[0].stats().tx_packets == pair.a.source.size() / 1024);
+  }
+}
+
+TEST_CASE("only the planes that both sides have are used") {
+  Pair pair(test_config("loopback:4"), test_config("loopback:2", 2));
+  pair.copy_all();
+  for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) CHECK(path.plane < 2);
+  CHECK(pair.a.device.paths(pair.a.qps[0]).size() == 8);
+}
+
+TEST_CASE("peers share the receive buffer as told") {
+  Config config = test_config();
+  const auto window = [&](std::uint16_t shares) {
+    config.receive_shares = shares;
+    Side side(config, 4096);
+    return side.add_qp().local_info().receive_window;
+  };
+  const std::uint64_t whole = window(1);
+  CHECK(whole >= 64 << 10);
+  CHECK(window(4) == whole / 4);
+  CHECK(window(4096) >= 2 * config.mtu);  // never too little for a packet
+}
+
+TEST_CASE("statistics count what happened") {
+  Pair pair(test_config("loopback:2"), 1 << 20);
+  pair.copy_all();
+  const DeviceStats a = pair.a.device.stats(), b = pair.b.device.stats();
+  const QpStats qp = pair.a.qps[0].stats();
+  constexpr std::uint64_t kPackets = (1 << 20) / 4096;
+  CHECK(qp.tx_packets == kPackets);
+  CHECK(qp.tx_bytes == 1 << 20);
+  CHECK(qp.writes_completed == 16);
+  CHECK(qp.outstanding == 0);
+  CHECK(qp.inflight == 0);
+  CHECK(qp.cwnd > 0);
+  CHECK(qp.smoothed_rtt_ns > 0);
+  CHECK(a.engine.tx_data == kPackets + a.engine.tx_retransmits);
+  CHECK(pair.b.qps[0].stats().rx_bytes == 1 << 20);
+  CHECK(b.engine.rx_data >= kPackets);
+  CHECK(b.engine.sacks_sent > 0);
+  CHECK(a.engine.sacks_received > 0);
+  CHECK(a.engine.sacks_received <= b.engine.sacks_sent);
+  CHECK(a.engine.qp_errors == 0);
+
+  std::uint64_t sent = 0, by_paths = 0, planes_bytes = 0;
+  for (const PlaneStats& plane : a.planes) {
+    sent += plane.port.tx_packets;
+    planes_bytes += plane.port.tx_bytes;
+    CHECK(plane.up);
+    CHECK(plane.port.tx_calls <= plane.port.tx_packets);
+    CHECK(plane.faults.lost == 0);
+  }
+  for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) {
+    by_paths += path.packets;
+    CHECK(path.state == "good");
+    CHECK(path.delivered <= path.packets);
+  }
+  CHECK(sent == a.engine.tx_data + a.engine.tx_control);
+  CHECK(by_paths >= kPackets);
+  CHECK(planes_bytes > 1 << 20);
+  CHECK(a.qps == 1);
+  CHECK(a.cqs == 1);
+  CHECK(a.mrs == 2);
+  CHECK(a.peers == 1);
+
+  const auto j = nlohmann::json::parse(to_json(a).dump());
+  CHECK(j.at("engine").at("tx_data") == a.engine.tx_data);
+  CHECK(j.at("planes").size() == 2);
+  CHECK(j.at("planes")[1].at("address") == "127.0.0.2:21000");
+  CHECK(j.get<DeviceStats>().planes[0].port.tx_bytes == a.planes[0].port.tx_bytes);
+}
+
+TEST_CASE("objects come and go in the statistics") {
+  Side side(test_config(), 4096);
+  const DeviceStats before = side.device.stats();
+  {
+    auto cq = side.device.create_cq(4);
+    auto region = side.device.register_memory(side.source.data(), 10, Access::none);
+    side.add_qp();
+    const DeviceStats now = side.device.stats();
+    CHECK(now.cqs == before.cqs + 1);
+    CHECK(now.mrs == before.mrs + 1);
+    CHECK(now.qps == 1);
+    side.qps.clear();
+  }
+  const DeviceStats after = side.device.stats();
+  CHECK(after.cqs == before.cqs);
+  CHECK(after.mrs == before.mrs);
+  CHECK(after.qps == 0);
+}
+
+TEST_CASE("opening and closing many devices leaks no descriptors") {
+  const auto open_files = [] {
+    std::size_t n = 0;
+    for (int fd = 0; fd < 4096; ++fd) n += ::fcntl(fd, F_GETFD) >= 0;
+    return n;
+  };
+  { Pair warm_up; }
+  const auto before = open_files();
+  for (int i = 0; i < 10; ++i) {
+    Pair pair(test_config(), 4096);
+    pair.copy_all();
+    if (i % 2 == 0) pair.a.cq = CompletionQueue();  // before its queue pair
+    CHECK_THROWS(Device(test_config("192.0.2.1")));
+  }
+  CHECK(open_files() == before);
+}
+
+}  // namespace

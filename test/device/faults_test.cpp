@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Injected faults of each kind: the data is right, and the counters show what happened.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+/// Packets hit by faults, on all planes.
+port::FaultStats hits(const Device& device) {
+  port::FaultStats sum;
+  for (const PlaneStats& plane : device.stats().planes) {
+    const port::FaultStats& f = plane.faults;
+    sum.lost += f.lost;
+    sum.duplicated += f.duplicated;
+    sum.reordered += f.reordered;
+    sum.corrupted += f.corrupted;
+    sum.marked += f.marked;
+    sum.trimmed += f.trimmed;
+    sum.delayed += f.delayed;
+    sum.black_holed += f.black_holed;
+    sum.link_down += f.link_down;
+  }
+  return sum;
+}
+
+std::uint64_t bad_icrc(const Device& device) {
+  std::uint64_t sum = 0;
+  for (const PlaneStats& plane : device.stats().planes) sum += plane.port.rx_bad_icrc;
+  return sum;
+}
+
+struct Kind {
+  const char* name;
+  const char* schedule;
+  std::uint64_t port::FaultStats::*counter;
+};
+
+const Kind kKinds[] = {
+    {"loss", "loss=0.02", &port::FaultStats::lost},
+    {"duplicates", "duplicate=0.05", &port::FaultStats::duplicated},
+    {"reordering", "reorder=0.05", &port::FaultStats::reordered},
+    {"corruption", "corrupt=0.02", &port::FaultStats::corrupted},
+    {"ECN", "ecn=0.1", &port::FaultStats::marked},
+    {"trimming", "trim=0.05", &port::FaultStats::trimmed},
+    {"trimming at the last hop", "trim_last_hop=0.05", &port::FaultStats::trimmed},
+    {"delay", "delay=500us,jitter=500us", &port::FaultStats::delayed},
+    {"delay of a path", "path=1,delay=1ms", &port::FaultStats::delayed},
+    {"a black hole", "plane=1,blackhole", &port::FaultStats::black_holed},
+    {"a plane that is down", "plane=1,down", &port::FaultStats::link_down},
+    {"all at once",
+     "loss=0.01,duplicate=0.01,reorder=0.01,corrupt=0.01,ecn=0.01,trim=0.01;plane=2,delay=200us",
+     &port::FaultStats::lost},
+};
+
+TEST_CASE("every kind of fault: each byte is right, and it shows in the counters") {
+  for (const Kind& kind : kKinds) {
+    CAPTURE(kind.name);
+    Pair pair(test_config("loopback:4"), 2 << 20);
+    pair.a.device.set_faults(kind.schedule);
+    pair.b.device.set_faults(kind.schedule);
+    pair.copy_all();
+    const std::uint64_t all = hits(pair.a.device).*kind.counter + hits(pair.b.device).*kind.counter;
+    const std::string name = kind.name;
+    // Once both ends know that a plane is down they leave it alone, so nothing need be hit there.
+    if (name != "a plane that is down") CHECK(all > 0);
+    const DeviceStats a = pair.a.device.stats(), b = pair.b.device.stats();
+    CHECK(a.engine.qp_errors == 0);
+    if (name == "loss") CHECK(a.engine.tx_retransmits > 0);
+    if (name == "duplicates") CHECK(b.engine.rx_duplicates > 0);
+    if (name == "corruption") {
+      CHECK(bad_icrc(pair.a.device) == hits(pair.a.device).corrupted);
+      CHECK(bad_icrc(pair.b.device) == hits(pair.b.device).corrupted);
+    }
+    if (name == "ECN") CHECK(b.engine.rx_ecn > 0);
+    if (name.starts_with("trimming")) {
+      CHECK(b.engine.rx_trimmed > 0);
+      CHECK(b.engine.nacks_sent > 0);
+      CHECK(pair.a.qps[0].stats().trims > 0);
+    }
+    if (name == "a plane that is down") {
+      CHECK_FALSE(a.planes[1].up);
+      CHECK(a.planes[1].port.tx_packets == 0);
+      CHECK(a.planes[0].port.tx_packets > 0);
+    }
+  }
+}
+
+TEST_CASE("faults of the configuration hold from the start; new ones replace them") {
+  Config config = test_config("loopback:2");
+  config.faults = "loss=0.05";
+  Pair pair(config);
+  pair.copy_all();
+  CHECK(hits(pair.b.device).lost > 0);
+  pair.a.device.set_faults("");
+  pair.b.device.set_faults("duplicate=0.05");
+  const std::uint64_t lost = hits(pair.b.device).lost;
+  pair.copy_all();
+  CHECK(hits(pair.b.device).lost == lost);
+  CHECK(hits(pair.b.device).duplicated > 0);
+}
+
+TEST_CASE("a schedule that can't be read changes nothing") {
+  Pair pair;
+  pair.b.device.set_faults("duplicate=0.2");
+  for (const char* bad : {"los=0.1", "loss=1.5", "plane=0", "loss=0.1@5s-2s", "path=0,ecn=nan"}) {
+    CAPTURE(bad);
+    const Error error = error_of([&] { pair.b.device.set_faults(bad); });
+    CHECK(error.code() == Errc::invalid_argument);
+    CHECK(contains(error.what(), "fault '"));
+  }
+  pair.copy_all();
+  CHECK(hits(pair.b.device).duplicated > 0);
+}
+
+TEST_CASE("a plane that goes down and comes back is left and used again") {
+  Pair pair(test_config("loopback:2"), 1 << 20);
+  pair.copy_all();
+  pair.b.device.set_faults("plane=1,down@0s-300ms");
+  const Time start = monotonic_now();
+  const auto sent = [&] { return pair.a.device.stats().planes[1].port.tx_packets; };
+  pair.copy_all();  // no write fails
+  const std::uint64_t while_down = sent();
+  const Time end = start + kPatience;
+  while (sent() < while_down + 200 && monotonic_now() < end) pair.copy_all();
+  CHECK(sent() >= while_down + 200);
+  CHECK(monotonic_now() - start >= 300ms);
+  CHECK(pair.a.device.stats().engine.qp_errors == 0);
+}
+
+TEST_CASE("a path that swallows packets is found, left, and revived by probes") {
+  Pair pair(test_config("loopback:2"), 1 << 20);
+  pair.copy_all();
+  pair.b.device.set_faults("plane=0,blackhole");
+  const Time end = monotonic_now() + kPatience;
+  const auto count = [&](const char* state) {
+    std::size_t n = 0;
+    for (const PathReport& path : pair.a.device.paths(pair.a.qps[0]))
+      n += path.plane == 0 && path.state == state;
+    return n;
+  };
+  while (count("assumed_bad") < 4 && monotonic_now() < end) pair.copy_all();
+  CHECK(count("assumed_bad") == 4);
+  pair.b.device.set_faults("");
+  while (count("assumed_bad") > 0 && monotonic_now() < end) std::this_thread::sleep_for(5ms);
+  CHECK(count("assumed_bad") == 0);
+  CHECK(pair.a.device.stats().engine.ev_probe_answers >= 3);
+  for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) {
+    if (path.plane == 0) CHECK(path.times_bad > 0);
+  }
+  pair.copy_all();
+}
+
+}  // namespace

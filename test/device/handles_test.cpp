@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles of the public API: what misuse gets, moves, and destruction in any order.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+WriteRequest empty_write(const Side& to) {
+  WriteRequest request;
+  request.remote = to.target_region.remote();
+  return request;
+}
+
+TEST_CASE("posting in a state that does not allow it") {
+  Side a(test_config()), b(test_config("loopback:2", 2));
+  QueuePair& qp = a.add_qp();
+  const WriteRequest request = empty_write(b);
+  CHECK(qp.state() == QpState::reset);
+  CHECK(qp.post_write(request) == Errc::invalid_state);
+  CHECK(qp.post_receive(1) == Errc::invalid_state);
+  std::size_t posted = 9;
+  CHECK(qp.post_writes({&request, 1}, posted) == Errc::invalid_state);
+  CHECK(posted == 0);
+  CHECK(qp.to_error() == Errc::invalid_state);
+  CHECK(qp.error_text().empty());
+
+  connect(qp, b.add_qp());
+  CHECK(qp.state() == QpState::rts);
+  CHECK(qp.to_error() == Errc::ok);
+  CHECK(qp.to_error() == Errc::ok);
+  CHECK(qp.state() == QpState::err);
+  CHECK(qp.error_cause() == QpErrorCause::requested);
+  CHECK(contains(qp.error_text(), "moved to ERR by the application"));
+  CHECK(qp.post_write(request) == Errc::invalid_state);
+  CHECK(qp.post_receive(1) == Errc::invalid_state);
+
+  CHECK(qp.close() == Errc::ok);
+  CHECK(qp.close() == Errc::not_found);
+  CHECK(qp.post_write(request) == Errc::not_found);
+  CHECK(qp.post_writes({&request, 1}, posted) == Errc::not_found);
+  CHECK(qp.post_receive(1) == Errc::not_found);
+  CHECK(qp.to_error() == Errc::not_found);
+  CHECK(qp.reset() == Errc::not_found);
+  CHECK(qp.state() == QpState::reset);
+  CHECK(qp.error_text().empty());
+  CHECK(qp.stats().tx_packets == 0);
+  CHECK(error_of([&] { (void)qp.local_info(); }).code() == Errc::not_found);
+  CHECK(error_of([&] { qp.connect(b.qps[0].local_info()); }).code() == Errc::not_found);
+  CHECK(a.device.paths(qp).empty());
+}
+
+TEST_CASE("requests that do not fit are refused and leave no trace") {
+  Pair pair;
+  QueuePair& qp = pair.a.qps[0];
+  const Sge piece = pair.a.piece(0, 64);
+  const std::vector<Sge> two(2, piece), many(1000, piece);
+  const auto post = [&](std::span<const Sge> pieces, bool in_request = false) {
+    WriteRequest request = empty_write(pair.b);
+    request.pieces = pieces;
+    request.flags.inline_data = in_request;
+    return qp.post_write(request);
+  };
+  CHECK(post(two) == Errc::too_many_sges);
+  CHECK(post(many) == Errc::too_many_sges);
+  const Sge too_long = pair.a.piece(0, 17);
+  CHECK(post({&too_long, 1}, true) == Errc::too_long);
+  CHECK(post(many, true) == Errc::too_long);
+  Sge wrong = piece;
+  wrong.lkey += 1;
+  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
+  wrong = pair.a.piece(pair.a.source.size() - 63, 64);  // one byte too far
+  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
+  wrong = piece;
+  wrong.address = reinterpret_cast<const void*>(~std::uintptr_t{0} - 10);  // wraps around
+  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
+  wrong = piece;
+  wrong.length = ~std::uint32_t{0};
+  CHECK(post({&wrong, 1}) == Errc::too_long);
+  CHECK(qp.state() == QpState::rts);
+  CHECK(pair.a.source_region.close() == Errc::ok);  // nothing of that holds it
+}
+
+TEST_CASE("a full send queue says so and takes more after completions") {
+  QpCapacity capacity;
+  capacity.send = 4;
+  capacity.receive = 2;
+  const Config config = test_config();
+  Pair pair(config, Pair::other(config), 1 << 20, capacity);
+  // Nothing is received while faults swallow it all, so nothing completes.
+  pair.b.device.set_faults("blackhole");
+  for (int i = 0; i < 4; ++i) CHECK(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 8) == Errc::ok);
+  CHECK(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 8) == Errc::queue_full);
+  const std::vector<WriteRequest> two(2, empty_write(pair.b));
+  std::size_t posted = 9;
+  CHECK(pair.a.qps[0].post_writes(two, posted) == Errc::queue_full);
+  CHECK(posted == 0);
+  pair.b.device.set_faults("");
+  (void)pair.a.await(4);
+  CHECK(pair.a.qps[0].post_writes(two, posted) == Errc::ok);
+  CHECK(posted == 2);
+  CHECK(pair.a.qps[0].post_receive(1) == Errc::ok);
+  CHECK(pair.a.qps[0].post_receive(2) == Errc::ok);
+  CHECK(pair.a.qps[0].post_receive(3) == Errc::queue_full);
+}
+
+TEST_CASE("sizes that no object can have") {
+  Side a(test_config());
+  const auto cq_of = [&](std::uint32_t depth) {
+    return error_of([&] { (void)a.device.create_cq(depth); });
+  };
+  CHECK(cq_of(0).code() == Errc::invalid_argument);
+  CHECK(contains(cq_of(0).what(), "completion queue of 0 entries"));
+  CHECK(cq_of(~std::uint32_t{0}).code() == Errc::invalid_argument);
+
+  const auto qp_with = [&](auto change) {
+    QpOptions options;
+    options.send_cq = &a.cq;
+    options.attributes = QpAttributes{};
+    change(options.capacity, *options.attributes);
+    return error_of([&] { (void)a.device.create_qp(options); }).code();
+  };
+  CHECK(qp_with([](auto& c, auto&) { c.send = 0; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto& c, auto&) { c.send = ~0u; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto& c, auto&) { c.receive = ~0u; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto& c, auto&) { c.send_sges = 65; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto& c, auto&) { c.inline_bytes = 1025; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.mtu = 0; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.mtu = 1500; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.mtu = 65536; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.mpr = 0; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.max_wimm_dest = 0; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.timeout = 32; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.retry_linear = 8; }) == Errc::invalid_argument);
+  CHECK(qp_with([](auto&, auto& t) { t.retry_exponential = 26; }) == Errc::invalid_argument);
+  CHECK(error_of([&] { (void)a.device.create_qp({}); }).code() == Errc::invalid_argument);
+
+  std::uint8_t byte = 0;
+  const auto memory_of = [&](void* address, std::size_t length) {
+    return error_of([&] { (void)a.device.register_memory(address, length, Access::none); }).code();
+  };
+  CHECK(memory_of(nullptr, 10) == Errc::invalid_argument);
+  CHECK(memory_of(&byte, 0) == Errc::invalid_argument);
+  CHECK(memory_of(&byte, ~std::size_t{0}) == Errc::invalid_argument);
+  CHECK(a.device.stats().qps == 0);
+}
+
+TEST_CASE("limits name the option that raises them") {
+  Config config = test_config();
+  config.max_qps = 2;
+  config.max_cqs = 2;
+  config.max_mrs = 3;
+  config.max_pds = 2;
+  Side a(config);
+  a.qps.reserve(4);
+  a.add_qp();
+  a.add_qp();
+  const auto cq = a.device.create_cq(1);
+  const auto region = a.device.register_memory(a.source.data(), 1, Access::none);
+  const PdId pd = a.device.alloc_pd();
+  const auto check = [](const Error& error, const char* option) {
+    CHECK(error.code() == Errc::no_resources);
+    CHECK(contains(error.what(), option));
+  };
+  check(error_of([&] { a.add_qp(); }), "max_qps");
+  check(error_of([&] { (void)a.device.create_cq(1); }), "max_cqs");
+  check(error_of([&] { (void)a.device.register_memory(a.source.data(), 1, Access::none); }),
+        "max_mrs");
+  check(error_of([&] { (void)a.device.alloc_pd(); }), "max_pds");
+  // What is given back can be had again, any number of times.
+  for (int i = 0; i < 10; ++i) {
+    a.qps.pop_back();
+    CHECK_NOTHROW(a.add_qp());
+  }
+  CHECK(a.device.dealloc_pd(pd) == Errc::ok);
+  CHECK_NOTHROW((void)a.device.alloc_pd());
+}
+
+TEST_CASE("what is in use can't be closed") {
+  Pair pair;
+  CHECK(pair.a.cq.close() == Errc::in_use);
+  CHECK(pair.a.device.dealloc_pd(pair.a.device.default_pd()) == Errc::in_use);
+  pair.b.device.set_faults("blackhole");
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 1000) == Errc::ok);
+  CHECK(pair.a.source_region.close() == Errc::in_use);
+  CHECK(pair.a.source_region.length() == pair.a.source.size());
+  pair.b.device.set_faults("");
+  CHECK(pair.a.await_one().status == WcStatus::success);  // refusals did no harm
+  CHECK(pair.a.source_region.close() == Errc::ok);
+  CHECK(pair.a.source_region.close() == Errc::not_found);
+  CHECK(pair.a.qps[0].close() == Errc::ok);
+  CHECK(pair.a.cq.close() == Errc::ok);
+  CHECK(pair.a.cq.close() == Errc::not_found);
+  CHECK(pair.a.cq.fd() == -1);
+  Completion done;
+  CHECK(pair.a.cq.poll({&done, 1}) == 0);
+  CHECK(pair.a.cq.wait({&done, 1}, 1s) == 0);
+  CHECK(pair.a.cq.arm() == Errc::not_found);
+  CHECK_FALSE(pair.a.cq.overrun());
+}
+
+TEST_CASE("protection domains keep memory and queue pairs apart") {
+  Pair pair;
+  const PdId pd = pair.a.device.alloc_pd();
+  auto foreign = pair.a.device.register_memory(pair.a.source.data(), 100, Access::none, pd);
+  CHECK(pair.a.device.dealloc_pd(pd) == Errc::in_use);
+  const Sge piece{pair.a.source.data(), 10, foreign.lkey()};
+  WriteRequest request = empty_write(pair.b);
+  request.pieces = {&piece, 1};
+  CHECK(pair.a.qps[0].post_write(request) == Errc::wrong_pd);
+  CHECK(foreign.close() == Errc::ok);
+  CHECK(pair.a.device.dealloc_pd(pd) == Errc::ok);
+  CHECK(pair.a.device.dealloc_pd(pd) == Errc::not_found);
+  CHECK(pair.a.device.dealloc_pd(PdId{12345}) == Errc::not_found);
+  CHECK(error_of([&] {
+          (void)pair.a.device.register_memory(pair.a.source.data(), 1, Access::none, pd);
+        }).code() == Errc::not_found);
+}
+
+TEST_CASE("objects of another device are refused") {
+  Pair pair;
+  QpOptions options;
+  options.send_cq = &pair.b.cq;
+  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  options.send_cq = &pair.a.cq;
+  options.receive_cq = &pair.b.cq;
+  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  const CompletionQueue empty;
+  options.receive_cq = &empty;
+  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  CHECK(pair.b.device.paths(pair.b.qps[0]).size() == 8);
+  CHECK(pair.a.device.paths(pair.b.qps[0]).empty());
+  // Two devices on different addresses have the same slot, and so the same QPNs.
+  Side c(test_config("127.0.0.9", 9));
+  c.add_qp();
+  REQUIRE(c.qps[0].qpn() == pair.a.qps[0].qpn());
+  CHECK(pair.a.device.paths(c.qps[0]).empty());
+}
+
+TEST_CASE("moves: the new handle works, the old one is empty") {
+  Pair pair;
+  QueuePair moved(std::move(pair.a.qps[0]));
+  CHECK(pair.a.qps[0].post_receive(0) == Errc::not_found);  // NOLINT: what it is about
+  CHECK(pair.a.qps[0].close() == Errc::not_found);
+  MemoryRegion region(std::move(pair.a.source_region));
+  CHECK(pair.a.source_region.close() == Errc::not_found);  // NOLINT
+  CHECK(pair.a.source_region.length() == 0);
+  pair.a.source_region = std::move(region);
+  CompletionQueue cq(std::move(pair.a.cq));
+  CHECK(pair.a.cq.close() == Errc::not_found);  // NOLINT
+  CHECK(pair.a.cq.fd() == -1);
+  pair.a.cq = std::move(cq);
+  pair.a.qps[0] = std::move(moved);
+  pair.copy_all();
+
+  // Moving onto a live handle closes what that was; onto itself changes nothing.
+  const auto qps = pair.a.device.stats().qps;
+  QueuePair& extra = pair.a.add_qp();
+  CHECK(pair.a.device.stats().qps == qps + 1);
+  extra = QueuePair();
+  CHECK(pair.a.device.stats().qps == qps);
+  QueuePair& self = pair.a.qps[0];
+  self = std::move(*&self);
+  CHECK(self.state() == QpState::rts);
+  MemoryRegion& memory = pair.a.source_region;
+  memory = std::move(*&memory);
+  pair.copy_all();
+}
+
+TEST_CASE("a device handle is never empty") {
+  Device one(test_config());
+  Device two(std::move(one));
+  CHECK(one.plane_names() == two.plane_names());  // NOLINT: both name the same device
+  one = two;
+  CHECK(one.plane_count() == 2);
+  CHECK(one.stats().pds == two.stats().pds);
+}
+
+TEST_CASE("destruction in any order") {
+  SUBCASE("the device's handle goes first") {
+    const Config config = test_config();
+    std::vector<std::uint8_t> memory(1000, 1);
+    MemoryRegion region;
+    CompletionQueue cq;
+    QueuePair one, two;
+    {
+      Device device(config);
+      region =
+          device.register_memory(std::span(memory), Access::local_write | Access::remote_write);
+      cq = device.create_cq(8);
+      QpOptions options;
+      options.send_cq = &cq;
+      one = device.create_qp(options);
+      two = device.create_qp(options);
+      connect(one, two);
+    }
+    const Sge piece{memory.data(), 500, region.lkey()};
+    memory[7] = 77;
+    WriteRequest request;
+    request.pieces = {&piece, 1};
+    request.remote = region.remote(500);
+    CHECK(one.post_write(request) == Errc::ok);
+    Completion done;
+    REQUIRE(cq.wait({&done, 1}, kPatience) == 1);
+    CHECK(memory[507] == 77);
+  }
+  SUBCASE("the completion queue goes before its queue pairs") {
+    Pair pair;
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
+    pair.a.cq = CompletionQueue();
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
+    const Time end = monotonic_now() + kPatience;
+    while (pair.a.qps[0].stats().writes_completed < 2 && monotonic_now() < end)
+      (void)pair.a.device.progress();
+    CHECK(pair.a.qps[0].stats().writes_completed == 2);
+  }
+  SUBCASE("memory goes while it is being sent") {
+    Pair pair;
+    pair.b.device.set_faults("blackhole");
+    {
+      std::vector<std::uint8_t> memory(10'000, 1);
+      auto region = pair.a.device.register_memory(std::span(memory), Access::none);
+      const Sge piece{memory.data(), 10'000, region.lkey()};
+      WriteRequest request = empty_write(pair.b);
+      request.wr_id = 5;
+      request.pieces = {&piece, 1};
+      REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+    }  // retransmissions would read freed memory
+    const Completion done = pair.a.await_one();
+    CHECK(done.wr_id == 5);
+    CHECK(done.status == WcStatus::loc_prot_err);
+    CHECK(pair.a.qps[0].error_cause() == QpErrorCause::memory_withdrawn);
+    CHECK(contains(pair.a.qps[0].error_text(), "deregistered"));
+  }
+  SUBCASE("memory goes while it is written to") {
+    Pair pair;
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, pair.a.source.size()) == Errc::ok);
+    pair.b.target_region = MemoryRegion();
+    std::vector<std::uint8_t>().swap(pair.b.target);
+    CHECK(pair.a.await_one().status == WcStatus::rem_access_err);
+    CHECK(pair.a.qps[0].error_cause() == QpErrorCause::nak_remote_access);
+    CHECK(pair.b.qps[0].error_cause() == QpErrorCause::bad_key);
+  }
+  SUBCASE("queue pairs go with requests posted") {
+    Pair pair;
+    pair.b.device.set_faults("blackhole");
+    for (int i = 0; i < 10; ++i)
+      REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
+    CHECK(pair.a.qps[0].post_receive(0) == Errc::ok);
+    CHECK(pair.a.qps[0].close() == Errc::ok);
+    CHECK(pair.a.source_region.close() == Errc::ok);  // no request holds it any more
+    Completion done;
+    CHECK(pair.a.cq.poll({&done, 1}) == 0);
+  }
+}
+
+TEST_CASE("bad writes fail both sides with a cause") {
+  enum class Mistake { key, bounds, rights };
+  for (const Mistake mistake : {Mistake::key, Mistake::bounds, Mistake::rights}) {
+    CAPTURE(static_cast<int>(mistake));
+    Pair pair;
+    const auto before = pair.b.target;
+    const Sge piece = pair.a.piece(0, 100);
+    WriteRequest request = empty_write(pair.b);
+    request.pieces = {&piece, 1};
+    QpErrorCause expected = QpErrorCause::bad_key;
+    if (mistake == Mistake::key) request.remote.rkey ^= 1;
+    if (mistake == Mistake::bounds) {
+      request.remote = pair.b.target_region.remote(pair.b.target.size() - 99);
+      expected = QpErrorCause::bad_bounds;
+    }
+    if (mistake == Mistake::rights) {
+      request.remote = pair.b.source_region.remote();
+      expected = QpErrorCause::bad_access;
+    }
+    REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+    CHECK(pair.a.await_one().status == WcStatus::rem_access_err);
+    CHECK(pair.a.qps[0].error_cause() == QpErrorCause::nak_remote_access);
+    CHECK(pair.b.qps[0].error_cause() == expected);
+    CHECK(contains(pair.a.qps[0].error_text(), "peer 127.0.0.1:21001"));
+    CHECK(pair.b.target == before);
+  }
+}
+
+TEST_CASE("a completion queue that overflows fails its queue pairs") {
+  Side a(test_config()), b(test_config("loopback:2", 2));
+  auto small = a.device.create_cq(2);
+  QpOptions options;
+  options.send_cq = &small;
+  a.qps.push_back(a.device.create_qp(options));
+  connect(a.qps[0], b.add_qp());
+  for (int i = 0; i < 3; ++i) REQUIRE(post_copy(a, a.qps[0], b, 0, 8) == Errc::ok);
+  const Time end = monotonic_now() + kPatience;
+  while (!small.overrun() && monotonic_now() < end) (void)a.device.progress();
+  CHECK(small.overrun());
+  CHECK(a.qps[0].state() == QpState::err);
+  CHECK(a.qps[0].error_cause() == QpErrorCause::cq_overrun);
+}
+
+}  // namespace

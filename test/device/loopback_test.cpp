@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data between two devices of one process: every byte, in every way to send it.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+TEST_CASE("first write: the data is there when it completes") {
+  Pair pair(test_config("loopback:1"), 4096);
+  std::fill(pair.b.target.begin(), pair.b.target.end(), std::uint8_t{0xEE});
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 100, 1000, 77) == Errc::ok);
+  const Completion done = pair.a.await_one();
+  CHECK(done.wr_id == 77);
+  CHECK(done.status == WcStatus::success);
+  CHECK(done.opcode == WcOpcode::write);
+  CHECK(done.qpn == pair.a.qps[0].qpn());
+  for (std::size_t i = 0; i < 4096; ++i) {
+    const bool written = i >= 100 && i < 1100;
+    REQUIRE(pair.b.target[i] == (written ? pair.a.source[i] : 0xEE));
+  }
+  CHECK(pair.a.qps[0].stats().writes_completed == 1);
+  CHECK(pair.b.qps[0].stats().rx_bytes == 1000);
+}
+
+TEST_CASE("write with immediate: receives complete in order, after their data") {
+  Pair pair(test_config("loopback:4"), 1 << 20);
+  constexpr std::uint32_t kMessages = 64;
+  for (std::uint32_t i = 0; i < kMessages; ++i)
+    REQUIRE(pair.b.qps[0].post_receive(500 + i) == Errc::ok);
+  Random random(7);
+  std::vector<std::uint32_t> lengths;
+  for (std::uint32_t i = 0; i < kMessages; ++i) {
+    lengths.push_back(i == 5 ? 0 : 1 + random.below(16'000));  // one without any data
+    const Sge piece = pair.a.piece(i * 16'000, lengths[i]);
+    WriteRequest request;
+    request.wr_id = i;
+    request.pieces = {&piece, lengths[i] == 0 ? 0u : 1u};
+    request.remote = pair.b.target_region.remote(i * 16'000);
+    request.with_immediate = true;
+    request.immediate = 0xABCD0000 + i;
+    REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+  }
+  for (std::uint32_t i = 0; i < kMessages; ++i) {
+    const Completion received = pair.b.await_one();
+    CHECK(received.wr_id == 500 + i);
+    CHECK(received.status == WcStatus::success);
+    CHECK(received.opcode == WcOpcode::recv_write_imm);
+    CHECK(received.immediate == 0xABCD0000 + i);
+    CHECK(received.byte_len == lengths[i]);
+    CHECK(std::memcmp(&pair.b.target[i * 16'000], &pair.a.source[i * 16'000], lengths[i]) == 0);
+  }
+  const auto sent = pair.a.await(kMessages);
+  for (std::uint32_t i = 0; i < kMessages; ++i) {
+    CHECK(sent[i].wr_id == i);
+    CHECK(sent[i].opcode == WcOpcode::write_imm);
+    CHECK(sent[i].status == WcStatus::success);
+  }
+}
+
+/// Writes of random sizes from random pieces, with gaps between them that must stay untouched.
+void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
+  constexpr std::uint8_t kGap = 0x5A;
+  Random random(seed);
+  std::fill(pair.b.target.begin(), pair.b.target.end(), kGap);
+  std::vector<std::uint8_t> expected = pair.b.target;
+  std::size_t at = 0, waiting = 0;
+  for (;;) {
+    at += 1 + random.below(64);
+    const std::size_t length = random.below(static_cast<std::uint32_t>(longest));
+    if (at + length >= expected.size()) break;
+    std::array<Sge, 4> pieces;
+    const std::size_t count = length == 0 ? random.below(2) : 1 + random.below(4);
+    std::size_t put = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t rest = length - put;
+      const std::size_t n =
+          i + 1 == count ? rest : random.below(static_cast<std::uint32_t>(rest + 1));
+      const std::size_t from = random.below(static_cast<std::uint32_t>(pair.a.source.size() - n));
+      pieces[i] = pair.a.piece(from, n);
+      std::memcpy(&expected[at + put], &pair.a.source[from], n);
+      put += n;
+    }
+    WriteRequest request;
+    request.pieces = {pieces.data(), count};
+    request.remote = pair.b.target_region.remote(at);
+    request.flags.inline_data = length <= 64 && random.chance(0.5);
+    Errc e;
+    while ((e = pair.a.qps[0].post_write(request)) == Errc::queue_full) {
+      REQUIRE(pair.a.await_one().status == WcStatus::success);
+      --waiting;
+    }
+    REQUIRE(e == Errc::ok);
+    ++waiting;
+    at += length;
+  }
+  for (const Completion& c : pair.a.await(waiting)) CHECK(c.status == WcStatus::success);
+  CHECK(pair.b.target == expected);
+}
+
+QpCapacity four_pieces() {
+  QpCapacity capacity;
+  capacity.send_sges = 4;
+  capacity.inline_bytes = 64;
+  return capacity;
+}
+
+TEST_CASE("random sizes over four planes: every byte right, every path used") {
+  const Config config = test_config("loopback:4");
+  Pair pair(config, Pair::other(config), 4 << 20, four_pieces());
+  random_writes(pair, 1, 100'000);
+  random_writes(pair, 2, 3'000);
+  std::set<unsigned> planes;
+  const auto paths = pair.a.device.paths(pair.a.qps[0]);
+  REQUIRE(paths.size() == 16);
+  for (const PathReport& path : paths) {
+    CAPTURE(path.plane);
+    CAPTURE(path.port_path);
+    CHECK(path.packets > 0);
+    CHECK(path.active);
+    planes.insert(path.plane);
+  }
+  CHECK(planes.size() == 4);
+}
+
+TEST_CASE("IPv6: one plane and four on one address") {
+  MRC_NEED_IPV6();
+  for (const char* planes : {"loopback6:1", "loopback6:4"}) {
+    CAPTURE(planes);
+    const Config config = test_config(planes);
+    Pair pair(config, Pair::other(config), 1 << 20, four_pieces());
+    CHECK(contains(pair.a.device.plane_names()[0], "[::1]:21000"));
+    random_writes(pair, 3, 20'000);
+    for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) CHECK(path.packets > 0);
+  }
+}
+
+TEST_CASE("packet sizes, bursts and offloads") {
+  struct Variant {
+    const char* name;
+    const char* option;
+    const char* value;
+  };
+  for (const Variant& v :
+       {Variant{"smallest packets", "mtu", "256"}, Variant{"largest packets", "mtu", "32768"},
+        Variant{"spraying each packet", "burst", "1"}, Variant{"no GSO", "gso", "off"},
+        Variant{"no GRO", "gro", "off"}, Variant{"no iCRC", "icrc", "off"},
+        Variant{"no window", "cc", "none"}, Variant{"a SACK per packet", "sack_threshold", "0"},
+        Variant{"one path", "paths", "1"}, Variant{"one packet record", "max_outstanding", "64"}}) {
+    CAPTURE(v.name);
+    Config config = test_config();
+    config.set(v.option, v.value);
+    Pair pair(config, Pair::other(config), 300'001, four_pieces());
+    random_writes(pair, 4, 50'000);
+  }
+}
+
+TEST_CASE("a queue pair's own MTU may differ from its device's") {
+  for (const std::uint32_t mtu : {256u, 32768u}) {
+    CAPTURE(mtu);
+    Side a(test_config()), b(test_config("loopback:2", 2));
+    QpOptions options;
+    options.send_cq = &a.cq;
+    options.attributes = QpAttributes{};
+    options.attributes->mtu = mtu;
+    a.qps.push_back(a.device.create_qp(options));
+    options.send_cq = &b.cq;
+    b.qps.push_back(b.device.create_qp(options));
+    connect(a.qps[0], b.qps[0]);
+    for (int i = 0; i < 4; ++i)
+      REQUIRE(post_copy(a, a.qps[0], b, static_cast<std::size_t>(i) << 18, 1 << 18) == Errc::ok);
+    for (const Completion& c : a.await(4)) CHECK(c.status == WcStatus::success);
+    CHECK(a.source == b.target);
+    CHECK(a.qps[0].stats().tx_packets == (1u << 20) / mtu);
+  }
+}
+
+TEST_CASE("several queue pairs, both directions at once") {
+  Pair pair(test_config("loopback:4"), 2 << 20);
+  for (int i = 1; i < 4; ++i) pair.add_qps();
+  constexpr std::size_t kPiece = 16 << 10;
+  const std::size_t pieces = pair.a.source.size() / kPiece;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    REQUIRE(post_copy(pair.a, pair.a.qps[i % 4], pair.b, i * kPiece, kPiece) == Errc::ok);
+    REQUIRE(post_copy(pair.b, pair.b.qps[i % 4], pair.a, i * kPiece, kPiece) == Errc::ok);
+  }
+  for (const Completion& c : pair.a.await(pieces)) CHECK(c.status == WcStatus::success);
+  for (const Completion& c : pair.b.await(pieces)) CHECK(c.status == WcStatus::success);
+  CHECK(pair.a.source == pair.b.target);
+  CHECK(pair.b.source == pair.a.target);
+  for (const QueuePair& qp : pair.a.qps) CHECK(qp.stats().writes_completed == pieces / 4);
+}
+
+TEST_CASE("a device can be its own peer") {
+  Side side(test_config());
+  side.qps.reserve(2);
+  QueuePair& one = side.add_qp();
+  connect(one, side.add_qp());
+  REQUIRE(post_copy(side, one, side, 0, side.source.size()) == Errc::ok);
+  CHECK(side.await_one().status == WcStatus::success);
+  CHECK(side.source == side.target);
+}
+
+TEST_CASE("silent writes: one completion speaks for those before it") {
+  Pair pair;
+  std::vector<WriteRequest> requests(8);
+  std::vector<Sge> pieces(8);
+  for (std::size_t i = 0; i < 8; ++i) {
+    pieces[i] = pair.a.piece(i * 8192, 8192);
+    requests[i].wr_id = i;
+    requests[i].pieces = {&pieces[i], 1};
+    requests[i].remote = pair.b.target_region.remote(i * 8192);
+    requests[i].flags.signaled = i == 7;
+  }
+  std::size_t posted = 0;
+  REQUIRE(pair.a.qps[0].post_writes(requests, posted) == Errc::ok);
+  CHECK(posted == 8);
+  CHECK(pair.a.await_one().wr_id == 7);
+  CHECK(std::memcmp(pair.a.source.data(), pair.b.target.data(), 8 * 8192) == 0);
+  Completion more;
+  CHECK(pair.a.cq.wait({&more, 1}, 20ms) == 0);
+}
+
+}  // namespace

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peers that go, and connections that are made anew.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+/// What impatient_config() amounts to: 4 x 1 ms and 2 + 4 + 8 + 16 ms.
+constexpr Duration kRetries = 34ms;
+
+/// Posts writes until the send queue is full, so that the peer goes in the middle.
+std::size_t fill_queue(Side& from, QueuePair& qp, const Side& to) {
+  std::size_t posted = 0;
+  while (post_copy(from, qp, to, 0, from.source.size(), posted) == Errc::ok) ++posted;
+  return posted;
+}
+
+TEST_CASE("a peer that dies in the middle: every request completes, the cause has names") {
+  Side a(impatient_config(), 1 << 20);
+  auto b = std::make_unique<Side>(impatient_config("loopback:2", 2), 1 << 20);
+  connect(a.add_qp(), b->add_qp());
+  const std::size_t posted = fill_queue(a, a.qps[0], *b);
+  CHECK(posted == 128);
+  // Some of it has arrived.
+  while (b->qps[0].stats().rx_packets < 100) (void)a.device.progress();
+  const std::string peer = b->device.plane_names()[0] + ", " + b->device.plane_names()[1];
+  b.reset();
+  const Time start = monotonic_now();
+  const auto all = a.await(posted);
+  const Duration time = monotonic_now() - start;
+  CHECK(time >= kRetries / 2);
+  CHECK(time < 10s);
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < posted; ++i) {
+    CHECK(all[i].wr_id == i);  // in order, none twice
+    if (all[i].status == WcStatus::success) {
+      CHECK(failed == 0);
+      continue;
+    }
+    CHECK(all[i].status == (failed == 0 ? WcStatus::retry_exc_err : WcStatus::wr_flush_err));
+    ++failed;
+  }
+  CHECK(failed > 0);
+  CHECK(a.qps[0].state() == QpState::err);
+  CHECK(a.qps[0].error_cause() == QpErrorCause::retry_exhausted);
+  const std::string text = a.qps[0].error_text();
+  CAPTURE(text);
+  CHECK(contains(text, "peer does not answer"));
+  CHECK(contains(text, "peer " + peer));
+  CHECK(contains(text, "on 8 paths"));
+  CHECK_FALSE(contains(text, "tried 0 timeouts"));
+  CHECK(a.qps[0].stats().timeouts > 0);
+}
+
+TEST_CASE("a device goes on after its peer died") {
+  Side a(impatient_config(), 256 << 10);
+  a.qps.reserve(8);
+  for (std::uint64_t life = 0; life < 3; ++life) {
+    CAPTURE(life);
+    // Each comes back at the same address and slot, as a process that is started again.
+    auto b = std::make_unique<Side>(impatient_config("loopback:2", 10 + life), 256 << 10);
+    QueuePair& qp = a.add_qp();
+    connect(qp, b->add_qp());
+    REQUIRE(post_copy(a, qp, *b, 0, a.source.size()) == Errc::ok);
+    REQUIRE(a.await_one().status == WcStatus::success);
+    CHECK(a.source == b->target);
+    if (life == 2) break;
+    const std::size_t posted = fill_queue(a, qp, *b);
+    b.reset();
+    CHECK(a.await(posted).back().status != WcStatus::success);
+  }
+  CHECK(a.device.stats().peers == 3);
+  a.qps.clear();
+  CHECK(a.device.stats().peers == 0);
+}
+
+TEST_CASE("the device of a dead queue pair serves its other peers") {
+  Side a(impatient_config(), 256 << 10);
+  auto dying = std::make_unique<Side>(impatient_config("loopback:2", 2), 256 << 10);
+  Side other(impatient_config("loopback:2", 3), 256 << 10);
+  a.qps.reserve(2);
+  connect(a.add_qp(), dying->add_qp());
+  connect(a.add_qp(), other.add_qp());
+  const std::size_t lost = fill_queue(a, a.qps[0], *dying);
+  dying.reset();
+  REQUIRE(post_copy(a, a.qps[1], other, 0, a.source.size(), 1000) == Errc::ok);
+  std::size_t good = 0;
+  for (const Completion& c : a.await(lost + 1)) {
+    if (c.wr_id != 1000) continue;
+    CHECK(c.status == WcStatus::success);
+    ++good;
+  }
+  CHECK(good == 1);
+  CHECK(a.source == other.target);
+  CHECK(a.qps[1].state() == QpState::rts);
+  CHECK(a.qps[0].state() == QpState::err);
+}
+
+TEST_CASE("all planes down: the cause says so") {
+  Pair pair(impatient_config(), impatient_config("loopback:2", 2), 64 << 10);
+  pair.copy_all();
+  pair.a.device.set_faults("down");
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 1000) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::retry_exc_err);
+  const std::string text = pair.a.qps[0].error_text();
+  CAPTURE(text);
+  CHECK(contains(text, "no plane is up"));
+}
+
+TEST_CASE("reset and connect again, also out of ERR and in the middle of a transfer") {
+  Pair pair(test_config(), 256 << 10);
+  QueuePair &a = pair.a.qps[0], &b = pair.b.qps[0];
+  const Qpn qpn = a.qpn();
+  for (int round = 0; round < 6; ++round) {
+    CAPTURE(round);
+    pair.copy_all();
+    const Psn before = a.local_info().start_psn;
+    if (round % 3 == 1) {
+      CHECK(a.to_error() == Errc::ok);
+    } else if (round % 3 == 2) {  // packets of the old connection are still under way
+      pair.b.device.set_faults("delay=5ms");
+      for (int i = 0; i < 8; ++i) REQUIRE(post_copy(pair.a, a, pair.b, 0, 100'000) == Errc::ok);
+    }
+    CHECK(a.reset() == Errc::ok);
+    CHECK(b.reset() == Errc::ok);
+    CHECK(a.state() == QpState::reset);
+    CHECK(a.error_text().empty());
+    CHECK(a.qpn() == qpn);
+    CHECK(a.local_info().start_psn != before);
+    CHECK(pair.a.device.stats().peers == 0);
+    CHECK(pair.a.source_region.close() == Errc::ok);  // a reset lets go of memory
+    pair.a.source_region = pair.a.device.register_memory(std::span(pair.a.source), Access::none);
+    connect(a, b);
+    pair.copy_all();
+    pair.b.device.set_faults("");
+  }
+  Completion none;
+  CHECK(pair.a.cq.poll({&none, 1}) == 0);
+}
+
+TEST_CASE("the peer's queue pair in ERR is told to this one") {
+  Pair pair(impatient_config(), impatient_config("loopback:2", 2));
+  CHECK(pair.b.qps[0].to_error() == Errc::ok);
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 1000) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::rem_op_err);
+  CHECK(pair.a.qps[0].error_cause() == QpErrorCause::peer_in_error);
+}
+
+TEST_CASE("a write with immediate without a receive fails both sides") {
+  Pair pair;
+  WriteRequest request;
+  request.with_immediate = true;
+  REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::rem_op_err);
+  CHECK(pair.b.qps[0].error_cause() == QpErrorCause::no_receive);
+}
+
+TEST_CASE("writing before the peer has connected") {
+  Side a(test_config(), 64 << 10), b(test_config("loopback:2", 2), 64 << 10);
+  QueuePair &one = a.add_qp(), &two = b.add_qp();
+  one.connect(two.local_info());
+  REQUIRE(post_copy(a, one, b, 0, a.source.size()) == Errc::ok);
+  std::this_thread::sleep_for(20ms);
+  two.connect(one.local_info());
+  CHECK(a.await_one().status == WcStatus::success);
+  CHECK(a.source == b.target);
+}
+
+}  // namespace

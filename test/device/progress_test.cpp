@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes progress: the polling application, the waiting one, or the helper thread.
+#include <doctest/doctest.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+/// CPU time of all threads of this process.
+Duration cpu_time() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+/// Becomes true when `condition` does, within the patience of tests. Sleeps; makes no progress.
+template <class F>
+bool comes_true(F&& condition) {
+  const Time end = monotonic_now() + kPatience;
+  while (monotonic_now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
+/// Waits on the queue in a thread of its own.
+class Waiter {
+ public:
+  explicit Waiter(CompletionQueue& cq, Duration timeout = kPatience)
+      : thread_([this, &cq, timeout] {
+          count_ = cq.wait(done_, timeout);
+          time_ = monotonic_now() - start_;
+        }) {
+    std::this_thread::sleep_for(20ms);  // it sleeps deeply now
+  }
+  std::size_t join() {
+    thread_.join();
+    return count_;
+  }
+  [[nodiscard]] Duration time() const { return time_; }
+  [[nodiscard]] const Completion& first() const { return done_[0]; }
+
+ private:
+  Time start_ = monotonic_now();
+  std::array<Completion, 16> done_;
+  std::size_t count_ = 0;
+  Duration time_{};
+  std::thread thread_;
+};
+
+/// Less than the patience of a test by far: the wait was ended, it did not run out.
+constexpr Duration kEnded = kPatience / 3;
+
+TEST_CASE("wait: runs out") {
+  Pair pair;
+  Completion done;
+  for (const Duration timeout : {Duration{-5s}, Duration{0}, Duration{50ms}}) {
+    const Time start = monotonic_now();
+    CHECK(pair.a.cq.wait({&done, 1}, timeout) == 0);
+    CHECK(monotonic_now() - start >= timeout);
+    CHECK(monotonic_now() - start < kEnded);
+  }
+}
+
+TEST_CASE("wait: sleeps without using the CPU") {
+  Pair pair;
+  Waiter waiter(pair.a.cq, 500ms);
+  const Duration before = cpu_time();
+  CHECK(waiter.join() == 0);
+  CHECK(waiter.time() >= 500ms);
+  CHECK(cpu_time() - before < 250ms);
+}
+
+TEST_CASE("wait: ended by what another thread posts") {
+  for (const bool spin : {false, true}) {
+    CAPTURE(spin);
+    Config config = test_config();
+    config.spin = spin ? Duration{1s} : Duration{0};
+    Pair pair(config);
+    Waiter waiter(pair.a.cq);
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 42) == Errc::ok);
+    CHECK(waiter.join() == 1);
+    CHECK(waiter.first().wr_id == 42);
+    CHECK(waiter.time() < kEnded);
+  }
+}
+
+TEST_CASE("wait: the thread that sleeps there sends again what was lost") {
+  // What was sent before the loss began has been answered: nothing else wakes the waiter.
+  for (const bool helper : {true, false}) {
+    CAPTURE(helper);
+    Config config = test_config();
+    config.helper = helper;
+    Config peer = test_config("loopback:2", 2);
+    Pair pair(config, peer);
+    pair.copy_all();
+    pair.b.device.set_faults("blackhole@0s-100ms");
+    Waiter waiter(pair.a.cq);
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 1) == Errc::ok);
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 2) == Errc::ok);
+    CHECK(waiter.join() > 0);
+    CHECK(waiter.time() < kEnded);
+    CHECK(pair.a.device.stats().engine.tx_retransmits > 0);
+  }
+}
+
+TEST_CASE("wait: ended by completions that no packet brings") {
+  SUBCASE("the queue pair is moved to ERR") {
+    Pair pair;
+    REQUIRE(pair.a.qps[0].post_receive(9) == Errc::ok);
+    Waiter waiter(pair.a.cq);
+    CHECK(pair.a.qps[0].to_error() == Errc::ok);
+    CHECK(waiter.join() == 1);
+    CHECK(waiter.first().status == WcStatus::wr_flush_err);
+    CHECK(waiter.time() < kEnded);
+  }
+  SUBCASE("memory is withdrawn") {
+    Config config = test_config();
+    config.timeout = 24;  // nothing is sent again for 17 s
+    Pair pair(config);
+    pair.b.device.set_faults("blackhole");
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
+    Waiter waiter(pair.a.cq);
+    pair.a.source_region = MemoryRegion();
+    CHECK(waiter.join() == 1);
+    CHECK(waiter.first().status == WcStatus::loc_prot_err);
+    CHECK(waiter.time() < kEnded);
+  }
+}
+
+TEST_CASE("a passive side does nothing at all") {
+  Pair pair(test_config("loopback:2"), 8 << 20);
+  const auto before = pair.b.device.stats();
+  pair.copy_all();  // only this side's queue is waited on
+  CHECK(pair.b.device.stats().helper_rounds > before.helper_rounds);
+}
+
+TEST_CASE("without a helper nothing moves between polls") {
+  Config config = test_config();
+  config.helper = false;
+  Pair pair(config);
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
+  std::this_thread::sleep_for(50ms);
+  CHECK(pair.b.qps[0].stats().rx_packets == 0);
+  CHECK(pair.b.device.stats().helper_rounds == 0);
+  // Each side has to be called.
+  Completion done;
+  const Time end = monotonic_now() + kPatience;
+  while (pair.a.cq.poll({&done, 1}) == 0 && monotonic_now() < end) (void)pair.b.device.progress();
+  CHECK(done.status == WcStatus::success);
+  CHECK(std::equal(pair.b.target.begin(), pair.b.target.begin() + 100'000, pair.a.source.begin()));
+}
+
+TEST_CASE("arm: the queue's descriptor works with epoll") {
+  Pair pair;
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, pair.a.cq.fd(), &event) == 0);
+  const auto fires = [&](int ms) { return epoll_wait(epoll, &event, 1, ms) == 1; };
+  const auto clear = [&] {
+    std::uint64_t count = 0;
+    CHECK(::read(pair.a.cq.fd(), &count, sizeof count) == sizeof count);
+  };
+  Completion done;
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    CAPTURE(round);
+    CHECK_FALSE(fires(0));
+    CHECK(pair.a.cq.arm() == Errc::ok);
+    CHECK(pair.a.cq.poll({&done, 1}) == 0);
+    CHECK_FALSE(fires(0));
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000, round) == Errc::ok);
+    CHECK(fires(30'000));  // the helper brings it
+    clear();
+    REQUIRE(pair.a.cq.poll({&done, 1}) == 1);
+    CHECK(done.wr_id == round);
+    // Once is once: without arming there is no second event.
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
+    CHECK(comes_true([&] { return pair.a.qps[0].stats().writes_completed == 2 * round + 2; }));
+    CHECK_FALSE(fires(5));
+    REQUIRE(pair.a.cq.poll({&done, 1}) == 1);
+  }
+  // Also for completions that no packet brings.
+  CHECK(pair.a.cq.arm() == Errc::ok);
+  REQUIRE(pair.a.qps[0].post_receive(1) == Errc::ok);
+  CHECK(pair.a.qps[0].to_error() == Errc::ok);
+  CHECK(fires(30'000));
+  ::close(epoll);
+}
+
+TEST_CASE("an idle device rests") {
+  Pair pair;
+  pair.copy_all();
+  // Let what is under way come to its end: late acknowledgements, the look after a busy time.
+  std::this_thread::sleep_for(300ms);
+  const auto rounds = [&] {
+    return pair.a.device.stats().helper_rounds + pair.b.device.stats().helper_rounds;
+  };
+  const auto before = rounds();
+  const Duration cpu = cpu_time();
+  std::this_thread::sleep_for(500ms);
+  CHECK(rounds() - before <= 10);
+  CHECK(cpu_time() - cpu < 100ms);
+  // And is there at once when something comes.
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::success);
+}
+
+TEST_CASE("faults of the configuration end on time while nobody polls") {
+  Config config = test_config("loopback:2");
+  config.faults = "down@0s-100ms";
+  Side side(config, 4096);
+  CHECK_FALSE(side.device.stats().planes[0].up);
+  CHECK(comes_true([&] { return side.device.stats().planes[0].up; }));
+}
+
+}  // namespace

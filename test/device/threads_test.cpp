@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many threads on one device. What matters most is what the thread sanitizer says of it.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "device_rig.hpp"
+#include "mrc/stats_json.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+constexpr std::size_t kPiece = 8 << 10;
+
+TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one changes faults") {
+  Pair pair(test_config("loopback:2"), 2 << 20);
+  const std::size_t pieces = pair.a.source.size() / kPiece;
+  std::atomic<std::size_t> completed{0}, bad{0};
+  std::atomic<bool> stop{false};
+  const auto finished = [&] { return completed.load() == pieces || stop.load(); };
+  const auto take = [&](std::span<const Completion> done) {
+    for (const Completion& c : done) bad += c.status != WcStatus::success;
+    completed += done.size();
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    for (std::size_t i = 0; i < pieces && !stop;) {
+      const Errc e = post_copy(pair.a, pair.a.qps[0], pair.b, i * kPiece, kPiece, i);
+      if (e == Errc::ok) ++i;
+      if (e != Errc::ok) std::this_thread::yield();
+      if (e != Errc::ok && e != Errc::queue_full) stop = true;
+    }
+  });
+  threads.emplace_back([&] {
+    std::array<Completion, 8> done;
+    while (!finished()) {
+      take({done.data(), pair.a.cq.poll(done)});
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  threads.emplace_back([&] {
+    std::array<Completion, 8> done;
+    while (!finished()) take({done.data(), pair.a.cq.wait(done, 1ms)});
+  });
+  threads.emplace_back([&] {
+    std::uint64_t last = 0;
+    while (!finished()) {
+      const DeviceStats stats = pair.a.device.stats();
+      if (stats.engine.tx_data < last) ++bad;
+      last = stats.engine.tx_data;
+      if (to_json(stats).empty() || pair.a.device.paths(pair.a.qps[0]).size() != 8) ++bad;
+      if (pair.a.qps[0].state() != QpState::rts || !pair.a.qps[0].error_text().empty()) ++bad;
+      (void)pair.b.qps[0].stats();
+      std::this_thread::sleep_for(200us);
+    }
+  });
+  threads.emplace_back([&] {
+    for (int i = 0; !finished(); ++i) {
+      pair.b.device.set_faults(i % 2 == 0 ? "loss=0.02,reorder=0.02" : "");
+      std::this_thread::sleep_for(2ms);
+    }
+  });
+  const Time end = monotonic_now() + kPatience;
+  while (!finished() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  CHECK(completed == pieces);
+  CHECK(bad == 0);
+  CHECK(pair.a.source == pair.b.target);
+}
+
+TEST_CASE("each thread has its queue pair and its completion queue") {
+  Side b(test_config("loopback:2", 2), 1 << 20);
+  Side a(test_config(), 1 << 20);
+  constexpr std::size_t kThreads = 4, kShare = (1 << 20) / kThreads;
+  b.qps.reserve(kThreads);
+  std::array<CompletionQueue, kThreads> cqs;
+  std::array<QueuePair, kThreads> qps;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    cqs[t] = a.device.create_cq(256);
+    QpOptions options;
+    options.send_cq = &cqs[t];
+    qps[t] = a.device.create_qp(options);
+    connect(qps[t], b.add_qp());
+  }
+  std::atomic<std::size_t> good{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t at = t * kShare; at < (t + 1) * kShare; at += kPiece) {
+        if (post_copy(a, qps[t], b, at, kPiece, at) != Errc::ok) return;
+        Completion done;
+        if (cqs[t].wait({&done, 1}, kPatience) != 1) return;
+        if (done.status == WcStatus::success && done.wr_id == at && done.qpn == qps[t].qpn())
+          ++good;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(good == (1 << 20) / kPiece);
+  CHECK(a.source == b.target);
+}
+
+TEST_CASE("objects are made and closed while others transfer") {
+  Pair pair(test_config("loopback:2"), 1 << 20);
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> rounds{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      std::vector<std::uint8_t> memory(4096);
+      while (!stop) {
+        auto cq = pair.a.device.create_cq(8);
+        auto other_cq = pair.b.device.create_cq(8);
+        auto region = pair.a.device.register_memory(std::span(memory), Access::none);
+        QpOptions options;
+        options.send_cq = &cq;
+        auto qp = pair.a.device.create_qp(options);
+        options.send_cq = &other_cq;
+        auto other = pair.b.device.create_qp(options);
+        connect(qp, other);
+        const Sge piece{memory.data(), 4096, region.lkey()};
+        WriteRequest request;
+        request.pieces = {&piece, 1};  // to nowhere: both sides fail, and both are closed
+        if (qp.post_write(request) == Errc::ok) ++rounds;
+        (void)qp.to_error();
+        (void)qp.reset();
+      }
+    });
+  }
+  const Time end = monotonic_now() + kPatience;
+  pair.copy_all();
+  while (rounds < 20 && monotonic_now() < end) pair.copy_all();
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  CHECK(rounds >= 20);
+  CHECK(pair.a.device.stats().qps == 1);
+  CHECK(pair.a.device.stats().cqs == 1);
+}
+
+TEST_CASE("many waiters on one queue: each completion goes to one of them") {
+  Pair pair(test_config("loopback:2"), 64 << 10);
+  std::atomic<std::size_t> taken{0};
+  constexpr std::size_t kWrites = 60;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      std::array<Completion, 4> done;
+      const Time end = monotonic_now() + kPatience;
+      while (taken < kWrites && monotonic_now() < end) taken += pair.a.cq.wait(done, 50ms);
+    });
+  }
+  for (std::size_t i = 0; i < kWrites; ++i) {
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, i) == Errc::ok);
+    if (i % 8 == 0) std::this_thread::sleep_for(2ms);
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(taken == kWrites);
+}
+
+TEST_CASE("devices open and close beside one another") {
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&good, t] {
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        Side side(test_config("loopback:2", 100 * t + i), 4096);
+        side.qps.reserve(2);
+        connect(side.add_qp(), side.add_qp());
+        if (post_copy(side, side.qps[0], side, 0, 4096) != Errc::ok) return;
+        Completion done;
+        if (side.cq.wait({&done, 1}, kPatience) == 1 && side.source == side.target) ++good;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(good == 9);
+}
+
+}  // namespace
