@@ -33,9 +33,8 @@ wire::EndpointRequestPacket request(EndpointOp op, std::uint16_t id, std::uint8_
 /// Requests of one kind that the engine sent.
 std::vector<Sent> requests(ScriptedPeer& peer, EndpointOp op) {
   auto all = peer.sent(Opcode::endpoint_request);
-  std::erase_if(all, [op](const Sent& s) {
-    return s.as<wire::EndpointRequestPacket>().erth.op() != op;
-  });
+  std::erase_if(
+      all, [op](const Sent& s) { return s.as<wire::EndpointRequestPacket>().erth.op() != op; });
   return all;
 }
 /// The planes of the data packets that a message of `packets` packets takes.

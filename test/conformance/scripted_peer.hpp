@@ -79,10 +79,8 @@ class ScriptedPeer {
     QpAttributes attributes{.mtu = 1024, .timeout = 10};
     QpCapacity capacity{.send = 64, .receive = 16, .send_sges = 2, .inline_bytes = 64};
     Access access = Access::local_write | Access::remote_write | Access::relaxed_ordering;
-    RemoteQp remote = {.qpn = Qpn{0x01'00'07},
-                       .start_psn = Psn{0x1000},
-                       .dynamic_mpr = true,
-                       .trim_nack = true};
+    RemoteQp remote = {
+        .qpn = Qpn{0x01'00'07}, .start_psn = Psn{0x1000}, .dynamic_mpr = true, .trim_nack = true};
   };
   /// No congestion control: nothing waits for a window that a test does not speak of.
   static engine::EngineOptions unlimited() {
@@ -231,8 +229,7 @@ class ScriptedPeer {
     receive_packet(p, facts);
   }
   /// A SACK for one packet that the engine sent; everything up to `cack` is in.
-  void receive_sack(const Sent& trigger, Psn cack,
-                    wire::SackMark mark = wire::SackMark::none) {
+  void receive_sack(const Sent& trigger, Psn cack, wire::SackMark mark = wire::SackMark::none) {
     SackSpec s;
     s.cack = cack;
     s.trigger = trigger.psn();

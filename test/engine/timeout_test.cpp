@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time: retransmission timeouts, retry exhaustion, reliability probes, and paths that are suspected
+// and come back.
+#include <doctest/doctest.h>
+
+#include "support/single.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+using reliability::timeout_value;
+using wire::NackReason;
+using wire::Opcode;
+
+namespace {
+
+Single::Setup retries(unsigned n, unsigned linear, unsigned exponential) {
+  Single::Setup s;
+  s.attributes.timeout = static_cast<std::uint8_t>(n);
+  s.attributes.retry_linear = static_cast<std::uint8_t>(linear);
+  s.attributes.retry_exponential = static_cast<std::uint8_t>(exponential);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("retry exhaustion: at the sum of the timeouts, to the nanosecond") {
+  struct Case {
+    unsigned n, linear, exponential;
+    std::int64_t units;
+  };
+  for (const Case& k : {Case{8, 0, 0, 1}, Case{8, 3, 0, 4}, Case{8, 0, 3, 1 + 2 + 4 + 8},
+                        Case{10, 2, 2, 3 + 2 + 4}, Case{14, 7, 1, 8 + 2}}) {
+    INFO("n ", k.n, " linear ", k.linear, " exponential ", k.exponential);
+    Single s(retries(k.n, k.linear, k.exponential));
+    REQUIRE(s.post({.id = 1}) == Errc::ok);
+    REQUIRE(s.post({.id = 2}) == Errc::ok);
+    const Time start = s.now;
+    const Duration total = timeout_value(k.n) * k.units;
+    const SentList out = s.advance(total - 1ns);
+    CHECK(s.qp().state == QpState::rts);
+    CHECK(s.qp().stats.timeouts == k.linear + k.exponential);
+    // Each expiry sends the oldest packet again, and it is a different path each time.
+    SentList oldest;
+    for (const Sent& p : data_of(out))
+      if (p.psn() == s.own) oldest.push_back(p);
+    REQUIRE(oldest.size() == 1 + k.linear + k.exponential);
+    for (std::size_t i = 1; i < oldest.size(); ++i) {
+      CHECK(oldest[i].write().bth->rtx());
+      CHECK(oldest[i].ev != oldest[i - 1].ev);
+      CHECK(s.peer_state().paths.stats(s.path_of(oldest[i - 1])).timeouts > 0);
+    }
+    (void)s.advance(1ns);
+    CHECK(s.now - start == total);
+    CHECK(s.qp().state == QpState::err);
+    CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+    const auto c = s.sends();
+    REQUIRE(c.size() == 2);
+    CHECK(c[0].wr_id == 1);
+    CHECK(c[0].status == WcStatus::retry_exc_err);
+    CHECK(c[1].status == WcStatus::wr_flush_err);
+    CHECK(s.advance(1s).empty());
+  }
+}
+
+TEST_CASE("retry exhaustion: also when only the Transport ACK misses") {
+  Single s(retries(8, 1, 1));
+  REQUIRE(s.post({}) == Errc::ok);
+  (void)s.transmit();
+  s.sack({.cack = 0});
+  const SentList out = s.advance(timeout_value(8) * 4 - 1ns);
+  CHECK(data_of(out).empty());
+  CHECK(only(out, Opcode::probe).size() >= 5);
+  CHECK(s.qp().state == QpState::rts);
+  (void)s.advance(1ns);
+  CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+}
+
+TEST_CASE("retry exhaustion: also without a plane, and for every queue pair at the same time") {
+  for (const bool down_first : {true, false}) {
+    Single::Setup setup = retries(8, 1, 1);
+    setup.options.cc.algorithm = cc::Algorithm::fixed;
+    setup.options.cc.fixed_window = 8192;
+    setup.capacity.send = 64;
+    Single s(setup);
+    const auto all_down = [&] {
+      for (Plane p = 0; p < 4; ++p) s.engine.set_plane_up(s.now, p, false);
+    };
+    std::vector<Qpn> others;
+    for (unsigned i = 0; i < 10; ++i) {
+      const Qpn q = s.create();
+      REQUIRE(s.engine.to_init(q) == Errc::ok);
+      REQUIRE(s.engine.to_rtr(q, s.remote()) == Errc::ok);
+      REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+      others.push_back(q);
+    }
+    if (down_first) all_down();
+    REQUIRE(s.post({.length = 20'000}) == Errc::ok);
+    const Qpn main = s.qpn;
+    for (const Qpn q : others) {
+      s.qpn = q;
+      REQUIRE(s.post({.length = 20'000}) == Errc::ok);
+    }
+    s.qpn = main;
+    (void)s.transmit();
+    if (!down_first) all_down();
+    (void)s.advance(timeout_value(8) * 4 + 2us);
+    for (const Qpn q : others) CHECK(s.engine.find_qp(q)->cause == QpErrorCause::retry_exhausted);
+    CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+  }
+}
+
+TEST_CASE("timeouts: progress gives all retries back, and the first value") {
+  Single s(retries(8, 0, 4));
+  REQUIRE(s.post({.length = 2000}) == Errc::ok);
+  (void)s.advance(timeout_value(8) * 3 + 1us);
+  CHECK(s.qp().tx.retries.used() == 2);
+  s.sack({.cack = 0});
+  CHECK(s.qp().tx.retries.used() == 0);
+  (void)s.advance(timeout_value(8) - 1us);
+  CHECK(s.qp().stats.timeouts == 2);
+  (void)s.advance(1us);
+  CHECK(s.qp().stats.timeouts == 3);
+}
+
+TEST_CASE("timeouts: never sooner than two base round trips") {
+  Single s(retries(0, 7, 10));
+  REQUIRE(s.post({}) == Errc::ok);
+  (void)s.advance(2 * s.peer_state().congestion.base_rtt() - 1ns);
+  CHECK(s.qp().stats.timeouts == 0);
+  (void)s.advance(1ns);
+  CHECK(s.qp().stats.timeouts == 1);
+}
+
+TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again") {
+  Single s(retries(8, 7, 10));
+  REQUIRE(s.post({}) == Errc::ok);
+  SentList out = s.advance(timeout_value(8));
+  const Sent lost = data_of(out).at(0);
+  const path::PathIndex path = s.path_of(lost);
+  CHECK(s.peer_state().paths.health(path) == path::Health::assumed_bad);
+  REQUIRE(data_of(out).size() == 2);
+  s.sack({.cack = 0});
+  s.ack(0, 0);
+  const Time marked = s.now;
+  unsigned probes = 0;
+  while (s.peer_state().paths.health(path) == path::Health::assumed_bad && probes < 10) {
+    out = only(s.advance(100us), Opcode::endpoint_request);
+    for (const Sent& p : out) {
+      const auto& request = p.as<wire::EndpointRequestPacket>();
+      REQUIRE(request.erth.op() == wire::EndpointOp::ev_probe);
+      CHECK(p.ev == lost.ev);
+      CHECK(p.plane == lost.plane);
+      if (probes++ == 0) {
+        CHECK(p.when - marked >= 1ms);
+        CHECK(p.when - marked < 1ms + 10us);
+      }
+      wire::EndpointResponsePacket answer{
+          wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, request.bth.psn()), {}};
+      answer.eeth.set_op(wire::EndpointOp::ev_probe);
+      s.receive_control(answer);
+      s.receive_control(answer);  // a copy does not count
+    }
+  }
+  CHECK(probes == 3);
+  CHECK(s.peer_state().paths.health(path) == path::Health::good);
+  CHECK(s.engine.stats().ev_probe_answers == 3);
+}
+
+TEST_CASE("inferred losses: three in a row on a path make it bad, and probing starts") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  setup.planes = 1;
+  setup.paths = 4;
+  Single s(setup);
+  path::PathIndex bad = path::kNoPath;
+  std::uint32_t sent = 0, cack = 0;
+  unsigned losses = 0;
+  for (unsigned round = 0; round < 40 && losses < 3; ++round) {
+    REQUIRE(s.post({.length = 1024 * 32}) == Errc::ok);
+    const SentList out = data_of(s.transmit());
+    if (bad == path::kNoPath) bad = s.path_of(out[0]);
+    // All but one packet of the bad path come through; its losses follow each other.
+    std::size_t victim = out.size();
+    for (std::size_t i = 0; i < out.size() && victim == out.size(); ++i)
+      if (s.path_of(out[i]) == bad) victim = i;
+    REQUIRE(victim < out.size());
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (s.path_of(out[i]) != bad) bits |= std::uint64_t{1} << i;
+    CHECK(s.peer_state().paths.health(bad) == path::Health::good);
+    sent += 32;
+    s.now += 5us;
+    s.sack({.cack = static_cast<std::int32_t>(cack) - 1, .offset = 1, .bitmap = bits});
+    losses = static_cast<unsigned>(s.engine.stats().inferred_losses);
+    s.engine.on_time(s.now);
+    (void)s.transmit();
+    losses = static_cast<unsigned>(s.engine.stats().inferred_losses);
+    s.sack({.cack = static_cast<std::int32_t>(sent) - 1});
+    s.ack(static_cast<std::uint16_t>(round), sent - 1);
+    cack = sent;
+  }
+  CHECK(losses >= 3);
+  CHECK(s.peer_state().paths.health(bad) == path::Health::assumed_bad);
+  const SentList probes = only(s.advance(1100us), Opcode::endpoint_request);
+  REQUIRE(probes.size() == 1);
+  CHECK(s.path_of(probes[0]) == bad);
+}
+
+TEST_CASE("marks: CE moves traffic away for a turn, ALWAYS_SKIP until probes succeed") {
+  Single s;
+  REQUIRE(s.post({}) == Errc::ok);
+  Sent out = data_of(s.transmit()).at(0);
+  s.sack({.cack = 0, .trigger = &out, .mark = wire::SackMark::skip_once});
+  CHECK(s.peer_state().paths.health(s.path_of(out)) == path::Health::skip);
+  s.ack(0, 0);
+  REQUIRE(s.post({}) == Errc::ok);
+  out = data_of(s.transmit()).at(0);
+  s.sack({.cack = 1, .trigger = &out, .mark = wire::SackMark::always_skip});
+  CHECK(s.peer_state().paths.health(s.path_of(out)) == path::Health::assumed_bad);
+  s.ack(1, 1);
+  CHECK(only(s.advance(1100us), Opcode::endpoint_request).size() == 1);
+}
+
+TEST_CASE("reliability probe: after a silent round trip, five at most, and not without need") {
+  Single s(retries(14, 7, 10));
+  const Duration base =
+      s.peer_state().congestion.base_rtt() + s.peer_state().congestion.target_qdelay();
+  REQUIRE(s.post({}) == Errc::ok);
+  CHECK(only(s.advance(base - 1ns), Opcode::probe).empty());
+  SentList probes = only(s.advance(1ns), Opcode::probe);
+  REQUIRE(probes.size() == 1);
+  const auto& p = probes[0].as<wire::ProbePacket>();
+  CHECK(p.bth.dqp() == Single::kRemote);
+  CHECK(p.bth.psn() == Psn{0});
+  CHECK(p.peth.has_timestamp());
+  CHECK(probes[0].dscp == s.setup.options.dscp.trimmable);
+  const auto id = p.peth.probe_id();
+  probes = only(s.advance(10ms), Opcode::probe);
+  REQUIRE(probes.size() == 4);
+  CHECK(probes[0].as<wire::ProbePacket>().peth.probe_id() == static_cast<std::uint16_t>(id + 1));
+  s.sack({.cack = 0});
+  s.ack(0, 0);
+  CHECK(s.advance(100ms).empty());
+  CHECK(s.engine.next_deadline() == kNever);
+}
+
+TEST_CASE("reliability probe: its answer makes the lost tail of a message known") {
+  Single s(retries(20, 7, 10));
+  REQUIRE(s.post({.length = 3000}) == Errc::ok);
+  const Sent last = data_of(s.transmit()).at(2);
+  s.now += 10us;
+  s.sack({.cack = 1});
+  const SentList probes = only(s.advance(50us), Opcode::probe);
+  REQUIRE(!probes.empty());
+  wire::SackPacket answer{wire::Bth::make(Opcode::sack, s.qpn, s.own + 1), {}, {}};
+  answer.seth.set_cack_psn(s.own + 1);
+  answer.seth.set_probe(true);
+  answer.seth.set_probe_id(probes.back().as<wire::ProbePacket>().peth.probe_id());
+  answer.seth.set_sack_offset(1);
+  s.receive_control(answer);
+  const SentList again = data_of(s.advance(100us));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].psn() == last.psn());
+  CHECK(s.qp().stats.timeouts == 0);
+}
+
+TEST_CASE("a port without room: the packet goes out again by another, and nothing is inferred") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  REQUIRE(s.post({.length = 1024 * 40}) == Errc::ok);
+  wire::TxBurst burst(64, 256);
+  s.engine.poll_transmit(s.now, ~PlaneMask{0}, burst);
+  REQUIRE(burst.size() == 40);
+  std::vector<wire::TxPacket> untaken(burst.packets().begin() + 1, burst.packets().end());
+  s.engine.on_untransmitted(s.now, untaken);
+  CHECK(s.transmit(0).empty());  // no port is free
+  s.now += 1ms;
+  s.engine.on_time(s.now);
+  CHECK(s.engine.stats().inferred_losses == 0);  // nothing was sent after packet 0
+  const SentList out = data_of(s.transmit(plane_bit(2)));
+  CHECK(out.size() == 39);
+  for (const Sent& p : out) CHECK(p.plane == 2);
+}
+
+TEST_CASE("answers wait for a free port, and go where there is one") {
+  Single s;
+  s.data({.n = 0, .ack_request = true, .plane = 1});
+  CHECK(s.transmit(0).empty());
+  const SentList out = s.transmit(plane_bit(3));
+  CHECK(only(out, Opcode::sack).size() == 1);
+  CHECK(only(out, Opcode::acknowledge).size() == 1);
+  for (const Sent& p : out) CHECK(p.plane == 3);
+}
