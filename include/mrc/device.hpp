@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -144,10 +145,10 @@ class QueuePair {
 struct QpOptions {
   const CompletionQueue* send_cq = nullptr;     ///< required
   const CompletionQueue* receive_cq = nullptr;  ///< default: send_cq
-  QpCapacity capacity;
-  std::optional<QpAttributes> attributes;  ///< default: from the device's Config
-  std::optional<PdId> pd;                  ///< default: the device's own
-  bool signal_all = false;                 ///< every write completes, flags or not
+  QpCapacity capacity{};
+  std::optional<QpAttributes> attributes{};  ///< default: from the device's Config
+  std::optional<PdId> pd{};                  ///< default: the device's own
+  bool signal_all = false;                   ///< every write completes, flags or not
 };
 
 /// A device: the planes of this host, one engine, and progress. Methods may be called from any
@@ -169,9 +170,10 @@ class Device {
   /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error.
   MemoryRegion register_memory(void* address, std::size_t length, Access access,
                                std::optional<PdId> pd = std::nullopt);
-  /// Registers the elements of a container.
-  template <class T>
-  MemoryRegion register_memory(std::span<T> memory, Access access) {
+  /// Registers the elements of a vector, an array, a span or the like.
+  template <std::ranges::contiguous_range R>
+  MemoryRegion register_memory(R&& elements, Access access) {
+    const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);
   }
   CompletionQueue create_cq(std::uint32_t depth);

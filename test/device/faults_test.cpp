@@ -52,7 +52,7 @@ const Kind kKinds[] = {
     {"trimming", "trim=0.05", &port::FaultStats::trimmed},
     {"trimming at the last hop", "trim_last_hop=0.05", &port::FaultStats::trimmed},
     {"delay", "delay=500us,jitter=500us", &port::FaultStats::delayed},
-    {"delay of a path", "path=1,delay=1ms", &port::FaultStats::delayed},
+    {"loss on a path", "path=1,loss=0.2", &port::FaultStats::lost},
     {"a black hole", "plane=1,blackhole", &port::FaultStats::black_holed},
     {"a plane that is down", "plane=1,down", &port::FaultStats::link_down},
     {"all at once",

@@ -52,7 +52,7 @@ class DeviceCore {
     return f(*engine_, monotonic_now());
   }
   /// The same for calls that may give something to send, which is sent at once if nothing else is
-  /// under way, else with the next round.
+  /// under way, else with the next round; or that may complete requests.
   template <class F>
   auto with_doorbell(F&& f) noexcept;
 
@@ -90,6 +90,12 @@ class DeviceCore {
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };
+  /// A thread asleep in wait_cq(), in a list through the stacks of those threads.
+  struct Sleeper {
+    int fd;      ///< eventfd that ends its sleep
+    Time until;  ///< when it wakes by itself
+    Sleeper* next;
+  };
 
   // device/core_open.hpp
   void open_ports();
@@ -105,13 +111,14 @@ class DeviceCore {
   void apply_faults(Time now) noexcept;
   [[nodiscard]] Time next_deadline() const noexcept;
   void sleep(int fd, Time until) noexcept;
+  void sleep_in_list(int fd, Time until, std::unique_lock<std::mutex>& lock) noexcept;
   void note_use(Time now) noexcept {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
   [[nodiscard]] bool in_use(Time now) const noexcept;
   [[nodiscard]] Duration nap(Time now) noexcept;
   void wake_helper() noexcept;
-  void wake_helper_for(Time deadline) noexcept;
+  void wake_for(Time deadline) noexcept;
   void run_helper() noexcept;
 
   // device/core_connect.hpp
@@ -137,6 +144,7 @@ class DeviceCore {
   Time faults_start_{};
   Time fault_change_ = kNever;
   bool work_left_ = false;  ///< the last round stopped before everything was sent
+  Sleeper* sleepers_ = nullptr;
 
   std::mutex mutex_;
   port::Socket epoll_;                                 ///< readable when a port is

@@ -92,7 +92,7 @@ inline void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
     forget_unused_peer(remote.peer);
     throw Error(e, what);
   }
-  wake_helper_for(next_deadline());
+  wake_for(next_deadline());
 }
 
 /// A peer without queue pairs is forgotten: it may come back with other addresses.

@@ -50,7 +50,7 @@ inline void DeviceCore::set_faults(std::string_view schedule) {
   faults_start_ = monotonic_now();
   apply_faults(faults_start_);
   (void)advance(faults_start_);
-  wake_helper_for(next_deadline());
+  wake_for(next_deadline());
 }
 
 inline std::vector<std::string> DeviceCore::plane_names() {

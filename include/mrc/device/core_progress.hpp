@@ -33,7 +33,8 @@ auto DeviceCore::with_doorbell(F&& f) noexcept {
   } else {
     work_left_ = true;
   }
-  wake_helper_for(next_deadline());
+  hand_out_events();
+  wake_for(next_deadline());
   return result;
 }
 
@@ -41,7 +42,9 @@ inline bool DeviceCore::poll() noexcept {
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
   note_use(now);
-  return advance(now);
+  const bool moved = advance(now);
+  if (sleepers_ != nullptr) wake_for(next_deadline());  // this thread may not come back
+  return moved;
 }
 
 inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexcept {
@@ -50,6 +53,7 @@ inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexc
   const Time now = monotonic_now();
   note_use(now);
   (void)advance(now);
+  if (sleepers_ != nullptr) wake_for(next_deadline());
   return engine_->poll_cq(cq, out);
 }
 
@@ -148,6 +152,19 @@ inline void DeviceCore::sleep(int fd, Time until) noexcept {
   (void)ppoll(fds, fd >= 0 ? 2 : 1, until == kNever ? nullptr : &limit, nullptr);
 }
 
+/// Sleeps in the list of those who can be woken for a new deadline. `lock` is open meanwhile.
+inline void DeviceCore::sleep_in_list(int fd, Time until,
+                                      std::unique_lock<std::mutex>& lock) noexcept {
+  Sleeper self{fd, until, sleepers_};
+  sleepers_ = &self;
+  lock.unlock();
+  sleep(fd, until);
+  lock.lock();
+  Sleeper** at = &sleepers_;
+  while (*at != &self) at = &(*at)->next;
+  *at = self.next;
+}
+
 /// Polls, then sleeps; while it sleeps it watches the ports itself, so no other thread is needed to
 /// make progress.
 inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> out,
@@ -161,20 +178,19 @@ inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> ou
     const Time now = monotonic_now();
     if (n > 0 || now >= end) break;
     if (now - start < config_.spin) continue;
-    Time until;
-    {
-      const std::lock_guard lock(mutex_);
-      (void)engine_->arm_cq(cq);
-      n = engine_->poll_cq(cq, out);
-      until = std::min(end, next_deadline());
-    }
+    std::unique_lock lock(mutex_);
+    (void)engine_->arm_cq(cq);
+    n = engine_->poll_cq(cq, out);
     if (n > 0) break;
-    sleep(fd, until);
+    sleep_in_list(fd, std::min(end, next_deadline()), lock);
     std::uint64_t count = 0;
     (void)!::read(fd, &count, sizeof count);
   }
-  waiters_.fetch_sub(1);
   note_use(monotonic_now());
+  if (waiters_.fetch_sub(1) > 1) {  // another one has to see to the deadlines that this one knew
+    const std::lock_guard lock(mutex_);
+    wake_for(next_deadline());
+  }
   if (helper_parked_.load()) wake_helper();
   return n;
 }
@@ -199,9 +215,16 @@ inline void DeviceCore::wake_helper() noexcept {
   if (wake_up_.open()) (void)!::write(wake_up_.fd(), &one, sizeof one);
 }
 
-/// Wakes the helper if it would sleep past a deadline.
-inline void DeviceCore::wake_helper_for(Time deadline) noexcept {
-  if (deadline.time_since_epoch().count() < helper_sleeps_until_.load(std::memory_order_acquire)) {
+/// Somebody has to be awake at a deadline. A thread that sleeps in wait_cq() sees to it while there
+/// is one, else the helper.
+inline void DeviceCore::wake_for(Time deadline) noexcept {
+  for (const Sleeper* s = sleepers_; s != nullptr; s = s->next)
+    if (s->until <= deadline) return;
+  if (sleepers_ != nullptr) {
+    const std::uint64_t one = 1;
+    (void)!::write(sleepers_->fd, &one, sizeof one);
+  } else if (deadline.time_since_epoch().count() <
+             helper_sleeps_until_.load(std::memory_order_acquire)) {
     helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);  // one wake-up is enough
     wake_helper();
   }

@@ -35,12 +35,15 @@ inline Errc MemoryRegion::close() noexcept {
       [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_); });
   if (e != Errc::ok) return e;
   core_->count_object(&DeviceStats::mrs, -1);
-  MemoryRegion().swap(*this);
+  core_.reset();
+  address_ = nullptr;
+  length_ = 0;
+  key_ = 0;
   return Errc::ok;
 }
 inline MemoryRegion::~MemoryRegion() {
   if (!core_ || close() == Errc::ok) return;
-  (void)core_->with_engine(
+  (void)core_->with_doorbell(
       [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_, true); });
   core_->count_object(&DeviceStats::mrs, -1);
 }

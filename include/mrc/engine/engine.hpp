@@ -282,14 +282,14 @@ class Engine {
   MemoryTable memory_;
   HeldTails held_tails_;
   ControlQueue control_;
+  PeerList ready_peers_;
+  ReviewList to_review_;
   std::vector<std::unique_ptr<QueuePairState>> qps_;  // by QPN index - kFirstUserQpn
   Ring<std::uint32_t> free_qps_;
   std::vector<std::unique_ptr<CompletionRing>> cqs_;
   std::vector<std::uint8_t> pds_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unordered_map<std::uint64_t, PeerId> peer_by_source_;
-  PeerList ready_peers_;
-  ReviewList to_review_;
   std::vector<EndpointRequest> requests_;
   Ring<CqId> signalled_;
   Ring<CqId> overrun_;

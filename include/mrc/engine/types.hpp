@@ -116,11 +116,11 @@ struct SendFlags {
 /// An RDMA Write, with immediate data or without.
 struct WriteRequest {
   std::uint64_t wr_id = 0;
-  std::span<const Sge> pieces;  ///< none: a zero-length write
-  RemoteAddress remote;
+  std::span<const Sge> pieces{};  ///< none: a zero-length write
+  RemoteAddress remote{};
   bool with_immediate = false;
   std::uint32_t immediate = 0;
-  SendFlags flags;
+  SendFlags flags{};
 };
 
 /// Longest message, in bytes (the limit of RC, mrc-1.0 §9).
