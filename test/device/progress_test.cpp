@@ -103,16 +103,22 @@ TEST_CASE("wait: the thread that sleeps there sends again what was lost") {
     CAPTURE(helper);
     Config config = test_config();
     config.helper = helper;
-    Config peer = test_config("loopback:2", 2);
-    Pair pair(config, peer);
-    pair.copy_all();
-    pair.b.device.set_faults("blackhole@0s-100ms");
+    Pair pair(config);
+    if (helper) pair.copy_all();
+    pair.b.device.set_faults("blackhole");
     Waiter waiter(pair.a.cq);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 1) == Errc::ok);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 2) == Errc::ok);
+    CHECK(comes_true([&] { return pair.a.device.stats().engine.tx_retransmits > 0; }));
+    pair.b.device.set_faults("");
+    // Without helpers this thread has to see to the peer.
+    if (!helper)
+      CHECK(comes_true([&] {
+        (void)pair.b.device.progress();
+        return pair.a.qps[0].stats().writes_completed == 2;
+      }));
     CHECK(waiter.join() > 0);
     CHECK(waiter.time() < kEnded);
-    CHECK(pair.a.device.stats().engine.tx_retransmits > 0);
   }
 }
 
@@ -211,7 +217,7 @@ TEST_CASE("an idle device rests") {
   const auto before = rounds();
   const Duration cpu = cpu_time();
   std::this_thread::sleep_for(500ms);
-  CHECK(rounds() - before <= 10);
+  CHECK(rounds() - before <= 50);
   CHECK(cpu_time() - cpu < 100ms);
   // And is there at once when something comes.
   REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
@@ -220,7 +226,7 @@ TEST_CASE("an idle device rests") {
 
 TEST_CASE("faults of the configuration end on time while nobody polls") {
   Config config = test_config("loopback:2");
-  config.faults = "down@0s-100ms";
+  config.faults = "down@0s-500ms";
   Side side(config, 4096);
   CHECK_FALSE(side.device.stats().planes[0].up);
   CHECK(comes_true([&] { return side.device.stats().planes[0].up; }));

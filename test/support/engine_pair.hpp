@@ -113,6 +113,9 @@ class EnginePair {
   void kill(unsigned side) { dead_[side] = true; }
   /// Sees every packet that a side sends, before the network touches it.
   std::function<void(unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&)> tap;
+  /// Decides what a side's packet comes to, before the network does: false swallows it.
+  std::function<bool(unsigned side, const wire::TxPacket&, const std::vector<std::uint8_t>&)>
+      filter;
   /// A port's state, on one side.
   void set_port(unsigned side, Plane plane, bool up) {
     if (up)
@@ -176,6 +179,7 @@ class EnginePair {
       bytes.insert(bytes.end(), piece.data, piece.data + piece.length);
     bytes.insert(bytes.end(), p.pad, 0);
     if (tap) tap(side, p, bytes);
+    if (filter && !filter(side, p, bytes)) return;
     Flying f{now_,      ++number_, 1 - side, std::move(bytes), 0,
              p.entropy, p.plane,   p.ecn,    wire::Trim::none};
     f.udp_length = 8 + static_cast<std::uint32_t>(f.bytes.size()) + 4;

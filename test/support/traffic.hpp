@@ -74,6 +74,7 @@ class Traffic {
     }
   }
   [[nodiscard]] Qpn qpn(unsigned flow = 0) const { return flows_[flow].qpn; }
+  [[nodiscard]] Qpn peer_qpn(unsigned flow = 0) const { return flows_[flow].peer_qpn; }
   [[nodiscard]] std::uint64_t completed() const {
     std::uint64_t n = 0;
     for (const auto& f : flows_) n += f.completed;

@@ -27,6 +27,27 @@ namespace mrc::detail {
 /// below uses the Port concept, and what UdpPort offers beside it for opening.
 using DevicePort = port::UdpPort;
 
+/// A mutex that tells whether someone waits for it, so that a thread that takes it again and again
+/// can let others in between.
+class CourteousMutex {
+ public:
+  void lock() {
+    if (mutex_.try_lock()) return;
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void unlock() { mutex_.unlock(); }
+  /// To be called without the lock: lets those who wait go first.
+  void let_others_in() const noexcept {
+    while (waiting_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<int> waiting_{0};
+};
+
 /// What is behind a Device and its handles: ports, one engine, and who makes them progress.
 ///
 /// Progress. `advance()` is one round: receive from every port, timers, transmit. Whoever polls
@@ -146,7 +167,7 @@ class DeviceCore {
   bool work_left_ = false;  ///< the last round stopped before everything was sent
   Sleeper* sleepers_ = nullptr;
 
-  std::mutex mutex_;
+  CourteousMutex mutex_;
   port::Socket epoll_;                                 ///< readable when a port is
   port::Socket wake_up_;                               ///< eventfd that ends the helper's sleep
   std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last

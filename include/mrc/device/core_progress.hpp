@@ -24,7 +24,7 @@ template <class F>
 auto DeviceCore::with_doorbell(F&& f) noexcept {
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
-  const bool idle = engine_->free_records() == engine_->options().max_outstanding;
+  const bool idle = engine_->quiet();
   const auto result = f(*engine_, now);
   if (idle) {
     // Nothing is under way that would bring the next round soon, so this one is made here.
@@ -248,6 +248,7 @@ inline void DeviceCore::run_helper() noexcept {
     Time now = monotonic_now();
     Time until = kNever;
     bool watch_ports = false;
+    mutex_.let_others_in();
     if (!in_use(now)) {
       const std::lock_guard lock(mutex_);
       now = monotonic_now();

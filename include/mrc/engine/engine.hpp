@@ -147,6 +147,9 @@ class Engine {
     return pool_.free_chunks() * reliability::kRecordsPerChunk;
   }
 
+  /// No packet is in flight.
+  [[nodiscard]] bool quiet() const noexcept { return pool_.free_chunks() == pool_.chunk_count(); }
+
   /// Tells peers in SACKs how many packets they may have under way (Dynamic MPR, mrc-1.0 §2.4):
   /// `units` of 128 PSNs, at most the queue pair's mpr_dest; needs it agreed on with the peer.
   Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;

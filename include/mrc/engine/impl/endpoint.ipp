@@ -95,11 +95,13 @@ inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
 /// A queue pair was connected. Port changes are told to peers with queue pairs only, so the first
 /// one may have to make up for that.
 inline void Engine::tell_ports(Time now, Peer& peer) noexcept {
+  if (peer.queue_pairs > 1) return;
   const bool all_up = (peer.planes & ~local_up_) == 0;
-  if (peer.queue_pairs > 1 || (all_up && peer.told == local_up_)) return;
-  peer.status_due = now;
-  peer.status_tries = 0;
-  arm(peer);
+  if (!all_up || peer.told != local_up_) {
+    peer.status_due = now;
+    peer.status_tries = 0;
+  }
+  arm(peer);  // probes of its paths rested meanwhile
 }
 
 /// Planes towards a peer came or went. With the last one gone, queue pairs that wait for their turn

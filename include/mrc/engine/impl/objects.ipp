@@ -199,7 +199,7 @@ inline void Engine::detach(QueuePairState& qp) noexcept {
   held_tails_.drop(qp.rx.tails);
   // An answer of this incarnation, a NAK above all, must not reach the peer of the next one.
   control_.forget([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
-  if (qp.peer != nullptr) --qp.peer->queue_pairs;
+  if (qp.peer != nullptr && --qp.peer->queue_pairs == 0) timers_.cancel(*qp.peer);
   qp.peer = nullptr;
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datagrams that no peer has sent: counted, dropped, and nothing else.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "device_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+/// A plain socket that sends to a UDP port of 127.0.0.1.
+class Sender {
+ public:
+  explicit Sender(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    to_.sin_family = AF_INET;
+    to_.sin_port = htons(port);
+    to_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+  ~Sender() { ::close(fd_); }
+  void send(const std::vector<std::uint8_t>& bytes) {
+    (void)::sendto(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT,
+                   reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
+  }
+
+ private:
+  int fd_;
+  sockaddr_in to_{};
+};
+
+/// All that a device has dropped, by whatever name.
+std::uint64_t dropped(const Device& device) {
+  const DeviceStats stats = device.stats();
+  const DropStats& d = stats.engine.drops;
+  std::uint64_t sum =
+      d.malformed + d.unknown_qp + d.foreign + d.wrong_state + d.stale + d.implausible;
+  for (const PlaneStats& plane : stats.planes)
+    sum += plane.port.rx_bad_icrc + plane.port.rx_malformed;
+  return sum;
+}
+
+/// Random bytes, most of them with a head that gets further: an opcode of MRC, the queue pair's
+/// number, a length that fits.
+std::vector<std::uint8_t> garbage(Random& random, Qpn qpn) {
+  static constexpr std::uint8_t kOpcodes[] = {0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB,
+                                              0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE};
+  static constexpr std::size_t kLengths[] = {0, 1, 12, 16, 28, 32, 36, 40, 48, 52, 300, 4144};
+  std::vector<std::uint8_t> bytes(random.chance(0.3) ? random.below(2000)
+                                                     : kLengths[random.below(12)]);
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random.next() >> 24);
+  if (bytes.size() < 12 || random.chance(0.1)) return bytes;
+  bytes[0] = kOpcodes[random.below(12)];
+  bytes[1] = 0;
+  const std::uint32_t to = random.chance(0.2) ? 2 : value(qpn);
+  for (unsigned i = 0; i < 3; ++i) bytes[5 + i] = static_cast<std::uint8_t>(to >> (16 - 8 * i));
+  return bytes;
+}
+
+TEST_CASE("garbage beside a transfer harms nothing and is counted") {
+  // Without the iCRC, which would catch all of it, it gets as far as the engine.
+  for (const bool icrc : {true, false}) {
+    CAPTURE(icrc);
+    Config config = test_config("loopback:2");
+    config.icrc = icrc;
+    Pair pair(config);
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> sent{0};
+    std::thread noise([&, qpn_a = pair.a.qps[0].qpn(), qpn_b = pair.b.qps[0].qpn()] {
+      Random random(99);
+      Sender to_a(21000), to_b(21001);
+      while (!stop) {
+        to_a.send(garbage(random, qpn_a));
+        to_b.send(garbage(random, qpn_b));
+        sent += 2;
+      }
+    });
+    const Time end = monotonic_now() + kPatience;
+    do pair.copy_all();
+    while (sent < 4000 && monotonic_now() < end);
+    stop = true;
+    noise.join();
+    CHECK(sent >= 4000);
+    CHECK(dropped(pair.a.device) > 100);
+    CHECK(dropped(pair.b.device) > 100);
+    CHECK(pair.a.qps[0].state() == QpState::rts);
+    CHECK(pair.b.qps[0].state() == QpState::rts);
+    pair.copy_all();
+  }
+}
+
+TEST_CASE("each kind of garbage has its counter") {
+  Config config = test_config("loopback:1");
+  config.icrc = false;
+  Pair pair(config);
+  Sender sender(21001);
+  const auto wait_for = [&](auto counter) {
+    const Time end = monotonic_now() + kPatience;
+    while (counter(pair.b.device.stats()) == 0 && monotonic_now() < end)
+      std::this_thread::sleep_for(1ms);
+    return counter(pair.b.device.stats());
+  };
+  const auto packet = [](std::uint8_t opcode, std::uint32_t qpn, std::size_t size) {
+    std::vector<std::uint8_t> bytes(size);
+    bytes[0] = opcode;
+    for (unsigned i = 0; i < 3; ++i) bytes[5 + i] = static_cast<std::uint8_t>(qpn >> (16 - 8 * i));
+    return bytes;
+  };
+  sender.send({1, 2, 3});
+  CHECK(wait_for([](const DeviceStats& s) { return s.planes[0].port.rx_malformed; }) == 1);
+  sender.send(packet(0xFF, value(pair.b.qps[0].qpn()), 64));
+  CHECK(wait_for([](const DeviceStats& s) { return s.engine.drops.malformed; }) == 1);
+  sender.send(packet(0xCA, 0x01FFFF, 64));
+  CHECK(wait_for([](const DeviceStats& s) { return s.engine.drops.unknown_qp; }) == 1);
+  // A well-formed write, but its sender's address is not that of the queue pair's peer.
+  ConnectionInfo stranger = pair.a.qps[0].local_info();
+  Side c(config, 4096);
+  stranger.planes[0] = port::parse_address("127.0.0.77:21000");
+  QueuePair& victim = c.add_qp();
+  victim.connect(stranger);
+  Sender forger(21002);
+  auto forged = packet(0xCA, value(victim.qpn()), 12 + 4 + 16 + 4);
+  forger.send(forged);
+  const Time end = monotonic_now() + kPatience;
+  while (c.device.stats().engine.drops.foreign == 0 && monotonic_now() < end)
+    std::this_thread::sleep_for(1ms);
+  CHECK(c.device.stats().engine.drops.foreign == 1);
+  CHECK(victim.stats().rx_packets == 0);
+  CHECK(victim.state() == QpState::rts);
+}
+
+}  // namespace
