@@ -132,7 +132,7 @@ class DeviceCore {
   void apply_faults(Time now) noexcept;
   [[nodiscard]] Time next_deadline() const noexcept;
   void sleep(int fd, Time until) noexcept;
-  void sleep_in_list(int fd, Time until, std::unique_lock<std::mutex>& lock) noexcept;
+  void sleep_in_list(int fd, Time until, std::unique_lock<CourteousMutex>& lock) noexcept;
   void note_use(Time now) noexcept {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }

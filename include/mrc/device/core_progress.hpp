@@ -154,7 +154,7 @@ inline void DeviceCore::sleep(int fd, Time until) noexcept {
 
 /// Sleeps in the list of those who can be woken for a new deadline. `lock` is open meanwhile.
 inline void DeviceCore::sleep_in_list(int fd, Time until,
-                                      std::unique_lock<std::mutex>& lock) noexcept {
+                                      std::unique_lock<CourteousMutex>& lock) noexcept {
   Sleeper self{fd, until, sleepers_};
   sleepers_ = &self;
   lock.unlock();
