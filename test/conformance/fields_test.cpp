@@ -7,7 +7,6 @@
 using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
-using wire::SackMark;
 
 TEST_CASE("fields: reserved ones and spdcid/dpdcid mean nothing [C-2] [C-4] [C-21] [O-11]") {
   Single s;
@@ -60,20 +59,6 @@ TEST_CASE("fields: time stamps go out in ticks of 128 ns, and another tick is ju
   CHECK(sacks[0].sack().cc.tx_timestamp() == 0x7654);
 }
 
-TEST_CASE("fields: SACK marks act on the reflected path; ALWAYS_SKIP is understood [O-5]") {
-  Single s;
-  REQUIRE(s.post({.length = 3 * 1024}) == Errc::ok);
-  const SentList out = data_of(s.transmit());
-  REQUIRE(out.size() == 3);
-  const auto health = [&](std::size_t i) { return s.peer_state().paths.health(s.path_of(out[i])); };
-  s.sack({.cack = 0, .trigger = &out[0], .mark = SackMark::skip_once});
-  CHECK(health(0) == path::Health::skip);
-  s.sack({.cack = 1, .trigger = &out[1], .mark = SackMark::always_skip});
-  CHECK(health(1) == path::Health::assumed_bad);
-  s.sack({.cack = 2, .trigger = &out[2], .mark = SackMark::reserved});
-  CHECK(health(2) == path::Health::good);
-}
-
 TEST_CASE("fields: DMALEN is the message's, only the packet's own bytes are checked [C-7]") {
   Single s;
   // The last KiB of the region; VA + DMALEN reaches far beyond it.
@@ -111,16 +96,4 @@ TEST_CASE("fields: a smaller Dynamic MPR does not refuse what was admitted befor
   REQUIRE(out.size() == 1);
   CHECK(out[0].sack().seth.mpr() == 1);
   CHECK(out[0].sack().cc.ooo_count() == 1);
-}
-
-TEST_CASE("fields: without relaxed ordering a message's last bytes wait for what is before it") {
-  Single::Setup setup;
-  setup.access = Access::local_write | Access::remote_write;
-  Single s(setup);
-  s.data({.n = 1, .offset = 1000, .length = 100, .fill = 0x5A});
-  CHECK(s.target[1000] == 0x5A);
-  CHECK(s.target[1091] == 0x5A);
-  for (unsigned i = 1092; i < 1100; ++i) CHECK(s.target[i] == 0xEE);
-  s.data({.n = 0, .fill = 0x5A});
-  for (unsigned i = 1092; i < 1100; ++i) CHECK(s.target[i] == 0x5A);
 }

@@ -2,6 +2,8 @@
 // What queue pairs to one peer share, and what bounds them: window, paths, the peer's buffers, MTU.
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "support/single.hpp"
 
 using namespace mrc;
@@ -14,17 +16,40 @@ TEST_CASE("sharing: queue pairs to one destination share window, turns and paths
   setup.options.cc.fixed_window = 10 * kNominal;
   Single s(setup);
   const Qpn first = s.qpn;
+  const Psn first_own = s.own;
   REQUIRE(s.post({.length = 50 * 1024}) == Errc::ok);
   s.qpn = s.create();
   s.connect();
+  const Qpn second = s.qpn;
+  const Psn second_own = s.own;
   REQUIRE(s.post({.length = 50 * 1024}) == Errc::ok);
   wire::TxBurst burst;
   s.engine.poll_transmit(s.now, ~PlaneMask{0}, burst);
   const auto out = burst.packets();
   REQUIRE(out.size() == 10);  // inflight + size <= cwnd
   for (std::size_t i = 0; i < out.size(); ++i)
-    CHECK(out[i].owner == (i % 2 == 0 ? first : s.qpn));  // a packet each in turn
+    CHECK(out[i].owner == (i % 2 == 0 ? first : second));  // a packet each in turn
   CHECK(s.peer_state().congestion.inflight() == 10 * kNominal);
+  // What the one learns about a path, the other heeds.
+  Sent marked;
+  marked.bytes.assign(out[1].header.begin(), out[1].header.begin() + out[1].header_length);
+  marked.ev = out[1].entropy;
+  s.sack({.cack = 4, .trigger = &marked, .mark = wire::SackMark::always_skip});
+  unsigned of_the_other = 0;
+  for (unsigned round = 0; round < 20; ++round) {
+    for (const auto& [qpn, own] : {std::pair{first, first_own}, std::pair{second, second_own}}) {
+      s.qpn = qpn;
+      s.own = own;
+      s.sack({.cack = s.qp().tx.window.next() - own - 1});  // all that it has sent is in
+    }
+    burst.clear();
+    s.engine.poll_transmit(s.now, ~PlaneMask{0}, burst);
+    for (const auto& p : burst.packets()) {
+      CHECK(p.entropy != marked.ev);
+      of_the_other += p.owner == first;
+    }
+  }
+  CHECK(of_the_other > 16);  // a turn over all paths
 }
 
 TEST_CASE("sharing: at the end of the window every packet asks for a SACK") {

@@ -22,10 +22,17 @@ struct PlaneCount {
   std::array<std::uint64_t, kMaxPlanes> count{};
 };
 
+/// Planes of 10 Gb/s, so that little traffic takes long.
+EnginePair::Setup slow() {
+  EnginePair::Setup s;
+  s.gbps = 10;
+  return s;
+}
+
 TrafficOptions stream(unsigned messages = 400) {
   TrafficOptions o;
   o.messages = messages;
-  o.max_size = 50'000;
+  o.max_size = 20'000;
   o.attributes.timeout = 8;
   return o;
 }
@@ -33,7 +40,7 @@ TrafficOptions stream(unsigned messages = 400) {
 }  // namespace
 
 TEST_CASE("port status: the peer stops using a plane at once, and takes it back") {
-  EnginePair pair({}, 1);
+  EnginePair pair(slow(), 1);
   PlaneCount sent(pair);
   Traffic traffic(pair, stream(2000), 1);
   CHECK_FALSE(traffic.run(500us));
@@ -56,7 +63,7 @@ TEST_CASE("port status: the peer stops using a plane at once, and takes it back"
 }
 
 TEST_CASE("port status: sent until it is answered") {
-  EnginePair pair({}, 2);
+  EnginePair pair(slow(), 2);
   Traffic traffic(pair, stream(20), 2);
   CHECK(traffic.run(1s));
   pair.faults.loss = 1;
@@ -74,7 +81,7 @@ TEST_CASE("port status: sent until it is answered") {
 }
 
 TEST_CASE("port status: a peer that connects later learns of a port that is down already") {
-  EnginePair pair({}, 3);
+  EnginePair pair(slow(), 3);
   pair.set_port(1, 1, false);
   pair.run_for(10ms);
   CHECK(pair[1].stats().port_updates_sent == 0);  // no queue pairs, nobody to tell
@@ -95,7 +102,7 @@ TEST_CASE("port status: a peer that connects later learns of a port that is down
 }
 
 TEST_CASE("port status: one that was overtaken by a newer one changes nothing") {
-  EnginePair pair({}, 4);
+  EnginePair pair(slow(), 4);
   std::vector<std::vector<std::uint8_t>> updates;
   pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>& bytes) {
     if (side != 1 || wire::view_as<wire::Bth>(bytes).opcode() != wire::Opcode::endpoint_request)
@@ -117,7 +124,7 @@ TEST_CASE("port status: one that was overtaken by a newer one changes nothing") 
 }
 
 TEST_CASE("a silent black hole: traffic goes on, and comes back to the plane") {
-  EnginePair pair({}, 5);
+  EnginePair pair(slow(), 5);
   PlaneCount sent(pair);
   TrafficOptions o = stream(6000);
   o.queue_pairs = 4;
@@ -146,7 +153,7 @@ TEST_CASE("a silent black hole: traffic goes on, and comes back to the plane") {
 }
 
 TEST_CASE("single paths that die are left out, and revived when they work again") {
-  EnginePair::Setup setup;
+  EnginePair::Setup setup = slow();
   setup.planes = 2;
   setup.paths = 8;
   EnginePair pair(setup, 6);
@@ -174,7 +181,7 @@ TEST_CASE("single paths that die are left out, and revived when they work again"
 }
 
 TEST_CASE("plane flaps, all planes but one, all planes: the queue pairs live on") {
-  EnginePair pair({}, 7);
+  EnginePair pair(slow(), 7);
   TrafficOptions o = stream(3000);
   o.queue_pairs = 3;
   o.both = true;
@@ -196,8 +203,8 @@ TEST_CASE("plane flaps, all planes but one, all planes: the queue pairs live on"
 
 TEST_CASE("a peer that dies: every queue pair fails with retry exhaustion in its time") {
   for (const unsigned queue_pairs : {1u, 40u}) {
-    EnginePair pair({}, 8);
-    TrafficOptions o = stream(200);
+    EnginePair pair(slow(), 8);
+    TrafficOptions o = stream(400);
     o.queue_pairs = queue_pairs;
     o.attributes.timeout = 8;
     o.attributes.retry_linear = 3;
@@ -226,7 +233,7 @@ TEST_CASE("a lost control packet of any kind never stops a transfer") {
   for (const auto victim :
        {wire::Opcode::sack, wire::Opcode::acknowledge, wire::Opcode::nack, wire::Opcode::probe}) {
     INFO("opcode ", static_cast<int>(victim));
-    EnginePair pair({}, 9);
+    EnginePair pair(slow(), 9);
     Random r(9);
     pair.filter = [&](unsigned, const wire::TxPacket&, const std::vector<std::uint8_t>& bytes) {
       return wire::view_as<wire::Bth>(bytes).opcode() != victim || r.chance(0.2);

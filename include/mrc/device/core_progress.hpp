@@ -146,7 +146,8 @@ inline void DeviceCore::sleep(int fd, Time until) noexcept {
   pollfd fds[2] = {{epoll_.fd(), POLLIN, 0}, {fd, POLLIN, 0}};
   timespec limit{};
   if (until != kNever) {
-    const auto left = std::max<std::int64_t>(0, (until - monotonic_now()).count());
+    const Time now = monotonic_now();
+    const std::int64_t left = until > now ? (until - now).count() : 0;
     limit = {left / 1'000'000'000, left % 1'000'000'000};
   }
   (void)ppoll(fds, fd >= 0 ? 2 : 1, until == kNever ? nullptr : &limit, nullptr);

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples do what they say.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+examples=$build/examples
+need_program "$examples/first_program"
+
+say 'first_program: the text comes over'
+"$examples/first_program" >"$work/first.out"
+expect_text "$work/first.out" success 'hello from the other side'
+
+copy() {  # copy NAME FILE: copies it over MRC and compares
+  local port
+  port=$(free_port)
+  rm -f "$work/copy"
+  start "$1-receiver" "$examples/copy_file" --port "$port" --output "$work/copy"
+  local receiver=$pid
+  start "$1" "$examples/copy_file" 127.0.0.1 --port "$port" "$2"
+  exit_code "$pid" 100
+  expect "$1: the sender's exit status" [ "$code" = 0 ]
+  exit_code "$receiver" 20
+  expect "$1: the receiver's exit status" [ "$code" = 0 ]
+  cmp "$2" "$work/copy" || fail "$1: the copy differs"
+  expect_text "$work/$1.out" "sha256 $(sha256sum <"$2" | cut -d ' ' -f 1) on both sides"
+  expect_text "$work/$1-receiver.out" 'on both sides'
+}
+
+if [[ -x $examples/copy_file ]]; then
+  head -c 50000001 /dev/urandom >"$work/large"
+  head -c 1 /dev/urandom >"$work/byte"
+  : >"$work/empty"
+  say 'copy_file: 50 MB, one byte, nothing'
+  copy large "$work/large"
+  copy byte "$work/byte"
+  copy empty "$work/empty"
+  say 'copy_file: 50 MB over four planes with loss, one plane down for a while'
+  MRC_PLANES=loopback:4 MRC_FAULTS='loss=0.01;plane=0,down@20ms-200ms' copy faulty "$work/large"
+
+  say 'copy_file: a file that is not there'
+  start missing "$examples/copy_file" 127.0.0.1 --port 9 "$work/nothing"
+  exit_code "$pid" 10
+  expect 'exit status' [ "$code" = 1 ]
+  expect_text "$work/missing.err" "$work/nothing" 'No such file'
+
+  say 'copy_file: the sender is killed; the receiver says so and leaves no copy'
+  port=$(free_port)
+  rm -f "$work/copy"
+  start receiver "$examples/copy_file" --port "$port" --output "$work/copy"
+  receiver=$pid
+  MRC_FAULTS=delay=50ms start sender "$examples/copy_file" 127.0.0.1 --port "$port" "$work/large"
+  until_true 20 grep -q '%' "$work/receiver.out" || fail 'the copy does not get going'
+  kill -KILL "$pid"
+  exit_code "$receiver" 30
+  expect 'exit status' [ "$code" = 1 ]
+  expect_text "$work/receiver.err" 'sender is gone'
+  expect 'no copy' [ ! -e "$work/copy" ]
+else
+  say 'copy_file was not built: left out'
+fi
+
+say 'ring_allreduce: four ranks, all sums right, also with loss'
+start ring "$examples/ring_allreduce" --ranks 4 --count 100001 --iters 3
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+expect_text "$work/ring.out" '4 ranks' 'all sums right'
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start ring "$examples/ring_allreduce" --ranks 3 \
+  --count 256K --iters 3
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+expect_text "$work/ring.out" '3 ranks' 'all sums right'

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mrc_perf with each kind of fault: slower perhaps, but no byte is wrong and no queue pair fails.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_program "$mrc_perf"
+
+run() {  # run NAME SCHEDULE OPTION...
+  local name=$1 schedule=$2
+  shift 2
+  say "$schedule: every byte arrives"
+  checked_run "$name" --planes 4 --size 64K --duration 400ms --fault "$schedule" "$@"
+}
+run loss loss=0.02
+run duplicate duplicate=0.02
+run reorder reorder=0.02
+run corrupt corrupt=0.02
+run ecn ecn=0.05
+run trim trim=0.02
+run trim_last_hop trim_last_hop=0.02 --test write_imm
+run delay delay=300us,jitter=300us
+run blackhole 'plane=1,blackhole@50ms-200ms'
+run down 'plane=1,down@50ms-200ms'
+run path 'path=1,loss=0.1'
+run several 'loss=0.005;corrupt=0.005;plane=2,down@100ms-200ms;plane=3,delay=1ms' --qps 4
+
+say 'faults of the environment count for the process that has them'
+MRC_FAULTS=loss=0.05 checked_run environment --planes 2 --size 64K --iters 300
+expect 'loss leads to retransmissions' \
+  [ "$(json "$work/environment.json" retransmits | head -n 1)" -gt 0 ]

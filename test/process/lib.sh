@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the process tests share. Source it first. Programs come from the build in MRC_BUILD_DIR.
+# Everything that a test starts is ended with it, by its process id.
+set -euo pipefail
+export LC_ALL=C
+build=${MRC_BUILD_DIR:?set it to the build folder}
+mrc_perf=$build/bench/mrc_perf
+work=$(mktemp -d)
+pids=()
+
+clean_up() {
+  local pid
+  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+# The tests' own settings only: no MRC_* from outside, and UDP ports where nothing else is.
+while IFS='=' read -r name _; do
+  if [[ $name == MRC_* ]]; then unset "$name"; fi
+done < <(env)
+export MRC_UDP_PORT=$((12000 + RANDOM % 2000))  # eight planes on one address take 2,048
+
+say() { printf '%s\n' "-- $*"; }
+
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  local log
+  for log in "$work"/*.out "$work"/*.err; do
+    if [[ -s $log ]]; then printf '%s\n' "---- ${log##*/}" && tail -n 20 "$log"; fi
+  done >&2
+  exit 1
+}
+
+skip() {
+  printf '[test skipped] %s\n' "$*"
+  exit 77
+}
+
+need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
+has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
+sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }
+
+listening() {  # listening PORT: something accepts TCP connections there
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+    awk -v port="$(printf ':%04X$' "$1")" '$4 == "0A" && $2 ~ port { n++ } END { exit n == 0 }'
+}
+
+free_port() {  # prints a TCP port on which nobody listens
+  local port=$((14000 + RANDOM % 4000))
+  while listening "$port"; do port=$((port + 1)); done
+  echo "$port"
+}
+
+start() {  # start NAME COMMAND...: in the background; output in NAME.out and NAME.err, pid in $pid
+  local name=$1
+  shift
+  "$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
+  pid=$!
+  pids+=("$pid")
+}
+
+until_true() {  # until_true SECONDS COMMAND...: true as soon as the command is
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    if ((SECONDS >= end)); then return 1; fi
+    sleep 0.05
+  done
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
+
+exit_code() {  # exit_code PID SECONDS: its exit status in $code; a hang fails the test
+  until_true "$2" gone "$1" || fail "process $1 still runs after $2 s"
+  code=0
+  wait "$1" || code=$?
+}
+
+start_server() {  # start_server NAME PORT OPTION...: mrc_perf that waits for a client
+  local name=$1 port=$2
+  shift 2
+  start "$name" "$mrc_perf" --port "$port" "$@"
+  server=$pid
+  until_true 20 listening "$port" || fail "the server $name does not listen on port $port"
+}
+
+json() {  # json FILE FIELD: its values, one per line, wherever they are
+  sed -n 's/^ *"'"$2"'": *\(.*[^,]\),\{0,1\}$/\1/p' "$1"
+}
+
+total() { awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
+
+expect() {  # expect WHAT TEST...: a test command that has to hold
+  local what=$1
+  shift
+  "$@" || fail "$what: not true: $*"
+}
+
+expect_text() {  # expect_text FILE TEXT...: all of the texts are in the file
+  local file=$1 text
+  shift
+  for text in "$@"; do grep -qF -- "$text" "$file" || fail "${file##*/} does not say '$text'"; done
+}
+
+checked_run() {  # checked_run NAME OPTION...: server and client; every byte checked, and right
+  local name=$1 port
+  shift
+  port=$(free_port)
+  start_server "$name-server" "$port" --quiet
+  start "$name" "$mrc_perf" "${host:-127.0.0.1}" --port "$port" --quiet --check --warmup 20ms \
+    --json "$work/$name.json" "$@"
+  exit_code "$pid" 100
+  expect "$name: the client's exit status" [ "$code" = 0 ]
+  exit_code "$server" 20
+  expect "$name: the server's exit status" [ "$code" = 0 ]
+  checked_result "$name"
+}
+
+checked_result() {  # checked_result NAME: NAME.json tells of checked bytes and no errors
+  local file=$work/$1.json
+  expect "$1: check_errors" [ "$(json "$file" check_errors | total)" = 0 ]
+  expect "$1: checked_bytes" [ "$(json "$file" checked_bytes | total)" -gt 0 ]
+  expect "$1: error" [ "$(json "$file" error)" = null ]
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Bad options and environment values: an error that names option, value and what is allowed, at
+# once and with a status of its own.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_program "$mrc_perf"
+port=$(free_port)
+
+refused() {  # refused STATUS TEXT... -- COMMAND...
+  local status=$1 texts=()
+  shift
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  say "$*"
+  start refused "$@"
+  exit_code "$pid" 15
+  expect 'exit status' [ "$code" = "$status" ]
+  expect_text "$work/refused.err" "${texts[@]}"
+}
+client() { refused 2 "${@:1:$#-2}" -- "$mrc_perf" 127.0.0.1 --port "$port" "${@: -2}"; }
+
+client size 0 'sizes, 1 .. 1G' --size 0
+client size 4X '1 .. 1G' --size 4K,4X
+client qps 0 '1 .. 4096' --qps 0
+client depth many '1 .. 8192' --depth many
+client test bandwidth 'write, write_imm or latency' --test bandwidth
+client iters -5 'from 1 on' --iters=-5 --quiet
+client duration 5x 'a time such as' --duration 5x
+client fault loss=2 '0 to 1' --fault loss=2
+client fault plan=1 'plane=N' --fault plan=1,down
+client mtu 1500 'power of two' --mtu 1500
+client planes loopback:99 '1 to 32' --planes 99
+client cc fast nscc --cc fast
+client icrc maybe on --icrc maybe
+client path 'did you mean' --option path=4
+client paths 0 1024 --option paths=0
+client option paths NAME=VALUE --option paths
+client qps 2 'must be 1 with --test latency' --test=latency --qps=2
+refused 2 port 70000 -- "$mrc_perf" --port 70000
+refused 1 /nonexistent/file -- "$mrc_perf" 127.0.0.1 --port "$port" --json /nonexistent/file
+
+for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:power of two' 'MRC_TIMEOUT=99:24' 'MRC_HELPER=perhaps:on' \
+  'MRC_SLOT=256:255' 'MRC_CC_BASE_RTT=5:1us .. 1s'; do
+  variable=${setting%%=*} value=${setting#*=}
+  allowed=${value#*:} value=${value%%:*}
+  refused 2 "$variable" "$value" "$allowed" -- env "$variable=$value" "$mrc_perf" --port "$port"
+done
+refused 2 planes loopback:0 '1 to 32' -- env MRC_PLANES=loopback:0 "$mrc_perf" --port "$port"
+start_server healthy "$port"
+refused 1 'rain=1' 'loss=' -- env MRC_FAULTS=rain=1 "$mrc_perf" 127.0.0.1 --port "$port" --size 4K
+exit_code "$server" 20
+
+say 'a variable that is misspelt is reported, and nothing else'
+export MRC_PLANE=2
+checked_run misspelt --size 4K --iters 10
+unset MRC_PLANE
+expect_text "$work/misspelt.err" MRC_PLANE 'did you mean MRC_PLANES'
+
+say 'help goes to standard output'
+"$mrc_perf" --help >"$work/help.out"
+expect_text "$work/help.out" Usage --planes --json
+
+say 'a control port that is taken'
+start_server first "$port"
+refused 1 "$port" 'choose another port' -- "$mrc_perf" --port "$port"
+
+say 'something on the control port that is no mrc_perf'
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET / HTTP/1.0\r\n\r\n' >&3
+until_true 10 test -s "$work/first.err" || fail 'the server says nothing to a strange client'
+exec 3>&-
+expect 'the server waits on' kill -0 "$server"

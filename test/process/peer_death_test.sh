@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A process is killed or stopped in the middle of a transfer: the other one ends with a cause, in
+# the time that its options give it, or serves the next one.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_program "$mrc_perf"
+
+# Half a second until a silent peer is given up.
+brief=(--option timeout=12 --option retry_linear=2 --option retry_exponential=6)
+port=$(free_port)
+
+running() { [[ -s $work/client.out ]] && grep -q 'Gb/s' "$work/client.out"; }
+
+start_client() {  # start_client OPTION...: a long run, which is under way when this returns
+  rm -f "$work/client.out" "$work/client.json"
+  start client "$mrc_perf" 127.0.0.1 --port "$port" --planes 4 --size 256K --duration 60s \
+    --interval 50ms --json "$work/client.json" "$@"
+  client=$pid
+  until_true 20 running || fail 'the client does not get going'
+}
+
+# Unchecked: the sender never waits for the other program, so that always something is under way.
+for signal in KILL STOP; do
+  say "SIG$signal of the server: the client ends with status 1 and says why"
+  start_server server "$port"
+  start_client "${brief[@]}"
+  kill -"$signal" "$server"
+  exit_code "$client" 20
+  expect 'exit status' [ "$code" = 1 ]
+  expect_text "$work/client.err" 'peer does not answer' '127.0.0.1:' 'timeouts'
+  expect_text "$work/client.json" 'peer does not answer' '"interrupted": false'
+  expect 'results until then are kept' [ "$(json "$work/client.json" iterations | total)" -gt 0 ]
+  kill -KILL "$server" 2>/dev/null || true  # it may be dead already
+done
+
+say 'SIGKILL of the client: a persistent server goes on and serves the next'
+start_server server "$port" --persistent
+for life in 1 2 3; do
+  start_client "${brief[@]}" --check
+  kill -KILL "$client"
+  expect "the server lives after client $life" kill -0 "$server"
+done
+start last "$mrc_perf" 127.0.0.1 --port "$port" --planes 4 --size 64K --iters 200 --check --quiet \
+  --json "$work/last.json"
+exit_code "$pid" 60
+expect 'the next client is served' [ "$code" = 0 ]
+checked_result last
+expect_text "$work/server.err" 'is gone'
+kill -KILL "$server"
+
+say 'SIGKILL of the client: a server for one client ends with status 1'
+port=$(free_port)
+start_server server "$port"
+start_client "${brief[@]}" --check
+kill -KILL "$client"
+exit_code "$server" 30
+expect 'exit status' [ "$code" = 1 ]

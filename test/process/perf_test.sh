@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Two mrc_perf processes: each test, on one and eight planes, over IPv4 and IPv6, all bytes right.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_program "$mrc_perf"
+
+families=(loopback)
+if has_ipv6; then families+=(loopback6); else say 'no IPv6 on this machine: only IPv4 is tried'; fi
+
+for family in "${families[@]}"; do
+  for planes in 1 8; do
+    for test in write write_imm; do
+      say "$test over $family:$planes: every byte arrives"
+      checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
+        --duration 150ms --qps 2
+      expect 'a result per size' [ "$(json "$work/$test.json" gbps | wc -l)" = $((2 + 2 * planes)) ]
+      expect 'each plane carried packets' \
+        [ "$(json "$work/$test.json" packets | awk '$1 > 0' | wc -l)" = $((2 * planes)) ]
+    done
+    say "latency over $family:$planes: percentiles in order"
+    checked_run latency --test latency --planes "$family:$planes" --size 8 --iters 200
+    json "$work/latency.json" iterations | grep -qx 200 || fail 'not 200 round trips'
+    for field in min p50 p90 p99 max; do json "$work/latency.json" "$field"; done |
+      awk '$1 <= 0 || $1 < last { bad = 1 } { last = $1 } END { exit bad || NR != 5 }' ||
+      fail 'the percentiles are not in order'
+  done
+done
+
+say 'bidirectional: both sides check what they receive'
+checked_run both --planes 2 --size 32K --duration 200ms --bidirectional
+say 'the server is reached by its IPv6 address while data goes over IPv4'
+if has_ipv6; then host=::1 checked_run mixed --planes 2 --size 4K --iters 50; fi
+say 'small packets without iCRC, large packets sprayed one by one'
+checked_run small --mtu 256 --icrc off --size 10000 --iters 200
+checked_run large --mtu 32768 --burst 1 --size 1M --iters 20
+say 'all sizes, few messages each'
+checked_run all --size all --iters 3 --planes 2
+expect 'a row for each of 23 sizes' [ "$(json "$work/all.json" mpps | wc -l)" = 23 ]
