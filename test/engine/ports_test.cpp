@@ -22,10 +22,10 @@ struct PlaneCount {
   std::array<std::uint64_t, kMaxPlanes> count{};
 };
 
-/// Planes of 10 Gb/s, so that little traffic takes long.
+/// Planes of 4 Gb/s, so that little traffic takes long.
 EnginePair::Setup slow() {
   EnginePair::Setup s;
-  s.gbps = 10;
+  s.gbps = 4;
   return s;
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("port status: one that was overtaken by a newer one changes nothing") 
 TEST_CASE("a silent black hole: traffic goes on, and comes back to the plane") {
   EnginePair pair(slow(), 5);
   PlaneCount sent(pair);
-  TrafficOptions o = stream(6000);
+  TrafficOptions o = stream(1000);
   o.queue_pairs = 4;
   Traffic traffic(pair, o, 5);
   CHECK_FALSE(traffic.run(1ms));
@@ -163,7 +163,7 @@ TEST_CASE("single paths that die are left out, and revived when they work again"
         pair.faults.dead_paths.count(value(p.entropy)) != 0)
       ++wasted;
   };
-  Traffic traffic(pair, stream(4000), 6);
+  Traffic traffic(pair, stream(2500), 6);
   pair.faults.dead_paths = {0x1001, 0x2005};
   CHECK_FALSE(traffic.run(3ms));
   CHECK(wasted > 0);
@@ -182,7 +182,7 @@ TEST_CASE("single paths that die are left out, and revived when they work again"
 
 TEST_CASE("plane flaps, all planes but one, all planes: the queue pairs live on") {
   EnginePair pair(slow(), 7);
-  TrafficOptions o = stream(3000);
+  TrafficOptions o = stream(800);
   o.queue_pairs = 3;
   o.both = true;
   Traffic traffic(pair, o, 7);

@@ -130,7 +130,10 @@ class Traffic {
       const std::size_t bytes = std::size_t{options_.messages} * (options_.max_size + 8);
       f.source.resize(bytes);
       f.target.assign(bytes, 0xEE);
-      for (auto& b : f.source) b = static_cast<std::uint8_t>(random_.next());
+      for (std::size_t i = 0; i < bytes; i += 8) {
+        const std::uint64_t word = random_.next();
+        std::memcpy(f.source.data() + i, &word, std::min<std::size_t>(8, bytes - i));
+      }
       Access access = Access::local_write | Access::remote_write;
       if (options_.relaxed) access = access | Access::relaxed_ordering;
       f.lkey = *pair_[side].register_memory(f.source.data(), bytes, Access::none, pair_.pd(side));

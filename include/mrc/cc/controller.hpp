@@ -14,6 +14,7 @@
 
 namespace mrc::cc {
 
+/// The algorithms to choose from.
 enum class Algorithm : std::uint8_t {
   nscc,   ///< Nscc
   fixed,  ///< FixedWindow

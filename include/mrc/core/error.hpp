@@ -70,6 +70,7 @@ enum class [[nodiscard]] Errc : std::uint8_t{
   return "unknown error";
 }
 
+/// The category of error codes made from Errc, named "mrc".
 class ErrorCategory final : public std::error_category {
  public:
   [[nodiscard]] const char* name() const noexcept override { return "mrc"; }

@@ -61,8 +61,9 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Answered probes in a row after which a bad path is used again."},
 
     {"mtu", U32{&Config::mtu, 256, 32768, NumberStyle::power_of_two}, "bytes", kPackets,
-     "Payload of a packet; both sides must agree. MRC defines up to 4096; more is an extension "
-     "between OpenMRC peers."},
+     "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
+     "interfaces can't carry it. MRC defines up to 4096; more is an extension between OpenMRC "
+     "peers."},
     {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
      "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
      "1: every packet on a new path."},

@@ -138,6 +138,8 @@ inline void Engine::on_peer_time(Time now, Peer& peer) noexcept {
     item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
     queue_control(item);
   };
+  peer.paths.set_probe_spacing(peer.congestion.base_rtt());  // at most one per round trip
+  peer.reverse.set_rtt(peer.congestion.base_rtt());
   probe(peer.paths.poll_probe(now));
   probe(peer.reverse.poll_probe(now, peer.paths, random_));
   if (now >= peer.status_due) {
