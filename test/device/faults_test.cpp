@@ -37,39 +37,43 @@ std::uint64_t bad_icrc(const Device& device) {
   return sum;
 }
 
+/// The side that has the fault and counts it: paths are the sender's.
+enum class Where { sender, receiver, both };
+
 struct Kind {
-  const char* name;
+  std::string name;
   const char* schedule;
+  Where where;
   std::uint64_t port::FaultStats::*counter;
 };
 
 const Kind kKinds[] = {
-    {"loss", "loss=0.02", &port::FaultStats::lost},
-    {"duplicates", "duplicate=0.05", &port::FaultStats::duplicated},
-    {"reordering", "reorder=0.05", &port::FaultStats::reordered},
-    {"corruption", "corrupt=0.02", &port::FaultStats::corrupted},
-    {"ECN", "ecn=0.1", &port::FaultStats::marked},
-    {"trimming", "trim=0.05", &port::FaultStats::trimmed},
-    {"trimming at the last hop", "trim_last_hop=0.05", &port::FaultStats::trimmed},
-    {"delay", "delay=500us,jitter=500us", &port::FaultStats::delayed},
-    {"loss on a path", "path=1,loss=0.2", &port::FaultStats::lost},
-    {"a black hole", "plane=1,blackhole", &port::FaultStats::black_holed},
-    {"a plane that is down", "plane=1,down", &port::FaultStats::link_down},
+    {"loss", "loss=0.02", Where::both, &port::FaultStats::lost},
+    {"duplicates", "duplicate=0.05", Where::both, &port::FaultStats::duplicated},
+    {"reordering", "reorder=0.05", Where::both, &port::FaultStats::reordered},
+    {"corruption", "corrupt=0.02", Where::both, &port::FaultStats::corrupted},
+    {"ECN", "ecn=0.1", Where::both, &port::FaultStats::marked},
+    {"trimming", "trim=0.05", Where::both, &port::FaultStats::trimmed},
+    {"trimming at the last hop", "trim_last_hop=0.05", Where::both, &port::FaultStats::trimmed},
+    {"delay", "delay=500us,jitter=500us", Where::both, &port::FaultStats::delayed},
+    {"loss on a path", "path=1,loss=0.2", Where::sender, &port::FaultStats::lost},
+    {"a black hole", "plane=1,blackhole", Where::receiver, &port::FaultStats::black_holed},
+    {"a plane that is down", "plane=1,down", Where::both, &port::FaultStats::link_down},
     {"all at once",
      "loss=0.01,duplicate=0.01,reorder=0.01,corrupt=0.01,ecn=0.01,trim=0.01;plane=2,delay=200us",
-     &port::FaultStats::lost},
+     Where::both, &port::FaultStats::lost},
 };
 
 TEST_CASE("every kind of fault: each byte is right, and it shows in the counters") {
   for (const Kind& kind : kKinds) {
     CAPTURE(kind.name);
-    const std::string name = kind.name;
-    const bool down = name == "a plane that is down", on_path = name == "loss on a path";
+    const std::string& name = kind.name;
+    const bool down = name == "a plane that is down";
     Pair pair(test_config("loopback:4"), 2 << 20);
-    pair.a.device.set_faults(kind.schedule);
-    if (!on_path) pair.b.device.set_faults(kind.schedule);
-    // A fault of a path is at its sender, every other one at the receiver of the data.
-    const auto hit = [&] { return hits((on_path ? pair.a : pair.b).device).*kind.counter; };
+    if (kind.where != Where::receiver) pair.a.device.set_faults(kind.schedule);
+    if (kind.where != Where::sender) pair.b.device.set_faults(kind.schedule);
+    const Device& counting = kind.where == Where::sender ? pair.a.device : pair.b.device;
+    const auto hit = [&] { return hits(counting).*kind.counter; };
     // Both ends leave a plane alone when they know that it is down, so nothing need be hit there.
     for (int i = 0; i == 0 || (i < 10 && hit() == 0 && !down); ++i) pair.copy_all();
     if (!down) CHECK(hit() > 0);

@@ -57,7 +57,7 @@ class Waiter {
   std::array<Completion, 16> done_;
   std::size_t count_ = 0;
   Duration time_{};
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 /// Less than the patience of a test by far: the wait was ended, it did not run out.

@@ -29,7 +29,7 @@ TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one cha
     for (const Completion& c : done) bad += c.status != WcStatus::success;
     completed += done.size();
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   threads.emplace_back([&] {
     for (std::size_t i = 0; i < pieces && !stop;) {
       const Errc e = post_copy(pair.a, pair.a.qps[0], pair.b, i * kPiece, kPiece, i);
@@ -91,7 +91,7 @@ TEST_CASE("each thread has its queue pair and its completion queue") {
     connect(qps[t], b.add_qp());
   }
   std::atomic<std::size_t> good{0};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (std::size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t at = t * kShare; at < (t + 1) * kShare; at += kPiece) {
@@ -112,11 +112,12 @@ TEST_CASE("objects are made and closed while others transfer") {
   Pair pair(test_config("loopback:2"), 1 << 20);
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> rounds{0};
-  std::vector<std::thread> threads;
+  const Time end = monotonic_now() + kPatience;
+  std::vector<std::jthread> threads;
   for (std::uint64_t t = 0; t < 2; ++t) {
     threads.emplace_back([&] {
       std::vector<std::uint8_t> memory(4096);
-      while (!stop) {
+      while (!stop && monotonic_now() < end) {
         auto cq = pair.a.device.create_cq(8);
         auto other_cq = pair.b.device.create_cq(8);
         auto region = pair.a.device.register_memory(std::span(memory), Access::none);
@@ -135,7 +136,6 @@ TEST_CASE("objects are made and closed while others transfer") {
       }
     });
   }
-  const Time end = monotonic_now() + kPatience;
   pair.copy_all();
   while (rounds < 20 && monotonic_now() < end) pair.copy_all();
   stop = true;
@@ -149,7 +149,7 @@ TEST_CASE("many waiters on one queue: each completion goes to one of them") {
   Pair pair(test_config("loopback:2"), 64 << 10);
   std::atomic<std::size_t> taken{0};
   constexpr std::size_t kWrites = 60;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       std::array<Completion, 4> done;
@@ -167,7 +167,7 @@ TEST_CASE("many waiters on one queue: each completion goes to one of them") {
 
 TEST_CASE("devices open and close beside one another") {
   std::atomic<int> good{0};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (std::uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&good, t] {
       for (std::uint64_t i = 0; i < 3; ++i) {

@@ -62,9 +62,13 @@ class EnginePair {
   Faults faults;
   std::uint64_t corrupted_and_caught = 0;
 
-  /// Connects two queue pairs, one on each side.
-  void connect(Qpn a, Qpn b) {
+  /// Connects two queue pairs, one on each side. `near_wrap`: their first PSNs are among the last
+  /// so many, so that they soon wrap.
+  void connect(Qpn a, Qpn b, std::uint32_t near_wrap = 1u << 24) {
     const Qpn qpn[2] = {a, b};
+    for (unsigned side = 0; side < 2; ++side)
+      while (engines_[side]->start_psn(qpn[side])->value() < (1u << 24) - near_wrap)
+        (void)engines_[side]->to_reset(qpn[side]);  // draws a new one
     for (unsigned side = 0; side < 2; ++side) {
       Engine& e = *engines_[side];
       const auto& other = *engines_[1 - side]->find_qp(qpn[1 - side]);

@@ -24,6 +24,7 @@ struct TrafficOptions {
   bool relaxed = true;  ///< memory with relaxed ordering
   QpCapacity capacity{.send = 32, .receive = 64, .send_sges = 3, .inline_bytes = 64};
   QpAttributes attributes{};
+  std::uint32_t near_wrap = 1u << 24;  ///< first PSNs are among the last so many
 };
 
 class Traffic {
@@ -119,7 +120,7 @@ class Traffic {
       init.attributes = options_.attributes;
       qpn[side] = *e.create_qp(init);
     }
-    pair_.connect(qpn[0], qpn[1]);
+    pair_.connect(qpn[0], qpn[1], options_.near_wrap);
     for (unsigned side = 0; side < (options_.both ? 2u : 1u); ++side) {
       Flow f;
       f.side = side;

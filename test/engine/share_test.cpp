@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// What queue pairs share: turns to send, the congestion window, packet records, paths.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "support/single.hpp"
+#include "support/traffic.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// More queue pairs like the first one, each towards a remote number of its own.
+std::vector<Qpn> more(Single& s, unsigned n) {
+  std::vector<Qpn> all{s.qpn};
+  for (unsigned i = 1; i < n; ++i) {
+    const Qpn q = s.create();
+    RemoteQp r = s.remote();
+    r.qpn = Qpn{value(Single::kRemote) + i};
+    REQUIRE(s.engine.to_init(q) == Errc::ok);
+    REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
+    REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+    all.push_back(q);
+  }
+  return all;
+}
+void post_on(Single& s, Qpn q, std::uint32_t length) {
+  const Qpn before = std::exchange(s.qpn, q);
+  REQUIRE(s.post({.length = length}) == Errc::ok);
+  s.qpn = before;
+}
+
+}  // namespace
+
+TEST_CASE("fair: equal backlogs advance within a burst of each other, at every moment") {
+  for (const std::uint32_t burst : {1u, 4u}) {
+    Single::Setup setup;
+    setup.options.burst = burst;
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    Single s(setup);
+    const auto qps = more(s, 10);
+    for (const Qpn q : qps) post_on(s, q, 1024 * 60);
+    std::map<std::uint32_t, std::uint32_t> sent;
+    for (const Qpn q : qps) sent[value(s.engine.find_qp(q)->remote.qpn)] = 0;
+    for (const Sent& p : data_of(s.transmit())) {
+      ++sent[value(p.bth().dqp())];
+      std::uint32_t least = 1000, most = 0;
+      for (const auto& [qpn, n] : sent) {
+        least = std::min(least, n);
+        most = std::max(most, n);
+      }
+      // A port's burst of 64 may end in the middle of a turn, which is then begun again.
+      REQUIRE(most - least <= 2 * burst);
+    }
+    for (const auto& [qpn, n] : sent) CHECK(n == 60);
+  }
+}
+
+TEST_CASE("fair: many small messages do not wait for a large one") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  setup.attributes.mpr = 255;
+  Single s(setup);
+  const auto qps = more(s, 21);
+  post_on(s, qps[0], 1000 * 1024);
+  (void)s.transmit(0);
+  for (unsigned i = 1; i < qps.size(); ++i) post_on(s, qps[i], 100);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() == 1020);
+  std::size_t last_small = 0;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i].bth().dqp() != Single::kRemote) last_small = i;
+  CHECK(last_small <= 21);
+}
+
+TEST_CASE("congestion window: one for all queue pairs to a peer, one more for another peer") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 20'000;
+  Single s(setup);
+  const auto qps = more(s, 5);
+  for (const Qpn q : qps) post_on(s, q, 1024 * 60);
+  const std::size_t alone = data_of(s.transmit()).size();
+  CHECK(alone == 18);  // of 1,112 nominal bytes
+  const PeerId second = s.add_peer();
+  const Qpn q = s.create();
+  RemoteQp r = s.remote();
+  r.peer = second;
+  REQUIRE(s.engine.to_init(q) == Errc::ok);
+  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
+  REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+  post_on(s, q, 1024 * 60);
+  CHECK(data_of(s.transmit()).size() == alone);
+  CHECK(s.engine.to_error(qps[0]) == Errc::ok);  // what it had in flight is free for the others
+  CHECK(data_of(s.transmit()).size() >= 3);
+}
+
+TEST_CASE("plane window: a plane takes no more than the receiver's buffer, others go on") {
+  EnginePair::Setup setup;
+  setup.planes = 2;
+  setup.plane_window = 16'000;
+  EnginePair pair(setup, 1);
+  std::uint64_t most = 0;
+  pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+    for (const auto n : pair[0].find_peer(pair.peer(0))->plane_inflight) most = std::max(most, n);
+  };
+  Traffic traffic(pair, {.queue_pairs = 3, .messages = 60}, 1);
+  CHECK(traffic.run(1s));
+  CHECK(most >= 16'000);
+  CHECK(most <= 16'000 + 4096 + 100);
+  traffic.check();
+}
+
+TEST_CASE("packet records: when they run out everybody still finishes, with losses too") {
+  for (const double loss : {0.0, 0.05}) {
+    EnginePair::Setup setup;
+    setup.options.max_outstanding = 256;  // four chunks
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    EnginePair pair(setup, 2);
+    TrafficOptions o;
+    o.queue_pairs = 12;
+    o.messages = 20;
+    o.attributes.mtu = 512;
+    o.attributes.timeout = 8;
+    Traffic traffic(pair, o, 2);
+    pair.faults.loss = loss;
+    CHECK(traffic.run(2s));
+    CHECK(pair[0].stats().pool_exhausted > 0);
+    pair.faults = {};
+    traffic.check();
+  }
+}
+
+TEST_CASE("packet records: a queue pair that has none does not hold up another one's losses") {
+  Single::Setup setup;
+  setup.options.max_outstanding = 64;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  const auto qps = more(s, 2);
+  post_on(s, qps[0], 1024);
+  const SentList first = data_of(s.transmit());
+  REQUIRE(first.size() == 1);  // the only chunk is its own
+  post_on(s, qps[1], 1024);
+  CHECK(data_of(s.transmit()).empty());
+  s.nack(first[0], wire::NackReason::trimmed);
+  CHECK(data_of(s.transmit()).size() == 1);
+  s.sack({.cack = 0});
+  const SentList second = data_of(s.transmit());
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].bth().dqp() != Single::kRemote);
+}
+
+TEST_CASE("paths: data is spread over all of them, and away from marked ones") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  std::map<std::uint32_t, unsigned> use;
+  for (unsigned i = 0; i < 16; ++i) {
+    REQUIRE(s.post({.length = 1024 * 16}) == Errc::ok);
+    for (const Sent& p : data_of(s.transmit())) {
+      ++use[value(p.ev)];
+      CHECK(value(p.ev) / 0x100 == p.plane + 1u);
+    }
+  }
+  CHECK(use.size() == 16);
+  for (const auto& [ev, n] : use) {
+    CHECK(n >= 12);
+    CHECK(n <= 20);
+  }
+}
+
+TEST_CASE("reverse paths: answers go by the path that worked last in the trigger's plane") {
+  Single s;
+  REQUIRE(s.post({}) == Errc::ok);
+  const Sent out = data_of(s.transmit()).at(0);
+  s.sack({.cack = 0, .trigger = &out});
+  s.ack(0, 0);
+  for (std::uint32_t n = 0; n < 8; ++n) {
+    s.data({.n = n, .ack_request = true, .plane = out.plane});
+    const SentList sacks = only(s.transmit(), wire::Opcode::sack);
+    REQUIRE(sacks.size() == 1);
+    CHECK(sacks[0].ev == out.ev);
+  }
+}
+
+TEST_CASE("reverse paths: a side that only receives probes for one, once per interval and plane") {
+  Single s;
+  for (std::uint32_t n = 0; n < 4; ++n) s.data({.n = n, .plane = static_cast<Plane>(n)});
+  (void)s.transmit();
+  const SentList probes = only(s.advance(10ms), wire::Opcode::endpoint_request);
+  REQUIRE(probes.size() == 4);
+  std::set<Plane> planes;
+  for (const Sent& p : probes) planes.insert(p.plane);
+  CHECK(planes.size() == 4);
+  wire::EndpointResponsePacket answer{
+      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, probes[2].psn()), {}};
+  answer.eeth.set_op(wire::EndpointOp::ev_probe);
+  s.receive_control(answer);
+  CHECK(s.peer_state().reverse.confirmed(probes[2].plane) == s.path_of(probes[2]));
+  CHECK(s.advance(10s).empty());  // nothing more came in
+}
