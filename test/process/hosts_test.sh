@@ -51,14 +51,15 @@ fi
 # Random datagrams, most of them with an opcode of MRC and a likely QPN.
 noise() {  # noise PORT
   exec 4>"/dev/udp/127.0.0.1/$1"
-  local opcodes=(c6 c7 c8 c9 ca cb d1 d8 d9 dc dd de) bytes i
+  local opcodes=(c6 c7 c8 c9 ca cb d1 d8 d9 dc dd de) bytes head i
   while true; do
     bytes=''
     for ((i = 8 + RANDOM % 80; i > 0; i--)); do
       printf -v bytes '%s\\x%02x' "$bytes" $((RANDOM % 256))
     done
+    head="\\x${opcodes[RANDOM % 12]}\\x00\\xff\\xff\\x00\\x00\\x00\\x0$((RANDOM % 9))"
     # shellcheck disable=SC2059  # the escapes have to be in the format
-    printf "\\x${opcodes[RANDOM % 12]}\\x00\\xff\\xff\\x00\\x00\\x00\\x0$((RANDOM % 9))$bytes" >&4 || true
+    printf "$head$bytes" >&4 || true  # nobody is there yet, or any more
   done
 }
 say 'noise on the UDP ports of both processes: the transfer is unharmed'

@@ -39,13 +39,14 @@ client qps 2 'must be 1 with --test latency' --test=latency --qps=2
 refused 2 port 70000 -- "$mrc_perf" --port 70000
 refused 1 /nonexistent/file -- "$mrc_perf" 127.0.0.1 --port "$port" --json /nonexistent/file
 
-for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:power of two' 'MRC_TIMEOUT=99:24' 'MRC_HELPER=perhaps:on' \
-  'MRC_SLOT=256:255' 'MRC_CC_BASE_RTT=5:1us .. 1s'; do
+for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:power of two' 'MRC_TIMEOUT=99:24' \
+  'MRC_HELPER=perhaps:on' 'MRC_SLOT=256:255' 'MRC_CC_BASE_RTT=5:1us .. 1s'; do
   variable=${setting%%=*} value=${setting#*=}
   allowed=${value#*:} value=${value%%:*}
   refused 2 "$variable" "$value" "$allowed" -- env "$variable=$value" "$mrc_perf" --port "$port"
 done
-refused 2 planes loopback:0 '1 to 32' -- env MRC_PLANES=loopback:0 "$mrc_perf" --port "$port"
+refused 2 planes loopback:0 '1 to 32' -- \
+  env MRC_PLANES=loopback:0 "$mrc_perf" --port "$port"
 start_server healthy "$port"
 refused 1 'rain=1' 'loss=' -- env MRC_FAULTS=rain=1 "$mrc_perf" 127.0.0.1 --port "$port" --size 4K
 exit_code "$server" 20

@@ -23,6 +23,10 @@ struct Sent {
   void report(std::uint32_t psn) {
     window.report(Psn{psn}, [](Psn, const PacketRecord&, PacketState) {});
   }
+  /// A SACK said of every silent packet before `psn` that it has not come.
+  void missing_before(std::uint32_t psn, Missed how) {
+    for (std::uint32_t i = 0; i < psn; ++i) window.at(Psn{i}).missed = how;
+  }
   std::vector<std::uint32_t> infer(Time now, const LossRule& rule) {
     std::vector<std::uint32_t> lost;
     again = infer_losses(window, now, rule,
@@ -59,21 +63,51 @@ TEST_CASE("loss: by reordering, exactly at the threshold") {
   Sent s(10);
   s.report(2);
   s.report(4);
+  s.missing_before(4, Missed::overtaken);
   CHECK(s.infer(Time{10us}, {.reordering = 3, .age = 1h}).empty());
   CHECK(s.again == Time{1h});  // of packet 0, sent at 0
   s.report(6);
+  s.missing_before(6, Missed::overtaken);
   CHECK(s.infer(Time{10us}, {.reordering = 3, .age = 1h}) == Lost{0, 1});
   CHECK(s.again == Time{3us + 1h});  // packet 3: two later ones are in
 }
 
-TEST_CASE("loss: by age, with one report, and not a nanosecond early") {
+TEST_CASE("loss: a packet that no SACK has covered is not missing, however old") {
   Sent s(4);
   s.report(3);
+  CHECK(s.infer(Time{60us}, {.reordering = 1, .age = 50us}).empty());
+  CHECK(s.again == Time{100us});
+  CHECK(s.infer(Time{1h}, {.reordering = 1, .age = 50us}).empty());
+  CHECK(s.again == kNever);  // a time that has passed would make a timer fire for ever
+}
+
+TEST_CASE("loss: by age when overtaken in its plane, and not a nanosecond early") {
+  Sent s(4);
+  s.report(3);
+  s.missing_before(3, Missed::overtaken);
   CHECK(s.infer(Time{50us - 1ns}, {.reordering = 10, .age = 50us}).empty());
   CHECK(s.again == Time{50us});
   CHECK(s.infer(Time{50us}, {.reordering = 10, .age = 50us}) == Lost{0});
-  CHECK(s.infer(Time{100us}, {.reordering = 10, .age = 50us}) == Lost{1, 2});
+  CHECK(s.infer(Time{52us}, {.reordering = 10, .age = 50us}) == Lost{1, 2});
   CHECK(s.window.lost() == 3);
+}
+
+TEST_CASE("loss: at twice the age when only other planes have overtaken it") {
+  Sent s(4);
+  s.report(3);
+  s.missing_before(3, Missed::absent);
+  s.window.at(Psn{1}).missed = Missed::overtaken;
+  CHECK(s.infer(Time{60us}, {.reordering = 1, .age = 50us}) == Lost{1});  // does not wait for 0
+  CHECK(s.again == Time{100us});
+  CHECK(s.infer(Time{100us - 1ns}, {.reordering = 1, .age = 50us}).empty());
+  CHECK(s.infer(Time{102us}, {.reordering = 1, .age = 50us}) == Lost{0, 2});
+}
+
+TEST_CASE("loss: at the age when a probe sent later was answered") {
+  Sent s(2);
+  s.window.on_probe_answered(s.window.send_order());
+  CHECK(s.infer(Time{50us - 1ns}, {.reordering = 1, .age = 50us}).empty());
+  CHECK(s.infer(Time{51us}, {.reordering = 1, .age = 50us}) == Lost{0, 1});
 }
 
 TEST_CASE("loss: by send order, not by PSN") {
@@ -81,6 +115,7 @@ TEST_CASE("loss: by send order, not by PSN") {
   s.window.lose(Psn{0});
   s.window.on_sent(Psn{0}, Time{6us}, 1, 1000);  // the newest transmission now
   for (std::uint32_t i : {2u, 3u, 4u, 5u}) s.report(i);
+  s.missing_before(2, Missed::overtaken);
   CHECK(s.infer(Time{7us}, {.reordering = 3, .age = 1h}) == Lost{1});
   CHECK(s.window.at(Psn{0}).state == PacketState::outstanding);
 }

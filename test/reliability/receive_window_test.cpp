@@ -52,7 +52,7 @@ TEST_CASE("receive window: a naive model agrees, across the PSN wrap") {
     ReceiveWindow w(range);
     w.start(m.first);
     const std::uint32_t spread = 1 + random.below(range + 20);
-    for (unsigned i = 0; i < 6000; ++i) {
+    for (unsigned i = 0; i < 9000; ++i) {
       const std::int64_t d = m.cack - 10 + random.below(spread + 10);
       const Psn psn = m.psn(d);
       const bool seen = d <= m.cack || m.above.count(d) > 0;

@@ -150,7 +150,7 @@ class Traffic {
       Message m;
       m.id = f.all.size();
       m.length = random_.chance(0.1)   ? 0
-                 : random_.chance(0.3) ? random_.below(64)
+                 : random_.chance(0.3) ? random_.below(std::min(64u, options_.max_size + 1))
                                        : random_.below(options_.max_size + 1);
       m.offset = f.offset;
       m.immediate = static_cast<std::uint32_t>(random_.next());

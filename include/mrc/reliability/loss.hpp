@@ -9,13 +9,14 @@
 
 namespace mrc::reliability {
 
-/// When a packet that the peer is silent about counts as lost (mrc-1.0 §2.9, [O-3]).
+/// When a packet that the peer is silent about counts as lost (mrc-1.0 §2.9, [O-3]). A SACK covers
+/// 64 packets and says nothing of the others, so a packet is only missing when a SACK that covers
+/// it says so; and a plane keeps order much better than planes keep pace with each other.
 struct LossRule {
-  /// This many packets sent later have arrived.
+  /// It is overtaken in its plane, and this many packets sent later have arrived.
   std::uint32_t reordering = 3;
-  /// This long has passed since the transmission, and a packet sent later in the same plane has
-  /// arrived; or twice as long, and one sent later in any plane has. A plane keeps order much
-  /// better than planes keep pace with each other.
+  /// It is overtaken in its plane, or a probe sent later was answered, and this long has passed
+  /// since its transmission; or it is absent after twice that.
   Duration age{};
 };
 
@@ -29,16 +30,14 @@ struct LossRule {
       std::max<std::uint64_t>(3, std::min(spread, std::max<std::uint64_t>(window_packets, 3))));
 }
 
-/// Packets of other planes that a look for losses passes by at most.
+/// Packets that a look for losses passes by at most.
 inline constexpr std::uint32_t kMaxLossWalk = 64;
 
 /// Gives up the packets that the rule calls lost: f(psn, record) for each, oldest transmission
-/// first. overtaken(record) tells whether a packet sent later in the same plane has arrived.
-/// Returns when to look again (kNever: not before the next report). Walks from the packet sent
-/// longest ago to the first that is too young.
-template <class Overtaken, class F>
-Time infer_losses(SendWindow& window, Time now, const LossRule& rule, Overtaken&& overtaken,
-                  F&& f) noexcept {
+/// first. Returns when to look again (kNever: not before the next report). Walks from the packet
+/// sent longest ago to the first that is too young.
+template <class F>
+Time infer_losses(SendWindow& window, Time now, const LossRule& rule, F&& f) noexcept {
   Time again = kNever;
   std::uint32_t passed = 0;  // outstanding packets sent before the one looked at
   Psn psn;
@@ -48,9 +47,14 @@ Time infer_losses(SendWindow& window, Time now, const LossRule& rule, Overtaken&
     const std::uint32_t reports = window.reports_after(psn, passed);
     if (reports == 0) break;  // so there are none after the later ones either
     const Duration age = now - record.sent;
-    const bool lost = reports >= rule.reordering || age >= 2 * rule.age ||
-                      (age >= rule.age && (overtaken(record) || window.probed_after(record.order)));
-    if (!lost) again = std::min(again, record.sent + (age < rule.age ? 1 : 2) * rule.age);
+    const bool overtaken = record.missed == Missed::overtaken;
+    const bool absent = record.missed != Missed::unknown;
+    const bool lost = (overtaken && reports >= rule.reordering) ||
+                      (age >= rule.age && (overtaken || window.probed_after(record.order))) ||
+                      (age >= 2 * rule.age && absent);
+    // Later than that only a report can change the verdict.
+    if (!lost && age < 2 * rule.age)
+      again = std::min(again, record.sent + (age < rule.age ? 1 : 2) * rule.age);
     const bool last = passed + 1 == window.outstanding();
     const Psn next = last ? psn : window.next_sent(psn);
     if (lost) {

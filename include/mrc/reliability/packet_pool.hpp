@@ -17,6 +17,13 @@ enum class PacketState : std::uint8_t {
   lost,         ///< given up: waits for its retransmission
 };
 
+/// What SACKs have said about a packet that has not been reported.
+enum class Missed : std::uint8_t {
+  unknown,    ///< none has covered it since it was sent
+  absent,     ///< one covered it and packets behind it, and it was not there
+  overtaken,  ///< the same when a packet sent later in its plane had already arrived
+};
+
 /// What the requester remembers of one packet in its window. 24 bytes, since an engine holds one
 /// for each packet in flight.
 struct PacketRecord {
@@ -27,7 +34,8 @@ struct PacketRecord {
   std::uint16_t wqe = 0;           ///< slot of its message on the send queue
   std::uint16_t path = 0;          ///< path of the last transmission
   std::uint16_t size = 0;          ///< nominal size: UDP length + 40 (mrc-1.0 [C-15])
-  std::uint8_t transmissions = 0;  ///< saturates at 255
+  std::uint8_t transmissions : 6 = 0;  ///< saturates at 63
+  Missed missed : 2 = Missed::unknown;
   PacketState state = PacketState::pending;
 };
 static_assert(sizeof(PacketRecord) == 24);

@@ -90,7 +90,8 @@ class SendWindow {
     r.path = path;
     r.size = size;
     r.order = next_order_++;
-    r.transmissions = static_cast<std::uint8_t>(std::min(r.transmissions + 1, 255));
+    if (r.transmissions < 63) ++r.transmissions;
+    r.missed = Missed::unknown;
     r.state = PacketState::outstanding;
     link_newest(psn, r);
   }

@@ -101,14 +101,27 @@ inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   progress(now, qp);
 }
 
-/// A set bit is definite, a clear one says nothing (mrc-1.0 §2.7).
+/// A set bit is definite (mrc-1.0 §2.7). A clear one in front of a set one tells that its packet
+/// had not come when one behind it had; other clear bits say nothing.
 inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base,
                                    std::uint64_t bits) noexcept {
+  if (bits == 0) return;
+  reliability::SendWindow& window = qp.tx.window;
+  std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
   for (; bits != 0; bits &= bits - 1) {
     const Psn psn = base + std::countr_zero(bits);
-    if (!qp.tx.window.contains(psn)) continue;  // done long ago, or never sent
-    qp.tx.window.report(
-        psn, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+    if (!window.contains(psn)) continue;  // done long ago, or never sent
+    window.report(psn,
+                  [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+  }
+  for (; holes != 0; holes &= holes - 1) {
+    const Psn psn = base + std::countr_zero(holes);
+    if (!window.contains(psn)) continue;
+    reliability::PacketRecord& r = window.at(psn);
+    if (r.state != reliability::PacketState::outstanding) continue;
+    const std::uint32_t newest = qp.tx.newest_report[qp.peer->paths[r.path].plane];
+    const bool overtaken = static_cast<std::int32_t>(newest - r.order) > 0;
+    r.missed = overtaken ? reliability::Missed::overtaken : reliability::Missed::absent;
   }
 }
 
@@ -201,10 +214,6 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
   const reliability::LossRule rule{
       reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
       round_trip(qp)};
-  const auto overtaken = [&](const reliability::PacketRecord& record) {
-    const std::uint32_t newest = tx.newest_report[peer.paths[record.path].plane];
-    return static_cast<std::int32_t>(newest - record.order) > 0;
-  };
   const auto lost = [&](Psn, const reliability::PacketRecord& record) {
     leave_flight(now, qp, record);
     peer.paths.on_inferred_loss(record.path, now);
@@ -213,7 +222,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
     ++stats_.inferred_losses;
     arm(peer);  // the path may have to be probed from now on
   };
-  tx.loss_check = reliability::infer_losses(tx.window, now, rule, overtaken, lost);
+  tx.loss_check = reliability::infer_losses(tx.window, now, rule, lost);
 }
 
 inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
