@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Two engines under seeded schedules of every kind of fault. Traffic checks that each byte is
+// placed exactly once before its completion, that completions come in order and that none is lost.
+// MRC_TEST_SEEDS sets how many seeds are run; a seed repeats its run exactly.
 #include <doctest/doctest.h>
+
+#include <cstdlib>
 
 #include "support/traffic.hpp"
 
@@ -8,6 +13,15 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 
 namespace {
+
+[[nodiscard]] std::uint64_t seeds(std::uint64_t usual) {
+  const char* text = std::getenv("MRC_TEST_SEEDS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : usual;
+}
+[[nodiscard]] std::uint64_t first_seed() {
+  const char* text = std::getenv("MRC_TEST_FIRST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
+}
 
 /// A seed's network: each kind of fault is off in about half of the seeds.
 Faults random_faults(Random& r) {
@@ -25,34 +39,103 @@ Faults random_faults(Random& r) {
   return f;
 }
 
+EnginePair::Setup random_setup(Random& r) {
+  EnginePair::Setup s;
+  s.planes = 1 + r.below(4);
+  s.paths = 1 + r.below(8);
+  s.gbps = r.chance(0.3) ? 5 : 100;
+  s.queue = r.chance(0.3) ? 32 * 1024 : 512 * 1024;
+  s.trimming_switch = r.chance(0.5);
+  s.plane_window = r.chance(0.3) ? 64 * 1024 : 0;
+  s.options.burst = 1 + r.below(8);
+  s.options.timestamps = !r.chance(0.1);
+  s.options.held_tails = r.chance(0.2) ? 4 : 4096;
+  s.options.control_queue = r.chance(0.1) ? 16 : 4096;
+  s.options.max_outstanding = r.chance(0.2) ? 512 : 65'536;
+  s.options.cc.algorithm = static_cast<cc::Algorithm>(r.below(3));
+  s.options.paths.active = static_cast<std::uint16_t>(r.chance(0.3) ? s.planes : 0);
+  return s;
+}
+
+TrafficOptions random_traffic(Random& r) {
+  TrafficOptions o;
+  o.queue_pairs = 1 + r.below(4);
+  o.messages = 40;
+  o.max_size = r.chance(0.5) ? 2'000 : 60'000;
+  o.both = r.chance(0.5);
+  o.relaxed = r.chance(0.5);
+  o.near_wrap = r.chance(0.3) ? 100 : 1u << 24;
+  o.attributes.mtu = 256u << r.below(5);
+  o.attributes.mpr = static_cast<std::uint8_t>(1 + r.below(32));
+  o.attributes.mpr_dest = static_cast<std::uint8_t>(1 + r.below(32));
+  o.attributes.max_wimm = static_cast<std::uint16_t>(1 + r.below(16));
+  o.attributes.max_wimm_dest = static_cast<std::uint16_t>(1 + r.below(16));
+  o.attributes.timeout = static_cast<std::uint8_t>(6 + r.below(7));
+  o.attributes.retry_exponential = 25;
+  o.attributes.dynamic_mpr = r.chance(0.5);
+  o.attributes.trim_nack = r.chance(0.8);
+  return o;
+}
+
+/// Something that breaks or is mended.
+void outage(EnginePair& pair, const EnginePair::Setup& setup, Random& r) {
+  const auto plane = static_cast<Plane>(r.below(setup.planes));
+  switch (r.below(5)) {
+    case 0:
+    case 1:
+      return pair.set_port(r.below(2), plane, r.chance(0.5));
+    case 2:
+      pair.faults.black_holes ^= plane_bit(plane);
+      return;
+    case 3:
+      pair.faults.dead_paths.insert(0x1000 * (plane + 1u) + r.below(setup.paths));
+      return;
+    default:
+      pair.faults.dead_paths.clear();
+      return;
+  }
+}
+void mend(EnginePair& pair, const EnginePair::Setup& setup) {
+  pair.faults = {};
+  for (unsigned side = 0; side < 2; ++side)
+    for (unsigned p = 0; p < setup.planes; ++p) pair.set_port(side, static_cast<Plane>(p), true);
+}
+
 }  // namespace
 
 TEST_CASE("seeded faults: every byte once, in order, nothing lost, and done when they end") {
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(100); ++seed) {
     INFO("seed ", seed);
     Random r(seed);
-    EnginePair::Setup setup;
-    setup.planes = 1 + r.below(4);
-    setup.paths = 1 + r.below(8);
-    setup.options.burst = 1 + r.below(8);
-    setup.trimming_switch = r.chance(0.5);
+    const EnginePair::Setup setup = random_setup(r);
     EnginePair pair(setup, seed);
-    TrafficOptions o;
-    o.queue_pairs = 1 + r.below(4);
-    o.messages = 40;
-    o.max_size = r.chance(0.5) ? 2'000 : 60'000;
-    o.both = r.chance(0.5);
-    o.relaxed = r.chance(0.5);
-    o.attributes.mtu = 256u << r.below(5);
-    o.attributes.mpr = static_cast<std::uint8_t>(1 + r.below(32));
-    o.attributes.max_wimm = static_cast<std::uint16_t>(1 + r.below(16));
-    o.attributes.retry_exponential = 25;
-    o.attributes.dynamic_mpr = r.chance(0.5);
-    Traffic traffic(pair, o, seed);
+    Traffic traffic(pair, random_traffic(r), seed);
     pair.faults = random_faults(r);
     (void)traffic.run(50ms);
     pair.faults = {};
-    REQUIRE(traffic.run(5s));
+    REQUIRE(traffic.run(1s));
+    traffic.check();
+  }
+}
+
+TEST_CASE("seeded outages: ports, planes and paths go and come at random times") {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(60); ++seed) {
+    INFO("seed ", seed);
+    Random r(seed ^ 0x5EED);
+    const EnginePair::Setup setup = random_setup(r);
+    EnginePair pair(setup, seed);
+    TrafficOptions o = random_traffic(r);
+    o.messages = 150;
+    o.max_size = 20'000;
+    Traffic traffic(pair, o, seed);
+    if (r.chance(0.5)) pair.faults = random_faults(r);
+    bool done = false;
+    for (unsigned i = 0; i < 30 && !done; ++i) {
+      outage(pair, setup, r);
+      done = traffic.run(Duration{r.below(1'500'000)});
+    }
+    mend(pair, setup);
+    REQUIRE(traffic.run(1s));
     traffic.check();
   }
 }

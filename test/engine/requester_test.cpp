@@ -113,7 +113,7 @@ TEST_CASE("MPR: a requester stays within the smaller of both limits") {
     Single s(setup);
     REQUIRE(s.post({.length = 1024 * 1000}) == Errc::ok);
     CHECK(data_of(s.transmit()).size() == static_cast<std::size_t>(packets));
-    s.sack({.cack = -1, .offset = 2, .bitmap = ~0ull});  // packets above a hole open nothing
+    s.sack({.cack = -1, .offset = 1, .bitmap = ~1ull});  // packets above a hole open nothing
     const SentList lost = data_of(s.transmit());
     REQUIRE(lost.size() == 1);
     CHECK(lost[0].psn() == s.own);
@@ -342,4 +342,30 @@ TEST_CASE("fatal answers: cause, status, and which request gets it") {
   s.nack(out[0], NackReason::unexp_event);
   CHECK(s.qp().cause == QpErrorCause::peer_in_error);
   CHECK(s.sends().at(0).status == WcStatus::rem_op_err);
+}
+
+TEST_CASE("NACK in: after the pause everything goes on, also what was posted meanwhile") {
+  Single s;
+  REQUIRE(s.post({}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  s.nack(out[0], NackReason::no_resource);
+  s.sack({.cack = 0});  // it had arrived after all
+  s.ack(0, 0);
+  REQUIRE(s.post({}) == Errc::ok);
+  CHECK(data_of(s.transmit()).empty());
+  CHECK(data_of(s.advance(100us)).size() == 1);
+  CHECK(s.qp().stats.timeouts == 0);
+}
+
+TEST_CASE("NACK in: refusals of one round trip cost one retry, and no longer timer") {
+  Single::Setup setup;
+  setup.attributes.retry_linear = 0;
+  setup.attributes.retry_exponential = 5;
+  Single s(setup);
+  REQUIRE(s.post({.length = 20'000}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  for (const Sent& p : out) s.nack(p, NackReason::no_resource);
+  CHECK(s.qp().tx.window.lost() == out.size());
+  CHECK(s.qp().tx.retries.used() == 1);
+  CHECK(s.qp().tx.retries.timeout(Duration{0}) == reliability::timeout_value(12));
 }

@@ -19,6 +19,11 @@ start_client() {  # start_client OPTION...: a long run, which is under way when 
   until_true 20 running || fail 'the client does not get going'
 }
 
+end_server() {  # it may be dead already; its port has to be free again
+  kill -KILL "$server" 2>/dev/null || true
+  exit_code "$server" 10
+}
+
 # Unchecked: the sender never waits for the other program, so that always something is under way.
 for signal in KILL STOP; do
   say "SIG$signal of the server: the client ends with status 1 and says why"
@@ -27,10 +32,15 @@ for signal in KILL STOP; do
   kill -"$signal" "$server"
   exit_code "$client" 20
   expect 'exit status' [ "$code" = 1 ]
-  expect_text "$work/client.err" 'peer does not answer' '127.0.0.1:' 'timeouts'
-  expect_text "$work/client.json" 'peer does not answer' '"interrupted": false'
+  expect_text "$work/client.json" '"interrupted": false'
+  if sanitized "$mrc_perf" && grep -q 'is gone' "$work/client.err"; then
+    say 'too slow here for the queue pair to tell before the control connection does'
+  else
+    expect_text "$work/client.err" 'peer does not answer' '127.0.0.1:' 'timeouts'
+    expect_text "$work/client.json" 'peer does not answer'
+  fi
   expect 'results until then are kept' [ "$(json "$work/client.json" iterations | total)" -gt 0 ]
-  kill -KILL "$server" 2>/dev/null || true  # it may be dead already
+  end_server
 done
 
 say 'SIGKILL of the client: a persistent server goes on and serves the next'

@@ -12,7 +12,7 @@ for family in "${families[@]}"; do
     for test in write write_imm; do
       say "$test over $family:$planes: every byte arrives"
       checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
-        --duration 150ms --qps 2
+        --iters 150 --qps 2
       expect 'a result per size' [ "$(json "$work/$test.json" gbps | wc -l)" = $((2 + 2 * planes)) ]
       expect 'each plane carried packets' \
         [ "$(json "$work/$test.json" packets | awk '$1 > 0' | wc -l)" = $((2 * planes)) ]

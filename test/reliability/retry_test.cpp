@@ -96,3 +96,19 @@ TEST_CASE("round-trip estimate: follows, and its bound covers the variation") {
   e.sample(2ms);
   CHECK(e.bound() >= 2500us);  // a stall counts at once
 }
+
+TEST_CASE("retry: refusals use retries up, but don't make the timer longer") {
+  RetryCounter c(8, 1, 3);
+  CHECK(c.take_refused());
+  CHECK(c.take_refused());
+  CHECK(c.take_refused());
+  CHECK(c.used() == 3);
+  CHECK(c.expired() == 0);
+  CHECK(c.timeout(Duration{0}) == timeout_value(8));
+  CHECK(c.take());
+  CHECK_FALSE(c.take());
+  CHECK_FALSE(c.take_refused());
+  RetryCounter forever(8, 0, kRetryForever);
+  for (int i = 0; i < 1000; ++i) CHECK(forever.take_refused());
+  CHECK(forever.timeout(Duration{0}) == timeout_value(8));
+}

@@ -103,6 +103,7 @@ class Traffic {
     std::vector<std::size_t> wimms;  ///< indices into all
     std::uint64_t offset = 0;
     std::size_t completed = 0, next_received = 0;
+    std::size_t barrier = 0;  ///< messages that a received immediate vouches for
   };
 
   void open() {
@@ -199,7 +200,7 @@ class Traffic {
       REQUIRE(c.immediate == f.all[index].immediate);
       REQUIRE(c.byte_len == f.all[index].length);
       REQUIRE(c.qpn == f.peer_qpn);
-      for (std::size_t i = 0; i <= index; ++i) verify(f, f.all[i]);  // it is a barrier
+      for (; f.barrier <= index; ++f.barrier) verify(f, f.all[f.barrier]);  // and all before it
       REQUIRE(pair_[1 - f.side].post_receive(f.peer_qpn, c.wr_id) == Errc::ok);
     }
   }

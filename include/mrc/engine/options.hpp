@@ -30,9 +30,9 @@ struct EngineOptions {
   bool trimming = true;     ///< mark data trimmable towards peers that answer trims
   bool timestamps = true;   ///< TSETH in data packets; without it there is no RTT
   Duration reverse_probe_floor = std::chrono::milliseconds(1);
-  wire::DscpMap dscp;
-  cc::Options cc;
-  path::PathSetOptions paths;
+  wire::DscpMap dscp{};
+  cc::Options cc{};
+  path::PathSetOptions paths{};
 };
 
 /// A peer as add_peer() takes it.

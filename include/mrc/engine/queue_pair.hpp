@@ -30,8 +30,8 @@ struct QpInit {
   PdId pd{};
   CqId send_cq{};
   CqId receive_cq{};
-  QpCapacity capacity;
-  QpAttributes attributes;
+  QpCapacity capacity{};
+  QpAttributes attributes{};
   bool signal_all = false;
 };
 

@@ -18,7 +18,9 @@ inline constexpr unsigned kRetryForever = 25;
 }
 
 /// The retry counters of a queue pair (mrc-1.0 §2.10, [C-8]): `linear` expirations after T, then
-/// `exponential` ones after 2T, 4T .. T(24), then it is exhausted.
+/// `exponential` ones after 2T, 4T .. T(24), then it is exhausted. Refusals (NACKs for want of
+/// resources) take retries from the same account, but a peer that answers is no reason to wait
+/// longer for the next answer.
 class RetryCounter {
  public:
   RetryCounter() = default;
@@ -29,11 +31,17 @@ class RetryCounter {
 
   /// How long to wait for progress now; never less than `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
   [[nodiscard]] Duration timeout(Duration floor) const noexcept {
-    const unsigned doublings = used_ > linear_ ? used_ - linear_ : 0;
+    const unsigned doublings = expired_ > linear_ ? expired_ - linear_ : 0;
     return std::max(floor, timeout_value(exponent_ + doublings));
   }
-  /// Takes one retry. False: there is none left.
+  /// Takes a retry for an expired timer. False: there is none left.
   [[nodiscard]] bool take() noexcept {
+    if (!take_refused()) return false;
+    if (expired_ < linear_ + kMaxTimeoutExponent) ++expired_;
+    return true;
+  }
+  /// Takes a retry for a refusal. False: there is none left.
+  [[nodiscard]] bool take_refused() noexcept {
     if (exponential_ >= kRetryForever) {
       if (used_ < linear_ + kMaxTimeoutExponent) ++used_;
       return true;
@@ -43,15 +51,18 @@ class RetryCounter {
     return true;
   }
   /// The peer made progress: all retries are back.
-  void reset() noexcept { used_ = 0; }
+  void reset() noexcept { used_ = expired_ = 0; }
   /// Retries taken since the last progress.
   [[nodiscard]] unsigned used() const noexcept { return used_; }
+  /// Expirations among them.
+  [[nodiscard]] unsigned expired() const noexcept { return expired_; }
 
  private:
   std::uint8_t exponent_ = 12;
   std::uint8_t linear_ = 7;
   std::uint8_t exponential_ = 10;
   unsigned used_ = 0;
+  unsigned expired_ = 0;
 };
 
 /// Smoothed round-trip time and its variation, as in RFC 6298: guards loss inference against

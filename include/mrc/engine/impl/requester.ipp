@@ -258,8 +258,9 @@ inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& 
     ++qp.stats.trims;
     if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(path, now);
   } else {
-    // The responder lacks something: wait a round trip, and not for ever (mrc-1.0 §2.9).
-    if (!tx.retries.take())
+    // The responder lacks something: wait a round trip, and not for ever (mrc-1.0 §2.9). What it
+    // refuses meanwhile was sent before the pause and is no further try.
+    if (now >= tx.paused_until && !tx.retries.take_refused())
       return fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err, position_of(qp, psn));
     tx.paused_until = now + round_trip(qp);
   }

@@ -57,7 +57,11 @@ inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
     qp.tx.inflight = 0;
     wake(*qp.peer);
   }
-  if (!awaits(qp)) return timers_.cancel(qp);
+  if (!awaits(qp)) {
+    // After a pause it wants its turn, even when nothing is under way any more.
+    if (qp.tx.paused_until <= now || !qp.tx.queue.backlog()) return timers_.cancel(qp);
+    return timers_.schedule(qp, qp.tx.paused_until);
+  }
   Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), qp.tx.loss_check});
   if (qp.tx.paused_until > now) due = std::min(due, qp.tx.paused_until);
   timers_.schedule(qp, due);
@@ -86,7 +90,7 @@ inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   if (qp.state != QpState::rts) return;
   if (now >= tx.loss_check) find_losses(now, qp);
-  if (now >= retransmission_deadline(qp)) {
+  if (awaits(qp) && now >= retransmission_deadline(qp)) {
     on_retransmission_timeout(now, qp);
     if (qp.state != QpState::rts) return;
   } else if (now >= probe_deadline(qp)) {
@@ -124,7 +128,7 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   const path::PathIndex path = r.path;
   if (!give_up(now, qp, psn)) return;  // lost already, and waits for the window or for a path
   qp.peer->paths.on_timeout(path, now);
-  qp.peer->congestion.on_timeout(size, tx.retries.used(), now);
+  qp.peer->congestion.on_timeout(size, tx.retries.expired(), now);
   arm(*qp.peer);
 }
 
