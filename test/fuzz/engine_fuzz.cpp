@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/engine_fuzz_rig.hpp"
 #include "mrc/engine/engine.hpp"
 
 // Fuzzes two engines that talk to each other. The input is a program: each step is an opcode byte
@@ -21,86 +22,7 @@ namespace {
 
 using namespace mrc;
 using namespace mrc::engine;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-/// The rest of the input; zeros when it is used up.
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
-  [[nodiscard]] bool done() const { return left_ == 0; }
-  std::uint8_t byte() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-  std::uint32_t word() {
-    std::uint32_t w = 0;
-    for (int i = 0; i < 4; ++i) w = w << 8 | byte();
-    return w;
-  }
-  std::uint32_t below(std::uint32_t n) { return n == 0 ? 0 : byte() % n; }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t left_;
-};
-
-/// Memory of one side in slots, some of which get granted. The others must never change.
-class Arena {
- public:
-  static constexpr std::size_t kSlots = 16, kSlotBytes = 1024;
-
-  Arena() : bytes_(kSlots * kSlotBytes, 0xC5) {}
-  [[nodiscard]] std::uint8_t* slot(std::size_t i) {
-    return bytes_.data() + i % kSlots * kSlotBytes;
-  }
-  void grant(std::size_t i) { granted_[i % kSlots] = true; }
-  void check() const {
-    for (std::size_t i = 0; i < kSlots; ++i) {
-      if (granted_[i]) continue;
-      const auto* begin = bytes_.data() + i * kSlotBytes;
-      require(begin[0] == 0xC5 && std::memcmp(begin, begin + 1, kSlotBytes - 1) == 0);
-    }
-  }
-
- private:
-  std::vector<std::uint8_t> bytes_;
-  std::array<bool, kSlots> granted_{};
-};
-
-struct Packet {
-  std::vector<std::uint8_t> bytes;
-  std::uint64_t source = 0;
-  Ev entropy{};
-  Plane plane = 0;
-  Ecn ecn = Ecn::ect0;
-  wire::Trim trim = wire::Trim::none;
-};
-
-struct Region {
-  std::uint32_t key;
-  std::size_t slot;
-};
-
-struct Side {
-  std::unique_ptr<Engine> engine;
-  Arena arena;
-  std::vector<Packet> incoming;  ///< under way to this side
-  std::vector<Qpn> qps;
-  std::vector<CqId> cqs;
-  std::vector<PdId> pds;
-  std::vector<PeerId> peers;
-  std::vector<Region> regions;
-};
-
-template <class T>
-T choose(Input& in, const std::vector<T>& from, T otherwise) {
-  const std::uint8_t b = in.byte();
-  return from.empty() || b == 0xFF ? otherwise : from[b % from.size()];
-}
+using namespace mrc::fuzz;
 
 class World {
  public:
