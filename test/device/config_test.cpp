@@ -187,6 +187,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"burst", "1"},
                                                                  {"icrc", "off"},
                                                                  {"receive_buffer", "1M"},
+                                                                 {"receive_shares", "8"},
                                                                  {"send_buffer", "2M"},
                                                                  {"rx_batch", "64"},
                                                                  {"gso", "off"},
