@@ -19,6 +19,10 @@ void* counted(std::size_t bytes, std::size_t alignment = 0) {
   if (p == nullptr) throw std::bad_alloc{};
   return p;
 }
+/// Not inlined, or the compiler misses the operator new that belongs to the free().
+[[gnu::noinline]] void release(void* p) noexcept {
+  std::free(p);
+}
 }  // namespace
 
 void* operator new(std::size_t n) {

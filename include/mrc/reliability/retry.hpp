@@ -79,7 +79,7 @@ class RttEstimator {
       variation_ += (error - variation_) / 4;
       smoothed_ += (rtt - smoothed_) / 8;
     }
-    samples_ += samples_ < 8;
+    if (samples_ < 8) ++samples_;
   }
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
   /// A round trip that is rarely exceeded, 0 before the first sample. The latest one counts with a
