@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "stall.hpp"
 #include "tests.hpp"
 #include "traffic.hpp"
 #include "units.hpp"
@@ -22,7 +23,8 @@ class Client {
         options_(options),
         size_(size),
         traffic_(session),
-        lookout_(session.control()) {}
+        lookout_(session.control()),
+        guard_(session) {}
 
   void run(Result& result) {
     prepare();
@@ -59,6 +61,7 @@ class Client {
   std::uint64_t size_;
   Traffic traffic_;
   Lookout lookout_;
+  StallGuard guard_;
   std::uint64_t messages_before_ = 0;
   bool measuring_ = false;
 };
@@ -74,6 +77,10 @@ void Client::look(Time now) {
   if (const auto message = lookout_.look(now))
     throw Failure(fmt::format("{} said '{}' in the middle of a run", control_.peer(),
                               (*message)["op"].get<std::string>()));
+  guard_.look(now, traffic_.moves(), [this] {
+    const std::string what = traffic_.sender.waiting_for();
+    return what.empty() ? "completions" : what;
+  });
 }
 
 void Client::warm_up() {
@@ -179,6 +186,7 @@ ServerTotals serve_bandwidth(Session& session, std::uint64_t size) {
   Control& control = session.control();
   Traffic traffic(session);
   Lookout lookout(control);
+  StallGuard guard(session);
   traffic.receiver.start(size);
   if (p.bidirectional) traffic.sender.start(size);
   const std::uint64_t retransmits = session.device().stats().engine.tx_retransmits;
@@ -190,7 +198,14 @@ ServerTotals serve_bandwidth(Session& session, std::uint64_t size) {
          !traffic.sender.drained()) {
     for (int i = 0; i < kRounds / 8; ++i) traffic.step();
     if (g_interrupted) throw Interrupted();
-    const auto message = lookout.look(monotonic_now());
+    const Time now = monotonic_now();
+    const auto message = lookout.look(now);
+    guard.look(now, traffic.moves(), [&] {
+      const std::string what = traffic.sender.waiting_for();
+      if (!what.empty()) return what;
+      return expected ? fmt::format("the rest of {} messages", *expected)
+                      : std::string("the client's next message");
+    });
     if (!message) continue;
     if ((*message)["op"] == "go") {
       session.start_faults();

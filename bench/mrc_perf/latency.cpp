@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "pattern.hpp"
+#include "stall.hpp"
 #include "tests.hpp"
 
 /// Ping-pong: the client writes a message whose last byte is a counter, the server polls that byte
@@ -22,7 +23,7 @@ constexpr Duration kGrace = std::chrono::seconds(10);
 class Player {
  public:
   Player(Session& session, std::uint64_t size)
-      : session_(session), size_(size), lookout_(session.control()) {
+      : session_(session), size_(size), lookout_(session.control()), guard_(session) {
     // A byte of an earlier size must not look like the first message.
     std::memset(session.receive_area(0), 0, size);
   }
@@ -74,7 +75,10 @@ class Player {
     if (++looks_ % kRarely != 0) return std::nullopt;
     // With more processes than cores the other side may be waiting for this very one.
     sched_yield();
-    return lookout_.look(monotonic_now());
+    const Time now = monotonic_now();
+    auto message = lookout_.look(now);
+    guard_.look(now, 0, [] { return "the other side's next message of the ping-pong"; });
+    return message;
   }
   void moved() noexcept { looks_ = 0; }
 
@@ -82,6 +86,7 @@ class Player {
   Session& session_;
   std::uint64_t size_;
   Lookout lookout_;
+  StallGuard guard_;
   std::array<Completion, 16> completions_;
   std::uint8_t counter_ = 0;
   std::uint32_t unsignaled_ = 0;

@@ -123,6 +123,10 @@ void add_test_options(CLI::App& app, Options& o, std::string& sizes, std::string
              "Copy messages up to this many bytes into the request (default 16)");
   add_number(app, "--signal-every", p.signal_every, 1, kMaxDepth,
              "Ask for one completion per N messages (default 16, from 64 KiB on 1)");
+  add_duration(app, "--give-up", p.give_up,
+               "Fail after this time in which nothing moves on either side (default 10s, or what a "
+               "queue pair's retries take if that is longer)",
+               std::chrono::milliseconds(10));
   app.add_option("--fault", p.faults,
                  "Faults for both sides, from the start of the measured phase: "
                  "'plane=1,down@2s-4s;loss=0.001'")
@@ -302,6 +306,7 @@ nlohmann::json to_json(const Parameters& p) {
           {"inline_bytes", p.inline_bytes},
           {"signal_every", p.signal_every},
           {"seed", p.seed},
+          {"give_up_ms", std::chrono::duration_cast<std::chrono::milliseconds>(p.give_up).count()},
           {"faults", p.faults}};
 }
 
@@ -333,6 +338,8 @@ Parameters parameters_from_json(const nlohmann::json& j) {
   p.inline_bytes = static_cast<std::uint32_t>(number("inline_bytes", 0, 1024));
   p.signal_every = static_cast<std::uint32_t>(number("signal_every", 0, kMaxDepth));
   p.seed = number("seed", 0, UINT64_MAX);
+  constexpr std::uint64_t kYear = std::uint64_t{1000} * 86400 * 365;
+  p.give_up = std::chrono::milliseconds(number("give_up_ms", 0, kYear));
   p.faults = j.value("faults", "");
   return p;
 }

@@ -30,6 +30,7 @@ struct Parameters {
   std::uint32_t inline_bytes = 16;
   std::uint32_t signal_every = 0;  ///< 0: chosen by size
   std::uint64_t seed = 0;          ///< of the checked pattern
+  Duration give_up{};              ///< time without progress; 0: StallGuard's default
   std::string faults;
 };
 

@@ -143,7 +143,9 @@ void Traffic::step() {
   const bool sent = sender.step();
   const bool received = receiver.step();
   constexpr unsigned kSpins = 64;
-  idle_rounds_ = some || sent || received ? 0 : idle_rounds_ + 1;
+  const bool moved = some || sent || received;
+  moves_ += moved;
+  idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   // With more processes than cores the other side may need this one.
   if (idle_rounds_ > kSpins) sched_yield();
 }

@@ -169,6 +169,22 @@ void Sender::on_completion(const RequestId& id) {
   completed_.bytes += done * ring_.size;
 }
 
+std::string Sender::waiting_for() {
+  for (std::uint32_t q = 0; q < queues_.size(); ++q) {
+    if (const auto packets = session_.qp(q).stats().outstanding; packets > 0)
+      return fmt::format("acknowledgements of {} packets on queue pair {}", packets, q);
+  }
+  for (std::uint32_t q = 0; q < queues_.size(); ++q) {
+    const Queue& queue = queues_[q];
+    if (credits_ && queue.posted != queue.credited)
+      return fmt::format(
+          "the receiver's word that it has dealt with {} messages on queue pair {}, which are all "
+          "acknowledged",
+          queue.posted - queue.credited, q);
+  }
+  return {};
+}
+
 void Sender::check(Errc error, std::uint32_t q) const {
   if (error == Errc::ok || error == Errc::queue_full) return;
   const std::string why = session_.first_error();

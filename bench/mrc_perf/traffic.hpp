@@ -60,6 +60,8 @@ class Sender {
   [[nodiscard]] bool drained() const noexcept;
   void on_completion(const RequestId& id);
 
+  /// What has to come before more can be posted, in words; empty if nothing has.
+  [[nodiscard]] std::string waiting_for();
   [[nodiscard]] const Totals& completed() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t posted_messages() const noexcept { return posted_; }
 
@@ -140,6 +142,8 @@ class Traffic {
 
   /// One round: completions, then both halves. Throws Failure when a queue pair has failed.
   void step();
+  /// Rounds that did anything.
+  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
 
   Sender sender;
   Receiver receiver;
@@ -150,6 +154,7 @@ class Traffic {
   Session& session_;
   std::array<Completion, 64> completions_;
   unsigned idle_rounds_ = 0;
+  std::uint64_t moves_ = 0;
 };
 
 }  // namespace mrc::perf

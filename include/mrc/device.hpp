@@ -184,7 +184,9 @@ class Device {
   bool progress() noexcept;
 
   /// Replaces the injected faults of all planes (port/fault_schedule.hpp has the syntax); an empty
-  /// text removes them. Throws mrc::Error naming the token.
+  /// text removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token
+  /// that can't be read, or the plane or path that the device does not have; unsupported for faults
+  /// that a single path can't have.
   void set_faults(std::string_view schedule);
 
   [[nodiscard]] const Config& config() const noexcept;

@@ -13,10 +13,10 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "config_rig.hpp"
 #include "mrc/device/options_markdown.hpp"
 #include "mrc/wire/dscp.hpp"
 
@@ -25,63 +25,10 @@ namespace {
 using mrc::Config;
 using mrc::Duration;
 using mrc::Option;
+using mrc::config_test::check_error;
+using mrc::config_test::contains;
+using mrc::config_test::error_of;
 using namespace std::chrono_literals;
-
-/// Sets variables for one test case; all other MRC_* variables are hidden meanwhile.
-class Environment {
- public:
-  Environment(std::initializer_list<std::pair<const char*, const char*>> variables) {
-    std::vector<std::string> present;
-    for (char** entry = environ; *entry != nullptr; ++entry)
-      if (std::string_view(*entry).starts_with("MRC_")) present.emplace_back(*entry);
-    for (const auto& entry : present) {
-      const auto equals = entry.find('=');
-      hidden_.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-      unsetenv(hidden_.back().first.c_str());
-    }
-    for (const auto& [name, value] : variables) {
-      names_.emplace_back(name);
-      setenv(name, value, 1);
-    }
-  }
-  ~Environment() {
-    for (const auto& name : names_) unsetenv(name.c_str());
-    for (const auto& [name, value] : hidden_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::vector<std::pair<std::string, std::string>> hidden_;
-  std::vector<std::string> names_;
-};
-
-/// The text of the mrc::Error (invalid_argument) that `f` throws.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const mrc::Error& error) {
-    CHECK(error.code() == mrc::Errc::invalid_argument);
-    return error.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// Checks that `f` throws an error whose text has all `parts`.
-template <class F>
-void check_error(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string text = error_of(f);
-  for (const auto part : parts) {
-    CAPTURE(part);
-    CAPTURE(text);
-    CHECK(contains(text, part));
-  }
-}
 
 TEST_CASE("option values: sizes and numbers") {
   using mrc::parse_integer;
@@ -279,6 +226,7 @@ TEST_CASE("config: errors name option, value and what is allowed, and change not
   check_error([&] { config.set("path", "8"); }, {"no option 'path'", "did you mean 'paths'?"});
   check_error([&] { config.set("colour", "red"); }, {"no option 'colour'", "configuration.md"});
   check_error([&] { (void)config.get("mtuu"); }, {"did you mean 'mtu'?"});
+  check_error([&] { config.set("faults", "loss=2"); }, {"'faults'", "'loss=2'", "from 0 to 1"});
   check_error([&] { mrc::set_option(config, "paths"); }, {"'paths'", "paths=VALUE"});
   const Config defaults;
   for (const Option& option : mrc::options())
@@ -300,6 +248,7 @@ TEST_CASE("config: validate checks members that were set directly") {
   fails([](Config& c) { c.cc_link_speed = std::numeric_limits<double>::infinity(); },
         {"'cc_link_speed'"});
   fails([](Config& c) { c.spin = Duration{-1}; }, {"'spin'"});
+  fails([](Config& c) { c.faults = "lose=1"; }, {"'faults'", "'lose=1'", "loss=", "example"});
   fails([](Config& c) { c.planes.clear(); }, {"'planes'", "1 .. 32"});
   fails([](Config& c) { c.active_paths = 17; }, {"'active_paths'", "'17'", "= 16"});
   fails([](Config& c) { c.min_active_paths = 17; }, {"'min_active_paths'", "16"});
@@ -367,65 +316,6 @@ TEST_CASE("config: planes written out") {
   config.validate();
   config.udp_port = 60000;
   check_error([&] { config.validate(); }, {"'udp_port'", "67936"});
-}
-
-TEST_CASE("environment: variables set options") {
-  const Environment environment{{"MRC_PLANES", "loopback:8"}, {"MRC_PATHS", "32"},
-                                {"MRC_CC", "none"},           {"MRC_CC_TARGET_DELAY", "50us"},
-                                {"MRC_RECEIVE_BUFFER", "2M"}, {"MRC_ICRC", "0"},
-                                {"MRC_LOG", "off"},           {"MRC_SEED", ""}};
-  const Config config = Config::from_environment();
-  CHECK(config.plane_list().size() == 8);
-  CHECK(config.paths == 32);
-  CHECK(config.cc == mrc::cc::Algorithm::none);
-  CHECK(config.cc_target_delay == Duration{50us});
-  CHECK(config.receive_buffer == 2u << 20);
-  CHECK_FALSE(config.icrc);
-  CHECK(config.log == mrc::LogLevel::off);
-  CHECK(config.seed == 0);
-  CHECK(config.mtu == Config().mtu);
-}
-
-TEST_CASE("environment: errors name variable, value and what is allowed") {
-  {
-    const Environment environment{{"MRC_PATHS", "0"}};
-    check_error([] { (void)Config::from_environment(); },
-                {"environment variable MRC_PATHS", "'0'", "1 .. 1024"});
-  }
-  {
-    const Environment environment{{"MRC_ACTIVE_PATHS", "100"}};  // of 16
-    check_error([] { (void)Config::from_environment(); }, {"'active_paths'", "'100'", "16"});
-  }
-}
-
-TEST_CASE("environment: every option has its variable") {
-  for (const Option& option : mrc::options()) {
-    const std::string variable = mrc::variable_name(option);
-    CAPTURE(variable);
-    const Environment environment{{variable.c_str(), "?,?,,"}};
-    if (option.name == "faults")
-      CHECK(Config::from_environment().faults == "?,?,,");
-    else
-      check_error([] { (void)Config::from_environment(); }, {variable, "'?,?,,'"});
-  }
-}
-
-TEST_CASE("environment: unknown variables are a warning, once") {
-  const Environment environment{
-      {"MRC_PATH", "8"}, {"MRC_ZZZZZZZZ", "1"}, {"MRC_PATHS", "8"}, {"MRCX", "1"}, {"MRC_", "1"}};
-  const std::string text = mrc::unknown_variables();
-  CHECK(contains(text, "MRC_PATH (did you mean MRC_PATHS?)"));
-  CHECK(contains(text, "MRC_ZZZZZZZZ"));
-  CHECK_FALSE(contains(text, "MRCX"));
-  CHECK(Config::from_environment().paths == 8);
-  CHECK(mrc::unknown_variables_once() == text);
-  CHECK(mrc::unknown_variables_once().empty());
-  CHECK(mrc::unknown_variables() == text);
-}
-
-TEST_CASE("environment: nothing unknown, nothing to say") {
-  const Environment environment{{"MRC_PATHS", "8"}};
-  CHECK(mrc::unknown_variables().empty());
 }
 
 TEST_CASE("docs/configuration.md has the option table") {

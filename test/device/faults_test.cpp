@@ -126,6 +126,36 @@ TEST_CASE("a schedule that can't be read changes nothing") {
   CHECK(hits(pair.b.device).duplicated > 0);
 }
 
+TEST_CASE("faults of planes and paths that are not there are refused and change nothing") {
+  Pair pair(test_config("loopback:2"));  // 4 paths each
+  Device& device = pair.b.device;
+  device.set_faults("duplicate=0.2");
+  const auto refused = [&](const char* schedule, Errc code, const char* item, const char* why) {
+    CAPTURE(schedule);
+    const Error error = error_of([&] { device.set_faults(schedule); });
+    CAPTURE(error.what());
+    CHECK(error.code() == code);
+    CHECK(contains(error.what(), item));
+    CHECK(contains(error.what(), why));
+  };
+  refused("plane=2,down", Errc::invalid_argument, "'plane=2'", "the last one is plane=1");
+  refused("loss=0.1;plane=31,loss=1@5s-6s", Errc::invalid_argument, "'plane=31'", "'planes'");
+  refused("plane=1,path=4,down", Errc::invalid_argument, "'plane=1,path=4'",
+          "the last one is path=3");
+  refused("path=9,loss=1", Errc::invalid_argument, "'path=9'", "'paths'");
+  refused("path=3,ecn=1", Errc::unsupported, "'path=3'", "loss, blackhole and down");
+  pair.copy_all();
+  CHECK(hits(device).duplicated > 0);
+  device.set_faults("plane=1,path=3,loss=0.1;plane=0,loss=0.01");  // the last ones that exist
+  pair.copy_all();
+
+  Config config = test_config("loopback:2", 3);
+  config.faults = "plane=2,down";
+  const Error error = error_of([&] { Device third(config); });
+  CHECK(contains(error.what(), "option 'faults': value 'plane=2,down'"));
+  CHECK(contains(error.what(), "the last one is plane=1"));
+}
+
 TEST_CASE("a plane that goes down and comes back is left and used again") {
   Pair pair(test_config("loopback:2"), 1 << 20);
   pair.copy_all();

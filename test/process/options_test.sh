@@ -27,6 +27,7 @@ client test bandwidth 'write, write_imm or latency' --test bandwidth
 client iters -5 'from 1 on' --iters=-5 --quiet
 client duration 5x 'a time such as' --duration 5x
 client fault loss=2 '0 to 1' --fault loss=2
+client give-up 5x 'a time such as' --give-up 5x
 client fault plan=1 'plane=N' --fault plan=1,down
 client mtu 1500 'power of two' --mtu 1500
 client planes loopback:99 '1 to 32' --planes 99
@@ -45,17 +46,32 @@ for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:power of two' 'MRC_TIMEOUT=99:24
   allowed=${value#*:} value=${value%%:*}
   refused 2 "$variable" "$value" "$allowed" -- env "$variable=$value" "$mrc_perf" --port "$port"
 done
-refused 2 planes loopback:0 '1 to 32' -- \
+refused 2 MRC_PLANES loopback:0 '1 to 32' -- \
   env MRC_PLANES=loopback:0 "$mrc_perf" --port "$port"
+refused 2 MRC_FAULTS 'rain=1' 'loss=' 'an example' -- \
+  env MRC_FAULTS=rain=1 "$mrc_perf" --port "$port"
+refused 2 MRC_ACTIVE_PATHS 17 16 -- env MRC_ACTIVE_PATHS=17 "$mrc_perf" --port "$port"
+for setting in 'MRC_FAULTS=loss=0.1;plane=9,down@1s-2s:plane=0' \
+  'MRC_PLANES=nosuch0:does not exist'; do
+  variable=${setting%%=*} value=${setting#*=}
+  start_server healthy "$port"
+  refused 1 "$variable" "${value%:*}" "${value##*:}" -- env "$variable=${value%:*}" "$mrc_perf" \
+    127.0.0.1 --port "$port" --size 4K
+  exit_code "$server" 20
+done
 start_server healthy "$port"
-refused 1 'rain=1' 'loss=' -- env MRC_FAULTS=rain=1 "$mrc_perf" 127.0.0.1 --port "$port" --size 4K
+refused 1 'plane=2' 'plane=1' -- "$mrc_perf" 127.0.0.1 --port "$port" --planes 2 --size 4K \
+  --fault plane=2,down
 exit_code "$server" 20
 
 say 'a variable that is misspelt is reported, and nothing else'
-export MRC_PLANE=2
+export MRC_PLANE=2 MRC_FUZZ_SECONDS=1 MRC_TEST_SEEDS=5
 checked_run misspelt --size 4K --iters 10
 unset MRC_PLANE
 expect_text "$work/misspelt.err" MRC_PLANE 'did you mean MRC_PLANES'
+checked_run reserved --size 4K --iters 10
+expect 'no word about variables that are not options' [ ! -s "$work/reserved.err" ]
+unset MRC_FUZZ_SECONDS MRC_TEST_SEEDS
 
 say 'help goes to standard output'
 "$mrc_perf" --help >"$work/help.out"

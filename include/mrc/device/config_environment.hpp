@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -58,13 +59,26 @@ namespace detail {
   return name;
 }
 
-/// Names of the MRC_* variables that no option reads.
+/// Variables of the project's own scripts, tests and fuzzers, which also programs under test see.
+/// Those that begin with kTestVariables are free for further ones, so no option has such a name.
+inline constexpr std::string_view kTestVariables = "MRC_TEST_";
+inline constexpr std::array<std::string_view, 4> kProjectVariables{
+    "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
+
+/// True for the variables that are not options and yet no mistake.
+[[nodiscard]] inline bool reserved_variable(std::string_view name) noexcept {
+  return name.starts_with(kTestVariables) ||
+         std::find(kProjectVariables.begin(), kProjectVariables.end(), name) !=
+             kProjectVariables.end();
+}
+
+/// Names of the MRC_* variables that no option reads and that are not reserved.
 [[nodiscard]] inline std::vector<std::string> unknown_variable_names() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string_view name = *entry;
     name = name.substr(0, name.find('='));
-    if (!name.starts_with("MRC_")) continue;
+    if (!name.starts_with("MRC_") || reserved_variable(name)) continue;
     const bool known = std::any_of(options().begin(), options().end(), [&](const Option& option) {
       return variable_name(option) == name;
     });

@@ -100,8 +100,9 @@ struct Config {
   [[nodiscard]] std::string get(std::string_view name) const;
 
   /// Checks each member against its range and the members against each other. Throws mrc::Error
-  /// (invalid_argument) naming the options. Needed after writing to members directly; a Device does
-  /// it when it opens. The text of `faults` is left to its own parser.
+  /// (invalid_argument) naming the options, and their MRC_* variables if these have set the values.
+  /// Needed after writing to members directly; a Device does it when it opens. Whether `faults`
+  /// names planes and paths that are there, only the Device knows.
   void validate() const;
 
   /// `planes` with "loopback:N" and "loopback6:N" written out: one address or interface name per

@@ -95,7 +95,8 @@ class DeviceCore {
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
   void add_cq_fd(CqId cq, int fd);
   Errc close_cq(CqId cq) noexcept;
-  void set_faults(std::string_view schedule);
+  /// `source` goes before the words of an error, if the text is not an argument of the caller's.
+  void set_faults(std::string_view text, const std::string& source = {});
   [[nodiscard]] std::vector<std::string> plane_names();
   [[nodiscard]] unsigned plane_count() const noexcept {
     return static_cast<unsigned>(ports_.size());
@@ -130,6 +131,7 @@ class DeviceCore {
   bool transmit(Time now) noexcept;
   void hand_out_events() noexcept;
   void apply_faults(Time now) noexcept;
+  void check_faults(const port::FaultSchedule& schedule, const std::string& source) const;
   [[nodiscard]] Time next_deadline() const noexcept;
   void sleep(int fd, Time until) noexcept;
   void sleep_in_list(int fd, Time until, std::unique_lock<CourteousMutex>& lock) noexcept;

@@ -37,14 +37,32 @@ inline Errc DeviceCore::close_cq(CqId cq) noexcept {
   return e;
 }
 
-inline void DeviceCore::set_faults(std::string_view schedule) {
-  port::FaultSchedule parsed = port::FaultSchedule::parse(schedule);
-  for (unsigned i = 0; i < ports_.size(); ++i) {
-    // What a single path can't do is refused here, where the caller sees it, and not later.
-    for (Duration t{}; t != Duration::max(); t = parsed.next_change(t))
-      for (const port::PortPath& path : ports_[i]->paths())
-        port::check_outbound(parsed.path_fault(t, static_cast<Plane>(i), path.port_path));
+/// What this device can't do is refused here, where the caller sees it, and not when it is due.
+inline void DeviceCore::check_faults(const port::FaultSchedule& schedule,
+                                     const std::string& source) const {
+  for (const port::TargetedFault& fault : schedule.all()) {
+    const auto fail = [&](Errc code, const std::string& why) {
+      throw Error(code, source + "fault '" + port::to_string(fault.target) + "': " + why);
+    };
+    const auto& [plane, path] = fault.target;
+    if (plane && *plane >= plane_count())
+      fail(Errc::invalid_argument, "the device has no such plane; the last one is plane=" +
+                                       std::to_string(plane_count() - 1) +
+                                       " (option 'planes' makes more)");
+    if (path && *path >= config_.paths)
+      fail(Errc::invalid_argument, "the device has no such path; the last one is path=" +
+                                       std::to_string(config_.paths - 1) +
+                                       " (option 'paths' makes more)");
+    if (path && !port::works_outbound(fault.spec))
+      fail(Errc::unsupported,
+           "on a path, which is the sending side's, only loss, blackhole and down work; give the "
+           "others to the whole plane");
   }
+}
+
+inline void DeviceCore::set_faults(std::string_view text, const std::string& source) {
+  port::FaultSchedule parsed = port::FaultSchedule::parse(text);
+  check_faults(parsed, source);
   const std::lock_guard lock(mutex_);
   faults_ = std::move(parsed);
   faults_start_ = monotonic_now();

@@ -30,9 +30,12 @@ inline DeviceCore::DeviceCore(const Config& config) : config_(config) {
   if (const std::string unknown = unknown_variables_once(); !unknown.empty())
     log(LogLevel::warn, unknown);
   guid_ = random_seed();
-  open_ports();
+  naming_variables(config_, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
+                   [this] { open_ports(); });
   open_engine();
-  if (!config_.faults.empty()) set_faults(config_.faults);
+  if (!config_.faults.empty())
+    set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
+                                   "' is not allowed; ");
   start_helper();
 }
 

@@ -57,9 +57,12 @@ struct ChoiceOption {
   const std::array<Choice<E>, 3>* choices;
 };
 
-/// Any text; its syntax is checked by whoever uses it.
+/// A text with a syntax of its own: `mistake_in` says what is wrong with one, in words that include
+/// what is allowed, or nothing; `allowed` is for the documentation.
 struct TextOption {
   std::string Config::*member;
+  std::string (*mistake_in)(std::string_view text);
+  std::string_view allowed;
 };
 
 /// Several texts, separated by commas; `allowed` says in words what they may be.
@@ -133,6 +136,10 @@ template <class E>
   return false;
 }
 
+[[nodiscard]] inline bool holds(const TextOption& o, const Config& c) {
+  return o.mistake_in(c.*o.member).empty();
+}
+
 [[nodiscard]] inline std::string text_of(const BoolOption& o, const Config& c) {
   return c.*o.member ? "on" : "off";
 }
@@ -170,8 +177,8 @@ template <class E>
   for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
   return text;
 }
-[[nodiscard]] inline std::string allowed_by(const TextOption&) {
-  return "text";
+[[nodiscard]] inline std::string allowed_by(const TextOption& o) {
+  return std::string(o.allowed);
 }
 [[nodiscard]] inline std::string allowed_by(const ListOption& o) {
   return std::string(o.allowed);
@@ -199,6 +206,7 @@ template <class E>
   return false;
 }
 [[nodiscard]] inline bool assign(const TextOption& o, Config& c, std::string_view text) {
+  if (!o.mistake_in(text).empty()) return false;
   c.*o.member = text;
   return true;
 }
@@ -242,12 +250,22 @@ template <class E>
           what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
 }
 
-/// Sets the option from text; throws not_allowed(what, ...) and leaves `config` unchanged when it
-/// is malformed or out of range.
+/// The error for a value that is not allowed for the option, `what` as above. Of a text with a
+/// syntax of its own it says what exactly is wrong.
+[[nodiscard]] inline Error value_error(const Option& option, std::string_view value,
+                                       const std::string& what) {
+  if (const auto* text = std::get_if<TextOption>(&option.kind))
+    return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
+                                        text->mistake_in(value)};
+  return not_allowed(what, value, allowed_text(option));
+}
+
+/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
+/// malformed or out of range.
 inline void assign_option(const Option& option, Config& config, std::string_view text,
                           const std::string& what) {
   if (!std::visit([&](const auto& o) { return detail::assign(o, config, text); }, option.kind))
-    throw not_allowed(what, text, allowed_text(option));
+    throw value_error(option, text, what);
 }
 
 }  // namespace mrc

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "mrc/device/option.hpp"
+#include "mrc/port/fault_schedule.hpp"
 
 /// The options of a device: the one table from which variables, command-line options, range checks
 /// and docs/configuration.md are made. Defaults are in Config itself.
@@ -155,7 +156,9 @@ inline constexpr auto kOptions = std::to_array<Option>({
     {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses,
      "SACKs, NACKs, ACKs and answers to probes."},
 
-    {"faults", TextOption{&Config::faults}, "", kDiagnosis,
+    {"faults",
+     TextOption{&Config::faults, &port::FaultSchedule::mistake_in, "a schedule of faults"}, "",
+     kDiagnosis,
      "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
      "`;`."},
     {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,

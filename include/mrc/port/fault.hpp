@@ -16,15 +16,20 @@
 
 namespace mrc::port {
 
-/// Throws Error (unsupported) for a fault that can't be made on a single path at the sending side:
-/// all but loss, black_hole and down need a packet on its way.
-inline void check_outbound(const FaultSpec& spec) {
-  check(spec);
+/// False for a fault that can't be made on a single path at the sending side: all but loss,
+/// black_hole and down need a packet on its way.
+[[nodiscard]] inline bool works_outbound(const FaultSpec& spec) noexcept {
   FaultSpec allowed;
   allowed.loss = spec.loss;
   allowed.black_hole = spec.black_hole;
   allowed.down = spec.down;
-  if (spec != allowed)
+  return spec == allowed;
+}
+
+/// Throws Error if a value is out of range, or (unsupported) unless works_outbound().
+inline void check_outbound(const FaultSpec& spec) {
+  check(spec);
+  if (!works_outbound(spec))
     throw Error(
         Errc::unsupported,
         "fault on an outgoing path: only loss, blackhole and down work on the sending side; "

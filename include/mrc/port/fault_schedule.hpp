@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,14 @@ struct FaultTarget {
 
   friend bool operator==(const FaultTarget&, const FaultTarget&) = default;
 };
+
+/// "plane=1,path=3", as a schedule has it; empty for all ports and paths.
+[[nodiscard]] inline std::string to_string(const FaultTarget& target) {
+  std::string text;
+  if (target.plane) text += "plane=" + std::to_string(*target.plane);
+  if (target.path) text += (text.empty() ? "path=" : ",path=") + std::to_string(*target.path);
+  return text;
+}
 
 /// A fault and where it is.
 struct TargetedFault {
@@ -51,6 +60,15 @@ class FaultSchedule {
   /// Throws Error that names the item, what is wrong with it and what is allowed. Empty text and
   /// empty entries mean no faults.
   [[nodiscard]] static FaultSchedule parse(std::string_view text);
+  /// The words of the Error that parse() would throw; empty if it would not.
+  [[nodiscard]] static std::string mistake_in(std::string_view text);
+
+  /// Every entry's fault, whenever it is due.
+  [[nodiscard]] std::vector<TargetedFault> all() const {
+    std::vector<TargetedFault> faults;
+    for (const Entry& entry : entries_) faults.push_back(entry.fault);
+    return faults;
+  }
 
   /// The faults at time t after the start: one element per target that has any.
   [[nodiscard]] std::vector<TargetedFault> active_at(Duration t) const {
@@ -107,14 +125,23 @@ class FaultSchedule {
     Duration to = Duration::max();
   };
 
+  /// parse(), but throws detail::FaultMistake.
+  [[nodiscard]] static FaultSchedule read(std::string_view text);
+
   std::vector<Entry> entries_;
 };
 
 namespace detail {
 
-/// Throws the Error of an item that can't be used.
+/// What is wrong with a schedule, in words.
+struct FaultMistake : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Reports an item that can't be used.
 [[noreturn]] inline void bad_fault(std::string_view item, const std::string& why) {
-  throw Error(Errc::invalid_argument, "fault '" + std::string(item) + "': " + why);
+  throw FaultMistake("fault '" + std::string(item) + "': " + why +
+                     "; an example of valid faults is 'loss=0.001;plane=1,down@2s-4s'");
 }
 
 /// Without blanks at both ends.
@@ -132,7 +159,7 @@ namespace detail {
   return trim_spaces(part);
 }
 
-/// A probability. Throws Error that names `item`.
+/// A probability. Throws FaultMistake that names `item`.
 [[nodiscard]] inline double fault_rate(std::string_view item, std::string_view text) {
   double rate = -1;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), rate);
@@ -141,7 +168,7 @@ namespace detail {
   return rate;
 }
 
-/// A number from 0 to `limit`. Throws Error that names `item`.
+/// A number from 0 to `limit`. Throws FaultMistake that names `item`.
 [[nodiscard]] inline unsigned fault_index(std::string_view item, std::string_view text,
                                           unsigned limit) {
   unsigned index = 0;
@@ -151,7 +178,7 @@ namespace detail {
   return index;
 }
 
-/// A time with its unit, up to `limit_s` seconds. Throws Error that names `item`.
+/// A time with its unit, up to `limit_s` seconds. Throws FaultMistake that names `item`.
 [[nodiscard]] inline Duration fault_time(std::string_view item, std::string_view text,
                                          double limit_s) {
   double number = -1;
@@ -229,7 +256,7 @@ inline void read_fault_window(std::string_view window, Duration& from, Duration&
 
 }  // namespace detail
 
-inline FaultSchedule FaultSchedule::parse(std::string_view text) {
+inline FaultSchedule FaultSchedule::read(std::string_view text) {
   FaultSchedule schedule;
   while (!text.empty()) {
     std::string_view items = detail::next_part(text, ';');
@@ -247,6 +274,23 @@ inline FaultSchedule FaultSchedule::parse(std::string_view text) {
     schedule.entries_.push_back(entry);
   }
   return schedule;
+}
+
+inline FaultSchedule FaultSchedule::parse(std::string_view text) {
+  try {
+    return read(text);
+  } catch (const detail::FaultMistake& mistake) {
+    throw Error(Errc::invalid_argument, mistake.what());
+  }
+}
+
+inline std::string FaultSchedule::mistake_in(std::string_view text) {
+  try {
+    (void)read(text);
+  } catch (const detail::FaultMistake& mistake) {
+    return mistake.what();
+  }
+  return {};
 }
 
 }  // namespace mrc::port
