@@ -56,10 +56,11 @@ struct alignas(64) Entry {
   std::uint32_t marks = 0;
   std::uint32_t trims = 0;
   std::uint32_t losses = 0;
-  std::uint32_t timeouts = 0;
+  std::uint32_t newest_delivered = 0;  ///< when the newest packet that arrived had been sent
   std::uint32_t probes_sent = 0;
   std::uint32_t probes_answered = 0;
-  std::uint32_t times_bad = 0;
+  std::uint16_t timeouts = 0;  ///< these two stay at their largest value
+  std::uint16_t times_bad = 0;
 };
 static_assert(sizeof(Entry) == 64, "one cache line per path");
 

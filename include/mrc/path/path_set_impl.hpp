@@ -118,7 +118,7 @@ inline void PathSet::on_timeout(PathIndex path, Time now) noexcept {
   if (path >= entries_.size()) return;
   saw(now);
   Entry& e = entries_[path];
-  ++e.timeouts;
+  if (e.timeouts != 0xFFFF) ++e.timeouts;
   if (plane_is_up(e)) degrade(e, HealthInput::timeout);
 }
 
@@ -144,7 +144,7 @@ inline void PathSet::degrade(Entry& e, HealthInput input) noexcept {
     return;
   }
   e.health = to;
-  ++e.times_bad;
+  if (e.times_bad != 0xFFFF) ++e.times_bad;
   marked_[index_of(e)] = ++marks_made_;
   if (backup != nullptr) {
     e.active = false;

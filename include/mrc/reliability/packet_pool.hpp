@@ -22,6 +22,7 @@ enum class Missed : std::uint8_t {
   unknown,    ///< none has covered it since it was sent
   absent,     ///< one covered it and packets behind it, and it was not there
   overtaken,  ///< the same when a packet sent later in its plane had already arrived
+  passed,     ///< the same when a packet sent later on its path had already arrived
 };
 
 /// What the requester remembers of one packet in its window. 24 bytes, since an engine holds one

@@ -82,7 +82,8 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
   if (has_rtt) tx.rtt.sample(rtt);
 
   take_cack(now, qp, cack);
-  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap());
+  const bool newest = ((sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF) < 1u << 23;
+  take_sack_bits(qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
   if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
   feed_congestion(now, qp, sack, rtt, has_rtt);
@@ -97,40 +98,45 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
 inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
-      cack, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+      cack, [&](Psn, const auto& record, auto before) { reported(qp, record, before); });
   progress(now, qp);
 }
 
 /// A set bit is definite (mrc-1.0 §2.7). A clear one in front of a set one tells that its packet
-/// had not come when one behind it had; other clear bits say nothing.
-inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base,
-                                   std::uint64_t bits) noexcept {
+/// had not come when one behind it had; other clear bits say nothing, nor do those of a SACK that a
+/// newer one has overtaken.
+inline void Engine::take_sack_bits(QueuePairState& qp, Psn base, std::uint64_t bits,
+                                   bool newest_sack) noexcept {
   if (bits == 0) return;
   reliability::SendWindow& window = qp.tx.window;
   std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
   for (; bits != 0; bits &= bits - 1) {
     const Psn psn = base + std::countr_zero(bits);
     if (!window.contains(psn)) continue;  // done long ago, or never sent
-    window.report(psn,
-                  [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+    window.report(psn, [&](Psn, const auto& record, auto before) { reported(qp, record, before); });
   }
-  for (; holes != 0; holes &= holes - 1) {
+  for (; holes != 0 && newest_sack; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
     if (!window.contains(psn)) continue;
     reliability::PacketRecord& r = window.at(psn);
     if (r.state != reliability::PacketState::outstanding) continue;
     const std::uint32_t newest = qp.tx.newest_report[qp.peer->paths[r.path].plane];
     const bool overtaken = static_cast<std::int32_t>(newest - r.order) > 0;
-    r.missed = overtaken ? reliability::Missed::overtaken : reliability::Missed::absent;
+    if (qp.peer->paths.passed(r.path, r.sent)) {
+      qp.tx.passed += r.missed != reliability::Missed::passed;
+      r.missed = reliability::Missed::passed;
+    } else {
+      r.missed = overtaken ? reliability::Missed::overtaken : reliability::Missed::absent;
+    }
   }
 }
 
 /// One packet is known to have arrived, for the first time.
-inline void Engine::reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
+inline void Engine::reported(QueuePairState& qp, const reliability::PacketRecord& record,
                              reliability::PacketState before) noexcept {
   Peer& peer = *qp.peer;
   const Plane plane = peer.paths[record.path].plane;
-  peer.paths.on_delivered(record.path, now);
+  peer.paths.on_delivered(record.path, record.sent);
   if (before != reliability::PacketState::outstanding) return;  // released when it was given up
   release(peer, plane, record.size);
   std::uint32_t& newest = qp.tx.newest_report[plane];
@@ -210,10 +216,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
     tx.loss_check = kNever;
     return;
   }
-  const std::uint64_t packets = peer.congestion.window() / qp.mtu;
-  const reliability::LossRule rule{
-      reliability::reordering_threshold(peer.paths.active_count(), options_.burst, packets),
-      round_trip(qp)};
+  const reliability::LossRule rule{std::exchange(tx.passed, 0), round_trip(qp)};
   const auto lost = [&](Psn, const reliability::PacketRecord& record) {
     leave_flight(now, qp, record);
     peer.paths.on_inferred_loss(record.path, now);
