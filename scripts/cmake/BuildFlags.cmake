@@ -11,6 +11,9 @@ target_compile_options(mrc_warnings INTERFACE
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow>")
 
 add_library(mrc_own INTERFACE)
+# A fused multiply-add rounds once where two instructions round twice: simulations would differ
+# between machines.
+target_compile_options(mrc_own INTERFACE -ffp-contract=off)
 target_link_libraries(mrc_own INTERFACE mrc_warnings OpenMRC::openmrc fmt::fmt)
 if(MRC_NATIVE)
   target_compile_options(mrc_own INTERFACE -march=native)

@@ -7,7 +7,7 @@ BEGIN {
   below["reliability"] = "core wire path cc"
   below["engine"] = "core wire path cc reliability"
   below["port"] = "core wire"
-  below["sim"] = "core wire path cc reliability engine"
+  below["sim"] = "core wire path cc reliability engine port"
 }
 FNR == 1 {
   layer = FILENAME

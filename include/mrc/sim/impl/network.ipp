@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/sim/network.hpp"
+
+namespace mrc::sim {
+
+inline LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& settings,
+                                std::string name, std::uint32_t from_port, std::uint32_t to_port) {
+  Link link;
+  link.from = from;
+  link.to = to;
+  link.from_port = from_port;
+  link.to_port = to_port;
+  link.settings = settings;
+  link.fs_per_byte = fs_per_byte(settings.gbps);
+  link.name = std::move(name);
+  links_.push_back(std::move(link));
+  return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
+}
+
+inline void Network::share_buffer(NodeId node, std::uint64_t bytes, double alpha) {
+  buffers_.push_back({bytes, 0, alpha});
+  for (Link& link : links_)
+    if (link.from == node) link.buffer = static_cast<std::int32_t>(buffers_.size() - 1);
+}
+
+// --- queues
+// ---------------------------------------------------------------------------------------
+
+inline void Network::push(Link::Fifo& queue, PacketId id) noexcept {
+  Packet& p = packets_[id];
+  p.next = kNoPacket;
+  if (queue.empty())
+    queue.head = id;
+  else
+    packets_[queue.tail].next = id;
+  queue.tail = id;
+  queue.bytes += p.wire_length();
+  ++queue.packets;
+}
+
+inline PacketId Network::pop(Link::Fifo& queue) noexcept {
+  const PacketId id = queue.head;
+  const Packet& p = packets_[id];
+  queue.head = p.next;
+  if (queue.empty()) queue.tail = kNoPacket;
+  queue.bytes -= p.wire_length();
+  --queue.packets;
+  return id;
+}
+
+/// Decides about a packet that has to wait: marks it, trims it. False: it has no room.
+inline bool Network::admit(Link& link, Packet& packet) {
+  const QueueSettings& q = link.settings.queue;
+  if (packet.traffic == TrafficClass::data) {
+    std::uint64_t limit = q.data_limit;
+    if (link.buffer >= 0) {
+      const SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
+      limit = static_cast<std::uint64_t>(b.alpha *
+                                         static_cast<double>(b.size - std::min(b.used, b.size)));
+    }
+    if (link.data.bytes + packet.wire_length() <= limit) {
+      mark(link, packet);
+      return true;
+    }
+    const std::uint8_t dscp = packet.outer().dscp();
+    if (q.overflow != Overflow::trim || (dscp != q.trimmable_dscp && dscp != q.retransmit_dscp))
+      return false;
+    packet.trim(q.trimmed_dscp);
+    ++link.stats.trimmed;
+  }
+  return link.control.bytes + packet.wire_length() <= q.control_limit;
+}
+
+inline void Network::mark(Link& link, Packet& packet) {
+  const QueueSettings& q = link.settings.queue;
+  const std::uint64_t depth = link.data.bytes;
+  if (q.ecn_max == 0 || depth <= q.ecn_min || packet.outer().ecn() == Ecn::not_ect) return;
+  if (depth < q.ecn_max) {
+    const double share =
+        static_cast<double>(depth - q.ecn_min) / static_cast<double>(q.ecn_max - q.ecn_min);
+    if (!random_.chance(share * q.ecn_probability)) return;
+  }
+  packet.mark_ce();
+  ++link.stats.marked;
+}
+
+/// Keeps the books of buffers, and asks the link by which a packet came to pause or to go on.
+inline void Network::account(const Link& link, const Packet& packet, bool enters) {
+  if (link.buffer >= 0) {
+    SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
+    b.used += enters ? packet.wire_length() : -std::uint64_t{packet.wire_length()};
+  }
+  const PfcSettings& pfc = pfc_[value(link.from)];
+  if (pfc.xoff == 0 || packet.ingress == kNoLink || packet.traffic != TrafficClass::data) return;
+  Link& in = at(packet.ingress);
+  in.buffered += enters ? packet.wire_length() : -std::uint64_t{packet.wire_length()};
+  const bool pause = in.pausing ? in.buffered > pfc.xon : in.buffered >= pfc.xoff;
+  if (pause == in.pausing) return;
+  in.pausing = pause;
+  events_.post(now() + in.settings.delay, EventKind::link_pause, value(packet.ingress), pause);
+}
+
+inline void Network::send(LinkId id, PacketId packet) {
+  Link& link = at(id);
+  Packet& p = packets_[packet];
+  if (!link.up) {
+    ++link.stats.refused;
+    link.stats.last_refused = now();
+    return drop(packet);
+  }
+  const bool waits = now_ns() * kFsPerNs < link.busy_until || link.queued() != 0 ||
+                     (link.paused && p.traffic == TrafficClass::data);
+  if (!waits) return transmit(id, link, packet);
+  if (!admit(link, p)) {
+    ++link.stats.dropped;
+    return drop(packet);
+  }
+  account(link, p, true);
+  if (p.traffic == TrafficClass::control)
+    push(link.control, packet);
+  else {
+    push(link.data, packet);
+    link.stats.max_queue = std::max(link.stats.max_queue, link.data.bytes);
+  }
+  schedule(id, link);
+}
+
+/// Posts the event that serves the queue next, if one is needed.
+inline void Network::schedule(LinkId id, Link& link) {
+  const bool waiting = !link.control.empty() || (!link.data.empty() && !link.paused);
+  if (link.scheduled || !waiting) return;
+  link.scheduled = true;
+  const std::int64_t free = (link.busy_until + kFsPerNs - 1) / kFsPerNs;
+  events_.post(Time{Duration{std::max(free, now_ns())}}, EventKind::link_free, value(id));
+}
+
+inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
+  Packet& p = packets_[packet];
+  const std::int64_t start = std::max(now_ns() * kFsPerNs, link.busy_until);
+  link.busy_until = start + p.wire_length() * link.fs_per_byte;
+  ++link.stats.packets;
+  link.stats.bytes += p.wire_length();
+  p.arrives = (link.busy_until + kFsPerNs - 1) / kFsPerNs + link.settings.delay.count();
+  const bool first = link.wire.empty();
+  push(link.wire, packet);
+  if (first) events_.post(Time{Duration{p.arrives}}, EventKind::link_rx, value(id));
+}
+
+inline void Network::on_link_free(LinkId id) {
+  Link& link = at(id);
+  link.scheduled = false;
+  if (!link.up) return;
+  // The transmitter may finish within the nanosecond that has begun.
+  Link::Fifo* queue = !link.control.empty()                ? &link.control
+                      : !link.data.empty() && !link.paused ? &link.data
+                                                           : nullptr;
+  if (queue == nullptr) return;
+  const PacketId packet = pop(*queue);
+  account(link, packets_[packet], false);
+  transmit(id, link, packet);
+  schedule(id, link);
+  nodes_[value(link.from)]->on_link_ready(id);
+}
+
+inline void Network::on_link_rx(LinkId id) {
+  Link& link = at(id);
+  // An event for what was lost when the link went down finds nothing, or something later.
+  if (link.wire.empty() || packets_[link.wire.head].arrives != now_ns()) return;
+  const PacketId packet = pop(link.wire);
+  Packet& p = packets_[packet];
+  if (!link.wire.empty())
+    events_.post(Time{Duration{packets_[link.wire.head].arrives}}, EventKind::link_rx, value(id));
+  if (link.loss > 0 && random_.chance(link.loss)) {
+    ++link.stats.lost;
+    return drop(packet);
+  }
+  if (link.corruption > 0 && random_.chance(link.corruption)) {
+    ++link.stats.corrupted;
+    p.corrupted = true;
+  }
+  p.ingress = id;
+  nodes_[value(link.to)]->on_packet(id, packet);
+}
+
+inline void Network::on_pause(LinkId id, bool pause) {
+  Link& link = at(id);
+  if (link.paused == pause) return;
+  link.paused = pause;
+  if (pause) {
+    ++link.stats.pauses;
+    link.paused_at = now();
+  } else {
+    link.stats.paused += now() - link.paused_at;
+    schedule(id, link);
+  }
+}
+
+// --- faults
+// ---------------------------------------------------------------------------------------
+
+inline void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter) {
+  while (!queue.empty()) {
+    const PacketId packet = pop(queue);
+    if (&queue != &link.wire) account(link, packets_[packet], false);
+    ++counter;
+    drop(packet);
+  }
+}
+
+inline void Network::set_link_up(LinkId id, bool up) {
+  Link& link = at(id);
+  if (link.up == up) return;
+  link.up = up;
+  if (!up) {
+    empty_queue(link, link.control, link.stats.lost);
+    empty_queue(link, link.data, link.stats.lost);
+    empty_queue(link, link.wire, link.stats.lost);
+    link.busy_until = 0;
+    on_pause(id, false);
+  } else if (link.pausing) {
+    on_pause(id, true);
+  }
+  nodes_[value(link.from)]->on_link_state(id, up);
+  nodes_[value(link.to)]->on_link_state(id, up);
+}
+
+// --- running
+// --------------------------------------------------------------------------------------
+
+inline void Network::dispatch(const Event& event) {
+  const LinkId link{event.target};
+  switch (event.kind) {
+    case EventKind::link_free:
+      return on_link_free(link);
+    case EventKind::link_rx:
+      return on_link_rx(link);
+    case EventKind::link_pause:
+      return on_pause(link, event.argument != 0);
+    case EventKind::node_timer:
+      return nodes_[event.target]->on_timer(event.argument);
+    case EventKind::call: {
+      const auto what = std::move(calls_[event.target]);
+      calls_[event.target] = nullptr;
+      free_calls_.push_back(event.target);
+      return what();
+    }
+  }
+}
+
+inline void Network::run_until(Time limit) {
+  stopped_ = false;
+  while (!stopped_ && !events_.empty() && events_.next() <= limit) {
+    const Event event = events_.pop();
+    ++count_;
+    const std::uint64_t word = static_cast<std::uint64_t>(event.when.time_since_epoch().count()) ^
+                               std::uint64_t{event.target} << 40 ^
+                               static_cast<std::uint64_t>(event.kind) << 60;
+    digest_ = std::rotl((digest_ ^ word) * 0x9E3779B97F4A7C15u, 29);
+    dispatch(event);
+  }
+  if (!stopped_ && limit != kNever) events_.pass_to(limit);
+}
+
+}  // namespace mrc::sim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mrc/sim/cluster.hpp"
+#include "mrc/sim/mrc_host.hpp"
+
+namespace mrc::sim {
+
+/// Hosts that run MRC. A message goes as writes of at most a chunk per queue pair, of which the
+/// last carries immediate data, which tells the receiver.
+class MrcCluster : public Cluster, private MrcHost::Application {
+ public:
+  struct Settings {
+    HostSettings host;
+    QpAttributes attributes;
+    std::uint32_t chunk = 1024 * 1024;  ///< largest write, in bytes; at most the arena below
+  };
+
+  /// Makes the hosts, in the network but not yet in a fabric.
+  MrcCluster(Network& network, unsigned hosts, const Settings& settings, std::uint64_t seed);
+  /// Their nodes, to build the fabric on; then attach() it.
+  [[nodiscard]] const std::vector<NodeId>& nodes() const noexcept { return nodes_; }
+  void attach(const Fabric& fabric);
+
+  FlowId open(unsigned from, unsigned to, unsigned queue_pairs = 1) override;
+  void send(FlowId flow, std::uint64_t bytes, std::uint64_t message) override;
+  [[nodiscard]] unsigned hosts() const noexcept override {
+    return static_cast<unsigned>(hosts_.size());
+  }
+  [[nodiscard]] std::uint64_t received_bytes(unsigned host) const override;
+  [[nodiscard]] ClusterStats stats() const override;
+
+  [[nodiscard]] MrcHost& host(unsigned number) { return *hosts_[number]; }
+  /// Queue pairs of a flow at its sender.
+  [[nodiscard]] std::vector<Qpn> queue_pairs(FlowId flow) const;
+
+ private:
+  struct Chunk {
+    std::uint64_t message;
+    std::uint32_t bytes;
+    bool last;  // of the message's part on this queue pair
+  };
+  /// One queue pair of a flow, with what waits for it at both ends.
+  struct Lane {
+    FlowId flow{};
+    Qpn sender{}, receiver{};
+    std::deque<Chunk> waiting;
+    std::deque<Chunk> posted;                  // not yet completed
+    std::deque<std::uint64_t> to_be_received;  // messages
+  };
+  /// A message that is spread over several queue pairs.
+  struct Parts {
+    std::uint64_t message;
+    std::uint32_t sent, delivered;  // parts that are missing
+  };
+  struct Flow {
+    unsigned from = 0, to = 0;
+    std::vector<std::uint32_t> lanes;
+    std::deque<Parts> open;
+    bool failed = false;
+  };
+
+  void on_completion(MrcHost& host, const Completion& completion) override;
+  void on_qp_error(MrcHost& host, Qpn qpn) override;
+  void add_lane(FlowId flow);
+  void post(Lane& lane);
+  void part_done(Lane& lane, std::uint64_t message, bool delivered);
+  [[nodiscard]] Lane* lane_of(const MrcHost& host, Qpn qpn) noexcept;
+  [[nodiscard]] Qpn make_qp(MrcHost& host);
+
+  Network& network_;
+  Settings settings_;
+  FrameBuffer frame_;
+  std::vector<std::uint8_t> arena_;  // all hosts send from here and write here
+  std::vector<NodeId> nodes_;
+  std::vector<std::unique_ptr<MrcHost>> hosts_;
+  std::vector<std::uint32_t> keys_;                     // by host
+  std::vector<std::vector<std::uint32_t>> lane_of_qp_;  // by host and QPN index
+  std::vector<Flow> flows_;
+  std::vector<Lane> lanes_;
+  std::uint64_t failed_flows_ = 0;
+};
+
+}  // namespace mrc::sim
+
+#include "mrc/sim/impl/mrc_cluster.ipp"
