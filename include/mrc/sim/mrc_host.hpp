@@ -15,7 +15,7 @@ namespace mrc::sim {
 
 /// Settings of simulated hosts that run MRC.
 struct HostSettings {
-  engine::EngineOptions engine{.max_qps = 1024,
+  engine::EngineOptions engine{.max_qps = 4096,
                                .max_cqs = 8,
                                .max_mrs = 64,
                                .max_pds = 4,

@@ -162,6 +162,7 @@ inline void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
 inline void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delivered) {
   const FlowId id = lane.flow;
   Flow& flow = flows_[value(id)];
+  if (flow.failed) return;  // its other queue pairs may still work
   const auto parts = std::find_if(flow.open.begin(), flow.open.end(),
                                   [&](const Parts& p) { return p.message == message; });
   std::uint32_t& missing = delivered ? parts->delivered : parts->sent;

@@ -138,7 +138,9 @@ inline void Network::schedule(LinkId id, Link& link) {
 
 inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
   Packet& p = packets_[packet];
-  const std::int64_t start = std::max(now_ns() * kFsPerNs, link.busy_until);
+  // It may have become free within the nanosecond that has begun: rounding must not add up.
+  const std::int64_t now_fs = now_ns() * kFsPerNs;
+  const std::int64_t start = link.busy_until > now_fs - kFsPerNs ? link.busy_until : now_fs;
   link.busy_until = start + p.wire_length() * link.fs_per_byte;
   ++link.stats.packets;
   link.stats.bytes += p.wire_length();
@@ -152,7 +154,6 @@ inline void Network::on_link_free(LinkId id) {
   Link& link = at(id);
   link.scheduled = false;
   if (!link.up) return;
-  // The transmitter may finish within the nanosecond that has begun.
   Link::Fifo* queue = !link.control.empty()                ? &link.control
                       : !link.data.empty() && !link.paused ? &link.data
                                                            : nullptr;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+#include "mrc/sim/traffic/streams.hpp"
+
+namespace mrc::sim {
+
+/// A seeded permutation without fixed points: element i is whom host i sends to. `hosts` >= 2.
+[[nodiscard]] inline std::vector<unsigned> derangement(unsigned hosts, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<unsigned> to(hosts);
+  std::iota(to.begin(), to.end(), 0u);
+  // One shuffle in e has no fixed point, so this takes about three; all derangements are as likely.
+  const auto fixed = [&] {
+    for (unsigned h = 0; h < hosts; ++h)
+      if (to[h] == h) return true;
+    return false;
+  };
+  do random.shuffle(std::span<unsigned>(to));
+  while (fixed());
+  return to;
+}
+
+struct PermutationSettings {
+  StreamSettings stream{};
+  unsigned shift = 0;      ///< host h sends to h + shift; 0: to a random other host
+  std::uint64_t seed = 1;  ///< of the random permutation
+};
+
+/// Every host sends a stream to one other and receives one: the pattern that a fabric without
+/// oversubscription can carry at full rate if the load is spread evenly over its paths.
+class Permutation final : public Streams {
+ public:
+  explicit Permutation(const PermutationSettings& settings)
+      : Streams(settings.stream), shift_(settings.shift), seed_(settings.seed) {}
+
+ private:
+  void plan() override {
+    const unsigned n = hosts();
+    require(n >= 2, "permutation: needs at least 2 hosts");
+    require(shift_ == 0 || shift_ % n != 0, "permutation: shift is " + std::to_string(shift_) +
+                                                ", a multiple of the " + std::to_string(n) +
+                                                " hosts");
+    if (shift_ != 0) {
+      for (unsigned h = 0; h < n; ++h) add({h, (h + shift_ % n) % n});
+    } else {
+      const std::vector<unsigned> to = derangement(n, seed_);
+      for (unsigned h = 0; h < n; ++h) add({h, to[h]});
+    }
+  }
+
+  unsigned shift_;
+  std::uint64_t seed_;
+};
+
+}  // namespace mrc::sim

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "mrc/sim/traffic/streams.hpp"
+
+namespace mrc::sim {
+
+struct SendRecvSettings {
+  StreamSettings stream{};
+  std::vector<HostPair> pairs{};  ///< none: host h with h + hosts / 2, for the first half of them
+  bool both_ways = true;          ///< each also sends back, at the same time
+};
+
+/// Pairs of hosts that send to each other: one pair is a point-to-point test, all hosts are what
+/// the send/recv test of collective libraries does.
+class SendRecv final : public Streams {
+ public:
+  explicit SendRecv(const SendRecvSettings& settings)
+      : Streams(settings.stream), pairs_(settings.pairs), both_ways_(settings.both_ways) {}
+
+ private:
+  void plan() override {
+    const unsigned half = hosts() / 2;
+    if (pairs_.empty())
+      for (unsigned h = 0; h < half; ++h) pairs_.push_back({h, h + half});
+    for (const HostPair& pair : pairs_) {
+      add(pair);
+      if (both_ways_) add({pair.to, pair.from});
+    }
+  }
+
+  std::vector<HostPair> pairs_;
+  bool both_ways_;
+};
+
+}  // namespace mrc::sim

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "mrc/sim/traffic/trace_file.hpp"
+#include "mrc/sim/traffic/workload.hpp"
+
+namespace mrc::sim {
+
+/// Sends what a trace says. All messages from one host to another share a flow. A message whose
+/// flow has failed, or that depends on one that was never delivered, is skipped, as is one that
+/// falls due after the time to stop.
+class Trace final : public Workload {
+ public:
+  explicit Trace(TraceFile file, unsigned queue_pairs = 1)
+      : file_(std::move(file)), queue_pairs_(queue_pairs) {}
+
+  /// Messages that were not sent, for the reasons above.
+  [[nodiscard]] std::uint64_t skipped() const noexcept { return skipped_; }
+  [[nodiscard]] const TraceFile& file() const noexcept { return file_; }
+
+ private:
+  static constexpr std::uint32_t kNone = TraceEntry::kNone;
+  /// A message: what depends on it is a list through `next`.
+  struct Node {
+    std::uint32_t flow = 0;
+    std::uint32_t first = kNone, next = kNone;
+    bool gone = false;  // posted or skipped
+  };
+  struct Flow {
+    FlowId id{};
+    std::vector<std::uint32_t> posted;  // entries, by the message's number in the flow
+    std::vector<bool> delivered;
+  };
+
+  void begin() override {
+    open_flows();
+    const auto& entries = file_.entries;
+    nodes_left_ = entries.size();
+    // Backwards, so that the lists run in the order of the file.
+    for (auto i = static_cast<std::uint32_t>(entries.size()); i-- > 0;) {
+      if (entries[i].depends_on == kNone)
+        roots_.push_back(i);
+      else
+        nodes_[i].next = std::exchange(nodes_[entries[i].depends_on].first, i);
+    }
+    std::reverse(roots_.begin(), roots_.end());
+    std::stable_sort(roots_.begin(), roots_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return entries[a].delay < entries[b].delay;
+    });
+    post_roots();
+  }
+
+  void open_flows() {
+    std::map<std::pair<unsigned, unsigned>, std::uint32_t> known;
+    nodes_.resize(file_.entries.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const TraceEntry& e = file_.entries[i];
+      for (const auto& [field, host] : {std::pair{"from", e.from}, std::pair{"to", e.to}})
+        if (host >= hosts())
+          file_.fail(e.line, std::string(field) + ": is " + std::to_string(host) +
+                                 ", must be 0 to " + std::to_string(hosts() - 1));
+      const auto next = static_cast<std::uint32_t>(flows_.size());
+      const auto [at, added] = known.try_emplace({e.from, e.to}, next);
+      if (added) flows_.push_back({open({e.from, e.to}, queue_pairs_, next), {}, {}});
+      nodes_[i].flow = at->second;
+    }
+  }
+
+  /// Those that are due, and one call for the time when the next will be.
+  void post_roots() {
+    while (next_root_ < roots_.size()) {
+      const Duration due = file_.entries[roots_[next_root_]].delay - (now() - started());
+      if (due > Duration{} && !stopped()) return call_after(due, [this] { post_roots(); });
+      go(roots_[next_root_++]);
+    }
+  }
+  void go(std::uint32_t i) {
+    Flow& flow = flows_[nodes_[i].flow];
+    if (stopped() || has_failed(flow.id)) return skip(i);
+    if (std::exchange(nodes_[i].gone, true)) return;
+    --nodes_left_;
+    flow.posted.push_back(i);
+    flow.delivered.push_back(false);
+    post(flow.id, file_.entries[i].bytes);
+  }
+  /// This message and all that wait for it will never be sent.
+  void skip(std::uint32_t i) {
+    std::vector<std::uint32_t> rest{i};
+    while (!rest.empty()) {
+      Node& node = nodes_[rest.back()];
+      rest.pop_back();
+      if (!std::exchange(node.gone, true)) {
+        --nodes_left_;
+        ++skipped_;
+      }
+      for (std::uint32_t c = node.first; c != kNone; c = nodes_[c].next) rest.push_back(c);
+      node.first = kNone;
+    }
+  }
+
+  [[nodiscard]] bool exhausted() const override { return nodes_left_ == 0; }
+  void message_delivered(std::uint32_t tag, std::uint64_t message) override {
+    flows_[tag].delivered[message] = true;
+    Node& node = nodes_[flows_[tag].posted[message]];
+    for (std::uint32_t c = std::exchange(node.first, kNone); c != kNone; c = nodes_[c].next) {
+      const Duration delay = file_.entries[c].delay;
+      if (delay <= Duration{})
+        go(c);
+      else
+        call_after(delay, [this, c] { go(c); });
+    }
+  }
+  void flow_failed(std::uint32_t tag) override {
+    const Flow& flow = flows_[tag];
+    for (std::size_t m = 0; m < flow.posted.size(); ++m)
+      if (!flow.delivered[m]) skip(flow.posted[m]);
+  }
+  /// Nothing that still waits for its time would be sent: it need not be waited for.
+  void on_stop() override {
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+      if (!nodes_[i].gone) skip(i);
+  }
+
+  TraceFile file_;
+  unsigned queue_pairs_;
+  std::vector<Node> nodes_;  // by entry
+  std::vector<Flow> flows_;
+  std::vector<std::uint32_t> roots_;  // depend on nothing; in order of time
+  std::size_t next_root_ = 0;
+  std::uint64_t nodes_left_ = 0;
+  std::uint64_t skipped_ = 0;
+};
+
+}  // namespace mrc::sim

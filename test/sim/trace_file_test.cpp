@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/sim/traffic/trace_file.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+using namespace mrc;
+using namespace mrc::sim;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string trace_error(const std::string& text) {
+  return error_of([&] { (void)TraceFile::parse("t.csv", text); });
+}
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("trace file: read from a file, large enough for several reads") {
+  const std::string path = "/tmp/mrc_trace_test." + std::to_string(::getpid()) + ".csv";
+  {
+    std::ofstream out(path);
+    out << "time_us,from,to,bytes,depends_on\n";
+    for (unsigned i = 0; i < 10'000; ++i)
+      out << i << ".125,1,2," << i + 1 << (i == 0 ? "" : ",2") << '\n';
+  }
+  const TraceFile file = TraceFile::read(path);
+  std::remove(path.c_str());
+  REQUIRE(file.entries.size() == 10'000);
+  const TraceEntry& last = file.entries.back();
+  CHECK(last.delay == 9'999'125ns);
+  CHECK(last.from == 1);
+  CHECK(last.to == 2);
+  CHECK(last.bytes == 10'000);
+  CHECK(last.depends_on == 0);
+  CHECK(last.line == 10'001);
+  CHECK(file.entries[0].depends_on == TraceEntry::kNone);
+}
+
+TEST_CASE("trace: errors name file, line and field") {
+  CHECK(starts_with(trace_error("0,1,2,3\n\n0,1,2\n"), "t.csv:3: has 3 fields"));
+  CHECK(starts_with(trace_error("0,1,2,3,,\n"), "t.csv:1: has 6 fields"));
+  CHECK(starts_with(trace_error("-1,1,2,3"), "t.csv:1: time_us: is \"-1\", must be a time"));
+  CHECK(starts_with(trace_error("nan,1,2,3"), "t.csv:1: time_us: is \"nan\""));
+  CHECK(starts_with(trace_error("0,h1,2,3"), "t.csv:1: from: is \"h1\", must be a host's number"));
+  CHECK(starts_with(trace_error("0,1,2x,3"), "t.csv:1: to: is \"2x\""));
+  CHECK(starts_with(trace_error("0,1,1,3"), "t.csv:1: to: is \"1\", the sender itself"));
+  CHECK(starts_with(trace_error("0,1,2,0"), "t.csv:1: bytes: is \"0\""));
+  CHECK(starts_with(trace_error("0,1,2,3,1"), "t.csv:1: depends_on: is \"1\", not an earlier"));
+  CHECK(starts_with(trace_error("#\n0,1,2,3,1"), "t.csv:2: depends_on: is \"1\", not an earlier"));
+  CHECK(starts_with(trace_error("0,1,2,3\ntime_us,from,to,bytes\n"), "t.csv:2: time_us:"));
+  CHECK(trace_error("") == "no error");
+  CHECK(error_of([] { (void)TraceFile::read("/nonexistent/t.csv"); }) ==
+        "trace file /nonexistent/t.csv: No such file or directory");
+  CHECK(starts_with(error_of([] { (void)TraceFile::read("/"); }), "trace file /: "));
+}
