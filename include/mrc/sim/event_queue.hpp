@@ -14,7 +14,7 @@ namespace mrc::sim {
 /// What an event does; the dispatcher (Network) knows. `call` carries an index of a function.
 enum class EventKind : std::uint8_t {
   link_free,   ///< the transmitter of link `target` has sent its packet
-  link_rx,     ///< the packet at the head of link `target` has reached the other end
+  link_rx,     ///< packet `argument` has reached the end of link `target`
   link_pause,  ///< flow control reaches link `target`: `argument` 1 stops its data, 0 releases it
   node_timer,  ///< node `target` asked to be woken
   call,        ///< function `target`
@@ -63,6 +63,14 @@ class EventQueue {
   void pass_to(Time when) {
     const std::int64_t at = when.time_since_epoch().count();
     if (at > now_) advance(at);
+  }
+
+  /// The next event, if it belongs to the present nanosecond; otherwise one of kind `call`. A hint
+  /// what to fetch into the cache.
+  [[nodiscard]] Event upcoming() const noexcept {
+    const std::uint32_t n = buckets_[index(now_)].head;
+    if (n == kNone) return {now(), 0, 0, EventKind::call};
+    return {now(), nodes_[n].target, nodes_[n].argument, nodes_[n].kind};
   }
 
   /// Takes the next event; needs !empty().

@@ -106,7 +106,7 @@ inline MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& s
   options.start = network.now();
   engine_ = std::make_unique<engine::Engine>(options);
   const auto pd = engine_->alloc_pd();
-  const auto cq = engine_->create_cq(32 * 1024);
+  const auto cq = engine_->create_cq(4 * 1024);
   if (!pd || !cq) throw Error(pd ? cq.error() : pd.error(), "simulated host");
   pd_ = pd.value();
   cq_ = cq.value();

@@ -138,8 +138,9 @@ class Network {
   [[nodiscard]] std::int64_t now_ns() const noexcept { return now().time_since_epoch().count(); }
 
   void dispatch(const Event& event);
+  void prefetch() const noexcept;
   void on_link_free(LinkId id);
-  void on_link_rx(LinkId id);
+  void on_link_rx(LinkId id, PacketId packet);
   void on_pause(LinkId id, bool pause);
   bool admit(Link& link, Packet& packet);
   void mark(Link& link, Packet& packet);

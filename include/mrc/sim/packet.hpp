@@ -40,19 +40,20 @@ enum class TrafficClass : std::uint8_t { control, data };
 
 /// A packet on its way. Its headers are there byte by byte, as on a wire; of the payload only the
 /// length, or the bytes as well when the hosts are told so (HostOptions::carry_payload).
-struct Packet {
-  std::array<std::uint8_t, kMaxHead> head;  ///< outermost IP header .. transport header
-  std::uint16_t head_length = 0;
+struct alignas(64) Packet {
+  // The first cache line is what queues and links look at.
+  PacketId next = kNoPacket;          ///< in a queue
+  std::uint32_t length = 0;           ///< from the outermost IP header to the iCRC, in bytes
+  LinkId ingress = kNoLink;           ///< the link by which it came to the present node
+  std::uint32_t link_epoch = 0;       ///< of the link that it is on (Link::epoch)
+  std::uint16_t head_length = 0;      ///< bytes of `head`
   std::uint16_t inner_ip = 0;         ///< offset of the IP header nearest to UDP
   std::uint16_t udp = 0;              ///< offset of the UDP header
   TrafficClass traffic{};             ///< queueing class
   bool trimmed = false;               ///< payload and iCRC are gone
   bool corrupted = false;             ///< a bit was turned over: the iCRC will be wrong
-  std::uint32_t length = 0;           ///< from the outermost IP header to the iCRC, in bytes
-  PacketId next = kNoPacket;          ///< in a queue
-  LinkId ingress = kNoLink;           ///< the link by which it came to the present node
   std::vector<std::uint8_t> payload;  ///< payload, pad and iCRC; empty if not carried
-  std::int64_t arrives = 0;           ///< at the end of the present link, in nanoseconds
+  alignas(64) std::array<std::uint8_t, kMaxHead> head;  ///< outermost IP .. transport header
 
   [[nodiscard]] wire::Ipv6& outer() noexcept { return *reinterpret_cast<wire::Ipv6*>(head.data()); }
   [[nodiscard]] const wire::Ipv6& outer() const noexcept {

@@ -189,7 +189,7 @@ inline Fabric::Fabric(Network& network, const FabricSettings& settings,
 }
 
 inline LinkSettings Fabric::link(double gbps, Duration delay, bool from_host, bool to_host) const {
-  LinkSettings l{gbps, delay, settings_.queue};
+  LinkSettings l{delay, gbps, settings_.queue};
   if (to_host) {
     l.queue.trimmed_dscp = settings_.trimmed_last_hop_dscp;
     if (!settings_.ecn_last_hop) l.queue.ecn_max = 0;
