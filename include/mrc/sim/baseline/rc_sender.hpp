@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/sim/baseline/pacer.hpp"
+#include "mrc/sim/baseline/rc_packet.hpp"
+
+namespace mrc::sim::baseline {
+
+/// A QP's local ACK timeout by its number in the verbs API, 0 .. 31: 4.096 us * 2^exponent. 0 means
+/// "no timeout" there and is not supported here.
+[[nodiscard]] constexpr Duration rc_ack_timeout(unsigned exponent) noexcept {
+  return Duration{std::int64_t{4096} << (exponent & 31)};
+}
+
+/// Settings of an RcSender.
+struct RcSenderOptions {
+  std::uint32_t mtu = 4096;  ///< payload bytes of a full packet, 1 .. 65,000
+  /// Payload bytes that may be unacknowledged; at least one packet always may. RC itself has no
+  /// window (only half the PSN space), NICs bound what they keep in flight per QP. 256 packets of 4
+  /// KiB are 8 bandwidth-delay products of a 100 Gb/s port at 10 us, and one at 800 Gb/s: no limit
+  /// where there is no congestion, yet no bottomless queue before the first CNP.
+  std::uint64_t window = 1u << 20;
+  /// Time without an answer after which everything unacknowledged is sent again. Exponent 8, 1.05
+  /// ms. Usual settings are 14 .. 20 (67 ms .. 4.3 s), chosen for networks where nothing is lost.
+  /// This one is kind to RC under loss and still well above the delay of a full switch buffer.
+  Duration ack_timeout = rc_ack_timeout(8);
+  /// Times in a row that going back brings no progress before the QP fails; 7 is the most that
+  /// verbs allow, and what libraries set.
+  unsigned retry_count = 7;
+  /// Bytes of a packet on the wire besides its payload, which the rate counts: Ethernet with
+  /// preamble and gap 38, IPv6 40, UDP 8, BTH 12, iCRC 4. (RETH and ImmDt are left out.)
+  std::uint32_t overhead = 102;
+  Psn first_psn{};
+};
+
+/// Counters of an RcSender.
+struct RcSenderStats {
+  std::uint64_t packets = 0;        ///< sent, retransmissions included
+  std::uint64_t bytes = 0;          ///< their payload
+  std::uint64_t retransmitted = 0;  ///< packets sent that had been sent before
+  std::uint64_t acks = 0, naks = 0;
+  std::uint64_t stale = 0;     ///< answers to what had been answered before, or to nothing sent
+  std::uint64_t timeouts = 0;  ///< expiries of the retransmission timer
+};
+
+/// Requester of one RC queue pair (go_back_n.hpp): RDMA Writes of posted messages, in order, one
+/// PSN per packet.
+///
+/// Sans-IO. After each input (post, on_ack, on_nak, on_timer, set_rate) and at next_deadline(),
+/// call on_timer(), then poll() until it answers false or the port is full, then poll_completion()
+/// until false. Time never goes back between calls. One thread at a time.
+class RcSender {
+ public:
+  static constexpr std::uint32_t kMaxMessage = std::uint32_t{1} << 31;
+
+  /// Throws Error (invalid_argument) when an option is out of range.
+  explicit RcSender(const RcSenderOptions& options = {}) : o_(options) {
+    if (o_.mtu == 0 || o_.mtu > 65'000) throw Error(Errc::invalid_argument, "rc: mtu");
+    if (o_.ack_timeout <= Duration{0}) throw Error(Errc::invalid_argument, "rc: ack_timeout");
+    if (o_.overhead > 1000) throw Error(Errc::invalid_argument, "rc: overhead");
+  }
+
+  /// Queues a message of `bytes` (0 too: one empty packet) with an id of the caller's choice;
+  /// `notify`: Write with immediate. Errors: too_long (over kMaxMessage), invalid_state (failed).
+  Errc post(std::uint64_t id, std::uint32_t bytes, bool notify) {
+    if (bytes > kMaxMessage) return Errc::too_long;
+    if (failed_) return Errc::invalid_state;
+    const Message m{id, bytes, notify, posted_packets_, posted_bytes_};
+    posted_packets_ += std::max((std::uint64_t{bytes} + o_.mtu - 1) / o_.mtu, std::uint64_t{1});
+    posted_bytes_ += bytes;
+    messages_.push_back(m);
+    return Errc::ok;
+  }
+
+  /// The next packet to send now; false when there is none: nothing posted, window used up, or the
+  /// rate says later. A packet handed out counts as sent.
+  [[nodiscard]] bool poll(Time now, RcPacket& out);
+
+  /// An ACK up to and with `psn`.
+  void on_ack(Time now, Psn psn);
+  /// A NAK (sequence error): `psn` is missing, what was before it has arrived. Goes back to it.
+  void on_nak(Time now, Psn psn);
+  /// Lets the retransmission timer expire when it is due; harmless at any time.
+  void on_timer(Time now);
+  /// Rate limit in bits/s on the wire (DcqcnReactionPoint::rate()), 0: none. Applies at once.
+  void set_rate(std::uint64_t bits_per_second) noexcept { pacer_.set_rate(bits_per_second); }
+
+  /// When to call again without other input: the retransmission timer, or the next packet's turn.
+  /// Not after now: there is something to send now.
+  [[nodiscard]] Time next_deadline() const noexcept {
+    return sendable() ? std::min(timer_, pacer_.ready()) : timer_;
+  }
+
+  /// The next message that is done, in the order of posting; false when there is none.
+  [[nodiscard]] bool poll_completion(RcCompletion& out) {
+    if (completions_.empty()) return false;
+    out = completions_.front();
+    completions_.pop_front();
+    return true;
+  }
+
+  /// Out of retries: every message has completed without success, and nothing is sent any more.
+  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  /// Everything posted has been acknowledged.
+  [[nodiscard]] bool idle() const noexcept { return messages_.empty(); }
+  /// Payload bytes sent and not yet acknowledged; what go-back-N is about to send again is not in.
+  [[nodiscard]] std::uint64_t inflight() const noexcept { return next_bytes_ - unacked_bytes_; }
+  /// Bytes of a packet as the rate counts them, for DcqcnReactionPoint::on_send().
+  [[nodiscard]] std::uint32_t wire_bytes(const RcPacket& packet) const noexcept {
+    return packet.payload + o_.overhead;
+  }
+  [[nodiscard]] const RcSenderStats& stats() const noexcept { return stats_; }
+
+ private:
+  // Packets are counted from 0 in 64 bits; the PSN is the low end of that.
+  struct Message {
+    std::uint64_t id;
+    std::uint32_t bytes;
+    bool notify;
+    std::uint64_t first;  // number of its first packet
+    std::uint64_t start;  // bytes posted before it
+  };
+  // Answers are told from old ones within half the PSN space.
+  static constexpr std::uint64_t kMaxOutstanding = std::uint64_t{1} << 22;
+
+  [[nodiscard]] Psn psn_of(std::uint64_t packet) const noexcept {
+    return Psn{o_.first_psn.value() + static_cast<std::uint32_t>(packet)};
+  }
+  /// The packet after message `i`.
+  [[nodiscard]] std::uint64_t end_of(std::size_t i) const noexcept {
+    return i + 1 < messages_.size() ? messages_[i + 1].first : posted_packets_;
+  }
+  /// Bytes posted before a packet of `m`.
+  [[nodiscard]] std::uint64_t position(const Message& m, std::uint64_t packet) const noexcept {
+    return m.start + std::min<std::uint64_t>((packet - m.first) * o_.mtu, m.bytes);
+  }
+  [[nodiscard]] std::uint64_t next_payload() const noexcept {
+    const Message& m = messages_[message_];
+    return std::min<std::uint64_t>(m.start + m.bytes - next_bytes_, o_.mtu);
+  }
+  [[nodiscard]] bool sendable() const noexcept {
+    return message_ < messages_.size() && next_ - unacked_ < kMaxOutstanding &&
+           (inflight() == 0 || inflight() + next_payload() <= o_.window);
+  }
+
+  void seek(std::uint64_t packet) noexcept;
+  void go_back() noexcept;
+  void progress(Time now, std::uint64_t packet);
+  [[nodiscard]] bool spend_retry(Time now);
+
+  RcSenderOptions o_;
+  Pacer pacer_;
+  std::deque<Message> messages_;  // not yet completely acknowledged
+  std::deque<RcCompletion> completions_;
+  std::uint64_t posted_packets_ = 0, posted_bytes_ = 0;
+  std::uint64_t unacked_ = 0, unacked_bytes_ = 0;  // first packet not acknowledged, its position
+  std::uint64_t next_ = 0, next_bytes_ = 0;        // next packet to send, its position
+  std::size_t message_ = 0;                        // index of the message that next_ is in
+  std::uint64_t sent_ = 0;                         // packets below have been sent at least once
+  std::uint64_t asked_ = 0;  // after the last packet that asked for an ACK and was not gone back on
+  Time timer_ = kNever;      // runs while asked_ is ahead of unacked_
+  unsigned retries_ = 0;     // without progress
+  bool ask_next_ = false;
+  bool failed_ = false;
+  RcSenderStats stats_;
+};
+
+inline bool RcSender::poll(Time now, RcPacket& out) {
+  if (!sendable() || pacer_.ready() > now) return false;
+  const Message& m = messages_[message_];
+  out = {};
+  out.psn = psn_of(next_);
+  out.payload = static_cast<std::uint32_t>(next_payload());
+  out.first = next_ == m.first;
+  out.last = next_ + 1 == end_of(message_);
+  out.notify = out.last && m.notify;
+  out.retransmission = next_ < sent_;
+  out.message = m.id;
+  out.message_bytes = m.bytes;
+  ++next_;
+  next_bytes_ += out.payload;
+  // Whenever the sender may come to wait for an answer it has to ask for one; and the first packet
+  // after going back asks, so that its loss is noticed without waiting for the message's end.
+  out.ack_request = out.last || ask_next_ || inflight() + o_.mtu > o_.window;
+  ask_next_ = false;
+  if (out.ack_request) {
+    asked_ = next_;
+    if (timer_ == kNever) timer_ = now + o_.ack_timeout;
+  }
+  if (out.last) ++message_;
+  sent_ = std::max(sent_, next_);
+  pacer_.on_send(now, wire_bytes(out));
+  ++stats_.packets;
+  stats_.bytes += out.payload;
+  stats_.retransmitted += out.retransmission;
+  return true;
+}
+
+inline void RcSender::on_ack(Time now, Psn psn) {
+  ++stats_.acks;
+  const std::int32_t ahead = psn - psn_of(unacked_);
+  if (failed_ || ahead < 0 || unacked_ + static_cast<std::uint32_t>(ahead) >= sent_) {
+    ++stats_.stale;
+    return;
+  }
+  progress(now, unacked_ + static_cast<std::uint32_t>(ahead) + 1);
+}
+
+inline void RcSender::on_nak(Time now, Psn psn) {
+  ++stats_.naks;
+  const std::int32_t ahead = psn - psn_of(unacked_);
+  if (failed_ || ahead < 0 || unacked_ + static_cast<std::uint32_t>(ahead) >= sent_) {
+    ++stats_.stale;
+    return;
+  }
+  if (ahead > 0) progress(now, unacked_ + static_cast<std::uint32_t>(ahead));
+  if (next_ > unacked_ && spend_retry(now)) go_back();
+}
+
+inline void RcSender::on_timer(Time now) {
+  if (timer_ > now) return;
+  ++stats_.timeouts;
+  if (spend_retry(now)) go_back();
+}
+
+/// Makes `packet`, one of a message not yet completed or the next to be posted, the next to send.
+inline void RcSender::seek(std::uint64_t packet) noexcept {
+  while (message_ > 0 && (message_ == messages_.size() || messages_[message_].first > packet))
+    --message_;
+  while (message_ < messages_.size() && end_of(message_) <= packet) ++message_;
+  next_ = packet;
+  next_bytes_ = message_ < messages_.size() ? position(messages_[message_], packet) : posted_bytes_;
+}
+
+inline void RcSender::go_back() noexcept {
+  seek(unacked_);
+  asked_ = unacked_;
+  timer_ = kNever;  // starts again with the first packet, however late the rate lets it go
+  ask_next_ = true;
+}
+
+/// Everything before `packet`, which is after unacked_, has arrived.
+inline void RcSender::progress(Time now, std::uint64_t packet) {
+  while (!messages_.empty() && end_of(0) <= packet) {
+    const Message& m = messages_.front();
+    completions_.push_back({m.id, m.bytes, m.notify, true, now});
+    messages_.pop_front();
+    if (message_ > 0) --message_;
+  }
+  unacked_ = packet;
+  unacked_bytes_ = messages_.empty() ? posted_bytes_ : position(messages_.front(), packet);
+  // Answers to what was sent before going back may come in still, and spare the rest.
+  if (next_ < unacked_) seek(unacked_);
+  retries_ = 0;
+  timer_ = asked_ > unacked_ ? now + o_.ack_timeout : kNever;
+}
+
+/// False: that was the last one, the queue pair has failed.
+inline bool RcSender::spend_retry(Time now) {
+  if (++retries_ <= o_.retry_count) return true;
+  failed_ = true;
+  for (const Message& m : messages_) completions_.push_back({m.id, m.bytes, m.notify, false, now});
+  messages_.clear();
+  message_ = 0;
+  next_ = unacked_;
+  next_bytes_ = unacked_bytes_;
+  timer_ = kNever;
+  return false;
+}
+
+}  // namespace mrc::sim::baseline

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mrc/core/types.hpp"
+#include "mrc/sim/baseline/roce_wire.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/packet_build.hpp"
+
+/// RoCEv2 packets from their IP header on, so that a switch of the simulator finds the real fields
+/// to hash, mark and forward by.
+namespace mrc::sim::baseline {
+
+/// The UDP source port of a queue pair, which is all that tells one of a host's flows to the same
+/// peer from another: ECMP picks the path by it. Spread by a hash of both QPNs over the dynamic
+/// ports, 49152 .. 65535, as drivers do. Both directions of a connection may use the same.
+[[nodiscard]] constexpr std::uint16_t roce_source_port(Qpn local, Qpn remote) noexcept {
+  std::uint64_t x = std::uint64_t{value(local)} << 24 | value(remote);
+  x *= 0x9E3779B97F4A7C15u;
+  x ^= x >> 32;
+  x *= 0xD6E8FEB86659FD93u;
+  return static_cast<std::uint16_t>(0xC000 | (x >> 50));
+}
+
+/// Bytes of a whole packet, IP header to iCRC.
+[[nodiscard]] constexpr std::size_t roce_packet_size(const wire::Envelope& e,
+                                                     const RoceHeader& h) noexcept {
+  return e.size() + roce_transport_size(h.opcode, h.payload);
+}
+
+/// Writes envelope, BTH and extension headers of a packet whose payload, pad and iCRC are not
+/// carried; the lengths in the headers count them. (With payload: build_roce(), then
+/// wire::build_packet().) Returns the bytes written, or 0 for the reasons of wire::build_envelope()
+/// and build_roce().
+[[nodiscard]] inline std::size_t build_roce_headers(MutableBytes out, const wire::Envelope& e,
+                                                    const RoceHeader& h) noexcept {
+  const std::size_t envelope =
+      wire::build_envelope(out, e, roce_transport_size(h.opcode, h.payload));
+  if (envelope == 0) return 0;
+  const std::size_t transport = build_roce(out.subspan(envelope), h);
+  return transport == 0 ? 0 : envelope + transport;
+}
+
+/// A packet taken apart.
+struct RoceFrame {
+  RoceHeader header;
+  wire::IpAddress source{}, destination{};  ///< IPv4: mapped
+  std::uint16_t source_port = 0;
+  Ecn ecn = Ecn::not_ect;
+  std::size_t size = 0;  ///< of the whole packet by its IP length, carried or not
+};
+
+/// Reads a packet that starts with its IP header (IPv4, or IPv6 without extension headers) and is
+/// carried at least up to its last extension header. Safe on any input; `out` is good when the
+/// answer is none.
+[[nodiscard]] inline RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept {
+  out = {};
+  if (l3.empty()) return RoceError::too_short;
+  std::size_t at = 0, after_ip = 0;  // where UDP starts, bytes from there by the IP length
+  if ((l3[0] >> 4) == 6) {
+    at = sizeof(wire::Ipv6);
+    if (l3.size() < at) return RoceError::too_short;
+    const auto& ip = wire::view_as<wire::Ipv6>(l3);
+    if (ip.next_header != wire::kNextUdp) return RoceError::bad_envelope;
+    out.source = ip.source;
+    out.destination = ip.destination;
+    out.ecn = ip.ecn();
+    after_ip = ip.payload_length;
+  } else if ((l3[0] >> 4) == 4) {
+    if (l3.size() < sizeof(wire::Ipv4)) return RoceError::too_short;
+    const auto& ip = wire::view_as<wire::Ipv4>(l3);
+    at = ip.header_length();
+    if (at < sizeof(wire::Ipv4) || ip.total_length < at || ip.protocol != wire::kNextUdp ||
+        (ip.flags_fragment & wire::Ipv4::kFragmentMask) != 0)
+      return RoceError::bad_envelope;
+    out.source = wire::map_ipv4(ip.source);
+    out.destination = wire::map_ipv4(ip.destination);
+    out.ecn = ip.ecn();
+    after_ip = ip.total_length - at;
+  } else {
+    return RoceError::bad_envelope;
+  }
+  if (l3.size() < at + sizeof(wire::Udp)) return RoceError::too_short;
+  const auto& udp = wire::view_as<wire::Udp>(l3.subspan(at));
+  if (udp.destination_port != wire::kUdpPort || udp.length != after_ip ||
+      after_ip < sizeof(wire::Udp))
+    return RoceError::bad_envelope;
+  out.source_port = udp.source_port;
+  out.size = at + after_ip;
+  if (l3.size() > out.size) l3 = l3.first(out.size);  // padding of the link
+  return parse_roce(l3.subspan(at + sizeof(wire::Udp)), after_ip - sizeof(wire::Udp), out.header);
+}
+
+}  // namespace mrc::sim::baseline

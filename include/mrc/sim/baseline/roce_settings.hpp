@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/sim/baseline/dcqcn.hpp"
+#include "mrc/sim/baseline/rc_receiver.hpp"
+#include "mrc/sim/baseline/rc_sender.hpp"
+#include "mrc/sim/link.hpp"
+
+namespace mrc::sim::baseline {
+
+/// A switch queue for DCQCN: the paper's marking, from 5 KB on and 1 % at 200 KB on links of 40
+/// Gb/s, in proportion to the link; tail drop at `data_limit` bytes. For FabricSettings::queue.
+[[nodiscard]] inline QueueSettings roce_queue(double gbps, std::uint64_t data_limit) noexcept {
+  return {.data_limit = data_limit,
+          .ecn_min = static_cast<std::uint64_t>(125 * gbps),
+          .ecn_max = static_cast<std::uint64_t>(5000 * gbps),
+          .ecn_probability = 0.01};
+}
+
+/// Settings of simulated hosts that run RoCE.
+struct RoceHostSettings {
+  RcSenderOptions sender{};      ///< of each queue pair; first_psn is drawn
+  RcReceiverOptions receiver{};  ///< likewise
+  /// Off: data is not ECN capable and goes at the speed of the port.
+  bool dcqcn = true;
+  DcqcnOptions reaction{};                    ///< of each queue pair; line_rate is the port's
+  std::uint64_t nic_queue = 12 * 1024;        ///< bytes that wait in a NIC port at most
+  TrafficClass answers = TrafficClass::data;  ///< of ACKs and NAKs; CNPs are control
+};
+
+/// What a RoceHost counts, of all its queue pairs together.
+struct RoceHostStats {
+  std::uint64_t data_packets = 0;     ///< sent for the first time
+  std::uint64_t retransmitted = 0;    ///< data packets sent again
+  std::uint64_t timeouts = 0;         ///< of senders
+  std::uint64_t duplicates = 0;       ///< data packets that had been received before
+  std::uint64_t out_of_order = 0;     ///< data packets dropped because an earlier one is missing
+  std::uint64_t control_packets = 0;  ///< ACKs, NAKs and CNPs sent
+  std::uint64_t received_bytes = 0;   ///< payload that was taken, each byte once
+  std::uint64_t marked = 0;           ///< data packets received with ECN CE
+  std::uint64_t bad_icrc = 0;         ///< received and dropped: a bit was turned over
+  std::uint64_t trimmed = 0;          ///< received and dropped: RC can do nothing with headers
+  std::uint64_t malformed = 0;        ///< received and dropped: no packet of this host's
+};
+
+}  // namespace mrc::sim::baseline

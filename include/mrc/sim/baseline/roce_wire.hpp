@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "mrc/core/types.hpp"
+#include "mrc/sim/baseline/rc_packet.hpp"
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/transport.hpp"
+
+/// RoCEv2 transport packets in bytes: BTH, extension headers, payload, pad to four bytes, iCRC, in
+/// UDP with destination port 4791 (wire::kUdpPort). Unlike in MRC, RETH is in a message's first
+/// packet only, the rest of the message goes where that one says.
+namespace mrc::sim::baseline {
+
+/// DSCP of RoCE data and ACKs as networks are usually set up, and of CNPs (class of their own).
+inline constexpr std::uint8_t kRoceDscp = 26, kCnpDscp = 48;
+
+/// The BTH opcodes in use: RDMA Writes and ACK of the RC service, and CNP.
+enum class RoceOpcode : std::uint8_t {
+  write_first = 0x06,
+  write_middle = 0x07,
+  write_last = 0x08,
+  write_last_imm = 0x09,
+  write_only = 0x0A,
+  write_only_imm = 0x0B,
+  acknowledge = 0x11,  ///< also NAK: AETH tells
+  cnp = 0x81,          ///< congestion notification packet
+};
+
+/// The 16 bytes after BTH in a CNP, all zero.
+struct CnpPayload {
+  std::uint8_t reserved[16] = {};
+};
+
+/// Why a transport packet can't be read.
+enum class RoceError : std::uint8_t {
+  none = 0,
+  too_short,       ///< ends within the headers, the pad or the iCRC
+  bad_version,     ///< BTH.TVer is not 0
+  unknown_opcode,  ///< none of RoceOpcode
+  bad_length,  ///< a payload or a pad that a packet of this opcode can't have, or that RETH denies
+  bad_envelope,  ///< roce_frame.hpp: not an IP and UDP header of RoCE, or lengths that disagree
+};
+
+[[nodiscard]] constexpr bool roce_has_reth(RoceOpcode op) noexcept {
+  return op == RoceOpcode::write_first || op == RoceOpcode::write_only ||
+         op == RoceOpcode::write_only_imm;
+}
+[[nodiscard]] constexpr bool roce_has_immediate(RoceOpcode op) noexcept {
+  return op == RoceOpcode::write_last_imm || op == RoceOpcode::write_only_imm;
+}
+/// A data packet.
+[[nodiscard]] constexpr bool roce_is_write(RoceOpcode op) noexcept {
+  return op >= RoceOpcode::write_first && op <= RoceOpcode::write_only_imm;
+}
+/// Ends a message.
+[[nodiscard]] constexpr bool roce_is_last(RoceOpcode op) noexcept {
+  return op >= RoceOpcode::write_last && op <= RoceOpcode::write_only_imm;
+}
+
+/// Bytes from BTH to the last extension header; 0 for a code that is no RoceOpcode. A CNP's 16
+/// bytes count as one.
+[[nodiscard]] constexpr std::size_t roce_header_size(RoceOpcode op) noexcept {
+  if (roce_is_write(op))
+    return sizeof(wire::Bth) + (roce_has_reth(op) ? sizeof(wire::Reth) : 0) +
+           (roce_has_immediate(op) ? sizeof(wire::ImmDt) : 0);
+  if (op == RoceOpcode::acknowledge) return sizeof(wire::Bth) + sizeof(wire::Aeth);
+  return op == RoceOpcode::cnp ? sizeof(wire::Bth) + sizeof(CnpPayload) : 0;
+}
+/// Longest roce_header_size().
+inline constexpr std::size_t kMaxRoceHeader = 32;
+static_assert(roce_header_size(RoceOpcode::write_first) == 28);
+static_assert(roce_header_size(RoceOpcode::write_middle) == 12);
+static_assert(roce_header_size(RoceOpcode::write_last_imm) == 16);
+static_assert(roce_header_size(RoceOpcode::write_only_imm) == kMaxRoceHeader);
+static_assert(roce_header_size(RoceOpcode::acknowledge) == 16);
+static_assert(roce_header_size(RoceOpcode::cnp) == 28);
+
+/// Zero bytes after the payload.
+[[nodiscard]] constexpr std::uint8_t roce_pad(std::size_t payload) noexcept {
+  return static_cast<std::uint8_t>((4 - payload % 4) % 4);
+}
+
+/// Bytes from BTH to the iCRC, which is what UDP carries.
+[[nodiscard]] constexpr std::size_t roce_transport_size(RoceOpcode op,
+                                                        std::size_t payload) noexcept {
+  return roce_header_size(op) + payload + roce_pad(payload) + wire::kIcrcSize;
+}
+
+/// What the headers of a packet say.
+struct RoceHeader {
+  RoceOpcode opcode = RoceOpcode::write_only;
+  bool ack_request = false;
+  Qpn dqp{};
+  Psn psn;                                        ///< 0 in a CNP
+  std::uint64_t va = 0;                           ///< RETH
+  std::uint32_t rkey = 0;                         ///< RETH
+  std::uint32_t dma_length = 0;                   ///< RETH: bytes of the whole message
+  std::uint32_t immediate = 0;                    ///< ImmDt
+  wire::Syndrome syndrome = wire::Syndrome::ack;  ///< AETH
+  std::uint32_t msn = 0;                          ///< AETH, 24 bit
+  std::uint32_t payload = 0;                      ///< bytes, without pad
+
+  friend bool operator==(const RoceHeader&, const RoceHeader&) = default;
+};
+
+/// Header of a data packet. RETH's address is the message's id, so that a receiver learns it as a
+/// real one would the address; the immediate is the id's low 32 bits.
+[[nodiscard]] inline RoceHeader roce_header(const RcPacket& packet, Qpn dqp) noexcept {
+  RoceHeader h;
+  if (packet.first && packet.last)
+    h.opcode = packet.notify ? RoceOpcode::write_only_imm : RoceOpcode::write_only;
+  else if (packet.last)
+    h.opcode = packet.notify ? RoceOpcode::write_last_imm : RoceOpcode::write_last;
+  else
+    h.opcode = packet.first ? RoceOpcode::write_first : RoceOpcode::write_middle;
+  h.ack_request = packet.ack_request;
+  h.dqp = dqp;
+  h.psn = packet.psn;
+  h.payload = packet.payload;
+  if (roce_has_reth(h.opcode)) {
+    h.va = packet.message;
+    h.dma_length = packet.message_bytes;
+  }
+  if (roce_has_immediate(h.opcode)) h.immediate = static_cast<std::uint32_t>(packet.message);
+  return h;
+}
+
+/// Header of the ACK or NAK that a reply asks for; its kind is not none.
+[[nodiscard]] inline RoceHeader roce_header(const RcReply& reply, Qpn dqp) noexcept {
+  RoceHeader h;
+  h.opcode = RoceOpcode::acknowledge;
+  h.dqp = dqp;
+  h.psn = reply.psn;
+  h.syndrome =
+      reply.kind == RcReply::Kind::nak ? wire::Syndrome::psn_sequence_error : wire::Syndrome::ack;
+  h.msn = reply.msn;
+  return h;
+}
+
+/// Header of a CNP to the sender's queue pair.
+[[nodiscard]] inline RoceHeader cnp_header(Qpn dqp) noexcept {
+  RoceHeader h;
+  h.opcode = RoceOpcode::cnp;
+  h.dqp = dqp;
+  return h;
+}
+
+/// A data packet as RcReceiver wants it; the opcode is a Write. What is not on the wire stays at
+/// its default.
+[[nodiscard]] inline RcPacket rc_packet(const RoceHeader& h) noexcept {
+  return {.psn = h.psn,
+          .payload = h.payload,
+          .first = roce_has_reth(h.opcode),
+          .last = roce_is_last(h.opcode),
+          .notify = roce_has_immediate(h.opcode),
+          .ack_request = h.ack_request,
+          .message = h.va,
+          .message_bytes = h.dma_length};
+}
+
+/// Writes BTH and extension headers. Returns their size, or 0 when `out` is too small or the opcode
+/// is none of RoceOpcode.
+[[nodiscard]] inline std::size_t build_roce(MutableBytes out, const RoceHeader& h) noexcept {
+  constexpr std::uint8_t kBecn = 0x40;  // byte 4 of BTH in RoCE: FECN 7, BECN 6
+  const std::size_t size = roce_header_size(h.opcode);
+  if (size == 0 || out.size() < size) return 0;
+  std::uint8_t* at = out.data();
+  const auto put = [&at](const auto& header) {
+    std::memcpy(at, &header, sizeof header);
+    at += sizeof header;
+  };
+  wire::Bth bth;
+  bth.op = static_cast<std::uint8_t>(h.opcode);
+  bth.set_pad(roce_pad(h.payload));
+  bth.set_ack_request(h.ack_request);
+  bth.set_dqp(h.dqp);
+  bth.set_psn(h.psn);
+  if (h.opcode == RoceOpcode::cnp) bth.variant_reserved = kBecn;
+  put(bth);
+  if (roce_has_reth(h.opcode)) put(wire::Reth{h.va, h.rkey, h.dma_length});
+  if (roce_has_immediate(h.opcode)) put(wire::ImmDt{h.immediate});
+  if (h.opcode == RoceOpcode::acknowledge)
+    put(wire::Aeth{static_cast<std::uint8_t>(h.syndrome), h.msn});
+  if (h.opcode == RoceOpcode::cnp) put(CnpPayload{});
+  return size;
+}
+
+/// The reverse. `head` starts with BTH and holds at least the extension headers; `transport_size`
+/// is the packet's size from BTH to the iCRC by its UDP length. A simulator need not carry payload
+/// and iCRC, so they are not looked at. Safe on any input; `out` is good when the answer is none.
+[[nodiscard]] inline RoceError parse_roce(Bytes head, std::size_t transport_size,
+                                          RoceHeader& out) noexcept {
+  out = {};
+  if (head.size() < sizeof(wire::Bth)) return RoceError::too_short;
+  const auto& bth = wire::view_as<wire::Bth>(head);
+  if (bth.tver() != 0) return RoceError::bad_version;
+  const auto op = static_cast<RoceOpcode>(bth.op);
+  const std::size_t size = roce_header_size(op);
+  if (size == 0) return RoceError::unknown_opcode;
+  if (head.size() < size || transport_size < size + bth.pad() + wire::kIcrcSize)
+    return RoceError::too_short;
+  const std::size_t payload = transport_size - size - bth.pad() - wire::kIcrcSize;
+  if (payload > 0xFFFF || bth.pad() != roce_pad(payload)) return RoceError::bad_length;
+  out.opcode = op;
+  out.ack_request = bth.ack_request();
+  out.dqp = bth.dqp();
+  out.psn = bth.psn();
+  out.payload = static_cast<std::uint32_t>(payload);
+  Bytes rest = head.subspan(sizeof(wire::Bth));
+  if (!roce_is_write(op)) {
+    if (payload != 0) return RoceError::bad_length;
+    if (op == RoceOpcode::cnp) return RoceError::none;
+    const auto& aeth = wire::view_as<wire::Aeth>(rest);
+    out.syndrome = aeth.code();
+    out.msn = aeth.msn;
+    return RoceError::none;
+  }
+  if (roce_has_reth(op)) {
+    const auto& reth = wire::view_as<wire::Reth>(rest);
+    out.va = reth.va;
+    out.rkey = reth.rkey;
+    out.dma_length = reth.dma_length;
+    rest = rest.subspan(sizeof(wire::Reth));
+  }
+  if (roce_has_immediate(op)) out.immediate = wire::view_as<wire::ImmDt>(rest).immediate;
+  // Only a message of one packet can be empty or fill its RETH's length.
+  const bool only = roce_has_reth(op) && roce_is_last(op);
+  const bool good = only                            ? out.dma_length == payload
+                    : op == RoceOpcode::write_first ? payload > 0 && out.dma_length > payload
+                                                    : payload > 0;
+  return good ? RoceError::none : RoceError::bad_length;
+}
+
+}  // namespace mrc::sim::baseline
