@@ -50,6 +50,8 @@ class MrcHost : public Node {
   void set_application(Application* application) noexcept { application_ = application; }
 
   [[nodiscard]] unsigned number() const noexcept { return number_; }
+  /// In its network.
+  [[nodiscard]] NodeId node() const noexcept { return node_; }
   [[nodiscard]] engine::Engine& engine() noexcept { return *engine_; }
   [[nodiscard]] const engine::Engine& engine() const noexcept { return *engine_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Port>>& ports() const noexcept { return ports_; }
@@ -92,10 +94,6 @@ class MrcHost : public Node {
   std::uint32_t timer_token_ = 0;
   bool working_ = false;
   bool dead_ = false;
-
- public:
-  /// In its network.
-  [[nodiscard]] NodeId node() const noexcept { return node_; }
 };
 
 inline MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& settings,
