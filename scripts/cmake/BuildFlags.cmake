@@ -29,11 +29,9 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(MRC_CCACHE ccache)
   mark_as_advanced(MRC_CCACHE)
   if(MRC_CCACHE)
-    # What ccache needs to be told before it caches a compilation with a precompiled header; and
-    # that two checkouts of the same sources are the same.
+    # What ccache needs to be told before it caches a compilation with a precompiled header.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${MRC_CCACHE})
     target_compile_options(mrc_own INTERFACE
       $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
