@@ -156,6 +156,22 @@ TEST_CASE("endpoint: the own port status is told over the ports that are up unti
   }
 }
 
+TEST_CASE("endpoint: an answer to an older port status does not stand for the present one") {
+  Single s(two_planes());
+  s.engine.set_plane_up(s.now, 0, false);
+  SentList out = requests(s.advance(0ns), EndpointOp::port_status);
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~plane_bit(0));
+  s.now += 10us;
+  s.engine.set_plane_up(s.now, 0, true);
+  s.receive_control(answer(out[0]), 1);  // taken before the timer that sends the new one
+  out = requests(s.advance(0ns), EndpointOp::port_status);
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].as<wire::EndpointRequestPacket>().erth.port_status_mask() == ~PlaneMask{0});
+  s.receive_control(answer(out[0]), 1);
+  CHECK(requests(s.advance(10s), EndpointOp::port_status).empty());
+}
+
 TEST_CASE("endpoint: a host that only receives probes for reverse paths, planes in turn [O-18]") {
   Single s(two_planes());
   Single::Data d{.opcode = Opcode::write_middle, .length = 1024, .dma_length = 1 << 20};

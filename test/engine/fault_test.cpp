@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "support/traffic.hpp"
 
@@ -136,6 +137,62 @@ TEST_CASE("seeded outages: ports, planes and paths go and come at random times")
     }
     mend(pair, setup);
     REQUIRE(traffic.run(1s));
+    traffic.check();
+  }
+}
+
+TEST_CASE("losses with room for one message end to hold back: everything arrives in its time") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed ", seed);
+    EnginePair::Setup setup;
+    setup.planes = 1;
+    setup.delay = 2us;
+    setup.options.held_tails = 1;
+    // Refused packets go out again more often than silence is long enough for a probe.
+    setup.options.cc.nscc.base_rtt_floor = setup.options.cc.nscc.base_rtt;
+    EnginePair pair(setup, seed);
+    TrafficOptions o;
+    o.messages = 400;
+    o.max_size = 500;
+    o.relaxed = false;
+    o.capacity.send = o.capacity.receive = 256;  // more than the window takes
+    o.attributes.mpr = 1;
+    o.attributes.timeout = 16;            // out of the way
+    o.attributes.retry_exponential = 25;  // to be refused over and over is no failure
+    Traffic traffic(pair, o, seed);
+    pair.faults.loss = 0.02;
+    REQUIRE(traffic.run(3ms));
+    pair.faults = {};
+    traffic.check();
+  }
+}
+
+TEST_CASE("a burst loss wider than a SACK comes back together, not a packet for each timeout") {
+  for (const std::uint32_t burst : {500u, 700u}) {
+    INFO("burst ", burst);
+    EnginePair::Setup setup;
+    setup.gbps = 400;
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    EnginePair pair(setup, 1);
+    TrafficOptions o;
+    o.messages = 400;  // more than the window takes, so that probes come later than the timer
+    o.capacity.send = o.capacity.receive = 256;
+    o.attributes.mpr = o.attributes.mpr_dest = 8;
+    o.attributes.timeout = 0;  // two base round trips
+    std::set<std::uint32_t> seen;
+    std::uint64_t lost = 0;
+    pair.filter = [&](unsigned side, const wire::TxPacket&, const auto& bytes) {
+      const auto& bth = wire::view_as<wire::Bth>(bytes);
+      if (side != 0 || !wire::is_write(bth.opcode()) || !seen.insert(bth.psn().value()).second)
+        return true;
+      const bool hit = seen.size() > 50 && seen.size() <= 50 + burst;
+      lost += hit;
+      return !hit;
+    };
+    Traffic traffic(pair, o, 1);
+    REQUIRE(traffic.run(2ms));
+    CHECK(lost == burst);
+    CHECK(pair[0].stats().timeouts <= 20);
     traffic.check();
   }
 }

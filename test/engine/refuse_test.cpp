@@ -191,9 +191,16 @@ TEST_CASE("NACK: no room to hold a message's end back, and only where it has to 
   s.data({.n = 2});
   CHECK(only(s.transmit(), Opcode::nack).empty());
   s.data({.n = 4});
-  const SentList nacks = only(s.transmit(), Opcode::nack);
+  const SentList answers = s.transmit();
+  const SentList nacks = only(answers, Opcode::nack);
   REQUIRE(nacks.size() == 1);
   CHECK(nacks[0].nack().neth.reason() == NackReason::no_resource);
+  // Room comes back with what is missing in front, so a SACK names that.
+  const SentList sacks = only(answers, Opcode::sack);
+  REQUIRE(sacks.size() == 1);
+  CHECK(sacks[0].sack().seth.cack_psn() == s.first - 1);
+  CHECK(sacks[0].sack().seth.sack_offset() == 1);
+  CHECK(sacks[0].sack().seth.sack_bitmap() == 0b100);
   CHECK(s.qp().rx.window.check(s.first + 4) == reliability::ReceiveWindow::Verdict::fresh);
   s.data({.n = 5, .length = 0});  // has no end to hold back
   s.data({.n = 6, .opcode = Opcode::write_middle, .length = 1024, .dma_length = 5000});

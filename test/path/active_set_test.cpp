@@ -247,7 +247,7 @@ TEST_CASE("statistics: every counter") {
   PathSet set(universe(1, 2), {}, 1);
   set.on_sent(0, 4096);
   set.on_sent(0, 1000);
-  set.on_delivered(0, at(0ms));
+  set.on_delivered(0, at(0ms), at(0ms));
   set.on_mark(0, Mark::skip_once, at(0ms));
   set.on_trimmed(0, at(0ms));
   set.on_inferred_loss(0, at(0ms));
@@ -264,7 +264,7 @@ TEST_CASE("feedback for no path does nothing") {
   PathSet set(universe(1, 2), {}, 1);
   for (const PathIndex i : {PathIndex{2}, kNoPath}) {
     set.on_sent(i, 1);
-    set.on_delivered(i, at(0ms));
+    set.on_delivered(i, at(0ms), at(0ms));
     set.on_mark(i, Mark::always_skip, at(0ms));
     set.on_trimmed(i, at(0ms));
     set.on_inferred_loss(i, at(0ms));

@@ -81,7 +81,7 @@ TEST_CASE("path set: every feedback call in every state does what the table says
          for (int i = 0; i < 3; ++i) s.on_inferred_loss(0, at(1ms));
        },
        B, B, B, D},
-      {"delivery", [](PathSet& s) { s.on_delivered(0, at(1ms)); }, G, S, B, D},
+      {"delivery", [](PathSet& s) { s.on_delivered(0, at(1ms), at(1ms)); }, G, S, B, D},
       {"unsolicited probe answer", [](PathSet& s) { s.on_probe_answer(0, Mark::none, at(1ms)); }, G,
        S, B, D},
       {"marked probe answer", [](PathSet& s) { s.on_probe_answer(0, Mark::skip_once, at(1ms)); }, S,
@@ -135,7 +135,7 @@ TEST_CASE("path set: a delivery between losses keeps a path in use [O-4]") {
   for (int i = 0; i < 20; ++i) {
     set.on_inferred_loss(0, at(1ms));
     set.on_inferred_loss(0, at(1ms));
-    set.on_delivered(0, at(1ms));
+    set.on_delivered(0, at(1ms), at(1ms));
   }
   CHECK(set.health(0) == G);
   for (int i = 0; i < 3; ++i) set.on_inferred_loss(0, at(1ms));
@@ -145,6 +145,52 @@ TEST_CASE("path set: a delivery between losses keeps a path in use [O-4]") {
   for (int i = 0; i < 1000; ++i) tolerant.on_inferred_loss(0, at(1ms));
   CHECK(tolerant.health(0) == G);
   CHECK(tolerant.stats(0).losses == 1000);
+}
+
+TEST_CASE(
+    "path set: a packet that was sent twice counts, but proves nothing about the path [O-4]") {
+  // A stamp of 0 would look like this moment, where the coarse clock starts over.
+  const Duration wrap = (std::int64_t{1} << 32) * 16ns;
+  PathSet set(universe(1, 4), {}, 1);
+  set.on_delivered(0, at(wrap), at(wrap + 1ms), false);
+  CHECK(set.stats(0).delivered == 1);
+  CHECK_FALSE(set.passed(0, at(wrap - 1ms), at(wrap + 1ms)));
+  set.on_delivered(0, at(wrap + 1ms), at(wrap + 2ms));
+  CHECK(set.passed(0, at(wrap), at(wrap + 2ms)));
+  set.on_delivered(0, at(wrap + 5ms), at(wrap + 6ms), false);
+  CHECK_FALSE(set.passed(0, at(wrap + 4ms), at(wrap + 6ms)));
+  CHECK(set.stats(0).delivered == 3);
+
+  set.on_inferred_loss(0, at(wrap + 7ms));
+  set.on_inferred_loss(0, at(wrap + 7ms));
+  set.on_delivered(0, at(wrap + 6ms), at(wrap + 7ms), false);
+  CHECK(set.health(0) == G);
+  set.on_inferred_loss(0, at(wrap + 7ms));
+  CHECK(set.health(0) == B);
+}
+
+TEST_CASE("path set: what passed before a long silence passes nothing after it") {
+  // The coarse clock has half its span of 68.7 s behind it and half in front, so that 35, 40 and
+  // 60 s ago look like the future and 69 s ago like a moment ago.
+  for (const Duration start : {0ns, Duration{1h}, Duration{(std::int64_t{1} << 32) * 16 - 1}}) {
+    for (const Duration silence : {10s, 34s, 35s, 40s, 60s, 69s, 110s, 1000s}) {
+      INFO("start ", start.count(), " silence ", silence.count());
+      PathSet set(universe(1, 4), {}, 1);
+      set.on_delivered(0, at(start), at(start + 10us));
+      const Time now = at(start + silence);
+      for (const Duration age : {0ns, Duration{1us}, Duration{100us}, Duration{100ms}})
+        CHECK_FALSE(set.passed(0, now - age, now));
+      // The next delivery is as good as the first.
+      set.on_delivered(0, now - 20us, now);
+      CHECK(set.passed(0, now - 30us, now));
+      CHECK_FALSE(set.passed(0, now - 20us, now));
+      CHECK_FALSE(set.passed(0, now - 10us, now));
+      // One that had been sent before it takes nothing away.
+      set.on_delivered(0, now - 40us, now);
+      CHECK(set.passed(0, now - 30us, now));
+      CHECK_FALSE(set.passed(1, now - 30us, now));
+    }
+  }
 }
 
 TEST_CASE("path set: set_health takes GOOD and DENIED only") {

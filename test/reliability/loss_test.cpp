@@ -56,7 +56,7 @@ TEST_CASE("loss: at once when passed on its path, however young") {
   s.missing_before(4, Missed::absent);
   s.window.at(Psn{2}).missed = Missed::passed;
   CHECK(s.infer(Time{10us}, {.passed = 1, .age = 1h}) == Lost{2});
-  CHECK(s.again == Time{2h});  // of packet 0, sent at 0
+  CHECK(s.again == Time{1h});  // when packet 0, sent at 0, is no longer young
   // The mark is looked for once; what it did not reach then is left to its age.
   s.window.at(Psn{1}).missed = Missed::passed;
   CHECK(s.infer(Time{10us}, {.passed = 0, .age = 1h}).empty());
@@ -68,6 +68,37 @@ TEST_CASE("loss: the walk goes on past young packets to the one that was passed"
   s.missing_before(299, Missed::absent);
   s.window.at(Psn{250}).missed = Missed::passed;
   CHECK(s.infer(Time{300us}, {.passed = 1, .age = 1h}) == Lost{250});
+}
+
+TEST_CASE("loss: passed by a packet of another queue pair, with no later report of its own") {
+  Sent s(10);
+  s.report(0);
+  s.missing_before(10, Missed::absent);
+  s.window.at(Psn{3}).missed = s.window.at(Psn{9}).missed = Missed::passed;
+  CHECK(s.infer(Time{10us}, {.passed = 2, .age = 1h}) == Lost{3, 9});
+}
+
+TEST_CASE("loss: the next look is not later than what stands behind a young packet is due") {
+  Sent s(5);
+  s.report(4);
+  s.missing_before(4, Missed::overtaken);
+  s.window.at(Psn{0}).missed = Missed::unknown;  // no SACK has covered it: never due by itself
+  s.window.at(Psn{2}).missed = Missed::absent;
+  // As its timer does it: at the time that the last look asked for, and only then.
+  Lost lost;
+  std::vector<Time> when;
+  Time now{10us};
+  for (unsigned looks = 0; now != kNever && looks < 100; ++looks) {
+    for (const std::uint32_t psn : s.infer(now, {.age = 50us})) {
+      lost.push_back(psn);
+      when.push_back(now);
+    }
+    CHECK(s.again > now);
+    now = s.again;
+  }
+  CHECK(now == kNever);
+  CHECK(lost == Lost{1, 3, 2});
+  CHECK(when == std::vector<Time>{Time{76us}, Time{78us}, Time{102us}});
 }
 
 TEST_CASE("loss: a packet that no SACK has covered is not missing, however old") {

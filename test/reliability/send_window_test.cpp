@@ -171,6 +171,7 @@ class Fixture {
     window.unsend(p->psn);
     if (p->state != PacketState::outstanding) return;
     p->state = PacketState::lost;
+    if (p->transmissions < 63) --p->transmissions;  // beyond that nobody counts
     for (auto& other : model.packets)
       if (other.order > p->order) --other.order;
     --model.next_order;

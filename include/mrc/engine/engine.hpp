@@ -244,9 +244,10 @@ class Engine {
   void on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   void on_acknowledged(Time now, QueuePairState& qp, std::uint32_t messages) noexcept;
-  void take_sack_bits(QueuePairState& qp, Psn base, std::uint64_t bits, bool newest_sack) noexcept;
+  void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
+                      bool newest_sack) noexcept;
   void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;
-  void reported(QueuePairState& qp, const reliability::PacketRecord& record,
+  void reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
                 reliability::PacketState before) noexcept;
   void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack, Duration rtt,
                        bool has_rtt) noexcept;
@@ -267,6 +268,7 @@ class Engine {
   void arm(QueuePairState& qp, Time now) noexcept;
   void arm(Peer& peer) noexcept;
   void on_qp_time(Time now, QueuePairState& qp) noexcept;
+  void ask(Time now, QueuePairState& qp) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   void on_peer_time(Time now, Peer& peer) noexcept;
   [[nodiscard]] bool awaits(const QueuePairState& qp) const noexcept;

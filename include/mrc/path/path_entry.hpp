@@ -51,7 +51,8 @@ struct alignas(64) Entry {
   Plane plane = 0;
   Health health = Health::good;
   std::uint8_t strikes = 0;  ///< inferred losses in a row without a delivery
-  bool active = false;       ///< holds one of the places of the active set
+  bool active : 1 = false;   ///< holds one of the places of the active set
+  bool stamped : 1 = false;  ///< newest_delivered holds
   std::uint16_t slot = 0;    ///< place in the turn order's plane lists; valid while in the order
   std::uint32_t marks = 0;
   std::uint32_t trims = 0;

@@ -118,18 +118,25 @@ class PathSet {
     ++entries_[path].sent_packets;
     entries_[path].sent_bytes += bytes;
   }
-  /// A packet sent on the path at `sent` was reported received: ends a run of losses.
-  void on_delivered(PathIndex path, Time sent) noexcept {
+  /// A packet was reported received that had been sent on the path at `sent`. `certain`: it was
+  /// sent only once, so it is known to have come by this path: that ends a run of losses, and shows
+  /// that what was sent on the path before should be there.
+  void on_delivered(PathIndex path, Time sent, Time now, bool certain = true) noexcept {
     if (path >= entries_.size()) return;
     detail::Entry& e = entries_[path];
-    if (e.delivered == 0 || is_later(e, sent)) e.newest_delivered = coarse(sent);
     ++e.delivered;
+    if (!certain) return;
     e.strikes = 0;
+    if (!e.stamped || is_stale(e, now) ||
+        static_cast<std::int32_t>(coarse(sent) - e.newest_delivered) > 0)
+      e.newest_delivered = coarse(sent);
+    e.stamped = true;
   }
   /// A packet that was sent on the path at `sent` would have arrived by now: one sent later on it
   /// has, and a path keeps its packets in order.
-  [[nodiscard]] bool passed(PathIndex path, Time sent) const noexcept {
-    if (path >= entries_.size() || entries_[path].delivered == 0) return false;
+  [[nodiscard]] bool passed(PathIndex path, Time sent, Time now) const noexcept {
+    if (path >= entries_.size() || !entries_[path].stamped || is_stale(entries_[path], now))
+      return false;
     return static_cast<std::int32_t>(entries_[path].newest_delivered - coarse(sent)) > 0;
   }
 
@@ -214,8 +221,9 @@ class PathSet {
   [[nodiscard]] static std::uint32_t coarse(Time t) noexcept {
     return static_cast<std::uint32_t>(t.time_since_epoch().count() / 16);
   }
-  [[nodiscard]] static bool is_later(const detail::Entry& e, Time sent) noexcept {
-    return static_cast<std::int32_t>(coarse(sent) - e.newest_delivered) > 0;
+  /// The path's stamp is so old that it seems to lie ahead.
+  [[nodiscard]] static bool is_stale(const detail::Entry& e, Time now) noexcept {
+    return static_cast<std::int32_t>(e.newest_delivered - coarse(now)) > 0;
   }
   using Entry = detail::Entry;
   /// Steps before the walk gives up on a mostly unusable order and searches by bitmap instead: a

@@ -27,7 +27,8 @@ struct ReverseSetOptions {
 /// Paths for what answers a peer: SACK, NACK, Transport ACK (mrc-1.0 §3.6, [O-18]). For each plane
 /// the path that worked last. Own data keeps this current: each SACK for it names a working path.
 /// In a plane where traffic comes in but none goes out, a probe on a random path per interval
-/// finds one; planes take turns. Nothing is probed while nothing comes in.
+/// finds one; planes take turns. While probes go unanswered, every second one goes by the path in
+/// use, which is forgotten after max_unanswered. Nothing is probed while nothing comes in.
 ///
 /// One per destination, beside its PathSet, which is passed in where needed (the same one always).
 /// No allocation. A few nanoseconds per call. One thread at a time.
@@ -117,6 +118,10 @@ class ReverseSet {
       forget(plane);
     else
       ++unanswered_[plane];
+    // Where most paths are dead, silence on others says nothing of the one in use: every second
+    // probe asks about that one.
+    const PathIndex used = reverse_[plane];
+    if (used != kNoPath && unanswered_[plane] % 2 == 0 && fits(used, plane, paths)) return used;
     return paths.random_usable(plane, random);
   }
 

@@ -45,15 +45,19 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   while (walked < window.outstanding() &&
          walked < (rule.passed > 0 ? kMaxPassedWalk : kMaxLossWalk)) {
     const PacketRecord& record = window.at(psn);
-    if (window.reports_after(psn, walked) == 0) break;  // and none after the later ones either
+    // If nothing sent later has been reported, then nothing after the later ones either.
+    if (rule.passed == 0 && window.reports_after(psn, walked) == 0) break;
     const Duration age = now - record.sent;
     const Duration limit = lost_at_age(window, record, rule.age);
     const bool passed = rule.passed > 0 && record.missed == Missed::passed;
     const bool lost = passed || age >= limit;
     rule.passed -= passed;
-    // What no SACK has covered is looked at again when it could be, for one that does.
-    if (const Duration next = limit == Duration::max() ? 2 * rule.age : limit; !lost && age < next)
-      again = std::min(again, record.sent + next);
+    // What no SACK has covered is looked at again when it could be, for one that does. Behind a
+    // young packet, where the walk ends, may stand others that are lost sooner than it.
+    const Duration next_look = age < rule.age             ? rule.age
+                               : limit == Duration::max() ? 2 * rule.age
+                                                          : limit;
+    if (!lost && age < next_look) again = std::min(again, record.sent + next_look);
     const bool last = walked + 1 == window.outstanding();
     const Psn next = last ? psn : window.next_sent(psn);
     if (lost) {

@@ -138,6 +138,7 @@ class SendWindow {
     for (std::uint16_t s = newest_; &at_slot(s) != &r; s = at_slot(s).older) --at_slot(s).order;
     --next_order_;
     if (static_cast<std::int32_t>(probe_order_ - r.order) > 0) --probe_order_;
+    if (r.transmissions < 63) --r.transmissions;
     lose(psn);
   }
   /// The oldest lost PSN; needs lost() > 0.

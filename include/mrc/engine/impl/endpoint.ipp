@@ -72,8 +72,8 @@ inline void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet)
     peer->paths.on_probe_answer(r.path, path::Mark::none, now);
     if (path::usable(peer->paths.health(r.path)))
       peer->reverse.on_working(r.path, now, peer->paths);
-  } else if (r.id == peer->status_id) {
-    peer->status_due = kNever;
+  } else if (r.id == peer->status_id && peer->told == local_up_) {
+    peer->status_due = kNever;  // otherwise a newer one waits to be sent
   }
   wake(*peer);
   arm(*peer);

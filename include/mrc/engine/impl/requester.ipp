@@ -82,8 +82,9 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
   if (has_rtt) tx.rtt.sample(rtt);
 
   take_cack(now, qp, cack);
-  const bool newest = ((sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF) < 1u << 23;
-  take_sack_bits(qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
+  const bool newest = ((sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF) < 1u << 23 &&
+                      cack + 1 == tx.window.unacked();
+  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
   if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
   feed_congestion(now, qp, sack, rtt, has_rtt);
@@ -98,22 +99,29 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
 inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
-      cack, [&](Psn, const auto& record, auto before) { reported(qp, record, before); });
+      cack, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
   progress(now, qp);
 }
 
 /// A set bit is definite (mrc-1.0 §2.7). A clear one in front of a set one tells that its packet
 /// had not come when one behind it had; other clear bits say nothing, nor do those of a SACK that a
 /// newer one has overtaken.
-inline void Engine::take_sack_bits(QueuePairState& qp, Psn base, std::uint64_t bits,
+inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
                                    bool newest_sack) noexcept {
   if (bits == 0) return;
   reliability::SendWindow& window = qp.tx.window;
   std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
+  // It is older as well if it misses what has been reported; the count's unit is 256 bytes.
+  for (std::uint64_t h = holes; h != 0 && newest_sack; h &= h - 1) {
+    const Psn psn = base + std::countr_zero(h);
+    if (window.contains(psn) && window.at(psn).state == reliability::PacketState::reported)
+      newest_sack = false;
+  }
   for (; bits != 0; bits &= bits - 1) {
     const Psn psn = base + std::countr_zero(bits);
     if (!window.contains(psn)) continue;  // done long ago, or never sent
-    window.report(psn, [&](Psn, const auto& record, auto before) { reported(qp, record, before); });
+    window.report(psn,
+                  [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
   }
   for (; holes != 0 && newest_sack; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
@@ -122,7 +130,7 @@ inline void Engine::take_sack_bits(QueuePairState& qp, Psn base, std::uint64_t b
     if (r.state != reliability::PacketState::outstanding) continue;
     const std::uint32_t newest = qp.tx.newest_report[qp.peer->paths[r.path].plane];
     const bool overtaken = static_cast<std::int32_t>(newest - r.order) > 0;
-    if (qp.peer->paths.passed(r.path, r.sent)) {
+    if (qp.peer->paths.passed(r.path, r.sent, now)) {
       qp.tx.passed += r.missed != reliability::Missed::passed;
       r.missed = reliability::Missed::passed;
     } else {
@@ -132,15 +140,17 @@ inline void Engine::take_sack_bits(QueuePairState& qp, Psn base, std::uint64_t b
 }
 
 /// One packet is known to have arrived, for the first time.
-inline void Engine::reported(QueuePairState& qp, const reliability::PacketRecord& record,
+inline void Engine::reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
                              reliability::PacketState before) noexcept {
   Peer& peer = *qp.peer;
   const Plane plane = peer.paths[record.path].plane;
-  peer.paths.on_delivered(record.path, record.sent);
+  // Of a packet that was sent again nobody knows which copy came, and so by which path.
+  const bool certain = record.transmissions == 1;
+  peer.paths.on_delivered(record.path, record.sent, now, certain);
   if (before != reliability::PacketState::outstanding) return;  // released when it was given up
   release(peer, plane, record.size);
   std::uint32_t& newest = qp.tx.newest_report[plane];
-  if (static_cast<std::int32_t>(record.order - newest) > 0) newest = record.order;
+  if (certain && static_cast<std::int32_t>(record.order - newest) > 0) newest = record.order;
 }
 
 /// The peer got further: timers and counters start anew (mrc-1.0 §2.10).

@@ -40,6 +40,8 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
       !in_order && end && region != nullptr && !has(region->access, Access::relaxed_ordering);
   if (holds && held_tails_.full()) {
     queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::no_resource);
+    // The room comes back when the gap in front is filled, so the requester has to learn of it.
+    queue_sack(qp, packet, psn, timestamp);
     return;
   }
   if (w.imm != nullptr) {

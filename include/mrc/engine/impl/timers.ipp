@@ -94,18 +94,24 @@ inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
     on_retransmission_timeout(now, qp);
     if (qp.state != QpState::rts) return;
   } else if (now >= probe_deadline(qp)) {
-    ++tx.probes;
-    tx.probe_pending = true;
-    tx.probe_sent = now;
-    ++qp.stats.probes;
-    ControlItem item;
-    item.kind = ControlItem::Kind::probe;
-    item.qpn = qp.qpn;
-    item.id = ++tx.probe_id;
-    queue_control(item);
+    ask(now, qp);
   }
   update_ready(qp);
   arm(qp, now);
+}
+
+/// Sends a reliability probe.
+inline void Engine::ask(Time now, QueuePairState& qp) noexcept {
+  Requester& tx = qp.tx;
+  ++tx.probes;
+  tx.probe_pending = true;
+  tx.probe_sent = now;
+  ++qp.stats.probes;
+  ControlItem item;
+  item.kind = ControlItem::Kind::probe;
+  item.qpn = qp.qpn;
+  item.id = ++tx.probe_id;
+  queue_control(item);
 }
 
 /// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the
@@ -122,6 +128,9 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   ++stats_.timeouts;
   tx.timer_start = now;
   tx.probes = 0;
+  // The timer speaks of one packet. If a whole burst is lost, more than a SACK can show, only the
+  // answer to a probe tells of the others, or they come one by one, a timeout each.
+  ask(now, qp);
   if (!unreported) return;
   const reliability::PacketRecord& r = tx.window.at(psn);
   const std::uint32_t size = r.size;
