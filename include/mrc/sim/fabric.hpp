@@ -35,8 +35,8 @@ struct FabricSettings {
   Duration host_delay{600};    ///< one way on a NIC-T0 link, with what the nodes at its end add
   Duration fabric_delay{600};  ///< likewise between switches
   QueueSettings queue{.data_limit = 256 * 1024,
-                      .ecn_min = 32 * 1024,
-                      .ecn_max = 128 * 1024,
+                      .ecn_min = 64 * 1024,
+                      .ecn_max = 192 * 1024,
                       .overflow = Overflow::trim};  ///< of every switch port
   std::uint8_t trimmed_last_hop_dscp = 16;  ///< what the last switch gives to trimmed packets
   bool ecn_last_hop = false;                ///< mark towards hosts too (DCQCN needs it)

@@ -46,14 +46,15 @@ struct LinkStats {
   std::uint64_t packets = 0, bytes = 0;  ///< sent; bytes on the wire
   std::uint64_t marked = 0;              ///< got ECN CE here
   std::uint64_t trimmed = 0;
-  std::uint64_t dropped = 0;    ///< queue full
-  std::uint64_t lost = 0;       ///< by the loss rate, or in flight when the link went down
-  std::uint64_t refused = 0;    ///< arrived while the link was down
-  std::uint64_t corrupted = 0;  ///< a bit turned over
-  std::uint64_t max_queue = 0;  ///< deepest data queue, bytes
-  std::uint64_t pauses = 0;     ///< times that flow control stopped it
-  Duration paused{};            ///< for how long in all
-  Time last_refused{};          ///< when a packet last came while the link was down
+  std::uint64_t dropped = 0;       ///< queue full
+  std::uint64_t lost = 0;          ///< by the loss rate, or in flight when the link went down
+  std::uint64_t refused = 0;       ///< arrived while the link was down
+  std::uint64_t corrupted = 0;     ///< a bit turned over
+  std::uint64_t max_queue = 0;     ///< deepest data queue, bytes
+  std::uint64_t pauses = 0;        ///< times that flow control stopped it
+  Duration paused{};               ///< for how long in all
+  std::uint64_t refused_data = 0;  ///< those of them with payload: no probes, no answers
+  Time last_refused{};             ///< when the last of those with payload came
 };
 
 /// One direction of a cable with the queue in front of it, and what fault injection did to it.

@@ -85,6 +85,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   std::vector<Flow> flows_;
   std::vector<Lane> lanes_;
   std::uint64_t failed_flows_ = 0;
+  bool attached_ = false;
 };
 
 }  // namespace mrc::sim

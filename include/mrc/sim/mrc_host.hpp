@@ -22,7 +22,8 @@ struct HostSettings {
                                .max_peers = 2048,
                                .max_outstanding = 16 * 1024,
                                .control_queue = 4096,
-                               .held_tails = 1024};
+                               .held_tails = 1024,
+                               .reverse_probe_floor = Duration{1}};  // mrc-1.0 §3.6: once per RTT
   std::uint32_t mtu = 4096;
   unsigned paths_per_plane = 0;         ///< EVs; 0: all uplinks (srv6, stev) or 16 (udp)
   std::uint64_t nic_queue = 12 * 1024;  ///< bytes that wait in a NIC port at most
@@ -72,7 +73,6 @@ class MrcHost : public Node {
   void on_timer(std::uint32_t token) override;
 
  private:
-  static constexpr std::size_t kBurst = 4;
   bool complete();
   bool transmit();
   void set_timer();
@@ -86,7 +86,7 @@ class MrcHost : public Node {
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::int64_t> peers_;  // by host; -1: none
   Application* application_ = nullptr;
-  wire::TxBurst burst_{kBurst, kBurst * 64};
+  wire::TxBurst burst_;
   port::RxBurst rx_{4};
   PdId pd_{};
   CqId cq_{};
@@ -98,7 +98,11 @@ class MrcHost : public Node {
 
 inline MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& settings,
                         std::uint64_t seed)
-    : network_(network), number_(number), settings_(settings) {
+    : network_(network),
+      number_(number),
+      settings_(settings),
+      // Small, so that no port gets much more than it has room for.
+      burst_(std::max(4u, settings.engine.burst), std::max(4u, settings.engine.burst) * 64) {
   engine::EngineOptions options = settings.engine;
   options.seed = seed;
   options.start = network.now();

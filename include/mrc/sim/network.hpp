@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/sim/event_queue.hpp"
 #include "mrc/sim/link.hpp"
@@ -65,7 +66,8 @@ class Network {
   /// `from_port`, `to_port`: what the nodes at its ends call it (Link).
   LinkId add_link(NodeId from, NodeId to, const LinkSettings& settings, std::string name,
                   std::uint32_t from_port = 0, std::uint32_t to_port = 0);
-  /// Queues of `node` share a buffer of so many bytes.
+  /// Queues of `node`, all whose links must be there, share a buffer of so many bytes, in which a
+  /// data queue may hold `alpha` times what is free.
   void share_buffer(NodeId node, std::uint64_t bytes, double alpha);
   void set_pfc(NodeId node, const PfcSettings& pfc) { pfc_[value(node)] = pfc; }
 
@@ -103,8 +105,10 @@ class Network {
   /// Probabilities (0 .. 1) that a packet on the link is lost or gets a bit turned over.
   void set_loss(LinkId link, double loss) { at(link).loss = loss; }
   void set_corruption(LinkId link, double probability) { at(link).corruption = probability; }
-  /// Divides the rate by `factor` >= 1.
+  /// Divides the rate by `factor` >= 1. Throws mrc::Error.
   void set_slow(LinkId link, double factor) {
+    if (!(factor >= 1))
+      throw Error(Errc::invalid_argument, "a link can't be slowed by less than 1");
     Link& l = at(link);
     l.slow = factor;
     l.fs_per_byte = fs_per_byte(l.settings.gbps / factor);
@@ -112,7 +116,8 @@ class Network {
 
   // --- Running ----------------------------------------------------------------------------------
 
-  /// Runs until `limit`, or until stop() is called. Time stands at `limit` or at the stop then.
+  /// Runs until `limit`, at most 9,000 s, or until stop() is called. Time stands at `limit` or at
+  /// the stop then. kNever: until nothing is left to happen.
   void run_until(Time limit);
   void stop() noexcept { stopped_ = true; }
   [[nodiscard]] bool idle() const noexcept { return events_.empty(); }
@@ -125,11 +130,13 @@ class Network {
   [[nodiscard]] const std::vector<Link>& links() const noexcept { return links_; }
   /// Events so far.
   [[nodiscard]] std::uint64_t events() const noexcept { return count_; }
-  /// Depends on every event so far, its time and its place.
+  /// Depends on every event so far: its time, place and packet number.
   [[nodiscard]] std::uint64_t digest() const noexcept { return digest_; }
 
  private:
   static constexpr std::int64_t kFsPerNs = 1'000'000;
+  /// Femtoseconds fill 64 bits soon after.
+  static constexpr Time kLatest{std::chrono::seconds(9000)};
 
   [[nodiscard]] static std::int64_t fs_per_byte(double gbps) noexcept {
     return static_cast<std::int64_t>(8'000'000.0 / gbps + 0.5);
@@ -139,9 +146,10 @@ class Network {
 
   void dispatch(const Event& event);
   void prefetch() const noexcept;
-  void on_link_free(LinkId id);
+  void on_link_free(LinkId id, std::uint32_t epoch);
   void on_link_rx(LinkId id, PacketId packet);
   void on_pause(LinkId id, bool pause);
+  [[nodiscard]] bool has_room(const Link& link, const Packet& packet) const noexcept;
   bool admit(Link& link, Packet& packet);
   void mark(Link& link, Packet& packet);
   void transmit(LinkId id, Link& link, PacketId packet);

@@ -39,7 +39,7 @@ inline constexpr std::size_t kMaxHead =
 enum class TrafficClass : std::uint8_t { control, data };
 
 /// A packet on its way. Its headers are there byte by byte, as on a wire; of the payload only the
-/// length, or the bytes as well when the hosts are told so (HostOptions::carry_payload).
+/// length, or the bytes as well when the hosts are told so (HostSettings::carry_payload).
 struct alignas(64) Packet {
   // The first cache line is what queues and links look at.
   PacketId next = kNoPacket;          ///< in a queue

@@ -81,8 +81,12 @@ class Port {
   // --- for the host
   // -------------------------------------------------------------------------------
 
-  /// The NIC takes packets: what waits in it is less than PortSettings::queue.
-  [[nodiscard]] bool free() const noexcept { return network_[out_].queued() < settings_.queue; }
+  /// The NIC takes packets: its link is up, as far as it sees, and what waits in it, data or
+  /// control, is less than PortSettings::queue. (Under PFC, control waits behind paused data here.)
+  [[nodiscard]] bool free() const noexcept {
+    const Link& out = network_[out_];
+    return out.up && out.queued() < settings_.queue;
+  }
   /// A packet came; the next receive() brings it.
   void deliver(PacketId packet) noexcept { arrived_ = packet; }
 
@@ -174,10 +178,14 @@ inline void Port::receive(Time, port::RxBurst& rx) {
   std::memcpy(frame_.data(), p.head.data(), p.head_length);
   if (!p.payload.empty())
     std::memcpy(frame_.data() + p.head_length, p.payload.data(), p.payload.size());
-  // Which bit does not matter, as long as the iCRC covers it: one of the PSN.
-  if (p.corrupted) frame_[p.udp + sizeof(wire::Udp) + 9] ^= 0x10;
+  // A bit that nothing but the iCRC would notice: of the payload, else the last one of the PSN.
+  if (p.corrupted)
+    frame_[p.payload.size() > 8 ? p.head_length + p.payload.size() / 2
+                                : p.udp + sizeof(wire::Udp) + 11] ^= 1;
   const std::uint32_t length = p.length;
-  const bool known_bad = p.corrupted && !settings_.carry_payload;
+  // Without payload there is nothing to compute an iCRC over; what is left of a trimmed packet has
+  // none. Both count as found out, here by the iCRC, there by the Ethernet FCS.
+  const bool known_bad = p.corrupted && (p.trimmed || !settings_.carry_payload);
   network_.drop(arrived_);
   arrived_ = kNoPacket;
   ++stats_.rx_packets;

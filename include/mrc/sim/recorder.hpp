@@ -19,6 +19,7 @@
 
 namespace mrc::sim {
 
+/// What a Recorder samples, and how often.
 struct RecorderSettings {
   Duration interval{10'000};  ///< of virtual time, between samples
   bool per_host = false;      ///< goodput of every host, besides their total

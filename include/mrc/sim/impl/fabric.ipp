@@ -26,6 +26,11 @@ inline void FabricSettings::check() const {
   range("fabric_delay", static_cast<double>(fabric_delay.count()), 1, 1e9);
   range("ecn_probability", queue.ecn_probability, 0, 1);
   range("buffer_alpha", buffer_alpha, 0.001, 1000);
+  range("data_limit", static_cast<double>(queue.data_limit), 1, 1e12);
+  range("control_limit", static_cast<double>(queue.control_limit), 1, 1e12);
+  if (queue.ecn_max != 0 && queue.ecn_min > queue.ecn_max)
+    throw Error(Errc::invalid_argument, "fabric: ecn_min is above ecn_max");
+  if (pfc.xon > pfc.xoff) throw Error(Errc::invalid_argument, "fabric: PFC xon is above xoff");
   if (t0s() >= 1u << (planes > 8 ? 10 : 11))
     throw Error(Errc::invalid_argument, "fabric: too many T0 switches for their uSIDs");
 }

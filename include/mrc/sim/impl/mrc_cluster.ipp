@@ -8,6 +8,9 @@ namespace mrc::sim {
 inline MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& settings,
                               std::uint64_t seed)
     : network_(network), settings_(settings), arena_(settings.chunk) {
+  if (settings.chunk == 0 || settings.host.paths_per_plane > 256)
+    throw Error(Errc::invalid_argument,
+                "MRC cluster: chunk must be over 0, paths_per_plane up to 256");
   Random random(seed);
   for (unsigned h = 0; h < hosts; ++h) {
     hosts_.push_back(std::make_unique<MrcHost>(network, h, settings.host, random.next()));
@@ -24,6 +27,7 @@ inline MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& 
 
 inline void MrcCluster::attach(const Fabric& fabric) {
   for (auto& host : hosts_) host->attach(fabric, frame_);
+  attached_ = true;
 }
 
 // --- flows
@@ -42,6 +46,7 @@ inline Qpn MrcCluster::make_qp(MrcHost& host) {
 }
 
 inline FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
+  if (!attached_) throw Error(Errc::invalid_state, "MRC cluster: not attached to a fabric yet");
   if (from >= hosts() || to >= hosts() || from == to || queue_pairs == 0)
     throw Error(Errc::invalid_argument, "flow from host " + std::to_string(from) + " to host " +
                                             std::to_string(to) + " of " + std::to_string(hosts()));
@@ -149,10 +154,16 @@ inline void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   if (lane == nullptr || c.status != WcStatus::success) return;
   if (c.opcode == WcOpcode::recv_write_imm) {
     (void)host.engine().post_receive(c.qpn, c.wr_id);
+    // Completions that nobody waits for would be a fault of the engine: not to be passed over.
+    if (lane->to_be_received.empty() ||
+        c.immediate != static_cast<std::uint32_t>(lane->to_be_received.front()))
+      throw Error(Errc::invalid_state, "simulated host: a message out of turn was received");
     const std::uint64_t message = lane->to_be_received.front();
     lane->to_be_received.pop_front();
     return part_done(*lane, message, true);
   }
+  if (lane->posted.empty())
+    throw Error(Errc::invalid_state, "simulated host: a completion of what was never posted");
   const Chunk chunk = lane->posted.front();
   lane->posted.pop_front();
   post(*lane);

@@ -12,6 +12,8 @@ inline LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& sett
   link.to = to;
   link.from_port = from_port;
   link.to_port = to_port;
+  if (!(settings.gbps > 0) || settings.delay < Duration::zero())
+    throw Error(Errc::invalid_argument, "link " + name + ": rate and delay must be positive");
   link.settings = settings;
   link.fs_per_byte = fs_per_byte(settings.gbps);
   link.name = std::move(name);
@@ -50,27 +52,35 @@ inline PacketId Network::pop(Link::Fifo& queue) noexcept {
   return id;
 }
 
+/// Room for a packet in the class that it has now.
+inline bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
+  const QueueSettings& q = link.settings.queue;
+  const bool data = packet.traffic == TrafficClass::data;
+  const std::uint64_t depth = data ? link.data.bytes : link.control.bytes;
+  std::uint64_t limit = data ? q.data_limit : q.control_limit;
+  if (link.buffer >= 0) {
+    const SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
+    if (b.used + packet.wire_length() > b.size) return false;
+    if (data) limit = static_cast<std::uint64_t>(b.alpha * static_cast<double>(b.size - b.used));
+  }
+  return depth + packet.wire_length() <= limit;
+}
+
 /// Decides about a packet that has to wait: marks it, trims it. False: it has no room.
 inline bool Network::admit(Link& link, Packet& packet) {
-  const QueueSettings& q = link.settings.queue;
-  if (packet.traffic == TrafficClass::data) {
-    std::uint64_t limit = q.data_limit;
-    if (link.buffer >= 0) {
-      const SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
-      limit = static_cast<std::uint64_t>(b.alpha *
-                                         static_cast<double>(b.size - std::min(b.used, b.size)));
-    }
-    if (link.data.bytes + packet.wire_length() <= limit) {
-      mark(link, packet);
-      return true;
-    }
-    const std::uint8_t dscp = packet.outer().dscp();
-    if (q.overflow != Overflow::trim || (dscp != q.trimmable_dscp && dscp != q.retransmit_dscp))
-      return false;
-    packet.trim(q.trimmed_dscp);
-    ++link.stats.trimmed;
+  if (has_room(link, packet)) {
+    if (packet.traffic == TrafficClass::data) mark(link, packet);
+    return true;
   }
-  return link.control.bytes + packet.wire_length() <= q.control_limit;
+  const QueueSettings& q = link.settings.queue;
+  const std::uint8_t dscp = packet.outer().dscp();
+  if (packet.traffic != TrafficClass::data || q.overflow != Overflow::trim ||
+      (dscp != q.trimmable_dscp && dscp != q.retransmit_dscp))
+    return false;
+  packet.trim(q.trimmed_dscp);
+  if (!has_room(link, packet)) return false;
+  ++link.stats.trimmed;
+  return true;
 }
 
 inline void Network::mark(Link& link, Packet& packet) {
@@ -107,7 +117,10 @@ inline void Network::send(LinkId id, PacketId packet) {
   Packet& p = packets_[packet];
   if (!link.up) {
     ++link.stats.refused;
-    link.stats.last_refused = now();
+    if (p.length > p.head_length + wire::kIcrcSize) {
+      ++link.stats.refused_data;
+      link.stats.last_refused = now();
+    }
     return drop(packet);
   }
   const bool waits = now_ns() * kFsPerNs < link.busy_until || link.queued() != 0 ||
@@ -133,7 +146,8 @@ inline void Network::schedule(LinkId id, Link& link) {
   if (link.scheduled || !waiting) return;
   link.scheduled = true;
   const std::int64_t free = (link.busy_until + kFsPerNs - 1) / kFsPerNs;
-  events_.post(Time{Duration{std::max(free, now_ns())}}, EventKind::link_free, value(id));
+  events_.post(Time{Duration{std::max(free, now_ns())}}, EventKind::link_free, value(id),
+               link.epoch);
 }
 
 inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
@@ -150,10 +164,10 @@ inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
                value(packet));
 }
 
-inline void Network::on_link_free(LinkId id) {
+inline void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   Link& link = at(id);
+  if (epoch != link.epoch) return;  // of before it went down
   link.scheduled = false;
-  if (!link.up) return;
   Link::Fifo* queue = !link.control.empty()                ? &link.control
                       : !link.data.empty() && !link.paused ? &link.data
                                                            : nullptr;
@@ -213,6 +227,7 @@ inline void Network::set_link_up(LinkId id, bool up) {
     empty_queue(link, link.control, link.stats.lost);
     empty_queue(link, link.data, link.stats.lost);
     ++link.epoch;
+    link.scheduled = false;
     link.busy_until = 0;
     on_pause(id, false);
   } else if (link.pausing) {
@@ -229,7 +244,7 @@ inline void Network::dispatch(const Event& event) {
   const LinkId link{event.target};
   switch (event.kind) {
     case EventKind::link_free:
-      return on_link_free(link);
+      return on_link_free(link, event.argument);
     case EventKind::link_rx:
       return on_link_rx(link, PacketId{event.argument});
     case EventKind::link_pause:
@@ -260,6 +275,8 @@ inline void Network::prefetch() const noexcept {
 }
 
 inline void Network::run_until(Time limit) {
+  if (limit > kLatest && limit != kNever)
+    throw Error(Errc::invalid_argument, "a simulation can't go beyond 9,000 s");
   stopped_ = false;
   while (!stopped_ && !events_.empty() && events_.next() <= limit) {
     const Event event = events_.pop();
@@ -267,6 +284,7 @@ inline void Network::run_until(Time limit) {
     ++count_;
     const std::uint64_t word = static_cast<std::uint64_t>(event.when.time_since_epoch().count()) ^
                                std::uint64_t{event.target} << 40 ^
+                               std::uint64_t{event.argument} << 20 ^
                                static_cast<std::uint64_t>(event.kind) << 60;
     digest_ = std::rotl((digest_ ^ word) * 0x9E3779B97F4A7C15u, 29);
     dispatch(event);

@@ -8,6 +8,7 @@
 
 namespace mrc::sim {
 
+/// An all-to-all as AllToAll takes it.
 struct AllToAllSettings {
   CollectiveSettings collective{};
   unsigned peers = 4;  ///< sends that a rank has under way at a time

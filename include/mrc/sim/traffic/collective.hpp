@@ -12,6 +12,7 @@
 
 namespace mrc::sim {
 
+/// What every collective operation is told.
 struct CollectiveSettings {
   std::uint64_t bytes = 64 * 1024 * 1024;  ///< buffer of a rank
   std::vector<unsigned> ranks{};           ///< their hosts, in order of rank; none: all hosts

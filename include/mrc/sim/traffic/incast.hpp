@@ -10,6 +10,7 @@
 
 namespace mrc::sim {
 
+/// An incast as Incast takes it.
 struct IncastSettings {
   StreamSettings stream{};           ///< of the senders and of the victim
   unsigned receiver = 0;             ///< host

@@ -26,6 +26,7 @@ namespace mrc::sim {
   return to;
 }
 
+/// A permutation as Permutation takes it.
 struct PermutationSettings {
   StreamSettings stream{};
   unsigned shift = 0;      ///< host h sends to h + shift; 0: to a random other host

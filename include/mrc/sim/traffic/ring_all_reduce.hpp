@@ -8,6 +8,7 @@
 
 namespace mrc::sim {
 
+/// A ring all-reduce as RingAllReduce takes it.
 struct RingAllReduceSettings {
   CollectiveSettings collective{};
   unsigned channels = 1;  ///< rings, each with its share of the buffer and its own flows

@@ -7,6 +7,7 @@
 
 namespace mrc::sim {
 
+/// Pairs of hosts as SendRecv takes them.
 struct SendRecvSettings {
   StreamSettings stream{};
   std::vector<HostPair> pairs{};  ///< none: host h with h + hosts / 2, for the first half of them

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "mrc/sim/network.hpp"
+
+namespace mrc::sim {
+
+/// What several faults do to the same link: each is known by its cause (a target of a schedule),
+/// so that the end of one does not end another. One thread at a time, that of the network.
+class FaultState {
+ public:
+  explicit FaultState(Network& network) : network_(network), links_(network.link_count()) {}
+
+  /// One more, or one less, holds the link down.
+  void hold_down(LinkId id, bool begin) {
+    Faults& link = links_[value(id)];
+    link.down += begin ? 1 : -1;
+    network_.set_link_up(id, link.down == 0);
+  }
+  /// One more, or one less, makes the link a black hole.
+  void hold_hole(LinkId id, bool begin) {
+    links_[value(id)].holes += begin ? 1 : -1;
+    set_loss(id);
+  }
+  /// A cause's loss rate on the link; 0: it has none any more. Likewise below.
+  void loss(LinkId id, std::uint32_t cause, double p) {
+    put(links_[value(id)].loss, cause, p, p > 0);
+    set_loss(id);
+  }
+  void corruption(LinkId id, std::uint32_t cause, double p) {
+    Causes& causes = links_[value(id)].corruption;
+    put(causes, cause, p, p > 0);
+    network_.set_corruption(id, either(causes));
+  }
+  /// 1: not slowed by this cause.
+  void slow(LinkId id, std::uint32_t cause, double factor) {
+    Causes& causes = links_[value(id)].slow;
+    put(causes, cause, factor, factor > 1);
+    double most = 1;
+    for (const auto& [who, f] : causes) most = std::max(most, f);
+    network_.set_slow(id, most);
+  }
+
+ private:
+  using Causes = std::vector<std::pair<std::uint32_t, double>>;
+  struct Faults {
+    int down = 0, holes = 0;
+    Causes loss, corruption, slow;
+  };
+
+  static void put(Causes& causes, std::uint32_t cause, double v, bool present) {
+    std::erase_if(causes, [cause](const auto& c) { return c.first == cause; });
+    if (present) causes.emplace_back(cause, v);
+  }
+  /// Probability that at least one of independent causes strikes.
+  [[nodiscard]] static double either(const Causes& causes) noexcept {
+    double none = 1;
+    for (const auto& [who, p] : causes) none *= 1 - p;
+    return 1 - none;
+  }
+  void set_loss(LinkId id) {
+    const Faults& link = links_[value(id)];
+    network_.set_loss(id, link.holes > 0 ? 1 : either(link.loss));
+  }
+
+  Network& network_;
+  std::vector<Faults> links_;
+};
+
+}  // namespace mrc::sim

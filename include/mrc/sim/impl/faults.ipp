@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "mrc/sim/fault_state.hpp"
+#include "mrc/sim/faults.hpp"
+
+namespace mrc::sim {
+
+namespace detail {
+
+inline constexpr std::array kFaultKinds{FaultKind::down, FaultKind::up,   FaultKind::black_hole,
+                                        FaultKind::heal, FaultKind::loss, FaultKind::corruption,
+                                        FaultKind::slow, FaultKind::kill};
+
+struct TimeUnit {
+  std::string_view name;
+  std::int64_t ns;
+};
+inline constexpr std::array<TimeUnit, 4> kTimeUnits{
+    {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}}};
+
+[[nodiscard]] inline std::string number_text(double v) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v).ptr;
+  return {buffer.data(), end};
+}
+
+/// What ends a fault; nothing where that is not possible.
+[[nodiscard]] inline std::optional<Fault> end_of(const Fault& fault, Duration span) {
+  switch (fault.kind) {
+    case FaultKind::down:
+      return Fault{fault.at + span, FaultKind::up, fault.target, 0};
+    case FaultKind::black_hole:
+      return Fault{fault.at + span, FaultKind::heal, fault.target, 0};
+    case FaultKind::loss:
+    case FaultKind::corruption:
+      return Fault{fault.at + span, fault.kind, fault.target, 0};
+    case FaultKind::slow:
+      return Fault{fault.at + span, fault.kind, fault.target, 1};
+    default:
+      return std::nullopt;
+  }
+}
+
+[[noreturn]] inline void bad_fault(const std::string& what) {
+  throw Error(Errc::invalid_argument, "faults: " + what);
+}
+
+/// The words of one entry, with errors that say which word is wrong.
+class FaultEntry {
+ public:
+  FaultEntry(std::string_view entry, unsigned number) : number_(number) {
+    while (!entry.empty()) {
+      const std::size_t begin = entry.find_first_not_of(kSpace);
+      if (begin == std::string_view::npos) break;
+      entry.remove_prefix(begin);
+      const std::size_t end = std::min(entry.find_first_of(kSpace), entry.size());
+      words_.push_back(entry.substr(0, end));
+      entry.remove_prefix(end);
+    }
+  }
+  [[nodiscard]] bool more() const noexcept { return next_ < words_.size(); }
+
+  std::string_view word(const char* wanted) {
+    if (!more()) bad_fault(where() + "ends where " + wanted + " should follow");
+    return words_[next_++];
+  }
+  Duration span(const char* wanted) {
+    const std::string_view text = word(wanted);
+    double v = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    for (const TimeUnit& u : kTimeUnits) {
+      const double ns = v * static_cast<double>(u.ns) + 0.5;
+      if (error == std::errc{} && unit == u.name && v >= 0 && ns < 1e18)
+        return Duration{static_cast<std::int64_t>(ns)};
+    }
+    fail(text, std::string(wanted) + ", such as 20us (units ns, us, ms, s)");
+  }
+  double number(const char* wanted) {
+    const std::string_view text = word(wanted);
+    double v = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    if (error != std::errc{} || end != text.data() + text.size()) fail(text, wanted);
+    return v;
+  }
+  [[noreturn]] void fail(std::string_view word, const std::string& wanted) const {
+    bad_fault(where() + "'" + std::string(word) + "' should be " + wanted);
+  }
+  [[nodiscard]] std::string where() const { return "entry " + std::to_string(number_) + " "; }
+
+ private:
+  static constexpr std::string_view kSpace = " \t\r";
+  std::vector<std::string_view> words_;
+  std::size_t next_ = 0;
+  unsigned number_;
+};
+
+inline void parse_fault(FaultEntry& e, FaultSchedule& schedule) {
+  const Time at{e.span("a time")};
+  const std::string_view word = e.word("a kind of fault");
+  if (word == "flap") {
+    const std::string target{e.word("a target")};
+    const Time until{e.span("the time when it ends")};
+    const Duration period = e.span("its period");
+    return schedule.flap(target, at, until, period, e.span("the span that it is down"));
+  }
+  const auto kind = std::find_if(kFaultKinds.begin(), kFaultKinds.end(),
+                                 [word](FaultKind k) { return word == to_string(k); });
+  if (kind == kFaultKinds.end()) {
+    std::string all = "flap";
+    for (const FaultKind k : kFaultKinds) all += std::string(", ") + to_string(k);
+    e.fail(word, "one of " + all);
+  }
+  Fault fault{at, *kind, std::string(e.word("a target")), 0};
+  if (has_value(fault.kind)) fault.value = e.number("a number");
+  if (!e.more()) return schedule.add(std::move(fault));
+  if (const std::string_view extra = e.word("for"); extra != "for")
+    e.fail(extra, "'for' and a span, or the entry's end");
+  schedule.add_for(fault, e.span("a span"));
+}
+
+}  // namespace detail
+
+inline std::string time_text(Duration t) {
+  for (const detail::TimeUnit& u : detail::kTimeUnits)
+    if (t.count() % u.ns == 0 && t.count() != 0)
+      return std::to_string(t.count() / u.ns) + std::string(u.name);
+  return "0ns";
+}
+
+inline std::string to_string(const Fault& f) {
+  std::string text = time_text(f.at.time_since_epoch()) + " " + to_string(f.kind) + " " + f.target;
+  if (has_value(f.kind)) text += " " + detail::number_text(f.value);
+  return text;
+}
+
+inline void FaultSchedule::add(Fault fault) {
+  const double v = fault.value;
+  const bool rate = fault.kind == FaultKind::loss || fault.kind == FaultKind::corruption;
+  if (rate && !(v >= 0 && v <= 1))
+    detail::bad_fault("'" + to_string(fault) + "': the probability must be 0 to 1");
+  if (fault.kind == FaultKind::slow && !(v >= 1 && v <= 1e6))
+    detail::bad_fault("'" + to_string(fault) + "': the factor must be 1 to 1000000");
+  const auto later = std::upper_bound(faults_.begin(), faults_.end(), fault.at,
+                                      [](Time at, const Fault& f) { return at < f.at; });
+  faults_.insert(later, std::move(fault));
+}
+
+inline void FaultSchedule::add_for(const Fault& fault, Duration span) {
+  const auto end = detail::end_of(fault, span);
+  if (!end) detail::bad_fault("'" + to_string(fault) + "' can't be for a span: it has no end");
+  if (span <= Duration::zero()) detail::bad_fault("'" + to_string(fault) + "' is for no time");
+  add(fault);
+  add(*end);
+}
+
+inline void FaultSchedule::flap(const std::string& target, Time from, Time until, Duration period,
+                                Duration down_time) {
+  if (!(down_time > Duration::zero() && down_time < period && from < until))
+    detail::bad_fault("flap of '" + target + "' from " + time_text(from.time_since_epoch()) +
+                      " until " + time_text(until.time_since_epoch()) + ", every " +
+                      time_text(period) + " for " + time_text(down_time) +
+                      ": it must be down for less than its period, and end after its begin");
+  for (Time at = from; at < until; at += period)
+    add_for({at, FaultKind::down, target, 0}, std::min(down_time, until - at));
+}
+
+inline FaultSchedule FaultSchedule::parse(std::string_view text) {
+  FaultSchedule schedule;
+  unsigned number = 0;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    while (!line.empty()) {
+      const std::string_view part = line.substr(0, line.find(';'));
+      line.remove_prefix(std::min(part.size() + 1, line.size()));
+      detail::FaultEntry entry(part, number + 1);
+      if (!entry.more()) continue;
+      ++number;
+      detail::parse_fault(entry, schedule);
+      if (entry.more()) entry.fail(entry.word(""), "the entry's end");
+    }
+  }
+  return schedule;
+}
+
+inline std::string FaultSchedule::text() const {
+  std::string text;
+  for (const Fault& f : faults_) text += (text.empty() ? "" : "; ") + to_string(f);
+  return text;
+}
+
+namespace detail {
+
+/// A fault that is known to make sense, with what its names stand for.
+struct PlannedFault {
+  FaultKind kind;
+  double value;
+  std::uint32_t cause;
+  unsigned host;
+  std::vector<LinkId> links;
+};
+
+inline void strike(FaultState& state, const PlannedFault& f) {
+  for (const LinkId link : f.links) {
+    switch (f.kind) {
+      case FaultKind::down:
+      case FaultKind::up:
+        state.hold_down(link, f.kind == FaultKind::down);
+        break;
+      case FaultKind::black_hole:
+      case FaultKind::heal:
+        state.hold_hole(link, f.kind == FaultKind::black_hole);
+        break;
+      case FaultKind::loss:
+        state.loss(link, f.cause, f.value);
+        break;
+      case FaultKind::corruption:
+        state.corruption(link, f.cause, f.value);
+        break;
+      case FaultKind::slow:
+        state.slow(link, f.cause, f.value);
+        break;
+      case FaultKind::kill:
+        break;
+    }
+  }
+}
+
+}  // namespace detail
+
+inline void FaultSchedule::apply(Network& network, const Fabric& fabric,
+                                 const std::function<void(unsigned host)>& kill) const {
+  struct Target {
+    std::uint32_t cause = 0;
+    int down = 0, holes = 0;
+  };
+  std::map<std::string, Target> targets;
+  std::vector<detail::PlannedFault> plan;  // all is checked before anything is planned
+  for (const Fault& f : faults_) {
+    const auto next = static_cast<std::uint32_t>(targets.size());
+    Target& target = targets.try_emplace(f.target, Target{next, 0, 0}).first->second;
+    target.down += (f.kind == FaultKind::down) - (f.kind == FaultKind::up);
+    target.holes += (f.kind == FaultKind::black_hole) - (f.kind == FaultKind::heal);
+    if (target.down < 0 || target.holes < 0)
+      detail::bad_fault("'" + to_string(f) + "' ends what has not begun");
+    detail::PlannedFault p{f.kind, f.value, target.cause, 0, fabric.find(f.target)};
+    if (f.kind == FaultKind::kill) {
+      const int host = fabric.host_of(f.target);
+      if (host < 0) detail::bad_fault("'" + to_string(f) + "': only hosts can be killed");
+      if (!kill) detail::bad_fault("'" + to_string(f) + "': these hosts can't be killed");
+      p.host = static_cast<unsigned>(host);
+      p.links.clear();
+    }
+    plan.push_back(std::move(p));
+  }
+  const auto state = std::make_shared<FaultState>(network);
+  for (std::size_t i = 0; i < plan.size(); ++i)
+    network.call_at(faults_[i].at, [state, kill, p = std::move(plan[i])] {
+      if (p.kind == FaultKind::kill)
+        kill(p.host);
+      else
+        detail::strike(*state, p);
+    });
+}
+
+}  // namespace mrc::sim
