@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results for programs: JSON and CSV.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "mrc_sim/metrics.hpp"
+#include "mrc_sim/report.hpp"
+
+namespace mrc::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using sim::Summary;
+
+double us(Time t) {
+  return microseconds(t.time_since_epoch());
+}
+
+Json times_json(const sim::TimesSummary& t) {
+  return {{"count", t.count},           {"min", microseconds(t.min)},
+          {"p50", microseconds(t.p50)}, {"p90", microseconds(t.p90)},
+          {"p99", microseconds(t.p99)}, {"p99_9", microseconds(t.p999)},
+          {"max", microseconds(t.max)}, {"mean", microseconds(t.mean)}};
+}
+
+Json traffic_json(const Summary& s) {
+  Json all = Json::array();
+  for (const auto& t : s.traffic) {
+    Json j{{"name", t.name},
+           {"done", t.done},
+           {"started_us", us(t.started)},
+           {"finished_us", us(t.finished)}};
+    if (t.collective) {
+      j["iterations"] = t.iterations;
+      j["iteration_us"] = microseconds(t.iteration_time);
+      j["algorithm_bandwidth_GBps"] = t.algorithm_bandwidth;
+      j["bus_bandwidth_GBps"] = t.bus_bandwidth;
+    }
+    j["failures"] = Json::array();
+    for (const auto& f : t.failures)
+      j["failures"].push_back({{"flow", value(f.flow)},
+                               {"from", f.hosts.from},
+                               {"to", f.hosts.to},
+                               {"at_us", us(f.when)},
+                               {"reason", f.reason}});
+    all.push_back(std::move(j));
+  }
+  return all;
+}
+
+Json flows_json(const Summary& s) {
+  Json all = Json::array();
+  for (const auto& f : s.flows)
+    all.push_back({{"from", f.from},
+                   {"to", f.to},
+                   {"messages", f.messages},
+                   {"gbps", f.goodput},
+                   {"failure", f.failure.empty() ? Json(nullptr) : Json(f.failure)}});
+  return all;
+}
+
+Json series_json(const sim::Recorder* recorder) {
+  if (recorder == nullptr) return nullptr;
+  Json values = Json::array();
+  for (const sim::Series& s : recorder->series())
+    values.push_back({{"name", s.name}, {"unit", s.unit}, {"values", s.values}});
+  return {{"start_us", us(recorder->started())},
+          {"width_us", microseconds(recorder->width())},
+          {"series", std::move(values)}};
+}
+
+Json counters_json(const Summary& s) {
+  return {{"data_packets", s.hosts.data_packets},
+          {"retransmitted", s.hosts.retransmitted},
+          {"duplicates", s.hosts.duplicates},
+          {"control_packets", s.hosts.control_packets},
+          {"timeouts", s.hosts.timeouts},
+          {"failed_flows", s.hosts.failed_flows},
+          {"trimmed", s.links.trimmed},
+          {"marked", s.links.marked},
+          {"dropped", s.links.dropped},
+          {"lost", s.links.lost},
+          {"onto_dead_links", s.links.refused},
+          {"data_onto_dead_links", s.links.refused_data},
+          {"last_data_onto_dead_link_us",
+           s.links.refused_data > 0 ? Json(us(s.last_refused)) : Json(nullptr)},
+          {"corrupted", s.links.corrupted},
+          {"unroutable", s.unroutable},
+          {"max_queue_bytes", s.links.max_queue},
+          {"pauses", s.links.pauses},
+          {"paused_us", microseconds(s.links.paused)}};
+}
+
+/// Links that something befell: drops, trims, marks, losses, pauses.
+Json links_json(const sim::Network& network) {
+  Json all = Json::array();
+  for (const sim::Link& link : network.links()) {
+    const sim::LinkStats& l = link.stats;
+    if (l.marked + l.trimmed + l.dropped + l.lost + l.refused + l.corrupted + l.pauses == 0)
+      continue;
+    all.push_back({{"name", link.name},
+                   {"packets", l.packets},
+                   {"bytes", l.bytes},
+                   {"marked", l.marked},
+                   {"trimmed", l.trimmed},
+                   {"dropped", l.dropped},
+                   {"lost", l.lost},
+                   {"onto_dead", l.refused},
+                   {"corrupted", l.corrupted},
+                   {"max_queue_bytes", l.max_queue},
+                   {"pauses", l.pauses},
+                   {"paused_us", microseconds(l.paused)}});
+  }
+  return all;
+}
+
+/// Paths from senders to receivers, with what their feedback was; of the first flows only, since a
+/// large run has millions.
+Json paths_json(const sim::Simulation& simulation, const Summary& s) {
+  constexpr std::size_t kMost = 4096;
+  Json all = Json::array();
+  if (simulation.mrc() == nullptr) return all;
+  std::set<std::pair<unsigned, unsigned>> seen;
+  for (const auto& flow : s.flows) {
+    if (!seen.emplace(flow.from, flow.to).second) continue;
+    sim::MrcHost& host = simulation.mrc()->host(flow.from);
+    const path::PathSet& paths = host.engine().find_peer(host.peer(flow.to))->paths;
+    for (path::PathIndex i = 0; i < paths.size(); ++i) {
+      if (all.size() == kMost) return all;
+      const path::PathStats p = paths.stats(i);
+      all.push_back({{"from", flow.from},
+                     {"to", flow.to},
+                     {"plane", paths[i].plane},
+                     {"path", paths[i].port_path},
+                     {"ev", value(paths[i].ev)},
+                     {"health", path::to_string(paths.health(i))},
+                     {"packets", p.sent_packets},
+                     {"bytes", p.sent_bytes},
+                     {"delivered", p.delivered},
+                     {"marks", p.marks},
+                     {"trims", p.trims},
+                     {"losses", p.losses},
+                     {"probes", p.probes_sent},
+                     {"times_bad", p.times_bad}});
+    }
+  }
+  return all;
+}
+
+Json run_json(const Variant& v, const Outcome& o) {
+  Json j{{"name", v.name},
+         {"line", v.line},
+         {"x", v.x ? Json(*v.x) : Json(nullptr)},
+         {"complete", o.complete}};
+  if (!o.started) return j;
+  const Summary& s = o.summary;
+  j["end_us"] = us(s.end);
+  j["measured_us"] = microseconds(s.measured);
+  j["gbps"] = s.goodput;
+  j["host_gbps"] = {{"min", s.host_min},
+                    {"median", s.host_median},
+                    {"max", s.host_max},
+                    {"fairness", s.fairness},
+                    {"all", s.host_goodput}};
+  j["messages"] = {
+      {"posted", s.messages}, {"delivered", s.delivered}, {"delivered_bytes", s.delivered_bytes}};
+  j["completion_us"] = times_json(s.times);
+  j["counters"] = counters_json(s);
+  j["traffic"] = traffic_json(s);
+  j["flows"] = flows_json(s);
+  j["links"] = links_json(o.simulation->network());
+  j["paths"] = paths_json(*o.simulation, s);
+  j["faults"] = o.simulation->faults().text();
+  j["events"] = s.events;
+  j["events_per_packet"] = s.events_per_packet();
+  j["digest"] = fmt::format("{:016x}", s.digest);
+  j["run_seconds"] = o.run_seconds;
+  j["build_seconds"] = o.build_seconds;
+  j["samples"] = series_json(o.simulation->recorder());
+  return j;
+}
+
+/// A name that is good for a file.
+std::string file_name(const std::string& variant) {
+  std::string name;
+  for (const char c : variant) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-';
+    name += plain ? c : '_';
+  }
+  return name.empty() ? "run" : name;
+}
+
+void put(const std::string& name, const char* mode, const std::string& text) {
+  std::FILE* file = std::fopen(name.c_str(), mode);
+  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int cause = errno;
+  if (file != nullptr && std::fclose(file) != 0) good = false;
+  if (!good)
+    throw Error(std::error_code(cause, std::generic_category()),
+                fmt::format("can't write file '{}'", name));
+}
+
+}  // namespace
+
+std::string json_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted) {
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    runs.push_back(run_json(job.variants[i], outcomes[i]));
+  const Json j{{"version", 1},     {"title", job.title},         {"file", job.file},
+               {"seed", job.seed}, {"interrupted", interrupted}, {"runs", std::move(runs)}};
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(error, fmt::format("can't make directory '{}'", directory));
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (!outcomes[i].started) continue;
+    const std::string base = directory + "/" + file_name(job.variants[i].name);
+    std::ostringstream messages;
+    outcomes[i].simulation->messages().write_csv(messages);
+    write_file(base + "-messages.csv", messages.str());
+    if (const sim::Recorder* recorder = outcomes[i].simulation->recorder()) {
+      std::ostringstream series;
+      recorder->write_csv(series);
+      write_file(base + "-series.csv", series.str());
+    }
+  }
+}
+
+void write_file(const std::string& name, const std::string& text) {
+  put(name, "w", text);
+}
+
+void check_writable(const std::string& name) {
+  if (!name.empty()) put(name, "a", {});
+}
+
+}  // namespace mrc::bench

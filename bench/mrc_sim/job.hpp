@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/sim/scenario.hpp"
+#include "mrc_sim/scenario_file.hpp"
+
+namespace mrc::bench {
+
+/// What a plot of a scenario shows.
+struct PlotRequest {
+  std::string show;    ///< a series of the recorder, "completion_times", or "summary"
+  std::string metric;  ///< of "summary": what is on the y axis (metrics.hpp)
+  std::string title, x_label, y_unit;
+  std::optional<double> reference;
+  std::string reference_label;
+  bool log_x = false;
+  double height = 220;
+};
+
+/// One run of a scenario.
+struct Variant {
+  std::string name;         ///< empty if it is the only one
+  std::string line;         ///< of summary plots: variants of one line are joined
+  std::optional<double> x;  ///< likewise: the place on the x axis
+  sim::Scenario scenario;
+};
+
+/// A scenario file, read and checked.
+struct Job {
+  std::string file, title, about;
+  std::uint64_t seed = 1;
+  std::vector<PlotRequest> plots;
+  std::vector<Variant> variants;
+};
+
+/// "path=value" of the command line.
+struct Override {
+  std::string path, value;
+  /// Throws ScenarioError.
+  [[nodiscard]] static Override parse(const std::string& text);
+};
+
+/// Reads a file. `overrides` hold for all variants and win over what those set. Throws
+/// ScenarioError.
+[[nodiscard]] Job read_job(const std::string& file, const std::vector<Override>& overrides,
+                           std::optional<std::uint64_t> seed);
+
+/// The title of a scenario file, and nothing else.
+[[nodiscard]] std::string title_of(const std::string& file);
+
+// --- parts of a file, each with its own source file ---------------------------------------------
+
+/// Transport settings that the readers of other parts need to know.
+struct TransportFacts {
+  bool roce = false;
+  bool dcqcn = false;
+  unsigned queue_pairs = 1;  ///< default of all traffic
+};
+
+[[nodiscard]] TransportFacts read_transport_facts(const ScenarioObject& transport);
+[[nodiscard]] sim::FabricSettings read_topology(const ScenarioObject& topology,
+                                                const TransportFacts& facts);
+void read_transport(const ScenarioObject& transport, sim::Scenario& scenario);
+void read_faults(const ScenarioObject& root, sim::Scenario& scenario);
+void read_traffic(const ScenarioObject& root, unsigned queue_pairs, sim::Scenario& scenario);
+
+}  // namespace mrc::bench

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+
+#include "mrc_sim/options.hpp"
+#include "mrc_sim/report.hpp"
+#include "mrc_sim/run.hpp"
+
+namespace mrc::bench {
+namespace {
+
+int list_scenarios(const std::string& wanted) {
+  const std::string directory = wanted.empty() ? scenario_directory() : wanted;
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  if (error) throw Error(error, fmt::format("directory '{}'", directory));
+  std::sort(files.begin(), files.end());
+  std::size_t width = 0;
+  for (const auto& file : files) width = std::max(width, file.stem().string().size());
+  fmt::print("In {}:\n", directory);
+  for (const auto& file : files)
+    fmt::print("  {:<{}}  {}\n", file.stem().string(), width, title_of(file.string()));
+  return 0;
+}
+
+int run_scenario(const Options& o) {
+  constexpr int kInterrupted = 130;
+  const Job job = read_job(o.file, o.overrides, o.seed);
+  if (o.check) {
+    fmt::print("{}: {}; {} run{}\n", o.file, job.title, job.variants.size(),
+               job.variants.size() == 1 ? "" : "s");
+    return 0;
+  }
+  check_writable(o.json_file);
+  check_writable(o.plot_file);
+  catch_signals();
+  const auto outcomes = run_job(job, o.threads, !o.quiet && isatty(STDERR_FILENO) != 0);
+  const bool interrupted = g_interrupted;
+  print_report(job, outcomes, interrupted);
+  if (!o.json_file.empty()) write_file(o.json_file, json_report(job, outcomes, interrupted));
+  if (!o.csv_directory.empty()) write_csv(job, outcomes, o.csv_directory);
+  if (!o.plot_file.empty()) write_plots(job, outcomes, o.plot_file);
+  if (interrupted) fmt::print(stderr, "mrc_sim: interrupted; the results are partial\n");
+  return interrupted ? kInterrupted : 0;
+}
+
+int run(const Options& o) {
+  switch (o.command) {
+    case Command::run:
+      return run_scenario(o);
+    case Command::soak:
+      return run_soak(o.soak);
+    case Command::list:
+      return list_scenarios(o.directory);
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace mrc::bench
+
+/// mrc_sim: scenarios of the fabric simulator, and its soak.
+int main(int argc, char** argv) {
+  try {
+    return mrc::bench::run(mrc::bench::parse_options(argc, argv));
+  } catch (const mrc::bench::Exit& exit) {
+    return exit.code;
+  } catch (const mrc::bench::ScenarioError& error) {
+    fmt::print(stderr, "mrc_sim: {}\n", error.what());
+    return 2;
+  } catch (const mrc::Error& error) {
+    fmt::print(stderr, "mrc_sim: {}\n", error.what());
+    return error.code() == mrc::Errc::invalid_argument ? 2 : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mrc_sim: {}\n", error.what());
+    return 1;
+  }
+}

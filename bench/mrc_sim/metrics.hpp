@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/sim/summary.hpp"
+
+namespace mrc::bench {
+
+/// Names of the numbers that plots and tables take from a summary; "flow N" (goodput of that flow,
+/// Gb/s) is one, too.
+[[nodiscard]] std::vector<std::string> metric_names();
+[[nodiscard]] bool is_metric(std::string_view name);
+/// Its value; needs is_metric(). NaN where the run has no such thing.
+[[nodiscard]] double metric(const sim::Summary& summary, std::string_view name);
+/// Its unit, for axes.
+[[nodiscard]] std::string metric_unit(std::string_view name);
+
+/// What an error says, without the text of its code behind.
+[[nodiscard]] inline std::string reason(const Error& error) {
+  std::string text = error.what();
+  const std::string code = ": " + error.code().message();
+  if (error.code().category() == error_category() && text.ends_with(code))
+    text.resize(text.size() - code.size());
+  return text;
+}
+
+[[nodiscard]] inline double microseconds(Duration d) noexcept {
+  return static_cast<double>(d.count()) / 1000;
+}
+
+}  // namespace mrc::bench

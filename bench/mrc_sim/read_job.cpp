@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The outermost fields of a scenario file, and its variants.
+#include <algorithm>
+
+#include "mrc_sim/job.hpp"
+#include "mrc_sim/metrics.hpp"
+
+namespace mrc::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Longest run: an hour of virtual time.
+constexpr Duration kLongest = 3600s;
+
+/// A network without traffic, in which the names that a scenario uses can be looked up.
+class Names {
+ public:
+  explicit Names(const sim::FabricSettings& settings) : network_(1) {
+    for (unsigned h = 0; h < settings.hosts; ++h) nodes_.push_back(network_.add_node(node_));
+    fabric_.emplace(network_, settings, nodes_, 1);
+  }
+  [[nodiscard]] const sim::Fabric& fabric() const { return *fabric_; }
+
+ private:
+  struct Nothing : sim::Node {
+    void on_packet(sim::LinkId, sim::PacketId) override {}
+  };
+  Nothing node_;
+  sim::Network network_;
+  std::vector<sim::NodeId> nodes_;
+  std::optional<sim::Fabric> fabric_;
+};
+
+void read_run(const ScenarioObject& run, sim::Scenario& s) {
+  s.end = Time{run.duration("time", 1ns, kLongest)};
+  s.warm_up = Time{run.duration("warm_up", 0ns, kLongest, 0ns)};
+  if (s.warm_up >= s.end) run.fail("warm_up", "is not before the end of the run");
+}
+
+void read_samples(const ScenarioObject& samples, sim::Scenario& s) {
+  sim::RecorderSettings r;
+  const Duration usual = std::max<Duration>(1us, s.end.time_since_epoch() / 200);
+  r.interval = samples.duration("interval", 10ns, kLongest, usual);
+  r.per_host = samples.boolean("per_host", false);
+  r.queues = samples.texts("queues", r.queues);
+  r.max_samples = samples.integer<std::size_t>("max", 2, 1'000'000, r.max_samples);
+  s.samples = r;
+}
+
+/// Names that only the fabric knows; the error tells where they stand in the file.
+void check_names(const ScenarioObject& root, const sim::Scenario& s) {
+  if (s.faults.empty() && s.samples->queues == std::vector<std::string>{"deepest"}) return;
+  const Names names(s.fabric);
+  const auto faults = root.array("faults");
+  for (const ScenarioObject& fault : faults)
+    for (const std::string& target : fault.texts("target")) {
+      try {
+        (void)names.fabric().find(target);
+      } catch (const Error& error) {
+        fault.fail("target", reason(error));
+      }
+    }
+  for (const std::string& queue : s.samples->queues) {
+    try {
+      if (queue != "deepest") (void)names.fabric().find(queue);
+    } catch (const Error& error) {
+      root.object("samples").fail("queues", reason(error));
+    }
+  }
+}
+
+sim::Scenario read_scenario(const ScenarioObject& root, std::optional<std::uint64_t> seed) {
+  sim::Scenario s;
+  const auto own = root.integer<std::uint64_t>("seed", 0, UINT64_MAX, 1);
+  s.seed = seed.value_or(own);
+  const ScenarioObject transport = root.object("transport");
+  const TransportFacts facts = read_transport_facts(transport);
+  s.fabric = read_topology(root.object("topology"), facts);
+  read_transport(transport, s);
+  read_run(root.object("run"), s);
+  read_samples(root.object("samples"), s);
+  read_faults(root, s);
+  read_traffic(root, facts.queue_pairs, s);
+  check_names(root, s);
+  return s;
+}
+
+/// Is this series one that the recorder of `s` will have?
+bool is_series(const std::string& name, const sim::Scenario& s) {
+  for (const char* known :
+       {"goodput", "dropped", "lost", "trimmed", "marked", "retransmitted", "timeouts"})
+    if (name == known) return true;
+  if (s.samples->per_host && name.starts_with("goodput h")) {
+    unsigned host = 0;
+    const char* const end = name.data() + name.size();
+    const auto [stop, failed] = std::from_chars(name.data() + 9, end, host);
+    return failed == std::errc{} && stop == end && host < s.fabric.hosts;
+  }
+  return std::any_of(s.samples->queues.begin(), s.samples->queues.end(),
+                     [&](const std::string& queue) { return name == "queue " + queue; });
+}
+
+PlotRequest read_plot(const ScenarioObject& o, const sim::Scenario& s) {
+  PlotRequest p;
+  p.show = o.text("show");
+  p.title = o.text("title", "");
+  p.x_label = o.text("x_label", "");
+  if (o.has("reference")) p.reference = o.number("reference", -1e12, 1e12);
+  p.reference_label = o.text("reference_label", "");
+  p.log_x = o.boolean("log_x", false);
+  p.height = o.number("height", 60, 2000, p.height);
+  if (p.show == "summary") {
+    p.metric = o.text("metric");
+    if (!is_metric(p.metric))
+      o.fail("metric", fmt::format("is unknown; there are {}", fmt::join(metric_names(), ", ")));
+  } else if (p.show != "completion_times" && !is_series(p.show, s)) {
+    o.fail("show",
+           "is no series of this run: goodput, dropped, lost, trimmed, marked, retransmitted, "
+           "timeouts, \"queue NAME\" with a name of samples.queues, \"goodput hN\" with "
+           "samples.per_host, or completion_times, or summary");
+  }
+  return p;
+}
+
+std::vector<PlotRequest> read_plots(const ScenarioObject& root, const sim::Scenario& s) {
+  std::vector<PlotRequest> plots;
+  for (const ScenarioObject& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
+  if (!plots.empty()) return plots;
+  for (const char* usual : {"goodput", "completion_times"}) {
+    plots.emplace_back();
+    plots.back().show = usual;
+  }
+  return plots;
+}
+
+/// The fields of a variant in the file's sweep.
+struct SweepEntry {
+  Variant variant;
+  std::vector<Override> set;
+};
+
+std::vector<SweepEntry> read_sweep(const ScenarioObject& root) {
+  std::vector<SweepEntry> sweep;
+  for (const ScenarioObject& o : root.array("sweep", 0, 1000)) {
+    SweepEntry entry;
+    entry.variant.name = o.text("name");
+    entry.variant.line = o.text("line", "");
+    if (o.has("x")) entry.variant.x = o.number("x", -1e12, 1e12);
+    for (const std::string& text : o.texts("set")) {
+      try {
+        entry.set.push_back(Override::parse(text));
+      } catch (const ScenarioError& error) {
+        o.fail("set", error.what());
+      }
+    }
+    for (const SweepEntry& other : sweep)
+      if (other.variant.name == entry.variant.name) o.fail("name", "is taken by another variant");
+    sweep.push_back(std::move(entry));
+  }
+  return sweep;
+}
+
+}  // namespace
+
+Override Override::parse(const std::string& text) {
+  const auto at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    throw ScenarioError(fmt::format("--set: '{}' must be PATH=VALUE, such as topology.planes=4",
+                                    detail::printable(text)));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::string title_of(const std::string& file) {
+  return ScenarioFile::read(file).root().text("title");
+}
+
+namespace {
+
+/// The file once more, with these fields set.
+Variant read_variant(const std::string& file, const SweepEntry* entry,
+                     const std::vector<Override>& overrides, std::optional<std::uint64_t> seed,
+                     Job& job) {
+  ScenarioFile scenario = ScenarioFile::read(file);
+  if (entry != nullptr)
+    for (const Override& o : entry->set) scenario.override(o.path, o.value);
+  for (const Override& o : overrides) scenario.override(o.path, o.value);
+  const ScenarioObject root = scenario.root();
+  Variant v = entry != nullptr ? entry->variant : Variant{};
+  job.title = root.text("title");
+  job.about = root.text("about", "");
+  v.scenario = read_scenario(root, seed);
+  job.seed = v.scenario.seed;
+  job.plots = read_plots(root, v.scenario);
+  (void)read_sweep(root);
+  root.finish();
+  return v;
+}
+
+}  // namespace
+
+Job read_job(const std::string& file, const std::vector<Override>& overrides,
+             std::optional<std::uint64_t> seed) {
+  Job job;
+  job.file = file;
+  ScenarioFile scenario = ScenarioFile::read(file);
+  for (const Override& o : overrides) scenario.override(o.path, o.value);
+  const std::vector<SweepEntry> sweep = read_sweep(scenario.root());
+  if (sweep.empty()) {
+    job.variants.push_back(read_variant(file, nullptr, overrides, seed, job));
+    return job;
+  }
+  for (const SweepEntry& entry : sweep) {
+    try {
+      job.variants.push_back(read_variant(file, &entry, overrides, seed, job));
+    } catch (const ScenarioError& error) {
+      throw ScenarioError(fmt::format("{} (in variant \"{}\")", error.what(), entry.variant.name));
+    }
+  }
+  return job;
+}
+
+}  // namespace mrc::bench

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results for people: tables on standard output.
+#include "mrc_sim/report.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+
+#include "mrc_sim/metrics.hpp"
+
+namespace mrc::bench {
+namespace {
+
+using sim::Summary;
+
+/// "12.3 us", with the unit that suits.
+std::string time_text(Duration d) {
+  const auto ns = static_cast<double>(d.count());
+  if (ns >= 1e9) return fmt::format("{:.3f} s", ns / 1e9);
+  if (ns >= 1e6) return fmt::format("{:.3f} ms", ns / 1e6);
+  return fmt::format("{:.3f} us", ns / 1e3);
+}
+
+void row(const char* name, const std::string& value) {
+  fmt::print("  {:<18} {}\n", name, value);
+}
+
+void print_traffic(const Summary& s) {
+  for (const auto& t : s.traffic) {
+    std::string text = t.done ? fmt::format("done at {}", time_text(t.finished.time_since_epoch()))
+                              : std::string("not done");
+    if (t.collective && t.iterations > 0)
+      text += fmt::format("; {} iterations of {}; algbw {:.2f}, busbw {:.2f} GB/s", t.iterations,
+                          time_text(t.iteration_time), t.algorithm_bandwidth, t.bus_bandwidth);
+    row("traffic", fmt::format("{}: {}", t.name, text));
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, t.failures.size()); ++i)
+      row("  failed",
+          fmt::format("h{} to h{} at {}: {}", t.failures[i].hosts.from, t.failures[i].hosts.to,
+                      time_text(t.failures[i].when.time_since_epoch()), t.failures[i].reason));
+  }
+}
+
+void print_flows(const Summary& s) {
+  constexpr std::size_t kFew = 16;
+  if (s.flows.size() > kFew || s.flows.size() < 2) return;
+  for (const auto& f : s.flows)
+    row(fmt::format("flow {}", value(f.flow)).c_str(),
+        fmt::format("h{} to h{}: {:.2f} Gb/s, {} messages", f.from, f.to, f.goodput, f.messages));
+}
+
+void print_losses(const Summary& s) {
+  row("packets",
+      fmt::format("{} data, {} retransmitted, {} duplicates, {} control", s.hosts.data_packets,
+                  s.hosts.retransmitted, s.hosts.duplicates, s.hosts.control_packets));
+  row("switches",
+      fmt::format("{} trimmed, {} marked, {} dropped, deepest queue {:.1f} KiB", s.links.trimmed,
+                  s.links.marked, s.links.dropped, static_cast<double>(s.links.max_queue) / 1024));
+  row("faults",
+      fmt::format("{} lost, {} onto dead links ({} of them data), {} corrupted", s.links.lost,
+                  s.links.refused, s.links.refused_data, s.links.corrupted));
+  if (s.links.refused_data > 0)
+    row("last on dead link", "data at " + time_text(s.last_refused.time_since_epoch()));
+  if (s.links.pauses > 0)
+    row("pauses", fmt::format("{}, {} in all", s.links.pauses, time_text(s.links.paused)));
+  row("timeouts", fmt::format("{}; {} failed flows", s.hosts.timeouts, s.hosts.failed_flows));
+}
+
+void print_one(const Outcome& o) {
+  const Summary& s = o.summary;
+  row("virtual time", time_text(s.end.time_since_epoch()) + (o.complete ? "" : ", not finished"));
+  row("goodput", fmt::format("{:.2f} Gb/s; per host min {:.2f}, median {:.2f}, max {:.2f}",
+                             s.goodput, s.host_min, s.host_median, s.host_max));
+  row("messages", fmt::format("{} of {} delivered", s.delivered, s.messages));
+  row("completion", fmt::format("p50 {}, p99 {}, max {}", time_text(s.times.p50),
+                                time_text(s.times.p99), time_text(s.times.max)));
+  print_traffic(s);
+  print_flows(s);
+  print_losses(s);
+  const double events = static_cast<double>(std::max<std::uint64_t>(1, s.events));
+  row("events", fmt::format("{}, {:.2f} per packet, {:.1f} ns each, {:.2f} M/s", s.events,
+                            s.events_per_packet(), o.run_seconds * 1e9 / events,
+                            events / std::max(o.run_seconds, 1e-9) / 1e6));
+  row("real time", fmt::format("{:.2f} s, and {:.2f} s to set up", o.run_seconds, o.build_seconds));
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  row("memory", fmt::format("{:.1f} MiB at most", static_cast<double>(used.ru_maxrss) / 1024));
+  row("digest", fmt::format("{:016x}", s.digest));
+}
+
+/// A column of the table of a sweep.
+struct Column {
+  const char* head;
+  std::function<std::string(const Outcome&)> cell;
+};
+
+std::vector<Column> columns(const std::vector<Outcome>& outcomes) {
+  const auto number = [](const char* name, int digits) {
+    return [name, digits](const Outcome& o) {
+      const double v = metric(o.summary, name);
+      return std::isfinite(v) ? fmt::format("{:.{}f}", v, digits) : std::string("-");
+    };
+  };
+  std::vector<Column> c{{"Gb/s", number("goodput", 1)},
+                        {"host min", number("host_min", 1)},
+                        {"median", number("host_median", 1)},
+                        {"max", number("host_max", 1)}};
+  bool collective = false;
+  for (const Outcome& o : outcomes)
+    for (const auto& t : o.summary.traffic) collective = collective || t.collective;
+  if (collective) c.push_back({"busbw GB/s", number("bus_bandwidth", 2)});
+  for (const char* name : {"p50", "p99", "max"})
+    c.push_back({name[0] == 'm'   ? "max us"
+                 : name[1] == '5' ? "p50 us"
+                                  : "p99 us",
+                 number(name, 2)});
+  c.push_back({"retx", number("retransmitted", 0)});
+  c.push_back({"dup", number("duplicates", 0)});
+  c.push_back({"trim", number("trimmed", 0)});
+  c.push_back({"mark", number("marked", 0)});
+  c.push_back({"drop", number("dropped", 0)});
+  c.push_back({"lost", number("lost", 0)});
+  c.push_back({"t/o", number("timeouts", 0)});
+  c.push_back({"failed", number("failed_flows", 0)});
+  c.push_back({"M ev/s", [](const Outcome& o) {
+                 return fmt::format("{:.2f}", static_cast<double>(o.summary.events) /
+                                                  std::max(o.run_seconds, 1e-9) / 1e6);
+               }});
+  c.push_back(
+      {"digest", [](const Outcome& o) { return fmt::format("{:016x}", o.summary.digest); }});
+  return c;
+}
+
+void print_sweep(const Job& job, const std::vector<Outcome>& outcomes) {
+  const std::vector<Column> all = columns(outcomes);
+  std::size_t name_width = 7;
+  for (const Variant& v : job.variants) name_width = std::max(name_width, v.name.size());
+  std::vector<std::vector<std::string>> cells;
+  std::vector<std::size_t> width;
+  for (const Column& c : all) width.push_back(std::string_view(c.head).size());
+  for (const Outcome& o : outcomes) {
+    cells.emplace_back();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      cells.back().push_back(o.started ? all[i].cell(o) : "-");
+      width[i] = std::max(width[i], cells.back().back().size());
+    }
+  }
+  fmt::print("  {:<{}}", "variant", name_width);
+  for (std::size_t i = 0; i < all.size(); ++i) fmt::print("  {:>{}}", all[i].head, width[i]);
+  fmt::print("\n");
+  for (std::size_t v = 0; v < cells.size(); ++v) {
+    fmt::print("  {:<{}}", job.variants[v].name, name_width);
+    for (std::size_t i = 0; i < all.size(); ++i) fmt::print("  {:>{}}", cells[v][i], width[i]);
+    fmt::print("{}\n", outcomes[v].complete  ? ""
+                       : outcomes[v].started ? "  cut short"
+                                             : "  not run");
+  }
+}
+
+}  // namespace
+
+void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted) {
+  fmt::print("{}\n", job.title);
+  fmt::print("  {}, seed {}{}\n", job.file, job.seed, interrupted ? ", interrupted" : "");
+  if (outcomes.size() == 1 && outcomes[0].started)
+    print_one(outcomes[0]);
+  else if (outcomes.size() > 1)
+    print_sweep(job, outcomes);
+  std::fflush(stdout);
+}
+
+}  // namespace mrc::bench

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mrc_sim/job.hpp"
+#include "mrc_sim/run.hpp"
+
+namespace mrc::bench {
+
+/// The result as a table: one run with a line per number, or a sweep with a row per variant.
+void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted);
+
+/// Everything that was measured, as JSON.
+[[nodiscard]] std::string json_report(const Job& job, const std::vector<Outcome>& outcomes,
+                                      bool interrupted);
+
+/// Series and messages of each variant as CSV files in a directory, which is made. Throws
+/// mrc::Error.
+void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory);
+
+/// The plots that the scenario asks for in one SVG file. Throws mrc::Error.
+void write_plots(const Job& job, const std::vector<Outcome>& outcomes, const std::string& file);
+
+/// Throws mrc::Error that names the file and the cause.
+void write_file(const std::string& name, const std::string& text);
+/// Throws now what writing would throw later.
+void check_writable(const std::string& name);
+
+}  // namespace mrc::bench

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_sim/run.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "mrc_sim/metrics.hpp"
+#include "mrc_sim/progress.hpp"
+
+namespace mrc::bench {
+
+std::atomic<bool> g_interrupted{false};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+extern "C" void on_signal(int) {
+  constexpr int kInterrupted = 130;
+  if (g_interrupted.exchange(true)) _exit(kInterrupted);
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Runs in pieces of about a twentieth of a second, between which it can be interrupted.
+void run_to_end(sim::Simulation& simulation, Progress& progress, const std::atomic<bool>& give_up) {
+  Duration piece{1000};
+  bool more = true;
+  while (more && !g_interrupted && !give_up) {
+    const auto before = Clock::now();
+    more = simulation.advance(piece);
+    const double took = seconds_since(before);
+    if (took < 0.02) piece *= 2;
+    if (took > 0.1 && piece.count() > 1) piece /= 2;
+    progress.now_ns = simulation.network().now().time_since_epoch().count();
+    progress.events = simulation.network().events();
+  }
+}
+
+void run_variant(const Variant& variant, Outcome& outcome, Progress& progress,
+                 const std::atomic<bool>& give_up) {
+  auto start = Clock::now();
+  progress.running = true;
+  outcome.simulation = std::make_unique<sim::Simulation>(variant.scenario);
+  outcome.started = true;
+  outcome.build_seconds = seconds_since(start);
+  start = Clock::now();
+  run_to_end(*outcome.simulation, progress, give_up);
+  outcome.run_seconds = seconds_since(start);
+  outcome.complete = outcome.simulation->ended();
+  outcome.summary = sim::summarize(*outcome.simulation);
+  progress.running = false;
+  progress.done = true;
+}
+
+/// Threads that take one variant after the other.
+class Crew {
+ public:
+  explicit Crew(const Job& job) : job_(job), outcomes_(job.variants.size()) {
+    for (const Variant& v : job.variants) {
+      progress_.push_back(std::make_unique<Progress>());
+      progress_.back()->end_ns = v.scenario.end.time_since_epoch().count();
+    }
+  }
+
+  std::vector<Outcome> run(unsigned threads, bool show) {
+    ProgressLine line(progress_, show);
+    {
+      std::vector<std::jthread> crew;
+      for (unsigned i = 0; i < threads; ++i) crew.emplace_back([this] { work(); });
+      left_ = threads;
+      while (left_ > done_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        line.update();
+      }
+    }
+    line.clear();
+    if (error_) std::rethrow_exception(error_);
+    return std::move(outcomes_);
+  }
+
+ private:
+  void work() {
+    for (std::size_t i = next_++; i < outcomes_.size(); i = next_++) {
+      if (g_interrupted || failed_) break;
+      try {
+        run_variant(job_.variants[i], outcomes_[i], *progress_[i], failed_);
+      } catch (const Error& error) {
+        const std::string& name = job_.variants[i].name;
+        fail(std::make_exception_ptr(
+            Error(error.code(), name.empty() ? reason(error) : name + ": " + reason(error))));
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+    ++done_;
+  }
+  void fail(std::exception_ptr error) {
+    const std::scoped_lock lock(mutex_);
+    if (!failed_.exchange(true)) error_ = std::move(error);
+  }
+
+  const Job& job_;
+  std::vector<Outcome> outcomes_;
+  std::vector<std::unique_ptr<Progress>> progress_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<unsigned> done_{0};
+  unsigned left_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;  // guarded by mutex_
+};
+
+}  // namespace
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress) {
+  const auto most = static_cast<unsigned>(job.variants.size());
+  return Crew(job).run(std::clamp(threads, 1u, most), progress);
+}
+
+}  // namespace mrc::bench

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/sim/simulation.hpp"
+#include "mrc/sim/summary.hpp"
+#include "mrc_sim/job.hpp"
+
+namespace mrc::bench {
+
+/// Set by SIGINT and SIGTERM: runs end early and report what they have. A second signal ends the
+/// process at once.
+extern std::atomic<bool> g_interrupted;
+void catch_signals();
+
+/// What a variant came to.
+struct Outcome {
+  bool started = false;
+  bool complete = false;                      ///< it ran to its end
+  double build_seconds = 0, run_seconds = 0;  ///< real time
+  sim::Summary summary;
+  /// The run itself, for series and messages; nullptr if it did not start.
+  std::unique_ptr<sim::Simulation> simulation;
+};
+
+/// How far a variant is; written by its thread, read by the progress line.
+struct Progress {
+  std::atomic<bool> running{false}, done{false};
+  std::atomic<std::int64_t> now_ns{0};
+  std::atomic<std::uint64_t> events{0};
+  std::int64_t end_ns = 0;
+};
+
+/// Runs all variants of a job, `threads` at a time, with a progress line on standard error if
+/// `progress` says so. The outcomes are in the order of the variants. Throws the mrc::Error of the
+/// first variant that can't run, naming it.
+[[nodiscard]] std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress);
+
+}  // namespace mrc::bench

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A few hundred random fabrics with random faults, every byte and completion checked; and that a
+# seed can be run alone, the same each time.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mrc_sim=$build/bench/mrc_sim
+need_program "$mrc_sim"
+cd "$work"
+
+seeds=400
+if sanitized "$mrc_sim"; then seeds=60; fi
+start soak "$mrc_sim" soak "$seeds"
+exit_code "$pid" 250
+expect 'exit status' [ "$code" = 0 ]
+expect_text soak.out "$seeds passed, 0 failed"
+
+say 'one seed'
+start soak "$mrc_sim" soak --seed 7
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+expect_text soak.out digest
+
+say 'SIGINT: status 130, with what was done'
+start soak "$mrc_sim" soak 1000000
+sleep 1.5
+kill -INT "$pid"
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 130 ]
+expect_text soak.out passed

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mrc_sim: scenarios run and repeat, their errors name file, line and field, an interrupted run
+# keeps what it measured.
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mrc_sim=$build/bench/mrc_sim
+need_program "$mrc_sim"
+cd "$work"
+
+cat >small.json <<'JSON'
+// A small one.
+{
+  "title": "small",
+  "topology": { "planes": 2, "hosts": 4, "hosts_per_t0": 2, "t1s": 2 },
+  "traffic": [
+    { "kind": "permutation", "bytes": "64KiB", "depth": 2, "count": 10 },
+    { "kind": "all_reduce", "bytes": "64KiB", "start": "20us" }
+  ],
+  "faults": [{ "at": "10us", "kind": "down", "target": "t1.0.1", "for": "30us" }],
+  "run": { "time": "20ms" }
+}
+JSON
+
+simulate() {  # simulate STATUS OPTION...: runs with these, output in sim.out and sim.err
+  local status=$1
+  shift
+  start sim "$mrc_sim" run "$@"
+  exit_code "$pid" 100
+  expect "exit status of $*" [ "$code" = "$status" ]
+}
+digest() { json "$1" digest; }
+
+say 'every scenario of the repository is sound'
+for file in "$source_dir"/bench/scenarios/*.json; do simulate 0 "$file" --check; done
+"$mrc_sim" list "$source_dir/bench/scenarios" >list.out
+expect_text list.out first incast_victim
+
+say 'a run reports, and ends when its traffic is done'
+simulate 0 small.json --json small-1.json --csv csv --plot small.svg
+expect_text sim.out goodput completion retransmitted digest 'all_reduce: done' \
+  'permutation: done'
+expect 'no progress line without a terminal' [ ! -s sim.err ]
+expect_text small-1.json '"interrupted": false' '"failed_flows": 0' '"name": "queue deepest"'
+expect 'all messages delivered' \
+  [ "$(json small-1.json delivered)" = "$(json small-1.json posted)" ]
+expect_text small.svg '<svg' 'goodput'
+expect_text csv/run-series.csv time_us
+expect 'one line per message' \
+  [ "$(wc -l <csv/run-messages.csv)" = $(($(json small-1.json posted) + 1)) ]
+
+say 'the same seed gives the same run, another one another'
+simulate 0 small.json --json small-2.json
+expect 'same digest' [ "$(digest small-1.json)" = "$(digest small-2.json)" ]
+simulate 0 small.json --seed 2 --json small-3.json
+expect 'another digest' [ "$(digest small-1.json)" != "$(digest small-3.json)" ]
+
+say 'a sweep: variants in threads, the same as one by one'
+sed '$d' small.json >sweep.json
+cat >>sweep.json <<'JSON'
+  , "sweep": [
+    { "name": "one", "set": "topology.planes=1" },
+    { "name": "two", "set": ["topology.planes=2"] },
+    { "name": "roce", "set": ["transport.kind=roce", "faults[0].kind=slow", "faults[0].value=2"] }
+  ]
+}
+JSON
+simulate 0 sweep.json --json sweep-1.json --threads 3 --plot sweep.svg
+expect_text sim.out variant one two roce
+simulate 0 sweep.json --json sweep-2.json
+expect 'same digests' [ "$(digest sweep-1.json)" = "$(digest sweep-2.json)" ]
+expect 'as the run alone' grep -q "$(digest small-1.json)" <(digest sweep-1.json)
+
+refused() {  # refused TEXT... -- OPTION...
+  local texts=()
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  say "$*"
+  simulate 2 "$@"
+  expect_text sim.err "${texts[@]}"
+}
+say 'errors name file, line and field'
+sed 's/"planes": 2/"planes": 99/' small.json >bad.json
+refused 'bad.json:4: topology.planes: is 99' -- bad.json
+sed 's/t1.0.1/t1.0.7/' small.json >bad.json
+refused "bad.json:9: faults[0].target: " "t1.0.7" -- bad.json
+sed 's/"depth"/"dept"/' small.json >bad.json
+refused 'bad.json:6: traffic[0].dept: unknown field' depth -- bad.json
+sed 's/"title"/"titel"/' small.json >bad.json
+refused 'title' missing -- bad.json
+printf '{ "title": ' >bad.json
+refused 'bad.json:1:' -- bad.json
+refused nothing.json -- nothing.json
+refused '--set: run.time' -- small.json --set run.time=soon
+refused '--set' PATH=VALUE -- small.json --set run.time
+refused 'topology.nodes' 'unknown field' -- small.json --set topology.nodes=3
+sed 's/planes=2/planes=0/' sweep.json >bad.json
+refused 'topology.planes' 'in variant "two"' -- bad.json
+start sim "$mrc_sim" run small.json --json /nonexistent/file
+exit_code "$pid" 20
+expect 'exit status' [ "$code" = 1 ]
+expect_text sim.err /nonexistent/file
+
+say 'SIGINT: status 130, what was measured is written'
+for threads in 1 2; do
+  rm -f cut.json
+  start sim "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' \
+    --set traffic[0].depth=8 --threads $threads --json cut.json --csv cut --plot cut.svg
+  sleep 1.5
+  kill -INT "$pid"
+  exit_code "$pid" 30
+  expect 'exit status' [ "$code" = 130 ]
+  expect_text sim.out interrupted 'cut short'
+  expect_text sim.err interrupted
+  expect_text cut.json '"interrupted": true' '"complete": false'
+  expect 'messages were measured' [ "$(json cut.json delivered | total)" -gt 0 ]
+  expect_text cut.svg '<svg'
+done
+
+say 'help'
+"$mrc_sim" run --help >help.out
+expect_text help.out topology traffic faults --set --threads
+start sim "$mrc_sim"
+exit_code "$pid" 10
+expect 'no command: status 2' [ "$code" = 2 ]
