@@ -154,6 +154,7 @@ TEST_CASE("MRC in a fabric: trimmed packets come again within round trips, witho
   const ClusterStats s = rig.cluster.stats();
   CHECK(s.trimmed > 20);
   CHECK(s.timeouts == 0);
+  rig.network.run_until(rig.network.now() + 1ms);  // the last probes
   CHECK(rig.network.packets().in_use() == 0);
 }
 
@@ -199,5 +200,5 @@ TEST_CASE("MRC in a fabric: the same run on every machine and compiler") {
   CHECK(first == run(1));
   CHECK(first != run(2));
   // Changes with the engine's behaviour. That is the point: whoever changes it sees it here.
-  CHECK(first == 18195505624928871491u);
+  CHECK(first == 4081840228327909401u);
 }
