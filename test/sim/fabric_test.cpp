@@ -123,6 +123,40 @@ TEST_CASE("fabric: the uSIDs of the path are shifted out one by one, the last st
   CHECK(p.inner().destination == Fabric::address(9, 1));
 }
 
+TEST_CASE("fabric: a local uSID names a port of the node that it comes to, without a look-up") {
+  Rig rig(clos());
+  // T0 0 by its own uSID, out of its port to T1 1; there out of the port to T0 2, host 9 in the
+  // end.
+  const auto route = rig.fabric->route(0, 9, 0, 0);
+  const path::Usid t0 = path::usid_at(route, 0),
+                   t1 = path::usid_at(rig.fabric->route(0, 9, 0, 1), 1);
+  const path::Usid to_t1 = Switch::kFirstLocal + 4 + 1;  // its four hosts' ports come first
+  const path::Usid to_t0 = Switch::kFirstLocal + 2;
+  const path::Usid usids[] = {t0, to_t1, t1, to_t0, path::usid_at(route, 2)};
+  const auto send = [&](std::span<const path::Usid> list) {
+    const PacketId id = rig.network.packets().take();
+    Packet& p = rig.network.packets()[id];
+    wire::Envelope e;
+    e.source = Fabric::address(0, 0);
+    e.destination = Fabric::address(9, 0);
+    e.encapsulation = wire::Encapsulation::ipv6_in_ipv6;
+    e.outer_destination = path::make_carrier(path::usid_block(route), list);
+    (void)wire::build_envelope(p.head, e, 60);
+    p.length = 188;
+    p.traffic = TrafficClass::data;
+    rig.network.send(rig.fabric->host_up(0, 0), id);
+    rig.network.run_until(rig.network.now() + 1ms);
+  };
+  send(usids);
+  CHECK(rig.sinks[9]->came_by.size() == 1);
+  CHECK(rig.network[rig.fabric->fabric_up(0, 0, 1)].stats.packets == 1);
+  CHECK(rig.network[rig.fabric->fabric_down(0, 2, 1)].stats.packets == 1);
+  CHECK(path::usid_at(rig.sinks[9]->last.outer().destination, 1) == 0);
+  const path::Usid nowhere[] = {t0, 0xFFFF};
+  send(nowhere);
+  CHECK(rig.fabric->unroutable() == 1);
+}
+
 TEST_CASE("fabric: what has no route is dropped and counted") {
   Rig rig(clos());
   const auto ask = [&](wire::IpAddress destination) {

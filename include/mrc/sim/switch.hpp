@@ -50,6 +50,8 @@ class Switch : public Node {
   /// Entry of a table: the port (place among the outgoing links) that leads there.
   using Port = RouteTable::Port;
   static constexpr Port kNoPort = RouteTable::kNoPort;
+  /// The local uSID (uA) of port n is this plus n.
+  static constexpr path::Usid kFirstLocal = 0xE000;
 
   /// `usid`: its own (uN); `block`: upper 32 bits of all uSID addresses; `salt` of its hash.
   Switch(Network& network, Forwarding forwarding, std::uint32_t block, path::Usid usid,
@@ -96,9 +98,15 @@ class Switch : public Node {
   }
 
   /// uN: an own uSID in front is shifted out; the next one is looked up (mrc-1.0 §4.1).
+  /// uA: a local one is shifted out too, and names the port without a look-up of what follows.
   [[nodiscard]] Port by_usid(wire::Ipv6& ip) const noexcept {
     if (path::usid_at(ip.destination, 0) == usid_) ip.destination = path::shift(ip.destination);
     const path::Usid next = path::usid_at(ip.destination, 0);
+    if (path::is_local(next)) {
+      ip.destination = path::shift(ip.destination);
+      const std::size_t port = next - kFirstLocal;
+      return port < ports_.size() ? static_cast<Port>(port) : kNoPort;
+    }
     return usid_routes_[next >> 14][next];
   }
 
