@@ -142,7 +142,7 @@ Json paths_json(const sim::Simulation& simulation, const Summary& s) {
                      {"health", path::to_string(paths.health(i))},
                      {"packets", p.sent_packets},
                      {"bytes", p.sent_bytes},
-                     {"delivered", p.delivered},
+                     {"arrived", p.delivered},
                      {"marks", p.marks},
                      {"trims", p.trims},
                      {"losses", p.losses},
