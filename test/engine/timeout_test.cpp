@@ -167,6 +167,17 @@ TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again"
   CHECK(s.engine.stats().ev_probe_answers == 3);
 }
 
+TEST_CASE("timeout: its packet goes although lost ones fill the window") {
+  Single s(retries(6, 7, 3));  // NSCC: one packet of window from the second timeout on
+  REQUIRE(s.post({.length = 1024 * 40}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() > 10);
+  const SentList again = data_of(s.advance(5ms));
+  CHECK(s.engine.stats().timeouts == 10);
+  REQUIRE(again.size() == 10);
+  for (const Sent& p : again) CHECK(p.psn() == out[0].psn());
+}
+
 TEST_CASE("inferred losses: three in a row on a path make it bad, and probing starts") {
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::none;

@@ -60,6 +60,7 @@ struct Requester {
   Time timer_start{};   ///< of the retransmission timer
   /// Newest place in the send order that is known to have arrived, by plane.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
+  bool owed = false;         ///< a timeout's packet may go although the window is closed
   std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last look for losses
   Time loss_check = kNever;  ///< when the oldest packet becomes old enough to be lost
   std::uint16_t probe_id = 0;

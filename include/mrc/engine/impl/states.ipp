@@ -68,6 +68,7 @@ inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   tx.last_sent = tx.timer_start = now;
   tx.newest_report.fill(~std::uint32_t{0});  // before the first transmission, which is number 0
   tx.passed = 0;
+  tx.owed = false;
   tx.loss_check = kNever;
   tx.paused_until = Time::min();
   tx.probes = 0;

@@ -132,10 +132,17 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   // answer to a probe tells of the others, or they come one by one, a timeout each.
   ask(now, qp);
   if (!unreported) return;
+  // What else is in flight may hold the window for ever, if all of it is lost: one packet goes, and
+  // before those of other queue pairs that wait for the window.
+  tx.owed = true;
+  if (qp.ready_hook.is_linked() && !qp.starved) {
+    qp.ready_hook.unlink();
+    qp.peer->ready.push_front(qp);
+  }
   const reliability::PacketRecord& r = tx.window.at(psn);
   const std::uint32_t size = r.size;
   const path::PathIndex path = r.path;
-  if (!give_up(now, qp, psn)) return;  // lost already, and waits for the window or for a path
+  if (!give_up(now, qp, psn)) return;  // lost already, and waits for a path or its turn
   qp.peer->paths.on_timeout(path, now);
   qp.peer->congestion.on_timeout(size, tx.retries.expired(), now);
   arm(*qp.peer);

@@ -83,9 +83,10 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   // Dynamic MPR shrank: wait until the window passes it (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return Turn::idle;
   const reliability::PacketRecord& record = window.at(psn);
-  if (!peer.congestion.can_send(record.size)) return Turn::blocked;
+  if (!qp.tx.owed && !peer.congestion.can_send(record.size)) return Turn::blocked;
   const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, record.path);
   if (path == path::kNoPath) return Turn::blocked;
+  qp.tx.owed = false;
   emit(now, peer, qp, record.wqe, psn, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
