@@ -3,32 +3,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 
 #include "units.hpp"
 
 namespace mrc::perf {
-
-std::atomic<bool> g_interrupted{false};
-
-namespace {
-extern "C" void on_signal(int) {
-  constexpr int kInterrupted = 130;
-  if (g_interrupted.exchange(true)) _exit(kInterrupted);
-}
-}  // namespace
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 void Control::send(const nlohmann::json& message) {
   try {

@@ -8,15 +8,14 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/interrupt.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/endpoint.hpp"
 
 namespace mrc::perf {
 
-/// Set by SIGINT and SIGTERM: the run ends early and reports what it has. A second signal ends the
-/// process at once.
-extern std::atomic<bool> g_interrupted;
-void catch_signals();
+using bench::catch_signals;
+using bench::g_interrupted;
 
 /// The run can't go on; what() says why. Results so far are still reported.
 class Failure : public std::runtime_error {

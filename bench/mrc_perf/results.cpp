@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <system_error>
 
 #include "mrc/core/error.hpp"
 #include "units.hpp"
@@ -43,16 +41,6 @@ nlohmann::ordered_json result_json(const Result& r) {
           {"planes", std::move(planes)}};
 }
 
-void put(const std::string& name, const char* mode, const std::string& text) {
-  std::FILE* file = std::fopen(name.c_str(), mode);
-  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int cause = errno;
-  if (file != nullptr && std::fclose(file) != 0) good = false;
-  if (!good)
-    throw Error(std::error_code(cause, std::generic_category()),
-                fmt::format("can't write file '{}'", name));
-}
-
 }  // namespace
 
 nlohmann::ordered_json to_json(const Report& report, const Options& options, const Config& config) {
@@ -78,14 +66,6 @@ nlohmann::ordered_json to_json(const Report& report, const Options& options, con
           {"interrupted", report.interrupted},
           {"error", report.error.empty() ? nlohmann::ordered_json(nullptr)
                                          : nlohmann::ordered_json(report.error)}};
-}
-
-void check_writable(const std::string& name) {
-  if (!name.empty()) put(name, "a", {});
-}
-
-void write_file(const std::string& name, const std::string& text) {
-  put(name, "w", text);
 }
 
 void print_table_head(const Parameters& p) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files.hpp"
 #include "mrc/core/histogram.hpp"
 #include "options.hpp"
 
@@ -63,9 +64,8 @@ struct Report {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report, const Options& options,
                                              const Config& config);
-/// Both throw mrc::Error naming the file and the cause. An empty name is fine for the first.
-void check_writable(const std::string& name);
-void write_file(const std::string& name, const std::string& text);
+using bench::check_writable;
+using bench::write_file;
 
 void print_table_head(const Parameters& p);
 void print_table_row(const Parameters& p, const Result& r);

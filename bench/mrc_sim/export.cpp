@@ -2,13 +2,13 @@
 // Results for programs: JSON and CSV.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "common/files.hpp"
 #include "mrc_sim/metrics.hpp"
 #include "mrc_sim/report.hpp"
 
@@ -89,7 +89,7 @@ Json counters_json(const Summary& s) {
           {"onto_dead_links", s.links.refused},
           {"data_onto_dead_links", s.links.refused_data},
           {"last_data_onto_dead_link_us",
-           s.links.refused_data > 0 ? Json(us(s.last_refused)) : Json(nullptr)},
+           s.links.refused_data > 0 ? Json(us(s.links.last_refused)) : Json(nullptr)},
           {"corrupted", s.links.corrupted},
           {"unroutable", s.unroutable},
           {"max_queue_bytes", s.links.max_queue},
@@ -197,16 +197,6 @@ std::string file_name(const std::string& variant) {
   return name.empty() ? "run" : name;
 }
 
-void put(const std::string& name, const char* mode, const std::string& text) {
-  std::FILE* file = std::fopen(name.c_str(), mode);
-  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int cause = errno;
-  if (file != nullptr && std::fclose(file) != 0) good = false;
-  if (!good)
-    throw Error(std::error_code(cause, std::generic_category()),
-                fmt::format("can't write file '{}'", name));
-}
-
 }  // namespace
 
 std::string json_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted) {
@@ -234,14 +224,6 @@ void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::
       write_file(base + "-series.csv", series.str());
     }
   }
-}
-
-void write_file(const std::string& name, const std::string& text) {
-  put(name, "w", text);
-}
-
-void check_writable(const std::string& name) {
-  if (!name.empty()) put(name, "a", {});
 }
 
 }  // namespace mrc::bench

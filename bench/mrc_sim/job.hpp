@@ -13,9 +13,9 @@ namespace mrc::bench {
 
 /// What a plot of a scenario shows.
 struct PlotRequest {
-  std::string show;    ///< a series of the recorder, "completion_times", or "summary"
+  std::string show;  ///< a series of the recorder, "completion_times", or "summary"
+  std::string title, x_label;
   std::string metric;  ///< of "summary": what is on the y axis (metrics.hpp)
-  std::string title, x_label, y_unit;
   std::optional<double> reference;
   std::string reference_label;
   bool log_x = false;

@@ -6,6 +6,8 @@
 #include <exception>
 #include <filesystem>
 
+#include "common/files.hpp"
+#include "common/interrupt.hpp"
 #include "mrc_sim/options.hpp"
 #include "mrc_sim/report.hpp"
 #include "mrc_sim/run.hpp"
@@ -30,7 +32,6 @@ int list_scenarios(const std::string& wanted) {
 }
 
 int run_scenario(const Options& o) {
-  constexpr int kInterrupted = 130;
   const Job job = read_job(o.file, o.overrides, o.seed);
   if (o.check) {
     fmt::print("{}: {}; {} run{}\n", o.file, job.title, job.variants.size(),
@@ -47,7 +48,7 @@ int run_scenario(const Options& o) {
   if (!o.csv_directory.empty()) write_csv(job, outcomes, o.csv_directory);
   if (!o.plot_file.empty()) write_plots(job, outcomes, o.plot_file);
   if (interrupted) fmt::print(stderr, "mrc_sim: interrupted; the results are partial\n");
-  return interrupted ? kInterrupted : 0;
+  return interrupted ? kInterruptedStatus : 0;
 }
 
 int run(const Options& o) {

@@ -32,7 +32,7 @@ be left out.
              retransmitted, ...), completion_times, or summary with a metric over the variants' x
   sweep      a list of variants {name, set: ["path=value", ...], line, x}, each a run of its own
 
-docs/simulator.md has every field with its unit, limits and default, and says what is modelled.)";
+docs/simulator.md has every field with its default, and says what is modelled.)";
 
 std::string expand(const std::string& name) {
   namespace fs = std::filesystem;

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "common/files.hpp"
 #include "mrc_sim/plot_panel.hpp"
 #include "mrc_sim/plot_series.hpp"
 #include "mrc_sim/plot_svg.hpp"
@@ -104,16 +100,7 @@ class Figure {
   }
 
   /// Writes the picture. Throws Error that names the file and the cause.
-  void write(const std::string& name) const {
-    const std::string text = svg();
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "wb"),
-                                                         &std::fclose);
-    const bool written =
-        file && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
-    // A full disk may show at the end only.
-    if (!written || std::fclose(file.release()) != 0)
-      throw Error(std::error_code(errno, std::generic_category()), "can't write '" + name + "'");
-  }
+  void write(const std::string& name) const { write_file(name, svg()); }
 
  private:
   std::vector<Plot> plots_;

@@ -62,7 +62,7 @@ void print_losses(const Summary& s) {
       fmt::format("{} lost, {} onto dead links ({} of them data), {} corrupted", s.links.lost,
                   s.links.refused, s.links.refused_data, s.links.corrupted));
   if (s.links.refused_data > 0)
-    row("last on dead link", "data at " + time_text(s.last_refused.time_since_epoch()));
+    row("last on dead link", "data at " + time_text(s.links.last_refused.time_since_epoch()));
   if (s.links.pauses > 0)
     row("pauses", fmt::format("{}, {} in all", s.links.pauses, time_text(s.links.paused)));
   row("timeouts", fmt::format("{}; {} failed flows", s.hosts.timeouts, s.hosts.failed_flows));

@@ -23,9 +23,4 @@ void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::
 /// The plots that the scenario asks for in one SVG file. Throws mrc::Error.
 void write_plots(const Job& job, const std::vector<Outcome>& outcomes, const std::string& file);
 
-/// Throws mrc::Error that names the file and the cause.
-void write_file(const std::string& name, const std::string& text);
-/// Throws now what writing would throw later.
-void check_writable(const std::string& name);
-
 }  // namespace mrc::bench

@@ -2,29 +2,21 @@
 #include "mrc_sim/run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <mutex>
 #include <thread>
 
+#include "common/interrupt.hpp"
 #include "mrc_sim/metrics.hpp"
 #include "mrc_sim/progress.hpp"
 
 namespace mrc::bench {
 
-std::atomic<bool> g_interrupted{false};
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-extern "C" void on_signal(int) {
-  constexpr int kInterrupted = 130;
-  if (g_interrupted.exchange(true)) _exit(kInterrupted);
-}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -120,15 +112,6 @@ class Crew {
 };
 
 }  // namespace
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress) {
   const auto most = static_cast<unsigned>(job.variants.size());

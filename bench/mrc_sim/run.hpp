@@ -14,11 +14,6 @@
 
 namespace mrc::bench {
 
-/// Set by SIGINT and SIGTERM: runs end early and report what they have. A second signal ends the
-/// process at once.
-extern std::atomic<bool> g_interrupted;
-void catch_signals();
-
 /// What a variant came to.
 struct Outcome {
   bool started = false;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/interrupt.hpp"
 #include "mrc/sim/soak.hpp"
 
 namespace mrc::bench {
@@ -28,13 +29,8 @@ constexpr std::uint64_t kReplayEvery = 32;
 /// What a seed that is under way in no thread is called.
 constexpr std::uint64_t kNoSeed = ~std::uint64_t{0};
 
-std::atomic<bool> g_stop{false};
 std::array<std::atomic<std::uint64_t>, kMostThreads> g_under_way;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
-extern "C" void on_soak_stop(int) {
-  if (g_stop.exchange(true)) _exit(130);  // the second time
-}
 
 /// A crash says which seeds were under way, with what may be called in a signal handler.
 extern "C" void on_soak_crash(int signal) {
@@ -55,13 +51,9 @@ extern "C" void on_soak_crash(int signal) {
   std::raise(signal);
 }
 
-void catch_soak_signals() {
+void catch_crashes() {
   for (auto& slot : g_under_way) slot = kNoSeed;
-  g_stop = false;
   struct sigaction action {};
-  action.sa_handler = on_soak_stop;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
   for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
     action.sa_handler = on_soak_crash;
     sigaction(crash, &action, nullptr);
@@ -93,7 +85,7 @@ class Runner {
   void work(unsigned thread) {
     for (;;) {
       const std::uint64_t seed = next_.fetch_add(1);
-      if (g_stop || seed >= command_.from + command_.count) return;
+      if (g_interrupted || seed >= command_.from + command_.count) return;
       g_under_way[thread] = seed;
       const sim::SoakResult result = run(seed, seed % kReplayEvery == 0);
       g_under_way[thread] = kNoSeed;
@@ -123,13 +115,14 @@ class Runner {
       fmt::print("FAILED seed {}: {}\n", seed, replay(seed));
     fmt::print("{} messages, {} million events in {:.1f} s\n", messages_, events_ / 1'000'000,
                elapsed());
-    if (g_stop) fmt::print("interrupted after {} of {} seeds\n", passed_ + failed_, command_.count);
+    if (g_interrupted)
+      fmt::print("interrupted after {} of {} seeds\n", passed_ + failed_, command_.count);
     fmt::print("{} passed, {} failed\n", passed_, failed_);
-    return failed_ > 0 ? 1 : g_stop ? 130 : 0;
+    return failed_ > 0 ? 1 : g_interrupted ? kInterruptedStatus : 0;
   }
   [[nodiscard]] bool done() {
     const std::lock_guard lock(mutex_);
-    return g_stop || passed_ + failed_ == command_.count;
+    return g_interrupted || passed_ + failed_ == command_.count;
   }
 
  private:
@@ -181,7 +174,8 @@ void add_soak_arguments(CLI::App& app, SoakCommand& command) {
 }
 
 int run_soak(const SoakCommand& command) {
-  catch_soak_signals();
+  catch_signals();
+  catch_crashes();
   if (command.seed) return replay_one(*command.seed);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const auto wanted =

@@ -58,12 +58,10 @@ TEST_CASE("round trip: measured on exactly the packet that the SACK names") {
   CHECK(s.qp().tx.rtt.smoothed() == before);
 }
 
-TEST_CASE("loss: at once when passed on its path, by age with a later report of the plane [O-3]") {
+TEST_CASE("loss: at once when passed on its path [O-3]") {
   Single s(patient(8));
   const SentList out = send(s, 40);
   // Everything behind packet 0 is in but what took its path.
-  std::size_t same = 1;
-  while (out[same].ev != out[0].ev) ++same;
   s.now += 1us;
   const SentList later = send(s, 8);  // once more around, later than the first
   std::uint64_t bits = 0;
@@ -106,13 +104,19 @@ TEST_CASE("loss: a SACK that a newer one has overtaken tells of no gaps") {
   CHECK(data_of(s.transmit()).size() == 5);  // 0 to 4; 6 and 7 stand behind what it says
 }
 
-TEST_CASE("loss: nor does one of the same byte count whose cumulative PSN is behind") {
-  Single s(patient(1));
+/// Eight writes of 64 bytes, and a ninth one later: too little for the byte count to tell SACKs
+/// apart.
+static void send_small_writes(Single& s) {
   for (unsigned i = 0; i < 8; ++i) REQUIRE(s.post({.length = 64}) == Errc::ok);
   CHECK(data_of(s.transmit()).size() == 8);
   s.now += 1us;
   REQUIRE(s.post({.length = 64}) == Errc::ok);
   CHECK(data_of(s.transmit()).size() == 1);
+}
+
+TEST_CASE("loss: nor does one of the same byte count whose cumulative PSN is behind") {
+  Single s(patient(1));
+  send_small_writes(s);
   s.sack({.cack = 0, .offset = 8, .bitmap = 1, .received = 256});  // 0 and the ninth
   s.sack({.cack = -1, .bitmap = 0b10'0000, .received = 256});      // before 0 came
   CHECK(data_of(s.transmit()).empty());
@@ -122,11 +126,7 @@ TEST_CASE("loss: nor does one of the same byte count whose cumulative PSN is beh
 
 TEST_CASE("loss: nor does one of the same byte count that misses what has been reported") {
   Single s(patient(1));
-  for (unsigned i = 0; i < 8; ++i) REQUIRE(s.post({.length = 64}) == Errc::ok);
-  CHECK(data_of(s.transmit()).size() == 8);
-  s.now += 1us;
-  REQUIRE(s.post({.length = 64}) == Errc::ok);
-  CHECK(data_of(s.transmit()).size() == 1);
+  send_small_writes(s);
   s.sack({.offset = 3, .bitmap = 1, .received = 512});  // the third
   s.sack({.offset = 9, .bitmap = 1, .received = 512});  // the ninth
   s.sack({.bitmap = 0b10'0000, .received = 512});       // before either of them came

@@ -32,7 +32,7 @@ TEST_CASE("event queue: in order of time, then of posting, near and far, against
       } else {
         const auto first = model.begin();
         REQUIRE(q.next() == Time{Duration{first->first}});
-        const Event e = q.pop();
+        const Event e = *q.pop();
         REQUIRE(e.when == Time{Duration{first->first}});
         REQUIRE(e.target == first->second);
         REQUIRE(e.argument == (first->second ^ 7));
@@ -51,8 +51,8 @@ TEST_CASE("event queue: time can pass without events, and what was far comes nea
   q.post(Time{Duration{10'000}}, EventKind::call, 1);
   q.pass_to(Time{Duration{9'000}});
   q.post(Time{Duration{10'000}}, EventKind::call, 2);
-  CHECK(q.pop().target == 1);
-  CHECK(q.pop().target == 2);
+  CHECK(q.pop()->target == 1);
+  CHECK(q.pop()->target == 2);
   CHECK(q.empty());
   q.pass_to(Time{Duration{5'000}});  // never back
   CHECK(q.now() == Time{Duration{10'000}});

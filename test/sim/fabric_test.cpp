@@ -7,6 +7,7 @@
 #include <set>
 
 #include "mrc/wire/packet.hpp"
+#include "support/sim_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;
@@ -15,27 +16,19 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Sink : Node {
-  explicit Sink(Network& n) : network(n), id(n.add_node(*this)) {}
+  explicit Sink(Network& n) : network(n) {}
   void on_packet(LinkId in, PacketId packet) override {
     came_by.push_back(in);
     last = network.packets()[packet];
     network.drop(packet);
   }
   Network& network;
-  NodeId id;
   std::vector<LinkId> came_by;
   Packet last;
 };
 
-struct Rig {
-  explicit Rig(const FabricSettings& s, std::uint64_t seed = 1) : network(1) {
-    std::vector<NodeId> nodes;
-    for (unsigned h = 0; h < s.hosts; ++h) {
-      sinks.push_back(std::make_unique<Sink>(network));
-      nodes.push_back(sinks.back()->id);
-    }
-    fabric = std::make_unique<Fabric>(network, s, nodes, seed);
-  }
+struct Rig : test::FabricRig<Sink> {
+  using FabricRig::FabricRig;
   /// Sends a packet over a path and says by which links it went.
   std::vector<std::string> send(unsigned from, unsigned to, unsigned plane, unsigned uplink) {
     const PacketId id = network.packets().take();
@@ -69,9 +62,6 @@ struct Rig {
       if (l.stats.packets != sent[l.name]) out.push_back(l.name);
     return out;
   }
-  Network network;
-  std::vector<std::unique_ptr<Sink>> sinks;
-  std::unique_ptr<Fabric> fabric;
 };
 
 FabricSettings clos(Forwarding forwarding = Forwarding::srv6) {
@@ -113,7 +103,7 @@ TEST_CASE("fabric: every SRv6 path goes over its T1 and no other, between all ho
 TEST_CASE("fabric: the uSIDs of the path are shifted out one by one, the last stays") {
   Rig rig(clos());
   (void)rig.send(1, 9, 1, 2);
-  const Packet& p = rig.sinks[9]->last;
+  const Packet& p = rig.hosts[9]->last;
   const auto route = rig.fabric->route(1, 9, 1, 2);
   CHECK(p.outer().destination == path::shift(path::shift(route)));
   CHECK(path::usid_at(p.outer().destination, 0) == path::usid_at(route, 2));
@@ -148,10 +138,10 @@ TEST_CASE("fabric: a local uSID names a port of the node that it comes to, witho
     rig.network.run_until(rig.network.now() + 1ms);
   };
   send(usids);
-  CHECK(rig.sinks[9]->came_by.size() == 1);
+  CHECK(rig.hosts[9]->came_by.size() == 1);
   CHECK(rig.network[rig.fabric->fabric_up(0, 0, 1)].stats.packets == 1);
   CHECK(rig.network[rig.fabric->fabric_down(0, 2, 1)].stats.packets == 1);
-  CHECK(path::usid_at(rig.sinks[9]->last.outer().destination, 1) == 0);
+  CHECK(path::usid_at(rig.hosts[9]->last.outer().destination, 1) == 0);
   const path::Usid nowhere[] = {t0, 0xFFFF};
   send(nowhere);
   CHECK(rig.fabric->unroutable() == 1);

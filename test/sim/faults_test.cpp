@@ -6,6 +6,7 @@
 #include <set>
 
 #include "mrc/sim/fault_swarm.hpp"
+#include "support/sim_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;
@@ -22,24 +23,16 @@ struct Ear : Node {
   void on_link_state(LinkId, bool) override { ++changes; }
 };
 
-struct Rig {
-  Network network{1};
-  std::vector<std::unique_ptr<Ear>> hosts;
-  std::unique_ptr<Fabric> fabric;
-
-  explicit Rig(Topology topology = Topology::clos) {
-    FabricSettings settings;
-    settings.topology = topology;
-    settings.planes = 2;
-    settings.hosts = 8;
-    settings.hosts_per_t0 = 4;
-    settings.t1s = 3;
-    std::vector<NodeId> nodes;
-    for (unsigned h = 0; h < settings.hosts; ++h) {
-      hosts.push_back(std::make_unique<Ear>(network));
-      nodes.push_back(network.add_node(*hosts.back()));
-    }
-    fabric = std::make_unique<Fabric>(network, settings, nodes, 1);
+struct Rig : test::FabricRig<Ear> {
+  explicit Rig(Topology topology = Topology::clos) : FabricRig(settings(topology)) {}
+  static FabricSettings settings(Topology topology) {
+    FabricSettings s;
+    s.topology = topology;
+    s.planes = 2;
+    s.hosts = 8;
+    s.hosts_per_t0 = 4;
+    s.t1s = 3;
+    return s;
   }
   void apply(std::string_view text) { FaultSchedule::parse(text).apply(network, *fabric); }
   const Link& at(Duration when, std::string_view link) {

@@ -211,7 +211,8 @@ TEST_CASE("shared buffer: a queue takes its part of what is free") {
   Rig rig(s);
   Sink third(rig.network);
   const LinkId other = rig.network.add_link(rig.from.id, third.id, s, "a>c");
-  rig.network.share_buffer(rig.from.id, 12 * 1130, 1);
+  const LinkId both[] = {rig.link, other};
+  rig.network.share_buffer(both, 12 * 1130, 1);
   for (int i = 0; i < 30; ++i) rig.send(1000);
   for (int i = 0; i < 30; ++i) rig.network.send(other, rig.packet(1000));
   rig.network.run_until(Time{1ms});

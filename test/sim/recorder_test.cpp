@@ -13,9 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/sim/message_log.hpp"
-#include "mrc/sim/mrc_cluster.hpp"
 #include "mrc/sim/traffic/incast.hpp"
+#include "support/sim_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;
@@ -24,13 +23,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// MRC hosts on one switch per plane, which trims.
-struct Rig {
-  static MrcCluster::Settings cluster_settings() {
-    MrcCluster::Settings s;
-    s.host.engine.cc.nscc.link_speed = 200'000'000'000;
-    s.host.engine.cc.nscc.base_rtt = 10us;
-    return s;
-  }
+struct Rig : test::ClusterRig {
+  Rig() : ClusterRig(fabric_settings()) {}
   static FabricSettings fabric_settings() {
     FabricSettings f;
     f.topology = Topology::single_switch;
@@ -42,12 +36,6 @@ struct Rig {
     f.queue.ecn_max = 40 * 1024;
     return f;
   }
-
-  Network network{1};
-  MrcCluster cluster{network, 4, cluster_settings(), 7};
-  Fabric fabric{network, fabric_settings(), cluster.nodes(), 3};
-  MessageLog log;
-  bool attached = (cluster.attach(fabric), true);
 };
 
 double sum(const Series& s) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
+#include "support/error_of.hpp"
 
 using namespace std::chrono_literals;
 using mrc::Duration;
@@ -26,15 +27,9 @@ ScenarioObject root_of(std::string_view text) {
   return ScenarioFile::parse("s.json", text).root();
 }
 
-/// The message of the error that `f` throws; "no error" if it throws none.
 template <class F>
 std::string error_of(F f) {
-  try {
-    f();
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "no error";
+  return mrc::test::error_of<ScenarioError>(f);
 }
 
 std::string parse_error(std::string_view text) {

@@ -9,21 +9,14 @@
 #include <fstream>
 #include <string>
 
+#include "support/error_of.hpp"
+
 using namespace mrc;
 using namespace mrc::sim;
+using test::error_of;
 using namespace std::chrono_literals;
 
 namespace {
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string trace_error(const std::string& text) {
   return error_of([&] { (void)TraceFile::parse("t.csv", text); });

@@ -17,21 +17,19 @@
 #include "mrc/sim/traffic/ring_all_reduce.hpp"
 #include "mrc/sim/traffic/send_recv.hpp"
 #include "mrc/sim/traffic/trace.hpp"
+#include "support/error_of.hpp"
+#include "support/sim_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;
+using test::error_of;
 using namespace std::chrono_literals;
 
 namespace {
 
 /// MRC hosts on a small Clos fabric: two T0s of four hosts in each of two planes.
-struct Rig {
-  static MrcCluster::Settings cluster_settings() {
-    MrcCluster::Settings s;
-    s.host.engine.cc.nscc.link_speed = 200'000'000'000;
-    s.host.engine.cc.nscc.base_rtt = 10us;
-    return s;
-  }
+struct Rig : test::ClusterRig {
+  Rig() : ClusterRig(fabric_settings()) {}
   static FabricSettings fabric_settings() {
     FabricSettings f;
     f.planes = 2;
@@ -61,12 +59,6 @@ struct Rig {
   [[nodiscard]] HostPair hosts_of(FlowId flow) const {
     return {log.flows()[value(flow)].from, log.flows()[value(flow)].to};
   }
-
-  Network network{1};
-  MrcCluster cluster{network, 8, cluster_settings(), 7};
-  Fabric fabric{network, fabric_settings(), cluster.nodes(), 3};
-  MessageLog log;
-  bool attached = (cluster.attach(fabric), true);
 };
 
 /// A cluster in which the test says what happens to which message.
@@ -107,16 +99,6 @@ struct FakeCluster : Cluster {
   std::vector<HostPair> flows;
   std::vector<Message> sent;
 };
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;

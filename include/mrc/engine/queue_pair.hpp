@@ -62,7 +62,7 @@ struct Requester {
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
   bool owed = false;         ///< a timeout's packet may go although the window is closed
   std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last look for losses
-  Time loss_check = kNever;  ///< when the oldest packet becomes old enough to be lost
+  Time loss_check = kNever;  ///< when to look for losses again, without a report
   std::uint16_t probe_id = 0;
   std::uint8_t probes = 0;     ///< sent since the last progress
   bool probe_pending = false;  ///< the newest probe is not answered

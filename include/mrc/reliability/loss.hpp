@@ -16,7 +16,8 @@ struct LossRule {
   /// Packets that have been marked as passed since the last look: they are lost, however young.
   std::uint32_t passed = 0;
   /// A packet of this age is lost if a probe that was sent later has been answered; at 1.5 times
-  /// the age if it was overtaken in its plane, at twice if it is absent.
+  /// the age if it was overtaken in its plane (or passed, and not reached by the look), at twice if
+  /// it is absent.
   Duration age{};
 };
 
@@ -35,7 +36,7 @@ inline constexpr std::uint32_t kMaxPassedWalk = 512;
 
 /// Gives up the packets that the rule calls lost: f(psn, record) for each, oldest transmission
 /// first. Returns when to look again (kNever: not before the next report). Walks from the packet
-/// sent longest ago to the first that is too young.
+/// sent longest ago to the first that is too young; past those too while passed ones are missing.
 template <class F>
 Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   Time again = kNever;

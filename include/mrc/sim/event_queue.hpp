@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mrc/core/time.hpp"
@@ -56,7 +57,7 @@ class EventQueue {
   /// Time of the next event; kNever when there is none.
   [[nodiscard]] Time next() const noexcept {
     if (size_ == 0) return kNever;
-    return Time{Duration{in_wheel_ != 0 ? next_bucket() : far_.front().at}};
+    return Time{Duration{next_time()}};
   }
 
   /// Time goes on to `when` without an event; none may lie before it.
@@ -73,9 +74,11 @@ class EventQueue {
     return {now(), nodes_[n].target, nodes_[n].argument, nodes_[n].kind};
   }
 
-  /// Takes the next event; needs !empty().
-  [[nodiscard]] Event pop() {
-    const std::int64_t at = in_wheel_ != 0 ? next_bucket() : far_.front().at;
+  /// Takes the next event; nothing if there is none up to `limit`.
+  [[nodiscard]] std::optional<Event> pop(Time limit = kNever) {
+    if (size_ == 0) return std::nullopt;
+    const std::int64_t at = next_time();
+    if (Time{Duration{at}} > limit) return std::nullopt;
     advance(at);
     Bucket& bucket = buckets_[index(at)];
     const std::uint32_t n = bucket.head;
@@ -89,7 +92,7 @@ class EventQueue {
     free_ = n;
     --in_wheel_;
     --size_;
-    return {Time{Duration{at}}, node.target, node.argument, node.kind};
+    return Event{Time{Duration{at}}, node.target, node.argument, node.kind};
   }
 
  private:
@@ -157,6 +160,11 @@ class EventQueue {
   void clear_bit(std::size_t i) noexcept {
     words_[i / 64] &= ~(std::uint64_t{1} << i % 64);
     if (words_[i / 64] == 0) summary_[i / 4096] &= ~(std::uint64_t{1} << i / 64 % 64);
+  }
+
+  /// Of the next event; needs one.
+  [[nodiscard]] std::int64_t next_time() const noexcept {
+    return in_wheel_ != 0 ? next_bucket() : far_.front().at;
   }
 
   /// Time of the first bucket that is not empty, from now on; needs one.

@@ -102,7 +102,7 @@ class Fabric {
   [[nodiscard]] unsigned paths(unsigned from, unsigned to) const noexcept {
     return t0_of(from) == t0_of(to) ? 1 : std::max(1u, uplinks());
   }
-  /// The EV of a path, as feedback carries it, and its plane and uplink again.
+  /// The EV of a path, as feedback carries it.
   [[nodiscard]] Ev ev(unsigned plane, unsigned uplink) const noexcept;
 
   /// The directed links that a name (see above) stands for. Throws mrc::Error that says what names
@@ -129,6 +129,7 @@ class Fabric {
                                    number);
   }
   void build_plane(unsigned plane, std::span<const NodeId> hosts, Random& random);
+  void set_buffers(const Switch& s, NodeId node);
   Switch& add_switch(path::Usid usid, Random& random, NodeId& node);
   void connect_hosts(unsigned plane, std::span<const NodeId> hosts, std::span<const NodeId> t0s,
                      std::span<Switch*> t0_switches);

@@ -63,7 +63,6 @@ struct alignas(64) Link {
   struct Fifo {
     PacketId head = kNoPacket, tail = kNoPacket;
     std::uint64_t bytes = 0;
-    std::uint32_t packets = 0;
     [[nodiscard]] bool empty() const noexcept { return head == kNoPacket; }
   };
 

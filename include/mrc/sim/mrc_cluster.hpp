@@ -37,8 +37,6 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   [[nodiscard]] ClusterStats stats() const override;
 
   [[nodiscard]] MrcHost& host(unsigned number) { return *hosts_[number]; }
-  /// Queue pairs of a flow at its sender.
-  [[nodiscard]] std::vector<Qpn> queue_pairs(FlowId flow) const;
 
  private:
   struct Chunk {

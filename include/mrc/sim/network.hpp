@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,9 +66,10 @@ class Network {
   /// `from_port`, `to_port`: what the nodes at its ends call it (Link).
   LinkId add_link(NodeId from, NodeId to, const LinkSettings& settings, std::string name,
                   std::uint32_t from_port = 0, std::uint32_t to_port = 0);
-  /// Queues of `node`, all whose links must be there, share a buffer of so many bytes, in which a
-  /// data queue may hold `alpha` times what is free.
-  void share_buffer(NodeId node, std::uint64_t bytes, double alpha);
+  /// The queues of these links share a buffer of so many bytes, in which a data queue may hold
+  /// `alpha` times what is free.
+  void share_buffer(std::span<const LinkId> queues, std::uint64_t bytes, double alpha);
+  /// Flow control of a node towards the links that come in.
   void set_pfc(NodeId node, const PfcSettings& pfc) { pfc_[value(node)] = pfc; }
 
   // --- For nodes
@@ -76,7 +77,6 @@ class Network {
 
   [[nodiscard]] Time now() const noexcept { return events_.now(); }
   [[nodiscard]] PacketStore& packets() noexcept { return packets_; }
-  [[nodiscard]] Random& random() noexcept { return random_; }
   /// Puts a packet in the queue of a link; the network owns it from here on. It may be marked,
   /// trimmed or dropped there.
   void send(LinkId out, PacketId packet);
@@ -126,7 +126,6 @@ class Network {
 
   [[nodiscard]] const Link& operator[](LinkId id) const noexcept { return links_[value(id)]; }
   [[nodiscard]] std::size_t link_count() const noexcept { return links_.size(); }
-  [[nodiscard]] std::size_t node_count() const noexcept { return nodes_.size(); }
   [[nodiscard]] const std::vector<Link>& links() const noexcept { return links_; }
   /// Events so far.
   [[nodiscard]] std::uint64_t events() const noexcept { return count_; }

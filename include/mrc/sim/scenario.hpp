@@ -22,7 +22,7 @@ namespace mrc::sim {
 /// Cables between switches that lose packets from the start, drawn at random, without anybody being
 /// told: black holes by default.
 struct BadCables {
-  double share = 0;       ///< of all cables between switches, 0 .. 1
+  double share = 0;       ///< of all cables between switches, 0 .. 1; clos only
   double loss = 1;        ///< probability per packet
   bool both_ways = true;  ///< false: only on the way up, so that each packet passes one
 };

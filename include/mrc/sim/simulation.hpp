@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -93,7 +94,7 @@ class Simulation {
   void start(std::size_t pattern);
 
   Scenario scenario_;
-  std::uint64_t seeds_[5];  // of network, hosts, fabric, random faults, bad cables
+  std::array<std::uint64_t, 5> seeds_;  // of network, hosts, fabric, random faults, bad cables
   Network network_;
   std::unique_ptr<Cluster> cluster_;
   MrcCluster* mrc_ = nullptr;

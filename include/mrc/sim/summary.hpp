@@ -70,7 +70,6 @@ struct Summary {
   ClusterStats hosts;
   LinkStats links;  ///< of all links together; max_queue: the deepest
   std::uint64_t unroutable = 0;
-  Time last_refused{};  ///< when a packet with payload last went onto a link that was down
   std::uint64_t events = 0, digest = 0;
   std::vector<TrafficSummary> traffic;
   std::vector<FlowSummary> flows;
@@ -79,7 +78,7 @@ struct Summary {
   [[nodiscard]] std::uint64_t lost() const noexcept {
     return links.dropped + links.lost + links.refused + unroutable;
   }
-  /// Data packets that were sent at all.
+  /// Per data packet that was sent, again or for the first time; 0 if there was none.
   [[nodiscard]] double events_per_packet() const noexcept {
     const auto packets = static_cast<double>(hosts.data_packets + hosts.retransmitted);
     return packets > 0 ? static_cast<double>(events) / packets : 0;
@@ -171,7 +170,6 @@ inline void summarize_flows(const Simulation& simulation, Summary& s) {
   s.hosts = simulation.cluster().stats();
   for (const Link& link : network.links()) detail::add_link(s.links, link.stats);
   s.unroutable = simulation.fabric().unroutable();
-  s.last_refused = s.links.last_refused;
   s.events = network.events();
   s.digest = network.digest();
   detail::summarize_traffic(simulation, s);

@@ -34,6 +34,14 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
   return r.transmissions == 1 || now - r.sent <= kHalfTimestampSpan;
 }
 
+/// What has come in since a SACK that said `before`, in units of 256 bytes; nothing if this is an
+/// older SACK that was overtaken.
+[[nodiscard]] inline std::optional<std::uint32_t> newly_received(const wire::SackPacket& sack,
+                                                                 std::uint32_t before) noexcept {
+  const std::uint32_t units = (sack.cc.rcvd_bytes() - before) & 0xFFFFFF;
+  return units < 1u << 23 ? std::optional(units) : std::nullopt;
+}
+
 }  // namespace detail
 
 inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
@@ -82,8 +90,8 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
   if (has_rtt) tx.rtt.sample(rtt);
 
   take_cack(now, qp, cack);
-  const bool newest = ((sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF) < 1u << 23 &&
-                      cack + 1 == tx.window.unacked();
+  const bool newest =
+      detail::newly_received(sack, tx.rcvd_bytes).has_value() && cack + 1 == tx.window.unacked();
   take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
   if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
@@ -167,10 +175,9 @@ inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::Sa
   Requester& tx = qp.tx;
   cc::SackSample sample;
   sample.now = now;
-  const std::uint32_t units = (sack.cc.rcvd_bytes() - tx.rcvd_bytes) & 0xFFFFFF;
-  if (units < (1u << 23)) {  // otherwise an older SACK that was overtaken
+  if (const auto units = detail::newly_received(sack, tx.rcvd_bytes)) {
     tx.rcvd_bytes = sack.cc.rcvd_bytes();
-    sample.newly = std::min<std::uint64_t>(std::uint64_t{units} << 8, tx.inflight);
+    sample.newly = std::min<std::uint64_t>(std::uint64_t{*units} << 8, tx.inflight);
     tx.inflight -= sample.newly;
   }
   sample.rtt = rtt;

@@ -31,8 +31,6 @@ inline void FabricSettings::check() const {
   if (queue.ecn_max != 0 && queue.ecn_min > queue.ecn_max)
     throw Error(Errc::invalid_argument, "fabric: ecn_min is above ecn_max");
   if (pfc.xon > pfc.xoff) throw Error(Errc::invalid_argument, "fabric: PFC xon is above xoff");
-  if (t0s() >= 1u << (planes > 8 ? 10 : 11))
-    throw Error(Errc::invalid_argument, "fabric: too many T0 switches for their uSIDs");
 }
 
 // --- names and addresses ------------------------------------------------------------------------
@@ -221,11 +219,13 @@ inline void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, R
   connect_hosts(plane, hosts, t0s, t0_switches);
   if (settings_.topology == Topology::clos) connect_tiers(plane, t0s, t0_switches, random);
   if (settings_.topology == Topology::dumbbell) connect_dumbbell(plane, t0s, t0_switches);
-  for (const NodeId t0 : t0s) {
-    if (settings_.shared_buffer > 0)
-      network_.share_buffer(t0, settings_.shared_buffer, settings_.buffer_alpha);
-    network_.set_pfc(t0, settings_.pfc);
-  }
+  for (unsigned j = 0; j < settings_.t0s(); ++j) set_buffers(*t0_switches[j], t0s[j]);
+}
+
+inline void Fabric::set_buffers(const Switch& s, NodeId node) {
+  if (settings_.shared_buffer > 0)
+    network_.share_buffer(s.ports(), settings_.shared_buffer, settings_.buffer_alpha);
+  network_.set_pfc(node, settings_.pfc);
 }
 
 inline void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
@@ -268,9 +268,7 @@ inline void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
         t1.route_host(h + 1, down);
       }
     }
-    if (settings_.shared_buffer > 0)
-      network_.share_buffer(node, settings_.shared_buffer, settings_.buffer_alpha);
-    network_.set_pfc(node, settings_.pfc);
+    set_buffers(t1, node);
   }
 }
 

@@ -91,12 +91,6 @@ inline void MrcCluster::add_lane(FlowId flow) {
   f.lanes.push_back(number);
 }
 
-inline std::vector<Qpn> MrcCluster::queue_pairs(FlowId flow) const {
-  std::vector<Qpn> out;
-  for (const std::uint32_t lane : flows_[value(flow)].lanes) out.push_back(lanes_[lane].sender);
-  return out;
-}
-
 inline MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
   const auto& table = lane_of_qp_[host.number()];
   const std::uint32_t at = mrc::value(qpn) & 0xFFFF;

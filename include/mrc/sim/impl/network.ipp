@@ -21,10 +21,10 @@ inline LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& sett
   return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
 }
 
-inline void Network::share_buffer(NodeId node, std::uint64_t bytes, double alpha) {
+inline void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t bytes,
+                                  double alpha) {
   buffers_.push_back({bytes, 0, alpha});
-  for (Link& link : links_)
-    if (link.from == node) link.buffer = static_cast<std::int32_t>(buffers_.size() - 1);
+  for (const LinkId id : queues) at(id).buffer = static_cast<std::int32_t>(buffers_.size() - 1);
 }
 
 // --- queues
@@ -39,7 +39,6 @@ inline void Network::push(Link::Fifo& queue, PacketId id) noexcept {
     packets_[queue.tail].next = id;
   queue.tail = id;
   queue.bytes += p.wire_length();
-  ++queue.packets;
 }
 
 inline PacketId Network::pop(Link::Fifo& queue) noexcept {
@@ -48,7 +47,6 @@ inline PacketId Network::pop(Link::Fifo& queue) noexcept {
   queue.head = p.next;
   if (queue.empty()) queue.tail = kNoPacket;
   queue.bytes -= p.wire_length();
-  --queue.packets;
   return id;
 }
 
@@ -278,8 +276,10 @@ inline void Network::run_until(Time limit) {
   if (limit > kLatest && limit != kNever)
     throw Error(Errc::invalid_argument, "a simulation can't go beyond 9,000 s");
   stopped_ = false;
-  while (!stopped_ && !events_.empty() && events_.next() <= limit) {
-    const Event event = events_.pop();
+  while (!stopped_) {
+    const auto next = events_.pop(limit);
+    if (!next) break;
+    const Event& event = *next;
     prefetch();
     ++count_;
     const std::uint64_t word = static_cast<std::uint64_t>(event.when.time_since_epoch().count()) ^

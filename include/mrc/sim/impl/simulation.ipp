@@ -7,20 +7,18 @@ namespace mrc::sim {
 
 namespace detail {
 
-/// Seed number `i` of those that follow from one.
-[[nodiscard]] inline std::uint64_t derived_seed(std::uint64_t seed, unsigned i) {
+[[nodiscard]] inline std::array<std::uint64_t, 5> derived_seeds(std::uint64_t seed) {
   Random random(seed);
-  for (unsigned n = 0; n < i; ++n) (void)random.next();
-  return random.next();
+  std::array<std::uint64_t, 5> seeds;
+  for (std::uint64_t& s : seeds) s = random.next();
+  return seeds;
 }
 
 }  // namespace detail
 
 inline Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
-      seeds_{detail::derived_seed(scenario_.seed, 0), detail::derived_seed(scenario_.seed, 1),
-             detail::derived_seed(scenario_.seed, 2), detail::derived_seed(scenario_.seed, 3),
-             detail::derived_seed(scenario_.seed, 4)},
+      seeds_(detail::derived_seeds(scenario_.seed)),
       network_(seeds_[0]) {
   scenario_.fabric.check();
   if (const auto* mrc = std::get_if<MrcCluster::Settings>(&scenario_.transport))
