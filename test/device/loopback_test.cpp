@@ -2,6 +2,7 @@
 // Data between two devices of one process: every byte, in every way to send it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -114,21 +115,30 @@ QpCapacity four_pieces() {
   return capacity;
 }
 
+/// Random writes, again with other seeds until every path has carried packets and is in use: on a
+/// busy machine a path may be late, and stand aside for a while.
+void write_over_all_paths(Pair& pair, std::uint64_t seed, std::size_t longest) {
+  const auto unused = [&] {
+    const auto paths = pair.a.device.paths(pair.a.qps[0]);
+    return std::count_if(paths.begin(), paths.end(),
+                         [](const PathReport& path) { return path.packets == 0 || !path.active; });
+  };
+  const Time end = monotonic_now() + kPatience;
+  do {
+    random_writes(pair, seed++, longest);
+  } while (unused() > 0 && monotonic_now() < end);
+  CHECK(unused() == 0);
+}
+
 TEST_CASE("random sizes over four planes: every byte right, every path used") {
   const Config config = test_config("loopback:4");
   Pair pair(config, Pair::other(config), 4 << 20, four_pieces());
   random_writes(pair, 1, 100'000);
-  random_writes(pair, 2, 3'000);
+  write_over_all_paths(pair, 2, 3'000);
   std::set<unsigned> planes;
   const auto paths = pair.a.device.paths(pair.a.qps[0]);
-  REQUIRE(paths.size() == 16);
-  for (const PathReport& path : paths) {
-    CAPTURE(path.plane);
-    CAPTURE(path.port_path);
-    CHECK(path.packets > 0);
-    CHECK(path.active);
-    planes.insert(path.plane);
-  }
+  CHECK(paths.size() == 16);
+  for (const PathReport& path : paths) planes.insert(path.plane);
   CHECK(planes.size() == 4);
 }
 
@@ -139,8 +149,7 @@ TEST_CASE("IPv6: one plane and four on one address") {
     const Config config = test_config(planes);
     Pair pair(config, Pair::other(config), 1 << 20, four_pieces());
     CHECK(contains(pair.a.device.plane_names()[0], "[::1]:21000"));
-    random_writes(pair, 3, 20'000);
-    for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) CHECK(path.packets > 0);
+    write_over_all_paths(pair, 3, 20'000);
   }
 }
 
