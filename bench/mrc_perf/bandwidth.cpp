@@ -9,14 +9,12 @@
 namespace mrc::perf {
 namespace {
 
-/// Time for the last messages, beyond what a queue pair may need to give up.
-constexpr Duration kGrace = std::chrono::seconds(10);
 constexpr int kRounds = 64;
 
 /// The client's side of one size.
-class Client {
+class BandwidthClient {
  public:
-  Client(Session& session, Monitor& monitor, const Options& options, std::uint64_t size)
+  BandwidthClient(Session& session, Monitor& monitor, const Options& options, std::uint64_t size)
       : session_(session),
         control_(session.control()),
         monitor_(monitor),
@@ -66,14 +64,14 @@ class Client {
   bool measuring_ = false;
 };
 
-void Client::prepare() {
+void BandwidthClient::prepare() {
   traffic_.receiver.start(size_);
   control_.send({{"op", "run"}, {"size", size_}});
   control_.wait("ready", kGrace, [this] { step(); });
   traffic_.sender.start(size_);
 }
 
-void Client::look(Time now) {
+void BandwidthClient::look(Time now) {
   if (const auto message = lookout_.look(now))
     throw Failure(fmt::format("{} said '{}' in the middle of a run", control_.peer(),
                               (*message)["op"].get<std::string>()));
@@ -83,7 +81,7 @@ void Client::look(Time now) {
   });
 }
 
-void Client::warm_up() {
+void BandwidthClient::warm_up() {
   const Time end = monotonic_now() + options_.warmup;
   for (Time now; (now = monotonic_now()) < end && !g_interrupted;) {
     step();
@@ -95,7 +93,7 @@ void Client::warm_up() {
   drain();
 }
 
-void Client::drain() {
+void BandwidthClient::drain() {
   const Time end = monotonic_now() + session_.patience() + kGrace;
   for (Time now; !traffic_.sender.drained(); look(now)) {
     step();
@@ -105,7 +103,7 @@ void Client::drain() {
   }
 }
 
-void Client::measure(Result& result) {
+void BandwidthClient::measure(Result& result) {
   control_.send({{"op", "go"}});
   session_.start_faults();
   if (options_.iterations > 0) traffic_.sender.resume(options_.iterations);
@@ -126,13 +124,13 @@ void Client::measure(Result& result) {
   record(now, result);
 }
 
-void Client::record(Time now, Result& result) {
+void BandwidthClient::record(Time now, Result& result) {
   result.iterations = traffic_.sender.completed().messages - messages_before_;
   monitor_.finish(now, payload(), result);
   measuring_ = false;
 }
 
-void Client::finish(Result& result) {
+void BandwidthClient::finish(Result& result) {
   traffic_.sender.stop();
   drain();
   const std::uint64_t sent = traffic_.sender.posted_messages();
@@ -173,7 +171,7 @@ void run_bandwidth(Session& session, Monitor& monitor, const Options& options, s
                    Report& report) {
   Result& result = report.results.emplace_back();
   result.size = size;
-  Client client(session, monitor, options, size);
+  BandwidthClient client(session, monitor, options, size);
   try {
     client.run(result);
   } catch (const PeerGone& gone) {

@@ -17,8 +17,6 @@
 namespace mrc::perf {
 namespace {
 
-constexpr Duration kGrace = std::chrono::seconds(10);
-
 /// One side of the ping-pong. One thread.
 class Player {
  public:
@@ -94,9 +92,9 @@ class Player {
 };
 
 /// The client's side of one size.
-class Client {
+class LatencyClient {
  public:
-  Client(Session& session, const Options& options, std::uint64_t size)
+  LatencyClient(Session& session, const Options& options, std::uint64_t size)
       : session_(session), options_(options), size_(size), player_(session, size) {}
 
   void step() { player_.progress(); }
@@ -192,7 +190,7 @@ void run_latency(Session& session, Monitor& monitor, const Options& options, std
                  Report& report) {
   Result& result = report.results.emplace_back();
   result.size = size;
-  Client client(session, options, size);
+  LatencyClient client(session, options, size);
   try {
     client.run(monitor, result);
   } catch (const PeerGone& gone) {

@@ -8,13 +8,6 @@
 #include "traffic.hpp"
 
 namespace mrc::perf {
-namespace {
-
-/// Longest piece of work between two rounds of progress.
-constexpr std::uint64_t kSlice = 256 << 10;
-
-}  // namespace
-
 Receiver::Receiver(Session& session)
     : session_(session),
       p_(session.parameters()),

@@ -9,9 +9,6 @@
 namespace mrc::perf {
 namespace {
 
-constexpr std::size_t kLine = 64;
-/// Longest piece of work between two rounds of progress.
-constexpr std::uint64_t kSlice = 256 << 10;
 constexpr std::uint64_t kDoorbellBytes = 1 << 20;
 constexpr std::size_t kMostPerDoorbell = 16;
 constexpr std::uint64_t kLong = 64 << 10;
@@ -20,7 +17,7 @@ constexpr std::uint64_t kLong = 64 << 10;
 
 Ring::Ring(const Session& session, std::uint64_t message_size) : size(message_size) {
   const Parameters& p = session.parameters();
-  stride = (message_size + kLine - 1) / kLine * kLine;
+  stride = round_up(message_size, kLine);
   places = static_cast<std::uint32_t>(std::clamp<std::size_t>(session.area() / stride, 1, p.depth));
   const std::uint32_t window = p.check ? places : p.depth;
   constexpr std::uint32_t kParts = 4;

@@ -13,17 +13,12 @@
 namespace mrc::perf {
 namespace {
 
-constexpr std::size_t kLine = 64;
 constexpr std::size_t kPage = 4096;
 /// Small enough for caches, large enough to keep a fast network busy.
 constexpr std::size_t kUsualArea = std::size_t{8} << 20;
 constexpr std::size_t kUncheckedArea = std::size_t{1} << 20;
 constexpr std::size_t kMostMemory = std::size_t{4} << 30;
 constexpr Duration kSetUpTime = std::chrono::seconds(20);
-
-constexpr std::size_t round_up(std::size_t n, std::size_t to) {
-  return (n + to - 1) / to * to;
-}
 
 std::size_t area_for(const Parameters& p) {
   const std::size_t longest = round_up(p.largest, kLine);

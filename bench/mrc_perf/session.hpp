@@ -13,6 +13,14 @@
 
 namespace mrc::perf {
 
+/// Areas start and messages lie on whole cache lines.
+inline constexpr std::size_t kLine = 64;
+
+/// `n` or the next multiple of `to` above it.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept {
+  return (n + to - 1) / to * to;
+}
+
 /// Zeroed pages.
 class Pages {
  public:

@@ -29,6 +29,10 @@ struct ServerTotals {
   std::uint64_t retransmits = 0;
 };
 
+/// Time for the last messages and for the peer's words, beyond what a queue pair may need to give
+/// up.
+inline constexpr Duration kGrace = std::chrono::seconds(10);
+
 /// The client's part. Appends a result to the report, also when it throws Failure in the middle.
 void run_bandwidth(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                    Report& report);

@@ -23,6 +23,9 @@
 /// Writes with immediate need posted receives, so write_imm uses credits without --check too.
 namespace mrc::perf {
 
+/// Longest piece of work between two rounds of progress, in bytes.
+inline constexpr std::uint64_t kSlice = 256 << 10;
+
 /// Totals of one direction since the last start().
 struct Totals {
   std::uint64_t messages = 0;

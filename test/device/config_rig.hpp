@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "support/errors.hpp"
 
 /// Environments and errors for the tests of the configuration.
-namespace mrc::config_test {
+namespace mrc::test {
 
 /// Sets variables for one test case; all other MRC_* variables are hidden meanwhile.
 class Environment {
@@ -47,26 +48,12 @@ class Environment {
   std::vector<std::string> names_;
 };
 
-/// The text of the mrc::Error (invalid_argument) that `f` throws.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const mrc::Error& error) {
-    CHECK(error.code() == mrc::Errc::invalid_argument);
-    return error.what();
-  }
-  return "no error";
-}
-
-inline bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// Checks that `f` throws an error whose text has all `parts`.
+/// Checks that `f` throws an error of bad arguments whose text has all `parts`.
 template <class F>
 void check_error(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string text = error_of(f);
+  const Error error = thrown_by(f);
+  CHECK(error.code() == Errc::invalid_argument);
+  const std::string text = error.what();
   for (const auto part : parts) {
     CAPTURE(part);
     CAPTURE(text);
@@ -74,4 +61,4 @@ void check_error(F&& f, std::initializer_list<std::string_view> parts) {
   }
 }
 
-}  // namespace mrc::config_test
+}  // namespace mrc::test

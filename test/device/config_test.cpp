@@ -25,9 +25,9 @@ namespace {
 using mrc::Config;
 using mrc::Duration;
 using mrc::Option;
-using mrc::config_test::check_error;
-using mrc::config_test::contains;
-using mrc::config_test::error_of;
+using mrc::test::check_error;
+using mrc::test::contains;
+using mrc::test::error_of;
 using namespace std::chrono_literals;
 
 TEST_CASE("option values: sizes and numbers") {

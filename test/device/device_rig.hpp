@@ -18,6 +18,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/mrc.hpp"
+#include "support/errors.hpp"
 
 /// Whole devices for tests: two of them in one process, over real sockets of the loopback.
 namespace mrc::test {
@@ -46,22 +47,6 @@ inline Config impatient_config(const std::string& planes = "loopback:2", std::ui
   config.retry_linear = 3;
   config.retry_exponential = 8;
   return config;
-}
-
-inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-/// The mrc::Error that `f` throws; fails the test when there is none.
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return {Errc::ok, ""};
 }
 
 /// Whether this machine has an IPv6 loopback.

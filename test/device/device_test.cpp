@@ -42,27 +42,27 @@ TEST_CASE("opening fails with plane, port and cause") {
   Config config = test_config();
   config.slot = 7;
   const Device first(config);
-  const Error taken = error_of([&] { Device second(config); });
+  const Error taken = thrown_by([&] { Device second(config); });
   CHECK(taken.code() == std::errc::address_in_use);
   CHECK(contains(taken.what(), "slot 7"));
   CHECK(contains(taken.what(), "127.0.0.1:21007"));
 
-  const Error foreign = error_of([] { Device device(test_config("192.0.2.1")); });
+  const Error foreign = thrown_by([] { Device device(test_config("192.0.2.1")); });
   CHECK(foreign.code() == std::errc::address_not_available);
   CHECK(contains(foreign.what(), "192.0.2.1"));
-  CHECK(contains(error_of([] { Device device(test_config("nosuch0")); }).what(), "nosuch0"));
-  CHECK(error_of([] { Device device(test_config("loopback:33")); }).code() ==
+  CHECK(contains(thrown_by([] { Device device(test_config("nosuch0")); }).what(), "nosuch0"));
+  CHECK(thrown_by([] { Device device(test_config("loopback:33")); }).code() ==
         Errc::invalid_argument);
 
   config = test_config();
   config.udp_port = 65500;  // slots 0 to 255 do not fit there
-  CHECK(contains(error_of([&] { Device device(config); }).what(), "65"));
+  CHECK(contains(thrown_by([&] { Device device(config); }).what(), "65"));
   config = test_config();
   config.faults = "loss=2";
-  CHECK(contains(error_of([&] { Device device(config); }).what(), "loss=2"));
+  CHECK(contains(thrown_by([&] { Device device(config); }).what(), "loss=2"));
   config = test_config();
   config.mtu = 1500;
-  CHECK(contains(error_of([&] { Device device(config); }).what(), "mtu"));
+  CHECK(contains(thrown_by([&] { Device device(config); }).what(), "mtu"));
 }
 
 TEST_CASE("connecting what does not fit throws and changes nothing") {
@@ -70,7 +70,7 @@ TEST_CASE("connecting what does not fit throws and changes nothing") {
   QueuePair& qp = a.add_qp();
   const ConnectionInfo good = b.add_qp().local_info();
   const auto refusal = [&](const ConnectionInfo& info) {
-    const Error error = error_of([&] { qp.connect(info); });
+    const Error error = thrown_by([&] { qp.connect(info); });
     CHECK(qp.state() == QpState::reset);
     CHECK(a.device.stats().peers == 0);
     return error;
@@ -95,7 +95,7 @@ TEST_CASE("connecting what does not fit throws and changes nothing") {
   CHECK(refusal(info).code() == Errc::incompatible);
 
   connect(qp, b.qps[0]);  // after all that
-  const Error again = error_of([&] { qp.connect(good); });
+  const Error again = thrown_by([&] { qp.connect(good); });
   CHECK(again.code() == Errc::invalid_state);
   CHECK(contains(again.what(), "RTS"));
   CHECK(qp.state() == QpState::rts);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
+#include "support/errors.hpp"
 
 namespace {
 
@@ -22,6 +23,8 @@ using mrc::ConnectionInfo;
 using mrc::Duration;
 using mrc::TcpChannel;
 using mrc::TcpListener;
+using mrc::test::contains;
+using mrc::test::thrown_by;
 using namespace std::chrono_literals;
 using Blob = std::vector<std::uint8_t>;
 
@@ -59,22 +62,6 @@ std::string decode_error(const Blob& blob) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// The mrc::Error that `f` throws.
-template <class F>
-mrc::Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const mrc::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return {mrc::Errc::ok, ""};
 }
 
 /// Two ends of a connection on this machine.
@@ -169,7 +156,7 @@ TEST_CASE("connection info: what nobody would take is not sent") {
   const auto refused = [](auto change) {
     ConnectionInfo info = example();
     change(info);
-    const auto error = error_of([&] { (void)mrc::encode(info); });
+    const auto error = thrown_by([&] { (void)mrc::encode(info); });
     return error.code() == mrc::Errc::invalid_argument;
   };
   CHECK(refused([](auto& i) { i.planes.clear(); }));
@@ -261,25 +248,25 @@ TEST_CASE("tcp: connect waits for a listener to appear") {
 TEST_CASE("tcp: errors name host, port, cause and remedy") {
   std::uint16_t port = 0;
   { port = TcpListener(0, "127.0.0.1").port(); }
-  const auto refused = error_of([&] { (void)TcpChannel::connect("127.0.0.1", port, 200ms); });
+  const auto refused = thrown_by([&] { (void)TcpChannel::connect("127.0.0.1", port, 200ms); });
   CHECK(refused.code() == std::errc::connection_refused);
   CHECK(contains(refused.what(), "'127.0.0.1' port " + std::to_string(port)));
   CHECK(contains(refused.what(), "tried for 200 ms (is the server running there?)"));
 
-  const auto unknown = error_of([] { (void)TcpChannel::connect("no.such.host.invalid", 1, 1s); });
+  const auto unknown = thrown_by([] { (void)TcpChannel::connect("no.such.host.invalid", 1, 1s); });
   CHECK(contains(unknown.what(), "'no.such.host.invalid' port 1"));
 
   TcpListener listener(0, "127.0.0.1");
-  const auto in_use = error_of([&] { TcpListener(listener.port(), "127.0.0.1"); });
+  const auto in_use = thrown_by([&] { TcpListener(listener.port(), "127.0.0.1"); });
   CHECK(in_use.code() == std::errc::address_in_use);
   CHECK(contains(in_use.what(), std::to_string(listener.port())));
   CHECK(contains(in_use.what(), "choose another port"));
 
-  const auto foreign = error_of([] { TcpListener(0, "192.0.2.1"); });
+  const auto foreign = thrown_by([] { TcpListener(0, "192.0.2.1"); });
   CHECK(foreign.code() == std::errc::address_not_available);
   CHECK(contains(foreign.what(), "'192.0.2.1'"));
 
-  const auto idle = error_of([&] { (void)listener.accept(50ms); });
+  const auto idle = thrown_by([&] { (void)listener.accept(50ms); });
   CHECK(idle.code() == mrc::Errc::timed_out);
   CHECK(contains(idle.what(), "port " + std::to_string(listener.port())));
 }
@@ -306,13 +293,13 @@ TEST_CASE("tcp: the default listener takes IPv4 and, where there is any, IPv6") 
 
 TEST_CASE("tcp: receive times out, and goes on where it was") {
   auto [client, server] = channels();
-  const auto error = error_of([&server = server] { (void)server.receive(50ms); });
+  const auto error = thrown_by([&server = server] { (void)server.receive(50ms); });
   CHECK(error.code() == mrc::Errc::timed_out);
   CHECK(contains(error.what(), "for 50 ms"));
   // Half a frame, a timeout, the other half.
   const Blob first{0, 0, 0, 4, 'a', 'b'}, second{'c', 'd'};
   CHECK(::send(client.fd(), first.data(), first.size(), 0) == 6);
-  CHECK(error_of([&server = server] { (void)server.receive(50ms); }).code() ==
+  CHECK(thrown_by([&server = server] { (void)server.receive(50ms); }).code() ==
         mrc::Errc::timed_out);
   CHECK(::send(client.fd(), second.data(), second.size(), 0) == 2);
   CHECK(server.receive_text(5s) == "abcd");
@@ -323,12 +310,12 @@ TEST_CASE("tcp: a peer that closes is noticed") {
   client.send_text("last words");
   client.close();
   CHECK(server.receive_text(5s) == "last words");
-  const auto error = error_of([&server = server] { (void)server.receive(5s); });
+  const auto error = thrown_by([&server = server] { (void)server.receive(5s); });
   CHECK(error.code() == std::errc::connection_reset);
   CHECK(contains(error.what(), "closed the connection"));
   CHECK(server.peer_closed());
   // Sending to it ends in an error, not in SIGPIPE.
-  const auto broken = error_of([&server = server] {
+  const auto broken = thrown_by([&server = server] {
     for (int i = 0; i < 100; ++i) {
       server.send(Blob(65536));
       std::this_thread::sleep_for(1ms);
@@ -341,24 +328,24 @@ TEST_CASE("tcp: absurd lengths are refused on both sides") {
   auto [client, server] = channels();
   const Blob head{0xFF, 0xFF, 0xFF, 0xFF};
   CHECK(::send(client.fd(), head.data(), head.size(), 0) == 4);
-  const auto error = error_of([&server = server] { (void)server.receive(5s); });
+  const auto error = thrown_by([&server = server] { (void)server.receive(5s); });
   CHECK(error.code() == mrc::Errc::bad_message);
   CHECK(contains(error.what(), "4294967295"));
   const Blob large((16 << 20) + 1);
-  CHECK(error_of([&, &client = client] { client.send(large); }).code() == mrc::Errc::too_long);
+  CHECK(thrown_by([&, &client = client] { client.send(large); }).code() == mrc::Errc::too_long);
 }
 
 TEST_CASE("tcp: a peer that does not read can't block the sender for ever") {
   auto [client, server] = channels();
   const Blob large(16 << 20);
-  const auto error = error_of([&, &client = client] {
+  const auto error = thrown_by([&, &client = client] {
     client.send(large, 100ms);
     client.send(large, 100ms);
   });
   CHECK(error.code() == mrc::Errc::timed_out);
   CHECK(contains(error.what(), "to read"));
   // The frame was cut off, so there is no going on.
-  CHECK(error_of([&client = client] { client.send_text("more"); }).code() ==
+  CHECK(thrown_by([&client = client] { client.send_text("more"); }).code() ==
         std::errc::broken_pipe);
 }
 
@@ -375,7 +362,7 @@ TEST_CASE("tcp: the cancel flag ends each kind of wait") {
       cancel = true;
     });
     const auto start = mrc::monotonic_now();
-    const auto error = error_of(f);
+    const auto error = thrown_by(f);
     later.join();
     CHECK(error.code() == std::errc::operation_canceled);
     CHECK(mrc::monotonic_now() - start < Duration{2s});

@@ -15,7 +15,7 @@ namespace {
 using mrc::Config;
 using mrc::Duration;
 using mrc::Option;
-using namespace mrc::config_test;
+using namespace mrc::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("environment: variables set options") {

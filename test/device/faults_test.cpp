@@ -118,7 +118,7 @@ TEST_CASE("a schedule that can't be read changes nothing") {
   pair.b.device.set_faults("duplicate=0.2");
   for (const char* bad : {"los=0.1", "loss=1.5", "plane=0", "loss=0.1@5s-2s", "path=0,ecn=nan"}) {
     CAPTURE(bad);
-    const Error error = error_of([&] { pair.b.device.set_faults(bad); });
+    const Error error = thrown_by([&] { pair.b.device.set_faults(bad); });
     CHECK(error.code() == Errc::invalid_argument);
     CHECK(contains(error.what(), "fault '"));
   }
@@ -132,7 +132,7 @@ TEST_CASE("faults of planes and paths that are not there are refused and change 
   device.set_faults("duplicate=0.2");
   const auto refused = [&](const char* schedule, Errc code, const char* item, const char* why) {
     CAPTURE(schedule);
-    const Error error = error_of([&] { device.set_faults(schedule); });
+    const Error error = thrown_by([&] { device.set_faults(schedule); });
     CAPTURE(error.what());
     CHECK(error.code() == code);
     CHECK(contains(error.what(), item));
@@ -151,7 +151,7 @@ TEST_CASE("faults of planes and paths that are not there are refused and change 
 
   Config config = test_config("loopback:2", 3);
   config.faults = "plane=2,down";
-  const Error error = error_of([&] { Device third(config); });
+  const Error error = thrown_by([&] { Device third(config); });
   CHECK(contains(error.what(), "option 'faults': value 'plane=2,down'"));
   CHECK(contains(error.what(), "the last one is plane=1"));
 }

@@ -53,8 +53,8 @@ TEST_CASE("posting in a state that does not allow it") {
   CHECK(qp.state() == QpState::reset);
   CHECK(qp.error_text().empty());
   CHECK(qp.stats().tx_packets == 0);
-  CHECK(error_of([&] { (void)qp.local_info(); }).code() == Errc::not_found);
-  CHECK(error_of([&] { qp.connect(b.qps[0].local_info()); }).code() == Errc::not_found);
+  CHECK(thrown_by([&] { (void)qp.local_info(); }).code() == Errc::not_found);
+  CHECK(thrown_by([&] { qp.connect(b.qps[0].local_info()); }).code() == Errc::not_found);
   CHECK(a.device.paths(qp).empty());
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a full send queue says so and takes more after completions") {
 TEST_CASE("sizes that no object can have") {
   Side a(test_config());
   const auto cq_of = [&](std::uint32_t depth) {
-    return error_of([&] { (void)a.device.create_cq(depth); });
+    return thrown_by([&] { (void)a.device.create_cq(depth); });
   };
   CHECK(cq_of(0).code() == Errc::invalid_argument);
   CHECK(contains(cq_of(0).what(), "completion queue of 0 entries"));
@@ -126,7 +126,7 @@ TEST_CASE("sizes that no object can have") {
     options.send_cq = &a.cq;
     options.attributes = QpAttributes{};
     change(options.capacity, *options.attributes);
-    return error_of([&] { (void)a.device.create_qp(options); }).code();
+    return thrown_by([&] { (void)a.device.create_qp(options); }).code();
   };
   CHECK(qp_with([](auto& c, auto&) { c.send = 0; }) == Errc::invalid_argument);
   CHECK(qp_with([](auto& c, auto&) { c.send = ~0u; }) == Errc::invalid_argument);
@@ -141,11 +141,11 @@ TEST_CASE("sizes that no object can have") {
   CHECK(qp_with([](auto&, auto& t) { t.timeout = 32; }) == Errc::invalid_argument);
   CHECK(qp_with([](auto&, auto& t) { t.retry_linear = 8; }) == Errc::invalid_argument);
   CHECK(qp_with([](auto&, auto& t) { t.retry_exponential = 26; }) == Errc::invalid_argument);
-  CHECK(error_of([&] { (void)a.device.create_qp({}); }).code() == Errc::invalid_argument);
+  CHECK(thrown_by([&] { (void)a.device.create_qp({}); }).code() == Errc::invalid_argument);
 
   std::uint8_t byte = 0;
   const auto memory_of = [&](void* address, std::size_t length) {
-    return error_of([&] { (void)a.device.register_memory(address, length, Access::none); }).code();
+    return thrown_by([&] { (void)a.device.register_memory(address, length, Access::none); }).code();
   };
   CHECK(memory_of(nullptr, 10) == Errc::invalid_argument);
   CHECK(memory_of(&byte, 0) == Errc::invalid_argument);
@@ -170,11 +170,11 @@ TEST_CASE("limits name the option that raises them") {
     CHECK(error.code() == Errc::no_resources);
     CHECK(contains(error.what(), option));
   };
-  check(error_of([&] { a.add_qp(); }), "max_qps");
-  check(error_of([&] { (void)a.device.create_cq(1); }), "max_cqs");
-  check(error_of([&] { (void)a.device.register_memory(a.source.data(), 1, Access::none); }),
+  check(thrown_by([&] { a.add_qp(); }), "max_qps");
+  check(thrown_by([&] { (void)a.device.create_cq(1); }), "max_cqs");
+  check(thrown_by([&] { (void)a.device.register_memory(a.source.data(), 1, Access::none); }),
         "max_mrs");
-  check(error_of([&] { (void)a.device.alloc_pd(); }), "max_pds");
+  check(thrown_by([&] { (void)a.device.alloc_pd(); }), "max_pds");
   // What is given back can be had again, any number of times.
   for (int i = 0; i < 10; ++i) {
     a.qps.pop_back();
@@ -220,7 +220,7 @@ TEST_CASE("protection domains keep memory and queue pairs apart") {
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::ok);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::not_found);
   CHECK(pair.a.device.dealloc_pd(PdId{12345}) == Errc::not_found);
-  CHECK(error_of([&] {
+  CHECK(thrown_by([&] {
           (void)pair.a.device.register_memory(pair.a.source.data(), 1, Access::none, pd);
         }).code() == Errc::not_found);
 }
@@ -229,13 +229,16 @@ TEST_CASE("objects of another device are refused") {
   Pair pair;
   QpOptions options;
   options.send_cq = &pair.b.cq;
-  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  CHECK(thrown_by([&] { (void)pair.a.device.create_qp(options); }).code() ==
+        Errc::invalid_argument);
   options.send_cq = &pair.a.cq;
   options.receive_cq = &pair.b.cq;
-  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  CHECK(thrown_by([&] { (void)pair.a.device.create_qp(options); }).code() ==
+        Errc::invalid_argument);
   const CompletionQueue empty;
   options.receive_cq = &empty;
-  CHECK(error_of([&] { (void)pair.a.device.create_qp(options); }).code() == Errc::invalid_argument);
+  CHECK(thrown_by([&] { (void)pair.a.device.create_qp(options); }).code() ==
+        Errc::invalid_argument);
   CHECK(pair.b.device.paths(pair.b.qps[0]).size() == 8);
   CHECK(pair.a.device.paths(pair.b.qps[0]).empty());
   // Two devices on different addresses have the same slot, and so the same QPNs.

@@ -183,6 +183,25 @@ TEST_CASE("NACK: UNEXP_EVENT from a queue pair in ERR, at most one per round tri
   CHECK(s.engine.stats().drops.wrong_state == 4);
 }
 
+TEST_CASE("refuse: data and probes after it get the same NAK, at most once per round trip") {
+  Single s;
+  refused(s, {.n = 3, .rkey = s.rkey ^ 0x10000}, kAccess, QpErrorCause::bad_key);
+  s.data({.n = 4});
+  CHECK(s.transmit().empty());
+  for (const bool probe : {false, true}) {
+    s.now += s.peer_state().congestion.base_rtt();
+    if (probe)
+      s.receive_control(wire::ProbePacket{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}});
+    else
+      s.data({.n = 5});
+    const SentList naks = s.transmit();
+    REQUIRE(naks.size() == 1);
+    REQUIRE(naks[0].opcode() == Opcode::acknowledge);
+    CHECK(naks[0].ack().aeth.code() == kAccess);
+    CHECK(naks[0].psn() == s.first + 3);  // which the requester still waits for
+  }
+}
+
 TEST_CASE("NACK: no room to hold a message's end back, and only where it has to be") {
   Single::Setup setup;
   setup.options.held_tails = 1;

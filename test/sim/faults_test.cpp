@@ -6,10 +6,12 @@
 #include <set>
 
 #include "mrc/sim/fault_swarm.hpp"
+#include "support/errors.hpp"
 #include "support/sim_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;
+using mrc::test::contains;
 using namespace std::chrono_literals;
 
 namespace {
@@ -61,10 +63,6 @@ std::string not_applied(std::string_view text) {
   }
   return "accepted";
 }
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("faults: a link is up only when nothing holds it down") {

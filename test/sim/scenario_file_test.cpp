@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "support/error_of.hpp"
+#include "support/errors.hpp"
 
 using namespace std::chrono_literals;
 using mrc::Duration;

@@ -7,8 +7,11 @@
 
 #include <cstdlib>
 
+#include "support/errors.hpp"
+
 using namespace mrc;
 using namespace mrc::sim;
+using mrc::test::contains;
 
 namespace {
 
@@ -27,10 +30,6 @@ std::string found(SoakSabotage sabotage) {
   }
   return "not found";
 }
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("soak: seeded fabrics, faults and traffic") {

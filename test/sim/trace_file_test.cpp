@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "support/error_of.hpp"
+#include "support/errors.hpp"
 
 using namespace mrc;
 using namespace mrc::sim;

@@ -17,7 +17,7 @@
 #include "mrc/sim/traffic/ring_all_reduce.hpp"
 #include "mrc/sim/traffic/send_recv.hpp"
 #include "mrc/sim/traffic/trace.hpp"
-#include "support/error_of.hpp"
+#include "support/errors.hpp"
 #include "support/sim_rig.hpp"
 
 using namespace mrc;

@@ -223,6 +223,7 @@ class Engine {
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
   void queue_ack(QueuePairState& qp, Plane plane) noexcept;
+  [[nodiscard]] static bool may_nack_again(Time now, QueuePairState& qp) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp, wire::NackReason reason) noexcept;
 
@@ -236,8 +237,10 @@ class Engine {
              bool in_order) noexcept;
   void release_tails(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;
-  void refuse(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+  void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
+  void answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                       Psn psn) noexcept;
 
   // impl/requester.ipp
   void on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;

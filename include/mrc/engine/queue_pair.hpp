@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <optional>
 
 #include "mrc/core/ring.hpp"
 #include "mrc/core/timing_wheel.hpp"
@@ -88,7 +89,8 @@ struct Responder {
   Psn last_end;                   ///< PSN that ended it
   std::uint8_t mpr = 0;           ///< told in SACKs, 0: dynamic MPR is off
   bool ack_queued = false;        ///< a Transport ACK waits in the control queue
-  Time last_oor_nack{};           ///< rate limit of PSN_OOR_WINDOW and UNEXP_EVENT
+  std::optional<Psn> refused;     ///< the packet for which this queue pair went to ERR
+  Time last_limited{};            ///< newest PSN_OOR_WINDOW, or answer given in ERR
 };
 
 /// What an engine's timers belong to.

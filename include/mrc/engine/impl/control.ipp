@@ -46,16 +46,18 @@ inline void Engine::queue_ack(QueuePairState& qp, Plane plane) noexcept {
   if (!qp.rx.ack_queued) ++stats_.drops.control_overflow;
 }
 
+/// The limit of what a requester that does not listen could ask for without end: one answer per
+/// round trip.
+inline bool Engine::may_nack_again(Time now, QueuePairState& qp) noexcept {
+  Time& last = qp.rx.last_limited;
+  if (last != Time::min() && now - last < qp.peer->congestion.base_rtt()) return false;
+  last = now;
+  return true;
+}
+
 inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                                std::uint16_t timestamp, wire::NackReason reason) noexcept {
-  const bool limited =
-      reason == wire::NackReason::psn_oor_window || reason == wire::NackReason::unexp_event;
-  if (limited && qp.peer != nullptr) {  // at most one per round trip ([C-6], [O-21])
-    if (qp.rx.last_oor_nack != Time::min() &&
-        now - qp.rx.last_oor_nack < qp.peer->congestion.base_rtt())
-      return;
-    qp.rx.last_oor_nack = now;
-  }
+  if (reason == wire::NackReason::psn_oor_window && !may_nack_again(now, qp)) return;  // [C-6]
   ControlItem item;
   item.kind = ControlItem::Kind::nack;
   item.qpn = qp.qpn;

@@ -49,8 +49,7 @@ inline void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept
   const bool to_responder = wire::is_write(opcode) || opcode == wire::Opcode::probe;
   if (qp->state == QpState::err) {
     ++stats_.drops.wrong_state;
-    if (to_responder)
-      queue_nack(now, *qp, packet, bth.psn(), 0, wire::NackReason::unexp_event);  // [O-21]
+    if (to_responder) answer_in_error(now, *qp, packet, bth.psn());
     return;
   }
   if (to_responder) {

@@ -7,6 +7,24 @@
 
 namespace mrc::engine {
 
+namespace detail {
+
+/// What a NAK says of `cause`.
+[[nodiscard]] constexpr wire::Syndrome refusal_of(QpErrorCause cause) noexcept {
+  switch (cause) {
+    case QpErrorCause::bad_request:
+    case QpErrorCause::wimm_overflow:
+      return wire::Syndrome::invalid_request;
+    case QpErrorCause::no_receive:
+    case QpErrorCause::cq_overrun:
+      return wire::Syndrome::remote_operational_error;
+    default:
+      return wire::Syndrome::remote_access_error;
+  }
+}
+
+}  // namespace detail
+
 inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);
@@ -33,7 +51,7 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
 
   const MemoryEntry* region = nullptr;
   if (const QpErrorCause c = check_write(qp, w, &region); c != QpErrorCause::none)
-    return refuse(qp, packet, psn, c);
+    return refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
   const bool holds =
@@ -48,7 +66,7 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
     const auto inserted = rx.wimms.insert(Rqmsn{w.meth->rqmsn.value()},
                                           {psn, w.imm->immediate, w.reth->dma_length, true});
     if (inserted != reliability::WimmTable::Insert::ok)
-      return refuse(qp, packet, psn,
+      return refuse(now, qp, packet, psn,
                     inserted == reliability::WimmTable::Insert::overflow
                         ? QpErrorCause::wimm_overflow
                         : QpErrorCause::bad_request);
@@ -65,7 +83,7 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
   if (advance.packets > 0) {
     if (rx.tails.head != HeldTails::kNone) release_tails(qp);
     const QpErrorCause c = deliver(qp);
-    if (c != QpErrorCause::none) return refuse(qp, packet, psn, c);
+    if (c != QpErrorCause::none) return refuse(now, qp, packet, psn, c);
   }
   if (advance.messages > 0) {  // only now: a Transport ACK that waits must not name them before
     rx.messages += advance.messages;
@@ -159,28 +177,28 @@ inline QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
 }
 
 /// The peer asked for something that it may not have: NAK, and this side goes to ERR as well.
-inline void Engine::refuse(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+inline void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                            QpErrorCause cause) noexcept {
+  fail(qp, cause, WcStatus::wr_flush_err);
+  qp.rx.refused = psn;
+  qp.rx.last_limited = Time::min();
+  answer_in_error(now, qp, packet, psn);
+}
+
+/// Answers data that came to a queue pair in ERR, at most once per round trip ([O-21]). If it is
+/// there because it refused a request, it repeats that: the first NAK may be lost or overtaken, and
+/// the peer's program needs the true cause.
+inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                    Psn psn) noexcept {
+  if (!may_nack_again(now, qp)) return;
+  if (!qp.rx.refused) return queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
   ControlItem item;
   item.kind = ControlItem::Kind::nak;
   item.qpn = qp.qpn;
   item.plane = packet.plane;
-  item.psn = psn;
-  switch (cause) {
-    case QpErrorCause::bad_request:
-    case QpErrorCause::wimm_overflow:
-      item.syndrome = wire::Syndrome::invalid_request;
-      break;
-    case QpErrorCause::no_receive:
-    case QpErrorCause::cq_overrun:
-      item.syndrome = wire::Syndrome::remote_operational_error;
-      break;
-    default:
-      item.syndrome = wire::Syndrome::remote_access_error;
-      break;
-  }
+  item.psn = *qp.rx.refused;
+  item.syndrome = detail::refusal_of(qp.cause);
   queue_control(item);
-  fail(qp, cause, WcStatus::wr_flush_err);
 }
 
 /// The head of a data packet whose payload a switch cut off (mrc-1.0 §1.12). Nothing protects it,

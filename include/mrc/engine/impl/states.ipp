@@ -43,7 +43,8 @@ inline Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   qp->rx.mpr = dynamic ? qp->init.attributes.mpr_dest : std::uint8_t{0};
   qp->rx.ack_queued = false;
   qp->rx.newest_sack = 0;
-  qp->rx.last_oor_nack = Time::min();
+  qp->rx.last_limited = Time::min();
+  qp->rx.refused.reset();
   qp->state = QpState::rtr;
   return Errc::ok;
 }
