@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include "device_rig.hpp"
@@ -151,6 +152,23 @@ TEST_CASE("a passive side does nothing at all") {
   const auto before = pair.b.device.stats();
   pair.copy_all();  // only this side's queue is waited on
   CHECK(pair.b.device.stats().helper_rounds > before.helper_rounds);
+}
+
+TEST_CASE("a program may poll the last byte of a message, whoever writes it") {
+  Pair pair(test_config("loopback:4"));
+  std::size_t offset = 0;
+  for (const std::size_t size : {1u, 2u, 3u, 7u, 8u, 12u, 20u, 100u, 4096u, 4097u, 100'000u}) {
+    CAPTURE(size);
+    std::uint8_t& last = pair.a.source[offset + size - 1];
+    if (last == 0) last = 1;
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, offset, size) == Errc::ok);
+    // The thread sanitizer would complain if what is read below were not ordered by this.
+    const std::atomic_ref<std::uint8_t> polled(pair.b.target[offset + size - 1]);
+    CHECK(comes_true([&] { return polled.load(std::memory_order_acquire) == last; }));
+    CHECK(std::memcmp(&pair.a.source[offset], &pair.b.target[offset], size) == 0);
+    CHECK(pair.a.await_one().status == WcStatus::success);
+    offset += size + offset % 3;  // also odd places
+  }
 }
 
 TEST_CASE("without a helper nothing moves between polls") {

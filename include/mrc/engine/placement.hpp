@@ -14,12 +14,52 @@
 /// How payload gets into the application's memory.
 namespace mrc::engine {
 
-/// Copies in ascending order with stores of at least 8 bytes (the last ones of an odd length
-/// excepted), so that a program that polls the last bytes of a message finds the others in place.
-/// memcpy() promises no order and in fact often writes the tail first.
+#if defined(__SANITIZE_THREAD__)
+#define MRC_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MRC_THREAD_SANITIZER 1
+#endif
+#endif
+/// The largest aligned word that stores what a program may poll. The thread sanitizer pairs atomic
+/// stores and loads by address, and which word is polled is not known here: there it is each byte.
+#if defined(MRC_THREAD_SANITIZER)
+inline constexpr std::size_t kPolledWord = 1;
+#else
+inline constexpr std::size_t kPolledWord = 8;
+#endif
+
+/// Stores bytes that a program may poll: whoever sees one of them with an atomic load (acquire)
+/// also sees everything that was written before.
+inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
+  const auto store = [&]<class Word>(Word* at) {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    __atomic_store_n(at, word, __ATOMIC_RELEASE);
+    to += sizeof word;
+    from += sizeof word;
+    n -= sizeof word;
+  };
+  const auto fits = [&](std::size_t word) {
+    return word <= kPolledWord && n >= word && reinterpret_cast<std::uintptr_t>(to) % word == 0;
+  };
+  while (n > 0) {
+    if (fits(8))
+      store(reinterpret_cast<std::uint64_t*>(to));
+    else if (fits(4))
+      store(reinterpret_cast<std::uint32_t*>(to));
+    else if (fits(2))
+      store(reinterpret_cast<std::uint16_t*>(to));
+    else
+      store(to);
+  }
+}
+
+/// Copies in ascending order, the last bytes released, so that a program that polls those finds the
+/// others in place. memcpy() promises no order and in fact often writes the tail first.
 inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
 #if defined(__SSE2__)
-  for (; n >= 64; n -= 64, to += 64, from += 64) {
+  for (; n > 64; n -= 64, to += 64, from += 64) {
     const auto* s = reinterpret_cast<const __m128i*>(from);
     const __m128i a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1);
     const __m128i c = _mm_loadu_si128(s + 2), d = _mm_loadu_si128(s + 3);
@@ -31,19 +71,13 @@ inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size
     asm volatile("" ::: "memory");  // keeps the compiler from turning the loop into memcpy()
   }
 #endif
-  for (; n >= 8; n -= 8, to += 8, from += 8) {
+  for (; n > 8; n -= 8, to += 8, from += 8) {
     std::uint64_t word;
     std::memcpy(&word, from, 8);
     std::memcpy(to, &word, 8);
     asm volatile("" ::: "memory");
   }
-  for (; n > 0; --n) {
-    *to++ = *from++;
-    asm volatile("" ::: "memory");
-  }
-#if !defined(__x86_64__)
-  __atomic_thread_fence(__ATOMIC_RELEASE);  // x86 keeps stores in order by itself
-#endif
+  store_released(to, from, n);
 }
 
 /// The last bytes of messages that arrived before packets in front of them, held back in memory
