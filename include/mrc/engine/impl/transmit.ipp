@@ -44,7 +44,11 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
     ready_peers_.pop_front();
     if (peer.ready.empty()) continue;
     QueuePairState& qp = peer.ready.front();
-    const Turn turn = take_turn(now, peer, qp, free_planes, burst);
+    // With nobody else in line the next turn is its own again; one timer setting does for all.
+    const bool alone = ready_peers_.empty() && &qp == &peer.ready.back();
+    Turn turn = take_turn(now, peer, qp, free_planes, burst);
+    while (alone && turn == Turn::over && burst.room() > 0)
+      turn = take_turn(now, peer, qp, free_planes, burst);
     arm(qp, now);
     if (turn == Turn::blocked) continue;  // wake() brings the peer back
     if (turn == Turn::burst_full) {
