@@ -14,7 +14,6 @@ class Serial {
 
  public:
   static constexpr std::uint32_t kMask = (std::uint32_t{1} << Bits) - 1;
-  static constexpr std::int32_t kHalf = std::int32_t{1} << (Bits - 1);
 
   constexpr Serial() noexcept = default;
   /// Takes the low `Bits` bits of `value`.
@@ -36,10 +35,7 @@ class Serial {
   }
   /// Signed distance from b to a, in [-2^(Bits-1), 2^(Bits-1)).
   friend constexpr std::int32_t operator-(Serial a, Serial b) noexcept {
-    const std::uint32_t d = (a.value_ - b.value_) & kMask;
-    return d >= static_cast<std::uint32_t>(kHalf)
-               ? static_cast<std::int32_t>(d) - static_cast<std::int32_t>(kMask) - 1
-               : static_cast<std::int32_t>(d);
+    return static_cast<std::int32_t>((a.value_ - b.value_) << (32 - Bits)) >> (32 - Bits);
   }
   [[nodiscard]] constexpr bool before(Serial other) const noexcept { return other - *this > 0; }
   [[nodiscard]] constexpr bool after(Serial other) const noexcept { return *this - other > 0; }

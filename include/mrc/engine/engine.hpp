@@ -30,6 +30,10 @@
 
 namespace mrc::engine {
 
+namespace detail {
+struct Slice;
+}
+
 /// The MRC protocol engine of one device: queue pairs, their reliability, paths and congestion
 /// control. Sans-IO: no clock, no socket, no thread; the same object runs under real ports, under
 /// a simulator and under a fuzzer, and a run with a given seed is repeatable bit for bit.
@@ -203,10 +207,11 @@ class Engine {
                   wire::TxBurst& burst) noexcept;
   Turn send_next(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
                  wire::TxBurst& burst) noexcept;
-  void emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t slot, Psn psn,
-            path::PathIndex path, wire::TxBurst& burst) noexcept;
-  void add_payload(QueuePairState& qp, std::uint16_t slot, std::uint32_t offset,
-                   std::uint32_t length, wire::TxBurst& burst) noexcept;
+  void emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t slot,
+            const detail::Slice& slice, Psn psn, path::PathIndex path,
+            wire::TxBurst& burst) noexcept;
+  void add_payload(QueuePairState& qp, std::uint16_t slot, const detail::Slice& slice,
+                   wire::TxBurst& burst) noexcept;
   void charge(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void release(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void update_ready(QueuePairState& qp) noexcept;

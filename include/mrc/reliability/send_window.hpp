@@ -82,8 +82,8 @@ class SendWindow {
   }
 
   /// Notes a transmission, the first one or a later one, and makes the packet the newest in send
-  /// order.
-  void on_sent(Psn psn, Time now, std::uint16_t path, std::uint16_t size) noexcept {
+  /// order. Returns how many there have been.
+  unsigned on_sent(Psn psn, Time now, std::uint16_t path, std::uint16_t size) noexcept {
     PacketRecord& r = at(psn);
     leave_state(psn, r);
     r.sent = now;
@@ -94,6 +94,7 @@ class SendWindow {
     r.missed = Missed::unknown;
     r.state = PacketState::outstanding;
     link_newest(psn, r);
+    return r.transmissions;
   }
 
   /// The peer has `psn`. Calls f(psn, record, previous state) if this is news.
@@ -124,7 +125,7 @@ class SendWindow {
   void lose(Psn psn) noexcept {
     PacketRecord& r = at(psn);
     if (r.state != PacketState::outstanding) return;
-    unlink(r);
+    unlink(psn, r);
     r.state = PacketState::lost;
     (*pool_)[chunks_[chunk_of(psn)]].lost |= std::uint64_t{1} << (psn.value() % kRecordsPerChunk);
     ++lost_;
@@ -216,7 +217,7 @@ class SendWindow {
 
   void leave_state(Psn psn, PacketRecord& r) noexcept {
     if (r.state == PacketState::outstanding) {
-      unlink(r);
+      unlink(psn, r);
     } else if (r.state == PacketState::lost) {
       (*pool_)[chunks_[chunk_of(psn)]].lost &=
           ~(std::uint64_t{1} << (psn.value() % kRecordsPerChunk));
@@ -233,15 +234,14 @@ class SendWindow {
     newest_ = s;
     ++outstanding_;
   }
-  void unlink(PacketRecord& r) noexcept {
+  void unlink(Psn psn, PacketRecord& r) noexcept {
     --outstanding_;
-    const bool is_oldest = &r == &at_slot(oldest_);
-    const bool is_newest = &r == &at_slot(newest_);
-    if (is_oldest)
+    const auto s = static_cast<std::uint16_t>(slot(psn));
+    if (s == oldest_)
       oldest_ = r.newer;
     else
       at_slot(r.older).newer = r.newer;
-    if (is_newest)
+    if (s == newest_)
       newest_ = r.older;
     else
       at_slot(r.newer).older = r.older;

@@ -23,13 +23,27 @@ inline constexpr std::uint32_t kLeastCharge = 1024;
   if (last) return immediate ? wire::Opcode::write_last_imm : wire::Opcode::write_last;
   return first ? wire::Opcode::write_first : wire::Opcode::write_middle;
 }
-/// Nominal size of packet `k` of a message, as both sides count it (mrc-1.0 [C-15]).
-[[nodiscard]] inline std::uint32_t nominal_size(const SendWqe& w, std::uint32_t k,
-                                                std::uint32_t mtu, bool timestamps) noexcept {
-  const std::uint32_t payload = std::min(mtu, w.length - std::min(w.length, k * mtu));
-  const bool immediate = w.with_immediate && k + 1 == w.packets;
+/// What one packet carries of its message.
+struct Slice {
+  std::uint32_t offset, length;  ///< the payload, bytes of the message
+  std::uint32_t size;            ///< nominal, as both sides count it (mrc-1.0 [C-15])
+  std::uint8_t pad;
+  bool first, last;
+};
+
+/// Packet `k` of a message.
+[[nodiscard]] inline Slice slice_of(const SendWqe& w, std::uint32_t k, std::uint32_t mtu,
+                                    bool timestamps) noexcept {
+  Slice s;
+  s.offset = std::min(k * mtu, w.length);
+  s.length = std::min(mtu, w.length - s.offset);
+  s.pad = pad_of(s.length);
+  s.first = k == 0;
+  s.last = k + 1 == w.packets;
+  const bool immediate = w.with_immediate && s.last;
   const std::uint32_t headers = 12 + 4 + (timestamps ? 4 : 0) + 16 + (immediate ? 4 : 0);
-  return kNominalOverhead + headers + payload + pad_of(payload) + 4;
+  s.size = kNominalOverhead + headers + s.length + s.pad + 4;
+  return s;
 }
 
 }  // namespace detail
@@ -46,9 +60,10 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
     QueuePairState& qp = peer.ready.front();
     // With nobody else in line the next turn is its own again; one timer setting does for all.
     const bool alone = ready_peers_.empty() && &qp == &peer.ready.back();
-    Turn turn = take_turn(now, peer, qp, free_planes, burst);
-    while (alone && turn == Turn::over && burst.room() > 0)
+    Turn turn;
+    do {
       turn = take_turn(now, peer, qp, free_planes, burst);
+    } while (alone && turn == Turn::over && burst.room() > 0);
     arm(qp, now);
     if (turn == Turn::blocked) continue;  // wake() brings the peer back
     if (turn == Turn::burst_full) {
@@ -91,7 +106,10 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, record.path);
   if (path == path::kNoPath) return Turn::blocked;
   qp.tx.owed = false;
-  emit(now, peer, qp, record.wqe, psn, path, burst);
+  const SendWqe& w = qp.tx.queue.at_slot(record.wqe);
+  const auto k = static_cast<std::uint32_t>(psn - w.first);
+  const detail::Slice slice = detail::slice_of(w, k, qp.mtu, options_.timestamps);
+  emit(now, peer, qp, record.wqe, slice, psn, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
   ++stats_.tx_retransmits;
@@ -106,8 +124,8 @@ inline Engine::Turn Engine::send_next(Time now, Peer& peer, QueuePairState& qp, 
   SendWqe& w = tx.queue.at(tx.queue.sending());
   const bool first = tx.next_packet == 0;
   if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return Turn::idle;
-  const std::uint32_t size = detail::nominal_size(w, tx.next_packet, qp.mtu, options_.timestamps);
-  if (!peer.congestion.can_send(size)) return Turn::blocked;
+  const detail::Slice slice = detail::slice_of(w, tx.next_packet, qp.mtu, options_.timestamps);
+  if (!peer.congestion.can_send(slice.size)) return Turn::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
     path = peer.paths.select(tx.cursor, planes);
   if (path == path::kNoPath) return Turn::blocked;
@@ -127,27 +145,24 @@ inline Engine::Turn Engine::send_next(Time now, Peer& peer, QueuePairState& qp, 
     tx.next_packet = 0;
     tx.queue.sent();
   }
-  emit(now, peer, qp, slot, psn, path, burst);
+  emit(now, peer, qp, slot, slice, psn, path, burst);
   ++qp.stats.tx_packets;
   ++stats_.tx_data;
   return Turn::over;
 }
 
 /// Builds one data packet and enters it into all accounts.
-inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t slot, Psn psn,
-                         path::PathIndex path, wire::TxBurst& burst) noexcept {
+[[gnu::always_inline]] inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp,
+                                                std::uint16_t slot, const detail::Slice& slice,
+                                                Psn psn, path::PathIndex path,
+                                                wire::TxBurst& burst) noexcept {
   Requester& tx = qp.tx;
   const SendWqe& w = tx.queue.at_slot(slot);
-  const std::uint32_t mtu = qp.mtu;
-  const auto k = static_cast<std::uint32_t>(psn - w.first);
-  const std::uint32_t offset = std::min(k * mtu, w.length);
-  const std::uint32_t length = std::min(mtu, w.length - offset);
-  const bool last = k + 1 == w.packets;
-  const bool again = tx.window.at(psn).transmissions > 0;
-  const std::uint32_t size = detail::nominal_size(w, k, mtu, options_.timestamps);
   const path::PathSpec spec = peer.paths[path];
+  const std::uint32_t size = slice.size;
 
-  tx.window.on_sent(psn, now, path, static_cast<std::uint16_t>(std::min(size, 0xFFFFu)));
+  const bool again =
+      tx.window.on_sent(psn, now, path, static_cast<std::uint16_t>(std::min(size, 0xFFFFu))) > 1;
   peer.congestion.on_send(size, now);
   peer.paths.on_sent(path, size);
   peer.reverse.on_outbound(spec.plane, now);
@@ -156,8 +171,8 @@ inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t
   tx.last_sent = now;
 
   wire::WriteHeader h;
-  h.opcode = detail::write_opcode(k == 0, last, w.with_immediate);
-  h.pad = detail::pad_of(length);
+  h.opcode = detail::write_opcode(slice.first, slice.last, w.with_immediate);
+  h.pad = slice.pad;
   // Ask for a SACK when nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
   h.ack_request = (!tx.queue.backlog() && tx.window.lost() == 0) || peer.congestion.wants_ack();
   h.rtx = again;
@@ -167,7 +182,7 @@ inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t
   h.psn = psn;
   h.rqmsn = Rqmsn{w.with_immediate ? w.rqmsn : 0u};
   h.msn = Msn{w.msn};
-  h.va = w.remote + offset;
+  h.va = w.remote + slice.offset;
   h.rkey = w.rkey;
   h.dma_length = w.length;
   h.immediate = w.immediate;
@@ -185,14 +200,15 @@ inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t
   packet.plane = spec.plane;
   packet.entropy = spec.ev;
   packet.port_path = spec.port_path;
-  add_payload(qp, slot, offset, length, burst);
+  add_payload(qp, slot, slice, burst);
   burst.commit();
-  qp.stats.tx_bytes += again ? 0 : length;
+  qp.stats.tx_bytes += again ? 0 : slice.length;
 }
 
-/// Adds bytes [offset, offset + length) of a message, out of the user's memory.
-inline void Engine::add_payload(QueuePairState& qp, std::uint16_t slot, std::uint32_t offset,
-                                std::uint32_t length, wire::TxBurst& burst) noexcept {
+/// Adds a packet's part of a message, out of the user's memory.
+inline void Engine::add_payload(QueuePairState& qp, std::uint16_t slot, const detail::Slice& slice,
+                                wire::TxBurst& burst) noexcept {
+  std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
   SendQueue& q = qp.tx.queue;
   if (q.at_slot(slot).inlined) {
