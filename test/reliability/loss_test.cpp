@@ -17,7 +17,7 @@ struct Sent {
     window.start(Psn{0});
     for (std::uint32_t i = 0; i < n; ++i) {
       CHECK(window.append(1024, 0));
-      window.on_sent(Psn{i}, Time{i * 1us}, 0, 1000);
+      window.on_sent(Psn{i}, window.at(Psn{i}), Time{i * 1us}, 0, 1000);
     }
   }
   void report(std::uint32_t psn) {
@@ -142,9 +142,9 @@ TEST_CASE("loss: at the age when a probe sent later was answered") {
 TEST_CASE("loss: by send order, not by PSN") {
   Sent s(6);
   s.window.lose(Psn{0});
-  s.window.on_sent(Psn{0}, Time{6us}, 1, 1000);  // the newest transmission now
+  s.window.on_sent(Psn{0}, s.window.at(Psn{0}), Time{6us}, 1, 1000);  // the newest transmission now
   for (std::uint32_t i : {2u, 3u, 4u, 5u}) s.report(i);
   s.missing_before(2, Missed::overtaken);
   CHECK(s.infer(Time{7us}, {.age = 4us}) == Lost{1});
-  CHECK(s.window.at(Psn{0}).state == PacketState::outstanding);
+  CHECK(PacketState{s.window.at(Psn{0}).state} == PacketState::outstanding);
 }

@@ -207,9 +207,8 @@ class Engine {
                   wire::TxBurst& burst) noexcept;
   Turn send_next(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
                  wire::TxBurst& burst) noexcept;
-  void emit(Time now, Peer& peer, QueuePairState& qp, std::uint16_t slot,
-            const detail::Slice& slice, Psn psn, path::PathIndex path,
-            wire::TxBurst& burst) noexcept;
+  void emit(Time now, Peer& peer, QueuePairState& qp, const detail::Slice& slice, Psn psn,
+            reliability::PacketRecord& record, path::PathIndex path, wire::TxBurst& burst) noexcept;
   void add_payload(QueuePairState& qp, std::uint16_t slot, const detail::Slice& slice,
                    wire::TxBurst& burst) noexcept;
   void charge(Peer& peer, Plane plane, std::uint32_t size) noexcept;

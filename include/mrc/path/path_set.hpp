@@ -127,9 +127,9 @@ class PathSet {
     ++e.delivered;
     if (!certain) return;
     e.strikes = 0;
-    if (!e.stamped || is_stale(e, now) ||
-        static_cast<std::int32_t>(coarse(sent) - e.newest_delivered) > 0)
-      e.newest_delivered = coarse(sent);
+    const std::uint32_t stamp = coarse(sent);
+    if (!e.stamped || is_stale(e, now) || static_cast<std::int32_t>(stamp - e.newest_delivered) > 0)
+      e.newest_delivered = stamp;
     e.stamped = true;
   }
   /// A packet that was sent on the path at `sent` would have arrived by now: one sent later on it
@@ -219,7 +219,7 @@ class PathSet {
  private:
   /// Times of the last 34 s in 32 bits.
   [[nodiscard]] static std::uint32_t coarse(Time t) noexcept {
-    return static_cast<std::uint32_t>(t.time_since_epoch().count() / 16);
+    return static_cast<std::uint32_t>(t.time_since_epoch().count() >> 4);
   }
   /// The path's stamp is so old that it seems to lie ahead.
   [[nodiscard]] static bool is_stale(const detail::Entry& e, Time now) noexcept {

@@ -32,12 +32,12 @@ struct PacketRecord {
   std::uint32_t order = 0;  ///< number of the last transmission in the QP's send order
   std::uint16_t newer = 0;  ///< neighbours in send order, as window slots
   std::uint16_t older = 0;
-  std::uint16_t wqe = 0;               ///< slot of its message on the send queue
-  std::uint16_t path = 0;              ///< path of the last transmission
-  std::uint16_t size = 0;              ///< nominal size: UDP length + 40 (mrc-1.0 [C-15])
-  std::uint8_t transmissions : 6 = 0;  ///< saturates at 63
-  Missed missed : 2 = Missed::unknown;
-  PacketState state = PacketState::pending;
+  std::uint16_t wqe = 0;           ///< slot of its message on the send queue
+  std::uint16_t path = 0;          ///< path of the last transmission
+  std::uint16_t size = 0;          ///< nominal size: UDP length + 40 (mrc-1.0 [C-15])
+  std::uint8_t transmissions = 0;  ///< saturates
+  PacketState state : 4 = PacketState::pending;
+  Missed missed : 4 = Missed::unknown;
 };
 static_assert(sizeof(PacketRecord) == 24);
 

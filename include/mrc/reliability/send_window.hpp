@@ -56,18 +56,19 @@ class SendWindow {
     return static_cast<std::uint32_t>((psn - unacked_)) < span();
   }
 
-  /// Gives out the next PSN: it must stay within `range` of the oldest unacknowledged one. False
-  /// when the window is closed or the pool is empty.
-  [[nodiscard]] bool append(std::uint32_t range, std::uint16_t wqe) noexcept {
-    if (span() >= std::min(range, slots_)) return false;
+  /// Gives out the next PSN: it must stay within `range` of the oldest unacknowledged one. Returns
+  /// its record, or null when the window is closed or the pool is empty.
+  [[nodiscard]] PacketRecord* append(std::uint32_t range, std::uint16_t wqe) noexcept {
+    if (!open(range)) return nullptr;
     auto& chunk = chunks_[chunk_of(next_)];
-    if (chunk == PacketPool::kNone && (chunk = pool_->acquire()) == PacketPool::kNone) return false;
-    PacketRecord& r = at(next_);
+    if (chunk == PacketPool::kNone && (chunk = pool_->acquire()) == PacketPool::kNone)
+      return nullptr;
+    PacketRecord& r = (*pool_)[chunk].records[next_.value() % kRecordsPerChunk];
     r.wqe = wqe;
     r.transmissions = 0;
     r.state = PacketState::pending;
     ++next_;
-    return true;
+    return &r;
   }
   [[nodiscard]] bool open(std::uint32_t range) const noexcept {
     return span() < std::min(range, slots_);
@@ -81,20 +82,19 @@ class SendWindow {
     return (*pool_)[chunks_[chunk_of(psn)]].records[psn.value() % kRecordsPerChunk];
   }
 
-  /// Notes a transmission, the first one or a later one, and makes the packet the newest in send
-  /// order. Returns how many there have been.
-  unsigned on_sent(Psn psn, Time now, std::uint16_t path, std::uint16_t size) noexcept {
-    PacketRecord& r = at(psn);
+  /// Notes a transmission of `psn`, the first one or a later one, and makes the packet the newest
+  /// in send order. `r` is its record.
+  void on_sent(Psn psn, PacketRecord& r, Time now, std::uint16_t path,
+               std::uint16_t size) noexcept {
     leave_state(psn, r);
     r.sent = now;
     r.path = path;
     r.size = size;
     r.order = next_order_++;
-    if (r.transmissions < 63) ++r.transmissions;
-    r.missed = Missed::unknown;
+    if (r.transmissions < 255) ++r.transmissions;
     r.state = PacketState::outstanding;
+    r.missed = Missed::unknown;
     link_newest(psn, r);
-    return r.transmissions;
   }
 
   /// The peer has `psn`. Calls f(psn, record, previous state) if this is news.
@@ -139,7 +139,7 @@ class SendWindow {
     for (std::uint16_t s = newest_; &at_slot(s) != &r; s = at_slot(s).older) --at_slot(s).order;
     --next_order_;
     if (static_cast<std::int32_t>(probe_order_ - r.order) > 0) --probe_order_;
-    if (r.transmissions < 63) --r.transmissions;
+    if (r.transmissions < 255) --r.transmissions;
     lose(psn);
   }
   /// The oldest lost PSN; needs lost() > 0.

@@ -38,7 +38,8 @@ static_assert(kMaxWriteHeader == 40 && kMaxWriteHeader <= kMaxTransportHeader);
 
 /// Writes BTH, METH, TSETH when there is a timestamp, RETH, and ImmDt when the opcode has one.
 /// `out` has room for kMaxWriteHeader bytes. Returns the length.
-inline std::size_t build_write_header(std::uint8_t* out, const WriteHeader& h) noexcept {
+[[gnu::always_inline]] inline std::size_t build_write_header(std::uint8_t* out,
+                                                             const WriteHeader& h) noexcept {
   std::uint8_t* p = out;
   const auto put = [&p](const auto& header) {
     std::memcpy(p, &header, sizeof(header));
