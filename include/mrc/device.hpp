@@ -179,8 +179,10 @@ class Device {
   CompletionQueue create_cq(std::uint32_t depth);
   QueuePair create_qp(const QpOptions& options);
 
-  /// One round of progress: receive, time, transmit. Returns true if anything moved. Applications
-  /// that poll a completion queue need not call it.
+  /// One round of progress: transmit, receive, time. Answers to what it has received go with the
+  /// next call, of this or of CompletionQueue::poll(), or when the helper takes over; without a
+  /// helper, call until it returns false. Returns true if anything moved or is still to go out.
+  /// Applications that poll a completion queue need not call it.
   bool progress() noexcept;
 
   /// Replaces the injected faults of all planes (port/fault_schedule.hpp has the syntax); an empty

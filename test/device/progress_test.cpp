@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -240,6 +241,73 @@ TEST_CASE("an idle device rests") {
   // And is there at once when something comes.
   REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
   CHECK(pair.a.await_one().status == WcStatus::success);
+}
+
+/// Device b polls until a packet is there, and not again.
+void poll_for_one(Pair& pair) {
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
+  const Time end = monotonic_now() + kPatience;
+  while (pair.b.qps[0].stats().rx_packets == 0 && monotonic_now() < end)
+    (void)pair.b.device.progress();
+  CHECK(std::equal(&pair.a.source[0], &pair.a.source[100], &pair.b.target[0]));
+}
+std::uint64_t answers(const Device& device) {
+  const auto stats = device.stats().engine;
+  return stats.sacks_sent + stats.acks_sent;
+}
+
+TEST_CASE("a polling program has its message before the answer to it is sent") {
+  Config config = test_config("loopback:1");
+  config.helper = false;
+  Pair pair(config, 4096);
+  poll_for_one(pair);
+  CHECK(answers(pair.b.device) == 0);
+  SUBCASE("the next call is for that") {
+    CHECK(pair.b.device.progress());
+  }
+  SUBCASE("a reply takes it along") {
+    REQUIRE(post_copy(pair.b, pair.b.qps[0], pair.a, 0, 100) == Errc::ok);
+  }
+  SUBCASE("a wait sends it, too") {
+    CHECK(pair.b.cq.wait({}, Duration{0}) == 0);
+  }
+  CHECK(answers(pair.b.device) == 2);
+}
+
+TEST_CASE("a poll that finds completions sends what is left before the program works on them") {
+  Config config = test_config("loopback:1");
+  config.helper = false;
+  Pair pair(config, 4096);
+  const Time end = monotonic_now() + kPatience;
+  REQUIRE(post_copy(pair.b, pair.b.qps[0], pair.a, 0, 100) == Errc::ok);
+  while (answers(pair.a.device) < 2 && monotonic_now() < end) (void)pair.a.device.progress();
+  poll_for_one(pair);  // that brings b a completion, and a message to answer
+  CHECK(answers(pair.b.device) == 0);
+  Completion done;
+  CHECK(pair.b.cq.poll({&done, 1}) == 1);
+  CHECK(answers(pair.b.device) == 2);
+}
+
+TEST_CASE("a wait sleeps although a port has refused packets") {
+  Pair pair(test_config("loopback:1"));
+  pair.a.device.set_faults("down");
+  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
+  const Duration before = cpu_time();
+  Completion done;
+  CHECK(pair.a.cq.wait({&done, 1}, 300ms) == 0);
+  CHECK(cpu_time() - before < 150ms);
+  pair.a.device.set_faults("");
+  CHECK(pair.a.await_one().status == WcStatus::success);
+}
+
+TEST_CASE("a program that polls once and leaves does not keep the answer back") {
+  Config config = test_config("loopback:1");
+  Config silent = Pair::other(config);
+  silent.helper = false;  // it sends once, and will not send again and wake the other side so
+  Pair pair(silent, config, 4096);
+  std::this_thread::sleep_for(5 * config.helper_takeover);  // b's helper sleeps deeply
+  poll_for_one(pair);
+  CHECK(comes_true([&] { return answers(pair.b.device) == 2; }));
 }
 
 TEST_CASE("faults of the configuration end on time while nobody polls") {

@@ -200,6 +200,12 @@ TEST_CASE("refuse: data and probes after it get the same NAK, at most once per r
     CHECK(naks[0].ack().aeth.code() == kAccess);
     CHECK(naks[0].psn() == s.first + 3);  // which the requester still waits for
   }
+  s.now += s.peer_state().congestion.base_rtt();
+  s.data({.n = 40'000});  // of another connection, surely, which knows nothing of that
+  const SentList nacks = only(s.transmit(), Opcode::nack);
+  REQUIRE(nacks.size() == 1);
+  CHECK(nacks[0].nack().neth.reason() == NackReason::unexp_event);
+  CHECK(nacks[0].psn() == s.first + 40'000);
 }
 
 TEST_CASE("NACK: no room to hold a message's end back, and only where it has to be") {

@@ -50,8 +50,9 @@ class CourteousMutex {
 
 /// What is behind a Device and its handles: ports, one engine, and who makes them progress.
 ///
-/// Progress. `advance()` is one round: receive from every port, timers, transmit. Whoever polls
-/// makes it: the application's polling thread, or a thread that sleeps in CompletionQueue::wait().
+/// Progress. A round is: receive from every port, timers, transmit. Whoever polls makes it: the
+/// application's polling thread (which transmits first, see advance_out_first()), or a thread that
+/// sleeps in CompletionQueue::wait().
 /// While nobody does, the helper thread takes over, and otherwise it stays away: it neither watches
 /// the sockets nor takes the lock, so a polling application never meets it.
 ///
@@ -127,8 +128,13 @@ class DeviceCore {
 
   // device/core_progress.hpp
   bool advance(Time now) noexcept;
+  bool advance_out_first(Time now) noexcept;
+  void leave(Time now, bool work) noexcept;
+  bool take_in(Time now) noexcept;
+  bool send(Time now) noexcept;
   bool receive(Time now) noexcept;
   bool transmit(Time now) noexcept;
+  void transmit(Time now, const wire::TxGroup& group) noexcept;
   void hand_out_events() noexcept;
   void apply_faults(Time now) noexcept;
   void check_faults(const port::FaultSchedule& schedule, const std::string& source) const;
@@ -139,7 +145,7 @@ class DeviceCore {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
   [[nodiscard]] bool in_use(Time now) const noexcept;
-  [[nodiscard]] Duration nap(Time now) noexcept;
+  [[nodiscard]] Duration nap(Time now, unsigned before) noexcept;
   void wake_helper() noexcept;
   void wake_for(Time deadline) noexcept;
   void run_helper() noexcept;
@@ -166,7 +172,7 @@ class DeviceCore {
   port::FaultSchedule faults_;
   Time faults_start_{};
   Time fault_change_ = kNever;
-  bool work_left_ = false;  ///< the last round stopped before everything was sent
+  bool work_left_ = false;  ///< the last round left something to send
   Sleeper* sleepers_ = nullptr;
 
   CourteousMutex mutex_;

@@ -139,7 +139,10 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "moves between polls."},
     {"helper_takeover",
      Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
-     kProgress, "How long the application must not have polled before the helper takes over."},
+     kProgress,
+     "How long the application must not have polled before the helper takes over; up to eight "
+     "times "
+     "that after it has polled for long without a pause."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
 

@@ -151,6 +151,15 @@ class Engine {
     return pool_.free_chunks() * reliability::kRecordsPerChunk;
   }
 
+  /// Looks for losses where SACKs have come in; poll_transmit() does so too. For drivers that may
+  /// read more before they send: to be called when all that had arrived by `now` was handed over.
+  void review_losses(Time now) noexcept;
+
+  /// poll_transmit() may have something: control packets, or a queue pair's turn.
+  [[nodiscard]] bool has_output() const noexcept {
+    return !control_.empty() || !ready_peers_.empty() || !to_review_.empty();
+  }
+
   /// No packet is in flight.
   [[nodiscard]] bool quiet() const noexcept { return pool_.free_chunks() == pool_.chunk_count(); }
 
@@ -261,7 +270,6 @@ class Engine {
   bool give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
   void leave_flight(Time now, QueuePairState& qp, const reliability::PacketRecord& record) noexcept;
   void find_losses(Time now, QueuePairState& qp) noexcept;
-  void review_losses(Time now) noexcept;
   void progress(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] std::optional<std::uint32_t> position_of(QueuePairState& qp, Psn psn) noexcept;
 

@@ -55,8 +55,9 @@ inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size
   }
 }
 
-/// Copies in ascending order, the last bytes released, so that a program that polls those finds the
-/// others in place. memcpy() promises no order and in fact often writes the tail first.
+/// Copies in ascending order and releases the last bytes, so that a program that polls the last
+/// one, or an aligned word that ends with it, finds the others in place. memcpy() promises no order
+/// and in fact often writes the tail first.
 inline void copy_ascending(std::uint8_t* to, const std::uint8_t* from, std::size_t n) noexcept {
 #if defined(__SSE2__)
   for (; n > 64; n -= 64, to += 64, from += 64) {

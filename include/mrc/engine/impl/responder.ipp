@@ -3,6 +3,8 @@
 // ACKs due.
 #pragma once
 
+#include <cstdlib>
+
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::engine {
@@ -191,7 +193,10 @@ inline void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& p
 inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                                     Psn psn) noexcept {
   if (!may_nack_again(now, qp)) return;
-  if (!qp.rx.refused) return queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
+  // (Unless the packet is of another connection, whose requester would not know what is meant.)
+  constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
+  const bool same = qp.rx.refused && (psn == Psn{} || std::abs(psn - *qp.rx.refused) < kFar);
+  if (!same) return queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
   ControlItem item;
   item.kind = ControlItem::Kind::nak;
   item.qpn = qp.qpn;
