@@ -173,6 +173,7 @@ class DeviceCore {
   Time faults_start_{};
   Time fault_change_ = kNever;
   bool work_left_ = false;  ///< the last round left something to send
+  bool armed_ = false;      ///< a queue was armed, and not polled since
   Sleeper* sleepers_ = nullptr;
 
   CourteousMutex mutex_;

@@ -111,6 +111,7 @@ inline Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->destroy_qp(qpn);
   if (connected) forget_unused_peer(peer);
+  wake_for(next_deadline());
   return e;
 }
 
@@ -123,6 +124,7 @@ inline Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->to_reset(qpn);
   if (connected) forget_unused_peer(peer);
+  wake_for(next_deadline());
   return e;
 }
 

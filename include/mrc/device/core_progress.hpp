@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <utility>
 
 #include "mrc/device/core.hpp"
 
@@ -20,7 +21,7 @@ inline constexpr std::size_t kFewPackets = 16;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 /// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
-inline constexpr unsigned kLongestNap = 3;
+inline constexpr unsigned kLongestNap = 2;
 /// A waiting application that has not stirred for this long is trusted to go on waiting.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
@@ -48,7 +49,7 @@ inline bool DeviceCore::poll() noexcept {
   note_use(now);
   const bool moved = advance_out_first(now);
   leave(now, false);
-  return moved || work_left_;
+  return moved || work_left_ || retry_ != kNever;
 }
 
 inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexcept {
@@ -56,12 +57,13 @@ inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexc
   std::size_t n = engine_->poll_cq(cq, out);
   if (n > 0 && !work_left_) return n;
   const Time now = monotonic_now();
-  note_use(now);
+  const bool last = std::exchange(armed_, false);  // before it sleeps on the queue's descriptor
+  if (!last) note_use(now);
   if (n == 0) {
     (void)advance_out_first(now);
     n = engine_->poll_cq(cq, out);
   }
-  leave(now, n > 0);
+  leave(now, n > 0 || last);
   return n;
 }
 
@@ -82,11 +84,12 @@ inline bool DeviceCore::advance_out_first(Time now) noexcept {
 }
 
 /// A polling thread leaves. What it has not sent, it sends now if it has `work` to do, for it may
-/// be a while until its next call, or if others sleep who think that it watches. Else the helper
-/// is told of it, in case the thread does not come back.
+/// be a while until its next call, or if others sleep who think that it watches. Whoever sleeps
+/// until a deadline, be it the helper, is told of an earlier one, in case it does not come back.
 inline void DeviceCore::leave(Time now, bool work) noexcept {
   if (work_left_ && (work || sleepers_ != nullptr)) (void)send(now);
-  if (work_left_ || sleepers_ != nullptr) wake_for(next_deadline());
+  if (sleepers_ != nullptr || helper_sleeps_until_.load(std::memory_order_acquire) != INT64_MIN)
+    wake_for(next_deadline());
 }
 
 /// What has come in, timers, events. True if there were packets.
@@ -241,10 +244,13 @@ inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> ou
     std::uint64_t count = 0;
     (void)!::read(fd, &count, sizeof count);
   }
-  note_use(monotonic_now());
-  if (waiters_.fetch_sub(1) > 1) {  // another one has to see to the deadlines that this one knew
+  {
     const std::lock_guard lock(mutex_);
-    wake_for(next_deadline());
+    const Time now = monotonic_now();
+    note_use(now);
+    waiters_.fetch_sub(1);
+    if (work_left_) (void)send(now);
+    wake_for(next_deadline());  // somebody else has to see to the deadlines that this thread knew
   }
   if (helper_parked_.load()) wake_helper();
   return n;
@@ -253,6 +259,7 @@ inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> ou
 /// The caller is about to sleep on the queue's descriptor: the helper takes over at once.
 inline Errc DeviceCore::arm_cq(CqId cq) noexcept {
   const std::lock_guard lock(mutex_);
+  armed_ = true;
   const Errc e = engine_->arm_cq(cq);
   last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
   wake_helper();
@@ -323,9 +330,11 @@ inline void DeviceCore::run_helper() noexcept {
       sleep(wake_up_.fd(), until);
     } else {
       pollfd wake{wake_up_.fd(), POLLIN, 0};
+      // Only polling earns longer ones, and only without a pause.
+      if (waiters_.load(std::memory_order_relaxed) > 0) naps = 0;
       const Duration wait = nap(now, naps++);
       const timespec limit{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
-      (void)ppoll(&wake, 1, wait == Duration::max() ? nullptr : &limit, nullptr);
+      if (ppoll(&wake, 1, wait == Duration::max() ? nullptr : &limit, nullptr) > 0) naps = 0;
       helper_parked_.store(false);
     }
     helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);

@@ -140,8 +140,7 @@ inline constexpr auto kOptions = std::to_array<Option>({
     {"helper_takeover",
      Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
      kProgress,
-     "How long the application must not have polled before the helper takes over; up to eight "
-     "times "
+     "How long the application must not have polled before the helper takes over; up to five times "
      "that after it has polled for long without a pause."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},

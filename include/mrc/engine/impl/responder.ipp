@@ -187,23 +187,26 @@ inline void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& p
   answer_in_error(now, qp, packet, psn);
 }
 
-/// Answers data that came to a queue pair in ERR, at most once per round trip ([O-21]). If it is
-/// there because it refused a request, it repeats that: the first NAK may be lost or overtaken, and
-/// the peer's program needs the true cause.
+/// Answers what came to a queue pair in ERR, at most once per round trip ([O-21]). If it is there
+/// because it refused a request, it repeats that: the first NAK may be lost or overtaken, and the
+/// peer's program needs the true cause. Only a packet of another connection, whose requester would
+/// not know what is meant, gets UNEXP_EVENT then; a probe, which can't be told from one, gets both.
 inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                                     Psn psn) noexcept {
   if (!may_nack_again(now, qp)) return;
-  // (Unless the packet is of another connection, whose requester would not know what is meant.)
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
-  const bool same = qp.rx.refused && (psn == Psn{} || std::abs(psn - *qp.rx.refused) < kFar);
-  if (!same) return queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
-  ControlItem item;
-  item.kind = ControlItem::Kind::nak;
-  item.qpn = qp.qpn;
-  item.plane = packet.plane;
-  item.psn = *qp.rx.refused;
-  item.syndrome = detail::refusal_of(qp.cause);
-  queue_control(item);
+  const bool probe = psn == Psn{};  // it has no PSN of its own
+  const bool same = qp.rx.refused && !probe && std::abs(psn - *qp.rx.refused) < kFar;
+  if (qp.rx.refused && (same || probe)) {
+    ControlItem item;
+    item.kind = ControlItem::Kind::nak;
+    item.qpn = qp.qpn;
+    item.plane = packet.plane;
+    item.psn = *qp.rx.refused;
+    item.syndrome = detail::refusal_of(qp.cause);
+    queue_control(item);
+  }
+  if (!same) queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
 }
 
 /// The head of a data packet whose payload a switch cut off (mrc-1.0 §1.12). Nothing protects it,
