@@ -8,6 +8,7 @@
 #include "traffic.hpp"
 
 namespace mrc::perf {
+
 Receiver::Receiver(Session& session)
     : session_(session),
       p_(session.parameters()),

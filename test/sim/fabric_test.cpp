@@ -65,12 +65,8 @@ struct Rig : test::FabricRig<Sink> {
 };
 
 FabricSettings clos(Forwarding forwarding = Forwarding::srv6) {
-  FabricSettings s;
+  FabricSettings s = test::small_clos(10);
   s.forwarding = forwarding;
-  s.planes = 2;
-  s.hosts = 10;
-  s.hosts_per_t0 = 4;
-  s.t1s = 3;
   return s;
 }
 

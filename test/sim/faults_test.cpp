@@ -28,12 +28,8 @@ struct Ear : Node {
 struct Rig : test::FabricRig<Ear> {
   explicit Rig(Topology topology = Topology::clos) : FabricRig(settings(topology)) {}
   static FabricSettings settings(Topology topology) {
-    FabricSettings s;
+    FabricSettings s = test::small_clos(8);
     s.topology = topology;
-    s.planes = 2;
-    s.hosts = 8;
-    s.hosts_per_t0 = 4;
-    s.t1s = 3;
     return s;
   }
   void apply(std::string_view text) { FaultSchedule::parse(text).apply(network, *fabric); }
@@ -63,6 +59,7 @@ std::string not_applied(std::string_view text) {
   }
   return "accepted";
 }
+
 }  // namespace
 
 TEST_CASE("faults: a link is up only when nothing holds it down") {

@@ -30,6 +30,7 @@ std::string found(SoakSabotage sabotage) {
   }
   return "not found";
 }
+
 }  // namespace
 
 TEST_CASE("soak: seeded fabrics, faults and traffic") {

@@ -31,10 +31,7 @@ namespace {
 struct Rig : test::ClusterRig {
   Rig() : ClusterRig(fabric_settings()) {}
   static FabricSettings fabric_settings() {
-    FabricSettings f;
-    f.planes = 2;
-    f.hosts = 8;
-    f.hosts_per_t0 = 4;
+    FabricSettings f = test::small_clos(8);
     f.t1s = 4;
     return f;
   }

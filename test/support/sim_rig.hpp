@@ -12,6 +12,16 @@
 /// Small simulated fabrics for tests.
 namespace mrc::test {
 
+/// Two planes; four hosts to a T0, three T1s.
+inline sim::FabricSettings small_clos(unsigned hosts) {
+  sim::FabricSettings s;
+  s.planes = 2;
+  s.hosts = hosts;
+  s.hosts_per_t0 = 4;
+  s.t1s = 3;
+  return s;
+}
+
 /// A fabric between nodes of the test's own, of a class that is made from the network.
 template <class N>
 struct FabricRig {

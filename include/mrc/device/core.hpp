@@ -52,9 +52,9 @@ class CourteousMutex {
 ///
 /// Progress. A round is: receive from every port, timers, transmit. Whoever polls makes it: the
 /// application's polling thread (which transmits first, see advance_out_first()), or a thread that
-/// sleeps in CompletionQueue::wait().
-/// While nobody does, the helper thread takes over, and otherwise it stays away: it neither watches
-/// the sockets nor takes the lock, so a polling application never meets it.
+/// sleeps in CompletionQueue::wait(). While nobody does, the helper thread takes over, and
+/// otherwise it stays away: it neither watches the sockets nor takes the lock, so a polling
+/// application never meets it.
 ///
 /// Thread contract: any thread. One mutex guards everything; it is taken once per call, not per
 /// packet.
@@ -131,6 +131,8 @@ class DeviceCore {
   bool advance_out_first(Time now) noexcept;
   void leave(Time now, bool work) noexcept;
   bool take_in(Time now) noexcept;
+  /// Something is left to send, or a port that was busy is to be tried again.
+  [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
   bool send(Time now) noexcept;
   bool receive(Time now) noexcept;
   bool transmit(Time now) noexcept;

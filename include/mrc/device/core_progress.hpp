@@ -77,7 +77,7 @@ inline bool DeviceCore::advance(Time now) noexcept {
 /// answers to what comes in wait for its next call. So a program that polls memory sees its
 /// message, and has its reply under way, two system calls earlier.
 inline bool DeviceCore::advance_out_first(Time now) noexcept {
-  const bool moved = (work_left_ || now >= retry_) && send(now);
+  const bool moved = wants_to_send(now) && send(now);
   const bool came = take_in(now);
   work_left_ = work_left_ || engine_->has_output();
   return moved || came;
@@ -238,8 +238,7 @@ inline std::size_t DeviceCore::wait_cq(CqId cq, int fd, std::span<Completion> ou
     (void)engine_->arm_cq(cq);
     n = engine_->poll_cq(cq, out);
     if (n > 0) break;
-    const Time late = monotonic_now();
-    if (work_left_ || late >= retry_) (void)send(late);
+    if (const Time late = monotonic_now(); wants_to_send(late)) (void)send(late);
     sleep_in_list(fd, std::min(end, next_deadline()), lock);
     std::uint64_t count = 0;
     (void)!::read(fd, &count, sizeof count);

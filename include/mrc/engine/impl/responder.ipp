@@ -196,8 +196,8 @@ inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::Rx
   if (!may_nack_again(now, qp)) return;
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
   const bool probe = psn == Psn{};  // it has no PSN of its own
-  const bool same = qp.rx.refused && !probe && std::abs(psn - *qp.rx.refused) < kFar;
-  if (qp.rx.refused && (same || probe)) {
+  const bool near = qp.rx.refused && std::abs(psn - *qp.rx.refused) < kFar;
+  if (qp.rx.refused && (near || probe)) {
     ControlItem item;
     item.kind = ControlItem::Kind::nak;
     item.qpn = qp.qpn;
@@ -206,7 +206,7 @@ inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::Rx
     item.syndrome = detail::refusal_of(qp.cause);
     queue_control(item);
   }
-  if (!same) queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
+  if (!near || probe) queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
 }
 
 /// The head of a data packet whose payload a switch cut off (mrc-1.0 §1.12). Nothing protects it,
