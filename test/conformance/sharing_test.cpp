@@ -14,6 +14,7 @@ TEST_CASE("sharing: queue pairs to one destination share window, turns and paths
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::fixed;
   setup.options.cc.fixed_window = 10 * kNominal;
+  setup.options.quantum = 2 * kNominal;
   Single s(setup);
   const Qpn first = s.qpn;
   const Psn first_own = s.own;
@@ -28,13 +29,13 @@ TEST_CASE("sharing: queue pairs to one destination share window, turns and paths
   const auto out = burst.packets();
   REQUIRE(out.size() == 10);  // inflight + size <= cwnd
   for (std::size_t i = 0; i < out.size(); ++i)
-    CHECK(out[i].owner == (i % 2 == 0 ? first : second));  // a packet each in turn
+    CHECK(out[i].owner == (i % 4 < 2 ? first : second));  // a quantum each in turn
   CHECK(s.peer_state().congestion.inflight() == 10 * kNominal);
   // What the one learns about a path, the other heeds.
   Sent marked;
-  marked.bytes.assign(out[1].header.begin(), out[1].header.begin() + out[1].header_length);
-  marked.ev = out[1].entropy;
-  s.sack({.cack = 4, .trigger = &marked, .mark = wire::SackMark::always_skip});
+  marked.bytes.assign(out[2].header.begin(), out[2].header.begin() + out[2].header_length);
+  marked.ev = out[2].entropy;
+  s.sack({.cack = 3, .trigger = &marked, .mark = wire::SackMark::always_skip});
   unsigned of_the_other = 0;
   for (unsigned round = 0; round < 20; ++round) {
     for (const auto& [qpn, own] : {std::pair{first, first_own}, std::pair{second, second_own}}) {

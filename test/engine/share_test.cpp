@@ -35,15 +35,23 @@ void post_on(Single& s, Qpn q, std::uint32_t length) {
 
 }  // namespace
 
-TEST_CASE("fair: equal backlogs advance within a burst of each other, at every moment") {
-  for (const std::uint32_t burst : {1u, 4u}) {
+TEST_CASE("fair: equal backlogs advance within a turn of each other, at every moment") {
+  struct Turn {
+    std::uint32_t burst, quantum, packets;  // of 1,112 nominal bytes
+  };
+  for (const auto [burst, quantum, packets] :
+       {Turn{1, 1, 1}, {4, 1, 4}, {1, 5000, 5}, {4, 5000, 8}, {1, 32 * 1024, 30}}) {
+    CAPTURE(burst);
+    CAPTURE(quantum);
     Single::Setup setup;
     setup.options.burst = burst;
+    setup.options.quantum = quantum;
     setup.options.cc.algorithm = cc::Algorithm::none;
     Single s(setup);
     const auto qps = more(s, 10);
     for (const Qpn q : qps) post_on(s, q, 1024 * 60);
     std::map<std::uint32_t, std::uint32_t> sent;
+    bool whole_turns = false;
     for (const Qpn q : qps) sent[value(s.engine.find_qp(q)->remote.qpn)] = 0;
     for (const Sent& p : data_of(s.transmit())) {
       ++sent[value(p.bth().dqp())];
@@ -52,9 +60,11 @@ TEST_CASE("fair: equal backlogs advance within a burst of each other, at every m
         least = std::min(least, n);
         most = std::max(most, n);
       }
-      // A port's burst of 64 may end in the middle of a turn, which is then begun again.
-      REQUIRE(most - least <= 2 * burst);
+      // A port's burst of 64 may end in the middle of a path's burst, which is then begun again.
+      REQUIRE(most - least <= packets + burst - 1);
+      whole_turns = whole_turns || most - least >= packets;
     }
+    CHECK(whole_turns);
     for (const auto& [qpn, n] : sent) CHECK(n == 60);
   }
 }
@@ -73,7 +83,26 @@ TEST_CASE("fair: many small messages do not wait for a large one") {
   std::size_t last_small = 0;
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i].bth().dqp() != Single::kRemote) last_small = i;
-  CHECK(last_small <= 21);
+  CHECK(last_small <= 20 + 30);  // and the rest of the large one's turn
+}
+
+TEST_CASE("fair: peers take turns burst by burst, whatever the quantum of their queue pairs") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  const PeerId second = s.add_peer();
+  const Qpn q = s.create();
+  RemoteQp r = s.remote();
+  r.peer = second;
+  r.qpn = Qpn{value(Single::kRemote) + 1};
+  REQUIRE(s.engine.to_init(q) == Errc::ok);
+  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
+  REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+  post_on(s, s.qpn, 1024 * 60);
+  post_on(s, q, 1024 * 60);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() == 120);
+  for (std::size_t i = 2; i < out.size(); ++i) CHECK(out[i].bth().dqp() != out[i - 1].bth().dqp());
 }
 
 TEST_CASE("congestion window: one for all queue pairs to a peer, one more for another peer") {
@@ -96,6 +125,26 @@ TEST_CASE("congestion window: one for all queue pairs to a peer, one more for an
   CHECK(data_of(s.transmit()).size() == alone);
   CHECK(s.engine.to_error(qps[0]) == Errc::ok);  // what it had in flight is free for the others
   CHECK(data_of(s.transmit()).size() >= 3);
+}
+
+TEST_CASE("congestion window: who waits long for a turn keeps to it as long as the peer answers") {
+  EnginePair::Setup setup;
+  setup.gbps = 1;
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 20'000;
+  EnginePair pair(setup, 3);
+  std::int64_t most = 0;
+  pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+    most = std::max(most, pair[0].find_peer(pair.peer(0))->congestion.inflight());
+  };
+  TrafficOptions o{.queue_pairs = 40, .messages = 10};
+  o.attributes.timeout = 8;  // 262 us; a turn comes every 2.6 ms
+  Traffic traffic(pair, o, 3);
+  CHECK(traffic.run(5s));
+  CHECK(most >= 16'000);
+  CHECK(most <= 20'000 + 4096 + 100);
+  CHECK(pair[0].stats().timeouts == 0);
+  traffic.check();
 }
 
 TEST_CASE("plane window: a plane takes no more than the receiver's buffer, others go on") {

@@ -192,7 +192,7 @@ class Engine {
   [[nodiscard]] CompletionRing* cq_of(CqId cq) noexcept;
   [[nodiscard]] static Errc check(const QpInit& init) noexcept;
   void detach(QueuePairState& qp) noexcept;
-  void return_memory(QueuePairState& qp, const SendWqe& wqe, std::uint16_t slot) noexcept;
+  void return_memory(SendWqe& wqe) noexcept;
   void adjust_planes(Peer& peer) noexcept;
   void on_planes_changed(Time now, Peer& peer) noexcept;  // impl/endpoint.ipp
   [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
@@ -218,8 +218,7 @@ class Engine {
                  wire::TxBurst& burst) noexcept;
   void emit(Time now, Peer& peer, QueuePairState& qp, const detail::Slice& slice, Psn psn,
             reliability::PacketRecord& record, path::PathIndex path, wire::TxBurst& burst) noexcept;
-  void add_payload(QueuePairState& qp, std::uint16_t slot, const detail::Slice& slice,
-                   wire::TxBurst& burst) noexcept;
+  static void add_payload(SendWqe& w, const detail::Slice& slice, wire::TxBurst& burst) noexcept;
   void charge(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void release(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void update_ready(QueuePairState& qp) noexcept;
@@ -284,11 +283,13 @@ class Engine {
   void arm(Peer& peer) noexcept;
   void on_qp_time(Time now, QueuePairState& qp) noexcept;
   void ask(Time now, QueuePairState& qp) noexcept;
+  static void owe(QueuePairState& qp) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   void on_peer_time(Time now, Peer& peer) noexcept;
   [[nodiscard]] bool awaits(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Duration round_trip(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
+  [[nodiscard]] Time silence_deadline(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Time probe_deadline(const QueuePairState& qp) const noexcept;
 
   // impl/receive.ipp
@@ -299,6 +300,7 @@ class Engine {
   Random random_;
   TimingWheel timers_;
   reliability::PacketPool pool_;
+  SendPool send_pool_;
   MemoryTable memory_;
   HeldTails held_tails_;
   ControlQueue control_;

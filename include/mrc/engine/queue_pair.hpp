@@ -38,9 +38,9 @@ struct QpInit {
 
 /// The requester's half of a queue pair (mrc-1.0 §2.5, Table 7-4).
 struct Requester {
-  Requester(const QpInit& init, reliability::PacketPool& pool)
-      : queue(init.capacity.send, init.capacity.send_sges, init.capacity.inline_bytes),
-        window(pool, init.attributes.mpr * kMprUnit) {}
+  Requester(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
+      : queue(writes, init.capacity.send, init.capacity.send_sges, init.capacity.inline_bytes),
+        window(packets, init.attributes.mpr * kMprUnit) {}
 
   SendQueue queue;
   reliability::SendWindow window;
@@ -55,13 +55,14 @@ struct Requester {
   std::uint16_t wimm_limit = 0;  ///< WriteImm in flight
   std::uint16_t wimm_in_flight = 0;
   std::uint32_t rcvd_bytes = 0;  ///< of the newest SACK, unit 256 B, modulo 2^24
+  std::uint32_t turn = 0;        ///< bytes sent since its turn began, as the peer counts them
   std::uint64_t inflight = 0;    ///< this QP's share of the congestion context's inflight, bytes
   Time last_sent{};
   Time paused_until{};  ///< after a NACK for want of resources (mrc-1.0 §2.9)
   Time timer_start{};   ///< of the retransmission timer
   /// Newest place in the send order that is known to have arrived, by plane.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool owed = false;         ///< a timeout's packet may go although the window is closed
+  bool owed = false;         ///< a packet may go although the window is closed
   std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last look for losses
   Time loss_check = kNever;  ///< when to look for losses again, without a report
   std::uint16_t probe_id = 0;
@@ -102,8 +103,13 @@ struct EngineTimer : TimerNode {
 
 /// A queue pair inside an engine.
 struct QueuePairState : EngineTimer {
-  QueuePairState(Qpn number, const QpInit& setup, reliability::PacketPool& pool)
-      : EngineTimer(Owner::queue_pair), qpn(number), init(setup), tx(setup, pool), rx(setup) {}
+  QueuePairState(Qpn number, const QpInit& setup, SendPool& writes,
+                 reliability::PacketPool& packets)
+      : EngineTimer(Owner::queue_pair),
+        qpn(number),
+        init(setup),
+        tx(setup, writes, packets),
+        rx(setup) {}
 
   const Qpn qpn;
   const QpInit init;
@@ -122,7 +128,7 @@ struct QueuePairState : EngineTimer {
   Responder rx;
   QpStats stats;
 
-  /// Heap and own bytes of this queue pair while idle.
+  /// Own and heap bytes of this queue pair, with what it holds of the engine's pools at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + tx.queue.memory() + tx.window.memory() + rx.window.memory() +
            rx.wimms.memory() + rx.receives.capacity() * sizeof(std::uint64_t);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
+#include <new>
+#include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/types.hpp"
 
 namespace mrc::engine {
@@ -39,16 +41,28 @@ struct LocalPiece {
 static_assert(sizeof(LocalPiece) == 16);
 
 /// The send queue of a queue pair: posted, being sent, sent and waiting for its Transport ACK.
-/// Positions are counters that only grow; `done <= sending <= posted`. Each entry has a fixed room
-/// for its pieces or its inline data. One thread; nothing allocates after the constructor.
+/// Positions are counters that only grow; `done <= sending <= posted`. Entries live in chunks of
+/// the engine's pool, each with a fixed room for its pieces or its inline data behind it. One
+/// thread; nothing allocates after the constructor.
 class SendQueue {
  public:
-  SendQueue(std::uint32_t capacity, std::uint32_t pieces, std::uint32_t inline_bytes)
-      : capacity_(capacity),
+  SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t pieces,
+            std::uint32_t inline_bytes)
+      : pool_(&pool),
+        capacity_(capacity),
         mask_(std::bit_ceil(capacity) - 1),
-        room_((std::max<std::uint32_t>(pieces * sizeof(LocalPiece), inline_bytes) + 15) / 16 * 16),
-        wqes_(std::make_unique<SendWqe[]>(mask_ + 1)),
-        data_(std::make_unique<Block[]>(std::size_t{mask_ + 1} * room_ / sizeof(Block))) {}
+        stride_(sizeof(SendWqe) + room(pieces, inline_bytes)),
+        shift_(static_cast<std::uint32_t>(
+            std::countr_zero(std::bit_floor(SendPool::kChunkBytes / stride_)))),
+        chunks_((mask_ >> shift_) + 1) {
+    pool_->book(chunks_.size());
+  }
+  ~SendQueue() {
+    clear();
+    pool_->cancel(chunks_.size());
+  }
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
 
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
@@ -61,40 +75,68 @@ class SendQueue {
   [[nodiscard]] std::uint16_t slot(std::uint32_t position) const noexcept {
     return static_cast<std::uint16_t>(position & mask_);
   }
-  [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept { return wqes_[position & mask_]; }
-  [[nodiscard]] SendWqe& at_slot(std::uint16_t slot) noexcept { return wqes_[slot]; }
-
-  [[nodiscard]] LocalPiece* pieces(std::uint16_t slot) noexcept {
-    return reinterpret_cast<LocalPiece*>(inline_data(slot));
-  }
-  [[nodiscard]] std::uint8_t* inline_data(std::uint16_t slot) noexcept {
-    return reinterpret_cast<std::uint8_t*>(data_.get()) + std::size_t{slot} * room_;
+  /// An entry between done() and posted(), by its position or by its slot.
+  [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept { return at_slot(slot(position)); }
+  [[nodiscard]] SendWqe& at_slot(std::uint16_t slot) noexcept {
+    return *std::launder(reinterpret_cast<SendWqe*>(address(slot)));
   }
 
-  /// The next free entry; needs !full(). Call post() when it is filled.
-  [[nodiscard]] SendWqe& next_free() noexcept { return wqes_[posted_ & mask_]; }
-  void post() noexcept { ++posted_; }
+  /// The room of an entry of this queue: pieces, or inline data.
+  [[nodiscard]] static LocalPiece* pieces(SendWqe& w) noexcept {
+    return reinterpret_cast<LocalPiece*>(&w + 1);
+  }
+  [[nodiscard]] static std::uint8_t* inline_data(SendWqe& w) noexcept {
+    return reinterpret_cast<std::uint8_t*>(&w + 1);
+  }
+
+  /// Appends an entry for the caller to fill; needs !full().
+  [[nodiscard]] SendWqe& post() noexcept {
+    const std::uint16_t s = slot(posted_++);
+    std::byte*& chunk = chunks_[s >> shift_];
+    if (chunk == nullptr) chunk = pool_->acquire();
+    return *new (address(s)) SendWqe{};
+  }
   void sent() noexcept { ++sending_; }
+  /// Removes the oldest entry.
   void complete() noexcept {
+    const std::uint32_t chunk = (done_ & mask_) >> shift_;
     ++done_;
     if (static_cast<std::int32_t>(sending_ - done_) < 0) sending_ = done_;
+    // A nearly full queue has its newest entries in the oldest ones' chunk.
+    const bool in_use = !empty() && (((done_ & mask_) >> shift_) == chunk ||
+                                     (((posted_ - 1) & mask_) >> shift_) == chunk);
+    if (!in_use) release(chunks_[chunk]);
   }
-  void clear() noexcept { done_ = sending_ = posted_; }
+  void clear() noexcept {
+    done_ = sending_ = posted_;
+    for (std::byte*& chunk : chunks_) release(chunk);
+  }
 
+  /// Heap bytes of this queue, with the chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
-    return std::size_t{mask_ + 1} * (sizeof(SendWqe) + room_);
+    const auto none = std::count(chunks_.begin(), chunks_.end(), nullptr);
+    return chunks_.capacity() * sizeof(std::byte*) +
+           (chunks_.size() - static_cast<std::size_t>(none)) * SendPool::kChunkBytes;
   }
 
  private:
-  struct alignas(16) Block {
-    std::uint8_t bytes[16];
-  };
+  [[nodiscard]] static std::uint32_t room(std::uint32_t pieces, std::uint32_t inline_bytes) {
+    return (std::max<std::uint32_t>(pieces * sizeof(LocalPiece), inline_bytes) + 15) / 16 * 16;
+  }
+  [[nodiscard]] std::byte* address(std::uint16_t slot) noexcept {
+    return chunks_[slot >> shift_] + (slot & ((1u << shift_) - 1)) * stride_;
+  }
+  void release(std::byte*& chunk) noexcept {
+    if (chunk != nullptr) pool_->release(chunk);
+    chunk = nullptr;
+  }
 
+  SendPool* pool_;
   std::uint32_t capacity_;
   std::uint32_t mask_;
-  std::uint32_t room_;
-  std::unique_ptr<SendWqe[]> wqes_;
-  std::unique_ptr<Block[]> data_;
+  std::uint32_t stride_;  ///< bytes of an entry with its room
+  std::uint32_t shift_;   ///< log2 of entries per chunk
+  std::vector<std::byte*> chunks_;
   std::uint32_t posted_ = 0;
   std::uint32_t sending_ = 0;
   std::uint32_t done_ = 0;

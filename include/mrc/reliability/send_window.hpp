@@ -188,9 +188,11 @@ class SendWindow {
     return false;
   }
 
-  /// Heap bytes of this window without the pool's chunks.
+  /// Heap bytes of this window, with the pool's chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
-    return chunks_.capacity() * sizeof(PacketPool::Index);
+    const auto none = std::count(chunks_.begin(), chunks_.end(), PacketPool::kNone);
+    return chunks_.capacity() * sizeof(PacketPool::Index) +
+           (chunks_.size() - static_cast<std::size_t>(none)) * sizeof(PacketChunk);
   }
 
  private:

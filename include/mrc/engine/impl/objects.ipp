@@ -109,8 +109,8 @@ inline Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
     if (!qp) continue;
     SendQueue& q = qp->tx.queue;
     for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
-      const SendWqe& w = q.at(p);
-      const LocalPiece* pieces = q.pieces(q.slot(p));
+      SendWqe& w = q.at(p);
+      const LocalPiece* pieces = q.pieces(w);
       const auto uses_it = [key](const LocalPiece& piece) { return piece.lkey == key; };
       if (w.inlined || std::none_of(pieces, pieces + w.pieces, uses_it)) continue;
       fail(*qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
@@ -166,7 +166,7 @@ inline Result<Qpn> Engine::create_qp(const QpInit& init) {
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
   const Qpn qpn{(std::uint32_t{options_.slot} << 16) | (index + kFirstUserQpn)};
-  qps_[index] = std::make_unique<QueuePairState>(qpn, init, pool_);
+  qps_[index] = std::make_unique<QueuePairState>(qpn, init, send_pool_, pool_);
   qps_[index]->start_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   free_qps_.pop_front();
   ++send_cq->users;
@@ -193,7 +193,7 @@ inline Errc Engine::destroy_qp(Qpn qpn) noexcept {
 inline void Engine::detach(QueuePairState& qp) noexcept {
   stop(qp);
   SendQueue& q = qp.tx.queue;
-  for (std::uint32_t p = q.done(); p != q.posted(); ++p) return_memory(qp, q.at(p), q.slot(p));
+  for (std::uint32_t p = q.done(); p != q.posted(); ++p) return_memory(q.at(p));
   q.clear();
   qp.rx.receives.clear();
   held_tails_.drop(qp.rx.tails);
@@ -204,10 +204,9 @@ inline void Engine::detach(QueuePairState& qp) noexcept {
 }
 
 /// A posted request is done with its local memory.
-inline void Engine::return_memory(QueuePairState& qp, const SendWqe& wqe,
-                                  std::uint16_t slot) noexcept {
+inline void Engine::return_memory(SendWqe& wqe) noexcept {
   if (wqe.inlined) return;
-  const LocalPiece* pieces = qp.tx.queue.pieces(slot);
+  const LocalPiece* pieces = SendQueue::pieces(wqe);
   for (unsigned i = 0; i < wqe.pieces; ++i)
     if (MemoryEntry* e = memory_.find(pieces[i].lkey)) --e->uses;
 }

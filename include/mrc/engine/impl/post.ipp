@@ -34,9 +34,8 @@ inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) n
   std::uint64_t length = 0;
   if (const Errc e = check_pieces(*qp, request, length); e != Errc::ok) return e;
 
-  const std::uint16_t slot = q.slot(q.posted());
-  SendWqe& w = q.next_free();
-  w = {};
+  if (!awaits(*qp)) qp->tx.timer_start = now;
+  SendWqe& w = q.post();
   w.wr_id = request.wr_id;
   w.remote = request.remote.address;
   w.rkey = request.remote.rkey;
@@ -47,13 +46,13 @@ inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) n
   w.signaled = request.flags.signaled || qp->init.signal_all;
   w.inlined = request.flags.inline_data;
   if (w.inlined) {
-    std::uint8_t* to = q.inline_data(slot);
+    std::uint8_t* to = q.inline_data(w);
     for (const Sge& s : request.pieces) {
       if (s.length > 0) std::memcpy(to, s.address, s.length);
       to += s.length;
     }
   } else {
-    LocalPiece* pieces = q.pieces(slot);
+    LocalPiece* pieces = q.pieces(w);
     for (const Sge& s : request.pieces) {
       pieces[w.pieces++] = {static_cast<const std::uint8_t*>(s.address), s.length, s.lkey};
       ++memory_.find(s.lkey)->uses;
@@ -65,8 +64,6 @@ inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) n
     w.rqmsn = static_cast<std::uint16_t>(qp->tx.next_rqmsn.value());
     ++qp->tx.next_rqmsn;
   }
-  if (!awaits(*qp)) qp->tx.timer_start = now;
-  q.post();
   update_ready(*qp);
   if (!qp->scheduled()) arm(*qp, now);
   return Errc::ok;

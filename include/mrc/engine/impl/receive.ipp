@@ -64,6 +64,7 @@ inline void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept
     ++stats_.drops.wrong_state;
     return;
   }
+  qp->peer->answered = now;
   switch (opcode) {
     case wire::Opcode::sack:
       on_sack(now, *qp, packet);

@@ -336,9 +336,8 @@ inline void Engine::on_acknowledged(Time now, QueuePairState& qp, std::uint32_t 
   const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
   take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
   for (; messages > 0; --messages) {
-    const std::uint32_t p = tx.queue.done();
-    const SendWqe& w = tx.queue.at(p);
-    return_memory(qp, w, tx.queue.slot(p));
+    SendWqe& w = tx.queue.at(tx.queue.done());
+    return_memory(w);
     if (w.with_immediate) --tx.wimm_in_flight;
     Completion c;
     c.wr_id = w.wr_id;

@@ -147,8 +147,8 @@ inline void Engine::flush(QueuePairState& qp, WcStatus status,
   SendQueue& q = qp.tx.queue;
   while (!q.empty()) {
     const std::uint32_t p = q.done();
-    const SendWqe& w = q.at(p);
-    return_memory(qp, w, q.slot(p));
+    SendWqe& w = q.at(p);
+    return_memory(w);
     Completion c;
     c.wr_id = w.wr_id;
     c.qpn = qp.qpn;

@@ -25,7 +25,7 @@ inline Duration Engine::round_trip(const QueuePairState& qp) const noexcept {
 }
 
 /// Does the queue pair wait for the peer? (Waiting for the congestion window, which others may
-/// hold, is not the peer's fault. Having no path at all is.)
+/// hold, is not the peer's fault, unless it is silent. Having no path at all is.)
 inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
   const Requester& tx = qp.tx;
   return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
@@ -35,6 +35,12 @@ inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
 inline Time Engine::retransmission_deadline(const QueuePairState& qp) const noexcept {
   const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
   return qp.tx.timer_start + qp.tx.retries.timeout(floor);  // [O-20]
+}
+
+/// When a queue pair that waits for its turn begins to doubt that the peer is there.
+inline Time Engine::silence_deadline(const QueuePairState& qp) const noexcept {
+  const Duration floor = 2 * qp.peer->congestion.base_rtt();
+  return std::max(qp.tx.timer_start, qp.peer->answered) + qp.tx.retries.timeout(floor);
 }
 
 inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
@@ -59,8 +65,9 @@ inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
   }
   if (!awaits(qp)) {
     // After a pause it wants its turn, even when nothing is under way any more.
-    if (qp.tx.paused_until <= now || !qp.tx.queue.backlog()) return timers_.cancel(qp);
-    return timers_.schedule(qp, qp.tx.paused_until);
+    if (!qp.tx.queue.backlog()) return timers_.cancel(qp);
+    return timers_.schedule(qp,
+                            qp.tx.paused_until > now ? qp.tx.paused_until : silence_deadline(qp));
   }
   Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), qp.tx.loss_check});
   if (qp.tx.paused_until > now) due = std::min(due, qp.tx.paused_until);
@@ -95,6 +102,11 @@ inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
     if (qp.state != QpState::rts) return;
   } else if (now >= probe_deadline(qp)) {
     ask(now, qp);
+  } else if (!awaits(qp) && tx.queue.backlog() && now >= silence_deadline(qp)) {
+    // What holds the window gets no answer. With a packet of its own under way it learns what
+    // the others learn, at the same time as they, and not after them.
+    tx.timer_start = now;
+    owe(qp);
   }
   update_ready(qp);
   arm(qp, now);
@@ -112,6 +124,14 @@ inline void Engine::ask(Time now, QueuePairState& qp) noexcept {
   item.qpn = qp.qpn;
   item.id = ++tx.probe_id;
   queue_control(item);
+}
+
+/// One packet may go although the window is closed, and before those of queue pairs that wait.
+inline void Engine::owe(QueuePairState& qp) noexcept {
+  qp.tx.owed = true;
+  if (!qp.ready_hook.is_linked() || qp.starved) return;
+  qp.ready_hook.unlink();
+  qp.peer->ready.push_front(qp);
 }
 
 /// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the
@@ -134,11 +154,7 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   if (!unreported) return;
   // What else is in flight may hold the window for ever, if all of it is lost: one packet goes, and
   // before those of other queue pairs that wait for the window.
-  tx.owed = true;
-  if (qp.ready_hook.is_linked() && !qp.starved) {
-    qp.ready_hook.unlink();
-    qp.peer->ready.push_front(qp);
-  }
+  owe(qp);
   const reliability::PacketRecord& r = tx.window.at(psn);
   const std::uint32_t size = r.size;
   const path::PathIndex path = r.path;

@@ -58,18 +58,25 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
     ready_peers_.pop_front();
     if (peer.ready.empty()) continue;
     QueuePairState& qp = peer.ready.front();
-    // With nobody else in line the next turn is its own again; one timer setting does for all.
-    const bool alone = ready_peers_.empty() && &qp == &peer.ready.back();
+    // Queue pairs have a quantum each, peers a burst. With nobody else in line it is the same one's
+    // turn again; one timer setting does for all.
+    const bool alone = &qp == &peer.ready.back();
     Turn turn;
     do {
       turn = take_turn(now, peer, qp, free_planes, burst);
-    } while (alone && turn == Turn::over && burst.room() > 0);
+    } while (turn == Turn::over && ready_peers_.empty() && burst.room() > 0 &&
+             (alone || qp.tx.turn < options_.quantum));
     arm(qp, now);
     if (turn == Turn::blocked) continue;  // wake() brings the peer back
     if (turn == Turn::burst_full) {
       ready_peers_.push_front(peer);
       return;
     }
+    if (turn == Turn::over && qp.tx.turn < options_.quantum) {
+      ready_peers_.push_back(peer);
+      continue;
+    }
+    qp.tx.turn = 0;
     peer.ready.pop_front();
     if (turn == Turn::over) peer.ready.push_back(qp);
     if (turn == Turn::starved) peer.starved.push_back(qp);  // others may not need a record
@@ -81,6 +88,7 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
 inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
                                       PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   if (now < qp.tx.paused_until) return Turn::idle;  // its timer brings it back
+  const bool owed = qp.tx.owed;
   path::PathIndex path = path::kNoPath;
   for (std::uint32_t n = options_.burst; n > 0; --n) {
     if (burst.room() == 0 || burst.piece_room() < qp.init.capacity.send_sges + 1)
@@ -89,6 +97,10 @@ inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
     const Turn turn = qp.tx.window.lost() > 0 ? retransmit(now, peer, qp, planes, burst)
                                               : send_next(now, peer, qp, planes, path, burst);
     if (turn != Turn::over) return turn;
+    if (owed && !qp.tx.owed) {  // that was a turn of its own; others may be owed one, too
+      qp.tx.turn = options_.quantum;
+      break;
+    }
   }
   const bool more = qp.tx.window.lost() > 0 || qp.tx.queue.backlog();
   return more ? Turn::over : Turn::idle;
@@ -127,7 +139,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   const bool first = tx.next_packet == 0;
   if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return Turn::idle;
   const detail::Slice slice = detail::slice_of(w, tx.next_packet, qp.mtu, options_.timestamps);
-  if (!peer.congestion.can_send(slice.size)) return Turn::blocked;
+  if (!tx.owed && !peer.congestion.can_send(slice.size)) return Turn::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
     path = peer.paths.select(tx.cursor, planes);
   if (path == path::kNoPath) return Turn::blocked;
@@ -139,6 +151,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
     ++stats_.pool_exhausted;
     return Turn::starved;
   }
+  tx.owed = false;
   if (first) {
     w.first = psn;
     tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight + w.with_immediate);
@@ -162,8 +175,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
                                                 path::PathIndex path,
                                                 wire::TxBurst& burst) noexcept {
   Requester& tx = qp.tx;
-  const std::uint16_t slot = record.wqe;
-  const SendWqe& w = tx.queue.at_slot(slot);
+  SendWqe& w = tx.queue.at_slot(record.wqe);
   const path::PathSpec spec = peer.paths[path];
   const std::uint32_t size = slice.size;
   const bool again = record.transmissions > 0;
@@ -174,6 +186,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   peer.reverse.on_outbound(spec.plane, now);
   charge(peer, spec.plane, size);
   tx.inflight += size;
+  tx.turn += std::max(size, detail::kLeastCharge);
   tx.last_sent = now;
 
   wire::WriteHeader h;
@@ -206,22 +219,21 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   packet.plane = spec.plane;
   packet.entropy = spec.ev;
   packet.port_path = spec.port_path;
-  add_payload(qp, slot, slice, burst);
+  add_payload(w, slice, burst);
   burst.commit();
   qp.stats.tx_bytes += again ? 0 : slice.length;
 }
 
 /// Adds a packet's part of a message, out of the user's memory.
-inline void Engine::add_payload(QueuePairState& qp, std::uint16_t slot, const detail::Slice& slice,
+inline void Engine::add_payload(SendWqe& w, const detail::Slice& slice,
                                 wire::TxBurst& burst) noexcept {
   std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
-  SendQueue& q = qp.tx.queue;
-  if (q.at_slot(slot).inlined) {
-    burst.add_piece(q.inline_data(slot) + offset, length);
+  if (w.inlined) {
+    burst.add_piece(SendQueue::inline_data(w) + offset, length);
     return;
   }
-  for (const LocalPiece* piece = q.pieces(slot); length > 0; ++piece) {
+  for (const LocalPiece* piece = SendQueue::pieces(w); length > 0; ++piece) {
     if (offset >= piece->length) {
       offset -= piece->length;
       continue;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace mrc::engine {
+
+/// The memory of an engine's posted writes, handed to send queues in chunks, so that an idle queue
+/// pair holds none. Queues book what they may need when they are created, and only that takes
+/// memory from the heap: acquire() never fails, and never allocates. Chunks are used again in the
+/// order of a stack, so what is booked but was never needed at the same time is not touched and
+/// costs address space only. One thread.
+class SendPool {
+ public:
+  /// Room for the largest entry, 64 pieces or 1,024 inline bytes; of the default ones, 16 and a
+  /// spare line that keeps chunks from falling into the same cache sets.
+  static constexpr std::size_t kChunkBytes = 1088;
+  static constexpr std::size_t kAlignment = 64;  ///< of chunks: a cache line
+
+  SendPool() = default;
+  SendPool(const SendPool&) = delete;
+  SendPool& operator=(const SendPool&) = delete;
+
+  /// Provides for `chunks` more. Throws std::bad_alloc.
+  void book(std::size_t chunks) {
+    while (blocks_.size() * kBlockChunks < booked_ + chunks) {
+      blocks_.reserve(blocks_.size() + 1);
+      blocks_.emplace_back(static_cast<std::byte*>(
+          ::operator new (kBlockChunks* kChunkBytes, std::align_val_t{kAlignment})));
+    }
+    booked_ += chunks;
+  }
+  /// `chunks` are not needed any more, and not held.
+  void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }
+
+  /// A chunk with undefined contents. The caller holds fewer than it has booked.
+  [[nodiscard]] std::byte* acquire() noexcept {
+    ++used_;
+    if (free_ != nullptr) {
+      std::byte* const chunk = reinterpret_cast<std::byte*>(free_);
+      free_ = free_->next;
+      return chunk;
+    }
+    const std::size_t i = touched_++;
+    return blocks_[i / kBlockChunks].get() + i % kBlockChunks * kChunkBytes;
+  }
+  void release(std::byte* chunk) noexcept {
+    --used_;
+    free_ = new (chunk) Free{free_};
+  }
+
+  [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+  /// Chunks that were ever in use: what of the pool takes memory.
+  [[nodiscard]] std::size_t touched() const noexcept { return touched_; }
+
+ private:
+  static constexpr std::size_t kBlockChunks = 256;
+  struct Free {
+    Free* next;
+  };
+  struct Delete {
+    void operator()(std::byte* block) const noexcept {
+      ::operator delete (block, std::align_val_t{kAlignment});
+    }
+  };
+
+  std::vector<std::unique_ptr<std::byte, Delete>> blocks_;
+  Free* free_ = nullptr;
+  std::size_t booked_ = 0;
+  std::size_t used_ = 0;
+  std::size_t touched_ = 0;
+};
+
+}  // namespace mrc::engine
