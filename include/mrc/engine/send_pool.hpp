@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <vector>
 
 namespace mrc::engine {
@@ -27,11 +26,8 @@ class SendPool {
 
   /// Provides for `chunks` more. Throws std::bad_alloc.
   void book(std::size_t chunks) {
-    while (blocks_.size() * kBlockChunks < booked_ + chunks) {
-      blocks_.reserve(blocks_.size() + 1);
-      blocks_.emplace_back(static_cast<std::byte*>(
-          ::operator new (kBlockChunks* kChunkBytes, std::align_val_t{kAlignment})));
-    }
+    while (blocks_.size() * kBlockChunks < booked_ + chunks)
+      blocks_.push_back(std::make_unique_for_overwrite<Chunk[]>(kBlockChunks));
     booked_ += chunks;
   }
   /// `chunks` are not needed any more, and not held.
@@ -46,11 +42,11 @@ class SendPool {
       return chunk;
     }
     const std::size_t i = touched_++;
-    return blocks_[i / kBlockChunks].get() + i % kBlockChunks * kChunkBytes;
+    return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
   }
   void release(std::byte* chunk) noexcept {
     --used_;
-    free_ = new (chunk) Free{free_};
+    free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
   }
 
   [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
@@ -60,16 +56,14 @@ class SendPool {
 
  private:
   static constexpr std::size_t kBlockChunks = 256;
+  struct alignas(kAlignment) Chunk {
+    std::byte bytes[kChunkBytes];
+  };
   struct Free {
     Free* next;
   };
-  struct Delete {
-    void operator()(std::byte* block) const noexcept {
-      ::operator delete (block, std::align_val_t{kAlignment});
-    }
-  };
 
-  std::vector<std::unique_ptr<std::byte, Delete>> blocks_;
+  std::vector<std::unique_ptr<Chunk[]>> blocks_;
   Free* free_ = nullptr;
   std::size_t booked_ = 0;
   std::size_t used_ = 0;

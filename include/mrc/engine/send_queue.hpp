@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -94,7 +95,7 @@ class SendQueue {
     const std::uint16_t s = slot(posted_++);
     std::byte*& chunk = chunks_[s >> shift_];
     if (chunk == nullptr) chunk = pool_->acquire();
-    return *new (address(s)) SendWqe{};
+    return *std::construct_at(reinterpret_cast<SendWqe*>(address(s)));
   }
   void sent() noexcept { ++sending_; }
   /// Removes the oldest entry.
