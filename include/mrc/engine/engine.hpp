@@ -284,12 +284,12 @@ class Engine {
   void on_qp_time(Time now, QueuePairState& qp) noexcept;
   void ask(Time now, QueuePairState& qp) noexcept;
   static void owe(QueuePairState& qp) noexcept;
+  static void owe_waiting(Time now, Peer& peer, Duration timeout) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   void on_peer_time(Time now, Peer& peer) noexcept;
   [[nodiscard]] bool awaits(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Duration round_trip(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
-  [[nodiscard]] Time silence_deadline(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Time probe_deadline(const QueuePairState& qp) const noexcept;
 
   // impl/receive.ipp

@@ -50,6 +50,7 @@ struct Peer : EngineTimer {
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;
   Time answered{};           ///< when the newest answer to one of them came
+  Time owed{};               ///< when each of them was last allowed a packet beyond the window
   Time status_due = kNever;  ///< when to send (again) the port status
   std::uint8_t status_tries = 0;
   std::uint16_t status_id = 0;                ///< request id of the newest one

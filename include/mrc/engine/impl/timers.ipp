@@ -25,7 +25,7 @@ inline Duration Engine::round_trip(const QueuePairState& qp) const noexcept {
 }
 
 /// Does the queue pair wait for the peer? (Waiting for the congestion window, which others may
-/// hold, is not the peer's fault, unless it is silent. Having no path at all is.)
+/// hold, is not the peer's fault. Having no path at all is.)
 inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
   const Requester& tx = qp.tx;
   return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
@@ -35,12 +35,6 @@ inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
 inline Time Engine::retransmission_deadline(const QueuePairState& qp) const noexcept {
   const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
   return qp.tx.timer_start + qp.tx.retries.timeout(floor);  // [O-20]
-}
-
-/// When a queue pair that waits for its turn begins to doubt that the peer is there.
-inline Time Engine::silence_deadline(const QueuePairState& qp) const noexcept {
-  const Duration floor = 2 * qp.peer->congestion.base_rtt();
-  return std::max(qp.tx.timer_start, qp.peer->answered) + qp.tx.retries.timeout(floor);
 }
 
 inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
@@ -65,9 +59,8 @@ inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
   }
   if (!awaits(qp)) {
     // After a pause it wants its turn, even when nothing is under way any more.
-    if (!qp.tx.queue.backlog()) return timers_.cancel(qp);
-    return timers_.schedule(qp,
-                            qp.tx.paused_until > now ? qp.tx.paused_until : silence_deadline(qp));
+    if (qp.tx.paused_until <= now || !qp.tx.queue.backlog()) return timers_.cancel(qp);
+    return timers_.schedule(qp, qp.tx.paused_until);
   }
   Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), qp.tx.loss_check});
   if (qp.tx.paused_until > now) due = std::min(due, qp.tx.paused_until);
@@ -102,11 +95,6 @@ inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
     if (qp.state != QpState::rts) return;
   } else if (now >= probe_deadline(qp)) {
     ask(now, qp);
-  } else if (!awaits(qp) && tx.queue.backlog() && now >= silence_deadline(qp)) {
-    // What holds the window gets no answer. With a packet of its own under way it learns what
-    // the others learn, at the same time as they, and not after them.
-    tx.timer_start = now;
-    owe(qp);
   }
   update_ready(qp);
   arm(qp, now);
@@ -134,6 +122,18 @@ inline void Engine::owe(QueuePairState& qp) noexcept {
   qp.peer->ready.push_front(qp);
 }
 
+/// The peer is silent, and some queue pairs hold the window: those that wait for it get one packet
+/// each under way. So they learn what the others learn, at the same time as they, and not after
+/// them.
+inline void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept {
+  if (now - std::max(peer.answered, peer.owed) < timeout) return;
+  peer.owed = now;
+  for (auto next = peer.ready.begin(); next != peer.ready.end();) {
+    QueuePairState& qp = *next++;
+    if (qp.tx.window.empty()) owe(qp);
+  }
+}
+
 /// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the
 /// path that it took is suspected. When every packet is known to have arrived and only the
 /// Transport ACK is missing, a probe asks for it.
@@ -146,6 +146,7 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
                 qp.tx.queue.empty() ? std::nullopt : std::optional(qp.tx.queue.done()));
   ++qp.stats.timeouts;
   ++stats_.timeouts;
+  owe_waiting(now, *qp.peer, now - tx.timer_start);
   tx.timer_start = now;
   tx.probes = 0;
   // The timer speaks of one packet. If a whole burst is lost, more than a SACK can show, only the
