@@ -108,7 +108,11 @@ struct Rig {
       receiver.receive(now(), rx);
       for (const wire::RxPacket& p : rx.packets())
         arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-    } while (readable(receiver.poll_fd()));
+    } while (more());
+  }
+  /// Would receive() bring something?
+  [[nodiscard]] bool more() const {
+    return receiver.next_release() <= now() || readable(receiver.poll_fd());
   }
 
   [[nodiscard]] static Time now() { return monotonic_now(); }

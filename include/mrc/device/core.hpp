@@ -179,7 +179,6 @@ class DeviceCore {
   Sleeper* sleepers_ = nullptr;
 
   CourteousMutex mutex_;
-  port::Socket epoll_;                                 ///< readable when a port is
   port::Socket wake_up_;                               ///< eventfd that ends the helper's sleep
   std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last
   std::atomic<int> waiters_{0};                        ///< application threads in wait_cq()

@@ -2,7 +2,6 @@
 // DeviceCore: opening planes and engine from a Config, and closing them.
 #pragma once
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 
@@ -61,7 +60,6 @@ inline void DeviceCore::open_ports() {
   slot_ = claim.slot;
 
   mtu_ = config_.mtu;
-  epoll_ = port::Socket(epoll_create1(EPOLL_CLOEXEC));
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     port::UdpPortOptions o;
     o.local = addresses[i];
@@ -85,11 +83,6 @@ inline void DeviceCore::open_ports() {
     const std::uint32_t room = port.capabilities().max_packet;
     while (mtu_ > 256 && mtu_ + kPacketOverhead > room) mtu_ /= 2;
     if (port.link_up()) planes_up_ |= plane_bit(static_cast<Plane>(i));
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, port.poll_fd(), &event) != 0)
-      throw Error(std::error_code(errno, std::generic_category()),
-                  "cannot watch plane " + std::to_string(i));
   }
   if (mtu_ != config_.mtu)
     log(LogLevel::warn, "mtu lowered from " + std::to_string(config_.mtu) + " to " +
@@ -141,7 +134,7 @@ inline void DeviceCore::open_engine() {
 inline void DeviceCore::start_helper() {
   if (!config_.helper) return;
   wake_up_ = port::Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_.open() || !wake_up_.open())
+  if (!wake_up_.open())
     throw Error(std::error_code(errno, std::generic_category()), "cannot start the helper thread");
   helper_ = std::thread([this] { run_helper(); });
 }

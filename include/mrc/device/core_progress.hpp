@@ -198,14 +198,17 @@ inline Time DeviceCore::next_deadline() const noexcept {
 
 /// Waits until a port or `fd` has something, or until a time. Not under the lock.
 inline void DeviceCore::sleep(int fd, Time until) noexcept {
-  pollfd fds[2] = {{epoll_.fd(), POLLIN, 0}, {fd, POLLIN, 0}};
+  std::array<pollfd, kMaxPlanes + 1> fds;
+  nfds_t n = 0;
+  for (const auto& port : ports_) fds[n++] = {port->poll_fd(), POLLIN, 0};
+  fds[n++] = {fd, POLLIN, 0};  // a negative one is not looked at
   timespec limit{};
   if (until != kNever) {
     const Time now = monotonic_now();
     const std::int64_t left = until > now ? (until - now).count() : 0;
     limit = {left / 1'000'000'000, left % 1'000'000'000};
   }
-  (void)ppoll(fds, fd >= 0 ? 2 : 1, until == kNever ? nullptr : &limit, nullptr);
+  (void)ppoll(fds.data(), n, until == kNever ? nullptr : &limit, nullptr);
 }
 
 /// Sleeps in the list of those who can be woken for a new deadline. `lock` is open meanwhile.

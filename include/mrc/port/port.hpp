@@ -70,7 +70,9 @@ class RxBurst {
 ///   next receive() on the same port.
 /// * `add_peer(id, address)` fills the address table and returns the tag that the peer's packets
 ///   will carry in RxPacket::source. `remove_peer(id)` empties the entry.
-/// * `poll_fd()` becomes readable when receive() would bring something, or is -1.
+/// * `poll_fd()` becomes readable when something arrives, or is -1.
+/// * `next_release()` is when receive() will bring what the descriptor does not tell of: packets
+///   that had no room in `rx`, or that a fault holds back. In the past: at once; kNever: not.
 template <class P>
 concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& burst,
                         const wire::TxGroup& group, RxBurst& rx, PeerId peer,
@@ -81,6 +83,7 @@ concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& b
   { port.remove_peer(peer) } -> std::same_as<void>;
   { view.link_up() } -> std::same_as<bool>;
   { view.poll_fd() } -> std::same_as<int>;
+  { view.next_release() } -> std::same_as<Time>;
   { view.capabilities() } -> std::same_as<const Capabilities&>;
   { view.stats() } -> std::same_as<PortStats>;
 };

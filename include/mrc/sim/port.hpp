@@ -75,6 +75,7 @@ class Port {
     return network_[out_].up && network_[fabric_.host_down(host_, plane_)].up;
   }
   [[nodiscard]] int poll_fd() const noexcept { return -1; }
+  [[nodiscard]] Time next_release() const noexcept { return kNever; }
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
 

@@ -69,9 +69,16 @@ inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacke
   queue_control(item);
 }
 
-/// Sends what waits. An item for which there is no path now is dropped: control packets may be
+/// Sends what waits. Answers to one peer that are due in one plane go as bursts on one path, too:
+/// a SACK and the Transport ACK behind it cost the port one message. An item for which there is no path now is dropped: control packets may be
 /// lost, whoever needs them asks again. But it waits when it is only for want of a free port.
 inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  struct {
+    const Peer* peer = nullptr;
+    Plane plane = 0;
+    path::PathIndex path = path::kNoPath;
+    std::uint32_t left = 0;  ///< packets that may follow on that path
+  } same;
   for (; !control_.empty() && burst.room() > 0; control_.pop()) {
     const ControlItem& item = control_.front();
     if (waits_for_port(item, free_planes)) return;
@@ -90,8 +97,12 @@ inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst&
         packet.dscp = trimmable ? options_.dscp.trimmable : options_.dscp.no_trim;
       } else if (path != path::kNoPath) {  // an EV probe: there, or not at all
         if ((planes & plane_bit(peer->paths[path].plane)) == 0) path = path::kNoPath;
+      } else if (same.left > 0 && same.peer == peer && same.plane == item.plane) {
+        path = same.path;
+        --same.left;
       } else {
         path = peer->reverse.pick(item.plane, planes, peer->paths, random_);
+        same = {peer, item.plane, path, options_.burst - 1};
       }
     }
     if (path == path::kNoPath) {
