@@ -86,6 +86,7 @@ struct Responder {
   std::uint64_t rcvd_bytes = 0;   ///< nominal, accepted packets only ([C-15])
   std::uint32_t since_sack = 0;   ///< bytes (mrc-1.0 §2.6)
   std::uint32_t newest_sack = 0;  ///< number of its newest queued SACK, to merge with
+  std::uint32_t sacks_queued = 0;
   std::uint32_t messages = 0;     ///< finished so far; the newest one's MSN is messages - 1
   Psn last_end;                   ///< PSN that ended it
   std::uint8_t mpr = 0;           ///< told in SACKs, 0: dynamic MPR is off

@@ -72,6 +72,12 @@ class ReceiveWindow {
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
+  /// SACKs in a row that together tell everything, at least 1.
+  [[nodiscard]] std::uint32_t sacks_for_all() const noexcept {
+    const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
+    return span <= 64 ? 1 : (span + 63) / 64;
+  }
+
   /// Base and bits for the next SACK: the base walks over the window from SACK to SACK, so that
   /// windows wider than 64 packets are reported in full (mrc-1.0 §2.7, [O-2], [C-25]).
   [[nodiscard]] SackRange next_sack() noexcept {

@@ -12,17 +12,18 @@ inline void Engine::queue_control(const ControlItem& item) noexcept {
   if (!control_.push(item)) ++stats_.drops.control_overflow;
 }
 
-/// Queues a SACK for a data packet (mrc-1.0 §2.6). As long as nothing is missing, a newer SACK says
-/// all that an older one did, so one that still waits is brought up to date instead.
+/// Queues a SACK for a data packet (mrc-1.0 §2.6). SACKs are written when they leave, so once there
+/// are enough to tell everything, the newest that still waits is brought up to date instead.
 inline void Engine::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                                std::uint16_t timestamp) noexcept {
   const auto mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   ControlItem* waiting = control_.find(qp.rx.newest_sack);
+  if (waiting == nullptr) qp.rx.sacks_queued = 0;
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
                      waiting->kind == ControlItem::Kind::sack &&
                      waiting->mark == wire::SackMark::none && mark == wire::SackMark::none &&
-                     qp.rx.window.out_of_order() == 0;
+                     qp.rx.sacks_queued >= qp.rx.window.sacks_for_all();
   ControlItem fresh;
   ControlItem& item = merge ? *waiting : fresh;
   item.kind = ControlItem::Kind::sack;
@@ -32,7 +33,11 @@ inline void Engine::queue_sack(QueuePairState& qp, const wire::RxPacket& packet,
   item.psn = psn;
   item.entropy = packet.entropy;
   item.timestamp = timestamp;
-  if (!merge && !control_.push(fresh, &qp.rx.newest_sack)) ++stats_.drops.control_overflow;
+  if (merge) return;
+  if (control_.push(fresh, &qp.rx.newest_sack))
+    ++qp.rx.sacks_queued;
+  else
+    ++stats_.drops.control_overflow;
 }
 
 /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
@@ -70,8 +75,9 @@ inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacke
 }
 
 /// Sends what waits. Answers to one peer that are due in one plane go as bursts on one path, too:
-/// a SACK and the Transport ACK behind it cost the port one message. An item for which there is no path now is dropped: control packets may be
-/// lost, whoever needs them asks again. But it waits when it is only for want of a free port.
+/// a SACK and the Transport ACK behind it cost the port one message. An item for which there is no
+/// path now is dropped: control packets may be lost, whoever needs them asks again. But it waits
+/// when it is only for want of a free port.
 inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   struct {
     const Peer* peer = nullptr;
@@ -221,6 +227,7 @@ inline void Engine::build_sack(const ControlItem& item, QueuePairState& qp,
   const reliability::SackRange range = rx.window.next_sack();
   wire::SackPacket p{wire::Bth::make(wire::Opcode::sack, qp.remote.qpn, cack), {}, {}};
   p.seth.set_m(item.mark);
+  if (item.kind == ControlItem::Kind::sack && rx.sacks_queued > 0) --rx.sacks_queued;
   if (item.kind == ControlItem::Kind::probe_sack) {
     p.seth.set_probe(true);
     p.seth.set_probe_id(item.id);
