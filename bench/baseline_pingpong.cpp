@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The least latency that UDP sockets have here: two processes send 8 bytes to and fro and poll for
-// them without ever sleeping. Prints half of the round trip as JSON, in microseconds.
+// them without ever sleeping; with --sleep 1, the one that answers waits in poll() for each
+// message. Prints half of the round trip as JSON, in microseconds.
+#include <poll.h>
+
 #include <atomic>
 
 #include "baseline_util.hpp"
@@ -24,11 +27,16 @@ bool receive_value(const baseline::UdpSocket& socket, std::uint64_t& value) {
   return n == sizeof value;
 }
 
-void echo(const baseline::UdpSocket& socket, Flags& flags) {
+void echo(const baseline::UdpSocket& socket, Flags& flags, bool sleep) {
   flags.ready = true;
   std::uint64_t value = 0;
-  while (!flags.stop.load(std::memory_order_relaxed))
+  while (!flags.stop.load(std::memory_order_relaxed)) {
+    if (sleep) {
+      pollfd message{socket.fd(), POLLIN, 0};
+      (void)poll(&message, 1, 100);
+    }
     if (receive_value(socket, value)) send_value(socket, value);
+  }
 }
 
 void measure(const baseline::UdpSocket& socket, Flags& flags, unsigned milliseconds) {
@@ -65,12 +73,13 @@ void measure(const baseline::UdpSocket& socket, Flags& flags, unsigned milliseco
 }  // namespace
 
 int main(int argc, char** argv) {
-  const baseline::Arguments arguments(argc, argv, {{"milliseconds", 2000}});
+  const baseline::Arguments arguments(argc, argv, {{"milliseconds", 2000}, {"sleep", 0}});
   const unsigned milliseconds = arguments["milliseconds"];
+  const bool sleep = arguments["sleep"] != 0;
   const baseline::UdpSocket here(1), there(1);
   here.connect_to(there.address());
   there.connect_to(here.address());
   auto& flags = baseline::shared<Flags>();
-  baseline::run_two([&] { echo(there, flags); }, [&] { measure(here, flags, milliseconds); },
+  baseline::run_two([&] { echo(there, flags, sleep); }, [&] { measure(here, flags, milliseconds); },
                     milliseconds / 1000 + 20);
 }

@@ -3,9 +3,14 @@
 // or CRC. docs/performance.md describes the method.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "bench_engine_rig.hpp"
 
@@ -97,6 +102,43 @@ void writes_64(benchmark::State& state, Side side) {
   measure(state, side, {.message = 64, .depth = 64, .signal_every = 16});
 }
 
+/// As many rigs, each with its engines and a thread of its own, at the same time: what engines on
+/// several cores share is at most memory and cache. Time is real time.
+void engines_side_by_side(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  try {
+    std::vector<std::unique_ptr<Rig>> rigs;
+    Share ignored[2];
+    for (std::size_t i = 0; i < count; ++i) {
+      rigs.push_back(std::make_unique<Rig>(RigSetup{}));
+      rigs.back()->run(200'000, ignored[0], ignored[1]);
+    }
+    constexpr std::uint64_t kPackets = 1'000'000;
+    double seconds = 0;
+    std::uint64_t packets = 0;
+    for ([[maybe_unused]] auto step : state) {
+      std::latch begin(static_cast<std::ptrdiff_t>(count) + 1);
+      std::vector<std::thread> threads;
+      for (auto& rig : rigs)
+        threads.emplace_back([&rig, &begin] {
+          Share shares[2];
+          begin.arrive_and_wait();
+          rig->run(kPackets, shares[0], shares[1]);
+        });
+      begin.arrive_and_wait();
+      const auto start = std::chrono::steady_clock::now();
+      for (std::thread& thread : threads) thread.join();
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      state.SetIterationTime(time.count());
+      seconds += time.count();
+      packets += kPackets * count;
+    }
+    state.counters["ns_per_packet"] = seconds * 1e9 / static_cast<double>(packets);
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+
 void few_and_many(benchmark::internal::Benchmark* b) {
   b->ArgNames({"qps", "evs"})->ArgsProduct({{1, 10'000}, {8, 1024}})->UseManualTime();
 }
@@ -113,5 +155,7 @@ BENCHMARK_CAPTURE(packets_4k_bursts, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_reordered, requester, Side::requester)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_reordered, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_copied, responder, Side::responder)->Apply(one);
+
+BENCHMARK(engines_side_by_side)->ArgName("engines")->Arg(1)->Arg(2)->UseManualTime();
 
 }  // namespace

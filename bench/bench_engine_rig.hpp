@@ -24,8 +24,8 @@ namespace mrc::bench {
 /// What the responder's copies into the application's memory do. The rig switches `skip` on around
 /// the calls whose copies are not to be made; who defines memcpy() has to obey it and to count.
 struct CopySwitch {
-  static inline std::size_t skip = 0;       ///< length of the copies to leave out, 0: none
-  static inline std::uint64_t skipped = 0;  ///< copies left out
+  static inline thread_local std::size_t skip = 0;       ///< length of those to leave out, 0: none
+  static inline thread_local std::uint64_t skipped = 0;  ///< copies left out
 };
 
 struct RigSetup {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of connected queue pairs, idle and busy, of a peer, and of an engine without either.
+// Memory of connected queue pairs, idle and busy, of a peer, of an engine without either, and of a
+// device.
 // `reserved` is what the heap hands out, its own overhead included; `resident` what of it is in
 // memory, because it was touched.
 #include <benchmark/benchmark.h>
@@ -12,9 +13,10 @@
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "mrc/engine/engine.hpp"
+#include "mrc/mrc.hpp"
 
 namespace {
 
@@ -182,5 +184,21 @@ void empty_engine(benchmark::State& state) {
   }
 }
 BENCHMARK(empty_engine)->Iterations(1);
+
+/// An open device, its engine included, with what its C library and thread take the first time.
+void device(benchmark::State& state) {
+  for ([[maybe_unused]] auto round : state) {
+    try {
+      const Memory before = memory();
+      Config config;
+      config.planes = {"loopback:" + std::to_string(state.range(0))};
+      const Device device(config);
+      report(state, before, 1);
+    } catch (const std::exception& error) {
+      state.SkipWithError(error.what());
+    }
+  }
+}
+BENCHMARK(device)->ArgName("planes")->Arg(1)->Arg(8)->Iterations(1);
 
 }  // namespace

@@ -33,10 +33,13 @@ void print_last(const Options& o, const Report& report) {
 }
 
 void run_sizes(Session& session, Monitor& monitor, const Options& o, Report& report) {
-  const bool latency = o.parameters.test == Test::latency;
+  const Test test = o.parameters.test;
+  const auto run = test == Test::latency      ? run_latency
+                   : test == Test::completion ? run_completion
+                                              : run_bandwidth;
   for (const std::uint64_t size : o.sizes) {
     try {
-      (latency ? run_latency : run_bandwidth)(session, monitor, o, size, report);
+      run(session, monitor, o, size, report);
     } catch (const Failure& failure) {
       report.error = failure.what();
     }

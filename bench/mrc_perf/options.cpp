@@ -86,24 +86,27 @@ std::vector<std::uint64_t> parse_sizes(const std::string& text) {
   return sizes;
 }
 
+bool parse_test(const std::string& text, Test& test) {
+  for (const Test t : {Test::write, Test::write_imm, Test::latency, Test::completion}) {
+    if (text != to_string(t)) continue;
+    test = t;
+    return true;
+  }
+  return false;
+}
+
 void add_test_options(CLI::App& app, Options& o, std::string& sizes, std::string& iterations) {
   Parameters& p = o.parameters;
   app.add_option_function<std::string>(
          "--test",
          [&p](const std::string& text) {
-           if (text == "write") {
-             p.test = Test::write;
-           } else if (text == "write_imm") {
-             p.test = Test::write_imm;
-           } else if (text == "latency") {
-             p.test = Test::latency;
-           } else {
+           if (!parse_test(text, p.test))
              throw CLI::ValidationError(
-                 fmt::format("--test {}: must be write, write_imm or latency", text));
-           }
+                 fmt::format("--test {}: must be write, write_imm, latency or completion", text));
          },
          "write: bandwidth of RDMA Writes (default); write_imm: the same with immediate data; "
-         "latency: half of a round trip of writes, both sides polling memory")
+         "latency: half of a round trip of writes, both sides polling memory; completion: a write "
+         "until its completion, the server's program asleep")
       ->type_name("NAME");
   app.add_option("--size", sizes, "Message size, a list (4K,64K,1M), or all: 1 B to 4 MiB")
       ->type_name("SIZES")
@@ -200,11 +203,15 @@ void finish(Options& o, const CLI::App& app, const std::string& sizes,
   if (o.duration.count() == 0) o.duration = std::chrono::seconds(o.sizes.size() == 1 ? 5 : 1);
   // Live lines between the rows of a table would only break it up.
   o.live = !o.quiet && (o.sizes.size() == 1 || app.count("--interval") > 0);
-  if (o.parameters.test == Test::latency && o.parameters.qps != 1)
+  const Parameters& p = o.parameters;
+  if (p.one_by_one() && p.qps != 1)
     throw CLI::ValidationError(
-        fmt::format("--qps {}: must be 1 with --test latency", o.parameters.qps));
-  if (o.parameters.test == Test::latency && o.parameters.bidirectional)
+        fmt::format("--qps {}: must be 1 with --test {}", p.qps, to_string(p.test)));
+  if (p.test == Test::latency && p.bidirectional)
     throw CLI::ValidationError("--bidirectional: not with --test latency, which is so anyway");
+  if (p.test == Test::completion && (p.bidirectional || p.check))
+    throw CLI::ValidationError(fmt::format("--{}: not with --test completion, whose server sleeps",
+                                           p.check ? "check" : "bidirectional"));
   try {
     (void)port::FaultSchedule::parse(o.parameters.faults);
   } catch (const Error& error) {
@@ -236,6 +243,8 @@ const char* to_string(Test test) noexcept {
       return "write_imm";
     case Test::latency:
       return "latency";
+    case Test::completion:
+      return "completion";
   }
   return "?";
 }
@@ -321,15 +330,8 @@ Parameters parameters_from_json(const nlohmann::json& j) {
   };
   Parameters p;
   const auto test = j.value("test", "");
-  if (test == "write") {
-    p.test = Test::write;
-  } else if (test == "write_imm") {
-    p.test = Test::write_imm;
-  } else if (test == "latency") {
-    p.test = Test::latency;
-  } else {
+  if (!parse_test(test, p.test))
     throw Error(Errc::bad_message, fmt::format("client's parameter test: unknown test '{}'", test));
-  }
   p.qps = static_cast<std::uint32_t>(number("qps", 1, kMaxQps));
   p.depth = static_cast<std::uint32_t>(number("depth", 1, kMaxDepth));
   p.bidirectional = j.value("bidirectional", false);

@@ -16,7 +16,7 @@ namespace mrc::perf {
 inline constexpr int kProtocolVersion = 1;
 inline constexpr std::uint16_t kDefaultPort = 18515;
 
-enum class Test { write, write_imm, latency };
+enum class Test { write, write_imm, latency, completion };
 [[nodiscard]] const char* to_string(Test test) noexcept;
 
 /// What both sides have to know about the run. The client sends it to the server.
@@ -32,6 +32,11 @@ struct Parameters {
   std::uint64_t seed = 0;          ///< of the checked pattern
   Duration give_up{};              ///< time without progress; 0: StallGuard's default
   std::string faults;
+
+  /// A test of latency: one message at a time.
+  [[nodiscard]] bool one_by_one() const noexcept {
+    return test == Test::latency || test == Test::completion;
+  }
 };
 
 [[nodiscard]] nlohmann::json to_json(const Parameters& p);

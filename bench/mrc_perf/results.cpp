@@ -69,9 +69,10 @@ nlohmann::ordered_json to_json(const Report& report, const Options& options, con
 }
 
 void print_table_head(const Parameters& p) {
-  if (p.test == Test::latency) {
-    fmt::print(" {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "bytes", "round trips",
-               "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "mean us");
+  if (p.one_by_one()) {
+    fmt::print(" {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "bytes",
+               p.test == Test::latency ? "round trips" : "writes", "min us", "p50 us", "p90 us",
+               "p99 us", "p99.9 us", "max us", "mean us");
   } else {
     fmt::print(" {:>10} {:>12} {:>12} {:>9} {:>11} {:>14} {:>12}\n", "bytes", "messages", "BW Gb/s",
                "Mpps", "retransmits", "checked bytes", "check errors");
@@ -80,7 +81,7 @@ void print_table_head(const Parameters& p) {
 }
 
 void print_table_row(const Parameters& p, const Result& r) {
-  if (p.test == Test::latency && r.latency) {
+  if (p.one_by_one() && r.latency) {
     const Histogram& h = *r.latency;
     fmt::print(" {:>10} {:>11} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
                r.size, r.iterations, microseconds(h.min()), microseconds(h.percentile(50)),

@@ -21,7 +21,7 @@ The server follows the client: it needs no options but --port, and --planes betw
 
 --json FILE writes one object:
   version      1
-  test         "write", "write_imm" or "latency"
+  test         "write", "write_imm", "latency" or "completion"
   parameters   what was asked for, by name
   results      one object per size:
     size, iterations, seconds, gbps (payload acknowledged), mpps, retransmits,

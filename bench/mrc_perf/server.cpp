@@ -27,7 +27,9 @@ void print_totals(const ServerTotals& t, bool check) {
 /// The sizes of one client, until it says bye. Returns the number of bad bytes.
 std::uint64_t serve_sizes(Session& session, const Options& o) {
   const Parameters& p = session.parameters();
-  const bool latency = p.test == Test::latency;
+  const auto serve = p.test == Test::latency      ? serve_latency
+                     : p.test == Test::completion ? serve_completion
+                                                  : serve_bandwidth;
   std::uint64_t errors = 0;
   for (;;) {
     std::optional<nlohmann::json> message;
@@ -44,9 +46,10 @@ std::uint64_t serve_sizes(Session& session, const Options& o) {
     const auto size = message->value("size", std::uint64_t{0});
     if ((*message)["op"] != "run" || size < 1 || size > p.largest)
       throw Failure("the client asked for something that it had not announced");
-    const ServerTotals totals = (latency ? serve_latency : serve_bandwidth)(session, size);
+    const ServerTotals totals = serve(session, size);
     errors += totals.check_errors;
-    if (!o.quiet && totals.received + totals.sent > 0) print_totals(totals, p.check && !latency);
+    if (!o.quiet && totals.received + totals.sent > 0)
+      print_totals(totals, p.check && !p.one_by_one());
   }
 }
 

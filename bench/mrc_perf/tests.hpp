@@ -38,10 +38,13 @@ void run_bandwidth(Session& session, Monitor& monitor, const Options& options, s
                    Report& report);
 void run_latency(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                  Report& report);
+void run_completion(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
+                    Report& report);
 
 /// The server's part, from "run" on. Throws Failure.
 ServerTotals serve_bandwidth(Session& session, std::uint64_t size);
 ServerTotals serve_latency(Session& session, std::uint64_t size);
+ServerTotals serve_completion(Session& session, std::uint64_t size);
 
 /// Looks at the control connection about once in a millisecond.
 class Lookout {

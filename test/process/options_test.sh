@@ -23,7 +23,7 @@ client size 0 'sizes, 1 .. 1G' --size 0
 client size 4X '1 .. 1G' --size 4K,4X
 client qps 0 '1 .. 4096' --qps 0
 client depth many '1 .. 8192' --depth many
-client test bandwidth 'write, write_imm or latency' --test bandwidth
+client test bandwidth 'write, write_imm, latency or completion' --test bandwidth
 client iters -5 'from 1 on' --iters=-5 --quiet
 client duration 5x 'a time such as' --duration 5x
 client fault loss=2 '0 to 1' --fault loss=2
@@ -37,6 +37,8 @@ client path 'did you mean' --option path=4
 client paths 0 1024 --option paths=0
 client option paths NAME=VALUE --option paths
 client qps 2 'must be 1 with --test latency' --test=latency --qps=2
+client qps 2 'must be 1 with --test completion' --test=completion --qps=2
+client check check 'whose server sleeps' --test=completion --check
 refused 2 port 70000 -- "$mrc_perf" --port 70000
 refused 1 /nonexistent/file -- "$mrc_perf" 127.0.0.1 --port "$port" --json /nonexistent/file
 

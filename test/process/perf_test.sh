@@ -26,6 +26,19 @@ for family in "${families[@]}"; do
   done
 done
 
+say 'completion: a server that sleeps answers each write'
+port=$(free_port)
+start_server sleeping "$port"
+start completion "$mrc_perf" 127.0.0.1 --port "$port" --test completion --size 8,64K --iters 300 \
+  --quiet --json "$work/completion.json"
+exit_code "$pid" 60
+expect "the client's exit status" [ "$code" = 0 ]
+exit_code "$server" 20
+expect "the server's exit status" [ "$code" = 0 ]
+expect 'two rows of 300 writes' \
+  [ "$(json "$work/completion.json" iterations | grep -cx 300)" = 2 ]
+expect_text "$work/sleeping.out" '300 messages received'
+
 say 'bidirectional: both sides check what they receive'
 checked_run both --planes 2 --size 32K --duration 200ms --bidirectional
 say 'the server is reached by its IPv6 address while data goes over IPv4'
