@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <latch>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "bench_engine_rig.hpp"
@@ -118,17 +118,18 @@ void engines_side_by_side(benchmark::State& state) {
     std::uint64_t packets = 0;
     for ([[maybe_unused]] auto step : state) {
       std::latch begin(static_cast<std::ptrdiff_t>(count) + 1);
-      std::vector<std::thread> threads;
+      std::vector<std::future<void>> runs;
       for (auto& rig : rigs)
-        threads.emplace_back([&rig, &begin] {
+        runs.push_back(std::async(std::launch::async, [&rig, &begin] {
           Share shares[2];
           begin.arrive_and_wait();
           rig->run(kPackets, shares[0], shares[1]);
-        });
+        }));
       begin.arrive_and_wait();
       const auto start = std::chrono::steady_clock::now();
-      for (std::thread& thread : threads) thread.join();
+      for (auto& run : runs) run.wait();
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      for (auto& run : runs) run.get();
       state.SetIterationTime(time.count());
       seconds += time.count();
       packets += kPackets * count;

@@ -202,8 +202,20 @@ TEST_CASE("plane flaps, all planes but one, all planes: the queue pairs live on"
 }
 
 TEST_CASE("a peer that dies: every queue pair fails with retry exhaustion in its time") {
-  for (const unsigned queue_pairs : {1u, 40u}) {
-    EnginePair pair(slow(), 8);
+  struct Case {
+    unsigned queue_pairs;
+    std::uint64_t plane_window;
+    std::uint32_t burst;
+  };
+  for (const auto [queue_pairs, plane_window, burst] :
+       {Case{1, 0, 1}, {40, 0, 1}, {40, 20'000, 1}, {40, 0, 16}, {40, 20'000, 16}}) {
+    CAPTURE(queue_pairs);
+    CAPTURE(plane_window);
+    CAPTURE(burst);
+    EnginePair::Setup setup = slow();
+    setup.plane_window = plane_window;
+    setup.options.burst = burst;
+    EnginePair pair(setup, 8);
     TrafficOptions o = stream(queue_pairs == 1 ? 400 : 50);
     o.queue_pairs = queue_pairs;
     o.attributes.timeout = 8;

@@ -86,6 +86,26 @@ TEST_CASE("fair: many small messages do not wait for a large one") {
   CHECK(last_small <= 20 + 30);  // and the rest of the large one's turn
 }
 
+TEST_CASE("fair: a window of less than a burst goes round, too") {
+  EnginePair::Setup setup;
+  setup.options.burst = 16;
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 20'000;
+  EnginePair pair(setup, 5);
+  // Each packet sent, by queue pair, while all of them have a backlog.
+  std::map<std::uint32_t, std::uint32_t> sent;
+  pair.tap = [&](unsigned side, const wire::TxPacket& p, std::vector<std::uint8_t>&) {
+    if (side == 0 && p.payload_length > 0) ++sent[value(p.owner)];
+  };
+  TrafficOptions o{.queue_pairs = 4, .messages = 200};
+  Traffic traffic(pair, o, 5);
+  CHECK_FALSE(traffic.run(200us));
+  CHECK(sent.size() == 4);
+  for (const auto& [qpn, n] : sent) CHECK(n > 8);
+  CHECK(traffic.run(5s));
+  traffic.check();
+}
+
 TEST_CASE("fair: peers take turns burst by burst, whatever the quantum of their queue pairs") {
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::none;

@@ -284,7 +284,7 @@ class Engine {
   void on_qp_time(Time now, QueuePairState& qp) noexcept;
   void ask(Time now, QueuePairState& qp) noexcept;
   static void owe(QueuePairState& qp) noexcept;
-  static void owe_waiting(Time now, Peer& peer, Duration timeout) noexcept;
+  void owe_waiting(Time now, Peer& peer, Duration timeout) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   void on_peer_time(Time now, Peer& peer) noexcept;
   [[nodiscard]] bool awaits(const QueuePairState& qp) const noexcept;

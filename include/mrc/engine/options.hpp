@@ -27,7 +27,8 @@ struct EngineOptions {
   std::uint32_t held_tails = 4096;         ///< out-of-order message ends held back (placement.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;  ///< packets that a queue pair sends on one path in a row
-  /// Bytes that a queue pair sends before the next one of its peer has its turn. With less than
+  /// Bytes that a queue pair sends before the next one of its peer has its turn, rounded up to
+  /// whole bursts. With less than
   /// brings a SACK, each turn would be followed by a reliability probe where many queue pairs take
   /// turns; what a change of turns costs is spread over twice as much (docs/performance.md).
   std::uint32_t quantum = 32 * 1024;

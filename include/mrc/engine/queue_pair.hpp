@@ -62,7 +62,7 @@ struct Requester {
   Time timer_start{};   ///< of the retransmission timer
   /// Newest place in the send order that is known to have arrived, by plane.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool owed = false;         ///< a packet may go although the window is closed
+  bool owed = false;         ///< a packet may go although the window or all planes are full
   std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last look for losses
   Time loss_check = kNever;  ///< when to look for losses again, without a report
   std::uint16_t probe_id = 0;
@@ -87,12 +87,12 @@ struct Responder {
   std::uint32_t since_sack = 0;   ///< bytes (mrc-1.0 §2.6)
   std::uint32_t newest_sack = 0;  ///< number of its newest queued SACK, to merge with
   std::uint32_t sacks_queued = 0;
-  std::uint32_t messages = 0;     ///< finished so far; the newest one's MSN is messages - 1
-  Psn last_end;                   ///< PSN that ended it
-  std::uint8_t mpr = 0;           ///< told in SACKs, 0: dynamic MPR is off
-  bool ack_queued = false;        ///< a Transport ACK waits in the control queue
-  std::optional<Psn> refused;     ///< the packet for which this queue pair went to ERR
-  Time last_limited{};            ///< newest PSN_OOR_WINDOW, or answer given in ERR
+  std::uint32_t messages = 0;  ///< finished so far; the newest one's MSN is messages - 1
+  Psn last_end;                ///< PSN that ended it
+  std::uint8_t mpr = 0;        ///< told in SACKs, 0: dynamic MPR is off
+  bool ack_queued = false;     ///< a Transport ACK waits in the control queue
+  std::optional<Psn> refused;  ///< the packet for which this queue pair went to ERR
+  Time last_limited{};         ///< newest PSN_OOR_WINDOW, or answer given in ERR
 };
 
 /// What an engine's timers belong to.

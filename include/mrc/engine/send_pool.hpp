@@ -15,7 +15,7 @@ namespace mrc::engine {
 /// costs address space only. One thread.
 class SendPool {
  public:
-  /// Room for the largest entry, 64 pieces or 1,024 inline bytes; of the default ones, 16 and a
+  /// Room for the largest entry (kMaxSendSges, kMaxInlineBytes); of the default ones, 16 and a
   /// spare line that keeps chunks from falling into the same cache sets.
   static constexpr std::size_t kChunkBytes = 1088;
   static constexpr std::size_t kAlignment = 64;  ///< of chunks: a cache line

@@ -121,7 +121,12 @@ class SendQueue {
   }
 
  private:
-  [[nodiscard]] static std::uint32_t room(std::uint32_t pieces, std::uint32_t inline_bytes) {
+  static_assert(sizeof(SendWqe) +
+                    std::max<std::size_t>(kMaxSendSges * sizeof(LocalPiece), kMaxInlineBytes) <=
+                SendPool::kChunkBytes);
+
+  [[nodiscard]] static std::uint32_t room(std::uint32_t pieces,
+                                          std::uint32_t inline_bytes) noexcept {
     return (std::max<std::uint32_t>(pieces * sizeof(LocalPiece), inline_bytes) + 15) / 16 * 16;
   }
   [[nodiscard]] std::byte* address(std::uint16_t slot) noexcept {

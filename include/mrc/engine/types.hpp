@@ -130,6 +130,10 @@ inline constexpr std::uint32_t kMprUnit = 128;
 /// Largest MPR that the API's 8 bits express, in units.
 inline constexpr std::uint32_t kMaxMpr = 255;
 
+/// Most pieces, and most bytes of inline data, of a send request.
+inline constexpr std::uint32_t kMaxSendSges = 64;
+inline constexpr std::uint32_t kMaxInlineBytes = 1024;
+
 /// Sizes of a queue pair, fixed at creation.
 struct QpCapacity {
   std::uint32_t send = 128;         ///< work requests on the send queue, 1 .. 32,768

@@ -104,7 +104,7 @@ class FaultInjector {
       ++stats_.black_holed;
       return true;
     }
-    if (path == nullptr || !random_.chance(path->loss)) return false;
+    if (path == nullptr || !hits(path->loss)) return false;
     ++stats_.lost;
     return true;
   }
@@ -121,10 +121,10 @@ class FaultInjector {
     if (!any_ && hold_->empty()) active_ = false;
   }
 
-  /// Receiving: one packet has come. Delivers it, several, or none. What `sink` has no room for is
-  /// due at the next release().
+  /// Receiving: one packet has come, and may be damaged. Delivers it, several, or none. What `sink`
+  /// has no room for is due at the next release().
   template <class Sink>
-  void receive(Time now, RawPacket packet, Sink& sink) noexcept {
+  void receive(Time now, RawPacket& packet, Sink& sink) noexcept {
     const FaultSpec& spec = spec_of(packet.facts.entropy);
     if (hold_ != nullptr) hold_->packet_passed();
     if (survives(spec)) {
@@ -176,12 +176,17 @@ class FaultInjector {
     return path != nullptr ? *path : port_;
   }
 
+  /// Most probabilities are 0: those cost no random number.
+  [[nodiscard]] bool hits(double probability) noexcept {
+    return probability > 0 && random_.chance(probability);
+  }
+
   [[nodiscard]] bool survives(const FaultSpec& spec) noexcept {
     if (spec.down) {
       ++stats_.link_down;
     } else if (spec.black_hole) {
       ++stats_.black_holed;
-    } else if (random_.chance(spec.loss)) {
+    } else if (hits(spec.loss)) {
       ++stats_.lost;
     } else {
       return true;
@@ -192,12 +197,12 @@ class FaultInjector {
   void damage(const FaultSpec& spec, RawPacket& packet) noexcept {
     if (packet.trimmable && packet.bytes.size() > kTrimMinimum &&
         packet.facts.trim == wire::Trim::none) {
-      if (random_.chance(spec.trim))
+      if (hits(spec.trim))
         trim(packet, wire::Trim::trimmed);
-      else if (random_.chance(spec.trim_last_hop))
+      else if (hits(spec.trim_last_hop))
         trim(packet, wire::Trim::trimmed_last_hop);
     }
-    if (random_.chance(spec.corrupt) && packet.bytes.size() > kVariantByte) {
+    if (hits(spec.corrupt) && packet.bytes.size() > kVariantByte) {
       auto at = random_.below(static_cast<std::uint32_t>(packet.bytes.size()));
       if (at == kVariantByte) ++at;
       if (at == packet.bytes.size()) at = 0;
@@ -205,7 +210,7 @@ class FaultInjector {
       ++stats_.corrupted;
     }
     // A queue marks only what says that it understands the mark (RFC 3168).
-    if (packet.facts.ecn != Ecn::not_ect && random_.chance(spec.ecn)) {
+    if (packet.facts.ecn != Ecn::not_ect && hits(spec.ecn)) {
       packet.facts.ecn = Ecn::ce;
       ++stats_.marked;
     }
@@ -219,11 +224,11 @@ class FaultInjector {
 
   template <class Sink>
   void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink) noexcept {
-    if (random_.chance(spec.duplicate)) {
+    if (hits(spec.duplicate)) {
       ++stats_.duplicated;
-      send_once(spec, now, packet, sink, random_.chance(0.5));
+      send_once(spec, now, packet, sink, hits(0.5));
     }
-    const bool reorder = random_.chance(spec.reorder);
+    const bool reorder = hits(spec.reorder);
     if (reorder) ++stats_.reordered;
     send_once(spec, now, packet, sink, reorder);
   }

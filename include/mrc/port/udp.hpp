@@ -2,7 +2,6 @@
 #pragma once
 
 #include <linux/sock_diag.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -72,10 +72,12 @@ class ReceiveWindow {
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
-  /// SACKs in a row that together tell everything, at least 1.
+  /// SACKs in a row that together tell everything, at least 1. One more when the walk is under way:
+  /// it gets to the beginning last.
   [[nodiscard]] std::uint32_t sacks_for_all() const noexcept {
     const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
-    return span <= 64 ? 1 : (span + 63) / 64;
+    if (span <= 64) return 1;
+    return (span + 63) / 64 + lowest_unsacked_.after(cack_ + 1);
   }
 
   /// Base and bits for the next SACK: the base walks over the window from SACK to SACK, so that

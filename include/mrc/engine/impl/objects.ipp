@@ -147,10 +147,10 @@ inline Errc Engine::check(const QpInit& init) noexcept {
   const QpCapacity& c = init.capacity;
   const QpAttributes& a = init.attributes;
   const bool ok = c.send >= 1 && c.send <= detail::kMaxQueue && c.receive <= detail::kMaxQueue &&
-                  c.send_sges <= 64 && c.inline_bytes <= 1024 && a.mtu >= 256 && a.mtu <= 32'768 &&
-                  std::has_single_bit(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 && a.max_wimm >= 1 &&
-                  a.max_wimm <= detail::kMaxQueue && a.max_wimm_dest >= 1 &&
-                  a.max_wimm_dest <= detail::kMaxQueue &&
+                  c.send_sges <= kMaxSendSges && c.inline_bytes <= kMaxInlineBytes &&
+                  a.mtu >= 256 && a.mtu <= 32'768 && std::has_single_bit(a.mtu) && a.mpr >= 1 &&
+                  a.mpr_dest >= 1 && a.max_wimm >= 1 && a.max_wimm <= detail::kMaxQueue &&
+                  a.max_wimm_dest >= 1 && a.max_wimm_dest <= detail::kMaxQueue &&
                   a.timeout <= reliability::kMaxTimeoutExponent && a.retry_linear <= 7 &&
                   a.retry_exponential <= reliability::kRetryForever;
   return ok ? Errc::ok : Errc::invalid_argument;

@@ -321,9 +321,11 @@ inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& p
     ++stats_.drops.stale;
     return;
   }
-  const SendWqe& newest = q.at(q.done() + static_cast<std::uint32_t>(ahead));
+  const auto is_of = [psn](const SendWqe& w) {
+    return !psn.before(w.first + static_cast<std::int32_t>(w.packets - 1));
+  };
   if (static_cast<std::uint32_t>(ahead) >= waiting ||
-      psn.before(newest.first + static_cast<std::int32_t>(newest.packets - 1))) {
+      !is_of(q.at(q.done() + static_cast<std::uint32_t>(ahead)))) {
     ++stats_.drops.implausible;
     return;
   }

@@ -66,6 +66,7 @@ inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   tx.next_rqmsn = {};
   tx.next_packet = tx.rcvd_bytes = 0;
   tx.inflight = 0;
+  tx.turn = 0;
   tx.last_sent = tx.timer_start = now;
   tx.newest_report.fill(~std::uint32_t{0});  // before the first transmission, which is number 0
   tx.passed = 0;

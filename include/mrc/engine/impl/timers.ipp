@@ -132,6 +132,7 @@ inline void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept
     QueuePairState& qp = *next++;
     if (qp.tx.window.empty()) owe(qp);
   }
+  wake(peer);
 }
 
 /// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: what goes out. Peers with something to send take turns, and so do the queue pairs of a
-// peer; a turn is a burst on one path.
+// Engine: what goes out. Peers with something to send take turns of a burst on one path, the queue
+// pairs of a peer turns of as many bursts as reach a quantum of bytes.
 #pragma once
 
 #include "mrc/engine/engine.hpp"
@@ -67,37 +67,38 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
     } while (turn == Turn::over && ready_peers_.empty() && burst.room() > 0 &&
              (alone || qp.tx.turn < options_.quantum));
     arm(qp, now);
-    if (turn == Turn::blocked) continue;  // wake() brings the peer back
+    const bool leaves = turn == Turn::idle || turn == Turn::starved;
+    if (leaves || qp.tx.turn >= options_.quantum) {
+      qp.tx.turn = 0;
+      peer.ready.pop_front();
+      if (!leaves) peer.ready.push_back(qp);
+      if (turn == Turn::starved) peer.starved.push_back(qp);  // others may not need a record
+    }
+    if (turn == Turn::blocked || peer.ready.empty()) continue;  // wake() brings the peer back
     if (turn == Turn::burst_full) {
       ready_peers_.push_front(peer);
       return;
     }
-    if (turn == Turn::over && qp.tx.turn < options_.quantum) {
-      ready_peers_.push_back(peer);
-      continue;
-    }
-    qp.tx.turn = 0;
-    peer.ready.pop_front();
-    if (turn == Turn::over) peer.ready.push_back(qp);
-    if (turn == Turn::starved) peer.starved.push_back(qp);  // others may not need a record
-    if (!peer.ready.empty()) ready_peers_.push_back(peer);
+    ready_peers_.push_back(peer);
   }
 }
 
-/// One queue pair's turn: lost packets first, then new ones, at most a burst.
+/// A burst of one queue pair: lost packets first, then new ones.
 inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
                                       PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   if (now < qp.tx.paused_until) return Turn::idle;  // its timer brings it back
+  if (qp.tx.window.empty() && peer.answered > peer.owed) qp.tx.owed = false;  // not silent any more
   const bool owed = qp.tx.owed;
   path::PathIndex path = path::kNoPath;
   for (std::uint32_t n = options_.burst; n > 0; --n) {
     if (burst.room() == 0 || burst.piece_room() < qp.init.capacity.send_sges + 1)
       return Turn::burst_full;
-    const PlaneMask planes = free_planes & usable_planes(peer) & ~peer.full;
+    const PlaneMask full = qp.tx.owed ? 0 : peer.full;
+    const PlaneMask planes = free_planes & usable_planes(peer) & ~full;
     const Turn turn = qp.tx.window.lost() > 0 ? retransmit(now, peer, qp, planes, burst)
                                               : send_next(now, peer, qp, planes, path, burst);
     if (turn != Turn::over) return turn;
-    if (owed && !qp.tx.owed) {  // that was a turn of its own; others may be owed one, too
+    if (owed && !qp.tx.owed) {  // that uses the turn up: others may be owed one, too
       qp.tx.turn = options_.quantum;
       break;
     }
@@ -274,7 +275,10 @@ inline void Engine::update_ready(QueuePairState& qp) noexcept {
       ready = tx.next_packet != 0 || !w.with_immediate || tx.wimm_in_flight < tx.wimm_limit;
     }
     if (!ready) return;
-    qp.peer->ready.push_back(qp);
+    if (tx.owed)
+      qp.peer->ready.push_front(qp);
+    else
+      qp.peer->ready.push_back(qp);
   }
   wake(*qp.peer);
 }
