@@ -57,7 +57,7 @@ class Fixture {
   }
 
   void step() {
-    switch (random.below(8)) {
+    switch (random.below(9)) {
       case 0:
       case 1:
       case 2:
@@ -70,6 +70,8 @@ class Fixture {
         return acknowledge();
       case 6:
         return lose();
+      case 7:
+        return report_bitmap();
       default:
         return unsend();
     }
@@ -143,6 +145,23 @@ class Fixture {
     });
     REQUIRE(calls == (before == PacketState::reported ? 0 : 1));
     p->state = PacketState::reported;
+  }
+  /// Some of 64 packets, which may begin before the window and end behind it.
+  void report_bitmap() {
+    if (model.packets.empty()) return;
+    const Psn base = any()->psn + (static_cast<std::int32_t>(random.below(100)) - 70);
+    std::uint64_t bits = random.next() & random.next();
+    if (random.below(4) == 0) bits = ~std::uint64_t{0};
+    std::vector<Psn> news, expected;
+    for (Model::Packet& p : model.packets) {
+      const std::int32_t bit = p.psn - base;
+      if (bit < 0 || bit >= 64 || (bits >> bit & 1) == 0) continue;
+      if (p.state != PacketState::reported) expected.push_back(p.psn);
+      p.state = PacketState::reported;
+    }
+    window.report(base, bits,
+                  [&](Psn psn, const PacketRecord&, PacketState) { news.push_back(psn); });
+    REQUIRE(news == expected);
   }
   void acknowledge() {
     if (model.packets.empty()) return;

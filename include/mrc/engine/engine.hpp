@@ -216,8 +216,9 @@ class Engine {
                   wire::TxBurst& burst) noexcept;
   Turn send_next(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
                  wire::TxBurst& burst) noexcept;
-  void emit(Time now, Peer& peer, QueuePairState& qp, const detail::Slice& slice, Psn psn,
-            reliability::PacketRecord& record, path::PathIndex path, wire::TxBurst& burst) noexcept;
+  void emit(Time now, Peer& peer, QueuePairState& qp, SendWqe& w, const detail::Slice& slice,
+            Psn psn, reliability::PacketRecord& record, path::PathIndex path,
+            wire::TxBurst& burst) noexcept;
   static void add_payload(SendWqe& w, const detail::Slice& slice, wire::TxBurst& burst) noexcept;
   void charge(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void release(Peer& peer, Plane plane, std::uint32_t size) noexcept;

@@ -48,6 +48,8 @@ inline constexpr std::uint32_t kRecordsPerChunk = 64;
 struct PacketChunk {
   std::array<PacketRecord, kRecordsPerChunk> records;
   std::uint64_t lost = 0;  ///< bit i: records[i] is lost
+  /// Bit i: records[i] is reported, and a bitmap said so. (Not all that are reported have theirs.)
+  std::uint64_t reported = 0;
 };
 
 /// The chunks of one engine. Fixed size; one thread.
@@ -72,7 +74,7 @@ class PacketPool {
     if (free_.empty()) return kNone;
     const Index i = free_.back();
     free_.pop_back();
-    chunks_[i].lost = 0;
+    chunks_[i].lost = chunks_[i].reported = 0;
     return i;
   }
   void release(Index i) noexcept { free_.push_back(i); }

@@ -63,7 +63,9 @@ class SendWindow {
     auto& chunk = chunks_[chunk_of(next_)];
     if (chunk == PacketPool::kNone && (chunk = pool_->acquire()) == PacketPool::kNone)
       return nullptr;
-    PacketRecord& r = (*pool_)[chunk].records[next_.value() % kRecordsPerChunk];
+    const std::uint32_t index = next_.value() % kRecordsPerChunk;
+    if (index == 0) (*pool_)[chunk].reported = 0;  // it may still hold the window's oldest packets
+    PacketRecord& r = (*pool_)[chunk].records[index];
     r.wqe = wqe;
     r.transmissions = 0;
     r.state = PacketState::pending;
@@ -106,6 +108,21 @@ class SendWindow {
     leave_state(psn, r);
     r.state = PacketState::reported;
     f(psn, static_cast<const PacketRecord&>(r), before);
+  }
+
+  /// The peer has those of the 64 packets from `base` on whose bits are set; others than the
+  /// window's are ignored. Bitmaps repeat themselves: what one has said before costs nothing.
+  template <class F>
+  void report(Psn base, std::uint64_t bits, F&& f) noexcept {
+    const std::int32_t begin = unacked_ - base, end = next_ - base;
+    if (begin >= 64 || end <= 0) return;
+    if (begin > 0) bits &= ~std::uint64_t{0} << begin;
+    if (end < 64) bits &= ~(~std::uint64_t{0} << end);
+    // They lie in two chunks, the second of which begins `split` packets behind `base`.
+    const auto split = static_cast<int>(kRecordsPerChunk - base.value() % kRecordsPerChunk);
+    const std::uint64_t first = split == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << split) - 1;
+    report_in_chunk(base, bits & first, f);
+    report_in_chunk(base + split, split == 64 ? 0 : bits >> split, f);
   }
 
   /// The peer has everything up to and including `cack`; those records are freed. Calls f as
@@ -215,6 +232,21 @@ class SendWindow {
     if (c == PacketPool::kNone || (!empty() && chunk_of(next_ - 1) == chunk_of(done))) return;
     pool_->release(c);
     c = PacketPool::kNone;
+  }
+
+  /// Packets of one chunk, all of them in the window; bit 0 is `base`.
+  template <class F>
+  void report_in_chunk(Psn base, std::uint64_t bits, F& f) noexcept {
+    if (bits == 0) return;
+    PacketChunk& chunk = (*pool_)[chunks_[chunk_of(base)]];
+    const std::uint32_t index = base.value() % kRecordsPerChunk;
+    for (bits &= ~(chunk.reported >> index); bits != 0; bits &= bits - 1) {
+      const Psn psn = base + std::countr_zero(bits);
+      report(psn, f);
+      const std::uint32_t i = psn.value() % kRecordsPerChunk;
+      const bool now = chunk.records[i].state == PacketState::reported;
+      chunk.reported |= std::uint64_t{now} << i;
+    }
   }
 
   void leave_state(Psn psn, PacketRecord& r) noexcept {

@@ -125,12 +125,8 @@ inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::
     if (window.contains(psn) && window.at(psn).state == reliability::PacketState::reported)
       newest_sack = false;
   }
-  for (; bits != 0; bits &= bits - 1) {
-    const Psn psn = base + std::countr_zero(bits);
-    if (!window.contains(psn)) continue;  // done long ago, or never sent
-    window.report(psn,
-                  [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
-  }
+  window.report(base, bits,
+                [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
   for (; holes != 0 && newest_sack; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
     if (!window.contains(psn)) continue;

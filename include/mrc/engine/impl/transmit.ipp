@@ -119,10 +119,10 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, record.path);
   if (path == path::kNoPath) return Turn::blocked;
   qp.tx.owed = false;
-  const SendWqe& w = qp.tx.queue.at_slot(record.wqe);
+  SendWqe& w = qp.tx.queue.at_slot(record.wqe);
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const detail::Slice slice = detail::slice_of(w, k, qp.mtu, options_.timestamps);
-  emit(now, peer, qp, slice, psn, record, path, burst);
+  emit(now, peer, qp, w, slice, psn, record, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
   ++stats_.tx_retransmits;
@@ -162,7 +162,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
     tx.next_packet = 0;
     tx.queue.sent();
   }
-  emit(now, peer, qp, slice, psn, *record, path, burst);
+  emit(now, peer, qp, w, slice, psn, *record, path, burst);
   ++qp.stats.tx_packets;
   ++stats_.tx_data;
   return Turn::over;
@@ -171,12 +171,11 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
 /// Builds one data packet and enters it into all accounts.
 /// (Inlined, as is what it calls: a tenth less time per packet.)
 [[gnu::always_inline]] inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp,
-                                                const detail::Slice& slice, Psn psn,
+                                                SendWqe& w, const detail::Slice& slice, Psn psn,
                                                 reliability::PacketRecord& record,
                                                 path::PathIndex path,
                                                 wire::TxBurst& burst) noexcept {
   Requester& tx = qp.tx;
-  SendWqe& w = tx.queue.at_slot(record.wqe);
   const path::PathSpec spec = peer.paths[path];
   const std::uint32_t size = slice.size;
   const bool again = record.transmissions > 0;
