@@ -184,7 +184,7 @@ class World {
     init.pd = choose(in_, s.pds, PdId{77});
     init.send_cq = choose(in_, s.cqs, CqId{77});
     init.receive_cq = choose(in_, s.cqs, CqId{77});
-    init.capacity = {1 + in_.below(20), in_.below(20), 1 + in_.below(4), in_.below(100)};
+    init.capacity = {1 + in_.below(60), in_.below(20), 1 + in_.below(4), in_.below(100)};
     auto& a = init.attributes;
     a.mtu = 256;
     a.mpr = static_cast<std::uint8_t>(1 + in_.below(3));
