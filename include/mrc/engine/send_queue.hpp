@@ -100,13 +100,12 @@ class SendQueue {
   void sent() noexcept { ++sending_; }
   /// Removes the oldest entry.
   void complete() noexcept {
-    const std::uint32_t chunk = (done_ & mask_) >> shift_;
-    ++done_;
+    const std::uint16_t oldest = slot(done_++);
     if (static_cast<std::int32_t>(sending_ - done_) < 0) sending_ = done_;
+    if (!empty() && (done_ & ((1u << shift_) - 1)) != 0) return;
     // A nearly full queue has its newest entries in the oldest ones' chunk.
-    const bool in_use = !empty() && (((done_ & mask_) >> shift_) == chunk ||
-                                     (((posted_ - 1) & mask_) >> shift_) == chunk);
-    if (!in_use) release(chunks_[chunk]);
+    if (!empty() && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
+    release(chunks_[oldest >> shift_]);
   }
   void clear() noexcept {
     done_ = sending_ = posted_;

@@ -87,7 +87,8 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
 inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
                                       PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   if (now < qp.tx.paused_until) return Turn::idle;  // its timer brings it back
-  if (qp.tx.window.empty() && peer.answered > peer.owed) qp.tx.owed = false;  // not silent any more
+  if (qp.tx.owed && qp.tx.window.empty() && peer.answered > peer.owed)
+    qp.tx.owed = false;  // the peer is not silent any more
   const bool owed = qp.tx.owed;
   path::PathIndex path = path::kNoPath;
   for (std::uint32_t n = options_.burst; n > 0; --n) {
