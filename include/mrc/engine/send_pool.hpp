@@ -60,6 +60,7 @@ class SendPool {
     std::byte bytes[kChunkBytes];
   };
   struct Free {
+    explicit Free(Free* n) noexcept : next(n) {}
     Free* next;
   };
 
