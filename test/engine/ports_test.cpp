@@ -207,14 +207,15 @@ TEST_CASE("a peer that dies: every queue pair fails with retry exhaustion in its
     std::uint64_t plane_window;
     std::uint32_t burst;
   };
-  for (const auto [queue_pairs, plane_window, burst] :
+  for (const Case& c :
        {Case{1, 0, 1}, {40, 0, 1}, {40, 20'000, 1}, {40, 0, 16}, {40, 20'000, 16}}) {
+    const unsigned queue_pairs = c.queue_pairs;
     CAPTURE(queue_pairs);
-    CAPTURE(plane_window);
-    CAPTURE(burst);
+    CAPTURE(c.plane_window);
+    CAPTURE(c.burst);
     EnginePair::Setup setup = slow();
-    setup.plane_window = plane_window;
-    setup.options.burst = burst;
+    setup.plane_window = c.plane_window;
+    setup.options.burst = c.burst;
     EnginePair pair(setup, 8);
     TrafficOptions o = stream(queue_pairs == 1 ? 400 : 50);
     o.queue_pairs = queue_pairs;

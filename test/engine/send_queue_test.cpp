@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <set>
@@ -17,16 +18,18 @@ TEST_CASE("send queue: entries keep their contents, in any pattern of posts and 
   struct Shape {
     std::uint32_t capacity, pieces, inline_bytes;
   };
-  for (const auto [capacity, pieces, inline_bytes] : {Shape{1, 1, 16},
-                                                      {2, 0, 0},
-                                                      {5, 1, 16},
-                                                      {16, 1, 16},
-                                                      {17, 2, 0},
-                                                      {128, 1, 16},
-                                                      {100, 3, 64},
-                                                      {40, 64, 1024},
-                                                      {33, 0, 1},
-                                                      {1000, 4, 100}}) {
+  for (const Shape& shape : {Shape{1, 1, 16},
+                             {2, 0, 0},
+                             {5, 1, 16},
+                             {16, 1, 16},
+                             {17, 2, 0},
+                             {128, 1, 16},
+                             {100, 3, 64},
+                             {40, 64, 1024},
+                             {33, 0, 1},
+                             {1000, 4, 100}}) {
+    const std::uint32_t capacity = shape.capacity, pieces = shape.pieces;
+    const std::uint32_t inline_bytes = shape.inline_bytes;
     CAPTURE(capacity);
     SendPool pool;
     SendQueue q(pool, capacity, pieces, inline_bytes);

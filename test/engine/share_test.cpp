@@ -39,13 +39,13 @@ TEST_CASE("fair: equal backlogs advance within a turn of each other, at every mo
   struct Turn {
     std::uint32_t burst, quantum, packets;  // of 1,112 nominal bytes
   };
-  for (const auto [burst, quantum, packets] :
+  for (const Turn& turn :
        {Turn{1, 1, 1}, {4, 1, 4}, {1, 5000, 5}, {4, 5000, 8}, {1, 32 * 1024, 30}}) {
-    CAPTURE(burst);
-    CAPTURE(quantum);
+    CAPTURE(turn.burst);
+    CAPTURE(turn.quantum);
     Single::Setup setup;
-    setup.options.burst = burst;
-    setup.options.quantum = quantum;
+    setup.options.burst = turn.burst;
+    setup.options.quantum = turn.quantum;
     setup.options.cc.algorithm = cc::Algorithm::none;
     Single s(setup);
     const auto qps = more(s, 10);
@@ -61,8 +61,8 @@ TEST_CASE("fair: equal backlogs advance within a turn of each other, at every mo
         most = std::max(most, n);
       }
       // A port's burst of 64 may end in the middle of a path's burst, which is then begun again.
-      REQUIRE(most - least <= packets + burst - 1);
-      whole_turns = whole_turns || most - least >= packets;
+      REQUIRE(most - least <= turn.packets + turn.burst - 1);
+      whole_turns = whole_turns || most - least >= turn.packets;
     }
     CHECK(whole_turns);
     for (const auto& [qpn, n] : sent) CHECK(n == 60);
