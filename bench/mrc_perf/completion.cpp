@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <array>
-
+#include "one_by_one.hpp"
 #include "stall.hpp"
-#include "tests.hpp"
 
 /// What a one-sided write takes until its completion, while the peer's program is asleep: the
 /// library's helper thread alone answers there, and it sleeps between messages, too.
@@ -15,53 +13,11 @@ namespace {
 /// The client's side of one size.
 class CompletionClient {
  public:
-  CompletionClient(Session& session, const Options& options, std::uint64_t size)
-      : session_(session), options_(options), size_(size), guard_(session) {}
+  CompletionClient(Session& session, const Options& /*options*/, std::uint64_t size)
+      : session_(session), size_(size), guard_(session) {}
 
-  void step() { (void)take(); }
-
-  void run(Monitor& monitor, Result& result) {
-    Control& control = session_.control();
-    control.send({{"op", "run"}, {"size", size_}});
-    control.wait("ready", kGrace, [this] { step(); });
-    const Time warm = monotonic_now() + options_.warmup;
-    while (monotonic_now() < warm && !g_interrupted) (void)write();
-
-    control.send({{"op", "go"}});
-    session_.start_faults();
-    const Time start = monotonic_now();
-    monitor.start(start, size_, 0);
-    Histogram& histogram = result.latency.emplace();
-    const auto record = [&] {
-      result.iterations = histogram.count();
-      monitor.finish(monotonic_now(), result.iterations * size_, result);
-    };
-    try {
-      measure(monitor, start, histogram);
-    } catch (const Failure&) {
-      record();
-      throw;
-    }
-    record();
-    control.send({{"op", "end"}, {"sent", histogram.count()}});
-    control.wait("totals", kGrace, [this] { step(); });
-    session_.stop_faults();
-  }
-
- private:
-  void measure(Monitor& monitor, Time start, Histogram& histogram) {
-    const Time end = options_.iterations > 0 ? kNever : start + options_.duration;
-    const std::uint64_t most = options_.iterations > 0 ? options_.iterations : UINT64_MAX;
-    for (Time now = start; now < end && histogram.count() < most; now = monotonic_now()) {
-      const Duration time = write();
-      if (g_interrupted) break;
-      histogram.record(time);
-      if (monitor.due(now)) monitor.tick(now, histogram.count() * size_);
-    }
-  }
-
-  /// One write; how long until its completion.
-  Duration write() {
+  /// A write; how long until its completion.
+  std::optional<Duration> once() {
     const Time start = monotonic_now();
     const Sge piece{session_.send_area(0), static_cast<std::uint32_t>(size_), session_.send_lkey()};
     WriteRequest request;
@@ -73,42 +29,28 @@ class CompletionClient {
       const std::string why = session_.first_error();
       throw Failure(why.empty() ? mrc::to_string(error) : why);
     }
-    for (unsigned looks = 1; take() == 0 && !g_interrupted; ++looks) {
+    for (unsigned looks = 1; take_completions(session_) == 0 && !g_interrupted; ++looks) {
       constexpr unsigned kRarely = 64;
       if (looks % kRarely != 0) continue;
       sched_yield();  // the peer's helper may have no other core
       guard_.look(monotonic_now(), 0, [] { return "the completion of a write"; });
     }
+    if (g_interrupted) return std::nullopt;
     return monotonic_now() - start;
   }
+  void finish(Result& /*result*/) {}
 
-  std::size_t take() {
-    const std::size_t n = session_.cq().poll(completions_);
-    for (std::size_t i = 0; i < n; ++i)
-      if (completions_[i].status != WcStatus::success)
-        throw Failure(session_.cause(completions_[i]));
-    return n;
-  }
-
+ private:
   Session& session_;
-  const Options& options_;
   std::uint64_t size_;
   StallGuard guard_;
-  std::array<Completion, 4> completions_;
 };
 
 }  // namespace
 
 void run_completion(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                     Report& report) {
-  Result& result = report.results.emplace_back();
-  result.size = size;
-  CompletionClient client(session, options, size);
-  try {
-    client.run(monitor, result);
-  } catch (const PeerGone& gone) {
-    fail_without_peer(session, gone, [&client] { client.step(); });
-  }
+  run_one_by_one<CompletionClient>(session, monitor, options, size, report);
 }
 
 ServerTotals serve_completion(Session& session, std::uint64_t size) {

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <array>
 #include <atomic>
 #include <cstring>
 
+#include "one_by_one.hpp"
 #include "pattern.hpp"
 #include "stall.hpp"
-#include "tests.hpp"
 
 /// Ping-pong: the client writes a message whose last byte is a counter, the server polls that byte
 /// and writes the message back from where it arrived, the client polls its own. With --check the
@@ -59,13 +58,7 @@ class Player {
     return static_cast<std::uint8_t>(counter_ % 255 + 1);
   }
 
-  void progress() {
-    const std::size_t n = session_.cq().poll(completions_);
-    for (std::size_t i = 0; i < n; ++i) {
-      if (completions_[i].status != WcStatus::success)
-        throw Failure(session_.cause(completions_[i]));
-    }
-  }
+  void progress() { (void)take_completions(session_); }
 
   /// A message of the control connection, now and then.
   std::optional<nlohmann::json> look() {
@@ -85,7 +78,6 @@ class Player {
   std::uint64_t size_;
   Lookout lookout_;
   StallGuard guard_;
-  std::array<Completion, 16> completions_;
   std::uint8_t counter_ = 0;
   std::uint32_t unsignaled_ = 0;
   unsigned looks_ = 0;
@@ -97,54 +89,18 @@ class LatencyClient {
   LatencyClient(Session& session, const Options& options, std::uint64_t size)
       : session_(session), options_(options), size_(size), player_(session, size) {}
 
-  void step() { player_.progress(); }
-
-  void run(Monitor& monitor, Result& result) {
-    Control& control = session_.control();
-    control.send({{"op", "run"}, {"size", size_}});
-    control.wait("ready", kGrace, [this] { step(); });
-    const Time warm = monotonic_now() + options_.warmup;
-    while (monotonic_now() < warm && !g_interrupted) round_trip();
-
-    control.send({{"op", "go"}});
-    session_.start_faults();
-    const Time start = monotonic_now();
-    monitor.start(start, size_, 0);
-    Histogram& histogram = result.latency.emplace();
-    try {
-      measure(monitor, start, histogram);
-    } catch (const Failure&) {
-      record(monitor, result);
-      throw;
-    }
-    record(monitor, result);
-
-    control.send({{"op", "end"}, {"sent", trips_}});
-    control.wait("totals", kGrace, [this] { step(); });
-    session_.stop_faults();
+  /// Half of the time there and back.
+  std::optional<Duration> once() {
+    const Duration trip = round_trip();
+    if (trip.count() == 0) return std::nullopt;
+    return trip / 2;
+  }
+  void finish(Result& result) const {
     result.checked_bytes = options_.parameters.check ? 2 * size_ * trips_ : 0;
     result.check_errors = errors_;
   }
 
  private:
-  void measure(Monitor& monitor, Time start, Histogram& histogram) {
-    const Time end = options_.iterations > 0 ? kNever : start + options_.duration;
-    const std::uint64_t most = options_.iterations > 0 ? options_.iterations : UINT64_MAX;
-    Time now = start;
-    while (now < end && histogram.count() < most && !g_interrupted) {
-      const Duration trip = round_trip();
-      if (trip.count() == 0) break;
-      histogram.record(trip / 2);
-      now = monotonic_now();
-      if (monitor.due(now)) monitor.tick(now, histogram.count() * size_);
-    }
-  }
-
-  void record(Monitor& monitor, Result& result) {
-    result.iterations = result.latency->count();
-    monitor.finish(monotonic_now(), result.iterations * size_, result);
-  }
-
   /// Time there and back; 0 when interrupted.
   Duration round_trip() {
     std::uint8_t* const message = session_.send_area(0);
@@ -188,14 +144,7 @@ class LatencyClient {
 
 void run_latency(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                  Report& report) {
-  Result& result = report.results.emplace_back();
-  result.size = size;
-  LatencyClient client(session, options, size);
-  try {
-    client.run(monitor, result);
-  } catch (const PeerGone& gone) {
-    fail_without_peer(session, gone, [&client] { client.step(); });
-  }
+  run_one_by_one<LatencyClient>(session, monitor, options, size, report);
 }
 
 ServerTotals serve_latency(Session& session, std::uint64_t size) {

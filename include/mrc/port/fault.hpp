@@ -236,7 +236,7 @@ class FaultInjector {
   void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink) noexcept {
     if (hits(spec.duplicate)) {
       ++stats_.duplicated;
-      send_once(spec, now, packet, sink, hits(0.5));
+      send_once(spec, now, packet, sink, random_.chance(0.5));
     }
     const bool reorder = hits(spec.reorder);
     if (reorder) ++stats_.reordered;
