@@ -167,6 +167,31 @@ TEST_CASE("congestion window: who waits long for a turn keeps to it as long as t
   traffic.check();
 }
 
+TEST_CASE(
+    "congestion window: a timeout gives nothing to those who wait while others are answered") {
+  EnginePair::Setup setup;
+  setup.gbps = 1;
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 60'000;  // more than the turn of one queue pair
+  EnginePair pair(setup, 3);
+  std::int64_t most = 0;
+  pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+    most = std::max(most, pair[0].find_peer(pair.peer(0))->congestion.inflight());
+  };
+  TrafficOptions o{.queue_pairs = 40, .messages = 10};
+  o.attributes.timeout = 8;
+  Traffic traffic(pair, o, 3);
+  const Qpn unlucky = traffic.qpn(0);
+  const Time end = pair.now() + 3ms;
+  pair.filter = [&](unsigned side, const wire::TxPacket& p, const std::vector<std::uint8_t>&) {
+    return side == 1 || p.owner != unlucky || pair.now() > end;
+  };
+  CHECK(traffic.run(5s));
+  CHECK(pair[0].stats().timeouts > 0);
+  CHECK(most <= 60'000 + 2 * (4096 + 100));  // and the packet that the timeout itself sends
+  traffic.check();
+}
+
 TEST_CASE("plane window: a plane takes no more than the receiver's buffer, others go on") {
   EnginePair::Setup setup;
   setup.planes = 2;
