@@ -19,9 +19,11 @@ void print_head(const Options& o, const Config& config, Session& session) {
   fmt::print("{}{} to {}, {} queue pair{}, depth {}, {} plane{} x {} paths, {} B packets, {}{}\n",
              to_string(p.test), p.bidirectional ? " in both directions" : "",
              session.control().peer(), p.qps, p.qps == 1 ? "" : "s", p.depth, planes.size(),
-             planes.size() == 1 ? "" : "s", config.paths, config.mtu,
+             planes.size() == 1 ? "" : "s",
+             session.device().paths(session.qp(0)).size() / planes.size(), config.mtu,
              config.icrc ? "iCRC" : "no iCRC", p.check ? ", every byte checked" : "");
   if (!p.faults.empty()) fmt::print("faults: {}\n", p.faults);
+  if (!o.marks.empty()) fmt::print("marks: {}\n", o.marks);
   if (!o.live) print_table_head(p);
   std::fflush(stdout);
 }
@@ -63,6 +65,8 @@ void measure(const Options& o, const Config& wanted, Report& report, std::string
     print_head(o, config, session);
     Monitor monitor(session, o);
     run_sizes(session, monitor, o, report);
+    report.paths = session.device().paths(session.qp(0));
+    report.device = session.device().stats();
     timeline = monitor.timeline();
   } catch (const PeerGone&) {
     throw;

@@ -58,7 +58,7 @@ Monitor::Monitor(Session& session, const Options& options)
 void Monitor::start(Time now, std::uint64_t size, std::uint64_t payload) {
   if (origin_ == kNever) origin_ = now;
   start_ = now;
-  live_faults_ = fine_faults_ = FaultNotes(options_.parameters.faults);
+  live_faults_ = fine_faults_ = FaultNotes(options_.parameters.faults + ";" + options_.marks);
   up_.assign(session_.device().plane_count(), true);
   live_notes_.clear();
   fine_notes_.clear();

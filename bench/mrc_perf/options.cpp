@@ -155,6 +155,10 @@ void add_output_options(CLI::App& app, Options& o) {
   app.add_option("--json", o.json_file, "Write the results as JSON")->type_name("FILE");
   app.add_option("--timeline", o.timeline_file, "Write bandwidth over time and plane as CSV")
       ->type_name("FILE");
+  app.add_option("--mark", o.marks,
+                 "Events that others cause at known times, to be shown in live lines and timeline: "
+                 "'T1 reboots@2s-4s;...'")
+      ->type_name("SCHEDULE");
   add_duration(app, "--timeline-interval", o.timeline_interval,
                "Time between lines of the timeline (default 100ms)", std::chrono::milliseconds(1));
 }
@@ -166,6 +170,10 @@ void add_transport_options(CLI::App& app, Options& o) {
          "N loopback planes, or a list of local addresses or interfaces, one per plane")
       ->type_name("N|LIST")
       ->group("Transport");
+  add_device(
+      app, "--fabric", "fabric", o, "FILE",
+      "Packet ports over the source-routed fabric that FILE describes (docs/fabric.md); each "
+      "side is told its own");
   add_device(app, "--paths", "paths", o, "N", "Paths per plane");
   add_device(app, "--mtu", "mtu", o, "BYTES", "Payload bytes per packet, a power of two");
   add_device(app, "--burst", "burst", o, "N", "Packets in a row on one path; 1 sprays each packet");
@@ -286,8 +294,10 @@ nlohmann::json settings_for_server(const Options& options, const Config& config)
   for (const auto& [name, value] : options.device) {
     // Addresses of this host mean nothing there, except those of the loopback.
     const bool local = name == "planes" && value.rfind("loopback", 0) != 0;
-    // The command line's faults have a clock of their own; a slot belongs to one process.
-    if (!local && name != "slot" && name != "faults") j[name] = value;
+    // The command line's faults have a clock of their own; a slot belongs to one process, and a
+    // description and the place in it to a host.
+    const bool own = name == "slot" || name == "faults" || name == "fabric" || name == "host";
+    if (!local && !own) j[name] = value;
   }
   j["mtu"] = std::to_string(config.mtu);
   j["icrc"] = config.icrc ? "on" : "off";

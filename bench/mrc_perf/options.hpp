@@ -61,6 +61,7 @@ struct Options {
   bool quiet = false;
   std::string json_file;
   std::string timeline_file;
+  std::string marks;  ///< events that happen elsewhere, in the form of a schedule of faults
   Duration timeline_interval = std::chrono::milliseconds(100);
 
   /// Device options given on the command line, in order: name and value for Config::set().

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "mrc/core/error.hpp"
+#include "mrc/stats_json.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {
@@ -63,6 +64,8 @@ nlohmann::ordered_json to_json(const Report& report, const Options& options, con
           {"test", to_string(options.parameters.test)},
           {"parameters", std::move(parameters)},
           {"results", std::move(results)},
+          {"paths", mrc::to_json(std::span<const PathReport>(report.paths))},
+          {"device", mrc::to_json(report.device)},
           {"interrupted", report.interrupted},
           {"error", report.error.empty() ? nlohmann::ordered_json(nullptr)
                                          : nlohmann::ordered_json(report.error)}};

@@ -9,6 +9,7 @@
 
 #include "common/files.hpp"
 #include "mrc/core/histogram.hpp"
+#include "mrc/stats.hpp"
 #include "options.hpp"
 
 namespace mrc::perf {
@@ -29,6 +30,9 @@ The server follows the client: it needs no options but --port, and --planes betw
     checked_bytes, check_errors (bytes that differ; warm-up included in both),
     planes [{plane, gbps, packets, retransmits}]: its share of gbps, all packets
     sent, and packets found lost or trimmed on it, which were sent again
+  paths        all paths to the server, from the start of the connection to its end:
+    plane, port_path (its number in the plane), ev, state, packets, delivered, losses, ...
+  device       all statistics of this side's device, likewise
   interrupted  true after Ctrl-C
   error        null, or why the run failed
 
@@ -58,6 +62,8 @@ struct Result {
 /// Everything that a run brought.
 struct Report {
   std::vector<Result> results;
+  std::vector<PathReport> paths;
+  DeviceStats device;
   std::string error;  ///< empty: none
   bool interrupted = false;
 };

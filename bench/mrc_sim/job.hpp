@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "mrc/json/file.hpp"
 #include "mrc/sim/scenario.hpp"
-#include "mrc_sim/scenario_file.hpp"
 
 namespace mrc::bench {
 
@@ -41,12 +41,12 @@ struct Job {
 /// "path=value" of the command line.
 struct Override {
   std::string path, value;
-  /// Throws ScenarioError.
+  /// Throws json::FileError.
   [[nodiscard]] static Override parse(const std::string& text);
 };
 
 /// Reads a file. `overrides` hold for all variants and win over what those set. Throws
-/// ScenarioError.
+/// json::FileError.
 [[nodiscard]] Job read_job(const std::string& file, const std::vector<Override>& overrides,
                            std::optional<std::uint64_t> seed);
 
@@ -62,11 +62,11 @@ struct TransportFacts {
   unsigned queue_pairs = 1;  ///< default of all traffic
 };
 
-[[nodiscard]] TransportFacts read_transport_facts(const ScenarioObject& transport);
-[[nodiscard]] sim::FabricSettings read_topology(const ScenarioObject& topology,
+[[nodiscard]] TransportFacts read_transport_facts(const json::Object& transport);
+[[nodiscard]] sim::FabricSettings read_topology(const json::Object& topology,
                                                 const TransportFacts& facts);
-void read_transport(const ScenarioObject& transport, sim::Scenario& scenario);
-void read_faults(const ScenarioObject& root, sim::Scenario& scenario);
-void read_traffic(const ScenarioObject& root, unsigned queue_pairs, sim::Scenario& scenario);
+void read_transport(const json::Object& transport, sim::Scenario& scenario);
+void read_faults(const json::Object& root, sim::Scenario& scenario);
+void read_traffic(const json::Object& root, unsigned queue_pairs, sim::Scenario& scenario);
 
 }  // namespace mrc::bench

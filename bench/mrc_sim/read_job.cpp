@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The outermost fields of a scenario file, and its variants.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "mrc_sim/job.hpp"
@@ -32,13 +35,13 @@ class Names {
   std::optional<sim::Fabric> fabric_;
 };
 
-void read_run(const ScenarioObject& run, sim::Scenario& s) {
+void read_run(const json::Object& run, sim::Scenario& s) {
   s.end = Time{run.duration("time", 1ns, kLongest)};
   s.warm_up = Time{run.duration("warm_up", 0ns, kLongest, 0ns)};
   if (s.warm_up >= s.end) run.fail("warm_up", "is not before the end of the run");
 }
 
-void read_samples(const ScenarioObject& samples, sim::Scenario& s) {
+void read_samples(const json::Object& samples, sim::Scenario& s) {
   sim::RecorderSettings r;
   const Duration usual = std::max<Duration>(1us, s.end.time_since_epoch() / 200);
   r.interval = samples.duration("interval", 10ns, kLongest, usual);
@@ -49,11 +52,11 @@ void read_samples(const ScenarioObject& samples, sim::Scenario& s) {
 }
 
 /// Names that only the fabric knows; the error tells where they stand in the file.
-void check_names(const ScenarioObject& root, const sim::Scenario& s) {
+void check_names(const json::Object& root, const sim::Scenario& s) {
   if (s.faults.empty() && s.samples->queues == std::vector<std::string>{"deepest"}) return;
   const Names names(s.fabric);
   const auto faults = root.array("faults");
-  for (const ScenarioObject& fault : faults)
+  for (const json::Object& fault : faults)
     for (const std::string& target : fault.texts("target")) {
       try {
         (void)names.fabric().find(target);
@@ -70,11 +73,11 @@ void check_names(const ScenarioObject& root, const sim::Scenario& s) {
   }
 }
 
-sim::Scenario read_scenario(const ScenarioObject& root, std::optional<std::uint64_t> seed) {
+sim::Scenario read_scenario(const json::Object& root, std::optional<std::uint64_t> seed) {
   sim::Scenario s;
   const auto own = root.integer<std::uint64_t>("seed", 0, UINT64_MAX, 1);
   s.seed = seed.value_or(own);
-  const ScenarioObject transport = root.object("transport");
+  const json::Object transport = root.object("transport");
   const TransportFacts facts = read_transport_facts(transport);
   s.fabric = read_topology(root.object("topology"), facts);
   read_transport(transport, s);
@@ -101,7 +104,7 @@ bool is_series(const std::string& name, const sim::Scenario& s) {
                      [&](const std::string& queue) { return name == "queue " + queue; });
 }
 
-PlotRequest read_plot(const ScenarioObject& o, const sim::Scenario& s) {
+PlotRequest read_plot(const json::Object& o, const sim::Scenario& s) {
   PlotRequest p;
   p.show = o.text("show");
   p.title = o.text("title", "");
@@ -123,9 +126,9 @@ PlotRequest read_plot(const ScenarioObject& o, const sim::Scenario& s) {
   return p;
 }
 
-std::vector<PlotRequest> read_plots(const ScenarioObject& root, const sim::Scenario& s) {
+std::vector<PlotRequest> read_plots(const json::Object& root, const sim::Scenario& s) {
   std::vector<PlotRequest> plots;
-  for (const ScenarioObject& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
+  for (const json::Object& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
   if (!plots.empty()) return plots;
   for (const char* usual : {"goodput", "completion_times"}) {
     plots.emplace_back();
@@ -140,9 +143,9 @@ struct SweepEntry {
   std::vector<Override> set;
 };
 
-std::vector<SweepEntry> read_sweep(const ScenarioObject& root) {
+std::vector<SweepEntry> read_sweep(const json::Object& root) {
   std::vector<SweepEntry> sweep;
-  for (const ScenarioObject& o : root.array("sweep", 0, 1000)) {
+  for (const json::Object& o : root.array("sweep", 0, 1000)) {
     SweepEntry entry;
     entry.variant.name = o.text("name");
     entry.variant.line = o.text("line", "");
@@ -150,7 +153,7 @@ std::vector<SweepEntry> read_sweep(const ScenarioObject& root) {
     for (const std::string& text : o.texts("set")) {
       try {
         entry.set.push_back(Override::parse(text));
-      } catch (const ScenarioError& error) {
+      } catch (const json::FileError& error) {
         o.fail("set", error.what());
       }
     }
@@ -166,13 +169,13 @@ std::vector<SweepEntry> read_sweep(const ScenarioObject& root) {
 Override Override::parse(const std::string& text) {
   const auto at = text.find('=');
   if (at == std::string::npos || at == 0)
-    throw ScenarioError(fmt::format("--set: '{}' must be PATH=VALUE, such as topology.planes=4",
-                                    detail::printable(text)));
+    throw json::FileError(fmt::format("--set: '{}' must be PATH=VALUE, such as topology.planes=4",
+                                      json::printable(text)));
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
 std::string title_of(const std::string& file) {
-  return ScenarioFile::read(file).root().text("title");
+  return json::File::read(file, "scenario").root().text("title");
 }
 
 namespace {
@@ -181,11 +184,11 @@ namespace {
 Variant read_variant(const std::string& file, const SweepEntry* entry,
                      const std::vector<Override>& overrides, std::optional<std::uint64_t> seed,
                      Job& job) {
-  ScenarioFile scenario = ScenarioFile::read(file);
+  json::File scenario = json::File::read(file, "scenario");
   if (entry != nullptr)
     for (const Override& o : entry->set) scenario.override(o.path, o.value);
   for (const Override& o : overrides) scenario.override(o.path, o.value);
-  const ScenarioObject root = scenario.root();
+  const json::Object root = scenario.root();
   Variant v = entry != nullptr ? entry->variant : Variant{};
   job.title = root.text("title");
   job.about = root.text("about", "");
@@ -203,7 +206,7 @@ Job read_job(const std::string& file, const std::vector<Override>& overrides,
              std::optional<std::uint64_t> seed) {
   Job job;
   job.file = file;
-  ScenarioFile scenario = ScenarioFile::read(file);
+  json::File scenario = json::File::read(file, "scenario");
   for (const Override& o : overrides) scenario.override(o.path, o.value);
   const std::vector<SweepEntry> sweep = read_sweep(scenario.root());
   if (sweep.empty()) {
@@ -213,8 +216,9 @@ Job read_job(const std::string& file, const std::vector<Override>& overrides,
   for (const SweepEntry& entry : sweep) {
     try {
       job.variants.push_back(read_variant(file, &entry, overrides, seed, job));
-    } catch (const ScenarioError& error) {
-      throw ScenarioError(fmt::format("{} (in variant \"{}\")", error.what(), entry.variant.name));
+    } catch (const json::FileError& error) {
+      throw json::FileError(
+          fmt::format("{} (in variant \"{}\")", error.what(), entry.variant.name));
     }
   }
   return job;

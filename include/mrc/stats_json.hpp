@@ -14,8 +14,8 @@ namespace mrc {
 
 namespace port {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortStats, tx_packets, tx_bytes, tx_calls, tx_busy, tx_errors,
-                                   rx_packets, rx_bytes, rx_calls, rx_bad_icrc, rx_malformed,
-                                   rx_overrun)
+                                   rx_packets, rx_bytes, rx_calls, rx_bad_icrc, rx_foreign,
+                                   rx_malformed, rx_overrun)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corrupted, marked,
                                    trimmed, delayed, black_holed, link_down, overflow)
 }  // namespace port

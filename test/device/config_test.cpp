@@ -170,6 +170,8 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"dscp_trimmed_last_hop", "61"},
                                                                  {"dscp_control", "48"},
                                                                  {"faults", "loss=0.001"},
+                                                                 {"fabric", "/dev/null"},
+                                                                 {"host", "h7"},
                                                                  {"seed", "7"},
                                                                  {"log", "info"}};
   const Config defaults;

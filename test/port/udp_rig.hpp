@@ -95,7 +95,8 @@ struct Rig {
   /// Sends all groups; returns how many packets were taken.
   std::uint32_t send() {
     std::uint32_t taken = 0;
-    for (const wire::TxGroup& group : burst.groups()) taken += sender.transmit(now(), burst, group);
+    for (const wire::TxGroup& group : burst.groups())
+      taken += sender.transmit(now(), burst, {&group, 1});
     burst.clear();
     payloads.clear();
     return taken;

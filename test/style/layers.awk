@@ -3,10 +3,11 @@
 # include everything and is included by no layer.
 BEGIN {
   below["core"] = ""
-  below["wire"] = below["path"] = below["cc"] = "core"
+  below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
   below["reliability"] = "core wire path cc"
   below["engine"] = "core wire path cc reliability"
   below["port"] = "core wire"
+  below["fabric"] = "core wire path json"
   below["sim"] = "core wire path cc reliability engine port"
 }
 FNR == 1 {

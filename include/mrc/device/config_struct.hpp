@@ -22,6 +22,8 @@ enum class LogLevel : std::uint8_t { off, warn, info };
 struct Config {
   // Planes and paths
   std::vector<std::string> planes{"loopback:1"};
+  std::string fabric;
+  std::string host;
   std::uint16_t paths = 16;
   std::uint16_t udp_port = 4791;
   int slot = -1;

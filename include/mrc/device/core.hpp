@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,17 +16,15 @@
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/device/connection_info.hpp"
+#include "mrc/device/device_port.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/fabric/description.hpp"
+#include "mrc/fabric/routes.hpp"
 #include "mrc/port/fault_schedule.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/port/udp.hpp"
 #include "mrc/stats.hpp"
 
 namespace mrc::detail {
-
-/// The kind of port that devices are made of. The only place to change for another kind: everything
-/// below uses the Port concept, and what UdpPort offers beside it for opening.
-using DevicePort = port::UdpPort;
 
 /// A mutex that tells whether someone waits for it, so that a thread that takes it again and again
 /// can let others in between.
@@ -121,7 +120,11 @@ class DeviceCore {
   };
 
   // device/core_open.hpp
-  void open_ports();
+  void open_udp_ports();
+  void adopt(DevicePort port);
+  [[nodiscard]] std::uint64_t fault_seed(Plane plane) const noexcept {
+    return (config_.seed != 0 ? config_.seed : guid_) + plane;
+  }
   void open_engine();
   void start_helper();
   void log(LogLevel level, const std::string& line) const;
@@ -129,14 +132,16 @@ class DeviceCore {
   // device/core_progress.hpp
   bool advance(Time now) noexcept;
   bool advance_out_first(Time now) noexcept;
+  void settle(Time now) noexcept;
   void leave(Time now, bool work) noexcept;
   bool take_in(Time now) noexcept;
   /// Something is left to send, or a port that was busy is to be tried again.
   [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
   bool send(Time now) noexcept;
+  [[nodiscard]] bool behind() const noexcept;
   bool receive(Time now) noexcept;
   bool transmit(Time now) noexcept;
-  void transmit(Time now, const wire::TxGroup& group) noexcept;
+  void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
   void hand_out_events() noexcept;
   void apply_faults(Time now) noexcept;
   void check_faults(const port::FaultSchedule& schedule, const std::string& source) const;
@@ -152,14 +157,25 @@ class DeviceCore {
   void wake_for(Time deadline) noexcept;
   void run_helper() noexcept;
 
+  // device/core_fabric.hpp
+  void open_fabric_ports();
+  [[nodiscard]] std::vector<fabric::Path> fabric_paths(Plane plane,
+                                                       const port::PeerAddress& peer) const;
+
   // device/core_connect.hpp
   [[nodiscard]] PeerId find_or_add_peer(const ConnectionInfo& info);
+  [[nodiscard]] std::vector<path::PathSpec> paths_to(Plane plane,
+                                                     const port::PeerAddress& peer) const;
+  void enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer);
   void forget_unused_peer(PeerId peer) noexcept;
 
-  const Config config_;
+  const std::optional<fabric::Description> fabric_;  ///< option fabric
+  const fabric::Host* self_ = nullptr;               ///< this host, in fabric_
+  const Config config_;                              ///< with what fabric_ has to say
   std::uint64_t guid_ = 0;
   std::uint8_t slot_ = 0;
-  std::uint32_t mtu_ = 0;  ///< of the configuration, or what the ports can carry
+  port::Socket slot_claim_;  ///< of packet ports
+  std::uint32_t mtu_ = 0;    ///< of the configuration, or what the ports can carry
   std::vector<std::unique_ptr<DevicePort>> ports_;
   std::unique_ptr<engine::Engine> engine_;
   std::unordered_map<std::uint64_t, KnownPeer> peers_;  ///< by device_guid
@@ -168,14 +184,17 @@ class DeviceCore {
   DeviceStats objects_;      ///< only its object counts
   wire::TxBurst tx_;
   port::RxBurst rx_;
+  std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< of the burst that is being sent
+  std::size_t first_plane_ = 0;                       ///< which plane a burst begins with
   PlaneMask planes_up_ = 0;
   PlaneMask busy_ = 0;  ///< ports that took no more, until retry_
   Time retry_ = kNever;
   port::FaultSchedule faults_;
   Time faults_start_{};
   Time fault_change_ = kNever;
-  bool work_left_ = false;  ///< the last round left something to send
-  bool armed_ = false;      ///< a queue was armed, and not polled since
+  std::size_t read_on_ = 0;  ///< packets read since the last judgement, if a port has more
+  bool work_left_ = false;   ///< the last round left something to send
+  bool armed_ = false;       ///< a queue was armed, and not polled since
   Sleeper* sleepers_ = nullptr;
 
   CourteousMutex mutex_;
@@ -192,6 +211,7 @@ class DeviceCore {
 }  // namespace mrc::detail
 
 #include "mrc/device/core_connect.hpp"
+#include "mrc/device/core_fabric.hpp"
 #include "mrc/device/core_objects.hpp"
 #include "mrc/device/core_open.hpp"
 #include "mrc/device/core_progress.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mrc/device/core.hpp"
+#include "mrc/device/fabric_settings.hpp"
 
 namespace mrc::detail {
 
@@ -45,9 +46,10 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
   for (std::size_t i = 0; i < common; ++i) {
     if (port::is_v4(info.planes[i].ip) != port::is_v4(ports_[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
+    const auto paths = paths_to(plane, info.planes[i]);
+    if (paths.empty()) continue;  // all denied
     spec.planes |= plane_bit(plane);
-    for (const port::PortPath& path : ports_[i]->paths())
-      spec.paths.push_back({path.ev, plane, path.port_path});
+    spec.paths.insert(spec.paths.end(), paths.begin(), paths.end());
     spec.source_tags[i] = port::source_tag(info.planes[i].ip);
     name += (name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
@@ -57,10 +59,43 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
                                        "the same number; give both sides matching planes");
   const Result<PeerId> peer = engine_->add_peer(spec);
   if (!peer) throw Error(peer.error(), "peer " + name + ": see option max_peers");
-  for (std::size_t i = 0; i < common; ++i)
-    if ((spec.planes >> i & 1) != 0) (void)ports_[i]->add_peer(peer.value(), info.planes[i]);
+  try {
+    for (std::size_t i = 0; i < common; ++i)
+      if ((spec.planes >> i & 1) != 0)
+        enter_peer(peer.value(), static_cast<Plane>(i), info.planes[i]);
+  } catch (...) {
+    for (auto& port : ports_) port->remove_peer(peer.value());
+    (void)engine_->remove_peer(peer.value());
+    throw;
+  }
   peers_[info.device_guid] = {peer.value(), name};
   return peer.value();
+}
+
+/// The paths that a plane has to a peer.
+inline std::vector<path::PathSpec> DeviceCore::paths_to(Plane plane,
+                                                        const port::PeerAddress& peer) const {
+  std::vector<path::PathSpec> specs;
+  if (!fabric_) {
+    for (const port::PortPath& path : ports_[plane]->paths())
+      specs.push_back({path.ev, plane, path.port_path});
+    return specs;
+  }
+  for (const fabric::Path& path : fabric_paths(plane, peer))
+    if (!path.denied) specs.push_back({path.ev, plane, path.uplink});
+  return specs;
+}
+
+/// Enters a peer into the plane's port, and says what the port has to say about it.
+inline void DeviceCore::enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer) {
+  DevicePort& port = *ports_[plane];
+  const std::size_t before = port.notes().size();
+  if (fabric_)
+    (void)port.add_peer(id, peer, outer_headers(fabric_paths(plane, peer)));
+  else
+    (void)port.add_peer(id, peer);
+  for (const std::string& note : port.notes().subspan(before))
+    log(LogLevel::warn, "plane " + std::to_string(plane) + ": " + note);
 }
 
 inline void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
@@ -106,7 +141,7 @@ inline Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_->find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  (void)advance(monotonic_now());  // acknowledgements that wait still go out
+  settle(monotonic_now());  // acknowledgements that wait still go out
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->destroy_qp(qpn);
@@ -119,7 +154,7 @@ inline Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_->find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  if (work_left_) (void)send(monotonic_now());  // answers that the peer waits for
+  if (work_left_) settle(monotonic_now());  // answers that the peer waits for
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->to_reset(qpn);

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "mrc/device/core.hpp"
+#include "mrc/device/fabric_settings.hpp"
 
 namespace mrc::detail {
 
@@ -24,13 +25,19 @@ inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
   return seed;
 }
 
-inline DeviceCore::DeviceCore(const Config& config) : config_(config) {
-  config_.validate();
+inline DeviceCore::DeviceCore(const Config& config)
+    : fabric_((config.validate(), read_fabric(config))), config_(in_force(config, fabric_)) {
   if (const std::string unknown = unknown_variables_once(); !unknown.empty())
     log(LogLevel::warn, unknown);
   guid_ = random_seed();
-  naming_variables(config_, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
-                   [this] { open_ports(); });
+  if (fabric_)
+    naming_variables(config_, {"fabric", "host", "slot"}, [this] { open_fabric_ports(); });
+  else
+    naming_variables(config_, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
+                     [this] { open_udp_ports(); });
+  if (mtu_ != config_.mtu)
+    log(LogLevel::warn, "mtu lowered from " + std::to_string(config_.mtu) + " to " +
+                            std::to_string(mtu_) + ": larger packets do not fit the interfaces");
   open_engine();
   if (!config_.faults.empty())
     set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
@@ -45,12 +52,12 @@ inline DeviceCore::~DeviceCore() {
     helper_.join();
   }
   const std::lock_guard lock(mutex_);
-  (void)advance(monotonic_now());  // answers that wait go out before the end
+  settle(monotonic_now());  // answers that wait go out before the end
   for (const int fd : cq_fds_)
     if (fd >= 0) ::close(fd);  // of queues that were still used when their handle went
 }
 
-inline void DeviceCore::open_ports() {
+inline void DeviceCore::open_udp_ports() {
   std::vector<port::LocalAddress> addresses;
   for (const std::string& text : config_.plane_list())
     addresses.push_back(port::parse_local_address(text));
@@ -58,8 +65,6 @@ inline void DeviceCore::open_ports() {
   if (config_.slot >= 0) wanted = static_cast<std::uint8_t>(config_.slot);
   port::SlotClaim claim = port::claim_slot(addresses, config_.udp_port, wanted);
   slot_ = claim.slot;
-
-  mtu_ = config_.mtu;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     port::UdpPortOptions o;
     o.local = addresses[i];
@@ -73,20 +78,23 @@ inline void DeviceCore::open_ports() {
     o.gso = config_.gso;
     o.gro = config_.gro;
     o.icrc = config_.icrc;
-    o.dscp = {config_.dscp_no_trim, config_.dscp_trimmable,        config_.dscp_trimmable_retx,
-              config_.dscp_trimmed, config_.dscp_trimmed_last_hop, config_.dscp_control};
-    o.fault_seed = config_.seed != 0 ? config_.seed + i : guid_ + i;
-    ports_.push_back(std::make_unique<DevicePort>(o, std::move(claim.sockets[i])));
-    const DevicePort& port = *ports_.back();
-    for (const std::string& note : port.notes())
-      log(LogLevel::warn, "plane " + std::to_string(i) + ": " + note);
-    const std::uint32_t room = port.capabilities().max_packet;
-    while (mtu_ > 256 && mtu_ + kPacketOverhead > room) mtu_ /= 2;
-    if (port.link_up()) planes_up_ |= plane_bit(static_cast<Plane>(i));
+    o.dscp = dscp_of(config_);
+    o.fault_seed = fault_seed(o.plane);
+    adopt(DevicePort(port::UdpPort(o, std::move(claim.sockets[i]))));
   }
-  if (mtu_ != config_.mtu)
-    log(LogLevel::warn, "mtu lowered from " + std::to_string(config_.mtu) + " to " +
-                            std::to_string(mtu_) + ": larger packets do not fit the interfaces");
+}
+
+/// Takes a port for the next plane: what it can't do, and whether it is up.
+inline void DeviceCore::adopt(DevicePort opened) {
+  const auto plane = static_cast<Plane>(ports_.size());
+  ports_.push_back(std::make_unique<DevicePort>(std::move(opened)));
+  const DevicePort& port = *ports_.back();
+  for (const std::string& note : port.notes())
+    log(LogLevel::warn, "plane " + std::to_string(plane) + ": " + note);
+  if (mtu_ == 0) mtu_ = config_.mtu;
+  const std::uint32_t room = port.capabilities().max_packet;
+  while (mtu_ > 256 && mtu_ + kPacketOverhead > room) mtu_ /= 2;
+  if (port.link_up()) planes_up_ |= plane_bit(plane);
 }
 
 inline void DeviceCore::open_engine() {
@@ -102,8 +110,7 @@ inline void DeviceCore::open_engine() {
   o.max_outstanding = config_.max_outstanding;
   o.sack_threshold = config_.sack_threshold;
   o.trimming = config_.trim;
-  o.dscp = {config_.dscp_no_trim, config_.dscp_trimmable,        config_.dscp_trimmable_retx,
-            config_.dscp_trimmed, config_.dscp_trimmed_last_hop, config_.dscp_control};
+  o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.burst;
   if (burst == 0) {  // as much as one system call takes
     burst = std::max(1u, kMaxBurstBytes / (mtu_ + kPacketOverhead));
@@ -127,6 +134,8 @@ inline void DeviceCore::open_engine() {
   n.ack_gen_trigger = config_.sack_threshold;
   engine_ = std::make_unique<engine::Engine>(o);
   default_pd_ = *engine_->alloc_pd();
+  by_plane_.resize(ports_.size());
+  for (auto& groups : by_plane_) groups.reserve(tx_.room());
   for (unsigned i = 0; i < ports_.size(); ++i)
     if ((planes_up_ >> i & 1) == 0) engine_->set_plane_up(o.start, static_cast<Plane>(i), false);
 }

@@ -16,6 +16,12 @@ namespace mrc::detail {
 
 /// Bursts that one round sends at most before it looks at what has come in.
 inline constexpr unsigned kBurstsPerRound = 4;
+/// While a port has more than a round reads, up to so many packets are read before the engine
+/// judges what is missing, and answers: what another plane still holds is not lost. Matters after a
+/// stall.
+inline constexpr std::size_t kReadOn = 1024;
+/// Bursts end after so long: what comes in meanwhile is news of what was sent.
+inline constexpr Duration kSendTime = std::chrono::microseconds(200);
 /// Packets in a burst up to which a program is taken to wait for each.
 inline constexpr std::size_t kFewPackets = 16;
 /// A port that was busy is tried again after this long.
@@ -67,6 +73,12 @@ inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexc
   return n;
 }
 
+/// Rounds until all that has come in is answered.
+inline void DeviceCore::settle(Time now) noexcept {
+  do (void)advance(now);
+  while (behind());
+}
+
 /// One round: what has come in, timers, what is to go out, events.
 inline bool DeviceCore::advance(Time now) noexcept {
   const bool moved = take_in(now);
@@ -102,14 +114,24 @@ inline bool DeviceCore::take_in(Time now) noexcept {
     engine_->set_plane_up(now, static_cast<Plane>(i), up);
   }
   const bool moved = receive(now);
-  engine_->review_losses(now);  // now that all is read; later, `now` would say more than it knows
-  if (engine_->next_deadline() <= now) engine_->on_time(now);
+  if (!behind()) {
+    engine_->review_losses(now);  // now that all is read; later, `now` would say more than it knows
+    if (engine_->next_deadline() <= now) engine_->on_time(now);
+  }
   hand_out_events();
   return moved;
 }
 
+inline bool DeviceCore::behind() const noexcept {
+  return read_on_ > 0;
+}
+
 /// What is to go out. True if there was something.
 inline bool DeviceCore::send(Time now) noexcept {
+  if (behind()) {
+    work_left_ = true;  // so that the next round comes soon
+    return false;
+  }
   const auto sent = [this] {
     const EngineStats& s = engine_->stats();
     return s.tx_data + s.tx_retransmits + s.tx_control;
@@ -121,15 +143,18 @@ inline bool DeviceCore::send(Time now) noexcept {
 }
 
 inline bool DeviceCore::receive(Time now) noexcept {
-  bool any = false;
+  std::size_t packets = 0;
+  bool more = false;
   for (auto& port : ports_) {
     rx_.clear();
     port->receive(now, rx_);
+    more = more || rx_.more();
     if (rx_.empty()) continue;
-    any = true;
+    packets += rx_.packets().size();
     engine_->receive(now, rx_.packets());
   }
-  return any;
+  read_on_ = more && read_on_ + packets < kReadOn ? read_on_ + packets : 0;
+  return packets > 0;
 }
 
 /// True if there is more to send than one round sends.
@@ -138,7 +163,11 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     busy_ = 0;
     retry_ = kNever;
   }
+  const Time start = now;
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
+    // Where a packet costs much to send, the last ones of a burst leave long after the first.
+    if (n > 0) now = monotonic_now();
+    if (now - start > kSendTime) return true;
     tx_.clear();
     engine_->poll_transmit(now, ~busy_, tx_);
     if (tx_.empty()) return false;
@@ -148,19 +177,31 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     const auto late = [&](const wire::TxGroup& group) {
       return tx_.size() <= kFewPackets && tx_.packets(group).front().dscp == config_.dscp_control;
     };
+    for (auto& groups : by_plane_) groups.clear();
     for (const bool pass : {false, true})
       for (const wire::TxGroup& group : tx_.groups())
-        if (late(group) == pass) transmit(now, group);
+        if (late(group) == pass) by_plane_[group.plane].push_back(group);
+    // Each plane is the first one in its turn: the last one's packets leave later than the rest.
+    first_plane_ = (first_plane_ + 1) % by_plane_.size();
+    for (std::size_t i = 0; i < by_plane_.size(); ++i) {
+      const std::size_t plane = (first_plane_ + i) % by_plane_.size();
+      if (!by_plane_[plane].empty()) transmit(now, static_cast<Plane>(plane), by_plane_[plane]);
+    }
   }
   return true;
 }
 
-inline void DeviceCore::transmit(Time now, const wire::TxGroup& group) noexcept {
-  const std::uint32_t taken = ports_[group.plane]->transmit(now, tx_, group);
-  if (taken == group.count) return;
-  engine_->on_untransmitted(now, tx_.packets(group).subspan(taken));
-  busy_ |= plane_bit(group.plane);
-  retry_ = now + kBusyRetry;
+inline void DeviceCore::transmit(Time now, Plane plane,
+                                 std::span<const wire::TxGroup> groups) noexcept {
+  std::uint32_t taken = ports_[plane]->transmit(now, tx_, groups);
+  for (const wire::TxGroup& group : groups) {
+    const std::uint32_t sent = std::min(taken, group.count);
+    taken -= sent;
+    if (sent == group.count) continue;
+    engine_->on_untransmitted(now, tx_.packets(group).subspan(sent));
+    busy_ |= plane_bit(plane);
+    retry_ = now + kBusyRetry;
+  }
 }
 
 /// Completion queues that were armed tell their event descriptors.
@@ -198,10 +239,16 @@ inline Time DeviceCore::next_deadline() const noexcept {
 
 /// Waits until a port or `fd` has something, or until a time. Not under the lock.
 inline void DeviceCore::sleep(int fd, Time until) noexcept {
-  std::array<pollfd, kMaxPlanes + 1> fds;
+  std::array<pollfd, 2 * kMaxPlanes + 1> fds;
   nfds_t n = 0;
-  for (const auto& port : ports_) fds[n++] = {port->poll_fd(), POLLIN, 0};
-  fds[n++] = {fd, POLLIN, 0};  // a negative one is not looked at
+  const auto watch = [&](int what) {
+    if (what >= 0) fds[n++] = {what, POLLIN, 0};
+  };
+  for (const auto& port : ports_) {
+    watch(port->poll_fd());
+    watch(port->link_fd());
+  }
+  watch(fd);
   timespec limit{};
   if (until != kNever) {
     const Time now = monotonic_now();

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/device/config_struct.hpp"
-#include "mrc/device/option_value.hpp"
 
 /// One option of Config: its member, range and words, and what can be done with it by name. Read
 /// only after construction, so any thread may use it.

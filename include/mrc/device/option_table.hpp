@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 #include "mrc/device/option.hpp"
 #include "mrc/port/fault_schedule.hpp"
@@ -35,6 +41,23 @@ inline constexpr std::string_view kProgress = "Progress";
 inline constexpr std::string_view kClasses = "Traffic classes";
 inline constexpr std::string_view kDiagnosis = "Diagnosis";
 
+/// What is wrong with the path of a fabric description; what is in the file shows when it is read.
+[[nodiscard]] inline std::string mistake_in_fabric(std::string_view path) {
+  const std::string name(path);
+  if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
+  return "can't be read (" + std::generic_category().message(errno) +
+         "), must be the path of a fabric description (docs/fabric.md)";
+}
+/// What is wrong with the name of a host.
+[[nodiscard]] inline std::string mistake_in_host(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_';
+  };
+  if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
+  return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
+}
+
 inline constexpr auto kOptions = std::to_array<Option>({
     {"planes",
      ListOption{&Config::planes,
@@ -43,9 +66,19 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "", kPlanes,
      "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
      "`loopback6:N` is N planes on ::1."},
+    {"fabric",
+     TextOption{&Config::fabric, &mistake_in_fabric,
+                "the path of a fabric description (docs/fabric.md)"},
+     "", kPlanes,
+     "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
+     "description. Needs CAP_NET_RAW. What it says of traffic classes, speed and round trip is the "
+     "default of those options."},
+    {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
+     "", kPlanes,
+     "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
     {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
      "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
-     "label."},
+     "label. In a source-routed fabric, its uplinks are the paths."},
     {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
      "UDP port that data and control packets are sent to. The process's slot is added to it."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
@@ -81,7 +114,7 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Socket buffer wanted for sending."},
     {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
      "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
-     "up to 64 packets."},
+     "up to 64 packets. Packet ports take four times as many."},
     {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
      "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
      "works."},

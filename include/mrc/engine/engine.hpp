@@ -314,6 +314,7 @@ class Engine {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unordered_map<std::uint64_t, PeerId> peer_by_source_;
   std::vector<EndpointRequest> requests_;
+  std::uint16_t next_request_;
   Ring<CqId> signalled_;
   Ring<CqId> overrun_;
   Ring<Qpn> failed_;
@@ -321,7 +322,6 @@ class Engine {
   PlaneMask last_free_ = ~PlaneMask{0};
   std::uint32_t qp_count_ = 0;
   std::uint32_t peer_count_ = 0;
-  std::uint16_t next_request_ = 0;
   bool starved_ = false;  // a queue pair found the record pool empty
   bool overrun_pending_ = false;
 };

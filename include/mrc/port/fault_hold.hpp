@@ -18,11 +18,12 @@ namespace mrc::port {
 
 /// A received packet before its iCRC was checked, as faults act on it.
 struct RawPacket {
-  wire::RxPacket facts;    ///< all but `bytes`, which is set after the check
-  MutableBytes bytes;      ///< BTH .. iCRC
-  IpAddress from{};        ///< the sender: the iCRC covers its address ...
-  std::uint16_t port = 0;  ///< ... and its UDP port, host byte order
-  bool trimmable = false;  ///< a switch may trim it, by its DSCP
+  wire::RxPacket facts;       ///< all but `bytes`, which is set after the check
+  MutableBytes bytes;         ///< BTH .. iCRC
+  IpAddress from{};           ///< the sender: the iCRC covers its address ...
+  std::uint16_t port = 0;     ///< ... and its UDP port, host byte order, ...
+  std::uint16_t to_port = 0;  ///< ... and the one that it was sent to
+  bool trimmable = false;     ///< a switch may trim it, by its DSCP
 };
 
 /// Copies of packets that a fault holds back, each until a time or, for reordering, until a number

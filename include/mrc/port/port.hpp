@@ -42,6 +42,7 @@ struct PortStats {
   std::uint64_t tx_errors = 0;  ///< packets refused for another reason (no route, port down)
   std::uint64_t rx_packets = 0, rx_bytes = 0, rx_calls = 0;
   std::uint64_t rx_bad_icrc = 0;
+  std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
   std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
   std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
 };
@@ -50,39 +51,50 @@ struct PortStats {
 class RxBurst {
  public:
   explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
-  void clear() noexcept { packets_.clear(); }
+  void clear() noexcept {
+    packets_.clear();
+    more_ = false;
+  }
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
+  /// Port: there may be more than this call could read.
+  void set_more() noexcept { more_ = true; }
+  [[nodiscard]] bool more() const noexcept { return more_; }
 
  private:
   std::vector<wire::RxPacket> packets_;
+  bool more_ = false;
 };
 
 /// The contract of a port. One thread at a time.
 ///
-/// * `transmit(now, burst, group)` sends the packets of one group and returns how many it took,
-///   counted from the group's first; the rest were not sent (port busy or down). Payload memory is
-///   no longer needed when it returns. It adds pad and iCRC.
-/// * `receive(now, rx)` appends what has arrived, up to rx.room(). The views stay valid until the
-///   next receive() on the same port.
+/// * `transmit(now, burst, groups)` sends the packets of these groups of the burst, all of its
+///   plane, one group after the other, and returns how many packets it took, counted from the
+///   first; the rest were not sent (port busy or down). Payload memory is no longer needed when it
+///   returns. It adds pad and iCRC.
+/// * `receive(now, rx)` appends what has arrived, up to rx.room(), and calls rx.set_more() if that
+///   may not be all. The views stay valid until the next receive() on the same port.
 /// * `add_peer(id, address)` fills the address table and returns the tag that the peer's packets
 ///   will carry in RxPacket::source. `remove_peer(id)` empties the entry.
-/// * `poll_fd()` becomes readable when something arrives, or is -1.
+/// * `poll_fd()` becomes readable when something arrives, or is -1. `link_fd()` becomes readable
+/// when
+///   link_up() may have changed, which the next receive() then finds out, or is -1.
 /// * `next_release()` is when receive() will bring what the descriptor does not tell of: packets
 ///   that had no room in `rx`, or that a fault holds back. In the past: at once; kNever: not.
 template <class P>
 concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& burst,
-                        const wire::TxGroup& group, RxBurst& rx, PeerId peer,
+                        std::span<const wire::TxGroup> groups, RxBurst& rx, PeerId peer,
                         const PeerAddress& address) {
-  { port.transmit(now, burst, group) } -> std::same_as<std::uint32_t>;
+  { port.transmit(now, burst, groups) } -> std::same_as<std::uint32_t>;
   { port.receive(now, rx) } -> std::same_as<void>;
   { port.add_peer(peer, address) } -> std::same_as<std::uint64_t>;
   { port.remove_peer(peer) } -> std::same_as<void>;
   { view.link_up() } -> std::same_as<bool>;
   { view.poll_fd() } -> std::same_as<int>;
+  { view.link_fd() } -> std::same_as<int>;
   { view.next_release() } -> std::same_as<Time>;
   { view.capabilities() } -> std::same_as<const Capabilities&>;
   { view.stats() } -> std::same_as<PortStats>;

@@ -15,6 +15,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
+#include "mrc/port/path.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/port/socket_interface.hpp"
@@ -27,12 +28,6 @@
 #include "mrc/wire/entropy.hpp"
 
 namespace mrc::port {
-
-/// One of a port's own paths, as an EV profile needs it.
-struct PortPath {
-  Ev ev;                    ///< as the receiver will see and reflect it (mrc-1.0 §3.1)
-  std::uint16_t port_path;  ///< TxPacket::port_path
-};
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
 /// slot), where all paths of all peers arrive, and one sending socket per path with a source port
@@ -65,24 +60,19 @@ class UdpPort {
     open_sending();
   }
 
-  /// Port concept: sends the packets of `group`, all on one path to one peer, and returns how many
-  /// it took. Fewer than all: the socket is full (try again soon) or the link is down. Packets that
-  /// can't be sent at all (too long, no such peer or path, no route, refused by a firewall) count
-  /// as taken and in PortStats::tx_errors: to the protocol they are lost.
+  /// Port concept: sends the packets of `groups`, each on one path to one peer, and returns how
+  /// many it took. Fewer than all: a socket is full (try again soon) or the link is down. Packets
+  /// that can't be sent at all (too long, no such peer or path, no route, refused by a firewall)
+  /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         const wire::TxGroup& group) noexcept {
-    const auto packets = burst.packets(group);
-    if (packets.empty()) return 0;
+                         std::span<const wire::TxGroup> groups) noexcept {
     check_link(now);
-    if (!link_up()) return refuse(group.count);
-    const std::size_t path = packets.front().port_path;
-    UdpPeer* peer = find_peer(packets.front().peer);
-    if (peer == nullptr || path >= paths_.size()) {
-      stats_.tx_errors += group.count;
-      return group.count;
+    std::uint32_t taken = 0;
+    for (const wire::TxGroup& group : groups) {
+      const std::uint32_t n = transmit(burst, group);
+      taken += n;
+      if (n < group.count) break;
     }
-    const std::uint32_t taken = faults_.active() ? send_faulty(burst, packets, *peer, paths_[path])
-                                                 : send(burst, packets, *peer, paths_[path]);
     return taken;
   }
 
@@ -125,6 +115,8 @@ class UdpPort {
   /// there is one, each packet that arrives costs its sender some 400 ns more (measured on
   /// loopback), whether anybody waits or not.
   [[nodiscard]] int poll_fd() const noexcept { return socket_.fd(); }
+  /// Port concept: none, the link is looked at now and then.
+  [[nodiscard]] int link_fd() const noexcept { return -1; }
   /// Port concept.
   [[nodiscard]] Time next_release() const noexcept {
     return receiver_->leftover() ? Time::min() : faults_.next_release();
@@ -233,6 +225,20 @@ class UdpPort {
   [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept {
     if (value(id) >= peers_.size() || peers_[value(id)].address.length == 0) return nullptr;
     return &peers_[value(id)];
+  }
+
+  [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
+                                       const wire::TxGroup& group) noexcept {
+    if (!link_up()) return refuse(group.count);
+    const auto packets = burst.packets(group);
+    const std::size_t path = packets.front().port_path;
+    UdpPeer* peer = find_peer(packets.front().peer);
+    if (peer == nullptr || path >= paths_.size()) {
+      stats_.tx_errors += group.count;
+      return group.count;
+    }
+    return faults_.active() ? send_faulty(burst, packets, *peer, paths_[path])
+                            : send(burst, packets, *peer, paths_[path]);
   }
 
   [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept {

@@ -17,12 +17,11 @@
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
 #include "mrc/port/port.hpp"
+#include "mrc/port/receive_check.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/dscp.hpp"
 #include "mrc/wire/entropy.hpp"
-#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::port {
@@ -51,7 +50,8 @@ class UdpReceiver {
         v4_(is_v4(options.local)),
         pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
         slots_(options.slots),
-        messages_(options.slots) {
+        messages_(options.slots),
+        check_(options.local, options.icrc) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i].vector = {pool_.get() + i * kSlotBytes, kSlotBytes};
       msghdr& m = messages_[i].msg_hdr;
@@ -72,7 +72,7 @@ class UdpReceiver {
     if (faults.active()) [[unlikely]]
       faults.release(now, sink);
     if (sink.full()) return;
-    if (!leftover() && !read(socket, rx.room(), stats)) return;
+    if (!leftover() && !read(socket, rx, stats)) return;
     split(now, faults, sink);
   }
 
@@ -92,26 +92,19 @@ class UdpReceiver {
     std::size_t segment = 0;
   };
 
-  /// A sender's side of the iCRC, kept for the next packet.
-  struct Source {
-    IpAddress ip{};
-    std::uint64_t tag = 0;  ///< 0: empty
-    wire::IcrcPrefix prefix;
-  };
-
   /// Where packets go behind the faults.
   struct Sink {
     UdpReceiver& receiver;
     RxBurst& rx;
     PortStats& stats;
     [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-    void deliver(const RawPacket& packet) noexcept { receiver.check(packet, rx, stats); }
+    void deliver(const RawPacket& packet) noexcept { receiver.check_.pass(packet, rx, stats); }
   };
 
   /// One recvmmsg(); false if nothing was there.
-  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
+  [[nodiscard]] bool read(const Socket& socket, RxBurst& rx, PortStats& stats) noexcept {
     // As many datagrams as should fit, going by how many packets the last ones had.
-    const std::size_t wanted = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
+    const std::size_t wanted = std::clamp<std::size_t>(rx.room() / expected_, 1, slots_.size());
     for (std::size_t i = 0; i < wanted; ++i) {
       msghdr& m = messages_[i].msg_hdr;
       m.msg_namelen = sizeof(sockaddr_in6);
@@ -125,6 +118,7 @@ class UdpReceiver {
     opened_ = false;
     packets_ = 0;
     if (count_ > 0) ++stats.rx_calls;
+    if (count_ == wanted) rx.set_more();
     return count_ > 0;
   }
 
@@ -166,6 +160,7 @@ class UdpReceiver {
     std::uint8_t tos = 0;
     std::uint32_t flow_label = 0;
     controls(messages_[next_].msg_hdr, tos, flow_label);
+    packet.to_port = options_.udp_port;
     packet.facts.plane = options_.plane;
     packet.facts.source = source_tag(packet.from);
     packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);
@@ -216,37 +211,6 @@ class UdpReceiver {
     return value;
   }
 
-  /// Length and iCRC; then the packet is the engine's (mrc-1.0 §2.13 steps 2 to 4).
-  void check(const RawPacket& raw, RxBurst& rx, PortStats& stats) noexcept {
-    wire::RxPacket packet = raw.facts;
-    const bool trimmed = packet.trim != wire::Trim::none;  // then there is no iCRC
-    const std::size_t tail = trimmed ? 0 : wire::kIcrcSize;
-    if (raw.bytes.size() < sizeof(wire::Bth) + tail) {
-      ++stats.rx_malformed;
-      return;
-    }
-    packet.bytes = Bytes(raw.bytes).first(raw.bytes.size() - tail);
-    if (options_.icrc && !trimmed && !intact(raw, packet)) {
-      ++stats.rx_bad_icrc;
-      return;
-    }
-    ++stats.rx_packets;
-    stats.rx_bytes += raw.bytes.size();
-    rx.push(packet);
-  }
-
-  [[nodiscard]] bool intact(const RawPacket& raw, const wire::RxPacket& packet) noexcept {
-    Source& source = sources_[packet.source % sources_.size()];
-    if (source.tag != packet.source || source.ip != raw.from) {
-      source.ip = raw.from;
-      source.tag = packet.source;
-      source.prefix = wire::IcrcPrefix::make(raw.from, options_.local, options_.udp_port);
-    }
-    source.prefix.patch(raw.port, static_cast<std::uint16_t>(packet.udp_length));
-    return wire::icrc(source.prefix, packet.bytes) ==
-           wire::load_icrc(packet.bytes.data() + packet.bytes.size());
-  }
-
   UdpReceiverOptions options_;
   bool v4_;
   bool opened_ = false;  ///< datagram_ describes the message at next_
@@ -258,7 +222,7 @@ class UdpReceiver {
   std::size_t packets_ = 0;   ///< packets in them, so far
   std::size_t expected_ = 1;  ///< packets per datagram, to be expected
   Datagram datagram_;
-  std::array<Source, 64> sources_{};
+  ReceiveCheck check_;
 };
 
 }  // namespace mrc::port

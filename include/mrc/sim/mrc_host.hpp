@@ -212,7 +212,7 @@ inline bool MrcHost::transmit() {
   burst_.clear();
   engine_->poll_transmit(network_.now(), free, burst_);
   for (const wire::TxGroup& group : burst_.groups())
-    ports_[group.plane]->transmit(network_.now(), burst_, group);
+    ports_[group.plane]->transmit(network_.now(), burst_, {&group, 1});
   return !burst_.empty();
 }
 

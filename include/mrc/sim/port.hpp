@@ -52,9 +52,13 @@ class Port {
   // --- port::Port -------------------------------------------------------------------------------
 
   /// Takes all packets: the engine asked whether the port is free().
-  std::uint32_t transmit(Time, const wire::TxBurst& burst, const wire::TxGroup& group) {
-    for (const wire::TxPacket& p : burst.packets(group)) send(p, burst.pieces(p));
-    return group.count;
+  std::uint32_t transmit(Time, const wire::TxBurst& burst, std::span<const wire::TxGroup> groups) {
+    std::uint32_t taken = 0;
+    for (const wire::TxGroup& group : groups) {
+      for (const wire::TxPacket& p : burst.packets(group)) send(p, burst.pieces(p));
+      taken += group.count;
+    }
+    return taken;
   }
   /// Appends the packet that deliver() brought, if it is sound.
   void receive(Time, port::RxBurst& rx);
@@ -75,6 +79,7 @@ class Port {
     return network_[out_].up && network_[fabric_.host_down(host_, plane_)].up;
   }
   [[nodiscard]] int poll_fd() const noexcept { return -1; }
+  [[nodiscard]] int link_fd() const noexcept { return -1; }
   [[nodiscard]] Time next_release() const noexcept { return kNever; }
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }

@@ -16,8 +16,8 @@
 
 #include "mrc/core/time.hpp"
 
-/// Values of options as text, in both directions: what format_x() writes, parse_x() reads back.
-/// Set-up only; parsers answer nothing on malformed text, so that the caller can name the option.
+/// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only;
+/// parsers answer nothing on malformed text, so that the caller can name the option or field.
 namespace mrc {
 
 namespace detail {

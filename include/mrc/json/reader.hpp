@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc_sim/scenario_tree.hpp"
+#include "mrc/json/tree.hpp"
 
 /// JSON with comments into a tree whose values know their lines.
-namespace mrc::bench::detail {
+namespace mrc::json::detail {
 
 /// Counts lines as the parser takes characters: the line of the last character taken. A parser has
 /// taken one character more than the token where that is a number, and at most a line's end then.
@@ -55,14 +55,14 @@ class CountingIterator {
 
 /// Builds the tree from the parser's events, and gives its errors our form. Every event answers
 /// true ("go on"); what is wrong is thrown.
-class ScenarioReader {
+class Reader {
  public:
   /// `from_set`: the text is a value from the command line, not the file.
-  ScenarioReader(ScenarioTree& tree, std::string_view text, bool from_set)
+  Reader(Tree& tree, std::string_view text, bool from_set)
       : tree_(tree), text_(text), from_set_(from_set) {}
 
-  /// Throws ScenarioError.
-  ScenarioNode* read() {
+  /// Throws FileError.
+  Node* read() {
     const std::size_t zero = text_.find('\0');
     // The parser takes a zero byte for the end and would ignore what follows.
     if (zero != std::string_view::npos) syntax_error(zero, "unexpected zero byte");
@@ -73,47 +73,47 @@ class ScenarioReader {
     return top_;
   }
 
-  bool null() { return add(ScenarioNode::Kind::null) != nullptr; }
+  bool null() { return add(Node::Kind::null) != nullptr; }
   bool boolean(bool value) {
-    add(ScenarioNode::Kind::boolean)->truth = value;
+    add(Node::Kind::boolean)->truth = value;
     return true;
   }
   bool number_integer(std::int64_t value) {
-    ScenarioNode& node = *add(ScenarioNode::Kind::integer);
+    Node& node = *add(Node::Kind::integer);
     node.negative = value < 0;
     node.magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : value;
     node.real = static_cast<double>(value);
     return true;
   }
   bool number_unsigned(std::uint64_t value) {
-    ScenarioNode& node = *add(ScenarioNode::Kind::integer);
+    Node& node = *add(Node::Kind::integer);
     node.magnitude = value;
     node.real = static_cast<double>(value);
     return true;
   }
   bool number_float(double value, const std::string& typed) {
-    ScenarioNode& node = *add(ScenarioNode::Kind::real);
+    Node& node = *add(Node::Kind::real);
     node.real = value;
     node.text = typed;
     return true;
   }
   bool string(std::string& value) {
-    add(ScenarioNode::Kind::text)->text = std::move(value);
+    add(Node::Kind::text)->text = std::move(value);
     return true;
   }
   bool binary(nlohmann::json::binary_t& /*value*/) { return false; }
-  bool start_object(std::size_t /*count*/) { return open(ScenarioNode::Kind::object); }
-  bool start_array(std::size_t /*count*/) { return open(ScenarioNode::Kind::list); }
+  bool start_object(std::size_t /*count*/) { return open(Node::Kind::object); }
+  bool start_array(std::size_t /*count*/) { return open(Node::Kind::list); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    const ScenarioNode& object = *open_.back();
+    const Node& object = *open_.back();
     key_ = std::move(name);
     key_line_ = count_.line;
     if (const auto twin = object.members.find(key_); twin != object.members.end()) {
       const std::string first =
-          from_set_ ? "" : fmt::format(", first in line {}", twin->second->key_line);
+          from_set_ ? "" : ", first in line " + std::to_string(twin->second->key_line);
       tree_.fail(from_set_, count_.line, path_of(*twin->second), "is given twice" + first);
     }
     return true;
@@ -138,24 +138,24 @@ class ScenarioReader {
  private:
   static constexpr std::size_t kDeepest = 32;
 
-  ScenarioNode* add(ScenarioNode::Kind kind) {
-    ScenarioNode* node = tree_.create();
+  Node* add(Node::Kind kind) {
+    Node* node = tree_.create();
     node->kind = kind;
     node->line = count_.line;
     node->key_line = key_line_;
     node->from_set = from_set_;
     if (open_.empty())
       top_ = node;
-    else if (open_.back()->kind == ScenarioNode::Kind::object)
-      ScenarioTree::put(*open_.back(), *node, key_);
+    else if (open_.back()->kind == Node::Kind::object)
+      Tree::put(*open_.back(), *node, key_);
     else
-      ScenarioTree::put(*open_.back(), *node, open_.back()->items.size());
+      Tree::put(*open_.back(), *node, open_.back()->items.size());
     return node;
   }
-  bool open(ScenarioNode::Kind kind) {
+  bool open(Node::Kind kind) {
     if (open_.size() == kDeepest)
       tree_.fail(from_set_, count_.line, path_of(*open_.front()),
-                 fmt::format("is nested deeper than {} levels", kDeepest));
+                 "is nested deeper than " + std::to_string(kDeepest) + " levels");
     open_.push_back(add(kind));
     return true;
   }
@@ -185,21 +185,22 @@ class ScenarioReader {
   }
 
   [[noreturn]] void syntax_error(std::size_t at, std::string_view what) const {
-    if (from_set_) throw ScenarioError(std::string(what));
+    if (from_set_) throw FileError(std::string(what));
     const std::string_view before = text_.substr(0, at);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const auto column = at - (before.rfind('\n') + 1) + 1;  // rfind's npos + 1 is 0
-    throw ScenarioError(fmt::format("{}:{}:{}: {}", tree_.name, line, column, what));
+    throw FileError(tree_.name + ':' + std::to_string(line) + ':' + std::to_string(column) + ": " +
+                    std::string(what));
   }
 
-  ScenarioTree& tree_;
+  Tree& tree_;
   std::string_view text_;
   bool from_set_;
   LineCount count_;
   std::string key_;
   std::uint32_t key_line_ = 1;
-  std::vector<ScenarioNode*> open_;
-  ScenarioNode* top_ = nullptr;
+  std::vector<Node*> open_;
+  Node* top_ = nullptr;
 };
 
-}  // namespace mrc::bench::detail
+}  // namespace mrc::json::detail

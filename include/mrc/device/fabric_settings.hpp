@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/fabric/description.hpp"
+#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/routes.hpp"
+#include "mrc/port/packet_options.hpp"
+
+/// What a fabric description (docs/fabric.md) means for a device's configuration and its ports.
+/// Set-up only.
+namespace mrc::detail {
+
+[[nodiscard]] inline wire::DscpMap dscp_of(const Config& c) noexcept {
+  return {c.dscp_no_trim, c.dscp_trimmable,        c.dscp_trimmable_retx,
+          c.dscp_trimmed, c.dscp_trimmed_last_hop, c.dscp_control};
+}
+
+/// The description that option fabric names, if it does.
+[[nodiscard]] inline std::optional<fabric::Description> read_fabric(const Config& config) {
+  if (config.fabric.empty()) return std::nullopt;
+  std::optional<fabric::Description> fabric;
+  naming_variables(config, {"fabric"}, [&] {
+    try {
+      fabric = fabric::read(config.fabric);
+    } catch (const json::FileError& error) {
+      throw Error(Errc::invalid_argument, error.what());
+    }
+  });
+  return fabric;
+}
+
+/// The configuration in force: where an option is at its default, the description decides.
+[[nodiscard]] inline Config in_force(Config config,
+                                     const std::optional<fabric::Description>& fabric) {
+  if (!fabric) return config;
+  const Config defaults;
+  const auto take = [&](auto Config::*option, auto value) {
+    if (config.*option == defaults.*option) config.*option = value;
+  };
+  take(&Config::dscp_no_trim, fabric->dscp.no_trim);
+  take(&Config::dscp_trimmable, fabric->dscp.trimmable);
+  take(&Config::dscp_trimmable_retx, fabric->dscp.trimmable_retx);
+  take(&Config::dscp_trimmed, fabric->dscp.trimmed);
+  take(&Config::dscp_trimmed_last_hop, fabric->dscp.trimmed_last_hop);
+  take(&Config::dscp_control, fabric->dscp.control);
+  take(&Config::cc_link_speed, fabric->link_speed * fabric->planes);
+  take(&Config::cc_base_rtt, fabric->base_rtt);
+  config.validate();
+  return config;
+}
+
+/// The outer headers of paths, in the order of their port_path; none without source routes.
+[[nodiscard]] inline std::vector<port::PacketRoute> outer_headers(
+    const std::vector<fabric::Path>& paths) {
+  std::vector<port::PacketRoute> routes;
+  for (const fabric::Path& path : paths) {
+    if (path.route.destination == path::Ipv6{}) return {};
+    if (path.uplink >= routes.size()) routes.resize(path.uplink + std::size_t{1});
+    routes[path.uplink] = {path.route.destination, path.route.segment, path.route.has_srh};
+  }
+  return routes;
+}
+
+/// The most that a description's routes put in front of a packet.
+[[nodiscard]] inline wire::Encapsulation encapsulation_of(const fabric::Description& fabric) {
+  if (fabric.forwarding != fabric::Forwarding::srv6) return wire::Encapsulation::none;
+  for (const fabric::RoutePattern& pattern : fabric.patterns)
+    if (std::max(pattern.remote.size(), pattern.local.size()) > path::kUsidsPerCarrier)
+      return wire::Encapsulation::srh;
+  return wire::Encapsulation::ipv6_in_ipv6;
+}
+
+/// A port's paths, whatever the peer: the uplinks of its T0, or so many structured EVs.
+[[nodiscard]] inline std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
+                                                          const fabric::Host& self, Plane plane,
+                                                          unsigned ecmp_paths) {
+  std::vector<port::PortPath> paths;
+  if (fabric.forwarding == fabric::Forwarding::ecmp) {
+    for (const fabric::Path& path : fabric::paths(fabric, self, self, ecmp_paths))
+      if (path.plane == plane) paths.push_back({path.ev, path.uplink});
+    return paths;
+  }
+  for (unsigned u = 0; u < fabric.t1; ++u)
+    paths.push_back({fabric::path_ev(fabric, plane, u), static_cast<std::uint16_t>(u)});
+  return paths;
+}
+
+}  // namespace mrc::detail

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/core/time.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/path/usid.hpp"
+#include "mrc/path/usid_template.hpp"
+#include "mrc/wire/dscp.hpp"
+#include "mrc/wire/ip.hpp"
+
+/// What a host has to know of its fabric (docs/fabric.md): planes, switches, uSIDs, hosts. Plain
+/// values, filled by the reader (fabric/reader.hpp), which checks them; read by everybody.
+namespace mrc::fabric {
+
+using path::Usid;
+using path::UsidBits;
+
+/// How switches find the way.
+enum class Forwarding : std::uint8_t {
+  srv6,  ///< by the uSIDs in the outer destination address (mrc-1.0 §4)
+  ecmp,  ///< plain IPv6, by a hash over flow label and UDP source port (STEV, mrc-1.0 §3.1)
+};
+
+/// A node of one plane, or a host, which is in all of them.
+enum class NodeKind : std::uint8_t { host, t0, t1 };
+
+/// The numbers that name switches and downlinks. Every uSID has the plane in the same bits, so that
+/// it can be put into all of them at once (mrc-1.0 §4.2).
+struct UsidPlan {
+  UsidBits plane{8, 4};
+  Usid t0 = 0x1000;  ///< T0 i of plane p: this, with plane and t0_number filled in
+  UsidBits t0_number{0, 8};
+  Usid t1 = 0x2000;
+  UsidBits t1_number{0, 8};
+  /// A host's uSID names its T0 and the downlink there.
+  Usid host = 0x3000;
+  UsidBits host_t0{4, 4};
+  UsidBits downlink{0, 4};
+
+  [[nodiscard]] constexpr Usid of_t0(Plane p, unsigned i) const noexcept {
+    return t0_number.set(plane.set(t0, p), i);
+  }
+  [[nodiscard]] constexpr Usid of_t1(Plane p, unsigned j) const noexcept {
+    return t1_number.set(plane.set(t1, p), j);
+  }
+  [[nodiscard]] constexpr Usid of_host(Plane p, unsigned t0_index, unsigned link) const noexcept {
+    return downlink.set(host_t0.set(plane.set(host, p), t0_index), link);
+  }
+};
+
+/// A host and its ports: [p] of each list is its port in plane p.
+struct Host {
+  std::string name;
+  unsigned t0 = 0;        ///< number of its T0, the same in all planes
+  unsigned downlink = 0;  ///< which downlink of that T0
+  std::vector<wire::IpAddress> addresses;
+  std::vector<std::string> interfaces;
+};
+
+/// One step of a route pattern.
+struct PatternStep {
+  enum class Kind : std::uint8_t {
+    source_t0,  ///< "t0": the T0 of the sending host
+    t1,         ///< "t1": takes the uplink of the EV
+    host,       ///< "host": the destination's T0 and downlink
+    literal,    ///< a uSID written out; the plane is put into it
+  };
+  Kind kind = Kind::literal;
+  Usid literal = 0;
+};
+
+/// Route pattern for a class of destinations; the first one that names the destination's T0 counts.
+struct RoutePattern {
+  std::vector<unsigned> t0s;        ///< destinations under these T0s; empty: all
+  std::vector<PatternStep> remote;  ///< to a host under another T0: 1 .. path::kMaxUsids steps
+  std::vector<PatternStep> local;   ///< to a host under the same T0
+};
+
+/// Paths that must not be used: all that touch the parts named, of one plane; if none is named, all
+/// of the plane.
+struct Denied {
+  static constexpr unsigned kAny = ~0u;
+  Plane plane = 0;
+  unsigned t0 = kAny;    ///< with t1: the link between the two; alone: the switch
+  unsigned t1 = kAny;    ///<
+  unsigned host = kAny;  ///< index of a host: its port in this plane
+};
+
+/// A fabric as described in a file.
+struct Description {
+  std::string file;  ///< where it came from, for messages
+  std::string name;  ///< 1 .. 12 letters, digits, '-' or '_'
+  Forwarding forwarding = Forwarding::srv6;
+  unsigned planes = 1;  ///< 1 .. kMaxPlanes
+  unsigned t0 = 1;      ///< T0 switches of each plane
+  unsigned t1 = 1;      ///< T1 switches of each plane; uplink u of any T0 leads to T1 u
+  std::vector<std::uint32_t> blocks;  ///< [p]: upper 32 bits of plane p's uSID addresses
+  UsidPlan usids;
+  std::vector<RoutePattern> patterns;  ///< at least one; the last has no t0s
+  std::vector<Host> hosts;
+  std::uint32_t mtu = 9216;  ///< bytes of the largest IP packet on the links
+  wire::DscpMap dscp;
+  double link_speed = 100.0;                           ///< Gb/s of one link
+  Duration base_rtt = std::chrono::microseconds(200);  ///< of the idle fabric, hosts included
+  std::vector<Denied> denied;
+
+  /// The host of that name, or nullptr.
+  [[nodiscard]] const Host* find_host(std::string_view host) const noexcept {
+    for (const Host& h : hosts)
+      if (h.name == host) return &h;
+    return nullptr;
+  }
+  /// The host with that address in plane p, or nullptr.
+  [[nodiscard]] const Host* find_host(Plane p, const wire::IpAddress& address) const noexcept {
+    for (const Host& h : hosts)
+      if (p < h.addresses.size() && h.addresses[p] == address) return &h;
+    return nullptr;
+  }
+  /// /48 prefix of a uSID: block, uSID, zeros.
+  [[nodiscard]] path::Ipv6 usid_prefix(Plane p, Usid usid) const noexcept {
+    return path::make_carrier(blocks[p], std::span<const Usid>(&usid, 1));
+  }
+};
+
+}  // namespace mrc::fabric

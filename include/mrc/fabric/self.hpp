@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/fabric/address.hpp"
+#include "mrc/fabric/description.hpp"
+
+/// Which host of a fabric this machine (or network namespace) is.
+namespace mrc::fabric {
+
+/// All IPv6 addresses of this network namespace. Throws mrc::Error.
+[[nodiscard]] inline std::vector<wire::IpAddress> local_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0)
+    throw Error(std::error_code(errno, std::generic_category()), "can't list local addresses");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &freeifaddrs);
+  std::vector<wire::IpAddress> addresses;
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET6) continue;
+    sockaddr_in6 socket_address;
+    std::memcpy(&socket_address, i->ifa_addr, sizeof socket_address);
+    std::memcpy(addresses.emplace_back().data(), &socket_address.sin6_addr, 16);
+  }
+  return addresses;
+}
+
+namespace detail {
+
+/// The first plane of a host whose address is not among `local`; the number of planes if all are.
+inline std::size_t first_missing(const Host& h, std::span<const wire::IpAddress> local) {
+  std::size_t p = 0;
+  while (p < h.addresses.size() &&
+         std::find(local.begin(), local.end(), h.addresses[p]) != local.end())
+    ++p;
+  return p;
+}
+
+/// "h1 lacks fd00:2::2 (plane 1)".
+inline std::string lack_text(const Host& h, std::size_t plane) {
+  return h.name + " lacks " + format_ipv6(h.addresses[plane]) + " (plane " + std::to_string(plane) +
+         ")";
+}
+
+/// "h0, h1", and "..." where there are many.
+inline std::string host_names(const std::vector<const Host*>& hosts) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(hosts.size(), kMost); ++i)
+    text += (i == 0 ? "" : ", ") + hosts[i]->name;
+  return text + (hosts.size() > kMost ? ", ..." : "");
+}
+
+inline const Host& find_wanted(const Description& d, std::span<const wire::IpAddress> local,
+                               const std::string& wanted) {
+  const Host* host = d.find_host(wanted);
+  if (host == nullptr) {
+    std::vector<const Host*> all;
+    for (const Host& h : d.hosts) all.push_back(&h);
+    throw Error(Errc::not_found, d.file + ": has no host '" + wanted + "', only " +
+                                     host_names(all) + "; set MRC_HOST to one of these");
+  }
+  // A port that is down may have lost its address: one is enough for a host that is named.
+  const auto is_here = [&](const wire::IpAddress& address) {
+    return std::find(local.begin(), local.end(), address) != local.end();
+  };
+  if (std::none_of(host->addresses.begin(), host->addresses.end(), is_here))
+    throw Error(Errc::not_found,
+                d.file + ": this is not host " + wanted + ": " + lack_text(*host, 0) +
+                    "; run inside the namespace of that host, or set MRC_HOST to another");
+  return *host;
+}
+
+}  // namespace detail
+
+/// The host whose addresses are all among `local` (local_addresses()). With `wanted`, the value of
+/// MRC_HOST, the one of that name, of which at least one address has to be there. Throws mrc::Error
+/// that names the file, what was looked for and what to do.
+[[nodiscard]] inline const Host& find_self(const Description& d,
+                                           std::span<const wire::IpAddress> local,
+                                           std::string_view wanted = {}) {
+  if (!wanted.empty()) return detail::find_wanted(d, local, std::string(wanted));
+  std::vector<const Host*> found;
+  std::string nearest;
+  std::size_t most = 0;
+  for (const Host& h : d.hosts) {
+    const std::size_t missing = detail::first_missing(h, local);
+    if (missing == h.addresses.size()) found.push_back(&h);
+    if (missing > most && missing < h.addresses.size()) {
+      most = missing;
+      nearest = " (" + detail::lack_text(h, missing) + ")";
+    }
+  }
+  if (found.empty())
+    throw Error(Errc::not_found,
+                d.file + ": no host has all its addresses on this machine" + nearest +
+                    "; run inside the namespace of a host, or set its addresses up here");
+  if (found.size() > 1)
+    throw Error(Errc::invalid_argument,
+                d.file + ": several hosts have all their addresses on this machine: " +
+                    detail::host_names(found) + "; set MRC_HOST to one of them");
+  return *found.front();
+}
+
+}  // namespace mrc::fabric

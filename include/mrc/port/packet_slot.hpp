@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "mrc/core/error.hpp"
+#include "mrc/port/socket.hpp"
+#include "mrc/port/udp_slot.hpp"
+
+namespace mrc::port {
+
+/// A slot among the processes that use packet ports on this host: held as long as the socket is
+/// open, gone with the process.
+struct PacketSlotClaim {
+  std::uint8_t slot = 0;
+  Socket socket;
+};
+
+/// Claims slot `wanted`, or the lowest free one of this network namespace. No privilege is needed:
+/// the claim is an abstract Unix address. Throws Error when none is free.
+[[nodiscard]] inline PacketSlotClaim claim_packet_slot(
+    std::optional<std::uint8_t> wanted = std::nullopt) {
+  const unsigned first = wanted.value_or(0), last = wanted.value_or(kSlots - 1);
+  for (unsigned slot = first; slot <= last; ++slot) {
+    Socket socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket.open()) throw_errno("cannot open a socket to claim a slot");
+    const std::string name = "openmrc/packet/slot/" + std::to_string(slot);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());  // abstract: starts with a zero
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), length) == 0)
+      return {static_cast<std::uint8_t>(slot), std::move(socket)};
+    if (errno != EADDRINUSE) throw_errno("cannot claim slot " + std::to_string(slot));
+  }
+  detail::throw_in_use(wanted ? "slot " + std::to_string(first) +
+                                    " is in use by another process of this host; leave option slot "
+                                    "at -1 to get a free one"
+                              : "all " + std::to_string(kSlots) + " slots of this host are in use");
+}
+
+}  // namespace mrc::port

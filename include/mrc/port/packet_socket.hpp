@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/port/packet_options.hpp"
+#include "mrc/port/socket.hpp"
+
+/// What a packet port needs of AF_PACKET sockets and of its interface.
+namespace mrc::port::detail {
+
+/// A packet socket that is bound to nothing, so nothing arrives yet. Throws Error.
+[[nodiscard]] inline Socket open_packet_socket() {
+  Socket socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.open()) return socket;
+  if (errno == EPERM || errno == EACCES)
+    throw_errno(
+        "packet ports need the right to send raw packets: run as root, or give it to the program "
+        "with `setcap cap_net_raw+ep PROGRAM`");
+  throw_errno("cannot open a packet socket");
+}
+
+/// Binds to an interface; `protocol` 0 receives nothing. False on failure with errno set.
+[[nodiscard]] inline bool bind_packet_socket(const Socket& socket, std::uint32_t index,
+                                             std::uint16_t protocol) noexcept {
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(protocol);
+  address.sll_ifindex = static_cast<int>(index);
+  return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+/// An interface as it is at the moment; `index` 0: there is none of that name.
+struct InterfaceState {
+  std::uint32_t index = 0;
+  bool up = false;  ///< administratively, and with a carrier
+  MacAddress mac{};
+  std::uint32_t mtu = 0;  ///< bytes of the largest IP packet
+};
+
+[[nodiscard]] inline InterfaceState look_up_interface(const Socket& socket,
+                                                      const std::string& name) noexcept {
+  InterfaceState state;
+  ifreq request{};
+  const auto ask = [&](unsigned long what) {
+    request = {};
+    std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
+    return ioctl(socket.fd(), what, &request) == 0;
+  };
+  if (!ask(SIOCGIFINDEX)) return state;
+  const int index = request.ifr_ifindex;
+  if (!ask(SIOCGIFHWADDR)) return state;
+  std::memcpy(state.mac.data(), request.ifr_hwaddr.sa_data, state.mac.size());
+  if (!ask(SIOCGIFMTU)) return state;
+  state.mtu = static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0));
+  if (!ask(SIOCGIFFLAGS)) return state;
+  state.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+  state.index = static_cast<std::uint32_t>(index);
+  return state;
+}
+
+/// Packets without encapsulation are for an address of this host, so its kernel would answer that
+/// nobody listens at their UDP port. A socket that throws everything away keeps it quiet.
+[[nodiscard]] inline Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
+                                        std::vector<std::string>& notes) {
+  Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{1, &nothing};
+  if (socket.open() && try_option(socket, SOL_SOCKET, SO_REUSEADDR, 1) &&
+      setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0 &&
+      try_bind(socket, SocketAddress(local, udp_port)))
+    return socket;
+  notes.push_back("UDP port " + format_address({local, udp_port}) + " could not be reserved (" +
+                  std::generic_category().message(errno) +
+                  "): the kernel may answer packets with port unreachable");
+  return {};
+}
+
+}  // namespace mrc::port::detail

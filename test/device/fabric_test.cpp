@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices over packet ports, as a fabric description makes them: what goes wrong when they open.
+// How they run is tested over whole fabrics (test/process/srv6_*_test.sh).
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "mrc/mrc.hpp"
+#include "support/errors.hpp"
+#include "support/network.hpp"
+
+using namespace mrc;
+using mrc::test::contains;
+using mrc::test::in_new_network;
+using mrc::test::shell;
+
+namespace {
+
+/// A description on disk for as long as it lives.
+class DescriptionFile {
+ public:
+  explicit DescriptionFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("openmrc-fabric-" + std::to_string(getpid()) + ".json")) {
+    std::ofstream(path_) << text;
+  }
+  DescriptionFile(const DescriptionFile&) = delete;
+  DescriptionFile& operator=(const DescriptionFile&) = delete;
+  ~DescriptionFile() { std::filesystem::remove(path_); }
+  [[nodiscard]] Config config() const {
+    Config config;
+    config.set("fabric", path_.string());
+    return config;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What opening a device says; "no error" if it works.
+std::string open_error(const Config& config) {
+  return mrc::test::error_of([&] { const Device device(config); });
+}
+
+constexpr const char* kTwoHosts = "{\n \"name\": \"x\", \"planes\": 2, \"hosts\": 2\n}";
+
+/// Host h0 of kTwoHosts, in a network namespace of the caller's own.
+void make_host() {
+  shell(
+      "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; ip link set lo up; for p in 0 1; do "
+      "ip link add p$p type veth peer name q$p && ip link set p$p mtu 9216 up && "
+      "ip link set q$p mtu 9216 up && ip addr add fd00:$((p + 1))::1/128 dev p$p nodad; done");
+}
+
+}  // namespace
+
+TEST_CASE("fabric: a description that is wrong is told by file, line and field") {
+  const DescriptionFile file("{\n  \"planes\": 2,\n  \"host\": 2\n}");
+  const std::string text = open_error(file.config());
+  CHECK(contains(text, ".json:3: host: unknown field; did you mean \"hosts\"?"));
+}
+
+TEST_CASE("fabric: a file that is not there is told by name") {
+  Config config;
+  const std::string text = mrc::test::error_of([&] { config.set("fabric", "/nowhere/f.json"); });
+  CHECK(contains(text, "/nowhere/f.json"));
+  CHECK(contains(text, "docs/fabric.md"));
+}
+
+TEST_CASE("fabric: a machine that is none of the hosts") {
+  in_new_network([] {
+    shell("ip link set lo up");
+    const DescriptionFile file(kTwoHosts);
+    CHECK(contains(open_error(file.config()), "no host has all its addresses on this machine"));
+    Config config = file.config();
+    config.host = "h7";
+    CHECK(contains(open_error(config), "has no host 'h7', only h0, h1"));
+  });
+}
+
+TEST_CASE("fabric: a device is what the description says") {
+  in_new_network([] {
+    make_host();
+    const DescriptionFile file(
+        R"({ "planes": 2, "hosts": 2, "link_speed": 25, "base_rtt": "30us", "mtu": 9216,
+             "dscp": { "control": 40 } })");
+    Config config = file.config();
+    Device device(config);
+    CHECK(device.plane_count() == 2);
+    CHECK(device.plane_names() == std::vector<std::string>{"[fd00:1::1]:4791", "[fd00:2::1]:4791"});
+    CHECK(device.config().cc_link_speed == 50);
+    CHECK(device.config().cc_base_rtt == std::chrono::microseconds(30));
+    CHECK(device.config().dscp_control == 40);
+    config.cc_link_speed = 7;  // an option that was set stays
+    CHECK(Device(config).config().cc_link_speed == 7);
+  });
+}
+
+TEST_CASE("fabric: an interface that is missing, and a peer that is no host") {
+  in_new_network([] {
+    make_host();
+    const DescriptionFile file(kTwoHosts);
+    {
+      Device device(file.config());
+      const CompletionQueue cq = device.create_cq(8);
+      QpOptions options;
+      options.send_cq = &cq;
+      QueuePair qp = device.create_qp(options);
+      ConnectionInfo peer = qp.local_info();
+      peer.device_guid ^= 1;
+      for (auto& plane : peer.planes) plane.ip[15] = 9;
+      const std::string text = mrc::test::error_of([&] { qp.connect(peer); });
+      CHECK(contains(text, "has address fd00:1::9 in plane 0"));
+      CHECK(contains(text, "add the peer to it"));
+    }
+    shell("ip link del p1 && ip addr add fd00:2::1/128 dev lo");
+    CHECK(contains(open_error(file.config()), "there is no interface p1 for plane 1"));
+  });
+}

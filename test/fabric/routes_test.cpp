@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/fabric/routes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fabric/fixture.hpp"
+
+namespace mrc::fabric::testing {
+namespace {
+
+/// What a packet goes through in one plane when every node does what its uSID says, such as
+/// "t0-0 t1-1 t0-1 h1"; "lost" at the end where a node has no route.
+class Walk {
+ public:
+  Walk(const Description& d, Plane plane) : d_(d), plane_(plane) {}
+
+  std::string run(const Host& from, path::UsidRoute route) {
+    std::string way;
+    std::optional<Switch> at = Switch{false, from.t0};
+    for (unsigned hops = 0; hops < 40; ++hops) {
+      way += (at->is_t1 ? "t1-" : "t0-") + std::to_string(at->number) + " ";
+      Usid active = path::usid_at(route.destination, 0);
+      if (path::usid_block(route.destination) != d_.blocks[plane_]) return way + "lost";
+      if (active == own(*at)) {
+        if (path::step(route) == path::UsidStep::last) return way + "lost";
+        active = path::usid_at(route.destination, 0);
+      }
+      for (const Host& h : d_.hosts) {
+        if (d_.usids.of_host(plane_, h.t0, h.downlink) != active) continue;
+        if (!at->is_t1 && at->number == h.t0) return way + h.name;
+      }
+      at = next(*at, active);
+      if (!at) return way + "lost";
+    }
+    return way + "lost";
+  }
+
+ private:
+  struct Switch {
+    bool is_t1;
+    unsigned number;
+  };
+
+  [[nodiscard]] Usid own(const Switch& s) const {
+    return s.is_t1 ? d_.usids.of_t1(plane_, s.number) : d_.usids.of_t0(plane_, s.number);
+  }
+  /// A T0 knows the T1s, a T1 knows the T0s and their hosts.
+  [[nodiscard]] std::optional<Switch> next(const Switch& at, Usid active) const {
+    for (unsigned j = 0; !at.is_t1 && j < d_.t1; ++j)
+      if (d_.usids.of_t1(plane_, j) == active) return Switch{true, j};
+    for (unsigned i = 0; at.is_t1 && i < d_.t0; ++i)
+      if (d_.usids.of_t0(plane_, i) == active) return Switch{false, i};
+    for (const Host& h : d_.hosts)
+      if (at.is_t1 && d_.usids.of_host(plane_, h.t0, h.downlink) == active)
+        return Switch{false, h.t0};
+    return std::nullopt;
+  }
+
+  const Description& d_;
+  Plane plane_;
+};
+
+std::string walk(const Description& d, const Host& from, const Path& p) {
+  return Walk(d, p.plane).run(from, p.route);
+}
+
+/// The paths that are denied, as "p0:1 p2:0": plane and uplink.
+std::string denied_of(const Description& d, const std::string& from = "h0",
+                      const std::string& to = "h1") {
+  std::string text;
+  for (const Path& p : paths(d, *d.find_host(from), *d.find_host(to)))
+    if (p.denied)
+      text +=
+          (text.empty() ? "p" : " p") + std::to_string(p.plane) + ":" + std::to_string(p.uplink);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("routes: the demo fabric, planes in turn") {
+  const Description d = small_fabric();
+  const auto all = paths(d, d.hosts[0], d.hosts[1]);
+  REQUIRE(all.size() == 8);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK(all[i].plane == i % 4);
+    CHECK(all[i].uplink == i / 4);
+    CHECK(value(all[i].ev) == (i % 4) * 2 + i / 4);
+    CHECK_FALSE((all[i].denied || all[i].route.has_srh));
+    CHECK(walk(d, d.hosts[0], all[i]) == "t0-0 t1-" + std::to_string(all[i].uplink) + " t0-1 h1");
+  }
+  CHECK(all[0].route.destination == address("fcbb:0:1000:2000:3010::"));
+  CHECK(all[6].route.destination == address("fcbb:0:1200:2201:3210::"));  // docs/fabric.md
+}
+
+TEST_CASE("routes: every pair of a larger fabric, each path once") {
+  const Description d = read(source_file("bench/fabrics/larger.json").string());
+  for (const Host& from : d.hosts)
+    for (const Host& to : d.hosts) {
+      const auto all = paths(d, from, to);
+      const bool is_near = from.t0 == to.t0;
+      REQUIRE(all.size() == (is_near ? 8 : 32));
+      std::set<path::Ipv6> destinations;
+      std::set<Ev> evs;
+      for (const Path& p : all) {
+        destinations.insert(p.route.destination);
+        evs.insert(p.ev);
+        const std::string middle =
+            is_near ? "" : "t1-" + std::to_string(p.uplink) + " t0-" + std::to_string(to.t0) + " ";
+        CHECK(walk(d, from, p) == "t0-" + std::to_string(from.t0) + " " + middle + to.name);
+      }
+      CHECK((destinations.size() == all.size() && evs.size() == all.size()));
+    }
+}
+
+TEST_CASE("routes: the EVs of the largest fabric fit 16 bits") {
+  std::string blocks;
+  for (unsigned p = 0; p < 32; ++p)
+    blocks += (p == 0 ? "\"fcbb:" : ", \"fcbb:") + std::to_string(p) + "::/32\"";
+  const Description d = parse("f.json", R"({ "planes": 32, "t0": 2, "t1": 1024, "hosts": 2,
+    "usids": { "plane": 0, "t1": "0x4000", "t1_number": "0x03ff" }, "blocks": [)" +
+                                            blocks + "] }");
+  const auto all = paths(d, d.hosts[0], d.hosts[1]);
+  CHECK(all.size() == path::kMaxPaths);
+  CHECK(value(all.back().ev) == 0x7FFF);
+  CHECK(walk(d, d.hosts[0], all.back()) == "t0-0 t1-1023 t0-1 h1");
+}
+
+TEST_CASE("routes: planes told apart by their blocks, a single T1") {
+  const Description d = parse("f.json", R"({ "planes": 2, "t0": 2, "t1": 1, "hosts": 2,
+    "blocks": ["fcbb:1::/32", "fcbb:2::/32"], "usids": { "plane": 0, "t1_number": 0 } })");
+  const auto all = paths(d, d.hosts[0], d.hosts[1]);
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].route.destination == address("fcbb:2:1000:2000:3010::"));
+  CHECK((value(all[0].ev) == 0 && value(all[1].ev) == 1));
+  for (const Path& p : all) CHECK(walk(d, d.hosts[0], p) == "t0-0 t1-0 t0-1 h1");
+}
+
+TEST_CASE("routes: templates by the destination's T0, literal uSIDs, a routing header") {
+  const Description d = parse("f.json", R"({ "planes": 2, "t0": 3, "t1": 2, "hosts": 6,
+    "templates": [
+      { "t0s": [1], "remote": ["t1", "host"], "local": ["t0", "t1", "host"] },
+      { "t0s": [2],
+        "remote": ["t0", "t1", "0x1001", "0x2000", "0x1000", "0x2001", "0x1002", "host"] }
+    ] })");
+  const auto first = [&](unsigned from, unsigned to) {
+    const auto all = paths(d, d.hosts[from], d.hosts[to]);
+    return std::to_string(all.size()) + ": " + walk(d, d.hosts[from], all.front());
+  };
+  CHECK(first(0, 1) == "2: t0-0 h1");
+  CHECK(first(0, 2) == "4: t0-0 t1-0 t0-1 h2");
+  CHECK(first(2, 3) == "4: t0-1 t1-0 t0-1 h3");
+  CHECK(first(0, 4) == "4: t0-0 t1-0 t0-1 t1-0 t0-0 t1-1 t0-2 h4");
+  const Path p = paths(d, d.hosts[0], d.hosts[4])[3];
+  CHECK((p.plane == 1 && p.uplink == 1 && p.route.has_srh));
+  CHECK(p.route.destination == address("fcbb:0:1100:2101:1101:2100:1100:2101"));
+  CHECK(p.route.segment == address("fcbb:0:1102:3120::"));
+  CHECK(walk(d, d.hosts[0], p) == "t0-0 t1-1 t0-1 t1-0 t0-0 t1-1 t0-2 h4");
+}
+
+TEST_CASE("routes: what is denied") {
+  const auto fabric = [](const std::string& deny) {
+    return parse("f.json",
+                 "{ \"planes\": 2, \"t0\": 3, \"t1\": 2, \"hosts\": 6, \"deny\": [" + deny + "] }");
+  };
+  CHECK(denied_of(fabric("")).empty());
+  const Description link = fabric(R"({ "plane": 1, "t0": 1, "t1": 0 })");
+  CHECK(denied_of(link, "h0", "h2") == "p1:0");
+  CHECK(denied_of(link, "h2", "h0") == "p1:0");
+  CHECK(denied_of(link, "h0", "h4").empty());
+  CHECK(denied_of(link, "h2", "h3").empty());
+  const Description t1 = fabric(R"({ "plane": 0, "t1": 1 })");
+  CHECK(denied_of(t1, "h0", "h2") == "p0:1");
+  CHECK(denied_of(t1, "h0", "h1").empty());
+  const Description t0 = fabric(R"({ "plane": 0, "t0": 1 })");
+  CHECK(denied_of(t0, "h0", "h2") == "p0:0 p0:1");
+  CHECK(denied_of(t0, "h2", "h3") == "p0:0");
+  CHECK(denied_of(t0, "h0", "h4").empty());
+  const Description host = fabric(R"({ "plane": 1, "host": "h2" })");
+  CHECK(denied_of(host, "h0", "h2") == "p1:0 p1:1");
+  CHECK(denied_of(host, "h2", "h3") == "p1:0");
+  CHECK(denied_of(host, "h0", "h3").empty());
+  CHECK(denied_of(fabric(R"({ "plane": 1 }, { "plane": 0, "t1": 0 })"), "h0", "h2") ==
+        "p0:0 p1:0 p1:1");
+}
+
+TEST_CASE("routes: what literal uSIDs touch can be denied, too") {
+  const auto denied = [](const std::string& last_t1, const std::string& deny) {
+    return denied_of(small_fabric(R"("templates": [{ "remote": ["t0", "t1", "0x1001", ")" +
+                                  last_t1 + R"(", "host"] }], "deny": [)" + deny + "],"));
+  };
+  CHECK(denied("0x2001", R"({ "plane": 0, "t1": 1 })") == "p0:0 p0:1");
+  CHECK(denied("0x2001", R"({ "plane": 0, "t0": 1, "t1": 0 })") == "p0:0");
+  CHECK(denied("0x2001", R"({ "plane": 3, "t0": 0, "t1": 0 })") == "p3:0");
+  // A switch that the description does not have can't be denied, and is in nobody's way.
+  CHECK(denied("0x5001", R"({ "plane": 0, "t1": 1 })") == "p0:1");
+}
+
+TEST_CASE("routes: ECMP has structured EVs and no addresses") {
+  const Description d = small_fabric(
+      R"("forwarding": "ecmp", "deny": [{ "plane": 2, "t0": 1 }, { "plane": 3, "host": "h0" }],)");
+  const auto all = paths(d, d.hosts[0], d.hosts[1]);
+  REQUIRE(all.size() == 64);
+  std::set<Ev> evs;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK((all[i].plane == i % 4 && all[i].uplink == i / 4));
+    CHECK((value(all[i].ev) & 0xFFFF) == 0xC000 + i / 4);
+    CHECK(all[i].route == path::UsidRoute{});
+    CHECK(all[i].denied == (i % 4 >= 2));
+    evs.insert(all[i].ev);
+  }
+  CHECK(evs.size() == 64);
+  CHECK(paths(d, d.hosts[0], d.hosts[1], 3).size() == 12);
+  for (const unsigned count : {0u, kMaxEcmpPaths + 1})
+    CHECK(test::contains(
+        test::error_of([&] { (void)paths(d, d.hosts[0], d.hosts[1], count); }),
+        "f.json: " + std::to_string(count) + " paths per plane wanted, must be 1 to 1024"));
+}
+
+}  // namespace mrc::fabric::testing

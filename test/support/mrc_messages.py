@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data packets against the one before them by PSN: the messages that they make (mrc-1.0 §2.2,
+§2.3)."""
+
+from collections import namedtuple
+
+from mrc_fields import ENDS, IMMEDIATE, PSNS, STARTS, ahead
+
+MSNS = 1 << 16
+# A data packet, without what may differ between its copies.
+Sent = namedtuple("Sent", "opcode msn rqmsn va r_key dmalen immediate payload")
+
+
+def check_messages(flow, mtu):
+    """`flow`: {PSN: (Sent, Packet)} of one queue pair; without an `mtu` its first full packet
+    tells it."""
+    if mtu is None:
+        mtu = next((sent.payload for sent, _ in flow.values() if sent.opcode not in ENDS), None)
+    base = next(iter(flow), None)
+    before = before_psn = None
+    length = None  # of the message so far; None: its start is missing
+    rqmsn = None  # of the WriteImm before; None: one may be missing since
+    for psn in sorted(flow, key=lambda p: ahead(p, base)):
+        sent, packet = flow[psn]
+        check_size(sent, packet, mtu)
+        if before is None or psn != (before_psn + 1) % PSNS:
+            length = rqmsn = None
+        else:
+            check_step(before, sent, packet)
+        if sent.opcode in STARTS:
+            length = 0
+        if length is not None:
+            length += sent.payload
+            if sent.opcode in ENDS:
+                packet.expect("RETH.dmalen", sent.dmalen, length, "C-7: the message's length")
+        if sent.opcode in IMMEDIATE:
+            if rqmsn is not None:
+                packet.expect("METH.rqmsn", sent.rqmsn, (rqmsn + 1) % MSNS, "2.2")
+            rqmsn = sent.rqmsn
+        elif sent.opcode in ENDS:
+            packet.expect("METH.rqmsn", sent.rqmsn, 0, "2.2: 0 in plain Writes")
+        before, before_psn = sent, psn
+
+
+def check_size(sent, packet, mtu):
+    """Payload of one packet; §2.3."""
+    if sent.opcode not in ENDS:
+        packet.expect("payload", sent.payload, mtu, "2.3: FIRST and MIDDLE carry the MTU")
+    elif mtu is not None and sent.payload > mtu:
+        packet.wrong("payload", sent.payload, f"at most {mtu}", "2.3")
+    elif sent.payload == 0 and sent.opcode not in STARTS:
+        packet.wrong("payload", 0, "at least 1 in a LAST", "2.3")
+
+
+def check_step(before, sent, packet):
+    """A packet and the one whose PSN is one less."""
+    if before.opcode in ENDS:
+        if sent.opcode not in STARTS:
+            packet.wrong("BTH.opcode", sent.opcode, "the start of a message", "2.2")
+        packet.expect("METH.msn", sent.msn, (before.msn + 1) % MSNS, "2.2")
+        return
+    if sent.opcode in STARTS:
+        packet.wrong("BTH.opcode", sent.opcode, "MIDDLE or LAST of the message", "2.2")
+        return
+    packet.expect("METH.msn", sent.msn, before.msn, "2.2: the same in a message")
+    packet.expect("METH.rqmsn", sent.rqmsn, before.rqmsn, "2.2: the same in a message")
+    packet.expect("RETH.r_key", sent.r_key, before.r_key, "2.3: the same in a message")
+    packet.expect("RETH.dmalen", sent.dmalen, before.dmalen, "C-7: the same in a message")
+    packet.expect("RETH.va", sent.va, (before.va + before.payload) % (1 << 64), "2.3")

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+/// Tests in a network namespace of their own, which goes with the thread that made it.
+namespace mrc::test {
+
+/// Runs a shell command; the test fails if it does.
+inline void shell(const std::string& command) {
+  INFO(command);
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+/// Runs `body` in a new network namespace, or skips the test case where that is not allowed. The
+/// doctest reporters need the thread to end before the test case does.
+template <class Body>
+void in_new_network(Body body) {
+  bool allowed = true;
+  std::thread([&] {
+    allowed = unshare(CLONE_NEWNET) == 0;
+    if (!allowed) return;
+    try {
+      body();
+    } catch (const std::exception& error) {
+      FAIL_CHECK(std::string(error.what()));
+    }
+  }).join();
+  if (!allowed) std::puts("[test skipped] making a network namespace needs root");
+}
+
+}  // namespace mrc::test
