@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -58,6 +59,7 @@ Monitor::Monitor(Session& session, const Options& options)
 void Monitor::start(Time now, std::uint64_t size, std::uint64_t payload) {
   if (origin_ == kNever) origin_ = now;
   start_ = now;
+  start_clock_ = std::chrono::system_clock::now();
   live_faults_ = fine_faults_ = FaultNotes(options_.parameters.faults + ";" + options_.marks);
   up_.assign(session_.device().plane_count(), true);
   live_notes_.clear();
@@ -148,6 +150,7 @@ void Monitor::add_row(Time now, const Sample& sample) {
 
 void Monitor::finish(Time now, std::uint64_t payload, Result& result) {
   const Sample sample = whole_.take(now, payload);
+  result.start = std::chrono::duration<double>(start_clock_.time_since_epoch()).count();
   result.seconds = seconds(sample.length);
   result.gbps = sample.gbps;
   result.mpps = sample.mpps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Monitor {
   std::vector<bool> up_;
   std::vector<std::string> live_notes_, fine_notes_;
   Time origin_ = kNever, start_{}, next_ = kNever, next_live_ = kNever, next_fine_ = kNever;
+  std::chrono::system_clock::time_point start_clock_;
   std::string csv_;
   bool unicode_;
 };

@@ -32,6 +32,7 @@ nlohmann::ordered_json result_json(const Result& r) {
   }
   return {{"size", r.size},
           {"iterations", r.iterations},
+          {"start", r.start},
           {"seconds", r.seconds},
           {"gbps", r.gbps},
           {"mpps", r.mpps},

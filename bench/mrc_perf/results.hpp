@@ -25,7 +25,8 @@ The server follows the client: it needs no options but --port, and --planes betw
   test         "write", "write_imm", "latency" or "completion"
   parameters   what was asked for, by name
   results      one object per size:
-    size, iterations, seconds, gbps (payload acknowledged), mpps, retransmits,
+    size, iterations, start (seconds since 1970), seconds, gbps (payload
+    acknowledged), mpps, retransmits,
     latency_us {min, p50, p90, p99, p99_9, max, mean} or null,
     checked_bytes, check_errors (bytes that differ; warm-up included in both),
     planes [{plane, gbps, packets, retransmits}]: its share of gbps, all packets
@@ -49,6 +50,7 @@ struct PlaneResult {
 struct Result {
   std::uint64_t size = 0;
   std::uint64_t iterations = 0;
+  double start = 0;  ///< of the measured phase, seconds since 1970
   double seconds = 0;
   double gbps = 0;
   double mpps = 0;

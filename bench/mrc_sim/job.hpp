@@ -41,12 +41,12 @@ struct Job {
 /// "path=value" of the command line.
 struct Override {
   std::string path, value;
-  /// Throws json::FileError.
+  /// Throws json_file::FileError.
   [[nodiscard]] static Override parse(const std::string& text);
 };
 
 /// Reads a file. `overrides` hold for all variants and win over what those set. Throws
-/// json::FileError.
+/// json_file::FileError.
 [[nodiscard]] Job read_job(const std::string& file, const std::vector<Override>& overrides,
                            std::optional<std::uint64_t> seed);
 
@@ -62,11 +62,11 @@ struct TransportFacts {
   unsigned queue_pairs = 1;  ///< default of all traffic
 };
 
-[[nodiscard]] TransportFacts read_transport_facts(const json::Object& transport);
-[[nodiscard]] sim::FabricSettings read_topology(const json::Object& topology,
+[[nodiscard]] TransportFacts read_transport_facts(const json_file::Object& transport);
+[[nodiscard]] sim::FabricSettings read_topology(const json_file::Object& topology,
                                                 const TransportFacts& facts);
-void read_transport(const json::Object& transport, sim::Scenario& scenario);
-void read_faults(const json::Object& root, sim::Scenario& scenario);
-void read_traffic(const json::Object& root, unsigned queue_pairs, sim::Scenario& scenario);
+void read_transport(const json_file::Object& transport, sim::Scenario& scenario);
+void read_faults(const json_file::Object& root, sim::Scenario& scenario);
+void read_traffic(const json_file::Object& root, unsigned queue_pairs, sim::Scenario& scenario);
 
 }  // namespace mrc::bench

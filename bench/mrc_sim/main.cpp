@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     return mrc::bench::run(mrc::bench::parse_options(argc, argv));
   } catch (const mrc::bench::Exit& exit) {
     return exit.code;
-  } catch (const mrc::json::FileError& error) {
+  } catch (const mrc::json_file::FileError& error) {
     fmt::print(stderr, "mrc_sim: {}\n", error.what());
     return 2;
   } catch (const mrc::Error& error) {

@@ -35,13 +35,13 @@ class Names {
   std::optional<sim::Fabric> fabric_;
 };
 
-void read_run(const json::Object& run, sim::Scenario& s) {
+void read_run(const json_file::Object& run, sim::Scenario& s) {
   s.end = Time{run.duration("time", 1ns, kLongest)};
   s.warm_up = Time{run.duration("warm_up", 0ns, kLongest, 0ns)};
   if (s.warm_up >= s.end) run.fail("warm_up", "is not before the end of the run");
 }
 
-void read_samples(const json::Object& samples, sim::Scenario& s) {
+void read_samples(const json_file::Object& samples, sim::Scenario& s) {
   sim::RecorderSettings r;
   const Duration usual = std::max<Duration>(1us, s.end.time_since_epoch() / 200);
   r.interval = samples.duration("interval", 10ns, kLongest, usual);
@@ -52,11 +52,11 @@ void read_samples(const json::Object& samples, sim::Scenario& s) {
 }
 
 /// Names that only the fabric knows; the error tells where they stand in the file.
-void check_names(const json::Object& root, const sim::Scenario& s) {
+void check_names(const json_file::Object& root, const sim::Scenario& s) {
   if (s.faults.empty() && s.samples->queues == std::vector<std::string>{"deepest"}) return;
   const Names names(s.fabric);
   const auto faults = root.array("faults");
-  for (const json::Object& fault : faults)
+  for (const json_file::Object& fault : faults)
     for (const std::string& target : fault.texts("target")) {
       try {
         (void)names.fabric().find(target);
@@ -73,11 +73,11 @@ void check_names(const json::Object& root, const sim::Scenario& s) {
   }
 }
 
-sim::Scenario read_scenario(const json::Object& root, std::optional<std::uint64_t> seed) {
+sim::Scenario read_scenario(const json_file::Object& root, std::optional<std::uint64_t> seed) {
   sim::Scenario s;
   const auto own = root.integer<std::uint64_t>("seed", 0, UINT64_MAX, 1);
   s.seed = seed.value_or(own);
-  const json::Object transport = root.object("transport");
+  const json_file::Object transport = root.object("transport");
   const TransportFacts facts = read_transport_facts(transport);
   s.fabric = read_topology(root.object("topology"), facts);
   read_transport(transport, s);
@@ -104,7 +104,7 @@ bool is_series(const std::string& name, const sim::Scenario& s) {
                      [&](const std::string& queue) { return name == "queue " + queue; });
 }
 
-PlotRequest read_plot(const json::Object& o, const sim::Scenario& s) {
+PlotRequest read_plot(const json_file::Object& o, const sim::Scenario& s) {
   PlotRequest p;
   p.show = o.text("show");
   p.title = o.text("title", "");
@@ -126,9 +126,9 @@ PlotRequest read_plot(const json::Object& o, const sim::Scenario& s) {
   return p;
 }
 
-std::vector<PlotRequest> read_plots(const json::Object& root, const sim::Scenario& s) {
+std::vector<PlotRequest> read_plots(const json_file::Object& root, const sim::Scenario& s) {
   std::vector<PlotRequest> plots;
-  for (const json::Object& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
+  for (const json_file::Object& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
   if (!plots.empty()) return plots;
   for (const char* usual : {"goodput", "completion_times"}) {
     plots.emplace_back();
@@ -143,9 +143,9 @@ struct SweepEntry {
   std::vector<Override> set;
 };
 
-std::vector<SweepEntry> read_sweep(const json::Object& root) {
+std::vector<SweepEntry> read_sweep(const json_file::Object& root) {
   std::vector<SweepEntry> sweep;
-  for (const json::Object& o : root.array("sweep", 0, 1000)) {
+  for (const json_file::Object& o : root.array("sweep", 0, 1000)) {
     SweepEntry entry;
     entry.variant.name = o.text("name");
     entry.variant.line = o.text("line", "");
@@ -153,7 +153,7 @@ std::vector<SweepEntry> read_sweep(const json::Object& root) {
     for (const std::string& text : o.texts("set")) {
       try {
         entry.set.push_back(Override::parse(text));
-      } catch (const json::FileError& error) {
+      } catch (const json_file::FileError& error) {
         o.fail("set", error.what());
       }
     }
@@ -169,13 +169,13 @@ std::vector<SweepEntry> read_sweep(const json::Object& root) {
 Override Override::parse(const std::string& text) {
   const auto at = text.find('=');
   if (at == std::string::npos || at == 0)
-    throw json::FileError(fmt::format("--set: '{}' must be PATH=VALUE, such as topology.planes=4",
-                                      json::printable(text)));
+    throw json_file::FileError(fmt::format(
+        "--set: '{}' must be PATH=VALUE, such as topology.planes=4", json_file::printable(text)));
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
 std::string title_of(const std::string& file) {
-  return json::File::read(file, "scenario").root().text("title");
+  return json_file::File::read(file, "scenario").root().text("title");
 }
 
 namespace {
@@ -184,11 +184,11 @@ namespace {
 Variant read_variant(const std::string& file, const SweepEntry* entry,
                      const std::vector<Override>& overrides, std::optional<std::uint64_t> seed,
                      Job& job) {
-  json::File scenario = json::File::read(file, "scenario");
+  json_file::File scenario = json_file::File::read(file, "scenario");
   if (entry != nullptr)
     for (const Override& o : entry->set) scenario.override(o.path, o.value);
   for (const Override& o : overrides) scenario.override(o.path, o.value);
-  const json::Object root = scenario.root();
+  const json_file::Object root = scenario.root();
   Variant v = entry != nullptr ? entry->variant : Variant{};
   job.title = root.text("title");
   job.about = root.text("about", "");
@@ -206,7 +206,7 @@ Job read_job(const std::string& file, const std::vector<Override>& overrides,
              std::optional<std::uint64_t> seed) {
   Job job;
   job.file = file;
-  json::File scenario = json::File::read(file, "scenario");
+  json_file::File scenario = json_file::File::read(file, "scenario");
   for (const Override& o : overrides) scenario.override(o.path, o.value);
   const std::vector<SweepEntry> sweep = read_sweep(scenario.root());
   if (sweep.empty()) {
@@ -216,8 +216,8 @@ Job read_job(const std::string& file, const std::vector<Override>& overrides,
   for (const SweepEntry& entry : sweep) {
     try {
       job.variants.push_back(read_variant(file, &entry, overrides, seed, job));
-    } catch (const json::FileError& error) {
-      throw json::FileError(
+    } catch (const json_file::FileError& error) {
+      throw json_file::FileError(
           fmt::format("{} (in variant \"{}\")", error.what(), entry.variant.name));
     }
   }

@@ -31,7 +31,7 @@ sim::FaultKind kind_of(const std::string& word) {
   return sim::FaultKind::kill;
 }
 
-void read_flap(const json::Object& o, Time at, sim::FaultSchedule& schedule) {
+void read_flap(const json_file::Object& o, Time at, sim::FaultSchedule& schedule) {
   const Time until{o.duration("until", 1ns, kLongest)};
   const Duration period = o.duration("period", 2ns, kLongest);
   const Duration down = o.duration("down", 1ns, kLongest);
@@ -41,7 +41,7 @@ void read_flap(const json::Object& o, Time at, sim::FaultSchedule& schedule) {
     schedule.flap(target, at, until, period, down);
 }
 
-void read_fault(const json::Object& o, sim::FaultSchedule& schedule) {
+void read_fault(const json_file::Object& o, sim::FaultSchedule& schedule) {
   const Time at{o.duration("at", 0ns, kLongest, 0ns)};
   const std::string word = o.choice("kind", kKinds);
   if (!o.has("target")) (void)o.text("target");  // says that it is missing
@@ -64,7 +64,7 @@ void read_fault(const json::Object& o, sim::FaultSchedule& schedule) {
   }
 }
 
-void read_random_faults(const json::Object& o, sim::Scenario& s) {
+void read_random_faults(const json_file::Object& o, sim::Scenario& s) {
   sim::SwarmOptions r;
   r.begin = Time{o.duration("begin", 0ns, kLongest, 0ns)};
   r.end = Time{o.duration("end", 1ns, kLongest)};
@@ -79,7 +79,7 @@ void read_random_faults(const json::Object& o, sim::Scenario& s) {
 
 // --- traffic ------------------------------------------------------------------------------------
 
-sim::StreamSettings read_stream(const json::Object& o, unsigned queue_pairs) {
+sim::StreamSettings read_stream(const json_file::Object& o, unsigned queue_pairs) {
   sim::StreamSettings s;
   s.bytes = o.bytes("bytes", 1, kLargest, s.bytes);
   s.depth = o.integer<unsigned>("depth", 1, 1'000'000, s.depth);
@@ -89,7 +89,7 @@ sim::StreamSettings read_stream(const json::Object& o, unsigned queue_pairs) {
   return s;
 }
 
-sim::CollectiveSettings read_collective(const json::Object& o, unsigned hosts,
+sim::CollectiveSettings read_collective(const json_file::Object& o, unsigned hosts,
                                         unsigned queue_pairs) {
   sim::CollectiveSettings c;
   c.bytes = o.bytes("bytes", 1, kLargest, c.bytes);
@@ -99,7 +99,7 @@ sim::CollectiveSettings read_collective(const json::Object& o, unsigned hosts,
   return c;
 }
 
-sim::HostPair read_pair(const json::Object& o, unsigned hosts) {
+sim::HostPair read_pair(const json_file::Object& o, unsigned hosts) {
   const sim::HostPair pair{o.integer<unsigned>("from", 0, hosts - 1),
                            o.integer<unsigned>("to", 0, hosts - 1)};
   if (pair.from == pair.to) o.fail("to", "is the sender itself");
@@ -108,13 +108,13 @@ sim::HostPair read_pair(const json::Object& o, unsigned hosts) {
 
 using Make = std::function<std::unique_ptr<sim::Workload>(const sim::Fabric&)>;
 
-Make read_streams(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
+Make read_streams(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   struct Delayed {
     sim::HostPair pair;
     Duration delay;
   };
   std::vector<Delayed> pairs;
-  for (const json::Object& p : o.array("pairs", 1))
+  for (const json_file::Object& p : o.array("pairs", 1))
     pairs.push_back({read_pair(p, hosts), p.duration("delay", 0ns, kLongest, 0ns)});
   return [pairs, s = read_stream(o, queue_pairs)](const sim::Fabric&) {
     auto made = std::make_unique<sim::Streams>(s);
@@ -123,15 +123,15 @@ Make read_streams(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
   };
 }
 
-Make read_send_recv(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
+Make read_send_recv(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   sim::SendRecvSettings s;
   s.stream = read_stream(o, queue_pairs);
   s.both_ways = o.boolean("both_ways", true);
-  for (const json::Object& p : o.array("pairs")) s.pairs.push_back(read_pair(p, hosts));
+  for (const json_file::Object& p : o.array("pairs")) s.pairs.push_back(read_pair(p, hosts));
   return [s](const sim::Fabric&) { return std::make_unique<sim::SendRecv>(s); };
 }
 
-Make read_permutation(const json::Object& o, unsigned queue_pairs, std::uint64_t seed) {
+Make read_permutation(const json_file::Object& o, unsigned queue_pairs, std::uint64_t seed) {
   sim::PermutationSettings s;
   s.stream = read_stream(o, queue_pairs);
   s.shift = o.integer<unsigned>("shift", 0, 2047, 0);
@@ -139,7 +139,7 @@ Make read_permutation(const json::Object& o, unsigned queue_pairs, std::uint64_t
   return [s](const sim::Fabric&) { return std::make_unique<sim::Permutation>(s); };
 }
 
-Make read_incast(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
+Make read_incast(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   sim::IncastSettings s;
   s.stream = read_stream(o, queue_pairs);
   s.receiver = o.integer<unsigned>("receiver", 0, hosts - 1, 0);
@@ -160,7 +160,7 @@ Make read_incast(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
   };
 }
 
-Make read_all_reduce(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
+Make read_all_reduce(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   sim::RingAllReduceSettings s;
   s.collective = read_collective(o, hosts, queue_pairs);
   s.channels = o.integer<unsigned>("channels", 1, 256, s.channels);
@@ -169,14 +169,14 @@ Make read_all_reduce(const json::Object& o, unsigned hosts, unsigned queue_pairs
   return [s](const sim::Fabric&) { return std::make_unique<sim::RingAllReduce>(s); };
 }
 
-Make read_all_to_all(const json::Object& o, unsigned hosts, unsigned queue_pairs) {
+Make read_all_to_all(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   sim::AllToAllSettings s;
   s.collective = read_collective(o, hosts, queue_pairs);
   s.peers = o.integer<unsigned>("peers", 1, 2047, s.peers);
   return [s](const sim::Fabric&) { return std::make_unique<sim::AllToAll>(s); };
 }
 
-Make read_trace(const json::Object& o, unsigned queue_pairs) {
+Make read_trace(const json_file::Object& o, unsigned queue_pairs) {
   const std::string file = o.text("file");
   try {
     return [trace = sim::TraceFile::read(file), queue_pairs](const sim::Fabric&) {
@@ -187,7 +187,8 @@ Make read_trace(const json::Object& o, unsigned queue_pairs) {
   }
 }
 
-sim::Traffic read_pattern(const json::Object& o, unsigned queue_pairs, const sim::Scenario& s) {
+sim::Traffic read_pattern(const json_file::Object& o, unsigned queue_pairs,
+                          const sim::Scenario& s) {
   const unsigned hosts = s.fabric.hosts;
   sim::Traffic t;
   const std::string kind = o.choice("kind", {"streams", "send_recv", "permutation", "incast",
@@ -207,10 +208,10 @@ sim::Traffic read_pattern(const json::Object& o, unsigned queue_pairs, const sim
 
 }  // namespace
 
-void read_faults(const json::Object& root, sim::Scenario& s) {
-  for (const json::Object& o : root.array("faults")) read_fault(o, s.faults);
+void read_faults(const json_file::Object& root, sim::Scenario& s) {
+  for (const json_file::Object& o : root.array("faults")) read_fault(o, s.faults);
   if (root.has("random_faults")) read_random_faults(root.object("random_faults"), s);
-  const json::Object bad = root.object("bad_cables");
+  const json_file::Object bad = root.object("bad_cables");
   s.bad_cables.share = bad.number("share", 0, 1, 0);
   s.bad_cables.loss = bad.number("loss", 0, 1, 1);
   s.bad_cables.both_ways = bad.choice("directions", {"both", "up"}, "both") == "both";
@@ -218,8 +219,8 @@ void read_faults(const json::Object& root, sim::Scenario& s) {
     bad.fail("share", "needs a clos topology");
 }
 
-void read_traffic(const json::Object& root, unsigned queue_pairs, sim::Scenario& s) {
-  for (const json::Object& o : root.array("traffic", 1))
+void read_traffic(const json_file::Object& root, unsigned queue_pairs, sim::Scenario& s) {
+  for (const json_file::Object& o : root.array("traffic", 1))
     s.traffic.push_back(read_pattern(o, queue_pairs, s));
 }
 

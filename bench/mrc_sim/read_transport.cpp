@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-void read_queue(const json::Object& q, const TransportFacts& facts, sim::FabricSettings& f) {
+void read_queue(const json_file::Object& q, const TransportFacts& facts, sim::FabricSettings& f) {
   sim::QueueSettings& queue = f.queue;
   if (facts.roce) {
     // DCQCN's own marking, in proportion to the link (SIGCOMM 2015: 5 KB, 200 KB, 1 % at 40 Gb/s).
@@ -49,7 +49,7 @@ Duration empty_round_trip(const sim::FabricSettings& f, std::uint32_t mtu) {
   return delays + Duration{static_cast<std::int64_t>(2 * host_ns + fabric_hops * fabric_ns) + 1};
 }
 
-cc::Options read_cc(const json::Object& t, const sim::FabricSettings& f, std::uint32_t mtu) {
+cc::Options read_cc(const json_file::Object& t, const sim::FabricSettings& f, std::uint32_t mtu) {
   cc::Options o;
   const std::string name = t.choice("cc", {"nscc", "fixed", "none"}, "nscc");
   o.algorithm = *cc::parse_algorithm(name);
@@ -69,13 +69,13 @@ cc::Options read_cc(const json::Object& t, const sim::FabricSettings& f, std::ui
   return o;
 }
 
-std::uint32_t read_mtu(const json::Object& t) {
+std::uint32_t read_mtu(const json_file::Object& t) {
   const auto mtu = static_cast<std::uint32_t>(t.bytes("mtu", 256, 32'768, 4096));
   if (!std::has_single_bit(mtu)) t.fail("mtu", "must be a power of two");
   return mtu;
 }
 
-path::PathSetOptions read_paths(const json::Object& t) {
+path::PathSetOptions read_paths(const json_file::Object& t) {
   path::PathSetOptions p;
   p.active = t.integer<std::uint16_t>("active_paths", 0, 32'768, p.active);
   p.min_active = t.integer<std::uint16_t>("min_active", 0, 32'768, p.min_active);
@@ -86,7 +86,7 @@ path::PathSetOptions read_paths(const json::Object& t) {
   return p;
 }
 
-sim::MrcCluster::Settings read_mrc(const json::Object& t, const sim::FabricSettings& f) {
+sim::MrcCluster::Settings read_mrc(const json_file::Object& t, const sim::FabricSettings& f) {
   sim::MrcCluster::Settings s;
   engine::EngineOptions& e = s.host.engine;
   s.host.mtu = read_mtu(t);
@@ -113,7 +113,7 @@ sim::MrcCluster::Settings read_mrc(const json::Object& t, const sim::FabricSetti
   return s;
 }
 
-sim::Scenario::Roce read_roce(const json::Object& t) {
+sim::Scenario::Roce read_roce(const json_file::Object& t) {
   sim::Scenario::Roce s;
   s.host.sender.mtu = read_mtu(t);
   s.host.dcqcn = t.boolean("dcqcn", true);
@@ -132,7 +132,7 @@ sim::Scenario::Roce read_roce(const json::Object& t) {
 
 }  // namespace
 
-TransportFacts read_transport_facts(const json::Object& t) {
+TransportFacts read_transport_facts(const json_file::Object& t) {
   TransportFacts facts;
   facts.roce = t.choice("kind", {"mrc", "roce"}, "mrc") == "roce";
   facts.dcqcn = facts.roce && t.boolean("dcqcn", true);
@@ -140,7 +140,7 @@ TransportFacts read_transport_facts(const json::Object& t) {
   return facts;
 }
 
-sim::FabricSettings read_topology(const json::Object& t, const TransportFacts& facts) {
+sim::FabricSettings read_topology(const json_file::Object& t, const TransportFacts& facts) {
   sim::FabricSettings f;
   const std::string kind = t.choice("kind", {"clos", "single_switch", "dumbbell"}, "clos");
   f.topology = kind == "clos"            ? sim::Topology::clos
@@ -160,7 +160,7 @@ sim::FabricSettings read_topology(const json::Object& t, const TransportFacts& f
   f.host_delay = t.duration("host_delay", 1ns, 1s, f.host_delay);
   f.fabric_delay = t.duration("fabric_delay", 1ns, 1s, f.fabric_delay);
   read_queue(t.object("queue"), facts, f);
-  const json::Object pfc = t.object("pfc");
+  const json_file::Object pfc = t.object("pfc");
   f.pfc.xoff = pfc.bytes("xoff", 0, 64 * kGiB, 0);
   f.pfc.xon = pfc.bytes("xon", 0, 64 * kGiB, f.pfc.xoff / 2);
   if (f.pfc.xon > f.pfc.xoff) pfc.fail("xon", "must not be above xoff");
@@ -172,7 +172,7 @@ sim::FabricSettings read_topology(const json::Object& t, const TransportFacts& f
   return f;
 }
 
-void read_transport(const json::Object& t, sim::Scenario& s) {
+void read_transport(const json_file::Object& t, sim::Scenario& s) {
   if (read_transport_facts(t).roce)
     s.transport = read_roce(t);
   else

@@ -40,9 +40,9 @@ TEST_CASE("description: names and sizes that can't be") {
         "f.json:1: t1: is 1025, must be 1 to 1024");
   CHECK(parse_error("{ \"hosts\": 4097 }") == "f.json:1: hosts: is 4097, must be 1 to 4096");
   CHECK(test::contains(parse_error("{ \"hosts\": [] }"), "hosts: has 0 elements"));
-  CHECK(test::error_of<json::FileError>([] { (void)read("/nonexistent.json"); }) ==
+  CHECK(test::error_of<json_file::FileError>([] { (void)read("/nonexistent.json"); }) ==
         "/nonexistent.json: can't be read: No such file or directory");
-  CHECK(test::error_of<json::FileError>([] { (void)read("/dev/zero"); }) ==
+  CHECK(test::error_of<json_file::FileError>([] { (void)read("/dev/zero"); }) ==
         "/dev/zero: is longer than 1 MiB, so it is no fabric description");
 }
 

@@ -22,7 +22,7 @@ inline Description small_fabric(const std::string& more = "") {
 
 /// The message about a description, or "no error".
 inline std::string parse_error(std::string_view text) {
-  return test::error_of<json::FileError>([&] { (void)parse("f.json", text); });
+  return test::error_of<json_file::FileError>([&] { (void)parse("f.json", text); });
 }
 
 inline wire::IpAddress address(const std::string& text) {

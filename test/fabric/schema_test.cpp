@@ -32,9 +32,9 @@ std::string known_to_reader(const std::string& before, const std::string& after)
 
 std::string known_to_schema(const nlohmann::json& object) {
   CHECK(object.at("additionalProperties") == false);
-  json::Names names;
+  json_file::Names names;
   for (const auto& [name, value] : object.at("properties").items()) names.insert(name);
-  return json::joined(names);
+  return json_file::joined(names);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     check_description(parse("f.json", text));
-  } catch (const json::FileError& error) {
+  } catch (const json_file::FileError& error) {
     require(std::string_view(error.what()).starts_with("f.json:"));
   }
   return 0;

@@ -14,8 +14,8 @@
 #include "mrc/core/random.hpp"
 
 using namespace std::chrono_literals;
-using mrc::json::File;
-using mrc::json::Object;
+using mrc::json_file::File;
+using mrc::json_file::Object;
 using mrc::test::file_error;
 using mrc::test::kText;
 using mrc::test::parse_error;

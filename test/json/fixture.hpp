@@ -10,13 +10,13 @@
 /// A file with a value of each kind, and what goes wrong with others.
 namespace mrc::test {
 
-inline json::Object root_of(std::string_view text) {
-  return json::File::parse("s.json", text).root();
+inline json_file::Object root_of(std::string_view text) {
+  return json_file::File::parse("s.json", text).root();
 }
 
 template <class F>
 std::string file_error(F f) {
-  return error_of<json::FileError>(f);
+  return error_of<json_file::FileError>(f);
 }
 
 inline std::string parse_error(std::string_view text) {

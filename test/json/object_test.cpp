@@ -12,7 +12,7 @@
 #include "json/fixture.hpp"
 
 using namespace std::chrono_literals;
-using mrc::json::Object;
+using mrc::json_file::Object;
 using mrc::test::file_error;
 using mrc::test::kText;
 using mrc::test::root_of;

@@ -4,13 +4,10 @@
 usage: failure_report.py TIMELINE.csv TIMES BEGIN
 
 TIMES has a line per failure: NAME|SHARE|START|END, times in seconds since 1970; BEGIN is when the
-timeline began. Prints for each failure the bandwidth that was left (median while it lasted, against
-the median of the second before), how long packets were lost after it began (time to avoid), and
+timeline began. Prints for each failure the bandwidth that was left (mean while it lasted, against the
+mean of the second before), how long packets were lost after it began (time to avoid), and
 how long after its end the bandwidth was back at 90 % (time to return). Exits with 1 if less than
-SHARE was left, or if the bandwidth did not come back.
-
-The begin is known to some 50 ms; the machine that the tests run on has hiccups of its own. So the
-times are for reading, and the limits are far from them.
+SHARE was left, or if the bandwidth did not come back. A failure's command takes some 10 ms itself.
 """
 
 import csv
@@ -28,9 +25,15 @@ def main(timeline, times, begin):
         name, share, start, end = line.strip().split("|")
         start, end = float(start) - begin, float(end) - begin
         between = lambda a, b: [row for row in rows if a <= row[0] < b]
-        before = statistics.median(row[1] for row in between(start - 1.0, start - 0.1))
-        during = statistics.median(row[1] for row in between(start + 0.2, end - 0.05))
-        lost = [row[0] for row in between(start, end) if row[2] > 0]
+        before = statistics.fmean(row[1] for row in between(start - 1.0, start - 0.1))
+        during = statistics.fmean(row[1] for row in between(start + 0.2, end))
+        lost, quiet = [], 0
+        for row in between(start, end):  # until nothing was sent again in five intervals
+            quiet = 0 if row[2] > 0 else quiet + 1
+            if row[2] > 0:
+                lost.append(row[0])
+            elif lost and quiet == 5:
+                break
         back = [row[0] for row in between(end, end + 1.8) if row[1] >= 0.9 * before]
         avoid = f"{(lost[-1] - start) * 1000:5.0f} ms" if lost else "-"
         returned = f"{(back[0] - end) * 1000:5.0f} ms" if back else "never"

@@ -17,6 +17,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/device/connection_info.hpp"
 #include "mrc/device/device_port.hpp"
+#include "mrc/device/fabric_settings.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
@@ -164,8 +165,7 @@ class DeviceCore {
 
   // device/core_connect.hpp
   [[nodiscard]] PeerId find_or_add_peer(const ConnectionInfo& info);
-  [[nodiscard]] std::vector<path::PathSpec> paths_to(Plane plane,
-                                                     const port::PeerAddress& peer) const;
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const;
   void enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer);
   void forget_unused_peer(PeerId peer) noexcept;
 

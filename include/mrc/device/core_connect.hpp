@@ -42,17 +42,20 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
   spec.slot = info.slot;
   spec.plane_window = info.receive_window;
   std::string name;
+  std::size_t active = 0;
   const std::size_t common = std::min(ports_.size(), info.planes.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (port::is_v4(info.planes[i].ip) != port::is_v4(ports_[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
     const auto paths = paths_to(plane, info.planes[i]);
-    if (paths.empty()) continue;  // all denied
+    if (paths.specs.empty()) continue;  // all denied
     spec.planes |= plane_bit(plane);
-    spec.paths.insert(spec.paths.end(), paths.begin(), paths.end());
+    spec.paths.insert(spec.paths.end(), paths.specs.begin(), paths.specs.end());
+    active += paths.active;
     spec.source_tags[i] = port::source_tag(info.planes[i].ip);
     name += (name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
+  if (config_.active_paths == 0) spec.active_paths = static_cast<std::uint16_t>(active);
   if (spec.planes == 0)
     throw Error(Errc::unreachable, "peer " + to_string(info) +
                                        ": no plane of it has the IP version of the local plane of "
@@ -73,17 +76,13 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
 }
 
 /// The paths that a plane has to a peer.
-inline std::vector<path::PathSpec> DeviceCore::paths_to(Plane plane,
-                                                        const port::PeerAddress& peer) const {
-  std::vector<path::PathSpec> specs;
-  if (!fabric_) {
-    for (const port::PortPath& path : ports_[plane]->paths())
-      specs.push_back({path.ev, plane, path.port_path});
-    return specs;
-  }
-  for (const fabric::Path& path : fabric_paths(plane, peer))
-    if (!path.denied) specs.push_back({path.ev, plane, path.uplink});
-  return specs;
+inline PlanePaths DeviceCore::paths_to(Plane plane, const port::PeerAddress& peer) const {
+  if (fabric_) return make_plane_paths(fabric_paths(plane, peer));
+  PlanePaths out;
+  for (const port::PortPath& path : ports_[plane]->paths())
+    out.specs.push_back({path.ev, plane, path.port_path});
+  out.active = out.specs.size();
+  return out;
 }
 
 /// Enters a peer into the plane's port, and says what the port has to say about it.

@@ -20,7 +20,8 @@ inline constexpr unsigned kBurstsPerRound = 4;
 /// judges what is missing, and answers: what another plane still holds is not lost. Matters after a
 /// stall.
 inline constexpr std::size_t kReadOn = 1024;
-/// Bursts end after so long: what comes in meanwhile is news of what was sent.
+/// After the first burst others follow for so long: what comes in meanwhile is news of what was
+/// sent. (All of them carry the round's time: the engine's may not go back.)
 inline constexpr Duration kSendTime = std::chrono::microseconds(200);
 /// Packets in a burst up to which a program is taken to wait for each.
 inline constexpr std::size_t kFewPackets = 16;
@@ -163,11 +164,10 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     busy_ = 0;
     retry_ = kNever;
   }
-  const Time start = now;
+  Time first_sent{};
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
-    // Where a packet costs much to send, the last ones of a burst leave long after the first.
-    if (n > 0) now = monotonic_now();
-    if (now - start > kSendTime) return true;
+    if (n == 1) first_sent = monotonic_now();
+    if (n > 1 && monotonic_now() - first_sent > kSendTime) return true;
     tx_.clear();
     engine_->poll_transmit(now, ~busy_, tx_);
     if (tx_.empty()) return false;

@@ -28,7 +28,7 @@ namespace mrc::detail {
   naming_variables(config, {"fabric"}, [&] {
     try {
       fabric = fabric::read(config.fabric);
-    } catch (const json::FileError& error) {
+    } catch (const json_file::FileError& error) {
       throw Error(Errc::invalid_argument, error.what());
     }
   });
@@ -53,6 +53,31 @@ namespace mrc::detail {
   take(&Config::cc_base_rtt, fabric->base_rtt);
   config.validate();
   return config;
+}
+
+/// Each source-routed path has two EVs, the second one a backup with a number above the route's 16
+/// bits. When a path of a plane fails, the plane's other paths take its place with their second
+/// EVs, so the plane keeps its share: up to twice as much goes over each of them, no more.
+inline constexpr std::uint32_t kSecondEv = 1u << 16;
+
+/// The EVs towards a peer in one plane; the first `active` carry data, the rest are backups.
+struct PlanePaths {
+  std::vector<path::PathSpec> specs;
+  std::size_t active = 0;
+};
+
+[[nodiscard]] inline PlanePaths make_plane_paths(const std::vector<fabric::Path>& paths) {
+  PlanePaths out;
+  for (const fabric::Path& path : paths)
+    if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
+  out.active = out.specs.size();
+  const bool routed = !paths.empty() && paths.front().route.destination != path::Ipv6{};
+  for (std::size_t i = 0; routed && out.active > 1 && i < out.active; ++i) {
+    path::PathSpec second = out.specs[i];
+    second.ev = Ev{value(second.ev) | kSecondEv};
+    out.specs.push_back(second);
+  }
+  return out;
 }
 
 /// The outer headers of paths, in the order of their port_path; none without source routes.

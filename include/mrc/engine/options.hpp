@@ -47,6 +47,8 @@ struct PeerSpec {
   std::array<std::uint64_t, kMaxPlanes> source_tags{};  ///< Port::add_peer(); 0: not checked
   std::vector<path::PathSpec> paths;                    ///< the EVs towards it
   std::uint64_t plane_window = 0;  ///< most bytes in flight per plane, 0: no limit
+  /// Places in its active set, in place of EngineOptions::paths.active; 0: that.
+  std::uint16_t active_paths = 0;
 };
 
 }  // namespace mrc::engine

@@ -26,8 +26,15 @@ struct Peer : EngineTimer {
         source_tags(spec.source_tags),
         plane_window(spec.plane_window),
         congestion(options.cc),
-        paths(spec.paths, options.paths, seed),
+        paths(spec.paths, path_options(spec, options), seed),
         reverse({.probe_floor = options.reverse_probe_floor}) {}
+
+  [[nodiscard]] static path::PathSetOptions path_options(const PeerSpec& spec,
+                                                         const EngineOptions& options) {
+    path::PathSetOptions paths = options.paths;
+    if (spec.active_paths != 0) paths.active = spec.active_paths;
+    return paths;
+  }
 
   using ReadyList = intrusive::list<
       QueuePairState,

@@ -53,11 +53,11 @@ namespace mrc::fabric::detail {
 /// Reads the hosts one after the other and knows what the earlier ones have taken.
 class HostReader {
  public:
-  HostReader(const json::Object& root, const Description& d)
+  HostReader(const json_file::Object& root, const Description& d)
       : root_(root), d_(d), under_(d.t0, 0) {}
 
   [[nodiscard]] std::vector<Host> read() {
-    std::vector<json::Object> items;
+    std::vector<json_file::Object> items;
     if (root_.is_list("hosts")) items = root_.array("hosts", 1, kMaxHosts);
     const auto count = items.empty() ? root_.integer<unsigned>("hosts", 1, kMaxHosts)
                                      : static_cast<unsigned>(items.size());
@@ -89,7 +89,7 @@ class HostReader {
   }
 
   void check_name(const std::string& name) {
-    const std::string is = "is \"" + json::printable(name) + "\", ";
+    const std::string is = "is \"" + json_file::printable(name) + "\", ";
     if (!is_name(name, kLongestName))
       fail("name", is + "must be 1 to 32 letters, digits, '-' or '_', no '-' in front");
     if (is_switch_name(name)) fail("name", is + "which names a switch");
@@ -100,7 +100,7 @@ class HostReader {
     const std::string place = std::to_string(h.downlink) + " of T0 " + std::to_string(h.t0);
     const UsidBits bits = d_.usids.downlink;
     if (h.downlink >= bits.limit())
-      fail("downlink", "is " + place + ", but usids.downlink (" + json::hex_text(bits.mask()) +
+      fail("downlink", "is " + place + ", but usids.downlink (" + json_file::hex_text(bits.mask()) +
                            ") has room for 0 to " + std::to_string(bits.limit() - 1) +
                            ": widen it, or spread the hosts over more T0s");
     const auto [owner, is_new] = downlinks_.try_emplace({h.t0, h.downlink}, h.name);
@@ -115,7 +115,7 @@ class HostReader {
       const auto address = texts.empty() ? usual_address(p) : parse_ipv6(texts[p]);
       if (!address || !is_routable(*address))
         fail("addresses", p,
-             "is \"" + json::printable(texts[p]) +
+             "is \"" + json_file::printable(texts[p]) +
                  "\", must be a unicast IPv6 address, not link-local");
       check_address(*address, p, h.name);
       h.addresses.push_back(*address);
@@ -150,7 +150,7 @@ class HostReader {
       for (unsigned p = 0; p < d_.planes; ++p) h.interfaces.push_back("p" + std::to_string(p));
     std::set<std::string_view> seen;
     for (std::size_t p = 0; p < h.interfaces.size(); ++p) {
-      const std::string is = "is \"" + json::printable(h.interfaces[p]) + "\", ";
+      const std::string is = "is \"" + json_file::printable(h.interfaces[p]) + "\", ";
       if (!is_interface_name(h.interfaces[p]))
         fail("interfaces", p,
              is + "must be 1 to 15 characters without blanks, '/', ':' and '%' (Linux's limit)");
@@ -176,9 +176,9 @@ class HostReader {
     fail(std::string(field) + "[" + std::to_string(plane) + "]", what);
   }
 
-  const json::Object& root_;
+  const json_file::Object& root_;
   const Description& d_;
-  const json::Object* item_ = nullptr;  ///< null: hosts are only counted
+  const json_file::Object* item_ = nullptr;  ///< null: hosts are only counted
   unsigned number_ = 0;
   std::vector<unsigned> under_;  ///< hosts so far of each T0
   std::set<std::string> names_;

@@ -13,15 +13,15 @@
 namespace mrc::fabric::detail {
 
 /// Element `i` of a pattern as a uSID written out.
-inline Usid read_literal(const json::Object& o, std::string_view field, std::size_t i,
+inline Usid read_literal(const json_file::Object& o, std::string_view field, std::size_t i,
                          const std::string& text, const Description& d) {
   const UsidBits plane = d.usids.plane;
-  const std::string is = "is \"" + json::printable(text) + "\", ";
-  const auto usid = json::parse_hex(text);
+  const std::string is = "is \"" + json_file::printable(text) + "\", ";
+  const auto usid = json_file::parse_hex(text);
   if (!usid) o.fail(field, i, is + "must be \"t0\", \"t1\", \"host\" or a uSID such as \"0x1001\"");
   if ((*usid & plane.mask()) != 0)
     o.fail(field, i,
-           is + "must have zeros where usids.plane (" + json::hex_text(plane.mask()) +
+           is + "must have zeros where usids.plane (" + json_file::hex_text(plane.mask()) +
                ") is filled in");
   if (!path::is_global(*usid) || !path::is_global(plane.set(*usid, d.planes - 1)))
     o.fail(field, i,
@@ -30,7 +30,7 @@ inline Usid read_literal(const json::Object& o, std::string_view field, std::siz
 }
 
 /// The pattern in `field`, or else `usual`.
-inline std::vector<PatternStep> read_steps(const json::Object& o, std::string_view field,
+inline std::vector<PatternStep> read_steps(const json_file::Object& o, std::string_view field,
                                            const std::vector<std::string>& usual,
                                            const Description& d) {
   using Kind = PatternStep::Kind;
@@ -63,8 +63,9 @@ inline std::vector<PatternStep> read_steps(const json::Object& o, std::string_vi
   return steps;
 }
 
-inline std::vector<RoutePattern> read_templates(const json::Object& root, const Description& d) {
-  const auto read = [&](const json::Object& o) {
+inline std::vector<RoutePattern> read_templates(const json_file::Object& root,
+                                                const Description& d) {
+  const auto read = [&](const json_file::Object& o) {
     RoutePattern pattern;
     pattern.t0s = o.integers<unsigned>("t0s", 0, d.t0 - 1);
     pattern.remote = read_steps(o, "remote", {"t0", "t1", "host"}, d);
@@ -73,7 +74,7 @@ inline std::vector<RoutePattern> read_templates(const json::Object& root, const 
   };
   std::vector<RoutePattern> patterns;
   std::vector<bool> named(d.t0, false);
-  for (const json::Object& o : root.array("templates", 0, 1024)) {
+  for (const json_file::Object& o : root.array("templates", 0, 1024)) {
     if (!patterns.empty() && patterns.back().t0s.empty())
       o.fail("", "is never used: the one before has no t0s and takes all destinations");
     patterns.push_back(read(o));

@@ -16,17 +16,17 @@
 /// "block", "blocks" and "usids" of a description.
 namespace mrc::fabric::detail {
 
-inline std::uint32_t read_block(const json::Object& root, std::string_view field, std::size_t index,
-                                const std::string& text) {
+inline std::uint32_t read_block(const json_file::Object& root, std::string_view field,
+                                std::size_t index, const std::string& text) {
   const auto block = parse_block(text);
   if (!block)
     root.fail(field, index,
-              "is \"" + json::printable(text) +
+              "is \"" + json_file::printable(text) +
                   "\", must be a unicast IPv6 prefix of 32 bits, such as \"fcbb::/32\"");
   return *block;
 }
 
-inline void read_blocks(const json::Object& root, Description& d) {
+inline void read_blocks(const json_file::Object& root, Description& d) {
   if (!root.has("blocks")) {
     d.blocks.assign(d.planes, read_block(root, "block", 0, root.text("block", "fcbb::/32")));
     return;
@@ -41,13 +41,14 @@ inline void read_blocks(const json::Object& root, Description& d) {
 }
 
 /// A field of a uSID from its mask.
-inline UsidBits read_mask(const json::Object& usids, std::string_view field, UsidBits fallback) {
+inline UsidBits read_mask(const json_file::Object& usids, std::string_view field,
+                          UsidBits fallback) {
   const std::uint16_t mask = usids.hex(field, fallback.mask());
   UsidBits bits;
   if (mask != 0) bits.shift = static_cast<std::uint8_t>(std::countr_zero(mask));
   bits.width = static_cast<std::uint8_t>(std::popcount(mask));
   if (bits.mask() != mask)
-    usids.fail(field, "is " + json::hex_text(mask) +
+    usids.fail(field, "is " + json_file::hex_text(mask) +
                           ", must be a mask of bits side by side, such as 0x0ff0");
   return bits;
 }
@@ -59,17 +60,17 @@ struct UsidPart {
 
   /// "plane (0x0f00)".
   [[nodiscard]] std::string text() const {
-    return std::string(name) + " (" + json::hex_text(bits.mask()) + ")";
+    return std::string(name) + " (" + json_file::hex_text(bits.mask()) + ")";
   }
 };
 
 /// The fixed bits of a kind of uSID. `parts` are what is filled in; they must neither overlap nor
 /// be set already.
-inline Usid read_base(const json::Object& usids, std::string_view field, Usid fallback,
+inline Usid read_base(const json_file::Object& usids, std::string_view field, Usid fallback,
                       const std::vector<UsidPart>& parts) {
   const Usid base = usids.hex(field, fallback);
   if (!path::is_global(base))
-    usids.fail(field, "is " + json::hex_text(base) +
+    usids.fail(field, "is " + json_file::hex_text(base) +
                           ", must be 0x0001 to 0xdfff, the range of nodes (mrc-1.0 §4.1)");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
@@ -77,13 +78,13 @@ inline Usid read_base(const json::Object& usids, std::string_view field, Usid fa
         usids.fail(parts[i].name, "overlaps " + parts[j].text() + " in the uSIDs of " +
                                       std::string(field) + ": give each bits of its own");
     if ((parts[i].bits.mask() & base) != 0)
-      usids.fail(field, "is " + json::hex_text(base) + ", must have zeros where " +
+      usids.fail(field, "is " + json_file::hex_text(base) + ", must have zeros where " +
                             parts[i].text() + " is filled in");
   }
   return base;
 }
 
-inline UsidPlan read_usids(const json::Object& usids) {
+inline UsidPlan read_usids(const json_file::Object& usids) {
   UsidPlan plan;
   plan.plane = read_mask(usids, "plane", plan.plane);
   plan.t0_number = read_mask(usids, "t0_number", plan.t0_number);
@@ -99,7 +100,7 @@ inline UsidPlan read_usids(const json::Object& usids) {
 }
 
 /// Is there a number for every plane and switch?
-inline void check_sizes(const json::Object& root, const Description& d) {
+inline void check_sizes(const json_file::Object& root, const Description& d) {
   const UsidPlan& plan = d.usids;
   const auto fits = [&](std::string_view field, unsigned count, const UsidPart& part,
                         const char* remedy = "widen it") {
@@ -124,17 +125,17 @@ inline void check_sizes(const json::Object& root, const Description& d) {
 
 /// No two nodes of a plane have the same uSID, and all are in the range of nodes. Planes differ in
 /// nothing but the plane's bits, so the first and the last one show all there is.
-inline void check_nodes(const json::Object& usids, const Description& d) {
+inline void check_nodes(const json_file::Object& usids, const Description& d) {
   const auto last = static_cast<Plane>(d.planes - 1);
   std::map<Usid, std::string> owners;
   const auto add = [&](std::string_view field, const std::string& node, Usid first, Usid highest) {
     if (!path::is_global(highest))
       usids.fail(field, "gives " + node + " of plane " + std::to_string(last) + " the uSID " +
-                            json::hex_text(highest) +
+                            json_file::hex_text(highest) +
                             ", outside 0x0001 to 0xdfff, the range of nodes (mrc-1.0 §4.1)");
     const auto [owner, is_new] = owners.try_emplace(first, node);
     if (!is_new)
-      usids.fail(field, "gives " + node + " the uSID " + json::hex_text(first) +
+      usids.fail(field, "gives " + node + " the uSID " + json_file::hex_text(first) +
                             ", which is that of " + owner->second + " in every plane");
   };
   const UsidPlan& plan = d.usids;

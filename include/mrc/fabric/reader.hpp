@@ -44,8 +44,8 @@ inline constexpr DscpField kDscpFields[] = {{"no_trim", &wire::DscpMap::no_trim}
 
 /// Throws if there is a field that has no meaning. Done before any value is looked at: a default in
 /// place of a value whose name was misspelt would make the error of another field.
-inline void check_names(const json::Object& root) {
-  const auto know = [](const json::Object& o, std::initializer_list<std::string_view> names) {
+inline void check_names(const json_file::Object& root) {
+  const auto know = [](const json_file::Object& o, std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) (void)o.has(name);
   };
   know(root, {"$schema", "name", "forwarding", "planes", "t0", "t1", "block", "blocks", "usids",
@@ -53,20 +53,20 @@ inline void check_names(const json::Object& root) {
   know(root.object("usids"),
        {"plane", "t0", "t0_number", "t1", "t1_number", "host", "host_t0", "downlink"});
   for (const DscpField& field : kDscpFields) (void)root.object("dscp").has(field.first);
-  for (const json::Object& o : root.array("templates")) know(o, {"t0s", "remote", "local"});
-  for (const json::Object& o : root.array("deny")) know(o, {"plane", "t0", "t1", "host"});
+  for (const json_file::Object& o : root.array("templates")) know(o, {"t0s", "remote", "local"});
+  for (const json_file::Object& o : root.array("deny")) know(o, {"plane", "t0", "t1", "host"});
   if (root.is_list("hosts"))
-    for (const json::Object& o : root.array("hosts"))
+    for (const json_file::Object& o : root.array("hosts"))
       know(o, {"name", "t0", "downlink", "addresses", "interfaces"});
   root.finish();
 }
 
 /// Name, kind and size: what the other fields are checked against.
-inline void read_size(const json::Object& root, Description& d) {
+inline void read_size(const json_file::Object& root, Description& d) {
   constexpr std::size_t kLongestName = 12;
   d.name = root.text("name", "fabric");
   if (!is_name(d.name, kLongestName))
-    root.fail("name", "is \"" + json::printable(d.name) +
+    root.fail("name", "is \"" + json_file::printable(d.name) +
                           "\", must be 1 to 12 letters, digits, '-' or '_', no '-' in front");
   if (root.choice("forwarding", {"srv6", "ecmp"}, "srv6") == "ecmp")
     d.forwarding = Forwarding::ecmp;
@@ -75,7 +75,7 @@ inline void read_size(const json::Object& root, Description& d) {
   d.t1 = root.integer<unsigned>("t1", 1, kMaxT1s, d.t1);
 }
 
-inline wire::DscpMap read_dscp(const json::Object& o) {
+inline wire::DscpMap read_dscp(const json_file::Object& o) {
   wire::DscpMap map;
   for (const DscpField& f : kDscpFields)
     map.*f.second = o.integer<std::uint8_t>(f.first, 0, 63, map.*f.second);
@@ -91,7 +91,7 @@ inline wire::DscpMap read_dscp(const json::Object& o) {
 }
 
 /// A part of a plane that paths have to avoid.
-inline Denied read_denied(const json::Object& o, const Description& d) {
+inline Denied read_denied(const json_file::Object& o, const Description& d) {
   Denied denied;
   denied.plane = o.integer<Plane>("plane", 0, static_cast<Plane>(d.planes - 1));
   if (o.has("t0")) denied.t0 = o.integer<unsigned>("t0", 0, d.t0 - 1);
@@ -104,24 +104,24 @@ inline Denied read_denied(const json::Object& o, const Description& d) {
   const std::string name = o.text("host");
   const Host* host = d.find_host(name);
   if (host == nullptr) {
-    json::Names names;
+    json_file::Names names;
     for (const Host& h : d.hosts) names.insert(h.name);
-    const std::string near = json::nearest_name(name, names);
-    o.fail("host", "is \"" + json::printable(name) + "\", which is no host" +
+    const std::string near = json_file::nearest_name(name, names);
+    o.fail("host", "is \"" + json_file::printable(name) + "\", which is no host" +
                        (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
   }
   denied.host = static_cast<unsigned>(host - d.hosts.data());
   return denied;
 }
 
-inline Description read_file(const json::File& file, std::string name) {
-  const json::Object root = file.root();
+inline Description read_file(const json_file::File& file, std::string name) {
+  const json_file::Object root = file.root();
   check_names(root);
   Description d;
   d.file = std::move(name);
   read_size(root, d);
   read_blocks(root, d);
-  const json::Object usids = root.object("usids");
+  const json_file::Object usids = root.object("usids");
   d.usids = read_usids(usids);
   check_sizes(root, d);
   d.hosts = HostReader(root, d).read();
@@ -131,20 +131,20 @@ inline Description read_file(const json::File& file, std::string name) {
   d.dscp = read_dscp(root.object("dscp"));
   d.link_speed = root.number("link_speed", 0.001, 100'000, d.link_speed);
   d.base_rtt = root.duration("base_rtt", kMinRtt, kMaxRtt, d.base_rtt);
-  for (const json::Object& o : root.array("deny")) d.denied.push_back(read_denied(o, d));
+  for (const json_file::Object& o : root.array("deny")) d.denied.push_back(read_denied(o, d));
   return d;
 }
 
 }  // namespace detail
 
-/// Reads text that errors call `name`. Throws json::FileError with file, line and field.
+/// Reads text that errors call `name`. Throws json_file::FileError with file, line and field.
 [[nodiscard]] inline Description parse(const std::string& name, std::string_view text) {
-  return detail::read_file(json::File::parse(name, text), name);
+  return detail::read_file(json_file::File::parse(name, text), name);
 }
 
 /// Reads a file; the same errors.
 [[nodiscard]] inline Description read(const std::string& path) {
-  return detail::read_file(json::File::read(path, "fabric description"), path);
+  return detail::read_file(json_file::File::read(path, "fabric description"), path);
 }
 
 }  // namespace mrc::fabric

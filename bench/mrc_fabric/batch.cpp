@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_fabric/batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "mrc/fabric/address.hpp"
+#include "mrc_fabric/switch_routes.hpp"
+
+namespace mrc::bench {
+namespace {
+
+/// The lines of one node.
+class NodeBatch {
+ public:
+  NodeBatch(const Plan& plan, const FabricNode& node, const std::vector<bool>& used)
+      : plan_(plan), d_(*plan.description), node_(node), used_(used) {}
+
+  [[nodiscard]] std::string text() {
+    line("link set dev lo up");
+    for (const std::size_t port : node_.ports)
+      if (used_[port]) add_port(port);
+    if (node_.kind == NodeKind::host) {
+      for (unsigned p = 0; p < d_.planes; ++p)
+        if (used_[node_.ports[p]]) add_host_plane(static_cast<Plane>(p));
+    } else {
+      add_own_usid();
+      for (const SwitchRoute& r : switch_routes(plan_, node_)) route(r.prefix, r.ports);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Values>
+  void line(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
+    out_ += '\n';
+  }
+  void add_port(std::size_t port) {
+    const std::string& interface = plan_.ports[port].interface;
+    line("link set dev {} up", interface);
+    line("neigh replace {} lladdr {} dev {} nud permanent", kGateway,
+         plan_.ports[Plan::peer(port)].mac, interface);
+  }
+
+  /// One next hop, or several that flows are spread over.
+  void route(const std::string& to, const std::vector<std::size_t>& ports,
+             const std::string& more = {}) {
+    std::vector<std::string> hops;
+    for (const std::size_t port : ports)
+      if (used_[port])
+        hops.push_back(fmt::format("via {} dev {}", kGateway, plan_.ports[port].interface));
+    if (hops.empty()) return;
+    line("route replace {} {}{}{}", to, hops.size() > 1 ? "nexthop " : "",
+         fmt::join(hops, " nexthop "), more);
+  }
+
+  /// Shift, and look at what is next (uN, mrc-1.0 §4.1).
+  void add_own_usid() {
+    line("link set dev {} addrgenmode none mtu 65535 up", kAnchor);
+    line("route replace {} encap seg6local action End flavors next-csid lblen 32 nflen 16 dev {}",
+         own_prefix(plan_, node_), kAnchor);
+  }
+
+  void add_host_plane(Plane p) {
+    const fabric::Host& self = d_.hosts[node_.index];
+    const std::string own = fabric::format_ipv6(self.addresses[p]);
+    const std::vector<std::size_t> port{node_.ports[p]};
+    const std::string source = " src " + own;
+    line("addr replace {}/128 dev {} nodad", own, self.interfaces[p]);
+    for (const std::string& prefix : usid_prefixes(p)) route(prefix, port, source);
+    for (const fabric::Host& h : d_.hosts)
+      if (&h != &self) route(fabric::format_ipv6(h.addresses[p]) + "/128", port, source);
+  }
+
+  /// What a host sends into a plane: its block, or each uSID where planes have a block in common.
+  [[nodiscard]] std::vector<std::string> usid_prefixes(Plane p) const {
+    if (std::count(d_.blocks.begin(), d_.blocks.end(), d_.blocks[p]) == 1)
+      return {fabric::format_block(d_.blocks[p])};
+    std::vector<std::string> prefixes;
+    for (unsigned i = 0; i < d_.t0; ++i)
+      prefixes.push_back(usid_prefix(d_, p, d_.usids.of_t0(p, i)));
+    for (unsigned j = 0; j < d_.t1; ++j)
+      prefixes.push_back(usid_prefix(d_, p, d_.usids.of_t1(p, j)));
+    for (const fabric::Host& h : d_.hosts) prefixes.push_back(host_usid_prefix(d_, p, h));
+    return prefixes;
+  }
+
+  const Plan& plan_;
+  const fabric::Description& d_;
+  const FabricNode& node_;
+  const std::vector<bool>& used_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string links_batch(const Plan& plan, const std::vector<std::size_t>& links) {
+  std::string out;
+  const auto end = [&](std::size_t port) {
+    const FabricPort& p = plan.ports[port];
+    return fmt::format("name {} netns {} mtu {} address {}", p.interface, plan.node_of(port).netns,
+                       plan.description->mtu, p.mac);
+  };
+  for (const std::size_t link : links)
+    out += fmt::format("link add {} type veth peer {}\n", end(link), end(Plan::peer(link)));
+  return out;
+}
+
+std::string node_batch(const Plan& plan, std::size_t node, const std::vector<bool>& used) {
+  return NodeBatch(plan, plan.nodes[node], used).text();
+}
+
+}  // namespace mrc::bench

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc_fabric/options.hpp"
+#include "mrc_fabric/plan.hpp"
+#include "mrc_fabric/state.hpp"
+
+namespace mrc::bench {
+
+/// What most commands work on: the description that was named, what it becomes here, what there is
+/// of it.
+struct Fabric {
+  fabric::Description description;
+  Plan plan;
+  State state;
+
+  /// Throws mrc::Error and json_file::FileError.
+  explicit Fabric(const Options& o);
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+};
+
+/// Each returns the program's exit status, and throws mrc::Error.
+int run_up(const Options& o);
+int run_down(const Options& o);
+int run_show(const Options& o);
+int run_exec(const Options& o);
+int run_link(const Options& o);
+int run_switch(const Options& o);
+int run_set(const Options& o);
+int run_export(const Options& o);
+
+}  // namespace mrc::bench

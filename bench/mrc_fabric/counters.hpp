@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc_fabric/plan.hpp"
+#include "mrc_fabric/state.hpp"
+#include "mrc_fabric/switch_port.hpp"
+
+namespace mrc::bench {
+
+/// What the kernel has counted on an interface.
+struct InterfaceCounters {
+  std::uint64_t sent_packets = 0, sent_bytes = 0, sent_drops = 0;
+  std::uint64_t received_packets = 0, received_bytes = 0, received_drops = 0;
+};
+
+/// A port as it is now.
+struct PortView {
+  const char* state = "missing";  ///< up, down, no carrier
+  InterfaceCounters interface;
+  bool has_conditions = false;  ///< without, the switch port does not count
+  std::string conditions;
+  port_state counters{};
+};
+
+/// All ports of a fabric that is up ([port]). Throws mrc::Error.
+[[nodiscard]] std::vector<PortView> view_ports(const Plan& plan, const State& state);
+
+}  // namespace mrc::bench

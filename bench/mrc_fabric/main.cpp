@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "mrc/json/error.hpp"
+#include "mrc_fabric/commands.hpp"
+
+namespace mrc::bench {
+namespace {
+
+int run(const Options& o) {
+  switch (o.command) {
+    case Command::up:
+      return run_up(o);
+    case Command::down:
+      return run_down(o);
+    case Command::show:
+      return run_show(o);
+    case Command::exec:
+      return run_exec(o);
+    case Command::link:
+      return run_link(o);
+    case Command::node:
+      return run_switch(o);
+    case Command::set:
+      return run_set(o);
+    case Command::write_configs:
+      return run_export(o);
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace mrc::bench
+
+/// mrc_fabric: fabrics of network namespaces, for MRC to run on.
+int main(int argc, char** argv) {
+  try {
+    return mrc::bench::run(mrc::bench::parse_options(argc, argv));
+  } catch (const mrc::bench::Exit& exit) {
+    return exit.code;
+  } catch (const mrc::json_file::FileError& error) {
+    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
+    return 2;
+  } catch (const mrc::Error& error) {
+    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
+    return error.code() == mrc::Errc::invalid_argument ? 2 : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_fabric/shaper.hpp"
+
+#include <fmt/format.h>
+#include <linux/if_ether.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "mrc_fabric/netns.hpp"
+
+namespace mrc::bench {
+namespace {
+
+/// Names of the interfaces of this namespace that have a queueing discipline of some kind.
+class Disciplines {
+ public:
+  Disciplines() {
+    for (const auto& entry : nlohmann::json::parse(run_program({"tc", "-json", "qdisc", "show"})))
+      if (entry.contains("dev")) found_.emplace(entry["dev"], entry["kind"]);
+  }
+  [[nodiscard]] bool has(const std::string& interface, const std::string& kind) const {
+    return found_.count({interface, kind}) != 0;
+  }
+
+ private:
+  std::set<std::pair<std::string, std::string>> found_;
+};
+
+/// What `tc` has to do for one port.
+class PortBatch {
+ public:
+  PortBatch(const Plan& plan, std::size_t port, const SwitchPorts& switch_ports)
+      : interface_(plan.ports[port].interface),
+        largest_packet_(plan.description->mtu + ETH_HLEN),
+        class_(SwitchPorts::class_of(port)),
+        config_(switch_ports.config(port)),
+        program_(switch_ports.program_file()) {}
+
+  [[nodiscard]] std::string text(const Disciplines& there) {
+    const bool is_active = (config_.flags & PORT_ACTIVE) != 0;
+    const bool has_shaper = there.has(interface_, "htb");
+    const bool has_hook = there.has(interface_, "clsact");
+    if (config_.rate != 0) add_shaper(has_shaper);
+    if (config_.rate == 0 && has_shaper) line("qdisc del dev {} root", interface_);
+    if (is_active && !has_hook) line("qdisc add dev {} clsact", interface_);
+    if (!is_active && has_hook) line("qdisc del dev {} clsact", interface_);
+    if (is_active)
+      line(
+          "filter replace dev {} egress prio 1 handle 1 protocol all bpf direct-action "
+          "object-pinned {} flowid 1:{:x}",
+          interface_, program_, class_);
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Values>
+  void line(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
+    out_ += '\n';
+  }
+
+  /// Two classes under one that has the port's rate; what is of control or trimmed (1:10) goes
+  /// first. Neither has a rate of its own to speak of: that would not be strict. The queues are
+  /// longer than what the program lets in.
+  void add_shaper(bool is_there) {
+    const std::string rate = fmt::format("{}bit", config_.rate * 8);
+    if (!is_there) line("qdisc add dev {} root handle 1: htb default 20", interface_);
+    add_class("1:", 1, rate, rate, 0);
+    add_class("1:1", 10, "8bit", rate, 0);
+    add_class("1:1", 20, "8bit", rate, 1);
+    for (const auto& [id, limit] : {std::pair{10, config_.control_limit}, {20, config_.limit}})
+      line("qdisc replace dev {} parent 1:{} handle {}: bfifo limit {}", interface_, id, id,
+           limit + 2 * largest_packet_);
+  }
+
+  void add_class(const char* parent, unsigned id, const std::string& rate, const std::string& most,
+                 unsigned priority) {
+    // Bytes that may go at once: a kernel that wakes up 200 us late still reaches the rate.
+    const std::uint64_t burst = std::max<std::uint64_t>(config_.rate / 5000, 2 * largest_packet_);
+    line(
+        "class replace dev {} parent {} classid 1:{} htb rate {} ceil {} burst {} cburst {} "
+        "quantum {} prio {}",
+        interface_, parent, id, rate, most, burst, burst, largest_packet_, priority);
+  }
+
+  const std::string& interface_;
+  std::uint32_t largest_packet_;
+  unsigned class_;
+  port_config config_;
+  const std::string& program_;
+  std::string out_;
+};
+
+}  // namespace
+
+void apply_conditions(const Plan& plan, const SwitchPorts& switch_ports,
+                      const std::vector<std::size_t>& ports) {
+  std::map<std::size_t, std::vector<std::size_t>> by_node;
+  for (const std::size_t port : ports) by_node[plan.ports[port].node].push_back(port);
+  for (const auto& [node, its_ports] : by_node) {
+    const InNetns inside(plan.nodes[node].netns);
+    const Disciplines there;
+    std::string batch;
+    for (const std::size_t port : its_ports)
+      batch += PortBatch(plan, port, switch_ports).text(there);
+    if (!batch.empty())
+      run_program({"tc", "-batch", "-"}, batch,
+                  "needed are CONFIG_NET_SCH_HTB, CONFIG_NET_SCH_FIFO, "
+                  "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF");
+  }
+}
+
+void restore_conditions(const Plan& plan, const State& state,
+                        const std::vector<std::size_t>& nodes) {
+  const auto switch_ports = SwitchPorts::open(state.bpf_folder());
+  if (!switch_ports) return;
+  std::vector<std::size_t> ports;
+  for (const std::size_t node : nodes)
+    for (const std::size_t port : plan.nodes[node].ports)
+      if ((switch_ports->config(port).flags & PORT_ACTIVE) != 0) ports.push_back(port);
+  apply_conditions(plan, *switch_ports, ports);
+}
+
+}  // namespace mrc::bench

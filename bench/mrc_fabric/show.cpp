@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/interrupt.hpp"
+#include "mrc_fabric/commands.hpp"
+#include "mrc_fabric/conditions.hpp"
+#include "mrc_fabric/counters.hpp"
+#include "mrc_fabric/netns.hpp"
+
+namespace mrc::bench {
+namespace {
+
+using Views = std::vector<PortView>;
+using Json = nlohmann::ordered_json;
+
+const char* kind_text(NodeKind kind) {
+  constexpr const char* kNames[] = {"host", "t0", "t1"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+/// By how much a counter has grown, per second; 0 if it began anew.
+double rate(std::uint64_t now, std::uint64_t before, double seconds) {
+  return now < before ? 0 : static_cast<double>(now - before) / seconds;
+}
+
+std::string count_text(std::uint64_t n) {
+  const auto real = static_cast<double>(n);
+  if (n < 1'000'000) return fmt::format("{}", n);
+  if (n < 1'000'000'000) return fmt::format("{:.2f}M", real / 1e6);
+  return fmt::format("{:.2f}G", real / 1e9);
+}
+
+/// One line per direction; with rates in place of totals if there is an earlier look.
+std::string row(const Plan& plan, std::size_t port, const PortView& view, const PortView* before,
+                double seconds) {
+  const InterfaceCounters& c = view.interface;
+  std::string first = count_text(c.sent_packets), second = count_text(c.sent_bytes);
+  if (before != nullptr) {
+    const InterfaceCounters& b = before->interface;
+    first = fmt::format("{:.0f}", rate(c.sent_packets, b.sent_packets, seconds));
+    second = rate_text(8 * rate(c.sent_bytes, b.sent_bytes, seconds));
+  }
+  std::string out = fmt::format("{:<17} {:<10} {:>9} {:>10} {:>8}", plan.direction(port),
+                                view.state, first, second, count_text(c.sent_drops));
+  if (view.has_conditions) {
+    const port_state& s = view.counters;
+    out += fmt::format(" {:>8} {:>8} {:>8} {:>8} {:>9}  {}", count_text(s.marked),
+                       count_text(s.trimmed), count_text(s.dropped), count_text(s.lost),
+                       count_text(s.queue_max), view.conditions);
+  }
+  return out;
+}
+
+std::string head(bool rates) {
+  return fmt::format("{:<17} {:<10} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {}",
+                     "direction", "state", rates ? "packets/s" : "packets",
+                     rates ? "rate" : "bytes", "refused", "marked", "trimmed", "dropped", "lost",
+                     "max queue", "conditions");
+}
+
+/// "mrc-demo: 2 hosts and 16 switches", and which of them are missing.
+std::string nodes_text(const Plan& plan) {
+  const std::size_t hosts = plan.description->hosts.size();
+  std::string missing;
+  for (const FabricNode& node : plan.nodes)
+    if (!is_netns(node.netns)) missing += " " + node.name;
+  return fmt::format("{}: {} hosts and {} switches{}{}", plan.name, hosts,
+                     plan.nodes.size() - hosts, missing.empty() ? "" : "; missing:", missing);
+}
+
+void print_table(const Plan& plan, const Views& views) {
+  fmt::print("{}\n{}\n", nodes_text(plan), head(false));
+  for (std::size_t port = 0; port < views.size(); ++port)
+    fmt::print("{}\n", row(plan, port, views[port], nullptr, 0));
+}
+
+Json counters_json(const port_state& s) {
+  return {{"packets", s.packets}, {"bytes", s.bytes},        {"control", s.control},
+          {"marked", s.marked},   {"trimmed", s.trimmed},    {"dropped", s.dropped},
+          {"lost", s.lost},       {"queue_max", s.queue_max}};
+}
+
+Json port_json(const Plan& plan, std::size_t port, const PortView& view) {
+  const InterfaceCounters& c = view.interface;
+  Json out{{"direction", plan.direction(port)},  {"plane", plan.plane_of(port)},
+           {"node", plan.node_of(port).name},    {"interface", plan.ports[port].interface},
+           {"mac", plan.ports[port].mac},        {"state", view.state},
+           {"sent_packets", c.sent_packets},     {"sent_bytes", c.sent_bytes},
+           {"sent_drops", c.sent_drops},         {"received_packets", c.received_packets},
+           {"received_bytes", c.received_bytes}, {"received_drops", c.received_drops}};
+  if (view.has_conditions) {
+    out["conditions"] = view.conditions;
+    out["switch_port"] = counters_json(view.counters);
+  }
+  return out;
+}
+
+void print_json(const Fabric& f, const Views& views) {
+  Json out{{"fabric", f.description.name}, {"nodes", Json::array()}, {"ports", Json::array()}};
+  for (const FabricNode& node : f.plan.nodes) {
+    Json entry{{"name", node.name},
+               {"kind", kind_text(node.kind)},
+               {"namespace", node.netns},
+               {"state", is_netns(node.netns) ? "up" : "missing"}};
+    if (node.kind != NodeKind::host) entry["plane"] = node.plane;
+    out["nodes"].push_back(std::move(entry));
+  }
+  for (std::size_t port = 0; port < views.size(); ++port)
+    out["ports"].push_back(port_json(f.plan, port, views[port]));
+  fmt::print("{}\n", out.dump(2));
+}
+
+/// A terminal's size; without one there is room for all.
+struct Screen {
+  bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  std::size_t lines = 1'000'000, columns = 1'000'000;
+
+  Screen() {
+    winsize size{};
+    if (!is_terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
+    lines = std::max<std::size_t>(size.ws_row, 4);
+    columns = std::max<std::size_t>(size.ws_col, 20);
+  }
+};
+
+/// Over the frame before, where there is a terminal.
+void print_frame(const Fabric& f, const Views& views, const Views& before, double seconds) {
+  const Screen screen;
+  std::vector<std::string> lines{nodes_text(f.plan) + " (Ctrl-C ends this)", head(true)};
+  const std::size_t room = screen.lines - lines.size() - 1;
+  const std::size_t shown = views.size() > room ? room - 1 : views.size();
+  for (std::size_t port = 0; port < shown; ++port)
+    lines.push_back(row(f.plan, port, views[port], &before[port], seconds));
+  if (shown < views.size()) lines.push_back(fmt::format("... {} more", views.size() - shown));
+  std::string frame = screen.is_terminal ? "\x1b[H" : "";
+  for (const std::string& line : lines)
+    frame += line.substr(0, screen.columns) + (screen.is_terminal ? "\x1b[K\n" : "\n");
+  if (screen.is_terminal) frame += "\x1b[J";
+  fmt::print("{}", frame);
+  std::fflush(stdout);
+}
+
+void watch(const Fabric& f) {
+  using Clock = std::chrono::steady_clock;
+  catch_signals();
+  if (isatty(STDOUT_FILENO) != 0) fmt::print("\x1b[2J");
+  Views before = view_ports(f.plan, f.state);
+  auto then = Clock::now();
+  while (true) {
+    poll(nullptr, 0, 1000);  // ends with a signal, which a sleep of the library would sit out
+    if (g_interrupted) return;
+    Views views = view_ports(f.plan, f.state);
+    const auto now = Clock::now();
+    print_frame(f, views, before, std::chrono::duration<double>(now - then).count());
+    before = std::move(views);
+    then = now;
+  }
+}
+
+}  // namespace
+
+int run_show(const Options& o) {
+  need_root("show");
+  const Fabric f(o);
+  f.state.need(f.plan);
+  if (o.watch)
+    watch(f);
+  else if (o.json)
+    print_json(f, view_ports(f.plan, f.state));
+  else
+    print_table(f.plan, view_ports(f.plan, f.state));
+  return 0;
+}
+
+}  // namespace mrc::bench

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "mrc_fabric/plan.hpp"
+
+/// The static forwarding of a switch (mrc-1.0 §4.1): the same for the kernel's and for others'.
+namespace mrc::bench {
+
+/// A prefix and the ports that lead there: several for flows to be spread over.
+struct SwitchRoute {
+  std::string prefix;
+  std::vector<std::size_t> ports;
+};
+
+/// "fcbb:0:1000::/48".
+[[nodiscard]] std::string usid_prefix(const fabric::Description& d, Plane plane, fabric::Usid usid);
+[[nodiscard]] std::string host_usid_prefix(const fabric::Description& d, Plane plane,
+                                           const fabric::Host& host);
+
+/// The prefix of the switch's own uSID, at which it shifts.
+[[nodiscard]] std::string own_prefix(const Plan& plan, const FabricNode& node);
+
+/// uSIDs of neighbours and of hosts; for plain IPv6 the addresses of hosts.
+[[nodiscard]] std::vector<SwitchRoute> switch_routes(const Plan& plan, const FabricNode& node);
+
+}  // namespace mrc::bench

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "common/files.hpp"
+#include "common/interrupt.hpp"
+#include "mrc/fabric/reader.hpp"
+#include "mrc_probe/answer.hpp"
+#include "mrc_probe/options.hpp"
+#include "mrc_probe/output.hpp"
+#include "mrc_probe/watch.hpp"
+
+namespace mrc::probe {
+namespace {
+
+constexpr int kCannotRun = 3;
+
+/// The hosts that --to names, or all.
+std::vector<unsigned> wanted_hosts(const Options& o, const Description& d, unsigned self) {
+  std::vector<unsigned> hosts;
+  for (const std::string& name : o.to) {
+    const fabric::Host* host = d.find_host(name);
+    if (host == nullptr || host == &d.hosts[self])
+      throw Error(Errc::invalid_argument,
+                  fmt::format("--to {}: {}", name,
+                              host == nullptr ? fmt::format("{} has no such host", d.file)
+                                              : "is this host itself; --only loops probes just "
+                                                "what leads back to it"));
+    const auto number = static_cast<unsigned>(host - d.hosts.data());
+    if (std::find(hosts.begin(), hosts.end(), number) == hosts.end()) hosts.push_back(number);
+  }
+  for (unsigned k = 0; k < d.hosts.size() && o.hosts && o.to.empty(); ++k)
+    if (k != self) hosts.push_back(k);
+  return hosts;
+}
+
+int run_answer(const Description& d, unsigned self, Network& network) {
+  fmt::print("{} answers probes of {} ({}) in {} planes; Ctrl-C ends it\n", d.hosts[self].name,
+             d.name, d.file, d.planes);
+  std::fflush(stdout);
+  const std::uint64_t answered = answer_probes(d, self, network);
+  fmt::print("{} probes answered\n", answered);
+  return 0;
+}
+
+int run(const Options& o) {
+  const Description d = fabric::read(o.config.fabric);
+  if (d.forwarding != fabric::Forwarding::srv6)
+    throw Error(Errc::unsupported,
+                fmt::format("{}: forwarding is \"ecmp\": without source routes nobody knows which "
+                            "way a probe takes",
+                            d.file));
+  for (const std::string& file : {o.json_file, o.deny_file})
+    if (file != "-") bench::check_writable(file);
+  const unsigned self = find_self(d, o.config.host);
+  ProberOptions options{o.loops, wanted_hosts(o, d, self), o.tries, o.sweep};
+  bench::catch_signals();
+  Network network(d, d.hosts[self], o.config);
+  if (o.answer) return run_answer(d, self, network);
+  Prober prober(d, self, network, options);
+  if (o.watch) return watch(o, d, network, prober);
+  const Report report = prober.sweep();
+  if (bench::g_interrupted) return bench::kInterruptedStatus;
+  if (!o.quiet()) print_report(d, report, o.verbose);
+  write_files(o, d, report);
+  return report.verdict.all_alive() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mrc::probe
+
+/// mrc_probe: sweeps the paths of a source-routed fabric, and finds what is dead.
+int main(int argc, char** argv) {
+  try {
+    return mrc::probe::run(mrc::probe::parse_options(argc, argv));
+  } catch (const mrc::probe::Exit& exit) {
+    return exit.code;
+  } catch (const mrc::json_file::FileError& error) {
+    fmt::print(stderr, "mrc_probe: {}\n", error.what());
+    return 2;
+  } catch (const mrc::Error& error) {
+    fmt::print(stderr, "mrc_probe: {}\n", error.what());
+    return error.code() == mrc::Errc::invalid_argument ? 2 : mrc::probe::kCannotRun;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mrc_probe: {}\n", error.what());
+    return mrc::probe::kCannotRun;
+  }
+}

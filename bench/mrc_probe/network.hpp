@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "mrc/fabric/description.hpp"
+#include "mrc/port/packet.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::probe {
+
+/// A way for packets through one of the ports.
+struct Way {
+  Plane plane = 0;
+  unsigned peer = 0;        ///< number given to Network::add_peer()
+  std::uint16_t route = 0;  ///< place in its list of routes
+  Ev ev{};
+};
+
+/// The host of the description that this is. As fabric::find_self(), but a host that lacks some of
+/// its addresses will do: Linux removes those of an interface that goes down. Throws mrc::Error.
+[[nodiscard]] unsigned find_self(const fabric::Description& d, const std::string& wanted);
+
+/// The packet ports of this host, one for each plane. A plane whose interface is missing stays
+/// without one: its probes are lost. One thread at a time.
+class Network {
+ public:
+  /// Throws mrc::Error if this process may not use packet ports, or no plane has an interface.
+  Network(const fabric::Description& d, const fabric::Host& self, const Config& config);
+
+  /// Which process of this host this is: put into requests, so that others know whose they are.
+  [[nodiscard]] std::uint8_t slot() const noexcept { return claim_.slot; }
+  [[nodiscard]] bool link_up(Plane plane) const noexcept {
+    return ports_[plane] && ports_[plane]->link_up();
+  }
+
+  /// A destination with its routes; replaces the one of that number.
+  void add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
+                std::vector<path::UsidRoute> routes);
+
+  /// Takes a control packet; it leaves with flush(), if not before. What can't leave is lost.
+  template <class Packet>
+  void send(const Way& way, const Packet& packet) {
+    if (bursts_[way.plane].room() == 0) flush(way.plane);
+    wire::TxPacket& p = bursts_[way.plane].append();
+    std::memcpy(p.header.data(), &packet, sizeof packet);
+    p.header_length = sizeof packet;
+    commit(way, p);
+  }
+  void flush();
+
+  /// Calls f(const wire::RxPacket&) for each whole MRC packet that has arrived.
+  template <class F>
+  void receive(F&& f) {
+    for (auto& port : ports_) {
+      do {
+        arrived_.clear();
+        if (port) port->receive(monotonic_now(), arrived_);
+        for (const wire::RxPacket& packet : arrived_.packets())
+          if (packet.trim == wire::Trim::none &&
+              wire::check(packet.bytes) == wire::ParseError::none)
+            f(packet);
+      } while (arrived_.room() == 0);
+    }
+  }
+  /// Sleeps until something arrives, at most to that time; less, if the program is interrupted.
+  void wait(Time until) noexcept;
+
+ private:
+  /// Says on standard error, once, what is missing.
+  void tell(const std::string& what);
+  void flush(Plane plane);
+  void commit(const Way& way, wire::TxPacket& packet);
+
+  std::uint8_t dscp_;
+  port::PacketSlotClaim claim_;
+  std::vector<std::optional<port::PacketPort>> ports_;  ///< [plane]
+  std::vector<wire::TxBurst> bursts_;                   ///< [plane]
+  std::vector<pollfd> events_;
+  port::RxBurst arrived_{256};
+  std::set<std::string> told_;
+};
+
+}  // namespace mrc::probe

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "mrc_probe/output.hpp"
+
+namespace mrc::probe {
+namespace {
+
+/// More than fit a line are shown one block below the other.
+constexpr unsigned kPlanesAbreast = 8;
+/// What is printed without --verbose, at most.
+constexpr std::size_t kMostRows = 40, kMostPaths = 40;
+
+/// Paths of which the table shows the number.
+struct Row {
+  std::string name;
+  std::vector<std::size_t> paths;
+};
+
+/// "   35.1     40.2     66.0", in microseconds.
+std::string rtt_text(std::vector<Duration> rtts) {
+  if (rtts.empty()) return fmt::format("{:>9}{:>9}{:>9}", "-", "-", "-");
+  std::sort(rtts.begin(), rtts.end());
+  const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1000; };
+  return fmt::format("{:9.1f}{:9.1f}{:9.1f}", us(rtts.front()), us(rtts[rtts.size() / 2]),
+                     us(rtts.back()));
+}
+
+class Table {
+ public:
+  Table(const Description& d, const Report& r, bool verbose) : d_(d), r_(r), verbose_(verbose) {
+    for (std::size_t i = 0; i < r.paths.size(); ++i) {
+      const ProbePath& path = r.paths[i];
+      const std::size_t row =
+          path.kind == PathKind::peer ? kLoops + path.to : static_cast<std::size_t>(path.kind);
+      if (row >= rows_.size()) rows_.resize(row + 1);
+      rows_[row].paths.push_back(i);
+      rows_[row].name = path.kind == PathKind::peer ? d.hosts[path.to].name : to_string(path.kind);
+    }
+    std::erase_if(rows_, [](const Row& row) { return row.paths.empty(); });
+    for (const Row& row : rows_) width_ = std::max(width_, row.name.size());
+  }
+
+  void print() const {
+    fmt::print("{} ({}) from {} at {}: {} paths, {} probes in {:.0f} ms\n", d_.name, d_.file,
+               d_.hosts[r_.self].name, clock_text(r_.started), r_.paths.size(), r_.probes,
+               std::chrono::duration<double, std::milli>(r_.took).count());
+    for (unsigned p = 0; p < d_.planes; p += kPlanesAbreast) print_planes(p);
+    print_paths();
+    const auto all = troubles(d_, r_);
+    if (!all.empty()) fmt::print("\n");
+    for (const Trouble& t : all) fmt::print("{}: {} ({})\n", to_string(t.kind), t.what, t.detail);
+    if (all.empty()) fmt::print("\nall alive\n");
+  }
+
+ private:
+  static constexpr std::size_t kLoops = static_cast<std::size_t>(PathKind::peer);
+
+  [[nodiscard]] bool fails(std::size_t path) const { return r_.results[path].lost() > 0; }
+
+  void print_planes(unsigned first) const {
+    const unsigned end = std::min(first + kPlanesAbreast, d_.planes);
+    fmt::print("\n{:<{}}", "paths alive", width_ + 2);
+    for (unsigned p = first; p < end; ++p) fmt::print("{:>8} ", fmt::format("p{}", p));
+    fmt::print("{:>9}{:>9}{:>9}\n", "min us", "median", "max");
+    std::size_t left_out = 0;
+    for (const Row& row : rows_) {
+      const bool fine = std::none_of(row.paths.begin(), row.paths.end(),
+                                     [this](std::size_t path) { return fails(path); });
+      if (fine && !verbose_ && rows_.size() > kMostRows)
+        ++left_out;
+      else
+        print_row(row, first, end);
+    }
+    if (left_out > 0) fmt::print("{} more rows without losses (--verbose shows them)\n", left_out);
+  }
+
+  void print_row(const Row& row, unsigned first, unsigned end) const {
+    fmt::print("{:<{}}", row.name, width_ + 2);
+    std::vector<Duration> rtts;
+    for (unsigned p = first; p < end; ++p) {
+      std::size_t count = 0, alive = 0;
+      bool losses = false;
+      for (const std::size_t i : row.paths) {
+        if (r_.paths[i].plane != p) continue;
+        ++count;
+        alive += r_.results[i].answered > 0;
+        losses = losses || fails(i);
+        rtts.insert(rtts.end(), r_.results[i].rtts.begin(), r_.results[i].rtts.end());
+      }
+      const std::string cell = count == 0 ? "-" : fmt::format("{}/{}", alive, count);
+      fmt::print("{:>8}{}", cell, losses ? '*' : ' ');
+    }
+    fmt::print("{}\n", rtt_text(std::move(rtts)));
+  }
+
+  [[nodiscard]] bool is_listed(std::size_t path) const {
+    if (verbose_) return true;
+    const auto& silent = r_.verdict.silent;
+    const bool told = r_.paths[path].kind == PathKind::peer &&
+                      std::count(silent.begin(), silent.end(), r_.paths[path].to) > 0;
+    return fails(path) && !told;
+  }
+
+  void print_paths() const {
+    std::size_t count = 0, width = 5;
+    for (std::size_t i = 0; i < r_.paths.size(); ++i) {
+      if (!is_listed(i)) continue;
+      ++count;
+      width = std::max(width, path_name(d_, r_.paths[i]).size());
+    }
+    if (count == 0) return;
+    fmt::print("\n{:<{}}  {:>12}{:>9}{:>9}{:>9}\n", verbose_ ? "all paths" : "* paths with losses",
+               std::max<std::size_t>(width, 20), "answered", "min us", "median", "max");
+    std::size_t printed = 0;
+    for (std::size_t i = 0; i < r_.paths.size() && (verbose_ || printed < kMostPaths); ++i) {
+      if (!is_listed(i)) continue;
+      ++printed;
+      const PathResult& result = r_.results[i];
+      fmt::print("{:<{}}  {:>12}{}{}\n", path_name(d_, r_.paths[i]),
+                 std::max<std::size_t>(width, 20),
+                 fmt::format("{} of {}", result.answered, result.tries), rtt_text(result.rtts),
+                 r_.paths[i].denied ? "  denied" : "");
+    }
+    if (count > printed) fmt::print("... {} more (--verbose lists all)\n", count - printed);
+  }
+
+  const Description& d_;
+  const Report& r_;
+  bool verbose_;
+  std::vector<Row> rows_;
+  std::size_t width_ = 11;  ///< of the rows' names
+};
+
+}  // namespace
+
+std::string clock_text(WallTime time) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(time - whole).count();
+  return fmt::format("{:%H:%M:%S}.{:03}",
+                     fmt::localtime(std::chrono::system_clock::to_time_t(whole)), ms);
+}
+
+void print_report(const Description& d, const Report& report, bool verbose) {
+  Table(d, report, verbose).print();
+}
+
+}  // namespace mrc::probe

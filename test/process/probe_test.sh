@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mrc_probe on a real fabric of network namespaces: everything alive, then one fault after the
+# other, each of which has to be named exactly; recovery, files, and what can't be done.
+. "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
+mrc_probe=$build/bench/mrc_probe
+need_program "$mrc_probe"
+
+at() { "${fabric[@]}" exec "$demo" "$1" -- "${@:2}"; }  # at HOST COMMAND...
+sweep() {  # sweep HOST OPTION...: exit status in $code, results in sweep.out and sweep.json
+  code=0
+  at "$1" "$mrc_probe" --json sweep.json "${@:2}" >sweep.out 2>sweep.err || code=$?
+}
+value_of() {  # value_of FILE EXPRESSION: of the JSON object d
+  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
+}
+say_only() {  # say_only STATUS LINE...: all that is wrong, up to the parenthesis
+  local status=$1
+  shift
+  expect 'exit status' [ "$code" = "$status" ]
+  expect 'what is wrong' [ "$(sed -n 's/^\([a-z]*: .*\) (.*/\1/p' sweep.out)" = \
+    "$(printf '%s\n' "$@")" ]
+}
+start_at() {  # start_at NAME HOST COMMAND...: as start does; $pid is the command's own
+  start "$1" "${fabric[@]}" exec "$demo" "$2" -- "${@:3}"
+}
+
+tool up "$demo" >up.out
+start_at answers h1 "$mrc_probe" --answer
+answers=$pid
+until_true 10 grep -qs 'h1 answers' answers.out || fail 'h1 does not answer'
+
+say 'all alive'
+sweep h0
+say_only 0 ''
+expect_text sweep.out 'all alive' '28 paths'
+expect 'paths' [ "$(value_of sweep.json 'len(d["paths"])')" = 28 ]
+expect 'JSON' [ "$(value_of sweep.json 'd["all_alive"], d["dead"], d["host"]')" = \
+  "(True, [], 'h0')" ]
+expect 'round trips' [ "$(value_of sweep.json \
+  'all(p["answered"] == 3 and 0 < p["rtt_us"]["min"] < 1e6 for p in d["paths"])')" = True ]
+sweep h1 --only loops
+say_only 0 ''
+expect_text sweep.out '20 paths'
+
+found() {  # found NAME TROUBLE: by h0, while the fabric is as it was made
+  sweep h0
+  say_only 1 "dead: $1"
+  expect "JSON: $1" [ "$(value_of sweep.json '[f["part"] for f in d["dead"]]')" = "['$1']" ]
+}
+say 'each of these is found, and nothing else'
+tool link "$demo" p1t0-0 p1t1-1 down
+found 'link p1t0-0 - p1t1-1'
+at h0 "$mrc_probe" --deny denying.json >sweep.out && fail 'exit status with --deny'
+tool link "$demo" p1t0-0 p1t1-1 up
+
+tool link "$demo" p3t1-0 p3t0-1 down
+found 'link p3t0-1 - p3t1-0'
+tool link "$demo" p3t1-0 p3t0-1 up
+
+tool switch "$demo" p2t1-1 down
+found 'switch p2t1-1'
+tool switch "$demo" p2t1-1 up
+
+tool switch "$demo" p0t0-1 down
+found 'switch p0t0-1'
+tool switch "$demo" p0t0-1 up
+
+tool link "$demo" h1 p3t0-1 down
+found 'link h1 - p3t0-1'
+tool link "$demo" h1 p3t0-1 up
+
+say 'the own port: its address goes with it, and the rest is probed all the same'
+tool link "$demo" h0 p1t0-0 down
+found 'link h0 - p1t0-0'
+expect_text sweep.out 'p1 has no carrier' 'it may be switch p1t0-0 or plane 1 as well'
+tool link "$demo" h0 p1t0-0 up
+
+say 'two at once'
+tool link "$demo" p1t0-0 p1t1-0 down
+tool switch "$demo" p2t0-1 down
+sweep h0
+say_only 1 'dead: link p1t0-0 - p1t1-0' 'dead: switch p2t0-1'
+tool up "$demo" >up.out
+
+say 'losses are not death'
+if tool set "$demo" 'p1t0-0>p1t1-0' loss=0.3 2>set.err; then
+  for _ in 1 2 3 4 5; do  # all may get through, by chance
+    sweep h0
+    if grep -q lossy sweep.out; then break; fi
+  done
+  say_only 0 'lossy: link p1t0-0 - p1t1-0'
+  expect 'share' [ "$(value_of sweep.json '10 < d["lossy"][0]["lost_percent"] < 60')" = True ]
+  tool set "$demo" 'p1t0-0>p1t1-0' clear
+else
+  say "left out: $(cat set.err)"
+fi
+
+say 'what is denied is written, and read'
+expect 'deny' [ "$(value_of denying.json 'd["deny"]')" = "[{'plane': 1, 't0': 0, 't1': 1}]" ]
+code=0
+at h0 "$mrc_probe" "$work/denying.json" --verbose >sweep.out || code=$?
+expect 'exit status' [ "$code" = 0 ]
+expect 'denied paths' [ "$(grep -c ' denied$' sweep.out)" = 3 ]
+at h0 "$mrc_probe" "$work/denying.json" --deny - >deny.json
+expect 'deny stays' [ "$(value_of deny.json 'd')" = "[{'plane': 1, 't0': 0, 't1': 1}]" ]
+if [[ -x $mrc_perf ]]; then
+  tool link "$demo" p1t0-0 p1t1-1 down
+  start_at perf-server h1 "$mrc_perf" --quiet
+  server=$pid
+  until_true 20 at h1 grep -q ':4853 .* 0A ' /proc/net/tcp6 || fail 'mrc_perf does not listen'
+  start_at perf h0 "$mrc_perf" fd00:1::2 --quiet --size 64K --duration 300ms \
+    --fabric "$work/denying.json" --json perf.json
+  exit_code "$pid" 30
+  expect 'mrc_perf' [ "$code" = 0 ]
+  exit_code "$server" 20
+  tool link "$demo" p1t0-0 p1t1-1 up
+fi
+
+say '--watch sees it go and come back'
+start_at watch h0 "$mrc_probe" --watch --interval 100ms --json "$work/watch.json" \
+  --deny "$work/watched.json"
+watch=$pid
+until_true 10 grep -qs 'all alive' watch.out || fail 'no first sweep'
+tool link "$demo" p1t0-0 p1t1-1 down
+until_true 10 grep -q '^[0-9:.]* dead   link p1t0-0 - p1t1-1 ' watch.out || fail 'death not seen'
+expect 'deny' [ "$(value_of watched.json 'd["deny"]')" = "[{'plane': 1, 't0': 0, 't1': 1}]" ]
+tool link "$demo" p1t0-0 p1t1-1 up
+until_true 10 grep -q '^[0-9:.]* back   link p1t0-0 - p1t1-1 ' watch.out || fail 'recovery not seen'
+kill -INT "$watch"
+exit_code "$watch" 5
+expect 'exit status' [ "$code" = 0 ]
+expect_text watch.out 'at the end:' 'changes;'
+expect 'changes' [ "$(value_of watch.json '[c["change"] for c in d["changes"]]')" = \
+  "['dead', 'back']" ]
+expect 'deny' [ "$(value_of watched.json 'd["deny"]')" = '[]' ]
+
+say 'answering takes no time while nobody asks'
+ticks() { awk '{ print $14 + $15 }' "/proc/$answers/stat"; }
+before=$(ticks)
+sleep 1
+expect 'ticks of 10 ms' [ "$(($(ticks) - before))" -le 1 ]
+kill -TERM "$answers"
+exit_code "$answers" 5
+expect 'exit status' [ "$code" = 0 ]
+expect_text answers.out 'probes answered'
+
+say 'no one answers'
+sweep h0
+say_only 1 'silent: host h1'
+sweep h0 --only loops
+say_only 0 ''
+
+say 'what can not be done'
+refused() {  # refused STATUS TEXT COMMAND...
+  local status=$1 text=$2
+  shift 2
+  code=0
+  "$@" >refused.out 2>refused.err || code=$?
+  expect "$*" [ "$code" = "$status" ]
+  expect_text refused.err "$text"
+}
+refused 2 'no fabric is named' "$mrc_probe"
+refused 2 '--tries 0' "$mrc_probe" "$demo" --tries 0
+refused 2 '--to h7' at h0 "$mrc_probe" --to h7
+refused 2 '--to h0: is this host itself' at h0 "$mrc_probe" --to h0
+refused 2 "can't be read" "$mrc_probe" nowhere.json
+refused 3 'this is not host h1' at h0 "$mrc_probe" --host h1
+refused 3 'no host has all its addresses' "$mrc_probe" "$demo"
+printf '{ "forwarding": "ecmp", "hosts": 2 }' >ecmp.json
+refused 3 'without source routes' "$mrc_probe" ecmp.json

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The same fabric without source routes: plain IPv6 with structured EVs in flow label and UDP source
+# port, by which the T0s' hash chooses a T1.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
+cat >"$work/fabric.json" <<'JSON'
+{ "name": "demo", "forwarding": "ecmp", "planes": 4, "t0": 2, "t1": 2, "hosts": 2 }
+JSON
+fabric_up "$work/fabric.json"
+
+say 'all T1s of all planes carry traffic, every byte is right'
+start_pair ecmp --size 1M --iters 300 --check --quiet
+end_pair ecmp 60
+expect 'every byte is right' [ "$(json "$work/ecmp.json" check_errors | total)" = 0 ]
+for p in 0 1 2 3; do
+  for u in 0 1; do
+    n=$(packets "p${p}t0-0" "s$u")
+    say "plane $p T1 $u: $n packets"
+    expect "the hash uses T1 $u of plane $p" [ "$n" -gt 1000 ]
+  done
+done
+
+say 'a path that dies is taken out of use, and the other T1 carries its plane'
+start_pair dead --size 1M --duration 3 --check --quiet --timeline "$work/dead.csv"
+sleep 1
+fabric switch p1t1-0 down >/dev/null
+end_pair dead 60
+expect 'every byte is right' [ "$(json "$work/dead.json" check_errors | total)" = 0 ]
+awk -F, 'NR > 1 && $1 > 2.2 { n++; sum += $4 } END { exit n == 0 || sum / n < 0.05 }' \
+  "$work/dead.csv" || fail 'plane 1 carries nothing any more'

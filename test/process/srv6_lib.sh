@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the tests over a kernel fabric share: a fabric of the test's own in network namespaces,
+# programs at its hosts, and what the kernel has counted. Source it after lib.sh.
+mrc_fabric=$build/bench/mrc_fabric
+need_program "$mrc_perf"
+need_program "$mrc_fabric"
+((EUID == 0)) || skip 'a fabric of network namespaces needs root'
+ip netns add "openmrc-try-$$" 2>/dev/null || skip 'network namespaces can not be made here'
+ip netns del "openmrc-try-$$"
+unset MRC_UDP_PORT  # nobody else is in these networks
+
+prefix=t$$
+fabric_file=
+on() {  # on HOST COMMAND...: in its namespace
+  local host=$1
+  shift
+  "$mrc_fabric" exec --prefix "$prefix" "$fabric_file" "$host" -- "$@"
+}
+fabric() { "$mrc_fabric" "$1" --prefix "$prefix" "$fabric_file" "${@:2}"; }
+
+fabric_up() {  # fabric_up FILE: a copy of the description, so that tests may change it
+  fabric_file=$work/${1##*/}
+  if [[ $1 != "$fabric_file" ]]; then cp "$1" "$fabric_file"; fi
+  fabric up >"$work/up.out" 2>&1 || fail "mrc_fabric up: $(cat "$work/up.out")"
+}
+fabric_down() { if [[ -n $fabric_file ]]; then fabric down >/dev/null 2>&1 || true; fi; }
+trap 'fabric_down; clean_up' EXIT
+
+listening_at() {  # listening_at HOST PORT
+  on "$1" cat /proc/net/tcp6 |
+    awk -v port="$(printf ':%04X$' "$2")" '$4 == "0A" && $2 ~ port { n++ } END { exit n == 0 }'
+}
+
+start_pair() {  # start_pair NAME OPTION...: server at h1, client at h0, of which $pid is the id
+  local name=$1
+  shift
+  start "$name-server" on h1 "$mrc_perf" --quiet
+  server=$pid
+  until_true 20 listening_at h1 18515 || fail 'the server does not listen'
+  # Its control connection goes over plane 0, which the tests leave alone.
+  start "$name" on h0 "$mrc_perf" "${server_address:-fd00:1::2}" --json "$work/$name.json" "$@"
+}
+end_pair() {  # end_pair NAME SECONDS: both must end well
+  exit_code "$pid" "$2"
+  expect "$1: the client's exit status" [ "$code" = 0 ]
+  exit_code "$server" 20
+  expect "$1: the server's exit status" [ "$code" = 0 ]
+  expect "$1: error" [ "$(json "$work/$1.json" error)" = null ]
+}
+
+packets() {  # packets NODE INTERFACE: sent by the interface so far
+  ip -n "$prefix-$fabric_name-$1" -s -j link show "$2" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["tx"]["packets"])'
+}
+fabric_name=demo
+
+value_of() {  # value_of FILE EXPRESSION: of the JSON object d
+  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
+}
+holds() {  # holds FILE WHAT EXPRESSION: fails with the object's words if it is false
+  [[ $(value_of "$1" "bool($3)") == True ]] || fail "$2: not true: $3"
+}

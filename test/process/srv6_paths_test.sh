@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# MRC through kernel switches that know nothing but SRv6: every path of the fabric is taken, as
+# often as the engine says, and what is on the wire is what the specification says.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+fabric_up "$source_dir/bench/fabrics/demo.json"
+
+count_links() {  # prints PLANE UPLINK, packets from T0 0 to that T1 and from there to T0 1
+  local p u
+  for p in 0 1 2 3; do
+    for u in 0 1; do
+      echo "$p $u $(packets "p${p}t0-0" "s$u") $(packets "p${p}t1-$u" l1)"
+    done
+  done
+}
+
+say 'the counters of each link and those of each path agree within 2 %, planes within 2 %'
+count_links >"$work/before"
+start_pair counted --size 1M --iters 400 --check --quiet
+end_pair counted 60
+count_links >"$work/after"
+expect 'every byte is right' [ "$(json "$work/counted.json" check_errors | total)" = 0 ]
+python3 - "$work" <<'PYTHON' || fail 'counters differ'
+import json, sys
+work = sys.argv[1]
+result = json.load(open(work + "/counted.json"))
+paths = {}
+for p in result["paths"]:  # of two EVs each
+    path = p["plane"], p["port_path"]
+    paths[path] = paths.get(path, 0) + p["packets"]
+def read(name):
+    lines = [tuple(map(int, line.split())) for line in open(work + "/" + name)]
+    return {line[:2]: line[2:] for line in lines}
+before, after = read("before"), read("after")
+assert set(paths) == set(before), (paths, before)
+bad = []
+for path, sent in paths.items():
+    up, down = (a - b for a, b in zip(after[path], before[path]))
+    print(f"plane {path[0]} T1 {path[1]}: engine {sent}, T0-T1 link {up}, T1-T0 link {down}")
+    bad += [path for seen in (up, down) if abs(seen - sent) > 0.02 * sent]
+planes = [sum(n for (p, _), n in paths.items() if p == plane) for plane in range(4)]
+print("planes:", planes)
+bad += [p for p, n in enumerate(planes) if abs(n - sum(planes) / 4) > 0.02 * sum(planes) / 4]
+sys.exit(f"off by more than 2 %: {bad}" if bad else 0)
+PYTHON
+
+say 'what a switch sees is what the specification says, field by field'
+decode=$(dirname "${BASH_SOURCE[0]}")/../support/mrc_decode.py
+if command -v tcpdump >/dev/null; then
+  captures=() files=()
+  for p in 0 1 2 3; do  # the last switch before h1, both directions
+    start "capture$p" ip netns exec "$prefix-demo-p${p}t0-1" \
+      tcpdump --immediate-mode -i h1 -w "$work/p$p.pcap" -s 160 -B 16384
+    captures+=("$pid") files+=("$work/p$p.pcap")
+  done
+  start captureT1 ip netns exec "$prefix-demo-p2t1-1" \
+    tcpdump --immediate-mode -i l0 -w "$work/T1.pcap" -s 160
+  captures+=("$pid")
+  for name in capture0 capture1 capture2 capture3 captureT1; do
+    until_true 10 grep -q listening "$work/$name.err" || fail 'tcpdump does not start'
+  done
+  start_pair seen --test write_imm --size 100000 --iters 40 --depth 8 --check --quiet
+  end_pair seen 60
+  sleep 1  # tcpdump has a buffer to empty
+  kill "${captures[@]}"
+  wait "${captures[@]}" || true
+  python3 "$decode" --fabric "$fabric_file" --min 900 "${files[@]}" >"$work/decode.out" ||
+    fail "captured at the T0s: $(head -n 20 "$work/decode.out")"
+  tail -n 12 "$work/decode.out"
+  python3 "$decode" --fabric "$fabric_file" --partial --min 50 "$work/T1.pcap" \
+    >"$work/decode.out" || fail "captured at a T1: $(head -n 20 "$work/decode.out")"
+else
+  say 'tcpdump is not installed: left out'
+fi
+
+say 'another host under the same T0 is reached by its uSID alone, past all T1s'
+fabric_down
+cat >"$work/one_rack.json" <<'JSON'
+{ "name": "demo", "planes": 2, "t0": 2, "t1": 2, "hosts": [{ "t0": 0 }, { "t0": 0 }] }
+JSON
+fabric_up "$work/one_rack.json"
+start_pair rack --size 64K --iters 200 --check --quiet
+end_pair rack 60
+expect 'nothing went over a T1' [ "$(($(packets p0t0-0 s0) + $(packets p1t0-0 s1)))" -lt 100 ]
+expect 'both planes were used' [ "$(packets p1t0-0 h1)" -gt 1000 ]

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Congested switch ports: packets are trimmed, asked for again and repaired in about a round trip,
+# without a timeout; trims at the last hop do not punish a path; marks move traffic away from a slow
+# one.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
+command -v tcpdump >/dev/null || skip 'tcpdump is not installed'
+support=$(dirname "${BASH_SOURCE[0]}")/../support
+cat >"$work/fabric.json" <<'JSON'
+{ "name": "demo", "planes": 4, "t0": 2, "t1": 2, "hosts": 2, "link_speed": 2,
+  "base_rtt": "500us" }
+JSON
+fabric_up "$work/fabric.json"
+# Of 67 ms: where two processors do the work of ten switches, they stall for longer than the usual.
+export MRC_TIMEOUT=16
+
+say 'all last hops at 250 Mb/s, short queues, no marks: the receiver is sent too much'
+fabric set t0-host rate=250Mbit trim=60000 >/dev/null || fail 'mrc_fabric set'
+captures=()
+for p in 0 1 2 3; do
+  start "capture$p" on h1 tcpdump --immediate-mode -i "p$p" \
+    -w "$work/p$p.pcap" -s 160 -B 32768 inbound
+  captures+=("$pid")
+  until_true 10 grep -q listening "$work/capture$p.err" || fail 'tcpdump does not start'
+done
+start_pair last --size 64K --duration 3 --check --quiet
+end_pair last 60
+sleep 1  # tcpdump has a buffer to empty
+kill "${captures[@]}"
+wait "${captures[@]}" || true
+expect 'every byte is right' [ "$(json "$work/last.json" check_errors | total)" = 0 ]
+holds "$work/last.json" 'packets were trimmed' 'd["device"]["engine"]["nacks_received"] > 1000'
+holds "$work/last.json" 'no timeout' 'd["device"]["engine"]["timeouts"] == 0'
+holds "$work/last.json" 'trims of the last hop are not held against a path' \
+  'all(p["trims"] == 0 for p in d["paths"])'
+holds "$work/last.json" 'the ports were busy' 'd["results"][0]["gbps"] > 0.85 * 0.96'
+# Of 60 KB in front of them at 250 Mb/s: 1.9 ms.
+python3 "$support/repair_times.py" 12,16 "$work"/p?.pcap >"$work/repair.txt" ||
+  fail 'nothing was repaired'
+cat "$work/repair.txt"
+median=$(sed -n 's/.*median \([0-9]*\) us.*/\1/p' "$work/repair.txt")
+expect 'repair takes about a round trip, not a timeout of 67 ms' [ "$median" -lt 8000 ]
+
+say 'marks move traffic away from a slow link between switches'
+fabric set t0-host clear >/dev/null
+fabric set t0-host rate=250Mbit ecn=20000:60000 trim=120000 >/dev/null
+fabric set 'p1t0-0>p1t1-0' rate=60Mbit ecn=5000:15000 trim=60000 >/dev/null
+start_pair marks --size 64K --duration 3 --check --quiet
+end_pair marks 60
+expect 'every byte is right' [ "$(json "$work/marks.json" check_errors | total)" = 0 ]
+python3 - "$work/marks.json" <<'PYTHON' || fail 'the slow link slows down the rest'
+import json, sys
+d = json.load(open(sys.argv[1]))
+sent, marks = {}, {}
+for p in d["paths"]:  # of two EVs each
+    path = p["plane"], p["port_path"]
+    sent[path] = sent.get(path, 0) + p["packets"]
+    marks[path] = marks.get(path, 0) + p["marks"]
+print("packets of plane 1:", sent[1, 0], "over the slow link,", sent[1, 1], "over the other;",
+      marks[1, 0], "marks on the slow one")
+gbps = d["results"][0]["gbps"]
+print(f"{gbps:.3f} Gb/s through 4 ports of 0.25")
+# 60 of 250 Mb/s is the share that the slow link can carry.
+sys.exit(not (marks[1, 0] > 10 and sent[1, 0] < 0.4 * sent[1, 1] and gbps > 0.85 * 0.96))
+PYTHON
