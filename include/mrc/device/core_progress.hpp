@@ -149,7 +149,7 @@ inline bool DeviceCore::receive(Time now) noexcept {
   for (auto& port : ports_) {
     rx_.clear();
     port->receive(now, rx_);
-    more = more || rx_.more();
+    more = more || (rx_.more() && ports_.size() > 1);
     if (rx_.empty()) continue;
     packets += rx_.packets().size();
     engine_->receive(now, rx_.packets());
