@@ -209,7 +209,7 @@ static __always_inline int pass(struct __sk_buff* skb, _Bool measured) {
     skb->mark = 0;
   } else if (bpf_get_prandom_u32() < c->loss) {
     __sync_fetch_and_add(&s->lost, 1);
-    return TC_ACT_SHOT;
+    return TC_ACT_STOLEN;  // nobody notices: TC_ACT_SHOT would be an error to a sending socket
   }
   struct layout at = {};
   if (skb->protocol == bpf_htons(ETH_P_IPV6)) locate(skb, &at);

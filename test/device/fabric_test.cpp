@@ -73,7 +73,7 @@ TEST_CASE("fabric: a machine that is none of the hosts") {
   in_new_network([] {
     shell("ip link set lo up");
     const DescriptionFile file(kTwoHosts);
-    CHECK(contains(open_error(file.config()), "no host has all its addresses on this machine"));
+    CHECK(contains(open_error(file.config()), "no host has an address on this machine"));
     Config config = file.config();
     config.host = "h7";
     CHECK(contains(open_error(config), "has no host 'h7', only h0, h1"));

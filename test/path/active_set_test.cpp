@@ -76,6 +76,35 @@ TEST_CASE("active set: a bad path is replaced by a backup of its plane, then the
   }
 }
 
+TEST_CASE(
+    "active set: EVs that share routes stand in for other routes, and give their places back") {
+  // One plane, routes 0 and 1, with two EVs each: 0 and 2 are of route 0, 1 and 3 of route 1.
+  std::vector<PathSpec> specs;
+  for (std::uint32_t i = 0; i < 4; ++i)
+    specs.push_back({Ev{i}, 0, static_cast<std::uint16_t>(i % 2)});
+  PathSet set(specs, {.active = 2, .shared_routes = true}, 1);
+  const auto in_use = [&] {
+    std::vector<int> paths;
+    for (PathIndex p = 0; p < 4; ++p)
+      if (set.selectable(p)) paths.push_back(p);
+    return paths;
+  };
+  CHECK(in_use() == std::vector<int>{0, 1});
+  set.on_timeout(0, at(0ms));
+  CHECK(in_use() == std::vector<int>{1, 3});  // not 2, which fails like 0
+  revive(set, 0);
+  const auto back = in_use();
+  REQUIRE(back.size() == 2);
+  CHECK(back[0] == 0);  // route 0 carries again, and one EV of route 1 is a backup again
+  // A second fault, of the other route.
+  const auto other = static_cast<PathIndex>(back[1]);
+  set.on_timeout(other, at(3ms));
+  CHECK(in_use() == std::vector<int>{0, 2});
+  revive(set, other);
+  CHECK(in_use().size() == 2);
+  CHECK(set.selectable(other));
+}
+
 TEST_CASE("active set: a GOOD backup is preferred to a SKIP one") {
   PathSet set(universe(1, 3), {.active = 1}, 1);
   set.on_trimmed(1, at(0ms));

@@ -14,8 +14,9 @@ for family in "${families[@]}"; do
       checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
         --iters 150 --qps 2
       expect 'a result per size' [ "$(json "$work/$test.json" gbps | wc -l)" = $((2 + 2 * planes)) ]
+      sed '/^  "paths": \[/,$d' "$work/$test.json" >"$work/results.json"
       expect 'each plane carried packets' \
-        [ "$(json "$work/$test.json" packets | awk '$1 > 0' | wc -l)" = $((2 * planes)) ]
+        [ "$(json "$work/results.json" packets | awk '$1 > 0' | wc -l)" = $((2 * planes)) ]
     done
     say "latency over $family:$planes: percentiles in order"
     checked_run latency --test latency --planes "$family:$planes" --size 8 --iters 200

@@ -38,7 +38,7 @@ act() {  # act COMMANDS: of mrc_fabric, separated by ';'
 now() { date +%s.%N; }
 
 say 'failures one after the other, on one connection'
-seconds=$((4 * ${#failures[@]} + 12))
+seconds=$((4 * ${#failures[@]} + 16))
 start_pair chain --size 64K --duration "${seconds}s" --check --quiet \
   --timeline "$work/chain.csv" --timeline-interval 20ms
 busy() { (($(packets p0t0-0 s0) > 2000)); }
@@ -52,11 +52,29 @@ for entry in "${failures[@]}"; do
 done
 say 'flapping 10 times a second for two seconds'
 t1=$(now)
-for _ in {1..10}; do
-  act 'link p1t0-0 p1t1-0 down' && sleep 0.05
-  act 'link p1t0-0 p1t1-0 up' && sleep 0.05
+up_to() {  # up_to N: until N twentieths of a second after t1
+  local left
+  left=$(awk -v t="$t1" -v n="$1" -v now="$(now)" 'BEGIN { print t + n / 20 - now }')
+  if [[ $left != -* ]]; then sleep "$left"; fi
+}
+for i in {0..19}; do  # without waiting for carriers, as a bad cable does it
+  up_to $((2 * i)) && ip -n "$prefix-demo-p1t1-0" link set l0 down
+  up_to $((2 * i + 1)) && ip -n "$prefix-demo-p1t1-0" link set l0 up
 done
+act 'link p1t0-0 p1t1-0 up'  # which brings the routes back that went with it
+say 'at the end all links between switches carry traffic again'
+sleep 1.2
+count_uplinks() {
+  local p u
+  for p in 0 1 2 3; do for u in 0 1; do packets "p${p}t0-0" "s$u"; done; done
+}
+count_uplinks >"$work/uplinks1"
+sleep 1
+count_uplinks >"$work/uplinks2"
 gone "$pid" && fail 'the run was over before the failures were'
+paste "$work/uplinks1" "$work/uplinks2" | awk '{ n[NR] = $2 - $1; sum += n[NR] } END {
+  for (i = 1; i <= 8; i++) { printf "%d ", n[i]; if (n[i] < 0.7 * sum / 8) bad = 1 }
+  print "packets"; exit bad }' || fail 'a link that came back is not used as much as the others'
 echo "flapping T0-T1|0.80|$t1|$(now)" >>"$work/times"
 end_pair chain $((seconds + 60))
 expect 'every byte is right' [ "$(json "$work/chain.json" check_errors | total)" = 0 ]
@@ -69,6 +87,8 @@ python3 "$(dirname "${BASH_SOURCE[0]}")/../support/failure_report.py" \
 
 say 'paths that came back are used again'
 holds "$work/chain.json" 'all paths are good' 'all(p["state"] == "good" for p in d["paths"])'
+holds "$work/chain.json" 'ports that went down were told of' \
+  'd["device"]["engine"]["port_updates_received"] > 0'
 holds "$work/chain.json" 'paths were found bad' 'sum(p["times_bad"] for p in d["paths"]) >= 4'
 holds "$work/chain.json" 'probes brought them back' \
   'sum(p["probes_answered"] for p in d["paths"]) >= 3'

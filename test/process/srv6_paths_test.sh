@@ -69,11 +69,31 @@ if command -v tcpdump >/dev/null; then
   python3 "$decode" --fabric "$fabric_file" --min 900 "${files[@]}" >"$work/decode.out" ||
     fail "captured at the T0s: $(head -n 20 "$work/decode.out")"
   tail -n 12 "$work/decode.out"
+  if command -v tshark >/dev/null; then
+    seen=$(for file in "${files[@]}"; do
+      tshark -r "$file" -Y 'udp.dstport == 4791' -T fields -e infiniband.bth.opcode 2>/dev/null
+    done | wc -l)
+    counted=$(sed -n 's/^total: .* mrc \([0-9]*\),.*/\1/p' "$work/decode.out")
+    expect 'tshark finds as many packets' [ "$seen" = "$counted" ]
+    say "tshark reads IPv6, UDP and BTH of the same $seen packets"
+  fi
   python3 "$decode" --fabric "$fabric_file" --partial --min 50 "$work/T1.pcap" \
     >"$work/decode.out" || fail "captured at a T1: $(head -n 20 "$work/decode.out")"
 else
   say 'tcpdump is not installed: left out'
 fi
+
+say 'two processes per host: each gets its own packets'
+start_pair one --size 64K --duration 2 --check --quiet
+first_client=$pid first_server=$server
+port=18516 start_pair two --size 64K --duration 1 --check --quiet
+end_pair two 60
+pid=$first_client server=$first_server
+end_pair one 60
+for name in one two; do
+  expect 'every byte is right' [ "$(json "$work/$name.json" check_errors | total)" = 0 ]
+  expect 'bytes were checked' [ "$(json "$work/$name.json" checked_bytes | total)" -gt 1000000 ]
+done
 
 say 'another host under the same T0 is reached by its uSID alone, past all T1s'
 fabric_down

@@ -19,7 +19,7 @@ say 'all last hops at 250 Mb/s, short queues, no marks: the receiver is sent too
 fabric set t0-host rate=250Mbit trim=60000 >/dev/null || fail 'mrc_fabric set'
 captures=()
 for p in 0 1 2 3; do
-  start "capture$p" on h1 tcpdump --immediate-mode -i "p$p" \
+  start "capture$p" ip netns exec "$prefix-demo-h1" tcpdump --immediate-mode -i "p$p" \
     -w "$work/p$p.pcap" -s 160 -B 32768 inbound
   captures+=("$pid")
   until_true 10 grep -q listening "$work/capture$p.err" || fail 'tcpdump does not start'

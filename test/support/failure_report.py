@@ -35,13 +35,14 @@ def main(timeline, times, begin):
             elif lost and quiet == 5:
                 break
         back = [row[0] for row in between(end, end + 1.8) if row[1] >= 0.9 * before]
+        after = statistics.fmean(row[1] for row in between(end + 0.5, end + 1.5))
         avoid = f"{(lost[-1] - start) * 1000:5.0f} ms" if lost else "-"
         returned = f"{(back[0] - end) * 1000:5.0f} ms" if back else "never"
         print(f"{name:24} {before:8.2f} {during:8.2f} {during / before:6.2f} "
               f"{avoid:>8} {returned:>8}")
         if during < float(share) * before:
             failed.append(f"{name}: {during / before:.2f} left, {share} expected")
-        if not back:
+        if not back or after < 0.9 * before:
             failed.append(f"{name}: the bandwidth did not come back")
     for line in failed:
         print(line)

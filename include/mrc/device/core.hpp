@@ -192,9 +192,11 @@ class DeviceCore {
   port::FaultSchedule faults_;
   Time faults_start_{};
   Time fault_change_ = kNever;
-  std::size_t read_on_ = 0;  ///< packets read since the last judgement, if a port has more
-  bool work_left_ = false;   ///< the last round left something to send
-  bool armed_ = false;       ///< a queue was armed, and not polled since
+  std::size_t read_on_ = 0;       ///< packets read since the last judgement, if a port has more ...
+  unsigned read_on_rounds_ = 0;   ///< ... and in how many rounds
+  std::size_t few_packets_ = 16;  ///< in a burst: a program is taken to wait for each
+  bool work_left_ = false;        ///< the last round left something to send
+  bool armed_ = false;            ///< a queue was armed, and not polled since
   Sleeper* sleepers_ = nullptr;
 
   CourteousMutex mutex_;

@@ -43,19 +43,27 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
   spec.plane_window = info.receive_window;
   std::string name;
   std::size_t active = 0;
+  bool all_denied = false;
   const std::size_t common = std::min(ports_.size(), info.planes.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (port::is_v4(info.planes[i].ip) != port::is_v4(ports_[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
     const auto paths = paths_to(plane, info.planes[i]);
-    if (paths.specs.empty()) continue;  // all denied
+    if (paths.specs.empty()) {
+      all_denied = true;
+      continue;
+    }
     spec.planes |= plane_bit(plane);
     spec.paths.insert(spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
     spec.source_tags[i] = port::source_tag(info.planes[i].ip);
     name += (name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
+  spec.shared_routes = fabric_.has_value();
   if (config_.active_paths == 0) spec.active_paths = static_cast<std::uint16_t>(active);
+  if (spec.planes == 0 && all_denied)
+    throw Error(Errc::unreachable,
+                "peer " + to_string(info) + ": all paths to it are denied in " + fabric_->file);
   if (spec.planes == 0)
     throw Error(Errc::unreachable, "peer " + to_string(info) +
                                        ": no plane of it has the IP version of the local plane of "
@@ -77,7 +85,7 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
 
 /// The paths that a plane has to a peer.
 inline PlanePaths DeviceCore::paths_to(Plane plane, const port::PeerAddress& peer) const {
-  if (fabric_) return make_plane_paths(fabric_paths(plane, peer));
+  if (fabric_) return make_plane_paths(fabric_paths(plane, peer), fabric_->planes);
   PlanePaths out;
   for (const port::PortPath& path : ports_[plane]->paths())
     out.specs.push_back({path.ev, plane, path.port_path});

@@ -35,6 +35,7 @@ inline void DeviceCore::open_fabric_ports() {
     o.plane = static_cast<Plane>(i);
     o.slot = slot_;
     o.udp_port = config_.udp_port;
+    o.mtu = fabric_->mtu;
     o.encapsulation = encapsulation_of(*fabric_);
     o.paths = paths_of(*fabric_, *self_, o.plane, config_.paths);
     o.receive_buffer = config_.receive_buffer;
@@ -46,6 +47,7 @@ inline void DeviceCore::open_fabric_ports() {
     adopt(DevicePort(port::PacketPort(o)));
   }
   tx_ = wire::TxBurst(std::max<std::size_t>(16, kFabricBurst * fabric_->planes));
+  few_packets_ = tx_.room() / 4;
   log(LogLevel::info, "host " + self_->name + " of fabric " + fabric_->name + " (" + fabric_->file +
                           "): " + std::to_string(fabric_->planes) + " planes of packet ports");
 }

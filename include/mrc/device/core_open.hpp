@@ -94,6 +94,11 @@ inline void DeviceCore::adopt(DevicePort opened) {
   if (mtu_ == 0) mtu_ = config_.mtu;
   const std::uint32_t room = port.capabilities().max_packet;
   while (mtu_ > 256 && mtu_ + kPacketOverhead > room) mtu_ /= 2;
+  if (fabric_ && mtu_ + kPacketOverhead > room)
+    throw Error(Errc::invalid_argument,
+                "plane " + std::to_string(plane) + ": the interface's MTU leaves " +
+                    std::to_string(room) + " bytes for a packet, needed are " +
+                    std::to_string(256 + kPacketOverhead) + "; raise it with `ip link set`");
   if (port.link_up()) planes_up_ |= plane_bit(plane);
 }
 

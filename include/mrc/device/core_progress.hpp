@@ -16,15 +16,14 @@ namespace mrc::detail {
 
 /// Bursts that one round sends at most before it looks at what has come in.
 inline constexpr unsigned kBurstsPerRound = 4;
-/// While a port has more than a round reads, up to so many packets are read before the engine
-/// judges what is missing, and answers: what another plane still holds is not lost. Matters after a
-/// stall.
+/// While one of several ports has more than a round reads, up to so many packets are read, in up to
+/// so many rounds, before the engine judges what is missing, and answers: what another plane still
+/// holds is not lost. Matters after a stall.
 inline constexpr std::size_t kReadOn = 1024;
+inline constexpr unsigned kReadOnRounds = 16;
 /// After the first burst others follow for so long: what comes in meanwhile is news of what was
 /// sent. (All of them carry the round's time: the engine's may not go back.)
 inline constexpr Duration kSendTime = std::chrono::microseconds(200);
-/// Packets in a burst up to which a program is taken to wait for each.
-inline constexpr std::size_t kFewPackets = 16;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 /// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
@@ -108,13 +107,13 @@ inline void DeviceCore::leave(Time now, bool work) noexcept {
 /// What has come in, timers, events. True if there were packets.
 inline bool DeviceCore::take_in(Time now) noexcept {
   if (now >= fault_change_) apply_faults(now);
-  for (unsigned i = 0; i < ports_.size(); ++i) {
+  const bool moved = receive(now);
+  for (unsigned i = 0; i < ports_.size(); ++i) {  // of which the ports have just heard
     const bool up = ports_[i]->link_up();
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_->set_plane_up(now, static_cast<Plane>(i), up);
   }
-  const bool moved = receive(now);
   if (!behind()) {
     engine_->review_losses(now);  // now that all is read; later, `now` would say more than it knows
     if (engine_->next_deadline() <= now) engine_->on_time(now);
@@ -124,7 +123,7 @@ inline bool DeviceCore::take_in(Time now) noexcept {
 }
 
 inline bool DeviceCore::behind() const noexcept {
-  return read_on_ > 0;
+  return read_on_rounds_ > 0;
 }
 
 /// What is to go out. True if there was something.
@@ -154,7 +153,10 @@ inline bool DeviceCore::receive(Time now) noexcept {
     packets += rx_.packets().size();
     engine_->receive(now, rx_.packets());
   }
-  read_on_ = more && read_on_ + packets < kReadOn ? read_on_ + packets : 0;
+  read_on_ += packets;
+  const bool read_on = more && read_on_ < kReadOn && read_on_rounds_ < kReadOnRounds;
+  read_on_rounds_ = read_on ? read_on_rounds_ + 1 : 0;
+  if (!read_on) read_on_ = 0;
   return packets > 0;
 }
 
@@ -171,11 +173,11 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     tx_.clear();
     engine_->poll_transmit(now, ~busy_, tx_);
     if (tx_.empty()) return false;
-    // A system call per group: a program waits for its few packets of data, so they go before the
-    // control packets that the engine puts in front. Where there are many, sockets may be full, and
-    // control packets that are refused are lost.
+    // A system call per group or plane: a program waits for its few packets of data, so they go
+    // before the control packets that the engine puts in front. Where there are many, sockets may
+    // be full, and control packets that are refused are lost.
     const auto late = [&](const wire::TxGroup& group) {
-      return tx_.size() <= kFewPackets && tx_.packets(group).front().dscp == config_.dscp_control;
+      return tx_.size() <= few_packets_ && tx_.packets(group).front().dscp == config_.dscp_control;
     };
     for (auto& groups : by_plane_) groups.clear();
     for (const bool pass : {false, true})

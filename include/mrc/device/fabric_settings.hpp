@@ -66,13 +66,16 @@ struct PlanePaths {
   std::size_t active = 0;
 };
 
-[[nodiscard]] inline PlanePaths make_plane_paths(const std::vector<fabric::Path>& paths) {
+/// `planes`: how many the peer has.
+[[nodiscard]] inline PlanePaths make_plane_paths(const std::vector<fabric::Path>& paths,
+                                                 unsigned planes) {
   PlanePaths out;
   for (const fabric::Path& path : paths)
     if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
   out.active = out.specs.size();
   const bool routed = !paths.empty() && paths.front().route.destination != path::Ipv6{};
-  for (std::size_t i = 0; routed && out.active > 1 && i < out.active; ++i) {
+  const bool room = 2 * out.active * planes <= path::kMaxPaths;
+  for (std::size_t i = 0; routed && room && out.active > 1 && i < out.active; ++i) {
     path::PathSpec second = out.specs[i];
     second.ev = Ev{value(second.ev) | kSecondEv};
     out.specs.push_back(second);

@@ -80,12 +80,14 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
      "label. In a source-routed fabric, its uplinks are the paths."},
     {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
-     "UDP port that data and control packets are sent to. The process's slot is added to it."},
+     "UDP port that data and control packets are sent to. The process's slot is added to it, but not "
+     "with packet ports."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
      "free one."},
     {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
-     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all."},
+     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, but in a fabric "
+     "not the second EV that each route has as a backup."},
     {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
      "Paths that are never taken out of use together: a path that looks bad is only skipped for a "
      "turn then."},
@@ -111,7 +113,7 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Peers that may send to this device at full speed at once: each is told that it may fill this "
      "part of the receive buffers."},
     {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
-     "Socket buffer wanted for sending."},
+     "Socket buffer wanted for sending; of packet ports, per plane."},
     {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
      "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
      "up to 64 packets. Packet ports take four times as many."},

@@ -49,6 +49,7 @@ struct PeerSpec {
   std::uint64_t plane_window = 0;  ///< most bytes in flight per plane, 0: no limit
   /// Places in its active set, in place of EngineOptions::paths.active; 0: that.
   std::uint16_t active_paths = 0;
+  bool shared_routes = false;  ///< see path::PathSetOptions
 };
 
 }  // namespace mrc::engine

@@ -33,6 +33,7 @@ struct Peer : EngineTimer {
                                                          const EngineOptions& options) {
     path::PathSetOptions paths = options.paths;
     if (spec.active_paths != 0) paths.active = spec.active_paths;
+    paths.shared_routes = paths.shared_routes || spec.shared_routes;
     return paths;
   }
 

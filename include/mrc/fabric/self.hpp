@@ -41,13 +41,12 @@ namespace mrc::fabric {
 
 namespace detail {
 
-/// The first plane of a host whose address is not among `local`; the number of planes if all are.
-inline std::size_t first_missing(const Host& h, std::span<const wire::IpAddress> local) {
-  std::size_t p = 0;
-  while (p < h.addresses.size() &&
-         std::find(local.begin(), local.end(), h.addresses[p]) != local.end())
-    ++p;
-  return p;
+/// How many of a host's addresses are among `local`.
+inline std::size_t count_present(const Host& h, std::span<const wire::IpAddress> local) {
+  return static_cast<std::size_t>(
+      std::count_if(h.addresses.begin(), h.addresses.end(), [&](const wire::IpAddress& address) {
+        return std::find(local.begin(), local.end(), address) != local.end();
+      }));
 }
 
 /// "h1 lacks fd00:2::2 (plane 1)".
@@ -74,11 +73,7 @@ inline const Host& find_wanted(const Description& d, std::span<const wire::IpAdd
     throw Error(Errc::not_found, d.file + ": has no host '" + wanted + "', only " +
                                      host_names(all) + "; set MRC_HOST to one of these");
   }
-  // A port that is down may have lost its address: one is enough for a host that is named.
-  const auto is_here = [&](const wire::IpAddress& address) {
-    return std::find(local.begin(), local.end(), address) != local.end();
-  };
-  if (std::none_of(host->addresses.begin(), host->addresses.end(), is_here))
+  if (count_present(*host, local) == 0)
     throw Error(Errc::not_found,
                 d.file + ": this is not host " + wanted + ": " + lack_text(*host, 0) +
                     "; run inside the namespace of that host, or set MRC_HOST to another");
@@ -87,33 +82,30 @@ inline const Host& find_wanted(const Description& d, std::span<const wire::IpAdd
 
 }  // namespace detail
 
-/// The host whose addresses are all among `local` (local_addresses()). With `wanted`, the value of
-/// MRC_HOST, the one of that name, of which at least one address has to be there. Throws mrc::Error
-/// that names the file, what was looked for and what to do.
+/// The host that this machine is, by its addresses, `local` (local_addresses()): the only one of
+/// which any is there (a port that is down may have lost its own), or the only one of which all
+/// are. With `wanted`, the value of MRC_HOST, the one of that name. Throws mrc::Error that names
+/// the file, what was looked for and what to do.
 [[nodiscard]] inline const Host& find_self(const Description& d,
                                            std::span<const wire::IpAddress> local,
                                            std::string_view wanted = {}) {
   if (!wanted.empty()) return detail::find_wanted(d, local, std::string(wanted));
-  std::vector<const Host*> found;
-  std::string nearest;
-  std::size_t most = 0;
+  std::vector<const Host*> some, all;
   for (const Host& h : d.hosts) {
-    const std::size_t missing = detail::first_missing(h, local);
-    if (missing == h.addresses.size()) found.push_back(&h);
-    if (missing > most && missing < h.addresses.size()) {
-      most = missing;
-      nearest = " (" + detail::lack_text(h, missing) + ")";
-    }
+    const std::size_t present = detail::count_present(h, local);
+    if (present > 0) some.push_back(&h);
+    if (present == h.addresses.size()) all.push_back(&h);
   }
-  if (found.empty())
+  if (all.size() == 1) return *all.front();
+  if (all.empty() && some.size() == 1) return *some.front();
+  if (some.empty())
     throw Error(Errc::not_found,
-                d.file + ": no host has all its addresses on this machine" + nearest +
-                    "; run inside the namespace of a host, or set its addresses up here");
-  if (found.size() > 1)
-    throw Error(Errc::invalid_argument,
-                d.file + ": several hosts have all their addresses on this machine: " +
-                    detail::host_names(found) + "; set MRC_HOST to one of them");
-  return *found.front();
+                d.file + ": no host has an address on this machine (" +
+                    detail::lack_text(d.hosts[0], 0) +
+                    ", for one); run inside the namespace of a host, or set its addresses up here");
+  throw Error(Errc::invalid_argument, d.file + ": several hosts have addresses on this machine: " +
+                                          detail::host_names(all.empty() ? some : all) +
+                                          "; set MRC_HOST to one of them");
 }
 
 }  // namespace mrc::fabric

@@ -28,6 +28,10 @@ struct PathSetOptions {
   std::uint16_t active = 0;
   /// Feedback never brings the number of paths that data may use below this (mrc-1.0 [O-14]).
   std::uint16_t min_active = 1;
+  /// Paths of a plane with the same port path are EVs of one route: what fails with one of them
+  /// fails with all, so another route's EV takes its place, and gives it back when the first one
+  /// works again.
+  bool shared_routes = false;
   /// Inferred losses in a row on a path, without a delivery, that make it ASSUMED_BAD [O-4].
   /// 0: inferred losses never do.
   std::uint8_t loss_strikes = 3;
@@ -257,8 +261,9 @@ class PathSet {
   void deny(Entry& e) noexcept;
   void claim_place(Entry& e) noexcept;
   void uphold_minimum() noexcept;
-  [[nodiscard]] Entry* find_backup(Plane plane) noexcept;
-  [[nodiscard]] Entry* place_to_claim(Plane plane) noexcept;
+  [[nodiscard]] Entry* find_backup(const Entry& failed) noexcept;
+  [[nodiscard]] Entry* place_to_claim(const Entry& back) noexcept;
+  [[nodiscard]] Entry* doubled_route(const Entry& back) noexcept;
   [[nodiscard]] Entry* to_release() noexcept;
   void report(const Entry& e) noexcept;
 

@@ -136,7 +136,7 @@ inline void PathSet::degrade(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   const bool walked = walks(e);
-  Entry* const backup = e.active ? find_backup(e.plane) : nullptr;
+  Entry* const backup = e.active ? find_backup(e) : nullptr;
   e.strikes = 0;
   if (walked && backup == nullptr && order_.size() <= options_.min_active) {
     ++refusals_;
@@ -155,13 +155,18 @@ inline void PathSet::degrade(Entry& e, HealthInput input) noexcept {
   if (walked) rebuild();
 }
 
-/// A backup of the plane: GOOD if there is one, else SKIP.
-inline PathSet::Entry* PathSet::find_backup(Plane plane) noexcept {
+/// A backup of the same plane: GOOD if there is one, else SKIP. Where routes are shared, one of
+/// another route if possible.
+inline PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
   Entry* found = nullptr;
+  const auto rank = [&](const Entry& e) {
+    const bool other = !options_.shared_routes || e.port_path != failed.port_path;
+    return 2 * other + (e.health == Health::good);
+  };
   for (Entry& e : entries_) {
-    if (e.active || e.plane != plane || !usable(e.health)) continue;
-    if (e.health == Health::good) return &e;
-    if (found == nullptr) found = &e;
+    if (e.active || e.plane != failed.plane || !usable(e.health)) continue;
+    if (rank(e) == 3) return &e;
+    if (found == nullptr || rank(e) > rank(*found)) found = &e;
   }
   return found;
 }
@@ -179,24 +184,41 @@ inline void PathSet::bring_back(Entry& e, HealthInput input) noexcept {
 /// A usable backup takes over a place that lies idle; otherwise it stays a backup.
 inline void PathSet::claim_place(Entry& e) noexcept {
   if (e.active || !usable(e.health)) return;
-  Entry* const idle = place_to_claim(e.plane);
+  Entry* const idle = place_to_claim(e);
   if (idle == nullptr) return;
   idle->active = false;
   e.active = true;
 }
 
-/// The holder of a place in the plane that can't use it: the oldest ASSUMED_BAD, else a DENIED.
-inline PathSet::Entry* PathSet::place_to_claim(Plane plane) noexcept {
+/// The holder of a place in the plane that can't use it: the oldest ASSUMED_BAD, else a DENIED,
+/// else one that stands in for the path that is back.
+inline PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   Entry* bad = nullptr;
   Entry* denied = nullptr;
   for (Entry& e : entries_) {
-    if (!e.active || e.plane != plane) continue;
+    if (!e.active || e.plane != back.plane) continue;
     if (e.health == Health::denied) denied = &e;
     if (e.health == Health::assumed_bad &&
         (bad == nullptr || marked_[index_of(e)] < marked_[index_of(*bad)]))
       bad = &e;
   }
-  return bad != nullptr ? bad : denied;
+  if (bad != nullptr || denied != nullptr) return bad != nullptr ? bad : denied;
+  return options_.shared_routes ? doubled_route(back) : nullptr;
+}
+
+/// An EV in use whose route has another one in use, if the route of the path that is back has none.
+inline PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
+  Entry* found = nullptr;
+  for (Entry& e : entries_) {
+    if (!e.active || e.plane != back.plane) continue;
+    if (e.port_path == back.port_path) return nullptr;
+    const auto same = [&](const Entry& other) {
+      return &other != &e && other.active && other.plane == e.plane &&
+             other.port_path == e.port_path;
+    };
+    if (std::any_of(entries_.begin(), entries_.end(), same)) found = &e;
+  }
+  return found;
 }
 
 /// Releases ASSUMED_BAD paths, the oldest first, until min_active is met or none is left.
@@ -289,7 +311,7 @@ inline void PathSet::deny(Entry& e) noexcept {
   e.health = next_health(e.health, HealthInput::administer_denied);
   probes_.stop(index_of(e));
   if (e.active) {
-    if (Entry* const backup = find_backup(e.plane)) {
+    if (Entry* const backup = find_backup(e)) {
       e.active = false;
       backup->active = true;
     }

@@ -23,10 +23,16 @@
 /// address, its Ethernet address, and when any of that or the link changes.
 namespace mrc::port {
 
-/// A netlink socket that becomes readable when a link or an IPv6 neighbour of this network
+/// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
 /// namespace changes. One thread at a time.
 class NetlinkMonitor {
  public:
+  /// What has changed.
+  struct News {
+    bool links = false;      ///< any interface: one that was removed comes back with a new index
+    bool next_hops = false;  ///< routes, or neighbours on the interface asked for
+  };
+
   /// Throws Error.
   NetlinkMonitor()
       : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
@@ -40,24 +46,45 @@ class NetlinkMonitor {
 
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
-  /// Reads away all news; true if there was any. What they say is asked for anew: messages can be
-  /// lost when there are too many.
-  [[nodiscard]] bool changed() noexcept {
-    bool any = false;
-    std::array<std::uint8_t, 8192> buffer;
-    for (;;) {
-      const ssize_t n = ::recv(socket_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-      if (n > 0 || (n < 0 && errno == ENOBUFS)) {
-        any = true;
-        continue;
-      }
+  /// Reads what has come, up to a limit, and says what it is about. The state itself is to be asked
+  /// for anew: messages can be lost when there are too many.
+  [[nodiscard]] News read(std::uint32_t interface_index) noexcept {
+    News news;
+    for (unsigned i = 0; i < kReads; ++i) {
+      const ssize_t n = ::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
       if (n < 0 && errno == EINTR) continue;
-      return any;
+      if (n < 0 && errno == ENOBUFS) news = {true, true};
+      if (n <= 0 && errno != ENOBUFS) break;
+      if (n > 0) look(static_cast<std::size_t>(n), interface_index, news);
     }
+    return news;
   }
 
  private:
+  static constexpr unsigned kReads = 64;
+
+  void look(std::size_t size, std::uint32_t interface_index, News& news) const noexcept {
+    for (std::size_t at = 0; at + sizeof(nlmsghdr) <= size;) {
+      nlmsghdr head;
+      std::memcpy(&head, buffer_.data() + at, sizeof head);
+      if (head.nlmsg_len < sizeof head || head.nlmsg_len > size - at) return;
+      if (head.nlmsg_type == RTM_NEWLINK || head.nlmsg_type == RTM_DELLINK) {
+        news.links = true;
+      } else if (head.nlmsg_type == RTM_NEWNEIGH || head.nlmsg_type == RTM_DELNEIGH) {
+        ndmsg neighbour{};
+        if (head.nlmsg_len >= NLMSG_LENGTH(sizeof neighbour))
+          std::memcpy(&neighbour, buffer_.data() + at + NLMSG_HDRLEN, sizeof neighbour);
+        news.next_hops |= neighbour.ndm_family == AF_INET6 &&
+                          static_cast<std::uint32_t>(neighbour.ndm_ifindex) == interface_index;
+      } else {
+        news.next_hops = true;
+      }
+      at += NLMSG_ALIGN(head.nlmsg_len);
+    }
+  }
+
   Socket socket_;
+  alignas(nlmsghdr) std::array<std::uint8_t, 8192> buffer_{};
 };
 
 namespace detail {

@@ -45,7 +45,7 @@ class PacketPort {
   /// How often a port that is in use looks whether netlink has news.
   static constexpr Duration kLinkCheck = std::chrono::milliseconds{1};
   /// How long add_peer() waits for the next hop to answer.
-  static constexpr Duration kResolveTime = std::chrono::milliseconds{500};
+  static constexpr Duration kResolveTime = std::chrono::milliseconds{20};
 
   /// Throws Error: no CAP_NET_RAW, no such interface.
   explicit PacketPort(PacketPortOptions options)
@@ -65,6 +65,7 @@ class PacketPort {
       throw Error(Errc::not_found, "there is no interface " + options_.interface + " for plane " +
                                        std::to_string(options_.plane) +
                                        "; `ip link` lists those that there are");
+    note_surroundings();
     if (options_.encapsulation == wire::Encapsulation::none)
       silence_ = detail::silence_udp(options_.local, options_.udp_port, notes_);
     capabilities_.receive_buffer = buffer / kBufferShare;
@@ -106,8 +107,8 @@ class PacketPort {
   }
 
   /// A peer that is reached by these outer headers, one for each port_path; an empty list: without
-  /// encapsulation. Throws Error if it is no IPv6 address, or the link is up and there is no route.
-  /// A next hop that does not answer is noted, and tried again whenever the network changes.
+  /// encapsulation. Throws Error if it has no IPv6 address. A missing route or a next hop that does
+  /// not answer is noted, and asked for again whenever the network changes.
   std::uint64_t add_peer(PeerId id, const PeerAddress& address, std::vector<PacketRoute> routes) {
     if (is_v4(address.ip) || is_unspecified(address.ip))
       throw Error(Errc::unreachable,
@@ -123,8 +124,8 @@ class PacketPort {
     peer.routes = std::move(routes);
     peer.envelope.source = peer.envelope.outer_source = options_.local;
     peer.envelope.destination = address.ip;
-    peer.envelope.destination_port = options_.udp_port;
-    peer.prefix = wire::IcrcPrefix::make(options_.local, address.ip, options_.udp_port);
+    peer.envelope.destination_port = address.udp_port;
+    peer.prefix = wire::IcrcPrefix::make(options_.local, address.ip, address.udp_port);
     find_next_hop(peer);
     return source_tag(address.ip);
   }
@@ -210,7 +211,7 @@ class PacketPort {
       return true;
     }
     [[nodiscard]] bool flush() noexcept {
-      while (waiting > 0) {
+      if (waiting > 0) {
         const auto sent =
             static_cast<std::uint32_t>(port.transmitter_->flush(port.send_, port.stats_));
         before += sent;
@@ -223,6 +224,7 @@ class PacketPort {
     /// What was not taken, after a flush() that failed with errno.
     [[nodiscard]] std::uint32_t give_up(std::uint32_t total) noexcept {
       const std::uint32_t rest = total - before;
+      if (errno == ENXIO || errno == ENODEV) port.index_ = 0;  // to be bound again
       if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) {
         port.stats_.tx_busy += rest;
         return before;
@@ -258,17 +260,34 @@ class PacketPort {
   // --- interface and neighbours
   // -------------------------------------------------------------------
 
+  /// What does not keep the port from opening, but an operator should know.
+  void note_surroundings() {
+    const auto now = detail::look_up_interface(receive_, options_.interface);
+    if (options_.mtu > now.mtu)
+      notes_.push_back("interface " + options_.interface + " has an MTU of " +
+                       std::to_string(now.mtu) + ", the fabric one of " +
+                       std::to_string(options_.mtu) + ": the smaller counts");
+    if (options_.encapsulation != wire::Encapsulation::none &&
+        detail::forwards_ipv6(options_.interface))
+      notes_.push_back(
+          "this host forwards IPv6: its kernel sends packets with its uSIDs back into "
+          "the fabric, again and again; `sysctl -w net.ipv6.conf." +
+          options_.interface + ".forwarding=0` stops that");
+  }
+
   /// Binds to the interface of that name as it is now; false if there is none.
   [[nodiscard]] bool attach_interface() noexcept {
     const auto now = detail::look_up_interface(receive_, options_.interface);
     interface_up_ = now.index != 0 && now.up;
-    if (now.index == 0 || now.index == index_) return now.index != 0;
-    if (!detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) ||
+    own_ = now.mac;
+    const std::uint32_t mtu = options_.mtu == 0 ? now.mtu : std::min(now.mtu, options_.mtu);
+    capabilities_.max_packet = mtu - std::min(mtu, headers());
+    if (now.index == index_) return now.index != 0;
+    index_ = 0;
+    if (now.index == 0 || !detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) ||
         !detail::bind_packet_socket(send_, now.index, 0))
       return false;
     index_ = now.index;
-    own_ = now.mac;
-    capabilities_.max_packet = now.mtu - std::min(now.mtu, headers());
     return true;
   }
   /// Bytes of an IP packet before BTH, at most.
@@ -281,10 +300,9 @@ class PacketPort {
   void check_link(Time now) noexcept {
     if (now < next_link_check_) return;
     next_link_check_ = now + kLinkCheck;
-    if (monitor_.changed()) {
-      look_at_link();
-      refresh_due_ = true;
-    }
+    const NetlinkMonitor::News news = monitor_.read(index_);
+    if (news.links) look_at_link();
+    refresh_due_ = refresh_due_ || news.links || news.next_hops;
     if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
     refresh_due_ = false;
     next_refresh_ = now + kRefreshInterval;
@@ -296,8 +314,7 @@ class PacketPort {
   /// Asks for gateway and Ethernet address as they are now. What was known before stays valid when
   /// the kernel has forgotten it. 0, or the errno of the route look-up.
   int refresh_next_hop(PacketPeer& peer) noexcept {
-    const IpAddress& target = peer.routes.empty() ? peer.ip : peer.routes.front().destination;
-    const auto gateway = find_gateway(index_, target);
+    const auto gateway = find_gateway(index_, target(peer));
     if (!gateway) return errno;
     peer.gateway = *gateway;
     if (const auto mac = find_neighbour(index_, peer.gateway)) {
@@ -309,6 +326,8 @@ class PacketPort {
     return 0;
   }
 
+  /// The next hop of a new peer. Whoever does not know it yet is told by netlink when the kernel
+  /// does; a moment's patience here saves the first packets.
   void find_next_hop(PacketPeer& peer) {
     if (options_.next_hop) {
       peer.next_hop = *options_.next_hop;
@@ -316,20 +335,29 @@ class PacketPort {
       return;
     }
     if (!interface_up_) return;  // when the link comes up, it is asked for again
-    if (const int error = refresh_next_hop(peer); error != 0)
-      throw_errno("no route to " +
-                      format_ip(peer.routes.empty() ? peer.ip : peer.routes.front().destination) +
-                      " by interface " + options_.interface + " (add one with `ip -6 route add`)",
-                  error);
-    for (Duration waited{}; !peer.resolved && waited < kResolveTime; waited += kLinkCheck) {
+    const int error = refresh_next_hop(peer);
+    const bool asked = std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
+      return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
+    });
+    for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < kResolveTime;
+         waited += kLinkCheck) {
       pollfd none{-1, 0, 0};
       (void)::poll(&none, 1, 1);
       (void)refresh_next_hop(peer);
     }
-    if (!peer.resolved)
-      notes_.push_back("next hop " + format_ip(peer.gateway) + " by interface " +
-                       options_.interface + " does not answer; packets to " + format_ip(peer.ip) +
-                       " are lost until it does");
+    if (!peer.resolved && !asked) notes_.push_back(lack_of_next_hop(peer, error));
+  }
+  [[nodiscard]] std::string lack_of_next_hop(const PacketPeer& peer, int error) const {
+    const std::string lost = "; packets to " + format_ip(peer.ip) + " are lost until ";
+    if (error == 0)
+      return "next hop " + format_ip(peer.gateway) + " by interface " + options_.interface +
+             " does not answer" + lost + "it does";
+    return "no route to " + format_ip(target(peer)) + " by interface " + options_.interface + " (" +
+           std::generic_category().message(error) + ")" + lost + "there is one (`ip -6 route add`)";
+  }
+  /// What the next hop is looked up by.
+  [[nodiscard]] static const IpAddress& target(const PacketPeer& peer) noexcept {
+    return peer.routes.empty() ? peer.ip : peer.routes.front().destination;
   }
 
   /// Frames that the kernel dropped because the receive buffer was full. Reading resets the

@@ -39,6 +39,7 @@ struct PacketPortOptions {
   std::uint8_t slot = 0;  ///< packets to other slots' QPNs are left to other processes
   std::uint16_t udp_port = wire::kUdpPort;
 
+  std::uint32_t mtu = 0;  ///< bytes of the largest IP packet on the way; 0: the interface's
   /// The largest outer header that packets get: bounds the payload.
   wire::Encapsulation encapsulation = wire::Encapsulation::ipv6_in_ipv6;
   std::vector<PortPath> paths;  ///< the plane's paths; port_path < 4096

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -71,6 +73,14 @@ struct InterfaceState {
   state.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
   state.index = static_cast<std::uint32_t>(index);
   return state;
+}
+
+/// Whether the kernel forwards IPv6 packets that come in by the interface.
+[[nodiscard]] inline bool forwards_ipv6(const std::string& interface) {
+  char value = '0';
+  const Socket file(::open(("/proc/sys/net/ipv6/conf/" + interface + "/forwarding").c_str(),
+                           O_RDONLY | O_CLOEXEC));
+  return file.open() && ::read(file.fd(), &value, 1) == 1 && value != '0';
 }
 
 /// Packets without encapsulation are for an address of this host, so its kernel would answer that

@@ -46,7 +46,8 @@ inline Engine::Engine(const EngineOptions& options)
       free_qps_(options.max_qps),
       requests_(kOpenRequests),
       // Where processes share a host, its answers reach all of them: each has numbers of its own.
-      next_request_(static_cast<std::uint16_t>(options.seed * 0x9E3779B97F4A7C15u >> 48)),
+      next_request_(static_cast<std::uint16_t>((options.seed * 0x9E3779B97F4A7C15u >> 48) +
+                                               options.slot * 257u)),
       signalled_(options.max_cqs),
       overrun_(options.max_cqs),
       failed_(options.max_qps) {

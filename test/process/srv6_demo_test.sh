@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The second demonstration, as a new user runs it: it ends well, leaves figures and a plot behind and
+# no namespaces.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
+demo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/demo_srv6
+
+say 'scripts/demo_srv6'
+start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
+exit_code "$pid" 90
+expect 'its exit status' [ "$code" = 0 ]
+grep -E ' s .*(on|off): ' "$work/demo.out"
+expect_text "$work/out/srv6.svg" '<svg' 'T0 p2t0-1 down'
+expect 'every byte is right' [ "$(json "$work/out/srv6.json" check_errors | total)" = 0 ]
+expect 'nothing is left' [ -z "$(ip netns | grep "^$prefix-" || true)" ]
+
+say 'it goes away when it is interrupted'
+start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
+until_true 20 grep -q '^marks:' "$work/demo.out" || fail 'the second one does not start'
+kill -TERM "$pid"
+exit_code "$pid" 30
+expect 'its exit status' [ "$code" = 130 ]
+expect 'nothing is left' [ -z "$(ip netns | grep "^$prefix-" || true)" ]
