@@ -166,6 +166,6 @@ refused 2 '--to h7' at h0 "$mrc_probe" --to h7
 refused 2 '--to h0: is this host itself' at h0 "$mrc_probe" --to h0
 refused 2 "can't be read" "$mrc_probe" nowhere.json
 refused 3 'this is not host h1' at h0 "$mrc_probe" --host h1
-refused 3 'no host has all its addresses' "$mrc_probe" "$demo"
+refused 3 'no host has an address on this machine' "$mrc_probe" "$demo"
 printf '{ "forwarding": "ecmp", "hosts": 2 }' >ecmp.json
 refused 3 'without source routes' "$mrc_probe" ecmp.json
