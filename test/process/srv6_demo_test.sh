@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The second demonstration, as a new user runs it: it ends well, leaves figures and a plot behind and
-# no namespaces.
+# The second demonstration, as a new user runs it: it ends well, leaves figures and a plot behind
+# and no namespaces.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 demo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/demo_srv6
