@@ -80,16 +80,15 @@ inline constexpr auto kOptions = std::to_array<Option>({
      "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
      "label. In a source-routed fabric, its uplinks are the paths."},
     {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
-     "UDP port that data and control packets are sent to. The process's slot is added to it, but "
-     "not "
+     "UDP port that data and control packets are sent to. The process's slot is added to it, "
+     "except "
      "with packet ports."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
      "free one."},
     {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
-     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, but in a "
-     "fabric "
-     "not the second EV that each route has as a backup."},
+     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
+     "second EV that each route has in a fabric."},
     {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
      "Paths that are never taken out of use together: a path that looks bad is only skipped for a "
      "turn then."},
