@@ -133,13 +133,11 @@ class DeviceCore {
   // device/core_progress.hpp
   bool advance(Time now) noexcept;
   bool advance_out_first(Time now) noexcept;
-  void settle(Time now) noexcept;
   void leave(Time now, bool work) noexcept;
   bool take_in(Time now) noexcept;
   /// Something is left to send, or a port that was busy is to be tried again.
   [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
   bool send(Time now) noexcept;
-  [[nodiscard]] bool behind() const noexcept;
   bool receive(Time now) noexcept;
   bool transmit(Time now) noexcept;
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
@@ -185,15 +183,12 @@ class DeviceCore {
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< of the burst that is being sent
-  std::size_t first_plane_ = 0;                       ///< which plane a burst begins with
   PlaneMask planes_up_ = 0;
   PlaneMask busy_ = 0;  ///< ports that took no more, until retry_
   Time retry_ = kNever;
   port::FaultSchedule faults_;
   Time faults_start_{};
   Time fault_change_ = kNever;
-  std::size_t read_on_ = 0;       ///< packets read since the last judgement, if a port has more ...
-  unsigned read_on_rounds_ = 0;   ///< ... and in how many rounds
   std::size_t few_packets_ = 16;  ///< in a burst: a program is taken to wait for each
   bool work_left_ = false;        ///< the last round left something to send
   bool armed_ = false;            ///< a queue was armed, and not polled since

@@ -148,7 +148,7 @@ inline Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_->find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  settle(monotonic_now());  // acknowledgements that wait still go out
+  (void)advance(monotonic_now());  // acknowledgements that wait still go out
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->destroy_qp(qpn);
@@ -161,7 +161,7 @@ inline Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_->find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  if (work_left_) settle(monotonic_now());  // answers that the peer waits for
+  if (work_left_) (void)send(monotonic_now());  // answers that the peer waits for
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
   const Errc e = engine_->to_reset(qpn);

@@ -52,7 +52,7 @@ inline DeviceCore::~DeviceCore() {
     helper_.join();
   }
   const std::lock_guard lock(mutex_);
-  settle(monotonic_now());  // answers that wait go out before the end
+  (void)advance(monotonic_now());  // answers that wait go out before the end
   for (const int fd : cq_fds_)
     if (fd >= 0) ::close(fd);  // of queues that were still used when their handle went
 }

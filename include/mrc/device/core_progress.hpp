@@ -16,14 +16,6 @@ namespace mrc::detail {
 
 /// Bursts that one round sends at most before it looks at what has come in.
 inline constexpr unsigned kBurstsPerRound = 4;
-/// While one of several ports has more than a round reads, up to so many packets are read, in up to
-/// so many rounds, before the engine judges what is missing, and answers: what another plane still
-/// holds is not lost. Matters after a stall.
-inline constexpr std::size_t kReadOn = 1024;
-inline constexpr unsigned kReadOnRounds = 16;
-/// After the first burst others follow for so long: what comes in meanwhile is news of what was
-/// sent. (All of them carry the round's time: the engine's may not go back.)
-inline constexpr Duration kSendTime = std::chrono::microseconds(200);
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 /// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
@@ -73,12 +65,6 @@ inline std::size_t DeviceCore::poll_cq(CqId cq, std::span<Completion> out) noexc
   return n;
 }
 
-/// Rounds until all that has come in is answered.
-inline void DeviceCore::settle(Time now) noexcept {
-  do (void)advance(now);
-  while (behind());
-}
-
 /// One round: what has come in, timers, what is to go out, events.
 inline bool DeviceCore::advance(Time now) noexcept {
   const bool moved = take_in(now);
@@ -114,24 +100,14 @@ inline bool DeviceCore::take_in(Time now) noexcept {
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_->set_plane_up(now, static_cast<Plane>(i), up);
   }
-  if (!behind()) {
-    engine_->review_losses(now);  // now that all is read; later, `now` would say more than it knows
-    if (engine_->next_deadline() <= now) engine_->on_time(now);
-  }
+  engine_->review_losses(now);  // now that all is read; later, `now` would say more than it knows
+  if (engine_->next_deadline() <= now) engine_->on_time(now);
   hand_out_events();
   return moved;
 }
 
-inline bool DeviceCore::behind() const noexcept {
-  return read_on_rounds_ > 0;
-}
-
 /// What is to go out. True if there was something.
 inline bool DeviceCore::send(Time now) noexcept {
-  if (behind()) {
-    work_left_ = true;  // so that the next round comes soon
-    return false;
-  }
   const auto sent = [this] {
     const EngineStats& s = engine_->stats();
     return s.tx_data + s.tx_retransmits + s.tx_control;
@@ -143,21 +119,15 @@ inline bool DeviceCore::send(Time now) noexcept {
 }
 
 inline bool DeviceCore::receive(Time now) noexcept {
-  std::size_t packets = 0;
-  bool more = false;
+  bool any = false;
   for (auto& port : ports_) {
     rx_.clear();
     port->receive(now, rx_);
-    more = more || (rx_.more() && ports_.size() > 1);
     if (rx_.empty()) continue;
-    packets += rx_.packets().size();
+    any = true;
     engine_->receive(now, rx_.packets());
   }
-  read_on_ += packets;
-  const bool read_on = more && read_on_ < kReadOn && read_on_rounds_ < kReadOnRounds;
-  read_on_rounds_ = read_on ? read_on_rounds_ + 1 : 0;
-  if (!read_on) read_on_ = 0;
-  return packets > 0;
+  return any;
 }
 
 /// True if there is more to send than one round sends.
@@ -166,10 +136,7 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     busy_ = 0;
     retry_ = kNever;
   }
-  Time first_sent{};
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
-    if (n == 1) first_sent = monotonic_now();
-    if (n > 1 && monotonic_now() - first_sent > kSendTime) return true;
     tx_.clear();
     engine_->poll_transmit(now, ~busy_, tx_);
     if (tx_.empty()) return false;
@@ -183,12 +150,8 @@ inline bool DeviceCore::transmit(Time now) noexcept {
     for (const bool pass : {false, true})
       for (const wire::TxGroup& group : tx_.groups())
         if (late(group) == pass) by_plane_[group.plane].push_back(group);
-    // Each plane is the first one in its turn: the last one's packets leave later than the rest.
-    first_plane_ = (first_plane_ + 1) % by_plane_.size();
-    for (std::size_t i = 0; i < by_plane_.size(); ++i) {
-      const std::size_t plane = (first_plane_ + i) % by_plane_.size();
+    for (std::size_t plane = 0; plane < by_plane_.size(); ++plane)
       if (!by_plane_[plane].empty()) transmit(now, static_cast<Plane>(plane), by_plane_[plane]);
-    }
   }
   return true;
 }

@@ -64,7 +64,7 @@ class PacketReceiver {
     if (faults.active()) [[unlikely]]
       faults.release(now, sink);
     if (sink.full()) return;
-    if (!leftover() && !read(socket, rx, stats)) return;
+    if (!leftover() && !read(socket, rx.room(), stats)) return;
     for (; next_ < count_ && !sink.full(); ++next_) {
       RawPacket packet;
       if (!take_apart(next_, own, packet, stats)) continue;
@@ -88,14 +88,13 @@ class PacketReceiver {
     void deliver(const RawPacket& packet) noexcept { check.pass(packet, rx, stats); }
   };
 
-  [[nodiscard]] bool read(const Socket& socket, RxBurst& rx, PortStats& stats) noexcept {
-    const auto wanted = static_cast<unsigned>(std::min(rx.room(), messages_.size()));
+  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
+    const auto wanted = static_cast<unsigned>(std::min(room, messages_.size()));
     for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
     const int n = recvmmsg(socket.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
     next_ = 0;
     count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
     if (count_ > 0) ++stats.rx_calls;
-    if (count_ == wanted) rx.set_more();
     return count_ > 0;
   }
 

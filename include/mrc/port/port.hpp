@@ -51,22 +51,15 @@ struct PortStats {
 class RxBurst {
  public:
   explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
-  void clear() noexcept {
-    packets_.clear();
-    more_ = false;
-  }
+  void clear() noexcept { packets_.clear(); }
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
-  /// Port: there may be more than this call could read.
-  void set_more() noexcept { more_ = true; }
-  [[nodiscard]] bool more() const noexcept { return more_; }
 
  private:
   std::vector<wire::RxPacket> packets_;
-  bool more_ = false;
 };
 
 /// The contract of a port. One thread at a time.
@@ -75,13 +68,12 @@ class RxBurst {
 ///   plane, one group after the other, and returns how many packets it took, counted from the
 ///   first; the rest were not sent (port busy or down). Payload memory is no longer needed when it
 ///   returns. It adds pad and iCRC.
-/// * `receive(now, rx)` appends what has arrived, up to rx.room(), and calls rx.set_more() if that
-///   may not be all. The views stay valid until the next receive() on the same port.
+/// * `receive(now, rx)` appends what has arrived, up to rx.room(). The views stay valid until the
+///   next receive() on the same port.
 /// * `add_peer(id, address)` fills the address table and returns the tag that the peer's packets
 ///   will carry in RxPacket::source. `remove_peer(id)` empties the entry.
 /// * `poll_fd()` becomes readable when something arrives, or is -1. `link_fd()` becomes readable
-/// when
-///   link_up() may have changed, which the next receive() then finds out, or is -1.
+///   when link_up() may have changed, which a receive() soon after finds out, or is -1.
 /// * `next_release()` is when receive() will bring what the descriptor does not tell of: packets
 ///   that had no room in `rx`, or that a fault holds back. In the past: at once; kNever: not.
 template <class P>

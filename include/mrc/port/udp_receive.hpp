@@ -72,7 +72,7 @@ class UdpReceiver {
     if (faults.active()) [[unlikely]]
       faults.release(now, sink);
     if (sink.full()) return;
-    if (!leftover() && !read(socket, rx, stats)) return;
+    if (!leftover() && !read(socket, rx.room(), stats)) return;
     split(now, faults, sink);
   }
 
@@ -102,9 +102,9 @@ class UdpReceiver {
   };
 
   /// One recvmmsg(); false if nothing was there.
-  [[nodiscard]] bool read(const Socket& socket, RxBurst& rx, PortStats& stats) noexcept {
+  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
     // As many datagrams as should fit, going by how many packets the last ones had.
-    const std::size_t wanted = std::clamp<std::size_t>(rx.room() / expected_, 1, slots_.size());
+    const std::size_t wanted = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
     for (std::size_t i = 0; i < wanted; ++i) {
       msghdr& m = messages_[i].msg_hdr;
       m.msg_namelen = sizeof(sockaddr_in6);
@@ -118,7 +118,6 @@ class UdpReceiver {
     opened_ = false;
     packets_ = 0;
     if (count_ > 0) ++stats.rx_calls;
-    if (count_ == wanted) rx.set_more();
     return count_ > 0;
   }
 
