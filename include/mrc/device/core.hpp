@@ -164,7 +164,8 @@ class DeviceCore {
   // device/core_connect.hpp
   [[nodiscard]] PeerId find_or_add_peer(const ConnectionInfo& info);
   [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const;
-  void enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer);
+  void enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer,
+                  std::vector<port::PacketRoute> routes);
   void forget_unused_peer(PeerId peer) noexcept;
 
   const std::optional<fabric::Description> fabric_;  ///< option fabric

@@ -45,10 +45,11 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
   std::size_t active = 0;
   bool all_denied = false;
   const std::size_t common = std::min(ports_.size(), info.planes.size());
+  std::vector<std::vector<port::PacketRoute>> routes(common);
   for (std::size_t i = 0; i < common; ++i) {
     if (port::is_v4(info.planes[i].ip) != port::is_v4(ports_[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
-    const auto paths = paths_to(plane, info.planes[i]);
+    PlanePaths paths = paths_to(plane, info.planes[i]);
     if (paths.specs.empty()) {
       all_denied = true;
       continue;
@@ -56,6 +57,7 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
     spec.planes |= plane_bit(plane);
     spec.paths.insert(spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
+    routes[i] = std::move(paths.routes);
     spec.source_tags[i] = port::source_tag(info.planes[i].ip);
     name += (name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
@@ -73,7 +75,7 @@ inline PeerId DeviceCore::find_or_add_peer(const ConnectionInfo& info) {
   try {
     for (std::size_t i = 0; i < common; ++i)
       if ((spec.planes >> i & 1) != 0)
-        enter_peer(peer.value(), static_cast<Plane>(i), info.planes[i]);
+        enter_peer(peer.value(), static_cast<Plane>(i), info.planes[i], std::move(routes[i]));
   } catch (...) {
     for (auto& port : ports_) port->remove_peer(peer.value());
     (void)engine_->remove_peer(peer.value());
@@ -94,11 +96,12 @@ inline PlanePaths DeviceCore::paths_to(Plane plane, const port::PeerAddress& pee
 }
 
 /// Enters a peer into the plane's port, and says what the port has to say about it.
-inline void DeviceCore::enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer) {
+inline void DeviceCore::enter_peer(PeerId id, Plane plane, const port::PeerAddress& peer,
+                                   std::vector<port::PacketRoute> routes) {
   DevicePort& port = *ports_[plane];
   const std::size_t before = port.notes().size();
   if (fabric_)
-    (void)port.add_peer(id, peer, outer_headers(fabric_paths(plane, peer)));
+    (void)port.add_peer(id, peer, std::move(routes));
   else
     (void)port.add_peer(id, peer);
   for (const std::string& note : port.notes().subspan(before))

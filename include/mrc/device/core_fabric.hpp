@@ -60,9 +60,7 @@ inline std::vector<fabric::Path> DeviceCore::fabric_paths(Plane plane,
     throw Error(Errc::unreachable, "no host of fabric " + fabric_->file + " has address " +
                                        port::format_ip(peer.ip) + " in plane " +
                                        std::to_string(plane) + "; add the peer to it");
-  std::vector<fabric::Path> paths = fabric::paths(*fabric_, *self_, *host, config_.paths);
-  std::erase_if(paths, [plane](const fabric::Path& path) { return path.plane != plane; });
-  return paths;
+  return fabric::plane_paths(*fabric_, plane, *self_, *host, config_.paths);
 }
 
 }  // namespace mrc::detail

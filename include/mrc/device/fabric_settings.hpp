@@ -60,39 +60,30 @@ namespace mrc::detail {
 /// EVs, so the plane keeps its share: up to twice as much goes over each of them, no more.
 inline constexpr std::uint32_t kSecondEv = 1u << 16;
 
-/// The EVs towards a peer in one plane; the first `active` carry data, the rest are backups.
+/// How a peer is reached in one plane.
 struct PlanePaths {
-  std::vector<path::PathSpec> specs;
-  std::size_t active = 0;
+  std::vector<path::PathSpec> specs;      ///< its EVs; the first `active` carry data from the start
+  std::size_t active = 0;                 ///< the rest are backups
+  std::vector<port::PacketRoute> routes;  ///< [port_path]: outer headers; empty: none
 };
 
 /// `planes`: how many the peer has.
 [[nodiscard]] inline PlanePaths make_plane_paths(const std::vector<fabric::Path>& paths,
                                                  unsigned planes) {
   PlanePaths out;
-  for (const fabric::Path& path : paths)
+  for (const fabric::Path& path : paths) {
     if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
+    if (path.route.destination != path::Ipv6{})
+      out.routes.push_back({path.route.destination, path.route.segment, path.route.has_srh});
+  }
   out.active = out.specs.size();
-  const bool routed = !paths.empty() && paths.front().route.destination != path::Ipv6{};
   const bool room = 2 * out.active * planes <= path::kMaxPaths;
-  for (std::size_t i = 0; routed && room && out.active > 1 && i < out.active; ++i) {
+  for (std::size_t i = 0; !out.routes.empty() && room && out.active > 1 && i < out.active; ++i) {
     path::PathSpec second = out.specs[i];
     second.ev = Ev{value(second.ev) | kSecondEv};
     out.specs.push_back(second);
   }
   return out;
-}
-
-/// The outer headers of paths, in the order of their port_path; none without source routes.
-[[nodiscard]] inline std::vector<port::PacketRoute> outer_headers(
-    const std::vector<fabric::Path>& paths) {
-  std::vector<port::PacketRoute> routes;
-  for (const fabric::Path& path : paths) {
-    if (path.route.destination == path::Ipv6{}) return {};
-    if (path.uplink >= routes.size()) routes.resize(path.uplink + std::size_t{1});
-    routes[path.uplink] = {path.route.destination, path.route.segment, path.route.has_srh};
-  }
-  return routes;
 }
 
 /// The most that a description's routes put in front of a packet.
@@ -110,8 +101,8 @@ struct PlanePaths {
                                                           unsigned ecmp_paths) {
   std::vector<port::PortPath> paths;
   if (fabric.forwarding == fabric::Forwarding::ecmp) {
-    for (const fabric::Path& path : fabric::paths(fabric, self, self, ecmp_paths))
-      if (path.plane == plane) paths.push_back({path.ev, path.uplink});
+    for (const fabric::Path& path : fabric::plane_paths(fabric, plane, self, self, ecmp_paths))
+      paths.push_back({path.ev, path.uplink});
     return paths;
   }
   for (unsigned u = 0; u < fabric.t1; ++u)

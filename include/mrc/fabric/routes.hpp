@@ -136,25 +136,24 @@ inline path::UsidTemplate make_template(const Description& d, const std::vector<
   return t;
 }
 
-inline std::vector<Path> ecmp_paths(const Description& d, const Host& from, const Host& to,
-                                    unsigned per_plane) {
-  if (per_plane == 0 || per_plane > kMaxEcmpPaths)
-    throw Error(Errc::invalid_argument, d.file + ": " + std::to_string(per_plane) +
+inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Host& from,
+                                    const Host& to, unsigned count) {
+  if (count == 0 || count > kMaxEcmpPaths)
+    throw Error(Errc::invalid_argument, d.file + ": " + std::to_string(count) +
                                             " paths per plane wanted, must be 1 to " +
                                             std::to_string(kMaxEcmpPaths));
   const std::vector<Hop> hops{{NodeKind::t0, from.t0}, {NodeKind::t0, to.t0}};
   std::vector<Path> paths;
-  for (unsigned n = 0; n < per_plane; ++n)
-    for (unsigned p = 0; p < d.planes; ++p) {
-      Path path;
-      path.plane = static_cast<Plane>(p);
-      path.uplink = static_cast<std::uint16_t>(n);
-      // Structured: flow label, then source port. The label tells planes apart, so that no EV is
-      // there twice.
-      path.ev = Ev{(p + 1) << 16 | (kEcmpFirstPort + n)};
-      path.denied = is_denied(d, path.plane, hops, from, to);
-      paths.push_back(path);
-    }
+  for (unsigned n = 0; n < count; ++n) {
+    Path path;
+    path.plane = plane;
+    path.uplink = static_cast<std::uint16_t>(n);
+    // Structured: flow label, then source port. The label tells planes apart, so that no EV is
+    // there twice.
+    path.ev = Ev{(plane + 1u) << 16 | (kEcmpFirstPort + n)};
+    path.denied = is_denied(d, plane, hops, from, to);
+    paths.push_back(path);
+  }
   return paths;
 }
 
@@ -166,32 +165,42 @@ inline std::vector<Path> ecmp_paths(const Description& d, const Host& from, cons
   return Ev{std::uint32_t{plane} << std::bit_width(d.t1 - 1) | uplink};
 }
 
-/// Every path from a host to another, planes in turn: any front part of the list is spread evenly
-/// over the planes. To a host under the same T0 there is one path per plane, unless its template
-/// says otherwise. With ECMP the paths are `ecmp_per_plane` structured EVs in each plane.
+/// Every path of a plane from a host to another, by uplink. To a host under the same T0 there is
+/// one, unless its template says otherwise. With ECMP the paths are `ecmp_count` structured EVs.
 ///
 /// The hosts must be of `d`, and `d` as the reader makes it. Throws mrc::Error.
-[[nodiscard]] inline std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
-                                             unsigned ecmp_per_plane = kEcmpPaths) {
-  if (d.forwarding == Forwarding::ecmp) return detail::ecmp_paths(d, from, to, ecmp_per_plane);
+[[nodiscard]] inline std::vector<Path> plane_paths(const Description& d, Plane plane,
+                                                   const Host& from, const Host& to,
+                                                   unsigned ecmp_count = kEcmpPaths) {
+  if (d.forwarding == Forwarding::ecmp) return detail::ecmp_paths(d, plane, from, to, ecmp_count);
   const std::vector<PatternStep>& steps = detail::steps_between(d, from, to);
   path::UsidTemplate t = detail::make_template(d, steps, from, to);
+  t.block = d.blocks[plane];
+  const Plane in_usid = t.plane.width > 0 ? plane : Plane{0};  // else the block names it
   const unsigned uplinks = t.uplink.width > 0 ? d.t1 : 1;
   std::vector<Path> out;
   for (unsigned u = 0; u < uplinks; ++u) {
-    const std::vector<detail::Hop> hops = detail::hops_of(d, steps, from, to, u);
-    for (unsigned p = 0; p < d.planes; ++p) {
-      const auto plane = static_cast<Plane>(p);
-      t.block = d.blocks[p];
-      const Plane in_usid = t.plane.width > 0 ? plane : Plane{0};  // else the block names it
-      const auto route = t.route(in_usid, u, to.downlink);
-      if (!route)
-        throw Error(route.error(), d.file + ": no uSIDs from host " + from.name + " to host " +
-                                       to.name + " in plane " + std::to_string(p));
-      out.push_back({plane, static_cast<std::uint16_t>(u), path_ev(d, plane, u), route.value(),
-                     detail::is_denied(d, plane, hops, from, to)});
-    }
+    const auto route = t.route(in_usid, u, to.downlink);
+    if (!route)
+      throw Error(route.error(), d.file + ": no uSIDs from host " + from.name + " to host " +
+                                     to.name + " in plane " + std::to_string(plane));
+    const bool denied =
+        detail::is_denied(d, plane, detail::hops_of(d, steps, from, to, u), from, to);
+    out.push_back(
+        {plane, static_cast<std::uint16_t>(u), path_ev(d, plane, u), route.value(), denied});
   }
+  return out;
+}
+
+/// The same of all planes, in turn: any front part of the list is spread evenly over them.
+[[nodiscard]] inline std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
+                                             unsigned ecmp_per_plane = kEcmpPaths) {
+  std::vector<std::vector<Path>> planes;
+  for (unsigned p = 0; p < d.planes; ++p)
+    planes.push_back(plane_paths(d, static_cast<Plane>(p), from, to, ecmp_per_plane));
+  std::vector<Path> out;
+  for (std::size_t i = 0; i < planes.front().size(); ++i)
+    for (const std::vector<Path>& plane : planes) out.push_back(plane[i]);
   return out;
 }
 
