@@ -8,6 +8,8 @@
 #include "common/files.hpp"
 #include "common/interrupt.hpp"
 #include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/self.hpp"
+#include "mrc/port/socket_interface.hpp"
 #include "mrc_probe/answer.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/output.hpp"
@@ -55,7 +57,8 @@ int run(const Options& o) {
                             d.file));
   for (const std::string& file : {o.json_file, o.deny_file})
     if (file != "-") bench::check_writable(file);
-  const unsigned self = find_self(d, o.config.host);
+  const auto self = static_cast<unsigned>(
+      &fabric::find_self(d, port::local_addresses(), o.config.host) - d.hosts.data());
   ProberOptions options{o.loops, wanted_hosts(o, d, self), o.tries, o.sweep};
   bench::catch_signals();
   Network network(d, d.hosts[self], o.config);

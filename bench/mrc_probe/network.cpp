@@ -10,7 +10,6 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/fabric/self.hpp"
 
 namespace mrc::probe {
 namespace {
@@ -29,20 +28,6 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
 }
 
 }  // namespace
-
-unsigned find_self(const fabric::Description& d, const std::string& wanted) {
-  const auto local = fabric::local_addresses();
-  std::vector<unsigned> found;
-  for (unsigned k = 0; k < d.hosts.size(); ++k) {
-    const fabric::Host& h = d.hosts[k];
-    if (!wanted.empty() && h.name != wanted) continue;
-    if (std::find_first_of(local.begin(), local.end(), h.addresses.begin(), h.addresses.end()) !=
-        local.end())
-      found.push_back(k);
-  }
-  if (found.size() == 1) return found[0];
-  return static_cast<unsigned>(&fabric::find_self(d, local, wanted) - d.hosts.data());
-}
 
 Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config)
     : dscp_(d.dscp.control),
@@ -70,14 +55,8 @@ void Network::add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
   if (!ports_[plane]) return;
   std::vector<port::PacketRoute> headers;
   for (const path::UsidRoute& r : routes) headers.push_back({r.destination, r.segment, r.has_srh});
-  try {
-    (void)ports_[plane]->add_peer(PeerId{peer}, {ip, ports_[plane]->address().udp_port},
-                                  std::move(headers));
-  } catch (const Error& error) {
-    // The port looks for a route again when the network changes. Until then the paths are dead.
-    if (error.code() == Errc::unreachable || error.code() == Errc::no_resources) throw;
-    tell(fmt::format("plane {}: {}", plane, error.what()));
-  }
+  (void)ports_[plane]->add_peer(PeerId{peer}, {ip, ports_[plane]->address().udp_port},
+                                std::move(headers));
   for (const std::string& note : ports_[plane]->notes())
     tell(fmt::format("plane {}: {}", plane, note));
 }

@@ -26,10 +26,6 @@ struct Way {
   Ev ev{};
 };
 
-/// The host of the description that this is. As fabric::find_self(), but a host that lacks some of
-/// its addresses will do: Linux removes those of an interface that goes down. Throws mrc::Error.
-[[nodiscard]] unsigned find_self(const fabric::Description& d, const std::string& wanted);
-
 /// The packet ports of this host, one for each plane. A plane whose interface is missing stays
 /// without one: its probes are lost. One thread at a time.
 class Network {

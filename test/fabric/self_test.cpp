@@ -70,13 +70,4 @@ TEST_CASE("self: nobody, several, or not the one wanted") {
   CHECK(test::contains(self_error(many, {}, "x"), "h6, h7, ...; set"));
 }
 
-TEST_CASE("self: the addresses of this machine") {
-  const Addresses local = local_addresses();
-  if (local.empty()) {
-    MESSAGE("[test skipped] no IPv6 here");
-    return;
-  }
-  CHECK(std::find(local.begin(), local.end(), address("::1")) != local.end());
-}
-
 }  // namespace mrc::fabric::testing

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "mrc/port/socket_interface.hpp"
 
@@ -79,4 +81,9 @@ TEST_CASE("source tags tell hosts apart and are never 0") {
   CHECK(tags.size() == 2 * 65536);
   CHECK(tags.count(0) == 0);
   CHECK(source_tag({}) != 0);
+}
+
+TEST_CASE("the addresses of this machine") {
+  const std::vector<IpAddress> local = local_addresses();
+  CHECK(std::find(local.begin(), local.end(), make_v4(127, 0, 0, 1)) != local.end());
 }

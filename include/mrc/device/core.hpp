@@ -123,9 +123,7 @@ class DeviceCore {
   // device/core_open.hpp
   void open_udp_ports();
   void adopt(DevicePort port);
-  [[nodiscard]] std::uint64_t fault_seed(Plane plane) const noexcept {
-    return (config_.seed != 0 ? config_.seed : guid_) + plane;
-  }
+  void set_shared(port::PortOptions& options, Plane plane) const;
   void open_engine();
   void start_helper();
   void log(LogLevel level, const std::string& line) const;

@@ -22,7 +22,7 @@ namespace mrc::detail {
 inline constexpr std::size_t kFabricBurst = 4;
 
 inline void DeviceCore::open_fabric_ports() {
-  self_ = &fabric::find_self(*fabric_, fabric::local_addresses(), config_.host);
+  self_ = &fabric::find_self(*fabric_, port::local_addresses(), config_.host);
   std::optional<std::uint8_t> wanted;
   if (config_.slot >= 0) wanted = static_cast<std::uint8_t>(config_.slot);
   port::PacketSlotClaim claim = port::claim_packet_slot(wanted);
@@ -30,20 +30,14 @@ inline void DeviceCore::open_fabric_ports() {
   slot_claim_ = std::move(claim.socket);
   for (unsigned i = 0; i < fabric_->planes; ++i) {
     port::PacketPortOptions o;
+    set_shared(o, static_cast<Plane>(i));
     o.interface = self_->interfaces[i];
     o.local = self_->addresses[i];
-    o.plane = static_cast<Plane>(i);
-    o.slot = slot_;
     o.udp_port = config_.udp_port;
     o.mtu = fabric_->mtu;
     o.encapsulation = encapsulation_of(*fabric_);
     o.paths = paths_of(*fabric_, *self_, o.plane, config_.paths);
-    o.receive_buffer = config_.receive_buffer;
-    o.send_buffer = config_.send_buffer;
     o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config_.rx_batch));
-    o.icrc = config_.icrc;
-    o.dscp = dscp_of(config_);
-    o.fault_seed = fault_seed(o.plane);
     adopt(DevicePort(port::PacketPort(o)));
   }
   tx_ = wire::TxBurst(std::max<std::size_t>(16, kFabricBurst * fabric_->planes));

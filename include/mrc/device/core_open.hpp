@@ -67,21 +67,26 @@ inline void DeviceCore::open_udp_ports() {
   slot_ = claim.slot;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     port::UdpPortOptions o;
+    set_shared(o, static_cast<Plane>(i));
     o.local = addresses[i];
-    o.plane = static_cast<Plane>(i);
     o.base_port = claim.base_ports[i];
-    o.slot = slot_;
     o.paths = config_.paths;
-    o.receive_buffer = config_.receive_buffer;
-    o.send_buffer = config_.send_buffer;
-    o.receive_slots = config_.rx_batch;
     o.gso = config_.gso;
     o.gro = config_.gro;
-    o.icrc = config_.icrc;
-    o.dscp = dscp_of(config_);
-    o.fault_seed = fault_seed(o.plane);
     adopt(DevicePort(port::UdpPort(o, std::move(claim.sockets[i]))));
   }
+}
+
+/// What the configuration says of ports of all kinds.
+inline void DeviceCore::set_shared(port::PortOptions& o, Plane plane) const {
+  o.plane = plane;
+  o.slot = slot_;
+  o.receive_buffer = config_.receive_buffer;
+  o.send_buffer = config_.send_buffer;
+  o.receive_slots = config_.rx_batch;
+  o.icrc = config_.icrc;
+  o.dscp = dscp_of(config_);
+  o.fault_seed = (config_.seed != 0 ? config_.seed : guid_) + plane;
 }
 
 /// Takes a port for the next plane: what it can't do, and whether it is up.

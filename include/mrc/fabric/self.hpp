@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ifaddrs.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "mrc/core/error.hpp"
@@ -22,22 +14,6 @@
 
 /// Which host of a fabric this machine (or network namespace) is.
 namespace mrc::fabric {
-
-/// All IPv6 addresses of this network namespace. Throws mrc::Error.
-[[nodiscard]] inline std::vector<wire::IpAddress> local_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
-    throw Error(std::error_code(errno, std::generic_category()), "can't list local addresses");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &freeifaddrs);
-  std::vector<wire::IpAddress> addresses;
-  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET6) continue;
-    sockaddr_in6 socket_address;
-    std::memcpy(&socket_address, i->ifa_addr, sizeof socket_address);
-    std::memcpy(addresses.emplace_back().data(), &socket_address.sin6_addr, 16);
-  }
-  return addresses;
-}
 
 namespace detail {
 
@@ -82,8 +58,8 @@ inline const Host& find_wanted(const Description& d, std::span<const wire::IpAdd
 
 }  // namespace detail
 
-/// The host that this machine is, by its addresses, `local` (local_addresses()): the only one of
-/// which any is there (a port that is down may have lost its own), or the only one of which all
+/// The host that this machine is, by its addresses, `local` (port::local_addresses()): the only one
+/// of which any is there (a port that is down may have lost its own), or the only one of which all
 /// are. With `wanted`, the value of MRC_HOST, the one of that name. Throws mrc::Error that names
 /// the file, what was looked for and what to do.
 [[nodiscard]] inline const Host& find_self(const Description& d,

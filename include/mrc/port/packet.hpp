@@ -24,7 +24,9 @@
 #include "mrc/port/packet_slot.hpp"
 #include "mrc/port/packet_socket.hpp"
 #include "mrc/port/packet_transmit.hpp"
+#include "mrc/port/peer_table.hpp"
 #include "mrc/port/port.hpp"
+#include "mrc/port/sendable.hpp"
 #include "mrc/port/socket.hpp"
 
 namespace mrc::port {
@@ -56,8 +58,6 @@ class PacketPort {
     faults_.set(options_.faults);
     SlotFilter(options_.slot, options_.udp_port).attach(receive_);
     (void)try_option(receive_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-    if (options_.bypass_qdisc && !try_option(send_, SOL_PACKET, PACKET_QDISC_BYPASS, 1))
-      notes_.push_back("PACKET_QDISC_BYPASS refused: frames pass the queueing discipline");
     set_buffer(send_, SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer);
     const std::uint64_t buffer =
         set_buffer(receive_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
@@ -113,12 +113,7 @@ class PacketPort {
     if (is_v4(address.ip) || is_unspecified(address.ip))
       throw Error(Errc::unreachable,
                   "peer " + format_address(address) + " has no IPv6 address for packet ports");
-    if (value(id) >= kMaxPeers)
-      throw Error(Errc::no_resources, "peer number " + std::to_string(value(id)) +
-                                          " is over the limit of " + std::to_string(kMaxPeers));
-    if (value(id) >= peers_.size()) peers_.resize(value(id) + std::size_t{1});
-    PacketPeer& peer = peers_[value(id)];
-    peer = {};
+    PacketPeer& peer = peers_.claim(id);
     peer.known = true;
     peer.ip = address.ip;
     peer.routes = std::move(routes);
@@ -134,9 +129,7 @@ class PacketPort {
     return add_peer(id, address, {});
   }
   /// Port concept: empties the entry; unknown peers are ignored.
-  void remove_peer(PeerId id) noexcept {
-    if (value(id) < peers_.size()) peers_[value(id)] = {};
-  }
+  void remove_peer(PeerId id) noexcept { peers_.remove(id); }
 
   /// Port concept: false while a `down` fault is set, or the interface is gone, administratively
   /// down or without a carrier.
@@ -157,16 +150,13 @@ class PacketPort {
   }
 
   [[nodiscard]] std::span<const PortPath> paths() const noexcept { return options_.paths; }
-  [[nodiscard]] wire::EvFormat ev_format() const noexcept { return options_.ev_format; }
   /// What peers are told to send to.
   [[nodiscard]] PeerAddress address() const noexcept { return {options_.local, options_.udp_port}; }
-  [[nodiscard]] const std::string& interface_name() const noexcept { return options_.interface; }
   /// One line for each thing that is missing and was wanted, to be logged once.
   [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
 
   /// Fault injection, as UdpPort has it.
   void set_fault(const FaultSpec& spec) { faults_.set(spec); }
-  void set_inbound_fault(Ev ev, const FaultSpec& spec) { faults_.set_inbound(ev, spec); }
   void set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
     faults_.set_outbound(port_path, spec);
   }
@@ -177,7 +167,6 @@ class PacketPort {
   static constexpr std::uint64_t kBufferShare = 4;
 
  private:
-  static constexpr std::uint32_t kMaxPeers = 1u << 20;
   /// Neighbours of a busy network change often; each look costs some 20 us per peer.
   static constexpr Duration kRefreshInterval = std::chrono::milliseconds{20};
 
@@ -192,7 +181,7 @@ class PacketPort {
       PacketTransmitter& out = *port.transmitter_;
       if (out.full(packet) && !flush()) return false;
       PacketPeer* peer = port.find_peer(packet);
-      if (peer == nullptr || !port.sendable(packet)) {
+      if (peer == nullptr || !sendable(packet, port.capabilities_.max_packet)) {
         if (!flush()) return false;  // so that the count stays one from the front
         ++port.stats_.tx_errors;
         ++before;
@@ -211,15 +200,10 @@ class PacketPort {
       return true;
     }
     [[nodiscard]] bool flush() noexcept {
-      if (waiting > 0) {
-        const auto sent =
-            static_cast<std::uint32_t>(port.transmitter_->flush(port.send_, port.stats_));
-        before += sent;
-        const bool all = sent == waiting;
-        waiting = 0;
-        if (!all) return false;
-      }
-      return true;
+      const auto sent =
+          static_cast<std::uint32_t>(port.transmitter_->flush(port.send_, port.stats_));
+      before += sent;
+      return sent == std::exchange(waiting, 0);
     }
     /// What was not taken, after a flush() that failed with errno.
     [[nodiscard]] std::uint32_t give_up(std::uint32_t total) noexcept {
@@ -241,15 +225,9 @@ class PacketPort {
   };
 
   [[nodiscard]] PacketPeer* find_peer(const wire::TxPacket& packet) noexcept {
-    const std::uint32_t id = value(packet.peer);
-    if (id >= peers_.size() || !peers_[id].resolved) return nullptr;
-    PacketPeer& peer = peers_[id];
-    return peer.routes.empty() || packet.port_path < peer.routes.size() ? &peer : nullptr;
-  }
-  [[nodiscard]] bool sendable(const wire::TxPacket& p) const noexcept {
-    return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
-           p.pad <= 3 && p.piece_count <= PacketTransmitter::kMaxPieces &&
-           p.transport_length() <= capabilities_.max_packet;
+    PacketPeer* peer = peers_.find(packet.peer);
+    if (peer == nullptr || !peer->resolved) return nullptr;
+    return peer->routes.empty() || packet.port_path < peer->routes.size() ? peer : nullptr;
   }
   [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept {
     if (faults_.down()) faults_.count_refused(count);
@@ -258,7 +236,6 @@ class PacketPort {
   }
 
   // --- interface and neighbours
-  // -------------------------------------------------------------------
 
   /// What does not keep the port from opening, but an operator should know.
   void note_surroundings() {
@@ -384,7 +361,7 @@ class PacketPort {
   PortStats stats_;
   mutable std::uint64_t overrun_ = 0;
   Capabilities capabilities_;
-  std::vector<PacketPeer> peers_;
+  PeerTable<PacketPeer> peers_;
   std::vector<std::string> notes_;
   std::unique_ptr<PacketTransmitter> transmitter_;
   std::unique_ptr<PacketReceiver> receiver_;

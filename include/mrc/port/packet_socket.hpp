@@ -6,8 +6,6 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include "mrc/port/address.hpp"
 #include "mrc/port/packet_options.hpp"
 #include "mrc/port/socket.hpp"
+#include "mrc/port/socket_interface.hpp"
 
 /// What a packet port needs of AF_PACKET sockets and of its interface.
 namespace mrc::port::detail {
@@ -57,20 +56,15 @@ struct InterfaceState {
 [[nodiscard]] inline InterfaceState look_up_interface(const Socket& socket,
                                                       const std::string& name) noexcept {
   InterfaceState state;
-  ifreq request{};
-  const auto ask = [&](unsigned long what) {
-    request = {};
-    std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
-    return ioctl(socket.fd(), what, &request) == 0;
-  };
-  if (!ask(SIOCGIFINDEX)) return state;
+  ifreq request;
+  if (!ask_interface(socket, name, SIOCGIFINDEX, request)) return state;
   const int index = request.ifr_ifindex;
-  if (!ask(SIOCGIFHWADDR)) return state;
+  if (!ask_interface(socket, name, SIOCGIFHWADDR, request)) return state;
   std::memcpy(state.mac.data(), request.ifr_hwaddr.sa_data, state.mac.size());
-  if (!ask(SIOCGIFMTU)) return state;
+  if (!ask_interface(socket, name, SIOCGIFMTU, request)) return state;
   state.mtu = static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0));
-  if (!ask(SIOCGIFFLAGS)) return state;
-  state.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+  if (!ask_interface(socket, name, SIOCGIFFLAGS, request)) return state;
+  state.up = is_running(request);
   state.index = static_cast<std::uint32_t>(index);
   return state;
 }

@@ -16,7 +16,6 @@
 #include "mrc/port/packet_options.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/icrc.hpp"
@@ -44,8 +43,7 @@ struct PacketPeer {
 /// One thread at a time.
 class PacketTransmitter {
  public:
-  static constexpr std::size_t kBatch = 64;            ///< frames per system call
-  static constexpr std::size_t kMaxPieces = 1024 - 2;  ///< per packet: UIO_MAXIOV of a message
+  static constexpr std::size_t kBatch = 64;  ///< frames per system call
 
   PacketTransmitter(wire::EvFormat format, bool icrc) noexcept : format_(format), icrc_(icrc) {}
   PacketTransmitter(const PacketTransmitter&) = delete;
@@ -55,7 +53,6 @@ class PacketTransmitter {
   [[nodiscard]] bool full(const wire::TxPacket& next) const noexcept {
     return count_ == kBatch || vectors_used_ + next.piece_count + 2 > kVectors;
   }
-  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
   /// Adds a frame. `route` is null for a packet without encapsulation. full() must be false.
   void add(const wire::TxBurst& burst, const wire::TxPacket& packet, PacketPeer& peer,
@@ -91,13 +88,9 @@ class PacketTransmitter {
       for (int i = 0; i < n; ++i) stats.tx_bytes += lengths_[done++];
     }
     stats.tx_packets += done;
-    const int error = errno;
-    clear();
-    errno = error;
+    count_ = vectors_used_ = 0;
     return done;
   }
-
-  void clear() noexcept { count_ = vectors_used_ = 0; }
 
  private:
   static constexpr std::size_t kVectors = 2048;

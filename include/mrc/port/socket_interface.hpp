@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mrc/port/address.hpp"
 #include "mrc/port/socket.hpp"
@@ -24,15 +25,30 @@ struct Interface {
   std::uint32_t mtu = 1500;  ///< bytes of the largest IP packet; Ethernet's where not known
 };
 
+namespace detail {
+
+/// ioctl() about the interface of that name; false on failure with errno set.
+[[nodiscard]] inline bool ask_interface(const Socket& socket, const std::string& name,
+                                        unsigned long what, ifreq& request) noexcept {
+  request = {};
+  std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
+  return ioctl(socket.fd(), what, &request) == 0;
+}
+
+[[nodiscard]] inline bool is_running(const ifreq& flags) noexcept {
+  return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
+}
+
+}  // namespace detail
+
 /// True if the interface is up and has a carrier, or if its state can't be read (then nothing
 /// speaks against it). One system call; safe with any name.
 [[nodiscard]] inline bool interface_running(const Socket& socket,
                                             const std::string& name) noexcept {
+  ifreq request;
   if (name.empty()) return true;
-  ifreq request{};
-  std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
-  if (ioctl(socket.fd(), SIOCGIFFLAGS, &request) != 0) return errno != ENODEV;
-  return (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+  if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return errno != ENODEV;
+  return detail::is_running(request);
 }
 
 namespace detail {
@@ -69,6 +85,16 @@ void for_each_address(Visit visit) {
 }
 
 }  // namespace detail
+
+/// All IP addresses of this host, or of this network namespace. Throws Error.
+[[nodiscard]] inline std::vector<IpAddress> local_addresses() {
+  std::vector<IpAddress> addresses;
+  detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
+    addresses.push_back(ip);
+    return false;
+  });
+  return addresses;
+}
 
 /// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
 /// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
@@ -109,10 +135,8 @@ void for_each_address(Visit visit) {
   }
   if (found.name.empty()) return found;
   found.index = if_nametoindex(found.name.c_str());
-  ifreq request{};
-  std::memcpy(request.ifr_name, found.name.data(),
-              std::min<std::size_t>(found.name.size(), IFNAMSIZ - 1));
-  if (ioctl(socket.fd(), SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
+  ifreq request;
+  if (detail::ask_interface(socket, found.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
     found.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
   return found;
 }

@@ -16,6 +16,7 @@
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
 #include "mrc/port/path.hpp"
+#include "mrc/port/peer_table.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/port/socket_interface.hpp"
@@ -91,20 +92,14 @@ class UdpPort {
     if (is_unspecified(address.ip) || address.udp_port == 0)
       throw Error(Errc::invalid_argument,
                   "peer " + format_address(address) + " needs an address and a UDP port");
-    if (value(id) >= kMaxPeers)
-      throw Error(Errc::no_resources, "peer number " + std::to_string(value(id)) +
-                                          " is over the limit of " + std::to_string(kMaxPeers));
-    if (value(id) >= peers_.size()) peers_.resize(value(id) + std::size_t{1});
-    UdpPeer& peer = peers_[value(id)];
+    UdpPeer& peer = peers_.claim(id);
     peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
     peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
     return source_tag(address.ip);
   }
 
   /// Port concept: empties the entry; unknown peers are ignored.
-  void remove_peer(PeerId id) noexcept {
-    if (value(id) < peers_.size()) peers_[value(id)] = {};
-  }
+  void remove_peer(PeerId id) noexcept { peers_.remove(id); }
 
   /// Port concept: false while a `down` fault is set, or the interface is administratively down or
   /// without a carrier. The interface is looked at in transmit() and receive(), now and then and
@@ -162,8 +157,6 @@ class UdpPort {
   static constexpr std::uint64_t kBufferShare = 4;
 
  private:
-  static constexpr std::uint32_t kMaxPeers = 1u << 20;
-
   void open_receiving() {
     udp_port_ = static_cast<std::uint16_t>(options_.base_port + options_.slot);
     if (!socket_.open()) socket_ = detail::open_receive_socket(local_, udp_port_);
@@ -223,8 +216,8 @@ class UdpPort {
   }
 
   [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept {
-    if (value(id) >= peers_.size() || peers_[value(id)].address.length == 0) return nullptr;
-    return &peers_[value(id)];
+    UdpPeer* peer = peers_.find(id);
+    return peer != nullptr && peer->address.length != 0 ? peer : nullptr;
   }
 
   [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
@@ -315,7 +308,7 @@ class UdpPort {
   Capabilities capabilities_;
   std::vector<UdpPath> paths_;
   std::vector<PortPath> port_paths_;
-  std::vector<UdpPeer> peers_;
+  PeerTable<UdpPeer> peers_;
   std::vector<std::string> notes_;
   std::unique_ptr<UdpTransmitter> transmitter_;
   std::unique_ptr<UdpReceiver> receiver_;

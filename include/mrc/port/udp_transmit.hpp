@@ -15,9 +15,9 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/port/port.hpp"
+#include "mrc/port/sendable.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/port/udp_path.hpp"
-#include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
@@ -38,7 +38,6 @@ class UdpTransmitter {
  public:
   static constexpr std::uint32_t kMaxSegments = 64;    ///< per message (kernels before 6.9)
   static constexpr std::uint32_t kMaxMessage = 65507;  ///< bytes of one message, by UDP over IPv4
-  static constexpr std::size_t kMaxPieces = 1024 - 2;  ///< per packet: UIO_MAXIOV of a message
 
   /// What became of a group.
   struct Outcome {
@@ -126,11 +125,6 @@ class UdpTransmitter {
     std::memcpy(controls_[i].bytes.data() + kTosSpace, &segment, sizeof segment);
   }
 
-  [[nodiscard]] bool sendable(const wire::TxPacket& p) const noexcept {
-    return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
-           p.pad <= 3 && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet_;
-  }
-
   /// Lays out messages for as many of `packets` as there is room for; 0 in used_ if the first one
   /// can't be sent at all.
   void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, UdpPeer& peer,
@@ -138,7 +132,9 @@ class UdpTransmitter {
     used_ = vectors_used_ = trailers_used_ = 0;
     for (const wire::TxPacket& p : packets) {
       const std::size_t vectors = p.piece_count + std::size_t{2};
-      if (!sendable(p) || vectors_used_ + vectors > kVectors || trailers_used_ == kPackets) break;
+      if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
+          trailers_used_ == kPackets)
+        break;
       if (!(gso_ && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
       append(p, burst.pieces(p), peer, path);
     }

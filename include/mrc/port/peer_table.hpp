@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/port/address.hpp"
+
+namespace mrc::port {
+
+/// A port's address table: an entry per peer, empty ones as Entry{}. One thread at a time.
+template <class Entry>
+class PeerTable {
+ public:
+  /// The entry of a peer, to be filled; emptied first. Throws Error if the number is too large.
+  /// Entries may move.
+  [[nodiscard]] Entry& claim(PeerId id) {
+    if (value(id) >= kMaxPeers)
+      throw Error(Errc::no_resources, "peer number " + std::to_string(value(id)) +
+                                          " is over the limit of " + std::to_string(kMaxPeers));
+    if (value(id) >= entries_.size()) entries_.resize(value(id) + std::size_t{1});
+    return entries_[value(id)] = {};
+  }
+  /// Empties the entry; unknown peers are ignored.
+  void remove(PeerId id) noexcept {
+    if (value(id) < entries_.size()) entries_[value(id)] = {};
+  }
+  /// The entry, which may be empty; null beyond the table.
+  [[nodiscard]] Entry* find(PeerId id) noexcept {
+    return value(id) < entries_.size() ? &entries_[value(id)] : nullptr;
+  }
+
+  [[nodiscard]] auto begin() noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() noexcept { return entries_.end(); }
+
+ private:
+  static constexpr std::uint32_t kMaxPeers = 1u << 20;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace mrc::port

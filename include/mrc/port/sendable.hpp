@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/burst.hpp"
+
+namespace mrc::port {
+
+/// Payload pieces of a packet at most: UIO_MAXIOV of a message, less header and trailer.
+inline constexpr std::size_t kMaxPieces = 1024 - 2;
+
+/// Whether a port that can carry transport packets of `max_packet` bytes can send this one.
+[[nodiscard]] inline bool sendable(const wire::TxPacket& p, std::uint32_t max_packet) noexcept {
+  return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
+         p.pad <= 3 && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet;
+}
+
+}  // namespace mrc::port
