@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "mrc/fabric/address.hpp"
+#include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/switch_routes.hpp"
 
 namespace mrc::bench {
@@ -19,7 +19,7 @@ class NodeBatch {
       : plan_(plan), d_(*plan.description), node_(node), used_(used) {}
 
   [[nodiscard]] std::string text() {
-    line("link set dev lo up");
+    lines_.add("link set dev lo up");
     for (const std::size_t port : node_.ports)
       if (used_[port]) add_port(port);
     if (node_.kind == NodeKind::host) {
@@ -29,20 +29,15 @@ class NodeBatch {
       add_own_usid();
       for (const SwitchRoute& r : switch_routes(plan_, node_)) route(r.prefix, r.ports);
     }
-    return std::move(out_);
+    return lines_.take();
   }
 
  private:
-  template <class... Values>
-  void line(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
-    out_ += '\n';
-  }
   void add_port(std::size_t port) {
     const std::string& interface = plan_.ports[port].interface;
-    line("link set dev {} up", interface);
-    line("neigh replace {} lladdr {} dev {} nud permanent", kGateway,
-         plan_.ports[Plan::peer(port)].mac, interface);
+    lines_.add("link set dev {} up", interface);
+    lines_.add("neigh replace {} lladdr {} dev {} nud permanent", kGateway,
+               plan_.ports[Plan::peer(port)].mac, interface);
   }
 
   /// One next hop, or several that flows are spread over.
@@ -53,15 +48,16 @@ class NodeBatch {
       if (used_[port])
         hops.push_back(fmt::format("via {} dev {}", kGateway, plan_.ports[port].interface));
     if (hops.empty()) return;
-    line("route replace {} {}{}{}", to, hops.size() > 1 ? "nexthop " : "",
-         fmt::join(hops, " nexthop "), more);
+    lines_.add("route replace {} {}{}{}", to, hops.size() > 1 ? "nexthop " : "",
+               fmt::join(hops, " nexthop "), more);
   }
 
   /// Shift, and look at what is next (uN, mrc-1.0 §4.1).
   void add_own_usid() {
-    line("link set dev {} addrgenmode none mtu 65535 up", kAnchor);
-    line("route replace {} encap seg6local action End flavors next-csid lblen 32 nflen 16 dev {}",
-         own_prefix(plan_, node_), kAnchor);
+    lines_.add("link set dev {} addrgenmode none mtu 65535 up", kAnchor);
+    lines_.add(
+        "route replace {} encap seg6local action End flavors next-csid lblen 32 nflen 16 dev {}",
+        own_prefix(plan_, node_), kAnchor);
   }
 
   void add_host_plane(Plane p) {
@@ -69,7 +65,7 @@ class NodeBatch {
     const std::string own = fabric::format_ipv6(self.addresses[p]);
     const std::vector<std::size_t> port{node_.ports[p]};
     const std::string source = " src " + own;
-    line("addr replace {}/128 dev {} nodad", own, self.interfaces[p]);
+    lines_.add("addr replace {}/128 dev {} nodad", own, self.interfaces[p]);
     for (const std::string& prefix : usid_prefixes(p)) route(prefix, port, source);
     for (const fabric::Host& h : d_.hosts)
       if (&h != &self) route(fabric::format_ipv6(h.addresses[p]) + "/128", port, source);
@@ -92,7 +88,7 @@ class NodeBatch {
   const fabric::Description& d_;
   const FabricNode& node_;
   const std::vector<bool>& used_;
-  std::string out_;
+  CommandLines lines_;
 };
 
 }  // namespace

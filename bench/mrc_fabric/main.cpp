@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include <exception>
-
-#include "mrc/json/error.hpp"
+#include "common/program.hpp"
 #include "mrc_fabric/commands.hpp"
 
 namespace mrc::bench {
@@ -36,18 +32,6 @@ int run(const Options& o) {
 
 /// mrc_fabric: fabrics of network namespaces, for MRC to run on.
 int main(int argc, char** argv) {
-  try {
-    return mrc::bench::run(mrc::bench::parse_options(argc, argv));
-  } catch (const mrc::bench::Exit& exit) {
-    return exit.code;
-  } catch (const mrc::json_file::FileError& error) {
-    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
-    return 2;
-  } catch (const mrc::Error& error) {
-    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
-    return error.code() == mrc::Errc::invalid_argument ? 2 : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "mrc_fabric: {}\n", error.what());
-    return 1;
-  }
+  return mrc::bench::run_main(
+      "mrc_fabric", [&] { return mrc::bench::run(mrc::bench::parse_options(argc, argv)); });
 }

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/program.hpp"
 #include "mrc_fabric/plan.hpp"
 
 namespace mrc::bench {
@@ -126,14 +127,7 @@ Options parse_options(int argc, char** argv) {
   add_link_and_switch(app, o);
   add_set(app, o);
   add_export(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    throw Exit{app.exit(help)};
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "mrc_fabric: {}\nTry 'mrc_fabric --help'.\n", error.what());
-    throw Exit{2};
-  }
+  parse_command_line(app, argc, argv);
   check_prefix(o.prefix);
   return o;
 }

@@ -23,12 +23,7 @@ struct Options {
   std::string format, directory;  ///< export
 };
 
-/// Thrown when the program is to end at once with this status.
-struct Exit {
-  int code;
-};
-
-/// Throws Exit after --help and after printing what is wrong with the arguments.
+/// Throws bench::Exit after --help and after printing what is wrong with the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 }  // namespace mrc::bench

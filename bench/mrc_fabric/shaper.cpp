@@ -5,12 +5,12 @@
 #include <linux/if_ether.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
+#include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 
 namespace mrc::bench {
@@ -46,43 +46,37 @@ class PortBatch {
     const bool has_shaper = there.has(interface_, "htb");
     const bool has_hook = there.has(interface_, "clsact");
     if (config_.rate != 0) add_shaper(has_shaper);
-    if (config_.rate == 0 && has_shaper) line("qdisc del dev {} root", interface_);
-    if (is_active && !has_hook) line("qdisc add dev {} clsact", interface_);
-    if (!is_active && has_hook) line("qdisc del dev {} clsact", interface_);
+    if (config_.rate == 0 && has_shaper) lines_.add("qdisc del dev {} root", interface_);
+    if (is_active && !has_hook) lines_.add("qdisc add dev {} clsact", interface_);
+    if (!is_active && has_hook) lines_.add("qdisc del dev {} clsact", interface_);
     if (is_active)
-      line(
+      lines_.add(
           "filter replace dev {} egress prio 1 handle 1 protocol all bpf direct-action "
           "object-pinned {} flowid 1:{:x}",
           interface_, program_, class_);
-    return std::move(out_);
+    return lines_.take();
   }
 
  private:
-  template <class... Values>
-  void line(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
-    out_ += '\n';
-  }
-
   /// Two classes under one that has the port's rate; what is of control or trimmed (1:10) goes
   /// first. Neither has a rate of its own to speak of: that would not be strict. The queues are
   /// longer than what the program lets in.
   void add_shaper(bool is_there) {
     const std::string rate = fmt::format("{}bit", config_.rate * 8);
-    if (!is_there) line("qdisc add dev {} root handle 1: htb default 20", interface_);
+    if (!is_there) lines_.add("qdisc add dev {} root handle 1: htb default 20", interface_);
     add_class("1:", 1, rate, rate, 0);
     add_class("1:1", 10, "8bit", rate, 0);
     add_class("1:1", 20, "8bit", rate, 1);
     for (const auto& [id, limit] : {std::pair{10, config_.control_limit}, {20, config_.limit}})
-      line("qdisc replace dev {} parent 1:{} handle {}: bfifo limit {}", interface_, id, id,
-           limit + 2 * largest_packet_);
+      lines_.add("qdisc replace dev {} parent 1:{} handle {}: bfifo limit {}", interface_, id, id,
+                 limit + 2 * largest_packet_);
   }
 
   void add_class(const char* parent, unsigned id, const std::string& rate, const std::string& most,
                  unsigned priority) {
     // Bytes that may go at once: a kernel that wakes up 200 us late still reaches the rate.
     const std::uint64_t burst = std::max<std::uint64_t>(config_.rate / 5000, 2 * largest_packet_);
-    line(
+    lines_.add(
         "class replace dev {} parent {} classid 1:{} htb rate {} ceil {} burst {} cburst {} "
         "quantum {} prio {}",
         interface_, parent, id, rate, most, burst, burst, largest_packet_, priority);
@@ -93,7 +87,7 @@ class PortBatch {
   unsigned class_;
   port_config config_;
   const std::string& program_;
-  std::string out_;
+  CommandLines lines_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "common/program.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/port/fault_schedule.hpp"
 #include "results.hpp"
@@ -271,15 +272,7 @@ Options parse_options(int argc, char** argv) {
   add_test_options(app, o, sizes, iterations);
   add_transport_options(app, o);
   add_output_options(app, o);
-  try {
-    app.parse(argc, argv);
-    finish(o, app, sizes, iterations);
-  } catch (const CLI::CallForHelp& help) {
-    throw Exit{app.exit(help)};
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "mrc_perf: {}\nTry 'mrc_perf --help'.\n", error.what());
-    throw Exit{2};
-  }
+  bench::parse_command_line(app, argc, argv, [&] { finish(o, app, sizes, iterations); });
   return o;
 }
 

@@ -70,13 +70,7 @@ struct Options {
   [[nodiscard]] bool server() const noexcept { return host.empty(); }
 };
 
-/// Thrown by parse_options() when the program is to end now (--help, or a bad option, which has
-/// been reported already).
-struct Exit {
-  int code;
-};
-
-/// Reads the command line. Throws Exit.
+/// Reads the command line. Throws bench::Exit.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 /// The device's configuration: environment, then command line. Throws mrc::Error.

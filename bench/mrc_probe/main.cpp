@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include "common/files.hpp"
 #include "common/interrupt.hpp"
+#include "common/program.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "mrc/fabric/self.hpp"
 #include "mrc/port/socket_interface.hpp"
@@ -77,18 +77,7 @@ int run(const Options& o) {
 
 /// mrc_probe: sweeps the paths of a source-routed fabric, and finds what is dead.
 int main(int argc, char** argv) {
-  try {
-    return mrc::probe::run(mrc::probe::parse_options(argc, argv));
-  } catch (const mrc::probe::Exit& exit) {
-    return exit.code;
-  } catch (const mrc::json_file::FileError& error) {
-    fmt::print(stderr, "mrc_probe: {}\n", error.what());
-    return 2;
-  } catch (const mrc::Error& error) {
-    fmt::print(stderr, "mrc_probe: {}\n", error.what());
-    return error.code() == mrc::Errc::invalid_argument ? 2 : mrc::probe::kCannotRun;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "mrc_probe: {}\n", error.what());
-    return mrc::probe::kCannotRun;
-  }
+  return mrc::bench::run_main(
+      "mrc_probe", [&] { return mrc::probe::run(mrc::probe::parse_options(argc, argv)); },
+      mrc::probe::kCannotRun);
 }

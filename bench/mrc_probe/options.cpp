@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
+#include "common/program.hpp"
 #include "mrc/core/value_text.hpp"
 
 namespace mrc::probe {
@@ -127,15 +128,7 @@ Options parse_options(int argc, char** argv) {
   add_what(app, o);
   add_how(app, o);
   add_output(app, o);
-  try {
-    app.parse(argc, argv);
-    finish(o, app);
-  } catch (const CLI::CallForHelp& help) {
-    throw Exit{app.exit(help)};
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "mrc_probe: {}\nTry 'mrc_probe --help'.\n", error.what());
-    throw Exit{2};
-  }
+  bench::parse_command_line(app, argc, argv, [&] { finish(o, app); });
   return o;
 }
 

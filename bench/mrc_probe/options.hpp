@@ -29,13 +29,8 @@ struct Options {
   [[nodiscard]] bool quiet() const { return json_file == "-" || deny_file == "-"; }
 };
 
-/// Thrown when the program is to end at once with this status.
-struct Exit {
-  int code;
-};
-
-/// Throws Exit after --help and after printing what is wrong with the arguments, and mrc::Error for
-/// what is wrong with the environment.
+/// Throws bench::Exit after --help and after printing what is wrong with the arguments, and
+/// mrc::Error for what is wrong with the environment.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 }  // namespace mrc::probe

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 
 #include "common/files.hpp"
 #include "common/interrupt.hpp"
+#include "common/program.hpp"
 #include "mrc_sim/options.hpp"
 #include "mrc_sim/report.hpp"
 #include "mrc_sim/run.hpp"
@@ -68,18 +68,6 @@ int run(const Options& o) {
 
 /// mrc_sim: scenarios of the fabric simulator, and its soak.
 int main(int argc, char** argv) {
-  try {
-    return mrc::bench::run(mrc::bench::parse_options(argc, argv));
-  } catch (const mrc::bench::Exit& exit) {
-    return exit.code;
-  } catch (const mrc::json_file::FileError& error) {
-    fmt::print(stderr, "mrc_sim: {}\n", error.what());
-    return 2;
-  } catch (const mrc::Error& error) {
-    fmt::print(stderr, "mrc_sim: {}\n", error.what());
-    return error.code() == mrc::Errc::invalid_argument ? 2 : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "mrc_sim: {}\n", error.what());
-    return 1;
-  }
+  return mrc::bench::run_main(
+      "mrc_sim", [&] { return mrc::bench::run(mrc::bench::parse_options(argc, argv)); });
 }

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "common/program.hpp"
+
 namespace mrc::bench {
 namespace {
 
@@ -95,14 +97,7 @@ Options parse_options(int argc, char** argv) {
   add_soak_arguments(soak, o.soak);
   list.add_option("directory", o.directory, "Where to look (default: those of the program)")
       ->type_name("DIR");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    throw Exit{app.exit(help)};
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "mrc_sim: {}\nTry 'mrc_sim --help'.\n", error.what());
-    throw Exit{2};
-  }
+  parse_command_line(app, argc, argv);
   if (soak.parsed()) o.command = Command::soak;
   if (list.parsed()) o.command = Command::list;
   for (const std::string& text : sets) o.overrides.push_back(Override::parse(text));

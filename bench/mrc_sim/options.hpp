@@ -28,12 +28,7 @@ struct Options {
   SoakCommand soak;
 };
 
-/// Thrown when the program is to end at once with this status.
-struct Exit {
-  int code;
-};
-
-/// Throws Exit after --help and after printing what is wrong with the arguments.
+/// Throws bench::Exit after --help and after printing what is wrong with the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 /// Where the scenarios that come with the program are; empty if they are not found.
