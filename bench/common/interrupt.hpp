@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <span>
 
 namespace mrc::bench {
 
@@ -28,5 +30,29 @@ inline void catch_signals() {
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
+
+/// Holds SIGINT and SIGTERM back while it lives, in this thread and those that it starts, but for
+/// its sleep(): so none comes between a look at g_interrupted and the sleep.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~HeldSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// ppoll(), which a signal ends; not at all once interrupted.
+  void sleep(std::span<pollfd> events, const timespec* limit) const noexcept {
+    if (!g_interrupted) (void)::ppoll(events.data(), events.size(), limit, &before_);
+  }
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace mrc::bench

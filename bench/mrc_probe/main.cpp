@@ -7,10 +7,10 @@
 #include "common/files.hpp"
 #include "common/interrupt.hpp"
 #include "common/program.hpp"
+#include "mrc/device.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "mrc/fabric/self.hpp"
 #include "mrc/port/socket_interface.hpp"
-#include "mrc_probe/answer.hpp"
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/output.hpp"
 #include "mrc_probe/watch.hpp"
@@ -39,12 +39,17 @@ std::vector<unsigned> wanted_hosts(const Options& o, const Description& d, unsig
   return hosts;
 }
 
-int run_answer(const Description& d, unsigned self, Network& network) {
-  fmt::print("{} answers probes of {} ({}) in {} planes; Ctrl-C ends it\n", d.hosts[self].name,
-             d.name, d.file, d.planes);
+/// Every device answers probes, so one that does nothing else will do.
+int run_answer(const Options& o, const Description& d, const fabric::Host& self) {
+  const bench::HeldSignals signals;  // they are this thread's, not the device's
+  Config config = o.config;
+  config.helper = true;
+  Device device(config);
+  fmt::print("{} answers probes of {} ({}) in {} planes; Ctrl-C ends it\n", self.name, d.name,
+             d.file, d.planes);
   std::fflush(stdout);
-  const std::uint64_t answered = answer_probes(d, self, network);
-  fmt::print("{} probes answered\n", answered);
+  while (!bench::g_interrupted) signals.sleep({}, nullptr);
+  fmt::print("{} probes answered\n", device.stats().engine.ev_probes_received);
   return 0;
 }
 
@@ -57,12 +62,12 @@ int run(const Options& o) {
                             d.file));
   for (const std::string& file : {o.json_file, o.deny_file})
     if (file != "-") bench::check_writable(file);
-  const auto self = static_cast<unsigned>(
-      &fabric::find_self(d, port::local_addresses(), o.config.host) - d.hosts.data());
+  const fabric::Host& host = fabric::find_self(d, port::local_addresses(), o.config.host);
+  const auto self = static_cast<unsigned>(&host - d.hosts.data());
   ProberOptions options{o.loops, wanted_hosts(o, d, self), o.tries, o.sweep};
   bench::catch_signals();
+  if (o.answer) return run_answer(o, d, host);
   Network network(d, d.hosts[self], o.config);
-  if (o.answer) return run_answer(d, self, network);
   Prober prober(d, self, network, options);
   if (o.watch) return watch(o, d, network, prober);
   const Report report = prober.sweep();

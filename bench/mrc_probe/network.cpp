@@ -2,7 +2,6 @@
 #include "mrc_probe/network.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <ctime>
@@ -21,6 +20,7 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
   o.local = self.addresses[plane];
   o.plane = plane;
   o.udp_port = config.udp_port;
+  if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
   o.paths = {{fabric::path_ev(d, plane, 0), 0}};
   o.icrc = config.icrc;
   o.dscp = d.dscp;
@@ -94,15 +94,7 @@ void Network::wait(Time until) noexcept {
   const Duration rest = until - now;
   const timespec limit{static_cast<time_t>(rest.count() / 1'000'000'000),
                        static_cast<long>(rest.count() % 1'000'000'000)};
-  // A signal between the look at the flag and the sleep would not end the sleep.
-  sigset_t signals, before;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  (void)pthread_sigmask(SIG_BLOCK, &signals, &before);
-  if (!bench::g_interrupted)
-    (void)::ppoll(events_.data(), events_.size(), until == kNever ? nullptr : &limit, &before);
-  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  bench::HeldSignals().sleep(events_, until == kNever ? nullptr : &limit);
 }
 
 }  // namespace mrc::probe

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kFooter =
     R"(Loops lead back to this host and need nobody's help; paths to other hosts need
-`mrc_probe --answer` there.
+a device that is open there; `mrc_probe --answer` opens one.
 
 Exit status: 0 all alive (lossy, at worst), 1 something is dead or a host silent, 2 bad options,
 3 can't run, 130 interrupted.

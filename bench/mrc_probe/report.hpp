@@ -82,8 +82,8 @@ inline unsigned paths_to(const Report& r, unsigned host) {
         {Kind::dead, "path " + path_name(d, r.paths[i]), "all of its parts work on other paths"});
   for (const unsigned host : r.verdict.silent)
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
-                   fmt::format("no one answers on any of {} paths: is `mrc_probe --answer` running "
-                               "there?",
+                   fmt::format("no one answers on any of {} paths: is a device open there, or "
+                               "`mrc_probe --answer` running?",
                                detail::paths_to(r, host))});
   for (const Finding& f : r.verdict.lossy)
     out.push_back({Kind::lossy, part_name(d, f.part), loss(f.lost, f.tries)});

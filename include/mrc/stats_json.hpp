@@ -27,8 +27,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_cont
                                    rx_duplicates, rx_control, rx_trimmed, rx_ecn, sacks_sent,
                                    sacks_received, nacks_sent, nacks_received, acks_sent,
                                    acks_received, probes_sent, probe_answers, ev_probes_sent,
-                                   ev_probe_answers, port_updates_sent, port_updates_received,
-                                   inferred_losses, timeouts, qp_errors, pool_exhausted, drops)
+                                   ev_probe_answers, ev_probes_received, port_updates_sent,
+                                   port_updates_received, inferred_losses, timeouts, qp_errors,
+                                   pool_exhausted, drops)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
                                    rx_duplicates, writes_completed, receives_completed,

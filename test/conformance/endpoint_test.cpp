@@ -120,6 +120,37 @@ TEST_CASE("endpoint: a request is answered where it came from, and only to a pee
   CHECK(s.transmit().empty());
 }
 
+TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows the way back") {
+  Single::Setup setup = two_planes();
+  setup.options.guest_probes = 2;
+  Single s(setup);
+  wire::RxPacket stranger = Single::from(1);
+  stranger.source = 0x9999;
+  stranger.entropy = Ev{0x123};
+  const auto send = [&](EndpointOp op, std::uint16_t id) {
+    const auto r = request(op, id);
+    std::vector<std::uint8_t> bytes(sizeof r);
+    std::memcpy(bytes.data(), &r, sizeof r);
+    s.receive(bytes, stranger);
+  };
+  send(EndpointOp::port_status, 6);  // whose ports would it be?
+  CHECK(s.engine.stats().drops.foreign == 1);
+  for (const std::uint16_t id : {7, 8, 9}) send(EndpointOp::ev_probe, id);
+  CHECK(s.engine.stats().drops.foreign == 2);  // the last one: there is no room for more
+  CHECK(s.engine.stats().ev_probes_received == 2);
+  engine::Engine::GuestProbe probe;
+  for (const std::uint16_t id : {7, 8}) {
+    REQUIRE(s.engine.poll_guest_probe(probe));
+    CHECK(probe.id == id);
+    CHECK(probe.source == 0x9999);
+    CHECK(probe.entropy == Ev{0x123});
+    CHECK(probe.timestamp == 0x4711);
+    CHECK(probe.plane == 1);
+  }
+  CHECK(!s.engine.poll_guest_probe(probe));
+  CHECK(s.transmit().empty());
+}
+
 TEST_CASE("endpoint: a peer's port status takes its planes out and brings them back [O-19]") {
   Single s(two_planes());
   CHECK(planes_used(s) == 0b11);

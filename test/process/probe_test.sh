@@ -151,6 +151,23 @@ say_only 1 'silent: host h1'
 sweep h0 --only loops
 say_only 0 ''
 
+say 'a device answers hosts and processes that it is not connected to'
+start_at perf-server h1 "$mrc_perf" --quiet
+server=$pid
+until_true 20 at h1 grep -q ':4853 .* 0A ' /proc/net/tcp6 || fail 'mrc_perf does not listen'
+start_at perf h0 "$mrc_perf" fd00:1::2 --quiet --size 64K --duration 10s --fabric "$demo"
+client=$pid
+for _ in 1 2 3 4 5; do  # until both are connected
+  sweep h0
+  if ((code == 0)); then break; fi
+  sleep 0.3
+done
+say_only 0 ''
+expect_text sweep.out 'all alive' '28 paths'
+kill -INT "$client"
+exit_code "$client" 20
+exit_code "$server" 20
+
 say 'what can not be done'
 refused() {  # refused STATUS TEXT COMMAND...
   local status=$1 text=$2

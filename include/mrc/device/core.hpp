@@ -18,6 +18,7 @@
 #include "mrc/device/connection_info.hpp"
 #include "mrc/device/device_port.hpp"
 #include "mrc/device/fabric_settings.hpp"
+#include "mrc/device/probe_responder.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
@@ -156,6 +157,7 @@ class DeviceCore {
 
   // device/core_fabric.hpp
   void open_fabric_ports();
+  void answer_guests(Time now) noexcept;
   [[nodiscard]] std::vector<fabric::Path> fabric_paths(Plane plane,
                                                        const port::PeerAddress& peer) const;
 
@@ -175,6 +177,7 @@ class DeviceCore {
   std::uint32_t mtu_ = 0;    ///< of the configuration, or what the ports can carry
   std::vector<std::unique_ptr<DevicePort>> ports_;
   std::unique_ptr<engine::Engine> engine_;
+  std::optional<ProbeResponder> probe_responder_;       ///< with fabric_
   std::unordered_map<std::uint64_t, KnownPeer> peers_;  ///< by device_guid
   PdId default_pd_{};
   std::vector<int> cq_fds_;  ///< eventfd of each completion queue

@@ -35,6 +35,8 @@ inline void DeviceCore::open_fabric_ports() {
     o.local = self_->addresses[i];
     o.udp_port = config_.udp_port;
     o.mtu = fabric_->mtu;
+    o.ev_format = fabric_->entropy;
+    if (!self_->next_hops.empty()) o.next_hop = self_->next_hops[i];
     o.encapsulation = encapsulation_of(*fabric_);
     o.paths = paths_of(*fabric_, *self_, o.plane, config_.paths);
     o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config_.rx_batch));
@@ -42,8 +44,16 @@ inline void DeviceCore::open_fabric_ports() {
   }
   tx_ = wire::TxBurst(std::max<std::size_t>(16, kFabricBurst * fabric_->planes));
   few_packets_ = tx_.room() / 4;
+  probe_responder_.emplace(*fabric_, *self_, config_);
   log(LogLevel::info, "host " + self_->name + " of fabric " + fabric_->name + " (" + fabric_->file +
                           "): " + std::to_string(fabric_->planes) + " planes of packet ports");
+}
+
+/// EV probes of hosts to which no queue pair is connected, mrc_probe's above all.
+inline void DeviceCore::answer_guests(Time now) noexcept {
+  engine::Engine::GuestProbe probe;
+  while (engine_->poll_guest_probe(probe))
+    (void)probe_responder_->answer(now, probe, *ports_[probe.plane]);
 }
 
 /// The paths to the host that has that address. Throws Error if there is none.

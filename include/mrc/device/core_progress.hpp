@@ -94,6 +94,7 @@ inline void DeviceCore::leave(Time now, bool work) noexcept {
 inline bool DeviceCore::take_in(Time now) noexcept {
   if (now >= fault_change_) apply_faults(now);
   const bool moved = receive(now);
+  if (moved && fabric_) answer_guests(now);
   for (unsigned i = 0; i < ports_.size(); ++i) {  // of which the ports have just heard
     const bool up = ports_[i]->link_up();
     if (up == ((planes_up_ >> i & 1) != 0)) continue;

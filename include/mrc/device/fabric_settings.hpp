@@ -95,7 +95,7 @@ struct PlanePaths {
   return wire::Encapsulation::ipv6_in_ipv6;
 }
 
-/// A port's paths, whatever the peer: the uplinks of its T0, or so many structured EVs.
+/// A port's paths, whatever the peer: the uplinks of its T0, or so many EVs.
 [[nodiscard]] inline std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
                                                           const fabric::Host& self, Plane plane,
                                                           unsigned ecmp_paths) {

@@ -136,6 +136,18 @@ class Engine {
   };
   bool poll_event(Event& event) noexcept;
 
+  /// An EV probe (mrc-1.0 §5) from none of the peers: of mrc_probe, say, or of a device to which no
+  /// queue pair is connected. The engine knows no way to its sender; a driver that does answers.
+  struct GuestProbe {
+    std::uint64_t source = 0;  ///< RxPacket::source
+    Ev entropy{};              ///< as it came
+    std::uint16_t id = 0;      ///< of the request
+    std::uint16_t timestamp = 0;
+    Plane plane = 0;
+  };
+  /// The oldest of them, at most EngineOptions::guest_probes; more than that are dropped.
+  bool poll_guest_probe(GuestProbe& probe) noexcept;
+
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
   [[nodiscard]] const EngineStats& stats() const noexcept { return stats_; }
   /// Null when there is no such object. Valid until the next call that is not a getter.
@@ -318,6 +330,7 @@ class Engine {
   Ring<CqId> signalled_;
   Ring<CqId> overrun_;
   Ring<Qpn> failed_;
+  Ring<GuestProbe> guest_probes_;
   PlaneMask local_up_ = ~PlaneMask{0};
   PlaneMask last_free_ = ~PlaneMask{0};
   std::uint32_t qp_count_ = 0;

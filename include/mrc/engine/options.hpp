@@ -24,7 +24,8 @@ struct EngineOptions {
   std::uint32_t max_peers = 1024;
   std::uint32_t max_outstanding = 65'536;  ///< packets in flight, over all queue pairs
   std::uint32_t control_queue = 4096;      ///< answers waiting to be sent
-  std::uint32_t held_tails = 4096;         ///< out-of-order message ends held back (placement.hpp)
+  std::uint32_t guest_probes = 0;   ///< kept for poll_guest_probe() at a time; 0: they are dropped
+  std::uint32_t held_tails = 4096;  ///< out-of-order message ends held back (placement.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;  ///< packets that a queue pair sends on one path in a row
   /// Bytes that a queue pair sends before the next one of its peer has its turn, rounded up to

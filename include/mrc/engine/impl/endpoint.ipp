@@ -28,28 +28,38 @@ inline void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) 
   const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
   const auto it = peer_by_source_.find(detail::source_key(packet.source, p.erth.vendor_info()));
   Peer* peer = it == peer_by_source_.end() ? nullptr : find_peer(it->second);
-  if (peer == nullptr || !wire::is_known(p.erth.op())) {
-    ++(peer == nullptr ? stats_.drops.foreign : stats_.drops.malformed);
+  const auto id = static_cast<std::uint16_t>(p.bth.psn().value());
+  if (!wire::is_known(p.erth.op())) {
+    ++stats_.drops.malformed;
+    return;
+  }
+  if (peer == nullptr) {
+    const bool kept = p.erth.op() == wire::EndpointOp::ev_probe &&
+                      guest_probes_.push_back(
+                          {packet.source, packet.entropy, id, p.erth.tx_timestamp(), packet.plane});
+    ++(kept ? stats_.ev_probes_received : stats_.drops.foreign);
     return;
   }
   if (p.erth.op() == wire::EndpointOp::port_status) {
-    const auto ahead = static_cast<std::int16_t>(p.bth.psn().value() - peer->heard_id);
+    const auto ahead = static_cast<std::int16_t>(id - peer->heard_id);
     if (ahead < 0 && now - peer->heard_at < detail::kStatusLifetime) {  // a newer one overtook it
       ++stats_.drops.stale;
       return;
     }
-    peer->heard_id = static_cast<std::uint16_t>(p.bth.psn().value());
+    peer->heard_id = id;
     peer->heard_at = now;
     ++stats_.port_updates_received;
     peer->remote_up = p.erth.port_status_mask();
     on_planes_changed(now, *peer);
+  } else {
+    ++stats_.ev_probes_received;
   }
   ControlItem item;
   item.kind = ControlItem::Kind::endpoint_answer;
   item.peer = peer->id;
   item.plane = packet.plane;
   item.op = p.erth.op();
-  item.id = static_cast<std::uint16_t>(p.bth.psn().value());
+  item.id = id;
   item.timestamp = p.erth.tx_timestamp();
   queue_control(item);
 }
@@ -77,6 +87,13 @@ inline void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet)
   }
   wake(*peer);
   arm(*peer);
+}
+
+inline bool Engine::poll_guest_probe(GuestProbe& probe) noexcept {
+  if (guest_probes_.empty()) return false;
+  probe = guest_probes_.front();
+  guest_probes_.pop_front();
+  return true;
 }
 
 inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {

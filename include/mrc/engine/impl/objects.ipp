@@ -50,7 +50,8 @@ inline Engine::Engine(const EngineOptions& options)
                                                options.slot * 257u)),
       signalled_(options.max_cqs),
       overrun_(options.max_cqs),
-      failed_(options.max_qps) {
+      failed_(options.max_qps),
+      guest_probes_(options.guest_probes) {
   detail::require(options.max_qps >= 1 && options.max_qps <= detail::kMaxQps,
                   "max_qps must be 1 .. 65533");
   detail::require(options.max_mrs >= 1 && options.max_mrs <= MemoryTable::kMaxRegions,
