@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "mrc/core/error.hpp"
+#include "mrc/fabric/address.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -52,8 +53,11 @@ class Planner {
     for (const NodeKind kind : {NodeKind::t0, NodeKind::t1})
       for (unsigned i = 0; i < (kind == NodeKind::t0 ? d_.t0 : d_.t1); ++i)
         add(kind, p, i, switch_name(p, kind, i));
-    for (unsigned k = 0; k < d_.hosts.size(); ++k)
-      connect(p, k, d_.hosts[k].interfaces[p], first_t0 + d_.hosts[k].t0, fmt::format("h{}", k));
+    for (unsigned k = 0; k < d_.hosts.size(); ++k) {
+      const fabric::Host& h = d_.hosts[k];
+      connect(p, k, h.interfaces[p], first_t0 + h.t0, fmt::format("h{}", k));
+      if (!h.next_hops.empty()) plan_.ports.back().mac = fabric::format_mac(h.next_hops[p]);
+    }
     for (unsigned i = 0; i < d_.t0; ++i)
       for (unsigned j = 0; j < d_.t1; ++j)
         connect(p, first_t0 + i, fmt::format("s{}", j), first_t0 + d_.t0 + j,

@@ -33,6 +33,11 @@ TEST_CASE("description: names and sizes that can't be") {
         test::contains(error_with("\"name\": \"" + std::string(name) + "\""), "f.json:1: name: "));
   CHECK(error_with(R"("forwarding": "udp")") ==
         "f.json:1: forwarding: is \"udp\", must be one of srv6, ecmp");
+  CHECK(error_with(R"("entropy": "ecmp")") ==
+        "f.json:1: entropy: is \"ecmp\", must be one of stev, udp");
+  CHECK(
+      test::contains(error_with(R"("entropy": "udp")"),
+                     "f.json:1: entropy: is \"udp\", which is for \"forwarding\": \"ecmp\" only"));
   CHECK(parse_error("{ \"planes\": 33, \"hosts\": 1 }") ==
         "f.json:1: planes: is 33, must be 1 to 32");
   CHECK(parse_error("{ \"t0\": 0, \"hosts\": 1 }") == "f.json:1: t0: is 0, must be 1 to 1024");
@@ -208,6 +213,15 @@ TEST_CASE("description: addresses and interfaces that can't be") {
     CHECK(test::contains(error("\"interfaces\": [\"eth0\", \"" + std::string(bad) + "\"]"),
                          "must be 1 to 15 characters without blanks, '/', ':' and '%'"));
   CHECK(error(R"("interfaces": ["fifteen_letters", "eth1"])") == "no error");
+
+  CHECK(error(R"("next_hops": ["02:00:00:00:00:01"])") ==
+        at + "next_hops: has 1 elements, must have one per plane: 2");
+  for (const char* bad :
+       {"", "02:00:00:00:00", "02:00:00:00:00:01:02", "02-00-00-00-00-01", "02:00:00:00:00:0g",
+        "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01", "02:00:00:00:00:-1"})
+    CHECK(test::contains(
+        error("\"next_hops\": [\"02:00:00:00:00:01\", \"" + std::string(bad) + "\"]"),
+        "must be the Ethernet address of one port"));
 }
 
 TEST_CASE("description: links and DSCPs that can't be") {

@@ -29,7 +29,7 @@ const char* const kFull = R"({
   ],
   "hosts": [
     { "name": "left", "t0": 2, "downlink": 7, "addresses": ["2001:db8::1", "2001:db8::2"],
-      "interfaces": ["eth0", "eth1"] },
+      "interfaces": ["eth0", "eth1"], "next_hops": ["02:00:00:00:00:0a", "FE:dc:ba:98:76:54"] },
     { "t0": 2 },
     {}
   ],
@@ -53,6 +53,7 @@ TEST_CASE("description: everything but the hosts has a default") {
   CHECK(d.file == "some/f.json");
   CHECK(d.name == "fabric");
   CHECK(d.forwarding == Forwarding::srv6);
+  CHECK(d.entropy == wire::EvFormat::stev);
   CHECK((d.planes == 1 && d.t0 == 1 && d.t1 == 1));
   CHECK(d.blocks == std::vector<std::uint32_t>{0xFCBB0000});
   CHECK((d.usids.plane.mask() == 0x0F00 && d.usids.t0 == 0x1000 && d.usids.t1 == 0x2000));
@@ -109,6 +110,10 @@ TEST_CASE("description: every field") {
   CHECK((d.hosts[0].name == "left" && d.hosts[0].t0 == 2 && d.hosts[0].downlink == 7));
   CHECK(d.hosts[0].addresses[1] == address("2001:db8::2"));
   CHECK(d.hosts[0].interfaces == std::vector<std::string>{"eth0", "eth1"});
+  REQUIRE(d.hosts[0].next_hops.size() == 2);
+  CHECK(d.hosts[0].next_hops[0] == wire::MacAddress{2, 0, 0, 0, 0, 10});
+  CHECK(d.hosts[0].next_hops[1] == wire::MacAddress{0xFE, 0xDC, 0xBA, 0x98, 0x76, 0x54});
+  CHECK(d.hosts[1].next_hops.empty());
   CHECK((d.hosts[1].name == "h1" && d.hosts[1].t0 == 2 && d.hosts[1].downlink == 1));
   CHECK((d.hosts[2].name == "h2" && d.hosts[2].t0 == 2 && d.hosts[2].downlink == 2));
   CHECK(d.hosts[2].addresses[0] == address("fd00:1::3"));

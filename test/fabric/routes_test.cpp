@@ -215,6 +215,9 @@ TEST_CASE("routes: ECMP has structured EVs and no addresses") {
     evs.insert(all[i].ev);
   }
   CHECK(evs.size() == 64);
+  const Description udp = small_fabric(R"("forwarding": "ecmp", "entropy": "udp",)");
+  for (const Path& path : paths(udp, udp.hosts[0], udp.hosts[1]))
+    CHECK(value(path.ev) == 0xC000u + path.uplink);
   CHECK(paths(d, d.hosts[0], d.hosts[1], 3).size() == 12);
   for (const unsigned count : {0u, kMaxEcmpPaths + 1})
     CHECK(test::contains(

@@ -21,6 +21,27 @@ for p in 0 1 2 3; do
   done
 done
 
+say 'the same by UDP source ports alone, to next hops that the description names'
+fabric down >/dev/null
+next_hops() {  # next_hops HOST
+  printf '"next_hops": ["02:aa:0:%s", "02:aa:1:%s", "02:aa:2:%s", "02:aa:3:%s"]' "$1" "$1" "$1" "$1" |
+    sed 's/aa:\([0-3]\):/aa:00:0\1:00:0/g'
+}
+cat >"$work/fabric.json" <<JSON
+{ "name": "demo", "forwarding": "ecmp", "entropy": "udp", "planes": 4, "t0": 2, "t1": 2,
+  "hosts": [{ $(next_hops 0) }, { $(next_hops 1) }] }
+JSON
+fabric_up "$work/fabric.json"
+for host in h0 h1; do
+  for p in 1 2 3; do on "$host" ip -6 neigh del fe80::1 dev "p$p"; done  # mrc_perf itself needs p0
+done
+start_pair udp --size 1M --iters 100 --check --quiet
+end_pair udp 60
+expect 'every byte is right' [ "$(json "$work/udp.json" check_errors | total)" = 0 ]
+for p in 0 1 2 3; do
+  for u in 0 1; do expect "T1 $u of plane $p is used" [ "$(packets "p${p}t0-0" "s$u")" -gt 300 ]; done
+done
+
 say 'a path that dies is taken out of use, and the other T1 carries its plane'
 start_pair dead --size 1M --duration 3 --check --quiet --timeline "$work/dead.csv"
 sleep 1

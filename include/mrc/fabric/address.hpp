@@ -4,7 +4,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +25,28 @@ namespace mrc::fabric {
   if (text.find('\0') != std::string::npos) return std::nullopt;
   if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) return std::nullopt;
   return address;
+}
+
+/// Six bytes in hexadecimal, two digits each, with ':' between them. Not the address of nobody, and
+/// not one of a group.
+[[nodiscard]] inline std::optional<wire::MacAddress> parse_mac(std::string_view text) {
+  wire::MacAddress mac{};
+  if (text.size() != 3 * mac.size() - 1) return std::nullopt;
+  for (std::size_t i = 0; i < mac.size(); ++i) {
+    const char* const digits = text.data() + 3 * i;
+    if (std::from_chars(digits, digits + 2, mac[i], 16).ptr != digits + 2) return std::nullopt;
+    if (i + 1 < mac.size() && digits[2] != ':') return std::nullopt;
+  }
+  if (mac == wire::MacAddress{} || (mac[0] & 1) != 0) return std::nullopt;
+  return mac;
+}
+
+/// "02:00:00:00:00:0a".
+[[nodiscard]] inline std::string format_mac(const wire::MacAddress& mac) {
+  char text[18];
+  std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+                mac[4], mac[5]);
+  return text;
 }
 
 /// "fd00:1::2".

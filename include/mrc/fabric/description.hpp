@@ -13,6 +13,7 @@
 #include "mrc/path/usid.hpp"
 #include "mrc/path/usid_template.hpp"
 #include "mrc/wire/dscp.hpp"
+#include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
 /// What a host has to know of its fabric (docs/fabric.md): planes, switches, uSIDs, hosts. Plain
@@ -25,7 +26,7 @@ using path::UsidBits;
 /// How switches find the way.
 enum class Forwarding : std::uint8_t {
   srv6,  ///< by the uSIDs in the outer destination address (mrc-1.0 §4)
-  ecmp,  ///< plain IPv6, by a hash over flow label and UDP source port (STEV, mrc-1.0 §3.1)
+  ecmp,  ///< plain IPv6, by a hash over flow label and UDP source port (mrc-1.0 §3.1)
 };
 
 /// A node of one plane, or a host, which is in all of them.
@@ -62,6 +63,8 @@ struct Host {
   unsigned downlink = 0;  ///< which downlink of that T0
   std::vector<wire::IpAddress> addresses;
   std::vector<std::string> interfaces;
+  /// Ethernet addresses of the T0s' ports; empty: the host's kernel knows or finds them.
+  std::vector<wire::MacAddress> next_hops;
 };
 
 /// One step of a route pattern.
@@ -98,6 +101,8 @@ struct Description {
   std::string file;  ///< where it came from, for messages
   std::string name;  ///< 1 .. 12 letters, digits, '-' or '_'
   Forwarding forwarding = Forwarding::srv6;
+  /// Where packets have their EV. With SRv6 inside, where no switch looks.
+  wire::EvFormat entropy = wire::EvFormat::stev;
   unsigned planes = 1;  ///< 1 .. kMaxPlanes
   unsigned t0 = 1;      ///< T0 switches of each plane
   unsigned t1 = 1;      ///< T1 switches of each plane; uplink u of any T0 leads to T1 u

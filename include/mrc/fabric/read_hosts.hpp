@@ -85,6 +85,7 @@ class HostReader {
     check_downlink(h);
     read_addresses(h);
     read_interfaces(h);
+    read_next_hops(h);
     return h;
   }
 
@@ -156,6 +157,20 @@ class HostReader {
              is + "must be 1 to 15 characters without blanks, '/', ':' and '%' (Linux's limit)");
       if (!seen.insert(h.interfaces[p]).second)
         fail("interfaces", p, is + "like that of another plane");
+    }
+  }
+
+  void read_next_hops(Host& h) {
+    std::vector<std::string> texts;
+    if (item_ != nullptr) texts = item_->texts("next_hops");
+    check_count("next_hops", texts.size());
+    for (unsigned p = 0; p < texts.size(); ++p) {
+      const auto mac = parse_mac(texts[p]);
+      if (!mac)
+        fail("next_hops", p,
+             "is \"" + json_file::printable(texts[p]) +
+                 "\", must be the Ethernet address of one port, such as \"02:00:00:00:00:0a\"");
+      h.next_hops.push_back(*mac);
     }
   }
 

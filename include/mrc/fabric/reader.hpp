@@ -48,8 +48,8 @@ inline void check_names(const json_file::Object& root) {
   const auto know = [](const json_file::Object& o, std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) (void)o.has(name);
   };
-  know(root, {"$schema", "name", "forwarding", "planes", "t0", "t1", "block", "blocks", "usids",
-              "templates", "hosts", "mtu", "dscp", "link_speed", "base_rtt", "deny"});
+  know(root, {"$schema", "name", "forwarding", "entropy", "planes", "t0", "t1", "block", "blocks",
+              "usids", "templates", "hosts", "mtu", "dscp", "link_speed", "base_rtt", "deny"});
   know(root.object("usids"),
        {"plane", "t0", "t0_number", "t1", "t1_number", "host", "host_t0", "downlink"});
   for (const DscpField& field : kDscpFields) (void)root.object("dscp").has(field.first);
@@ -57,7 +57,7 @@ inline void check_names(const json_file::Object& root) {
   for (const json_file::Object& o : root.array("deny")) know(o, {"plane", "t0", "t1", "host"});
   if (root.is_list("hosts"))
     for (const json_file::Object& o : root.array("hosts"))
-      know(o, {"name", "t0", "downlink", "addresses", "interfaces"});
+      know(o, {"name", "t0", "downlink", "addresses", "interfaces", "next_hops"});
   root.finish();
 }
 
@@ -70,6 +70,11 @@ inline void read_size(const json_file::Object& root, Description& d) {
                           "\", must be 1 to 12 letters, digits, '-' or '_', no '-' in front");
   if (root.choice("forwarding", {"srv6", "ecmp"}, "srv6") == "ecmp")
     d.forwarding = Forwarding::ecmp;
+  if (root.choice("entropy", {"stev", "udp"}, "stev") == "udp") d.entropy = wire::EvFormat::udp;
+  if (d.entropy == wire::EvFormat::udp && d.forwarding == Forwarding::srv6)
+    root.fail("entropy",
+              "is \"udp\", which is for \"forwarding\": \"ecmp\" only: with source routes "
+              "no switch looks at it, and EVs need more than 16 bits");
   d.planes = root.integer<unsigned>("planes", 1, kMaxPlanes, d.planes);
   d.t0 = root.integer<unsigned>("t0", 1, kMaxT0s, d.t0);
   d.t1 = root.integer<unsigned>("t1", 1, kMaxT1s, d.t1);

@@ -148,9 +148,9 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
     Path path;
     path.plane = plane;
     path.uplink = static_cast<std::uint16_t>(n);
-    // Structured: flow label, then source port. The label tells planes apart, so that no EV is
-    // there twice.
-    path.ev = Ev{(plane + 1u) << 16 | (kEcmpFirstPort + n)};
+    path.ev = Ev{kEcmpFirstPort + n};
+    // Structured: flow label, then source port. Another label in each plane is another hash.
+    if (d.entropy != wire::EvFormat::udp) path.ev = Ev{value(path.ev) | (plane + 1u) << 16};
     path.denied = is_denied(d, plane, hops, from, to);
     paths.push_back(path);
   }
@@ -166,7 +166,7 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
 }
 
 /// Every path of a plane from a host to another, by uplink. To a host under the same T0 there is
-/// one, unless its template says otherwise. With ECMP the paths are `ecmp_count` structured EVs.
+/// one, unless its template says otherwise. With ECMP the paths are `ecmp_count` EVs.
 ///
 /// The hosts must be of `d`, and `d` as the reader makes it. Throws mrc::Error.
 [[nodiscard]] inline std::vector<Path> plane_paths(const Description& d, Plane plane,

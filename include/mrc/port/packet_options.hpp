@@ -19,8 +19,7 @@
 
 namespace mrc::port {
 
-/// An Ethernet address.
-using MacAddress = std::array<std::uint8_t, 6>;
+using wire::MacAddress;
 
 /// The outer header of a path to a peer: the stack of uSIDs in the destination address, and the
 /// segment of an SRH where these are more than six (mrc-1.0 §4.1, §4.3).

@@ -16,6 +16,9 @@ namespace mrc::wire {
 /// An IPv6 address, or an IPv4 address mapped into one (::ffff:a.b.c.d).
 using IpAddress = std::array<std::uint8_t, 16>;
 
+/// An Ethernet address.
+using MacAddress = std::array<std::uint8_t, 6>;
+
 /// The numbers that follow an IP header, in IPv6's next header and IPv4's protocol field.
 inline constexpr std::uint8_t kNextUdp = 17, kNextIpv6 = 41, kNextRouting = 43;
 /// Destination port of MRC. 4971 is what some readers found printed: send the first, accept both
