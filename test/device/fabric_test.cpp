@@ -3,6 +3,8 @@
 // How they run is tested over whole fabrics (test/process/srv6_*_test.sh).
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -117,5 +119,84 @@ TEST_CASE("fabric: an interface that is missing, and a peer that is no host") {
     }
     shell("ip link del p1 && ip addr add fd00:2::1/128 dev lo");
     CHECK(contains(open_error(file.config()), "there is no interface p1 for plane 1"));
+  });
+}
+
+namespace {
+
+/// Two hosts side by side in one network namespace. Their ports
+/// hang on bridges, so that one can lose its carrier and the other one not.
+constexpr const char* kNeighbours = R"({ "planes": 2, "forwarding": "ecmp", "hosts": [
+  { "interfaces": ["a0", "a1"], "next_hops": ["02:00:00:00:00:b0", "02:00:00:00:00:b1"] },
+  { "interfaces": ["b0", "b1"], "next_hops": ["02:00:00:00:00:a0", "02:00:00:00:00:a1"] }] })";
+
+void make_neighbours() {
+  shell(
+      "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; ip link set lo up; for p in 0 1; do "
+      "ip link add br$p mtu 9216 type bridge; ip link set br$p up; for h in a b; do "
+      "ip link add $h$p mtu 9216 address 02:00:00:00:00:$h$p type veth peer name s$h$p mtu 9216; "
+      "ip link set s$h$p master br$p up; ip link set $h$p up; done; "
+      "ip addr add fd00:$((p + 1))::1/128 dev a$p nodad; "
+      "ip addr add fd00:$((p + 1))::2/128 dev b$p nodad; done");
+}
+
+/// A device of one of them, with a queue pair.
+struct Neighbour {
+  explicit Neighbour(Config config, const char* host) : device(with_host(config, host)) {
+    QpOptions options;
+    options.send_cq = &cq;
+    qp = device.create_qp(options);
+  }
+  static Config& with_host(Config& config, const char* host) {
+    config.host = host;
+    return config;
+  }
+
+  Device device;
+  CompletionQueue cq = device.create_cq(8);
+  QueuePair qp;
+};
+
+}  // namespace
+
+TEST_CASE("fabric: programs that sleep hear of a link that goes down, here and at the peer") {
+  in_new_network([] {
+    make_neighbours();
+    const DescriptionFile file(kNeighbours);
+    Neighbour a(file.config(), "h0"), b(file.config(), "h1");
+    a.qp.connect(b.qp.local_info());
+    b.qp.connect(a.qp.local_info());
+    const auto settled = [&](bool up, std::uint64_t updates) {
+      for (int i = 0; i < 500; ++i) {  // nobody polls: their helpers have to see to it
+        const DeviceStats here = a.device.stats(), there = b.device.stats();
+        if (here.planes[1].up == up && there.engine.port_updates_received == updates) return true;
+        usleep(10'000);
+      }
+      return false;
+    };
+    REQUIRE(settled(true, 0));
+    shell("ip link set sa1 down");
+    CHECK(settled(false, 1));
+    CHECK(b.device.stats().planes[1].up);  // its own port is fine
+    shell("ip link set sa1 up");
+    CHECK(settled(true, 2));
+  });
+}
+
+TEST_CASE("fabric: no packet is longer than the description allows") {
+  in_new_network([] {
+    make_neighbours();  // of 9216 bytes
+    const auto mtu_with = [](const char* mtu) {
+      const DescriptionFile file(R"({ "planes": 2, "mtu": )" + std::string(mtu) +
+                                 R"(, "hosts": [{ "interfaces": ["a0", "a1"] }] })");
+      Config config = file.config();
+      config.mtu = 8192;
+      config.log = LogLevel::off;
+      const Neighbour host(config, "h0");
+      return host.qp.local_info().mtu;
+    };
+    CHECK(mtu_with("9216") == 8192);
+    CHECK(mtu_with("4200") == 2048);
+    CHECK(mtu_with("1280") == 1024);
   });
 }
