@@ -70,16 +70,16 @@ class PlanePort {
     for (const auto& path : mrc::fabric::paths(setup.fabric, from, to)) {
       if (path.plane != plane) continue;
       const auto gateway = mrc::port::find_gateway(interface.index, path.route.destination);
-      const auto mac = gateway ? mrc::port::find_neighbour(interface.index, *gateway)
-                               : std::optional<mrc::port::MacAddress>();
-      if (!mac) baseline::fail("no next hop in plane " + std::to_string(plane));
+      const auto next_hop = gateway ? mrc::port::find_neighbour(interface.index, *gateway)
+                                    : std::optional<mrc::port::Neighbour>();
+      if (!next_hop) baseline::fail("no next hop in plane " + std::to_string(plane));
       mrc::wire::Envelope e;
       e.source = e.outer_source = from.addresses[plane];
       e.destination = to.addresses[plane];
       e.encapsulation = mrc::wire::Encapsulation::ipv6_in_ipv6;
       e.outer_destination = path.route.destination;
       Head head(mrc::wire::kMaxEnvelope + ETH_HLEN);
-      std::copy(mac->begin(), mac->end(), head.begin());
+      std::copy(next_hop->mac.begin(), next_hop->mac.end(), head.begin());
       std::copy(interface.mac.begin(), interface.mac.end(), head.begin() + 6);
       head[12] = 0x86;
       head[13] = 0xDD;

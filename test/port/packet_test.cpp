@@ -326,6 +326,36 @@ TEST_CASE("packet port: a next hop that changes is followed") {
   });
 }
 
+TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") {
+  in_new_network([] {
+    make_veth();
+    shell("ip -6 route add fcbb::/32 via fe80::77 dev pa");
+    const auto stale = [] {
+      return std::system("ip neigh show fe80::77 dev pa | grep -q STALE") == 0;
+    };
+    const auto make_stale = [] {
+      shell("ip neigh replace fe80::77 lladdr 02:00:00:00:00:0b dev pa nud stale");
+    };
+    make_stale();
+    PacketPortOptions a = packet_options(true);
+    a.next_hop.reset();
+    PacketRig rig(a, packet_options(false), packet_routes());
+    std::uint32_t n = 0;
+    const auto use = [&] {
+      rig.add(n++, 10, 0);
+      CHECK(rig.send() == 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      rig.receive(n);  // which looks around, too
+      rig.add(n++, 10, 0);
+      CHECK(rig.send() == 1);
+    };
+    CHECK(stale());  // nothing was sent yet
+    use();
+    CHECK(!stale());
+    CHECK(rig.sender.stats().tx_errors == 0);  // meanwhile the old address does
+  });
+}
+
 TEST_CASE("packet port: faults work as on UDP ports") {
   in_new_network([] {
     make_veth();

@@ -185,9 +185,16 @@ class NetlinkRequest {
   return gateway;
 }
 
-/// The Ethernet address of a neighbour, if the kernel knows it.
-[[nodiscard]] inline std::optional<MacAddress> find_neighbour(std::uint32_t interface_index,
-                                                              const IpAddress& address) noexcept {
+/// What the kernel knows of a neighbour.
+struct Neighbour {
+  MacAddress mac{};
+  bool stale =
+      false;  ///< it was there, but a while ago, and the kernel has sent nothing to it since
+};
+
+/// A neighbour, if the kernel knows its Ethernet address.
+[[nodiscard]] inline std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                             const IpAddress& address) noexcept {
   ndmsg neighbour{};
   neighbour.ndm_family = AF_INET6;
   neighbour.ndm_ifindex = static_cast<int>(interface_index);
@@ -196,11 +203,13 @@ class NetlinkRequest {
   if (request.send() != 0) return std::nullopt;
   constexpr unsigned kUsable =
       NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
-  MacAddress mac{};
-  if ((request.header<ndmsg>().ndm_state & kUsable) == 0 ||
-      !request.get(sizeof neighbour, NDA_LLADDR, mac.data(), mac.size()))
+  const unsigned state = request.header<ndmsg>().ndm_state;
+  Neighbour found;
+  if ((state & kUsable) == 0 ||
+      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
     return std::nullopt;
-  return mac;
+  found.stale = (state & NUD_STALE) != 0;
+  return found;
 }
 
 /// Makes the kernel look for a neighbour, as it does for any packet: an empty datagram to the

@@ -239,11 +239,11 @@ class PacketPort {
 
   /// What does not keep the port from opening, but an operator should know.
   void note_surroundings() {
-    const auto now = detail::look_up_interface(receive_, options_.interface);
-    if (options_.mtu > now.mtu)
-      notes_.push_back("interface " + options_.interface + " has an MTU of " +
-                       std::to_string(now.mtu) + ", the fabric one of " +
-                       std::to_string(options_.mtu) + ": the smaller counts");
+    const std::uint32_t mtu = capabilities_.max_packet + headers();
+    if (options_.mtu > mtu)
+      notes_.push_back("interface " + options_.interface + " has an MTU of " + std::to_string(mtu) +
+                       ", the fabric one of " + std::to_string(options_.mtu) +
+                       ": the smaller counts");
     if (options_.encapsulation != wire::Encapsulation::none &&
         detail::forwards_ipv6(options_.interface))
       notes_.push_back(
@@ -279,27 +279,33 @@ class PacketPort {
     next_link_check_ = now + kLinkCheck;
     const NetlinkMonitor::News news = monitor_.read(index_);
     if (news.links) look_at_link();
-    refresh_due_ = refresh_due_ || news.links || news.next_hops;
+    refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && sending());
     if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
-    refresh_due_ = false;
+    refresh_due_ = stale_ = false;
     next_refresh_ = now + kRefreshInterval;
     for (PacketPeer& peer : peers_)
       if (peer.known && !options_.next_hop) (void)refresh_next_hop(peer);
+    sent_at_refresh_ = stats_.tx_packets;
   }
+  /// Since the neighbours were asked for last.
+  [[nodiscard]] bool sending() const noexcept { return stats_.tx_packets != sent_at_refresh_; }
   void look_at_link() noexcept { interface_up_ = attach_interface() && interface_up_; }
 
   /// Asks for gateway and Ethernet address as they are now. What was known before stays valid when
-  /// the kernel has forgotten it. 0, or the errno of the route look-up.
+  /// the kernel has forgotten it. The kernel does not see what this port sends, so it has to be
+  /// told to check on a neighbour that grows old in use. 0, or the errno of the route look-up.
   int refresh_next_hop(PacketPeer& peer) noexcept {
     const auto gateway = find_gateway(index_, target(peer));
     if (!gateway) return errno;
     peer.gateway = *gateway;
-    if (const auto mac = find_neighbour(index_, peer.gateway)) {
-      peer.next_hop = *mac;
+    const auto neighbour = find_neighbour(index_, peer.gateway);
+    if (neighbour) {
+      peer.next_hop = neighbour->mac;
       peer.resolved = true;
-    } else {
-      solicit_neighbour(index_, peer.gateway);  // its answer is news
+      stale_ = stale_ || neighbour->stale;
     }
+    if (!neighbour || (neighbour->stale && sending()))
+      solicit_neighbour(index_, peer.gateway);  // its answer is news
     return 0;
   }
 
@@ -358,6 +364,8 @@ class PacketPort {
   Time next_link_check_ = Time::min();
   bool refresh_due_ = false;         ///< the neighbours are to be asked for again ...
   Time next_refresh_ = Time::min();  ///< ... but not before that
+  bool stale_ = false;               ///< one of them was, when they were asked for last
+  std::uint64_t sent_at_refresh_ = 0;
   PortStats stats_;
   mutable std::uint64_t overrun_ = 0;
   Capabilities capabilities_;
