@@ -2,16 +2,19 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "mrc/port/packet.hpp"
 #include "mrc/wire/packet_build.hpp"
 #include "mrc/wire/packet_trim.hpp"
 #include "mrc/wire/transport.hpp"
-#include "port/udp_rig.hpp"
+#include "port/port_rig.hpp"
 #include "support/network.hpp"
 
 /// Two PacketPorts at the ends of a veth pair, and packets between them.
@@ -52,9 +55,9 @@ inline std::vector<PacketRoute> packet_routes(bool srh = false) {
   return routes;
 }
 
-struct PacketRig {
+struct PacketRig : PortRig<PacketPort> {
   PacketRig(const PacketPortOptions& a, const PacketPortOptions& b, std::vector<PacketRoute> routes)
-      : sender(a), receiver(b) {
+      : PortRig(PacketPort(a), PacketPort(b)) {
     tag = receiver.add_peer(PeerId{0}, sender.address());
     sender.add_peer(PeerId{5}, receiver.address(), std::move(routes));
   }
@@ -64,34 +67,17 @@ struct PacketRig {
   /// Puts one packet into the burst: a write with the number as PSN, and payload in two pieces.
   void add(std::uint32_t number, std::size_t payload, std::uint16_t path, Ecn ecn = Ecn::ect0,
            Qpn to = Qpn{7}) {
-    payloads.push_back(payload_of(number, payload));
-    wire::TxPacket& p = burst.append();
-    p.header.fill(0);
+    std::array<std::uint8_t, sizeof(wire::Bth) + sizeof(wire::Meth) + sizeof(wire::Reth)> header{};
     auto bth = wire::Bth::make(wire::Opcode::write_only, to, Psn{number});
-    p.pad = static_cast<std::uint8_t>((4 - payload % 4) % 4);
-    bth.set_pad(p.pad);
-    std::memcpy(p.header.data(), &bth, sizeof bth);
-    p.header_length = sizeof bth + sizeof(wire::Meth) + sizeof(wire::Reth);
-    p.dscp = 4;
-    p.ecn = ecn;
-    p.peer = PeerId{5};
-    p.port_path = path;
-    p.entropy = Ev{0x50000u + path};
-    p.plane = 0;
-    const auto& data = payloads.back();
-    const auto half = static_cast<std::uint32_t>(payload / 2);
-    burst.add_piece(data.data(), half);
-    burst.add_piece(data.data() + half, static_cast<std::uint32_t>(payload) - half);
-    burst.commit();
+    bth.set_pad(pad_of(payload));
+    std::memcpy(header.data(), &bth, sizeof bth);
+    append(header, number, payload, path, ecn, 4, Ev{0x50000u + path});
   }
-  std::uint32_t send() {
-    const std::uint32_t taken = sender.transmit(monotonic_now(), burst, burst.groups());
-    burst.clear();
-    payloads.clear();
-    return taken;
-  }
-  /// Receives until nothing more is there. A veth pair delivers within the send call, or soon after
-  /// by a soft interrupt: waits for `expected` packets, up to a second.
+  std::uint32_t send() { return send_at_once(); }
+
+  using PortRig::receive;
+  /// A veth pair delivers within the send call, or soon after by a soft interrupt: waits for
+  /// `expected` packets, up to a second.
   void receive(std::size_t expected) {
     for (int i = 0; i < 1000 && arrived.size() < expected; ++i) {
       receive();
@@ -99,27 +85,11 @@ struct PacketRig {
     }
     receive();
   }
-  void receive() {
-    do {
-      rx.clear();
-      receiver.receive(monotonic_now(), rx);
-      for (const wire::RxPacket& p : rx.packets())
-        arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-    } while (readable(receiver.poll_fd()) || receiver.next_release() <= monotonic_now());
-  }
   /// The payload of an arrived packet.
   [[nodiscard]] static std::vector<std::uint8_t> payload(const Arrived& a) {
     const wire::WriteView view = wire::view_write(a.bytes);
     return {view.payload.begin(), view.payload.end()};
   }
-
-  PacketPort sender;
-  PacketPort receiver;
-  std::uint64_t tag = 0;
-  wire::TxBurst burst{256, 1024};
-  std::vector<std::vector<std::uint8_t>> payloads;
-  RxBurst rx{64};
-  std::vector<Arrived> arrived;
 };
 
 /// Sends frames as they are, from the sender's end.

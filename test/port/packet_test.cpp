@@ -30,7 +30,7 @@ TEST_CASE("packet port: packets arrive whole, with what the headers say") {
       for (std::uint32_t i = 0; i < sizes.size(); ++i) {
         CAPTURE(i);
         const Arrived& p = rig.arrived[i];
-        CHECK(Rig::number_of(p) == i);
+        CHECK(PacketRig::number_of(p) == i);
         CHECK(rig.payload(p) == payload_of(i, sizes[i]));
         CHECK(p.facts.entropy == Ev{0x50000u + i % kRoutes});
         CHECK(p.facts.ecn == (i % 2 == 0 ? Ecn::ect0 : Ecn::not_ect));
@@ -74,7 +74,7 @@ TEST_CASE("packet port: a batch larger than a system call") {
     CHECK(rig.send() == 200);
     rig.receive(200);
     REQUIRE(rig.arrived.size() == 200);
-    for (std::uint32_t i = 0; i < 200; ++i) CHECK(Rig::number_of(rig.arrived[i]) == i);
+    for (std::uint32_t i = 0; i < 200; ++i) CHECK(PacketRig::number_of(rig.arrived[i]) == i);
     CHECK(rig.sender.stats().tx_calls == 4);
   });
 }
@@ -90,7 +90,7 @@ TEST_CASE("packet port: what can't be sent is lost, the rest goes") {
     CHECK(rig.send() == 4);
     rig.receive(2);
     REQUIRE(rig.arrived.size() == 2);
-    CHECK(Rig::number_of(rig.arrived[1]) == 3);
+    CHECK(PacketRig::number_of(rig.arrived[1]) == 3);
     CHECK(rig.sender.stats().tx_errors == 2);
     CHECK(rig.sender.stats().tx_packets == 2);
   });
@@ -264,7 +264,7 @@ TEST_CASE("packet port: a link that goes down and comes back") {
     CHECK(rig.send() == 1);
     rig.receive(2);
     REQUIRE(rig.arrived.size() == 2);
-    CHECK(Rig::number_of(rig.arrived[1]) == 3);
+    CHECK(PacketRig::number_of(rig.arrived[1]) == 3);
   });
 }
 
@@ -321,7 +321,7 @@ TEST_CASE("packet port: a next hop that changes is followed") {
     CHECK(rig.send() == 1);
     rig.receive(1);
     REQUIRE(rig.arrived.size() == 1);
-    CHECK(Rig::number_of(rig.arrived[0]) == 1);
+    CHECK(PacketRig::number_of(rig.arrived[0]) == 1);
     CHECK(rig.receiver.stats().rx_foreign == 1);
   });
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
-
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "mrc/core/random.hpp"
 #include "mrc/port/udp.hpp"
 #include "mrc/wire/bth.hpp"
+#include "port/port_rig.hpp"
 
 /// Two UdpPorts on the loopback interface, and packets between them.
 namespace mrc::port::test {
@@ -43,29 +39,9 @@ inline UdpPort open_port(UdpPortOptions options) {
   return UdpPort(options, std::move(claim.sockets[0]));
 }
 
-/// True if the descriptor is readable now.
-inline bool readable(int fd) {
-  pollfd descriptor{fd, POLLIN, 0};
-  return poll(&descriptor, 1, 0) == 1;
-}
-
-/// What arrived, copied out of the port's buffers.
-struct Arrived {
-  wire::RxPacket facts;
-  std::vector<std::uint8_t> bytes;
-};
-
-/// Payload of a packet: reproducible from its number.
-inline std::vector<std::uint8_t> payload_of(std::uint32_t number, std::size_t size) {
-  std::vector<std::uint8_t> bytes(size);
-  Random random(number);
-  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random.next());
-  return bytes;
-}
-
-struct Rig {
+struct Rig : PortRig<UdpPort> {
   explicit Rig(const UdpPortOptions& a, const UdpPortOptions& b)
-      : sender(open_port(a)), receiver(open_port(b)) {
+      : PortRig(open_port(a), open_port(b)) {
     tag = receiver.add_peer(PeerId{0}, sender.address());
     sender.add_peer(PeerId{5}, receiver.address());
   }
@@ -73,63 +49,13 @@ struct Rig {
   /// Puts one packet into the burst: a BTH with the number as PSN, and payload in two pieces.
   void add(std::uint32_t number, std::size_t payload, std::uint16_t path, Ecn ecn = Ecn::ect0,
            std::uint8_t dscp = 4) {
-    payloads.push_back(payload_of(number, payload));
-    wire::TxPacket& p = burst.append();
+    std::array<std::uint8_t, sizeof(wire::Bth)> header{};
     const auto bth = wire::Bth::make(wire::Opcode{0xCA}, Qpn{7}, Psn{number});
-    std::memcpy(p.header.data(), &bth, sizeof bth);
-    p.header_length = sizeof bth;
-    p.pad = static_cast<std::uint8_t>((4 - payload % 4) % 4);
-    p.dscp = dscp;
-    p.ecn = ecn;
-    p.peer = PeerId{5};
-    p.port_path = path;
-    p.entropy = path < sender.paths().size() ? sender.paths()[path].ev : Ev{};
-    p.plane = 0;
-    const auto& data = payloads.back();
-    const auto half = static_cast<std::uint32_t>(payload / 2);
-    burst.add_piece(data.data(), half);
-    burst.add_piece(data.data() + half, static_cast<std::uint32_t>(payload) - half);
-    burst.commit();
+    std::memcpy(header.data(), &bth, sizeof bth);
+    append(header, number, payload, path, ecn, dscp,
+           path < sender.paths().size() ? sender.paths()[path].ev : Ev{});
   }
-
-  /// Sends all groups; returns how many packets were taken.
-  std::uint32_t send() {
-    std::uint32_t taken = 0;
-    for (const wire::TxGroup& group : burst.groups())
-      taken += sender.transmit(now(), burst, {&group, 1});
-    burst.clear();
-    payloads.clear();
-    return taken;
-  }
-
-  /// Receives until nothing more is there. Loopback delivers within the send call.
-  void receive() {
-    do {
-      rx.clear();
-      receiver.receive(now(), rx);
-      for (const wire::RxPacket& p : rx.packets())
-        arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-    } while (more());
-  }
-  /// Would receive() bring something?
-  [[nodiscard]] bool more() const {
-    return receiver.next_release() <= now() || readable(receiver.poll_fd());
-  }
-
-  [[nodiscard]] static Time now() { return monotonic_now(); }
-  [[nodiscard]] static std::uint32_t number_of(const Arrived& a) {
-    wire::Bth bth;
-    std::memcpy(&bth, a.bytes.data(), sizeof bth);
-    return bth.psn().value();
-  }
-
-  UdpPort sender;
-  UdpPort receiver;
-  std::uint64_t tag = 0;
-  wire::TxBurst burst{256, 1024};
-  std::vector<std::vector<std::uint8_t>> payloads;
-  RxBurst rx{64};
-  std::vector<Arrived> arrived;
+  std::uint32_t send() { return send_each(); }  // loopback delivers within the call
 };
 
 /// A rig on one family with the same options on both sides.
