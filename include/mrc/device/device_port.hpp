@@ -65,8 +65,9 @@ class DevicePort {
 
   /// A peer that is reached by source routes; for packet ports only.
   std::uint64_t add_peer(PeerId peer, const port::PeerAddress& address,
-                         std::vector<port::PacketRoute> routes) {
-    return std::get<port::PacketPort>(port_).add_peer(peer, address, std::move(routes));
+                         std::vector<port::PacketRoute> routes,
+                         Duration patience = port::PacketPort::kResolveTime) {
+    return std::get<port::PacketPort>(port_).add_peer(peer, address, std::move(routes), patience);
   }
 
   [[nodiscard]] std::span<const port::PortPath> paths() const noexcept {

@@ -88,8 +88,9 @@ class ProbeResponder {
   void enter(Guest& guest, Plane plane, DevicePort& port) {
     const fabric::Host& host = d_.hosts[guest.host];
     std::vector<fabric::Path> paths = fabric::plane_paths(d_, plane, self_, host, config_.paths);
+    // Without waiting for the next hop: if it is not known, this answer is lost.
     (void)port.add_peer(peer_of(guest), {host.addresses[plane], port.address().udp_port},
-                        make_plane_paths(paths, d_.planes).routes);
+                        make_plane_paths(paths, d_.planes).routes, Duration{});
     guest.paths = std::move(paths);
   }
 

@@ -108,8 +108,9 @@ class PacketPort {
 
   /// A peer that is reached by these outer headers, one for each port_path; an empty list: without
   /// encapsulation. Throws Error if it has no IPv6 address. A missing route or a next hop that does
-  /// not answer is noted, and asked for again whenever the network changes.
-  std::uint64_t add_peer(PeerId id, const PeerAddress& address, std::vector<PacketRoute> routes) {
+  /// not answer within `patience` is noted, and asked for again whenever the network changes.
+  std::uint64_t add_peer(PeerId id, const PeerAddress& address, std::vector<PacketRoute> routes,
+                         Duration patience = kResolveTime) {
     if (is_v4(address.ip) || is_unspecified(address.ip))
       throw Error(Errc::unreachable,
                   "peer " + format_address(address) + " has no IPv6 address for packet ports");
@@ -121,7 +122,7 @@ class PacketPort {
     peer.envelope.destination = address.ip;
     peer.envelope.destination_port = address.udp_port;
     peer.prefix = wire::IcrcPrefix::make(options_.local, address.ip, address.udp_port);
-    find_next_hop(peer);
+    find_next_hop(peer, patience);
     return source_tag(address.ip);
   }
   /// Port concept: a peer without encapsulation.
@@ -311,7 +312,7 @@ class PacketPort {
 
   /// The next hop of a new peer. Whoever does not know it yet is told by netlink when the kernel
   /// does; a moment's patience here saves the first packets.
-  void find_next_hop(PacketPeer& peer) {
+  void find_next_hop(PacketPeer& peer, Duration patience) {
     if (options_.next_hop) {
       peer.next_hop = *options_.next_hop;
       peer.resolved = true;
@@ -322,7 +323,7 @@ class PacketPort {
     const bool asked = std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
       return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
     });
-    for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < kResolveTime;
+    for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < patience;
          waited += kLinkCheck) {
       pollfd none{-1, 0, 0};
       (void)::poll(&none, 1, 1);
