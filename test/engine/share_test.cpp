@@ -292,6 +292,7 @@ TEST_CASE("reverse paths: a side that only receives probes for one, once per int
   wire::EndpointResponsePacket answer{
       wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, probes[2].psn()), {}};
   answer.eeth.set_op(wire::EndpointOp::ev_probe);
+  answer.eeth.set_tx_timestamp(probes[2].as<wire::EndpointRequestPacket>().erth.tx_timestamp());
   s.receive_control(answer);
   CHECK(s.peer_state().reverse.confirmed(probes[2].plane) == s.path_of(probes[2]));
   CHECK(s.advance(10s).empty());  // nothing more came in

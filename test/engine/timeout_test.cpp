@@ -158,6 +158,7 @@ TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again"
       wire::EndpointResponsePacket answer{
           wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, request.bth.psn()), {}};
       answer.eeth.set_op(wire::EndpointOp::ev_probe);
+      answer.eeth.set_tx_timestamp(request.erth.tx_timestamp());
       s.receive_control(answer);
       s.receive_control(answer);  // a copy does not count
     }

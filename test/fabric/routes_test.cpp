@@ -216,8 +216,18 @@ TEST_CASE("routes: ECMP has structured EVs and no addresses") {
   }
   CHECK(evs.size() == 64);
   const Description udp = small_fabric(R"("forwarding": "ecmp", "entropy": "udp",)");
-  for (const Path& path : paths(udp, udp.hosts[0], udp.hosts[1]))
-    CHECK(value(path.ev) == 0xC000u + path.uplink);
+  evs.clear();
+  for (const Path& path : paths(udp, udp.hosts[0], udp.hosts[1])) {
+    CHECK(value(path.ev) == 0xC000u + path.plane * 16u + path.uplink);
+    evs.insert(path.ev);
+  }
+  CHECK(evs.size() == 64);
+  Description wide = udp;
+  wide.planes = 32;
+  CHECK(paths(wide, wide.hosts[0], wide.hosts[1], 512).size() == 16'384);
+  CHECK(
+      test::contains(test::error_of([&] { (void)paths(wide, wide.hosts[0], wide.hosts[1], 513); }),
+                     "UDP source ports for 16384 together"));
   CHECK(paths(d, d.hosts[0], d.hosts[1], 3).size() == 12);
   for (const unsigned count : {0u, kMaxEcmpPaths + 1})
     CHECK(test::contains(

@@ -193,6 +193,7 @@ class Engine {
   struct EndpointRequest {
     PeerId peer{};
     std::uint16_t id = 0;
+    std::uint16_t timestamp = 0;  ///< that it went out with, which the answer copies
     path::PathIndex path = path::kNoPath;
     wire::EndpointOp op{};
     bool open = false;

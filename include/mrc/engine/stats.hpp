@@ -26,7 +26,7 @@ struct EngineStats {
   std::uint64_t acks_sent = 0, acks_received = 0;
   std::uint64_t probes_sent = 0, probe_answers = 0;        ///< reliability probes
   std::uint64_t ev_probes_sent = 0, ev_probe_answers = 0;  ///< EV probes
-  std::uint64_t ev_probes_received = 0;                    ///< and answered, or handed out for it
+  std::uint64_t ev_probes_received = 0;                    ///< of peers, and answered
   std::uint64_t port_updates_sent = 0, port_updates_received = 0;
   std::uint64_t inferred_losses = 0, timeouts = 0, qp_errors = 0;
   std::uint64_t pool_exhausted = 0;  ///< sending paused: Config::max_outstanding reached

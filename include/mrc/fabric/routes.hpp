@@ -31,6 +31,7 @@ struct Path {
 /// 0xC000 on are free for such use (RFC 6335 §6).
 inline constexpr unsigned kEcmpPaths = 16, kMaxEcmpPaths = 1024;
 inline constexpr std::uint16_t kEcmpFirstPort = 0xC000;
+inline constexpr unsigned kEcmpPorts = 0x10000 - kEcmpFirstPort;
 static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 
 namespace detail {
@@ -142,15 +143,21 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
     throw Error(Errc::invalid_argument, d.file + ": " + std::to_string(count) +
                                             " paths per plane wanted, must be 1 to " +
                                             std::to_string(kMaxEcmpPaths));
+  if (d.entropy == wire::EvFormat::udp && d.planes * count > kEcmpPorts)
+    throw Error(Errc::invalid_argument, d.file + ": entropy \"udp\": " + std::to_string(count) +
+                                            " paths for each of " + std::to_string(d.planes) +
+                                            " planes wanted, but there are UDP source ports for " +
+                                            std::to_string(kEcmpPorts) +
+                                            " together; take fewer, or \"stev\"");
   const std::vector<Hop> hops{{NodeKind::t0, from.t0}, {NodeKind::t0, to.t0}};
   std::vector<Path> paths;
   for (unsigned n = 0; n < count; ++n) {
     Path path;
     path.plane = plane;
     path.uplink = static_cast<std::uint16_t>(n);
-    path.ev = Ev{kEcmpFirstPort + n};
-    // Structured: flow label, then source port. Another label in each plane is another hash.
-    if (d.entropy != wire::EvFormat::udp) path.ev = Ev{value(path.ev) | (plane + 1u) << 16};
+    // No EV is there twice: planes have flow labels or, without these, ports of their own.
+    path.ev = d.entropy == wire::EvFormat::udp ? Ev{kEcmpFirstPort + plane * count + n}
+                                               : Ev{(plane + 1u) << 16 | (kEcmpFirstPort + n)};
     path.denied = is_denied(d, plane, hops, from, to);
     paths.push_back(path);
   }

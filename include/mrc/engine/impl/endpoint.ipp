@@ -16,11 +16,13 @@ inline constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
 
 }  // namespace detail
 
-/// Remembers a request until its response comes; the oldest one is forgotten for it.
+/// Remembers a request until its response comes; the oldest one is forgotten for it. (Responses to
+/// other processes of this host come by here, too. Their numbers may be the same, so the time stamp
+/// has to be that of the request as well.)
 inline std::uint16_t Engine::open_request(PeerId peer, wire::EndpointOp op,
                                           path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
-  requests_[id % kOpenRequests] = {peer, id, path, op, true};
+  requests_[id % kOpenRequests] = {peer, id, 0, path, op, true};
   return id;
 }
 
@@ -37,7 +39,7 @@ inline void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) 
     const bool kept = p.erth.op() == wire::EndpointOp::ev_probe &&
                       guest_probes_.push_back(
                           {packet.source, packet.entropy, id, p.erth.tx_timestamp(), packet.plane});
-    ++(kept ? stats_.ev_probes_received : stats_.drops.foreign);
+    if (!kept) ++stats_.drops.foreign;
     return;
   }
   if (p.erth.op() == wire::EndpointOp::port_status) {
@@ -68,7 +70,8 @@ inline void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet)
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   EndpointRequest& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? find_peer(r.peer) : nullptr;
-  if (peer == nullptr || r.id != p.bth.psn().value() || r.op != p.eeth.op()) {
+  if (peer == nullptr || r.id != p.bth.psn().value() || r.op != p.eeth.op() ||
+      r.timestamp != p.eeth.tx_timestamp()) {
     ++stats_.drops.stale;
     return;
   }
