@@ -12,6 +12,7 @@
 #include "mrc_fabric/batch.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/shaper.hpp"
+#include "mrc_fabric/wire_report.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -173,7 +174,8 @@ void remove_node(const Plan& plan, const FabricNode& node) {
     std::string batch;
     for (const std::size_t port : node.ports) {
       const std::string& interface = plan.ports[port].interface;
-      if (interface_state(interface).exists) batch += "link del dev " + interface + "\n";
+      for (const std::string& name : {interface, wire_interface(Plan::peer(port))})
+        if (interface_state(name).exists) batch += "link del dev " + name + "\n";
     }
     run_ip(batch);
   }

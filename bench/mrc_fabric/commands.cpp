@@ -11,11 +11,23 @@
 #include "mrc_fabric/conditions.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/shaper.hpp"
+#include "mrc_fabric/wire_links.hpp"
 
 namespace mrc::bench {
 
 Fabric::Fabric(const Options& o)
     : description(fabric::read(o.file)), plan(description, o.prefix), state(plan.name) {}
+
+namespace {
+
+/// Whatever there is of the fabric.
+void take_down(const std::string& name, const State& state) {
+  end_wire_of(name);
+  remove_namespaces(state.namespaces());
+  state.remove();
+}
+
+}  // namespace
 
 int run_up(const Options& o) {
   need_root("up");
@@ -27,8 +39,7 @@ int run_up(const Options& o) {
     build_all(f.plan, f.state);
   } catch (...) {
     if (is_new) {  // what was there before is left for a look at it
-      remove_namespaces(f.state.namespaces());
-      f.state.remove();
+      take_down(f.plan.name, f.state);
     }
     throw;
   }
@@ -47,8 +58,7 @@ int run_down(const Options& o) {
   const auto lock = lock_fabrics();
   const State state(name);
   if (state.exists()) {
-    remove_namespaces(state.namespaces());
-    state.remove();
+    take_down(name, state);
     fmt::print("{} is removed\n", name);
   } else {
     const auto known = known_fabrics();
@@ -130,7 +140,7 @@ int run_set(const Options& o) {
     switch_ports->set_config(ports[i], configs[i]);
     if ((configs[i].flags & PORT_ACTIVE) == 0) switch_ports->clear_state(ports[i]);
   }
-  apply_conditions(f.plan, *switch_ports, ports);
+  apply_conditions(f.plan, f.state, *switch_ports, ports);
   return 0;
 }
 

@@ -15,6 +15,7 @@ namespace {
 constexpr double kWholeChance = 4294967296.0;  // 2^32, see port_config
 constexpr std::uint32_t kDefaultLimit = 256 << 10, kDefaultControlLimit = 1 << 20;
 constexpr double kMinRate = 1e5, kMaxRate = 1e11;  // bit/s
+constexpr Duration kMinDelay = std::chrono::microseconds(1), kMaxDelay = std::chrono::seconds(10);
 constexpr std::uint32_t kMinBytes = 1, kMaxBytes = 64 << 20;
 
 [[noreturn]] void refuse(const std::string& word, const std::string& why) {
@@ -55,6 +56,14 @@ struct Word {
     if (!number || *number * factor < kMinRate || *number * factor > kMaxRate)
       refuse(whole, "must be 100kbit to 100Gbit, such as 2.5Gbit, or off");
     return static_cast<std::uint64_t>(std::llround(*number * factor / 8));
+  }
+  /// In nanoseconds.
+  [[nodiscard]] std::uint64_t delay() const {
+    if (value == "off") return 0;
+    const auto time = parse_duration(value);
+    if (!time || *time < kMinDelay || *time > kMaxDelay)
+      refuse(whole, "must be 1us to 10s, such as 50us or 1.5ms, or off");
+    return static_cast<std::uint64_t>(time->count());
   }
   [[nodiscard]] bool flag() const {
     const auto on = value.empty() ? std::optional<bool>(true) : parse_bool(value);
@@ -101,13 +110,11 @@ void change(port_config& config, const Word& word, const wire::DscpMap& dscp) {
   } else if (word.key == "lasthop") {
     set_last_hop(config, word.flag(), dscp);
   } else if (word.key == "delay") {
-    refuse(word.whole,
-           "there is no delay: it would take a kernel with netem, or a program between "
-           "the ports; rate= makes queues that delay");
+    config.delay = word.delay();
   } else {
     refuse(word.whole,
-           "no such condition: there are rate, loss, blackhole, ce, ecn, trim, drop, "
-           "ctl, lasthop and clear");
+           "no such condition: there are rate, delay, loss, blackhole, ce, ecn, trim, "
+           "drop, ctl, lasthop and clear");
   }
 }
 
@@ -188,6 +195,8 @@ std::string conditions_text(const port_config& config) {
   else if (config.loss != 0)
     add(fmt::format("loss={:.4g}", static_cast<double>(config.loss) / kWholeChance));
   if (config.ce != 0) add(fmt::format("ce={:.4g}", static_cast<double>(config.ce) / kWholeChance));
+  if (config.delay != 0)
+    add("delay=" + format_duration(Duration{static_cast<Duration::rep>(config.delay)}));
   if (config.rate == 0) return out;
   add("rate=" + rate_text(static_cast<double>(config.rate) * 8));
   if (config.ecn_max != 0)

@@ -6,6 +6,7 @@
 
 #include "mrc_fabric/conditions.hpp"
 #include "mrc_fabric/netns.hpp"
+#include "mrc_fabric/wire_links.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -41,6 +42,7 @@ const char* state_text(const InterfaceState& state) {
 std::vector<PortView> view_ports(const Plan& plan, const State& state) {
   std::vector<PortView> views(plan.ports.size());
   const auto switch_ports = SwitchPorts::open(state.bpf_folder());
+  const auto wire = ask_wire_of(plan.name).value_or(WireReport{});
   for (const FabricNode& node : plan.nodes) {
     if (!is_netns(node.netns)) continue;
     const InNetns inside(node.netns);
@@ -54,6 +56,9 @@ std::vector<PortView> view_ports(const Plan& plan, const State& state) {
       view.has_conditions = (config.flags & PORT_ACTIVE) != 0;
       view.conditions = conditions_text(config);
       if (view.has_conditions) view.counters = switch_ports->state(port);
+      view.delay = Duration{static_cast<Duration::rep>(config.delay)};
+      const WireDirection* const direction = wire.find(port);
+      if (config.delay != 0 && direction != nullptr) view.wire = *direction;
     }
   }
   return views;

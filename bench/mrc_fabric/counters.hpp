@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/state.hpp"
 #include "mrc_fabric/switch_port.hpp"
+#include "mrc_fabric/wire_report.hpp"
 
 namespace mrc::bench {
 
@@ -25,6 +27,8 @@ struct PortView {
   bool has_conditions = false;  ///< without, the switch port does not count
   std::string conditions;
   port_state counters{};
+  Duration delay{};
+  std::optional<WireDirection> wire;  ///< of a direction with a delay, if the wire runs
 };
 
 /// All ports of a fabric that is up ([port]). Throws mrc::Error.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/program.hpp"
 #include "mrc_fabric/commands.hpp"
+#include "mrc_fabric/wire.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -23,6 +24,8 @@ int run(const Options& o) {
       return run_set(o);
     case Command::write_configs:
       return run_export(o);
+    case Command::wire:
+      return run_wire(o);
   }
   return 1;
 }

@@ -36,6 +36,17 @@ void enter(const std::string& netns) {
                 "': `mrc_fabric up` repairs a fabric");
 }
 
+/// What ioctl() takes to talk about the interface, and a socket to do it by.
+ifreq request_for(const std::string& interface) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, interface.c_str(), IFNAMSIZ - 1);
+  return request;
+}
+
+FileDescriptor any_socket() {
+  return FileDescriptor(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
 }  // namespace
 
 InNetns::InNetns(const std::string& name) : before_(open_file("/proc/thread-self/ns/net")) {
@@ -66,9 +77,8 @@ bool is_netns(const std::string& name) {
 }
 
 InterfaceState interface_state(const std::string& interface) {
-  ifreq request{};
-  std::strncpy(request.ifr_name, interface.c_str(), IFNAMSIZ - 1);
-  const FileDescriptor any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = request_for(interface);
+  const FileDescriptor any = any_socket();
   // Asked for the carrier, the kernel does at once what it would do about it within a second.
   ethtool_value link{};
   link.cmd = ETHTOOL_GLINK;
@@ -76,6 +86,27 @@ InterfaceState interface_state(const std::string& interface) {
   (void)ioctl(any.get(), SIOCETHTOOL, &request);
   if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return {};
   return {true, (request.ifr_flags & IFF_UP) != 0, (request.ifr_flags & IFF_RUNNING) != 0};
+}
+
+void switch_offloads_off(const std::string& interface) {
+  ifreq request = request_for(interface);
+  const FileDescriptor any = any_socket();
+  for (const __u32 command : {ETHTOOL_SGSO, ETHTOOL_STSO, ETHTOOL_STXCSUM, ETHTOOL_SSG}) {
+    ethtool_value off{};
+    off.cmd = command;
+    request.ifr_data = reinterpret_cast<char*>(&off);
+    if (ioctl(any.get(), SIOCETHTOOL, &request) != 0)
+      throw_errno("can't switch the offloads of " + interface + " off");
+  }
+}
+
+void set_up(const std::string& interface) {
+  ifreq request = request_for(interface);
+  const FileDescriptor any = any_socket();
+  const bool is_there = ioctl(any.get(), SIOCGIFFLAGS, &request) == 0;
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
+  if (!is_there || ioctl(any.get(), SIOCSIFFLAGS, &request) != 0)
+    throw_errno("can't set " + interface + " up");
 }
 
 void set_sysctl(const std::string& name, const std::string& value) {

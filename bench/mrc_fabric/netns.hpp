@@ -36,6 +36,13 @@ struct InterfaceState {
 };
 [[nodiscard]] InterfaceState interface_state(const std::string& interface);
 
+/// Has the kernel do to packets that leave by the interface what cards do: checksums, and cutting
+/// bursts into packets. Throws mrc::Error.
+void switch_offloads_off(const std::string& interface);
+
+/// Sets the interface up. Throws mrc::Error.
+void set_up(const std::string& interface);
+
 /// Sets "net/ipv6/conf/all/forwarding", say, of the namespace that this thread is in. Throws
 /// mrc::Error.
 void set_sysctl(const std::string& name, const std::string& value);

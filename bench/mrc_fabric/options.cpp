@@ -22,6 +22,7 @@ to the second; or all.
   lasthop=on    trimmed packets say that it was the last hop (default towards hosts)
   ctl=1M        bytes of control and trimmed packets that the queue holds
   ecn=64K:192K  CE marks from the first on, all packets from the second on; off
+  delay=50us    time that packets take to the other end, 1us to 10s; off
   loss=0.01     chance of losing a packet       ce=0.1   chance of a CE mark
   blackhole     loses everything, as loss=1     clear    none of all this
 
@@ -107,6 +108,13 @@ void add_export(CLI::App& app, Options& o) {
       ->type_name("DIR");
 }
 
+/// What the tool starts in the background; nobody else has a use for it.
+void add_wire(CLI::App& app, Options& o) {
+  CLI::App& wire = add_command(app, o, Command::wire, "wire", "Hold packets of delayed links");
+  wire.group("");
+  wire.add_option("fabric", o.file, "For which fabric")->required()->type_name("NAME");
+}
+
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -127,6 +135,7 @@ Options parse_options(int argc, char** argv) {
   add_link_and_switch(app, o);
   add_set(app, o);
   add_export(app, o);
+  add_wire(app, o);
   parse_command_line(app, argc, argv);
   check_prefix(o.prefix);
   return o;

@@ -8,13 +8,13 @@
 namespace mrc::bench {
 
 /// What the program is to do.
-enum class Command : std::uint8_t { up, down, show, exec, link, node, set, write_configs };
+enum class Command : std::uint8_t { up, down, show, exec, link, node, set, write_configs, wire };
 
 /// The command line.
 struct Options {
   Command command = Command::up;
   std::string prefix = "mrc";
-  std::string file;                ///< the description; `down` takes the fabric's name, too
+  std::string file;                ///< the description; down, wire: or the fabric's name
   std::string node, other;         ///< exec, switch: the node; link: both of its ends
   std::string state;               ///< link, switch: up, down or restart
   std::vector<std::string> words;  ///< exec: the program with its arguments; set: the conditions

@@ -8,6 +8,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/address.hpp"
+#include "mrc_fabric/wire_report.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -23,13 +24,14 @@ std::string mac_of(unsigned plane, const FabricNode& node) {
 
 /// Names that `ip -batch` or `mrc_fabric set` would take for something else.
 void check_host(const fabric::Host& h, const std::string& file) {
-  for (const char* kind : {"host", "t0", "t1", "all"})
+  for (const char* kind : {"host", "t0", "t1", "all", "wire"})
     if (h.name == kind)
       throw Error(Errc::invalid_argument,
-                  fmt::format("{}: host '{}': is a word of `mrc_fabric set`: take another name",
+                  fmt::format("{}: host '{}': is a word that mrc_fabric uses: take another name",
                               file, h.name));
   for (const std::string& interface : h.interfaces)
-    if (interface == "lo" || interface.find_first_of("\"'#\\") != std::string::npos)
+    if (interface == "lo" || wire_port(interface) ||
+        interface.find_first_of("\"'#\\") != std::string::npos)
       throw Error(Errc::invalid_argument,
                   fmt::format("{}: host {}: can't make an interface '{}': take another name", file,
                               h.name, interface));

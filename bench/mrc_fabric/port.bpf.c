@@ -5,7 +5,8 @@
 // A switch's egress port for MRC, as a program on the clsact hook of a veth: two classes with
 // strict priority, ECN, trimming to the headers (mrc-1.0 §1.12), losses. The queue is that of an
 // HTB below, which sends at the port's rate; here is decided what gets into it. One program serves
-// all ports of a fabric; the class of the filter says which one it is.
+// all ports of a fabric; the class of the filter says which one it is. Two more lead the packets of
+// delayed directions aside and back.
 #include "port.h"
 
 #include <linux/if_ether.h>
@@ -21,6 +22,8 @@
 #define L3 ETH_HLEN
 // Marks a packet that was trimmed here and comes by again, now with its new length.
 #define MARK_TRIMMED 0x6d726374
+// Marks a packet that has been on the wire.
+#define MARK_DELAYED 0x6d726377
 // Classes of the HTB.
 #define CLASS_CONTROL 0x00010010
 #define CLASS_DATA 0x00010020
@@ -245,6 +248,24 @@ int port(struct __sk_buff* skb) {
 SEC("tc")
 int port_reckoned(struct __sk_buff* skb) {
   return pass(skb, 0);
+}
+
+// Where a delayed direction ends, packets go on to the wire, which holds them (wire.cpp), by the
+// interface that the filter's class names.
+SEC("tc")
+int to_wire(struct __sk_buff* skb) {
+  if (skb->mark == MARK_DELAYED) {
+    skb->mark = 0;
+    return TC_ACT_UNSPEC;
+  }
+  return bpf_redirect(skb->tc_classid, 0);
+}
+
+// What comes back from there arrives once more, and is let through.
+SEC("tc")
+int from_wire(struct __sk_buff* skb) {
+  skb->mark = MARK_DELAYED;
+  return bpf_redirect(skb->tc_classid, BPF_F_INGRESS);
 }
 
 char _license[] SEC("license") = "GPL";

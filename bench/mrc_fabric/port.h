@@ -21,6 +21,7 @@ struct port_config {
   __u64 rate;           // bytes/s that the shaper below sends; 0: there is no queue
   __u64 loss;           // probabilities, in units of 2^-32: of losing a packet,
   __u64 ce;             // of marking one that allows it
+  __u64 delay;          // ns that packets are on the way to the other end; for the tool
   __u64 control_dscps;  // packets that go first: control, and what was trimmed
   __u64 trim_dscps;     // packets that may be trimmed
   __u32 limit;          // bytes of data that may wait

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <linux/if_ether.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
+#include "mrc_fabric/wire_links.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -39,7 +41,9 @@ class PortBatch {
         largest_packet_(plan.description->mtu + ETH_HLEN),
         class_(SwitchPorts::class_of(port)),
         config_(switch_ports.config(port)),
-        program_(switch_ports.program_file()) {}
+        is_delayed_(switch_ports.config(Plan::peer(port)).delay != 0),
+        to_wire_(wire_interface(Plan::peer(port))),
+        switch_ports_(switch_ports) {}
 
   [[nodiscard]] std::string text(const Disciplines& there) {
     const bool is_active = (config_.flags & PORT_ACTIVE) != 0;
@@ -47,17 +51,37 @@ class PortBatch {
     const bool has_hook = there.has(interface_, "clsact");
     if (config_.rate != 0) add_shaper(has_shaper);
     if (config_.rate == 0 && has_shaper) lines_.add("qdisc del dev {} root", interface_);
-    if (is_active && !has_hook) lines_.add("qdisc add dev {} clsact", interface_);
-    if (!is_active && has_hook) lines_.add("qdisc del dev {} clsact", interface_);
+    if ((is_active || is_delayed_) && !has_hook) lines_.add("qdisc add dev {} clsact", interface_);
+    if (!is_active && !is_delayed_ && has_hook) lines_.add("qdisc del dev {} clsact", interface_);
     if (is_active)
-      lines_.add(
-          "filter replace dev {} egress prio 1 handle 1 protocol all bpf direct-action "
-          "object-pinned {} flowid 1:{:x}",
-          interface_, program_, class_);
+      add_program(interface_, "egress", switch_ports_.program_file(), 1 << 16 | class_);
+    else if (is_delayed_ && has_hook)
+      lines_.add("filter del dev {} egress", interface_);
+    if (is_delayed_)
+      lead_aside(there);
+    else if (is_active && has_hook)
+      lines_.add("filter del dev {} ingress", interface_);
     return lines_.take();
   }
 
  private:
+  void add_program(const std::string& interface, const char* hook, const std::string& file,
+                   unsigned class_id) {
+    lines_.add(
+        "filter replace dev {} {} prio 1 handle 1 protocol all bpf direct-action "
+        "object-pinned {} flowid {:x}:{:x}",
+        interface, hook, file, class_id >> 16, class_id & 0xFFFF);
+  }
+
+  /// What arrives goes to the wire, and comes back from there. The way back is there first.
+  void lead_aside(const Disciplines& there) {
+    if (!there.has(to_wire_, "clsact")) lines_.add("qdisc add dev {} clsact", to_wire_);
+    add_program(to_wire_, "ingress", switch_ports_.from_wire_file(),
+                if_nametoindex(interface_.c_str()));
+    add_program(interface_, "ingress", switch_ports_.to_wire_file(),
+                if_nametoindex(to_wire_.c_str()));
+  }
+
   /// Two classes under one that has the port's rate; what is of control or trimmed (1:10) goes
   /// first. Neither has a rate of its own to speak of: that would not be strict. The queues are
   /// longer than what the program lets in.
@@ -86,16 +110,23 @@ class PortBatch {
   std::uint32_t largest_packet_;
   unsigned class_;
   port_config config_;
-  const std::string& program_;
+  bool is_delayed_;  // what arrives here
+  std::string to_wire_;
+  const SwitchPorts& switch_ports_;
   CommandLines lines_;
 };
 
 }  // namespace
 
-void apply_conditions(const Plan& plan, const SwitchPorts& switch_ports,
+void apply_conditions(const Plan& plan, const State& state, const SwitchPorts& switch_ports,
                       const std::vector<std::size_t>& ports) {
+  std::set<std::size_t> both_ends(ports.begin(), ports.end());
+  for (const std::size_t port : ports) both_ends.insert(Plan::peer(port));
+  const std::vector<std::size_t> ends(both_ends.begin(), both_ends.end());
+  const WireLinks wire(plan, state, switch_ports);
+  wire.prepare(ends);
   std::map<std::size_t, std::vector<std::size_t>> by_node;
-  for (const std::size_t port : ports) by_node[plan.ports[port].node].push_back(port);
+  for (const std::size_t end : ends) by_node[plan.ports[end].node].push_back(end);
   for (const auto& [node, its_ports] : by_node) {
     const InNetns inside(plan.nodes[node].netns);
     const Disciplines there;
@@ -107,6 +138,7 @@ void apply_conditions(const Plan& plan, const SwitchPorts& switch_ports,
                   "needed are CONFIG_NET_SCH_HTB, CONFIG_NET_SCH_FIFO, "
                   "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF");
   }
+  wire.remove_unused(ends);
 }
 
 void restore_conditions(const Plan& plan, const State& state,
@@ -117,7 +149,7 @@ void restore_conditions(const Plan& plan, const State& state,
   for (const std::size_t node : nodes)
     for (const std::size_t port : plan.nodes[node].ports)
       if ((switch_ports->config(port).flags & PORT_ACTIVE) != 0) ports.push_back(port);
-  apply_conditions(plan, *switch_ports, ports);
+  apply_conditions(plan, state, *switch_ports, ports);
 }
 
 }  // namespace mrc::bench

@@ -11,8 +11,9 @@
 namespace mrc::bench {
 
 /// Puts on these ports what their configuration asks for, and takes off what it does not: the
-/// program, and the queue that it decides about. Throws mrc::Error.
-void apply_conditions(const Plan& plan, const SwitchPorts& switch_ports,
+/// program, and the queue that it decides about; where their packets arrive, the way aside to the
+/// wire. Throws mrc::Error.
+void apply_conditions(const Plan& plan, const State& state, const SwitchPorts& switch_ports,
                       const std::vector<std::size_t>& ports);
 
 /// The same for all ports of these nodes that have conditions.

@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/interrupt.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc_fabric/commands.hpp"
 #include "mrc_fabric/conditions.hpp"
 #include "mrc_fabric/counters.hpp"
 #include "mrc_fabric/netns.hpp"
+#include "mrc_fabric/wire_links.hpp"
 
 namespace mrc::bench {
 namespace {
@@ -66,18 +68,27 @@ std::string head(bool rates) {
                      "max queue", "conditions");
 }
 
-/// "mrc-demo: 2 hosts and 16 switches", and which of them are missing.
-std::string nodes_text(const Plan& plan) {
+/// Some direction is delayed, and nobody holds its packets: none arrive.
+bool wire_is_missing(const Views& views) {
+  return std::any_of(views.begin(), views.end(),
+                     [](const PortView& view) { return view.delay != Duration{0} && !view.wire; });
+}
+
+/// "mrc-demo: 2 hosts and 16 switches", and which of them are missing; so with the wire.
+std::string nodes_text(const Plan& plan, const Views& views) {
   const std::size_t hosts = plan.description->hosts.size();
   std::string missing;
   for (const FabricNode& node : plan.nodes)
     if (!is_netns(node.netns)) missing += " " + node.name;
-  return fmt::format("{}: {} hosts and {} switches{}{}", plan.name, hosts,
-                     plan.nodes.size() - hosts, missing.empty() ? "" : "; missing:", missing);
+  return fmt::format("{}: {} hosts and {} switches{}{}{}", plan.name, hosts,
+                     plan.nodes.size() - hosts, missing.empty() ? "" : "; missing:", missing,
+                     wire_is_missing(views) ? "; the wire does not run, and delayed packets are "
+                                              "lost: `mrc_fabric up` repairs that"
+                                            : "");
 }
 
 void print_table(const Plan& plan, const Views& views) {
-  fmt::print("{}\n{}\n", nodes_text(plan), head(false));
+  fmt::print("{}\n{}\n", nodes_text(plan, views), head(false));
   for (std::size_t port = 0; port < views.size(); ++port)
     fmt::print("{}\n", row(plan, port, views[port], nullptr, 0));
 }
@@ -100,11 +111,16 @@ Json port_json(const Plan& plan, std::size_t port, const PortView& view) {
     out["conditions"] = view.conditions;
     out["switch_port"] = counters_json(view.counters);
   }
+  if (view.delay != Duration{0}) out["delay"] = format_duration(view.delay);
+  if (view.wire)
+    out["wire"] = {
+        {"held", view.wire->held}, {"passed", view.wire->passed}, {"dropped", view.wire->dropped}};
   return out;
 }
 
 void print_json(const Fabric& f, const Views& views) {
   Json out{{"fabric", f.description.name}, {"nodes", Json::array()}, {"ports", Json::array()}};
+  if (const auto wire = ask_wire_of(f.plan.name)) out["wire_missed"] = wire->missed;
   for (const FabricNode& node : f.plan.nodes) {
     Json entry{{"name", node.name},
                {"kind", kind_text(node.kind)},
@@ -134,7 +150,7 @@ struct Screen {
 /// Over the frame before, where there is a terminal.
 void print_frame(const Fabric& f, const Views& views, const Views& before, double seconds) {
   const Screen screen;
-  std::vector<std::string> lines{nodes_text(f.plan) + " (Ctrl-C ends this)", head(true)};
+  std::vector<std::string> lines{nodes_text(f.plan, views) + " (Ctrl-C ends this)", head(true)};
   const std::size_t room = screen.lines - lines.size() - 1;
   const std::size_t shown = views.size() > room ? room - 1 : views.size();
   for (std::size_t port = 0; port < shown; ++port)

@@ -13,6 +13,8 @@
 #include "common/files.hpp"
 #include "mrc_fabric/batch.hpp"
 #include "mrc_fabric/netns.hpp"
+#include "mrc_fabric/port.h"
+#include "mrc_fabric/wire_report.hpp"
 
 namespace mrc::bench {
 namespace fs = std::filesystem;
@@ -25,6 +27,7 @@ std::string plan_text(const Plan& plan) {
   std::string text =
       fmt::format("dscp {} {} {} {} {} {}\n", d.dscp.no_trim, d.dscp.trimmable,
                   d.dscp.trimmable_retx, d.dscp.trimmed, d.dscp.trimmed_last_hop, d.dscp.control);
+  text += fmt::format("switch port {} {}\n", sizeof(port_config), sizeof(port_state));
   std::vector<std::size_t> links;
   for (std::size_t port = 0; port < plan.ports.size(); port += 2) links.push_back(port);
   text += links_batch(plan, links);
@@ -63,14 +66,16 @@ void State::claim(const Plan& plan) const {
     if (!same_plan(plan)) refuse_other_plan(plan);
     return;
   }
+  std::vector<std::string> names{wire_netns(plan.name)};
+  for (const FabricNode& node : plan.nodes) names.push_back(node.netns);
   std::string namespaces;
-  for (const FabricNode& node : plan.nodes) {
-    if (netns_exists(node.netns))
+  for (const std::string& name : names) {
+    if (netns_exists(name))
       throw Error(Errc::in_use,
                   fmt::format("network namespace '{0}' is there already, and not from mrc_fabric: "
                               "`ip netns del {0}`, or take another --prefix",
-                              node.netns));
-    namespaces += node.netns + "\n";
+                              name));
+    namespaces += name + "\n";
   }
   fs::create_directories(folder_);
   write_file(folder_ + "/namespaces", namespaces);

@@ -22,6 +22,7 @@ class State {
   [[nodiscard]] bool exists() const;
   [[nodiscard]] std::vector<std::string> namespaces() const;
   [[nodiscard]] std::string bpf_folder() const { return folder_ + "/bpf"; }
+  [[nodiscard]] std::string wire_log() const { return folder_ + "/wire.log"; }
 
   /// Remembers the plan. Throws mrc::Error if something else goes by its name: a fabric from
   /// another description, or namespaces that no fabric has made.

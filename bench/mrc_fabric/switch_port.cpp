@@ -49,7 +49,10 @@ int keep_log(libbpf_print_level level, const char* format, va_list arguments) {
 /// Class numbers of filters have 16 bits, and 0 is none.
 constexpr std::size_t kMaxPorts = 0xFFFF;
 
-/// Loads the one program of the object that has this name. Null if the kernel does not take it.
+/// Lead to the wire and from it.
+constexpr const char* kWirePrograms[] = {"to_wire", "from_wire"};
+
+/// Loads the port's program of this name, and the wire's. Null if the kernel does not take them.
 Object load(const char* program, std::size_t ports) {
   libbpf_set_print(keep_log);
   bpf_object_open_opts options{};
@@ -61,8 +64,11 @@ Object load(const char* program, std::size_t ports) {
                 bpf_object__close);
   if (!object) return object;
   bpf_program* p = nullptr;
-  bpf_object__for_each_program(p, object.get())
-      bpf_program__set_autoload(p, bpf_program__name(p) == std::string_view(program));
+  bpf_object__for_each_program(p, object.get()) {
+    const std::string_view name = bpf_program__name(p);
+    bpf_program__set_autoload(
+        p, name == program || name == kWirePrograms[0] || name == kWirePrograms[1]);
+  }
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object.get())
       bpf_map__set_max_entries(map, SwitchPorts::class_of(ports));
@@ -107,7 +113,7 @@ void update(const FileDescriptor& map, std::size_t port, const Value& value) {
 
 std::optional<SwitchPorts> SwitchPorts::open(const std::string& folder) {
   SwitchPorts ports;
-  ports.program_file_ = folder + "/port";
+  ports.folder_ = folder;
   ports.configs_ = open_pin(folder + "/configs");
   ports.states_ = open_pin(folder + "/states");
   if (ports.states_.get() < 0) return std::nullopt;
@@ -131,6 +137,8 @@ SwitchPorts SwitchPorts::make(const std::string& folder, std::size_t ports) {
   mount_pins(folder);
   bpf_object* const o = object.get();
   pin(bpf_program__fd(bpf_object__find_program_by_name(o, program)), folder + "/port");
+  for (const std::string name : kWirePrograms)
+    pin(bpf_program__fd(bpf_object__find_program_by_name(o, name.c_str())), folder + "/" + name);
   pin(bpf_object__find_map_fd_by_name(o, "port_configs"), folder + "/configs");
   pin(bpf_object__find_map_fd_by_name(o, "port_states"), folder + "/states");
   return open(folder).value();

@@ -26,8 +26,10 @@ class SwitchPorts {
   [[nodiscard]] port_state state(std::size_t port) const;
   void clear_state(std::size_t port) const;
 
-  /// Where `tc` finds the program.
-  [[nodiscard]] const std::string& program_file() const noexcept { return program_file_; }
+  /// Where `tc` finds the programs: the port's own, and those to the wire and from it.
+  [[nodiscard]] std::string program_file() const { return folder_ + "/port"; }
+  [[nodiscard]] std::string to_wire_file() const { return folder_ + "/to_wire"; }
+  [[nodiscard]] std::string from_wire_file() const { return folder_ + "/from_wire"; }
   /// The class by which a filter tells the program its port.
   [[nodiscard]] static unsigned class_of(std::size_t port) noexcept {
     return static_cast<unsigned>(port) + 1;
@@ -35,7 +37,7 @@ class SwitchPorts {
 
  private:
   FileDescriptor configs_, states_;
-  std::string program_file_;
+  std::string folder_;
 };
 
 }  // namespace mrc::bench
