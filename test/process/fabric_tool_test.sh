@@ -149,8 +149,8 @@ refused 2 loss=2 probability -- set "$demo" all loss=2
 refused 2 rate=1 100kbit -- set "$demo" all rate=1
 refused 2 ecn=5 MIN:MAX -- set "$demo" all rate=1Gbit ecn=5
 refused 2 ecn=64K:8K -- set "$demo" all rate=1Gbit ecn=64K:8K
+refused 2 delay=11s '1us to 10s' -- set "$demo" all delay=11s
 refused 2 trim=64K 'needs a rate' -- set "$demo" all trim=64K
-refused 2 delay=1ms 'no delay' -- set "$demo" all delay=1ms
 refused 2 ios -- export "$demo" --format ios --out .
 refused 2 --prefix "'a/b'" -- --prefix a/b up "$demo"
 sed 's/"t1": 2/"t1": 3/' "$demo" >other.json
