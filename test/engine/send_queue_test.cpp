@@ -52,7 +52,6 @@ TEST_CASE("send queue: entries keep their contents, in any pattern of posts and 
       for (std::uint32_t i = 0; i < model.size(); ++i) {
         SendWqe& w = q.at(q.done() + i);
         REQUIRE(w.wr_id == model[i]);
-        REQUIRE(&w == &q.at_slot(q.slot(q.done() + i)));
         const auto* data = SendQueue::inline_data(w);
         const auto mine = static_cast<std::uint8_t>(model[i]);
         REQUIRE(std::all_of(data, data + room, [mine](auto byte) { return byte == mine; }));

@@ -16,21 +16,19 @@ struct Sent {
   explicit Sent(std::uint32_t n) : pool(1024), window(pool, 1024) {
     window.start(Psn{0});
     for (std::uint32_t i = 0; i < n; ++i) {
-      CHECK(window.append(1024, 0));
-      window.on_sent(Psn{i}, window.at(Psn{i}), Time{i * 1us}, 0, 1000);
+      CHECK(window.append(Time{i * 1us}, 0, 1000));
     }
   }
   void report(std::uint32_t psn) {
-    window.report(Psn{psn}, [](Psn, const PacketRecord&, PacketState) {});
+    window.report(Psn{psn}, [](Psn, Packet) {});
   }
   /// A SACK said of every silent packet before `psn` that it has not come.
   void missing_before(std::uint32_t psn, Missed how) {
-    for (std::uint32_t i = 0; i < psn; ++i) window.at(Psn{i}).missed = how;
+    for (std::uint32_t i = 0; i < psn; ++i) window.at(Psn{i}).set_missed(how);
   }
   std::vector<std::uint32_t> infer(Time now, const LossRule& rule) {
     std::vector<std::uint32_t> lost;
-    again = infer_losses(window, now, rule,
-                         [&](Psn psn, const PacketRecord&) { lost.push_back(psn.value()); });
+    again = infer_losses(window, now, rule, [&](Psn psn, Packet) { lost.push_back(psn.value()); });
     return lost;
   }
   PacketPool pool;
@@ -54,11 +52,11 @@ TEST_CASE("loss: at once when passed on its path, however young") {
   Sent s(10);
   s.report(4);
   s.missing_before(4, Missed::absent);
-  s.window.at(Psn{2}).missed = Missed::passed;
+  s.window.at(Psn{2}).set_missed(Missed::passed);
   CHECK(s.infer(Time{10us}, {.passed = 1, .age = 1h}) == Lost{2});
   CHECK(s.again == Time{1h});  // when packet 0, sent at 0, is no longer young
   // The mark is looked for once; what it did not reach then is left to its age.
-  s.window.at(Psn{1}).missed = Missed::passed;
+  s.window.at(Psn{1}).set_missed(Missed::passed);
   CHECK(s.infer(Time{10us}, {.passed = 0, .age = 1h}).empty());
 }
 
@@ -66,7 +64,7 @@ TEST_CASE("loss: the walk goes on past young packets to the one that was passed"
   Sent s(300);
   s.report(299);
   s.missing_before(299, Missed::absent);
-  s.window.at(Psn{250}).missed = Missed::passed;
+  s.window.at(Psn{250}).set_missed(Missed::passed);
   CHECK(s.infer(Time{300us}, {.passed = 1, .age = 1h}) == Lost{250});
 }
 
@@ -74,7 +72,8 @@ TEST_CASE("loss: passed by a packet of another queue pair, with no later report 
   Sent s(10);
   s.report(0);
   s.missing_before(10, Missed::absent);
-  s.window.at(Psn{3}).missed = s.window.at(Psn{9}).missed = Missed::passed;
+  s.window.at(Psn{3}).set_missed(Missed::passed);
+  s.window.at(Psn{9}).set_missed(Missed::passed);
   CHECK(s.infer(Time{10us}, {.passed = 2, .age = 1h}) == Lost{3, 9});
 }
 
@@ -82,8 +81,8 @@ TEST_CASE("loss: the next look is not later than what stands behind a young pack
   Sent s(5);
   s.report(4);
   s.missing_before(4, Missed::overtaken);
-  s.window.at(Psn{0}).missed = Missed::unknown;  // no SACK has covered it: never due by itself
-  s.window.at(Psn{2}).missed = Missed::absent;
+  s.window.at(Psn{0}).set_missed(Missed::unknown);  // no SACK has covered it: never due by itself
+  s.window.at(Psn{2}).set_missed(Missed::absent);
   // As its timer does it: at the time that the last look asked for, and only then.
   Lost lost;
   std::vector<Time> when;
@@ -125,7 +124,7 @@ TEST_CASE("loss: at twice the age when only other planes have overtaken it") {
   Sent s(4);
   s.report(3);
   s.missing_before(3, Missed::absent);
-  s.window.at(Psn{1}).missed = Missed::overtaken;
+  s.window.at(Psn{1}).set_missed(Missed::overtaken);
   CHECK(s.infer(Time{80us}, {.age = 50us}) == Lost{1});  // does not wait for 0
   CHECK(s.again == Time{100us});
   CHECK(s.infer(Time{100us - 1ns}, {.age = 50us}).empty());
@@ -142,9 +141,9 @@ TEST_CASE("loss: at the age when a probe sent later was answered") {
 TEST_CASE("loss: by send order, not by PSN") {
   Sent s(6);
   s.window.lose(Psn{0});
-  s.window.on_sent(Psn{0}, s.window.at(Psn{0}), Time{6us}, 1, 1000);  // the newest transmission now
+  s.window.resend(Psn{0}, Time{6us}, 1);  // the newest transmission now
   for (std::uint32_t i : {2u, 3u, 4u, 5u}) s.report(i);
   s.missing_before(2, Missed::overtaken);
   CHECK(s.infer(Time{7us}, {.age = 4us}) == Lost{1});
-  CHECK(PacketState{s.window.at(Psn{0}).state} == PacketState::outstanding);
+  CHECK(s.window.at(Psn{0}).state() == PacketState::outstanding);
 }

@@ -15,15 +15,18 @@ using namespace mrc::reliability;
 namespace {
 
 constexpr std::uint32_t kPsnSpace = 1u << 24;
+constexpr std::uint32_t kMaxPath = 0x7FFF;
 
 /// The same window as a plain list of packets and a plain list of transmissions.
 class Model {
  public:
   struct Packet {
     Psn psn;
-    PacketState state = PacketState::pending;
+    PacketState state = PacketState::outstanding;
     std::uint32_t order = 0;
     std::uint16_t path = 0;
+    std::uint32_t size = 0;
+    Time sent{};
     unsigned transmissions = 0;
   };
   std::deque<Packet> packets;
@@ -36,15 +39,15 @@ class Model {
       if (p.state == s) found.push_back(p);
     return found;
   }
-  [[nodiscard]] Packet oldest_sent() const {
-    const auto open = in(PacketState::outstanding);
-    return *std::min_element(open.begin(), open.end(),
-                             [](auto& a, auto& b) { return a.order < b.order; });
+  [[nodiscard]] std::vector<Packet> in_send_order() const {
+    auto open = in(PacketState::outstanding);
+    std::sort(open.begin(), open.end(), [](auto& a, auto& b) { return a.order < b.order; });
+    return open;
   }
-  /// Transmissions after the oldest one that is outstanding, less those that are outstanding.
-  [[nodiscard]] std::uint32_t reports() const {
-    const auto silent = static_cast<std::uint32_t>(in(PacketState::outstanding).size());
-    return next_order - oldest_sent().order - silent;
+  /// Transmissions after the `i`th in send order, less those that are outstanding.
+  [[nodiscard]] std::uint32_t reports_after(const std::vector<Packet>& order,
+                                            std::uint32_t i) const {
+    return next_order - order[i].order - static_cast<std::uint32_t>(order.size() - i);
   }
 };
 
@@ -57,6 +60,7 @@ class Fixture {
   }
 
   void step() {
+    now += Duration{137};
     switch (random.below(9)) {
       case 0:
       case 1:
@@ -83,22 +87,32 @@ class Fixture {
     const auto lost = model.in(PacketState::lost);
     REQUIRE(window.lost() == lost.size());
     if (!lost.empty()) REQUIRE(window.first_lost() == lost.front().psn);
-    Psn psn;
     const auto first = std::find_if(model.packets.begin(), model.packets.end(), [](auto& p) {
       return p.state == PacketState::outstanding || p.state == PacketState::lost;
     });
-    REQUIRE(window.first_unreported(psn) == (first != model.packets.end()));
-    if (first != model.packets.end()) REQUIRE(psn == first->psn);
-    if (window.outstanding() > 0) {
-      REQUIRE(window.oldest_sent() == model.oldest_sent().psn);
-      REQUIRE(window.reports_after(window.oldest_sent(), 0) == model.reports());
-    }
+    REQUIRE(window.first_unreported() ==
+            (first != model.packets.end() ? first->psn : window.next()));
+    compare_order();
     for (const auto& p : model.packets) {
-      const PacketRecord& r = window.at(p.psn);
-      REQUIRE(PacketState{r.state} == p.state);
-      REQUIRE(r.transmissions == std::min(p.transmissions, 255u));
-      if (p.transmissions > 0) REQUIRE(r.path == p.path);
+      const Packet packet = window.at(p.psn);
+      REQUIRE(packet.state() == p.state);
+      REQUIRE(packet.transmissions() == std::min(p.transmissions, kManyTransmissions));
+      if (p.state == PacketState::outstanding) REQUIRE(window.order_of(packet) == p.order);
+      if (p.transmissions == 0) continue;
+      REQUIRE(packet.path() == p.path);
+      REQUIRE(packet.sent() == p.sent);
+      if (packet.first_try()) REQUIRE(packet.size() == p.size);
     }
+  }
+  void compare_order() {
+    const std::vector<Model::Packet> order = model.in_send_order();
+    SendOrder walk(window);
+    for (std::uint32_t i = 0; i < order.size(); ++i, walk.advance()) {
+      REQUIRE_FALSE(walk.done());
+      REQUIRE(walk.psn() == order[i].psn);
+      REQUIRE(window.reports_after(walk.psn(), i) == model.reports_after(order, i));
+    }
+    REQUIRE(walk.done());
   }
 
   Random random;
@@ -106,28 +120,33 @@ class Fixture {
   PacketPool pool;
   SendWindow window;
   Model model;
+  Time now{std::chrono::hours(1)};
   std::uint64_t wraps = 0;
 
  private:
   void transmit(Model::Packet& p) {
     p.order = model.next_order++;
-    p.path = static_cast<std::uint16_t>(random.below(100));
+    p.path = static_cast<std::uint16_t>(kMaxPath - random.below(100));
+    p.size = 0xFFFF - p.path % 1000u;
+    p.sent = now;
     ++p.transmissions;
     p.state = PacketState::outstanding;
-    window.on_sent(p.psn, window.at(p.psn), Time{Duration{p.order}}, p.path, 1000);
   }
   void send_new() {
     const Psn psn = window.next();
     const bool open = model.packets.size() < range_;
     REQUIRE(window.open(range_) == open);
-    REQUIRE((window.append(range_, 7) != nullptr) == open);  // the pool never runs out here
     if (!open) return;
     if (psn.value() == 0) ++wraps;
-    model.packets.push_back({psn});
-    transmit(model.packets.back());
+    Model::Packet& p = model.packets.emplace_back(Model::Packet{psn});
+    transmit(p);
+    REQUIRE(window.append(now, p.path, p.size));  // the pool never runs out here
   }
   void retransmit() {
-    if (window.lost() > 0) transmit(model.at(window.first_lost()));
+    if (window.lost() == 0) return;
+    Model::Packet& p = model.at(window.first_lost());
+    transmit(p);
+    window.resend(p.psn, now, p.path);
   }
   Model::Packet* any() {
     if (model.packets.empty()) return nullptr;
@@ -138,10 +157,10 @@ class Fixture {
     if (p == nullptr) return;
     const PacketState before = p->state;
     unsigned calls = 0;
-    window.report(p->psn, [&](Psn psn, const PacketRecord&, PacketState was) {
+    window.report(p->psn, [&](Psn psn, Packet packet) {
       ++calls;
       REQUIRE(psn == p->psn);
-      REQUIRE(was == before);
+      REQUIRE(packet.state() == before);
     });
     REQUIRE(calls == (before == PacketState::reported ? 0 : 1));
     p->state = PacketState::reported;
@@ -159,8 +178,7 @@ class Fixture {
       if (p.state != PacketState::reported) expected.push_back(p.psn);
       p.state = PacketState::reported;
     }
-    window.report(base, bits,
-                  [&](Psn psn, const PacketRecord&, PacketState) { news.push_back(psn); });
+    window.report(base, bits, [&](Psn psn, Packet) { news.push_back(psn); });
     REQUIRE(news == expected);
   }
   void acknowledge() {
@@ -173,8 +191,7 @@ class Fixture {
       if (p.state != PacketState::reported) expected.push_back(p.psn);
       model.packets.pop_front();
     }
-    window.acknowledge(cack,
-                       [&](Psn psn, const PacketRecord&, PacketState) { news.push_back(psn); });
+    window.acknowledge(cack, [&](Psn psn, Packet) { news.push_back(psn); });
     REQUIRE(news == expected);
     REQUIRE(window.unacked() == cack + 1);
   }
@@ -190,7 +207,7 @@ class Fixture {
     window.unsend(p->psn);
     if (p->state != PacketState::outstanding) return;
     p->state = PacketState::lost;
-    if (p->transmissions < 255) --p->transmissions;  // beyond that nobody counts
+    if (p->transmissions < kManyTransmissions) --p->transmissions;  // beyond that nobody counts
     for (auto& other : model.packets)
       if (other.order > p->order) --other.order;
     --model.next_order;
@@ -226,20 +243,18 @@ TEST_CASE("send window: all chunks return, whatever the order of acknowledgement
       if (window.empty()) window.start(Psn{static_cast<std::uint32_t>(random.next())});
       const std::uint32_t n = random.below(129 - window.span());
       for (std::uint32_t i = 0; i < n; ++i) {
-        const Psn psn = window.next();
-        REQUIRE(window.append(128, 0));
-        window.on_sent(psn, window.at(psn), Time{}, 0, 100);
+        REQUIRE(window.append(Time{}, 0, 100));
       }
       if (window.empty()) continue;
       const std::uint32_t take = random.below(window.span() + 1);
       window.acknowledge(window.unacked() + static_cast<std::int32_t>(take) - 1,
-                         [](Psn, const PacketRecord&, PacketState) {});
+                         [](Psn, Packet) {});
       const std::size_t used = all - pool.free_chunks();
       REQUIRE(used * kRecordsPerChunk >= window.span());
       REQUIRE(used <= 2 + (window.empty() ? 0u : 1u));
       if (window.empty()) REQUIRE(used == 0);
     }
-    REQUIRE(window.append(128, 0));
+    REQUIRE(window.append(Time{}, 0, 100));
     REQUIRE(pool.free_chunks() < all);
   }
   CHECK(pool.free_chunks() == pool.chunk_count());  // the destructor gave back the rest
@@ -251,33 +266,29 @@ TEST_CASE("send window: an empty pool closes it, and a freed chunk opens it agai
   a.start(Psn{0});
   b.start(Psn{0});
   for (unsigned i = 0; i < 64; ++i) {
-    const Psn psn = a.next();
-    REQUIRE(a.append(128, 0));
-    a.on_sent(psn, a.at(psn), Time{}, 0, 100);
+    REQUIRE(a.append(Time{}, 0, 100));
   }
-  CHECK_FALSE(a.append(128, 0));
+  CHECK_FALSE(a.append(Time{}, 0, 100));
   CHECK(a.span() == 64);
-  CHECK_FALSE(b.append(128, 0));
+  CHECK_FALSE(b.append(Time{}, 0, 100));
   CHECK(b.empty());
-  a.acknowledge(Psn{63}, [](Psn, const PacketRecord&, PacketState) {});
-  CHECK(b.append(128, 0));
+  a.acknowledge(Psn{63}, [](Psn, Packet) {});
+  CHECK(b.append(Time{}, 0, 100));
 }
 
 TEST_CASE("send window: a probe that was answered overtook what was sent before it") {
   PacketPool pool(64);
   SendWindow w(pool, 64);
   w.start(Psn{10});
-  REQUIRE(w.append(64, 0));
-  w.on_sent(Psn{10}, w.at(Psn{10}), Time{}, 0, 100);
+  REQUIRE(w.append(Time{}, 0, 100));
   const std::uint32_t place = w.send_order();
-  REQUIRE(w.append(64, 0));
-  w.on_sent(Psn{11}, w.at(Psn{11}), Time{}, 0, 100);
-  CHECK(w.reports_after(w.oldest_sent(), 0) == 0);
+  REQUIRE(w.append(Time{}, 0, 100));
+  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 0);
   w.on_probe_answered(place);
-  CHECK(w.reports_after(w.oldest_sent(), 0) == 1);
+  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 1);
   w.lose(Psn{10});
-  CHECK(w.oldest_sent() == Psn{11});
-  CHECK(w.reports_after(w.oldest_sent(), 0) == 0);  // sent after the probe
+  CHECK(SendOrder(w).psn() == Psn{11});
+  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 0);  // sent after the probe
 }
 
 TEST_CASE("send window: transmissions that did not take place count for nothing") {
@@ -285,12 +296,11 @@ TEST_CASE("send window: transmissions that did not take place count for nothing"
   SendWindow w(pool, 64);
   w.start(Psn{0});
   for (std::uint32_t i = 0; i < 10; ++i) {
-    REQUIRE(w.append(64, 0));
-    w.on_sent(Psn{i}, w.at(Psn{i}), Time{}, 0, 100);
+    REQUIRE(w.append(Time{}, 0, 100));
   }
   for (std::uint32_t i = 4; i < 8; ++i) w.unsend(Psn{i});
   CHECK(w.lost() == 4);
-  CHECK(w.reports_after(w.oldest_sent(), 0) == 0);
-  w.report(Psn{9}, [](Psn, const PacketRecord&, PacketState) {});
-  CHECK(w.reports_after(w.oldest_sent(), 0) == 1);
+  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 0);
+  w.report(Psn{9}, [](Psn, Packet) {});
+  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 1);
 }

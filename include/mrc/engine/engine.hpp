@@ -189,6 +189,11 @@ class Engine {
       intrusive::constant_time_size<false>>;
   /// How a queue pair's turn to send ended.
   enum class Turn : std::uint8_t { over, idle, blocked, starved, burst_full };
+  /// The transmission of a packet that counts as lost.
+  struct GivenUp {
+    path::PathIndex path = path::kNoPath;
+    std::uint32_t size = 0;  ///< nominal
+  };
   /// An endpoint request on its way.
   struct EndpointRequest {
     PeerId peer{};
@@ -230,8 +235,10 @@ class Engine {
   Turn send_next(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
                  wire::TxBurst& burst) noexcept;
   void emit(Time now, Peer& peer, QueuePairState& qp, SendWqe& w, const detail::Slice& slice,
-            Psn psn, reliability::PacketRecord& record, path::PathIndex path,
-            wire::TxBurst& burst) noexcept;
+            Psn psn, bool again, path::PathIndex path, wire::TxBurst& burst) noexcept;
+  [[nodiscard]] SendWqe& message_of(QueuePairState& qp, Psn psn) noexcept;
+  [[nodiscard]] std::uint32_t size_of(QueuePairState& qp, Psn psn,
+                                      reliability::Packet packet) noexcept;
   static void add_payload(SendWqe& w, const detail::Slice& slice, wire::TxBurst& burst) noexcept;
   void charge(Peer& peer, Plane plane, std::uint32_t size) noexcept;
   void release(Peer& peer, Plane plane, std::uint32_t size) noexcept;
@@ -276,12 +283,12 @@ class Engine {
   void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
                       bool newest_sack) noexcept;
   void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;
-  void reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
-                reliability::PacketState before) noexcept;
+  void reported(Time now, QueuePairState& qp, Psn psn, reliability::Packet packet) noexcept;
   void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack, Duration rtt,
                        bool has_rtt) noexcept;
-  bool give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
-  void leave_flight(Time now, QueuePairState& qp, const reliability::PacketRecord& record) noexcept;
+  std::optional<GivenUp> give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
+  void leave_flight(Time now, QueuePairState& qp, reliability::Packet packet,
+                    std::uint32_t size) noexcept;
   void find_losses(Time now, QueuePairState& qp) noexcept;
   void progress(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] std::optional<std::uint32_t> position_of(QueuePairState& qp, Psn psn) noexcept;

@@ -73,13 +73,9 @@ class SendQueue {
   /// Something is posted whose last packet has not been sent once.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
 
-  [[nodiscard]] std::uint16_t slot(std::uint32_t position) const noexcept {
-    return static_cast<std::uint16_t>(position & mask_);
-  }
-  /// An entry between done() and posted(), by its position or by its slot.
-  [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept { return at_slot(slot(position)); }
-  [[nodiscard]] SendWqe& at_slot(std::uint16_t slot) noexcept {
-    return *std::launder(reinterpret_cast<SendWqe*>(address(slot)));
+  /// An entry between done() and posted(), by its position.
+  [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
+    return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
 
   /// The room of an entry of this queue: pieces, or inline data.
@@ -127,6 +123,9 @@ class SendQueue {
   [[nodiscard]] static std::uint32_t room(std::uint32_t pieces,
                                           std::uint32_t inline_bytes) noexcept {
     return (std::max<std::uint32_t>(pieces * sizeof(LocalPiece), inline_bytes) + 15) / 16 * 16;
+  }
+  [[nodiscard]] std::uint16_t slot(std::uint32_t position) const noexcept {
+    return static_cast<std::uint16_t>(position & mask_);
   }
   [[nodiscard]] std::byte* address(std::uint16_t slot) noexcept {
     return chunks_[slot >> shift_] + (slot & ((1u << shift_) - 1)) * stride_;

@@ -27,30 +27,31 @@ inline constexpr std::uint32_t kMaxLossWalk = 64;
 inline constexpr std::uint32_t kMaxPassedWalk = 512;
 
 /// At what age a packet is lost; kNever's duration if only a report can decide that.
-[[nodiscard]] inline Duration lost_at_age(const SendWindow& window, const PacketRecord& record,
+[[nodiscard]] inline Duration lost_at_age(const SendWindow& window, Packet packet,
                                           Duration age) noexcept {
-  if (window.probed_after(record.order)) return age;
-  if (record.missed == Missed::overtaken || record.missed == Missed::passed) return age + age / 2;
-  return record.missed == Missed::absent ? 2 * age : Duration::max();
+  if (window.probed_after(window.order_of(packet))) return age;
+  const Missed missed = packet.missed();
+  if (missed == Missed::overtaken || missed == Missed::passed) return age + age / 2;
+  return missed == Missed::absent ? 2 * age : Duration::max();
 }
 
-/// Gives up the packets that the rule calls lost: f(psn, record) for each, oldest transmission
-/// first. Returns when to look again (kNever: not before the next report). Walks from the packet
-/// sent longest ago to the first that is too young; past those too while passed ones are missing.
+/// Gives up the packets that the rule calls lost: f(psn, packet) for each just before, oldest
+/// transmission first. Returns when to look again (kNever: not before the next report). Walks from
+/// the packet sent longest ago to the first that is too young; past those too while passed ones are
+/// missing.
 template <class F>
 Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   Time again = kNever;
   std::uint32_t walked = 0;  // outstanding packets sent before the one looked at
-  Psn psn;
-  if (window.outstanding() > 0) psn = window.oldest_sent();
-  while (walked < window.outstanding() &&
-         walked < (rule.passed > 0 ? kMaxPassedWalk : kMaxLossWalk)) {
-    const PacketRecord& record = window.at(psn);
+  SendOrder walk(window);
+  while (!walk.done() && walked < (rule.passed > 0 ? kMaxPassedWalk : kMaxLossWalk)) {
+    const Psn psn = walk.psn();
+    const Packet packet = window.at(psn);
     // If nothing sent later has been reported, then nothing after the later ones either.
     if (rule.passed == 0 && window.reports_after(psn, walked) == 0) break;
-    const Duration age = now - record.sent;
-    const Duration limit = lost_at_age(window, record, rule.age);
-    const bool passed = rule.passed > 0 && record.missed == Missed::passed;
+    const Duration age = now - packet.sent();
+    const Duration limit = lost_at_age(window, packet, rule.age);
+    const bool passed = rule.passed > 0 && packet.missed() == Missed::passed;
     const bool lost = passed || age >= limit;
     rule.passed -= passed;
     // What no SACK has covered is looked at again when it could be, for one that does. Behind a
@@ -58,19 +59,15 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
     const Duration next_look = age < rule.age             ? rule.age
                                : limit == Duration::max() ? 2 * rule.age
                                                           : limit;
-    if (!lost && age < next_look) again = std::min(again, record.sent + next_look);
-    const bool last = walked + 1 == window.outstanding();
-    const Psn next = last ? psn : window.next_sent(psn);
+    if (!lost && age < next_look) again = std::min(again, packet.sent() + next_look);
+    if (!lost && age < rule.age && rule.passed == 0) break;
+    walk.advance();
     if (lost) {
+      f(psn, packet);
       window.lose(psn);
-      f(psn, record);
-    } else if (age < rule.age && rule.passed == 0) {
-      break;
     } else {
       ++walked;
     }
-    if (last) break;
-    psn = next;
   }
   return again;
 }

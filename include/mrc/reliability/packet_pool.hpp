@@ -1,56 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "mrc/core/types.hpp"
+#include "mrc/reliability/packet_record.hpp"
 
 namespace mrc::reliability {
-
-/// Where a packet of the send window stands.
-enum class PacketState : std::uint8_t {
-  pending,      ///< has a PSN, not sent yet
-  outstanding,  ///< sent, nothing heard
-  reported,     ///< the peer has it (a SACK bit or the cumulative number said so)
-  lost,         ///< given up: waits for its retransmission
-};
-
-/// What SACKs have said about a packet that has not been reported.
-enum class Missed : std::uint8_t {
-  unknown,    ///< none has covered it since it was sent
-  absent,     ///< one covered it and packets behind it, and it was not there
-  overtaken,  ///< the same when a packet sent later in its plane had already arrived
-  passed,     ///< the same when a packet sent later on its path had already arrived
-};
-
-/// What the requester remembers of one packet in its window. 24 bytes, since an engine holds one
-/// for each packet in flight.
-struct PacketRecord {
-  Time sent{};              ///< last transmission
-  std::uint32_t order = 0;  ///< number of the last transmission in the QP's send order
-  std::uint16_t newer = 0;  ///< neighbours in send order, as window slots
-  std::uint16_t older = 0;
-  std::uint16_t wqe = 0;           ///< slot of its message on the send queue
-  std::uint16_t path = 0;          ///< path of the last transmission
-  std::uint16_t size = 0;          ///< nominal size: UDP length + 40 (mrc-1.0 [C-15])
-  std::uint8_t transmissions = 0;  ///< saturates
-  PacketState state : 4 = PacketState::pending;
-  Missed missed : 4 = Missed::unknown;
-};
-static_assert(sizeof(PacketRecord) == 24);
-
-inline constexpr std::uint32_t kRecordsPerChunk = 64;
-
-/// Records are handed out in chunks of 64 consecutive PSNs, so that an idle QP holds none and a
-/// busy one as many as its window spans.
-struct PacketChunk {
-  std::array<PacketRecord, kRecordsPerChunk> records;
-  std::uint64_t lost = 0;  ///< bit i: records[i] is lost
-  /// Bit i: records[i] is reported, and a bitmap said so. (Not all that are reported have theirs.)
-  std::uint64_t reported = 0;
-};
 
 /// The chunks of one engine. Fixed size; one thread.
 class PacketPool {
@@ -69,12 +26,14 @@ class PacketPool {
   [[nodiscard]] std::size_t free_chunks() const noexcept { return free_.size(); }
   [[nodiscard]] std::size_t chunk_count() const noexcept { return chunks_.size(); }
 
-  /// A cleared chunk, or kNone.
-  [[nodiscard]] Index acquire() noexcept {
+  /// A cleared chunk whose first packet is sent now, or kNone.
+  [[nodiscard]] Index acquire(Time now) noexcept {
     if (free_.empty()) return kNone;
     const Index i = free_.back();
     free_.pop_back();
-    chunks_[i].lost = chunks_[i].reported = 0;
+    PacketChunk& chunk = chunks_[i];
+    chunk.base = now;
+    chunk.first_try = chunk.lost = chunk.reported = 0;
     return i;
   }
   void release(Index i) noexcept { free_.push_back(i); }

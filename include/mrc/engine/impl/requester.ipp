@@ -27,11 +27,10 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 }
 
 /// Is `timestamp` that of the packet's last transmission, beyond doubt? (mrc-1.0 §6.3)
-[[nodiscard]] inline bool is_last_transmission(const reliability::PacketRecord& r, Time now,
+[[nodiscard]] inline bool is_last_transmission(reliability::Packet packet, Time now,
                                                std::uint16_t timestamp) noexcept {
-  if (r.state == reliability::PacketState::pending || wire::timestamp_of(r.sent) != timestamp)
-    return false;
-  return r.transmissions == 1 || now - r.sent <= kHalfTimestampSpan;
+  if (wire::timestamp_of(packet.sent()) != timestamp) return false;
+  return packet.transmissions() == 1 || now - packet.sent() <= kHalfTimestampSpan;
 }
 
 /// What has come in since a SACK that said `before`, in units of 256 bytes; nothing if this is an
@@ -74,11 +73,11 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
       tx.window.on_probe_answered(tx.probe_order);
     }
   } else if (const Psn trigger = cack + sack.seth.ack_psn_offset(); tx.window.contains(trigger)) {
-    const reliability::PacketRecord& r = tx.window.at(trigger);
-    if (detail::is_last_transmission(r, now, sack.cc.tx_timestamp())) {
-      rtt = now - r.sent;
+    const reliability::Packet sent = tx.window.at(trigger);
+    if (detail::is_last_transmission(sent, now, sack.cc.tx_timestamp())) {
+      rtt = now - sent.sent();
       has_rtt = options_.timestamps;
-      path = r.path;
+      path = sent.path();
       qp.peer->reverse.on_working(path, now, qp.peer->paths);
     }
   }
@@ -107,7 +106,7 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
 inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
-      cack, [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+      cack, [&](Psn psn, reliability::Packet packet) { reported(now, qp, psn, packet); });
   progress(now, qp);
 }
 
@@ -122,39 +121,41 @@ inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::
   // It is older as well if it misses what has been reported; the count's unit is 256 bytes.
   for (std::uint64_t h = holes; h != 0 && newest_sack; h &= h - 1) {
     const Psn psn = base + std::countr_zero(h);
-    if (window.contains(psn) && window.at(psn).state == reliability::PacketState::reported)
+    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
       newest_sack = false;
   }
   window.report(base, bits,
-                [&](Psn, const auto& record, auto before) { reported(now, qp, record, before); });
+                [&](Psn psn, reliability::Packet packet) { reported(now, qp, psn, packet); });
   for (; holes != 0 && newest_sack; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
     if (!window.contains(psn)) continue;
-    reliability::PacketRecord& r = window.at(psn);
-    if (r.state != reliability::PacketState::outstanding) continue;
-    const std::uint32_t newest = qp.tx.newest_report[qp.peer->paths[r.path].plane];
-    const bool overtaken = static_cast<std::int32_t>(newest - r.order) > 0;
-    if (qp.peer->paths.passed(r.path, r.sent, now)) {
-      qp.tx.passed += r.missed != reliability::Missed::passed;
-      r.missed = reliability::Missed::passed;
+    reliability::Packet packet = window.at(psn);
+    if (packet.state() != reliability::PacketState::outstanding) continue;
+    const std::uint32_t newest = qp.tx.newest_report[qp.peer->paths[packet.path()].plane];
+    const bool overtaken = static_cast<std::int32_t>(newest - window.order_of(packet)) > 0;
+    if (qp.peer->paths.passed(packet.path(), packet.sent(), now)) {
+      qp.tx.passed += packet.missed() != reliability::Missed::passed;
+      packet.set_missed(reliability::Missed::passed);
     } else {
-      r.missed = overtaken ? reliability::Missed::overtaken : reliability::Missed::absent;
+      packet.set_missed(overtaken ? reliability::Missed::overtaken : reliability::Missed::absent);
     }
   }
 }
 
 /// One packet is known to have arrived, for the first time.
-inline void Engine::reported(Time now, QueuePairState& qp, const reliability::PacketRecord& record,
-                             reliability::PacketState before) noexcept {
+[[gnu::always_inline]] inline void Engine::reported(Time now, QueuePairState& qp, Psn psn,
+                                                    reliability::Packet packet) noexcept {
   Peer& peer = *qp.peer;
-  const Plane plane = peer.paths[record.path].plane;
+  const Plane plane = peer.paths[packet.path()].plane;
   // Of a packet that was sent again nobody knows which copy came, and so by which path.
-  const bool certain = record.transmissions == 1;
-  peer.paths.on_delivered(record.path, record.sent, now, certain);
-  if (before != reliability::PacketState::outstanding) return;  // released when it was given up
-  release(peer, plane, record.size);
+  const bool certain = packet.transmissions() == 1;
+  const bool outstanding = packet.state() == reliability::PacketState::outstanding;
+  const std::uint32_t order = qp.tx.window.order_of(packet);
+  peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
+  if (!outstanding) return;  // released when it was given up
+  release(peer, plane, size_of(qp, psn, packet));
   std::uint32_t& newest = qp.tx.newest_report[plane];
-  if (certain && static_cast<std::int32_t>(record.order - newest) > 0) newest = record.order;
+  if (certain && static_cast<std::int32_t>(order - newest) > 0) newest = order;
 }
 
 /// The peer got further: timers and counters start anew (mrc-1.0 §2.10).
@@ -184,27 +185,29 @@ inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::Sa
   qp.peer->congestion.on_sack(sample);
 }
 
-/// An outstanding packet counts as lost from now on. False if it was not outstanding.
-inline bool Engine::give_up(Time now, QueuePairState& qp, Psn psn) noexcept {
+/// An outstanding packet counts as lost from now on. Nothing if it was not outstanding.
+inline std::optional<Engine::GivenUp> Engine::give_up(Time now, QueuePairState& qp,
+                                                      Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
-  const reliability::PacketRecord& r = window.at(psn);
-  if (r.state != reliability::PacketState::outstanding) return false;
-  leave_flight(now, qp, r);
+  const reliability::Packet packet = window.at(psn);
+  if (packet.state() != reliability::PacketState::outstanding) return std::nullopt;
+  const std::uint32_t size = size_of(qp, psn, packet);
+  leave_flight(now, qp, packet, size);
   window.lose(psn);
-  return true;
+  return GivenUp{packet.path(), size};
 }
 
 /// A packet that is given up is no longer in flight. Congestion control will be told so by the
 /// caller and subtract its size; where a SACK has already counted it (it was not lost after all),
 /// the account is filled up first.
-inline void Engine::leave_flight(Time now, QueuePairState& qp,
-                                 const reliability::PacketRecord& r) noexcept {
-  release(*qp.peer, qp.peer->paths[r.path].plane, r.size);
-  if (qp.tx.inflight < r.size) {
-    qp.peer->congestion.on_send(static_cast<std::uint32_t>(r.size - qp.tx.inflight), now);
-    qp.tx.inflight = r.size;
+inline void Engine::leave_flight(Time now, QueuePairState& qp, reliability::Packet packet,
+                                 std::uint32_t size) noexcept {
+  release(*qp.peer, qp.peer->paths[packet.path()].plane, size);
+  if (qp.tx.inflight < size) {
+    qp.peer->congestion.on_send(static_cast<std::uint32_t>(size - qp.tx.inflight), now);
+    qp.tx.inflight = size;
   }
-  qp.tx.inflight -= r.size;
+  qp.tx.inflight -= size;
 }
 
 /// Looks for losses where SACKs came in. Not at each SACK: a host that was not scheduled for a
@@ -230,10 +233,11 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
     return;
   }
   const reliability::LossRule rule{std::exchange(tx.passed, 0), round_trip(qp)};
-  const auto lost = [&](Psn, const reliability::PacketRecord& record) {
-    leave_flight(now, qp, record);
-    peer.paths.on_inferred_loss(record.path, now);
-    peer.congestion.on_loss(record.size, now);
+  const auto lost = [&](Psn psn, reliability::Packet packet) {
+    const std::uint32_t size = size_of(qp, psn, packet);
+    leave_flight(now, qp, packet, size);
+    peer.paths.on_inferred_loss(packet.path(), now);
+    peer.congestion.on_loss(size, now);
     ++qp.stats.inferred_losses;
     ++stats_.inferred_losses;
     arm(peer);  // the path may have to be probed from now on
@@ -259,20 +263,18 @@ inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& 
     ++stats_.drops.stale;
     return;
   }
-  const reliability::PacketRecord& r = tx.window.at(psn);
   const bool old = nack.tx_timestamp() != 0 && options_.timestamps &&
-                   nack.tx_timestamp() != wire::timestamp_of(r.sent);
-  const std::uint32_t size = r.size;
-  const path::PathIndex path = r.path;
-  if (old || !give_up(now, qp, psn)) {  // speaks of an earlier copy
+                   nack.tx_timestamp() != wire::timestamp_of(tx.window.at(psn).sent());
+  const std::optional<GivenUp> lost = old ? std::nullopt : give_up(now, qp, psn);
+  if (!lost) {  // speaks of an earlier copy
     ++stats_.drops.stale;
     return;
   }
   const bool trimmed = wire::is_trim(nack.reason());
-  qp.peer->congestion.on_nack(size, trimmed, now);
+  qp.peer->congestion.on_nack(lost->size, trimmed, now);
   if (trimmed) {
     ++qp.stats.trims;
-    if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(path, now);
+    if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(lost->path, now);
   } else {
     // The responder lacks something: wait a round trip, and not for ever (mrc-1.0 §2.9). What it
     // refuses meanwhile was sent before the pause and is no further try.

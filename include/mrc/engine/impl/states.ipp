@@ -117,9 +117,9 @@ inline void Engine::stop(QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   if (qp.peer != nullptr) {
     for (Psn p = tx.window.unacked(); p != tx.window.next(); ++p) {
-      const auto& r = tx.window.at(p);
-      if (r.state == reliability::PacketState::outstanding)
-        release(*qp.peer, qp.peer->paths[r.path].plane, r.size);
+      const reliability::Packet packet = tx.window.at(p);
+      if (packet.state() == reliability::PacketState::outstanding)
+        release(*qp.peer, qp.peer->paths[packet.path()].plane, size_of(qp, p, packet));
     }
     if (tx.inflight > 0) qp.peer->congestion.on_forget(static_cast<std::uint32_t>(tx.inflight));
     tx.inflight = 0;

@@ -140,8 +140,7 @@ inline void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept
 /// Transport ACK is missing, a probe asks for it.
 inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
-  Psn psn;
-  const bool unreported = tx.window.first_unreported(psn);
+  const Psn psn = tx.window.first_unreported();
   if (!tx.retries.take())
     return fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
                 qp.tx.queue.empty() ? std::nullopt : std::optional(qp.tx.queue.done()));
@@ -153,16 +152,14 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   // The timer speaks of one packet. If a whole burst is lost, more than a SACK can show, only the
   // answer to a probe tells of the others, or they come one by one, a timeout each.
   ask(now, qp);
-  if (!unreported) return;
+  if (psn == tx.window.next()) return;  // all of it has arrived
   // What else is in flight may hold the window for ever, if all of it is lost: one packet goes, and
   // before those of other queue pairs that wait for the window.
   owe(qp);
-  const reliability::PacketRecord& r = tx.window.at(psn);
-  const std::uint32_t size = r.size;
-  const path::PathIndex path = r.path;
-  if (!give_up(now, qp, psn)) return;  // lost already, and waits for a path or its turn
-  qp.peer->paths.on_timeout(path, now);
-  qp.peer->congestion.on_timeout(size, tx.retries.expired(), now);
+  const std::optional<GivenUp> lost = give_up(now, qp, psn);
+  if (!lost) return;  // lost already, and waits for a path or its turn
+  qp.peer->paths.on_timeout(lost->path, now);
+  qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
   arm(*qp.peer);
 }
 

@@ -115,15 +115,17 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
   const Psn psn = window.first_lost();
   // Dynamic MPR shrank: wait until the window passes it (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return Turn::idle;
-  reliability::PacketRecord& record = window.at(psn);
-  if (!qp.tx.owed && !peer.congestion.can_send(record.size)) return Turn::blocked;
-  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, record.path);
-  if (path == path::kNoPath) return Turn::blocked;
-  qp.tx.owed = false;
-  SendWqe& w = qp.tx.queue.at_slot(record.wqe);
+  const reliability::Packet packet = window.at(psn);
+  const bool again = packet.transmissions() > 0;
+  SendWqe& w = message_of(qp, psn);
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const detail::Slice slice = detail::slice_of(w, k, qp.mtu, options_.timestamps);
-  emit(now, peer, qp, w, slice, psn, record, path, burst);
+  if (!qp.tx.owed && !peer.congestion.can_send(slice.size)) return Turn::blocked;
+  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, packet.path());
+  if (path == path::kNoPath) return Turn::blocked;
+  qp.tx.owed = false;
+  window.resend(psn, now, path);
+  emit(now, peer, qp, w, slice, psn, again, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
   ++stats_.tx_retransmits;
@@ -146,9 +148,7 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
     path = peer.paths.select(tx.cursor, planes);
   if (path == path::kNoPath) return Turn::blocked;
   const Psn psn = tx.window.next();
-  const std::uint16_t slot = tx.queue.slot(tx.queue.sending());
-  reliability::PacketRecord* record = tx.window.append(tx.range, slot);
-  if (record == nullptr) {
+  if (!tx.window.append(now, path, slice.size)) {
     starved_ = qp.starved = true;
     ++stats_.pool_exhausted;
     return Turn::starved;
@@ -163,25 +163,55 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
     tx.next_packet = 0;
     tx.queue.sent();
   }
-  emit(now, peer, qp, w, slice, psn, *record, path, burst);
+  emit(now, peer, qp, w, slice, psn, false, path, burst);
   ++qp.stats.tx_packets;
   ++stats_.tx_data;
   return Turn::over;
+}
+
+/// The message of a packet in the window: messages follow each other in PSN order, so it is found
+/// by halving. Only packets that were given up once are looked up, so records need not name it.
+[[gnu::noinline]] inline SendWqe& Engine::message_of(QueuePairState& qp, Psn psn) noexcept {
+  SendQueue& q = qp.tx.queue;
+  const std::int32_t later = qp.tx.window.next() - psn;
+  const auto begins_later = [&](std::uint32_t position) {
+    const std::int32_t ahead = q.at(position).first - psn;
+    return ahead > 0 && ahead < later;
+  };
+  const std::uint32_t end = q.sending() + (qp.tx.next_packet > 0);
+  // No more messages can have begun since than there are later packets.
+  std::uint32_t count = std::min(end - q.done(), static_cast<std::uint32_t>(later));
+  std::uint32_t first = end - count;
+  while (count > 1) {  // it is one of the `count` from `first` on
+    const std::uint32_t half = count / 2;
+    if (begins_later(first + half)) {
+      count = half;
+    } else {
+      first += half;
+      count -= half;
+    }
+  }
+  return q.at(first);
+}
+
+/// Nominal size of an outstanding packet: on record during its first try.
+inline std::uint32_t Engine::size_of(QueuePairState& qp, Psn psn,
+                                     reliability::Packet packet) noexcept {
+  if (packet.first_try()) return packet.size();
+  const SendWqe& w = message_of(qp, psn);
+  const auto k = static_cast<std::uint32_t>(psn - w.first);
+  return detail::slice_of(w, k, qp.mtu, options_.timestamps).size;
 }
 
 /// Builds one data packet and enters it into all accounts.
 /// (Inlined, as is what it calls: a tenth less time per packet.)
 [[gnu::always_inline]] inline void Engine::emit(Time now, Peer& peer, QueuePairState& qp,
                                                 SendWqe& w, const detail::Slice& slice, Psn psn,
-                                                reliability::PacketRecord& record,
-                                                path::PathIndex path,
+                                                bool again, path::PathIndex path,
                                                 wire::TxBurst& burst) noexcept {
   Requester& tx = qp.tx;
   const path::PathSpec spec = peer.paths[path];
   const std::uint32_t size = slice.size;
-  const bool again = record.transmissions > 0;
-
-  tx.window.on_sent(psn, record, now, path, static_cast<std::uint16_t>(std::min(size, 0xFFFFu)));
   peer.congestion.on_send(size, now);
   peer.paths.on_sent(path, size);
   peer.reverse.on_outbound(spec.plane, now);
@@ -305,10 +335,11 @@ inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> p
     if (!wire::is_write(bth.opcode())) continue;  // lost control packets are made up for anyway
     QueuePairState* qp = qp_of(packet.owner);
     if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
-    const reliability::PacketRecord& r = qp->tx.window.at(bth.psn());
-    if (r.state != reliability::PacketState::outstanding) continue;
-    leave_flight(now, *qp, r);
-    qp->peer->congestion.on_forget(r.size);
+    const reliability::Packet sent = qp->tx.window.at(bth.psn());
+    if (sent.state() != reliability::PacketState::outstanding) continue;
+    const std::uint32_t size = size_of(*qp, bth.psn(), sent);
+    leave_flight(now, *qp, sent, size);
+    qp->peer->congestion.on_forget(size);
     qp->tx.window.unsend(bth.psn());
     update_ready(*qp);
     arm(*qp, now);
