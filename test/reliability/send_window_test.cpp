@@ -304,3 +304,18 @@ TEST_CASE("send window: transmissions that did not take place count for nothing"
   w.report(Psn{9}, [](Psn, Packet) {});
   CHECK(w.reports_after(SendOrder(w).psn(), 0) == 1);
 }
+
+TEST_CASE("send window: a bitmap's bits are news again when other packets have the records") {
+  PacketPool pool(128);
+  SendWindow w(pool, 128);
+  w.start(Psn{0});
+  for (unsigned i = 0; i < 128; ++i) REQUIRE(w.append(Time{}, 0, 100));
+  w.acknowledge(Psn{0}, [](Psn, Packet) {});
+  REQUIRE(w.append(Time{}, 0, 100));  // PSN 128, in the chunk of 1 .. 63
+  w.report(Psn{3}, 0b11, [](Psn, Packet) {});
+  w.acknowledge(Psn{10}, [](Psn, Packet) {});
+  for (unsigned i = 0; i < 10; ++i) REQUIRE(w.append(Time{}, 0, 100));
+  unsigned news = 0;
+  w.report(Psn{128}, 0xFF, [&](Psn, Packet) { ++news; });
+  CHECK(news == 8);
+}

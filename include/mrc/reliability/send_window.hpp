@@ -68,7 +68,7 @@ class SendWindow {
       return false;
     PacketChunk& chunk = (*pool_)[index];
     const std::uint32_t i = next_.value() % kRecordsPerChunk;
-    if (i == 0) chunk.reported = 0;  // it may still hold the window's oldest packets
+    chunk.reported &= ~(std::uint64_t{1} << i);  // of the PSN that had this record before
     PacketRecord& r = chunk.records[i];
     r.sent = chunk.sent_at(now);
     r.missed = Missed::unknown;
