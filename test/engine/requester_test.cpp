@@ -371,3 +371,17 @@ TEST_CASE("NACK in: refusals of one round trip cost one retry, and no longer tim
   CHECK(s.qp().tx.retries.used() == 1);
   CHECK(s.qp().tx.retries.timeout(Duration{0}) == reliability::timeout_value(12));
 }
+
+TEST_CASE("requester: a driver whose clock goes back is taken to mean the latest time") {
+  Single s;
+  s.now += 1ms;
+  REQUIRE(s.post({.length = 8 * 1024}) == Errc::ok);
+  REQUIRE(data_of(s.transmit()).size() == 8);
+  s.now -= 500us;
+  REQUIRE(s.post({.length = 8 * 1024}) == Errc::ok);
+  const SentList second = data_of(s.transmit());
+  REQUIRE(second.size() == 8);
+  s.now += 600us;
+  s.sack({.cack = 15, .trigger = &second[7]});
+  CHECK(s.engine.qp_stats(*s.engine.find_qp(s.qpn)).smoothed_rtt_ns == 100'000);
+}

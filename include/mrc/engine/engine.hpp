@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
@@ -46,7 +47,8 @@ struct Slice;
 /// * getters: poll_cq(), poll_event(), statistics.
 ///
 /// After any input or application call, call poll_transmit() until the burst stays empty, then
-/// read next_deadline(). Time never goes backwards.
+/// read next_deadline(). Time goes on: who names an older one than was named before is taken to
+/// mean that.
 ///
 /// Thread contract: one thread at a time. Memory: everything is taken by the constructor and by
 /// the calls that make objects; inputs, posting and outputs neither allocate nor throw.
@@ -313,11 +315,15 @@ class Engine {
   [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
   [[nodiscard]] Time probe_deadline(const QueuePairState& qp) const noexcept;
 
+  /// A time that an input or an application call has named.
+  [[nodiscard]] Time forward(Time now) noexcept { return latest_ = std::max(latest_, now); }
+
   // impl/receive.ipp
   void receive_one(Time now, const wire::RxPacket& packet) noexcept;
 
   EngineOptions options_;
   EngineStats stats_;
+  Time latest_;  // that was named
   Random random_;
   TimingWheel timers_;
   reliability::PacketPool pool_;

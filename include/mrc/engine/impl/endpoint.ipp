@@ -100,6 +100,7 @@ inline bool Engine::poll_guest_probe(GuestProbe& probe) noexcept {
 }
 
 inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
+  now = forward(now);
   if (plane >= kMaxPlanes || ((local_up_ & plane_bit(plane)) != 0) == up) return;
   local_up_ ^= plane_bit(plane);
   for (auto& peer : peers_) {

@@ -37,6 +37,7 @@ void drop(Ring<T>& ring, const T& value) noexcept {
 
 inline Engine::Engine(const EngineOptions& options)
     : options_(options),
+      latest_(options.start),
       random_(options.seed),
       timers_(options.start),
       pool_(options.max_outstanding),

@@ -26,6 +26,7 @@ inline Errc Engine::check_pieces(const QueuePairState& qp, const WriteRequest& r
 }
 
 inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) noexcept {
+  now = forward(now);
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state != QpState::rts) return Errc::invalid_state;

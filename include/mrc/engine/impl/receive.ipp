@@ -7,6 +7,7 @@
 namespace mrc::engine {
 
 inline void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
+  now = forward(now);
   for (std::size_t i = 0; i < packets.size(); ++i) {
     if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
     receive_one(now, packets[i]);

@@ -214,6 +214,7 @@ inline void Engine::leave_flight(Time now, QueuePairState& qp, reliability::Pack
 /// while finds the SACKs of several planes waiting, and the first of them makes packets look
 /// overtaken whose own SACKs are further back in the queue.
 inline void Engine::review_losses(Time now) noexcept {
+  now = forward(now);
   while (!to_review_.empty()) {
     QueuePairState& qp = to_review_.front();
     to_review_.pop_front();

@@ -50,6 +50,7 @@ inline Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
 }
 
 inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
+  now = forward(now);
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state != QpState::rtr) return Errc::invalid_state;

@@ -76,6 +76,7 @@ inline void Engine::arm(Peer& peer) noexcept {
 }
 
 inline void Engine::on_time(Time now) noexcept {
+  now = forward(now);
   timers_.expire(now, [&](TimerNode& node) {
     auto& timer = static_cast<EngineTimer&>(node);
     if (timer.owner == EngineTimer::Owner::peer)

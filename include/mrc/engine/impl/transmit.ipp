@@ -49,6 +49,7 @@ struct Slice {
 }  // namespace detail
 
 inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  now = forward(now);
   if ((free_planes & ~last_free_) != 0) wake_all();  // a port has room again
   last_free_ = free_planes;
   review_losses(now);
@@ -330,6 +331,7 @@ inline void Engine::wake_all() noexcept {
 }
 
 inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
+  now = forward(now);
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
     if (!wire::is_write(bth.opcode())) continue;  // lost control packets are made up for anyway
