@@ -54,6 +54,18 @@ void enter(const Setup& setup, const std::string& prefix, const std::string& hos
 /// Everything in front of the payload, for one path.
 using Head = std::vector<std::uint8_t>;
 
+/// As a packet port finds it; nothing if there is none.
+std::optional<mrc::wire::MacAddress> find_next_hop(const mrc::fabric::Host& from, unsigned plane,
+                                                   std::uint32_t interface,
+                                                   const mrc::wire::IpAddress& to) {
+  if (!from.next_hops.empty()) return from.next_hops[plane];
+  const auto gateway = mrc::port::find_gateway(interface, to);
+  if (!gateway) return std::nullopt;
+  const auto neighbour = mrc::port::find_neighbour(interface, *gateway);
+  if (!neighbour) return std::nullopt;
+  return neighbour->mac;
+}
+
 /// One plane at one host: its socket, and the heads of the frames for each path to the other host.
 class PlanePort {
  public:
@@ -69,9 +81,7 @@ class PlanePort {
       baseline::fail_errno("bind");
     for (const auto& path : mrc::fabric::paths(setup.fabric, from, to)) {
       if (path.plane != plane) continue;
-      const auto gateway = mrc::port::find_gateway(interface.index, path.route.destination);
-      const auto next_hop = gateway ? mrc::port::find_neighbour(interface.index, *gateway)
-                                    : std::optional<mrc::port::Neighbour>();
+      const auto next_hop = find_next_hop(from, plane, interface.index, path.route.destination);
       if (!next_hop) baseline::fail("no next hop in plane " + std::to_string(plane));
       mrc::wire::Envelope e;
       e.source = e.outer_source = from.addresses[plane];
@@ -79,7 +89,7 @@ class PlanePort {
       e.encapsulation = mrc::wire::Encapsulation::ipv6_in_ipv6;
       e.outer_destination = path.route.destination;
       Head head(mrc::wire::kMaxEnvelope + ETH_HLEN);
-      std::copy(next_hop->mac.begin(), next_hop->mac.end(), head.begin());
+      std::copy(next_hop->begin(), next_hop->end(), head.begin());
       std::copy(interface.mac.begin(), interface.mac.end(), head.begin() + 6);
       head[12] = 0x86;
       head[13] = 0xDD;

@@ -58,12 +58,25 @@ class Planner {
     for (unsigned k = 0; k < d_.hosts.size(); ++k) {
       const fabric::Host& h = d_.hosts[k];
       connect(p, k, h.interfaces[p], first_t0 + h.t0, fmt::format("h{}", k));
-      if (!h.next_hops.empty()) plan_.ports.back().mac = fabric::format_mac(h.next_hops[p]);
+      if (!h.next_hops.empty()) take_next_hop(h, p);
     }
     for (unsigned i = 0; i < d_.t0; ++i)
       for (unsigned j = 0; j < d_.t1; ++j)
         connect(p, first_t0 + i, fmt::format("s{}", j), first_t0 + d_.t0 + j,
                 fmt::format("l{}", i));
+  }
+
+  /// The T0's port gets the address that the description says it has.
+  void take_next_hop(const fabric::Host& h, unsigned plane) {
+    FabricPort& own = plan_.ports[plan_.ports.size() - 2];
+    FabricPort& other = plan_.ports.back();
+    other.mac = fabric::format_mac(h.next_hops[plane]);
+    if (other.mac == own.mac)
+      throw Error(
+          Errc::invalid_argument,
+          fmt::format("{}: host {}: next_hops[{}] is {}, the address that its own port gets "
+                      "here: take another",
+                      d_.file, h.name, plane, other.mac));
   }
 
   void add(NodeKind kind, unsigned plane, unsigned index, const std::string& name) {

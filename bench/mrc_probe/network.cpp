@@ -18,6 +18,7 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
   port::PacketPortOptions o;
   o.interface = self.interfaces[plane];
   o.local = self.addresses[plane];
+  o.may_be_absent = true;
   o.plane = plane;
   o.udp_port = config.udp_port;
   if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
@@ -33,36 +34,30 @@ Network::Network(const fabric::Description& d, const fabric::Host& self, const C
     : dscp_(d.dscp.control),
       claim_(port::claim_packet_slot()),
       bursts_(d.planes, wire::TxBurst(64, 1)) {
-  std::size_t missing = 0;
   for (unsigned p = 0; p < d.planes; ++p) {
-    ports_.emplace_back();
     port::PacketPortOptions options = port_options(d, self, static_cast<Plane>(p), config);
     options.slot = slot();
-    try {
-      ports_.back().emplace(options);
-    } catch (const Error& error) {
-      if (error.code() != Errc::not_found || ++missing == d.planes) throw;
-      tell(error.what());
-      continue;
-    }
-    events_.push_back({ports_.back()->poll_fd(), POLLIN, 0});
-    events_.push_back({ports_.back()->link_fd(), POLLIN, 0});
+    const port::PacketPort& port = ports_.emplace_back(options);
+    tell_notes(static_cast<Plane>(p));
+    events_.push_back({port.poll_fd(), POLLIN, 0});
+    events_.push_back({port.link_fd(), POLLIN, 0});
   }
 }
 
 void Network::add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
                        std::vector<path::UsidRoute> routes) {
-  if (!ports_[plane]) return;
   std::vector<port::PacketRoute> headers;
   for (const path::UsidRoute& r : routes) headers.push_back({r.destination, r.segment, r.has_srh});
-  (void)ports_[plane]->add_peer(PeerId{peer}, {ip, ports_[plane]->address().udp_port},
-                                std::move(headers));
-  for (const std::string& note : ports_[plane]->notes())
-    tell(fmt::format("plane {}: {}", plane, note));
+  (void)ports_[plane].add_peer(PeerId{peer}, {ip, ports_[plane].address().udp_port},
+                               std::move(headers));
+  tell_notes(plane);
 }
 
-void Network::tell(const std::string& what) {
-  if (told_.insert(what).second) fmt::print(stderr, "mrc_probe: {}\n", what);
+void Network::tell_notes(Plane plane) {
+  for (const std::string& note : ports_[plane].notes())
+    if (const std::string line = fmt::format("plane {}: {}", plane, note);
+        told_.insert(line).second)
+      fmt::print(stderr, "mrc_probe: {}\n", line);
 }
 
 void Network::commit(const Way& way, wire::TxPacket& packet) {
@@ -81,14 +76,12 @@ void Network::flush() {
 
 void Network::flush(Plane plane) {
   wire::TxBurst& burst = bursts_[plane];
-  if (ports_[plane] && !burst.empty())
-    (void)ports_[plane]->transmit(monotonic_now(), burst, burst.groups());
+  if (!burst.empty()) (void)ports_[plane].transmit(monotonic_now(), burst, burst.groups());
   burst.clear();
 }
 
 void Network::wait(Time until) noexcept {
-  for (const auto& port : ports_)
-    if (port) until = std::min(until, port->next_release());
+  for (const auto& port : ports_) until = std::min(until, port.next_release());
   const Time now = monotonic_now();
   if (until <= now) return;
   const Duration rest = until - now;

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,18 +25,16 @@ struct Way {
   Ev ev{};
 };
 
-/// The packet ports of this host, one for each plane. A plane whose interface is missing stays
-/// without one: its probes are lost. One thread at a time.
+/// The packet ports of this host, one for each plane. Where the interface is missing, probes are
+/// lost. One thread at a time.
 class Network {
  public:
-  /// Throws mrc::Error if this process may not use packet ports, or no plane has an interface.
+  /// Throws mrc::Error if this process may not use packet ports.
   Network(const fabric::Description& d, const fabric::Host& self, const Config& config);
 
   /// Which process of this host this is: put into requests, so that others know whose they are.
   [[nodiscard]] std::uint8_t slot() const noexcept { return claim_.slot; }
-  [[nodiscard]] bool link_up(Plane plane) const noexcept {
-    return ports_[plane] && ports_[plane]->link_up();
-  }
+  [[nodiscard]] bool link_up(Plane plane) const noexcept { return ports_[plane].link_up(); }
 
   /// A destination with its routes; replaces the one of that number.
   void add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
@@ -60,7 +57,7 @@ class Network {
     for (auto& port : ports_) {
       do {
         arrived_.clear();
-        if (port) port->receive(monotonic_now(), arrived_);
+        port.receive(monotonic_now(), arrived_);
         for (const wire::RxPacket& packet : arrived_.packets())
           if (packet.trim == wire::Trim::none &&
               wire::check(packet.bytes) == wire::ParseError::none)
@@ -72,15 +69,15 @@ class Network {
   void wait(Time until) noexcept;
 
  private:
-  /// Says on standard error, once, what is missing.
-  void tell(const std::string& what);
+  /// Says on standard error, once, what the port of a plane misses.
+  void tell_notes(Plane plane);
   void flush(Plane plane);
   void commit(const Way& way, wire::TxPacket& packet);
 
   std::uint8_t dscp_;
   port::PacketSlotClaim claim_;
-  std::vector<std::optional<port::PacketPort>> ports_;  ///< [plane]
-  std::vector<wire::TxBurst> bursts_;                   ///< [plane]
+  std::vector<port::PacketPort> ports_;  ///< [plane]
+  std::vector<wire::TxBurst> bursts_;    ///< [plane]
   std::vector<pollfd> events_;
   port::RxBurst arrived_{256};
   std::set<std::string> told_;

@@ -13,7 +13,7 @@ namespace mrc::probe {
 
 /// The command line.
 struct Options {
-  Config config;                ///< from MRC_*: fabric, host, udp_port and icrc count here
+  Config config;  ///< from MRC_*: of the prober fabric, host, udp_port and icrc; all of --answer
   std::vector<std::string> to;  ///< names of hosts; empty: all
   bool loops = true;            ///< loops are probed
   bool hosts = true;            ///< paths to other hosts are probed

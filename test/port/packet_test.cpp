@@ -268,6 +268,31 @@ TEST_CASE("packet port: a link that goes down and comes back") {
   });
 }
 
+TEST_CASE("packet port: an interface that is not there yet") {
+  in_new_network([] {
+    shell("ip link set lo up");
+    PacketPortOptions a = packet_options(true), b = packet_options(false);
+    a.may_be_absent = b.may_be_absent = true;
+    PacketRig rig(a, b, packet_routes());
+    CHECK(!rig.sender.link_up());
+    REQUIRE(rig.sender.notes().size() == 1);
+    CHECK(
+        mrc::test::contains(rig.sender.notes()[0], "there is no interface pa: this plane is down"));
+    rig.add(0, 10, 0);
+    CHECK(rig.send() == 0);
+    make_veth();
+    for (int i = 0; i < 1000 && !(rig.sender.link_up() && rig.receiver.link_up()); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      (void)rig.send();
+      rig.PortRig::receive();
+    }
+    rig.add(1, 10, 0);
+    CHECK(rig.send() == 1);
+    rig.receive(1);
+    CHECK(rig.arrived.size() == 1);
+  });
+}
+
 TEST_CASE("packet port: the next hop is what routes and neighbours say") {
   in_new_network([] {
     make_veth();
@@ -330,8 +355,8 @@ TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") 
   in_new_network([] {
     make_veth();
     shell("ip -6 route add fcbb::/32 via fe80::77 dev pa");
-    const auto stale = [] {
-      return std::system("ip neigh show fe80::77 dev pa | grep -q STALE") == 0;
+    const auto stale = [](const std::string& neighbour) {
+      return std::system(("ip neigh show " + neighbour + " dev pa | grep -q STALE").c_str()) == 0;
     };
     const auto make_stale = [] {
       shell("ip neigh replace fe80::77 lladdr 02:00:00:00:00:0b dev pa nud stale");
@@ -340,18 +365,23 @@ TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") 
     PacketPortOptions a = packet_options(true);
     a.next_hop.reset();
     PacketRig rig(a, packet_options(false), packet_routes());
+    // A second one, which is known and not used.
+    shell(
+        "ip -6 route add fcbc::/32 via fe80::78 dev pa && "
+        "ip neigh replace fe80::78 lladdr 02:00:00:00:00:0b dev pa nud stale");
+    std::vector<PacketRoute> idle = packet_routes();
+    for (PacketRoute& route : idle) route.destination = parse_ip("fcbc:0:1000:2000:3000::");
+    rig.sender.add_peer(PeerId{6}, {parse_ip("fd00::c"), 4791}, idle);
     std::uint32_t n = 0;
-    const auto use = [&] {
+    const auto send = [&] {
       rig.add(n++, 10, 0);
       CHECK(rig.send() == 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      rig.receive(n);  // which looks around, too
-      rig.add(n++, 10, 0);
-      CHECK(rig.send() == 1);
     };
-    CHECK(stale());  // nothing was sent yet
-    use();
-    CHECK(!stale());
+    CHECK(stale("fe80::77"));  // nothing was sent yet
+    for (int i = 0; i < 500 && stale("fe80::77"); ++i) send();  // it looks around once a second
+    CHECK(!stale("fe80::77"));
+    CHECK(stale("fe80::78"));
     CHECK(rig.sender.stats().tx_errors == 0);  // meanwhile the old address does
   });
 }

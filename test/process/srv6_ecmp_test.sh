@@ -24,7 +24,7 @@ done
 say 'the same by UDP source ports alone, to next hops that the description names'
 fabric down >/dev/null
 next_hops() {  # next_hops HOST
-  local mac=02:00:00:00:0$1
+  local mac=02:aa:00:00:0$1
   printf '"next_hops": ["%s:00", "%s:01", "%s:02", "%s:03"]' "$mac" "$mac" "$mac" "$mac"
 }
 cat >"$work/fabric.json" <<JSON

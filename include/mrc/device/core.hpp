@@ -157,7 +157,7 @@ class DeviceCore {
 
   // device/core_fabric.hpp
   void open_fabric_ports();
-  void answer_guests(Time now) noexcept;
+  void answer_guests(Time now, DevicePort& port) noexcept;
   [[nodiscard]] std::vector<fabric::Path> fabric_paths(Plane plane,
                                                        const port::PeerAddress& peer) const;
 
@@ -181,7 +181,7 @@ class DeviceCore {
   std::unordered_map<std::uint64_t, KnownPeer> peers_;  ///< by device_guid
   PdId default_pd_{};
   std::vector<int> cq_fds_;  ///< eventfd of each completion queue
-  DeviceStats objects_;      ///< only its object counts
+  DeviceStats objects_;      ///< only its counts of objects and of guests' probes
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< of the burst that is being sent

@@ -2,6 +2,8 @@
 // DeviceCore: what a fabric description (docs/fabric.md) makes of a device.
 #pragma once
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -28,10 +30,15 @@ inline void DeviceCore::open_fabric_ports() {
   port::PacketSlotClaim claim = port::claim_packet_slot(wanted);
   slot_ = claim.slot;
   slot_claim_ = std::move(claim.socket);
+  // A host that has lost some runs without; one that has none is not set up.
+  const bool any_interface =
+      std::any_of(self_->interfaces.begin(), self_->interfaces.end(),
+                  [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });
   for (unsigned i = 0; i < fabric_->planes; ++i) {
     port::PacketPortOptions o;
     set_shared(o, static_cast<Plane>(i));
     o.interface = self_->interfaces[i];
+    o.may_be_absent = any_interface;
     o.local = self_->addresses[i];
     o.udp_port = config_.udp_port;
     o.mtu = fabric_->mtu;
@@ -49,11 +56,14 @@ inline void DeviceCore::open_fabric_ports() {
                           "): " + std::to_string(fabric_->planes) + " planes of packet ports");
 }
 
-/// EV probes of hosts to which no queue pair is connected, mrc_probe's above all.
-inline void DeviceCore::answer_guests(Time now) noexcept {
+/// EV probes of hosts to which no queue pair is connected, mrc_probe's above all. To be called
+/// after each port's receive().
+inline void DeviceCore::answer_guests(Time now, DevicePort& port) noexcept {
   engine::Engine::GuestProbe probe;
   while (engine_->poll_guest_probe(probe))
-    (void)probe_responder_->answer(now, probe, *ports_[probe.plane]);
+    ++(probe_responder_->answer(now, probe, port) ? objects_.guest_probes_answered
+                                                  : objects_.guest_probes_refused);
+  probe_responder_->flush(now, port);
 }
 
 /// The paths to the host that has that address. Throws Error if there is none.

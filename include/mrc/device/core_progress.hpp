@@ -94,7 +94,6 @@ inline void DeviceCore::leave(Time now, bool work) noexcept {
 inline bool DeviceCore::take_in(Time now) noexcept {
   if (now >= fault_change_) apply_faults(now);
   const bool moved = receive(now);
-  if (moved && fabric_) answer_guests(now);
   for (unsigned i = 0; i < ports_.size(); ++i) {  // of which the ports have just heard
     const bool up = ports_[i]->link_up();
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
@@ -127,6 +126,7 @@ inline bool DeviceCore::receive(Time now) noexcept {
     if (rx_.empty()) continue;
     any = true;
     engine_->receive(now, rx_.packets());
+    if (fabric_) answer_guests(now, *port);
   }
   return any;
 }

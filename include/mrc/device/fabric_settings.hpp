@@ -67,15 +67,23 @@ struct PlanePaths {
   std::vector<port::PacketRoute> routes;  ///< [port_path]: outer headers; empty: none
 };
 
+/// The outer headers of paths; none for paths without.
+[[nodiscard]] inline std::vector<port::PacketRoute> routes_of(
+    const std::vector<fabric::Path>& paths) {
+  std::vector<port::PacketRoute> routes;
+  for (const fabric::Path& path : paths)
+    if (path.route.destination != path::Ipv6{})
+      routes.push_back({path.route.destination, path.route.segment, path.route.has_srh});
+  return routes;
+}
+
 /// `planes`: how many the peer has.
 [[nodiscard]] inline PlanePaths make_plane_paths(const std::vector<fabric::Path>& paths,
                                                  unsigned planes) {
   PlanePaths out;
-  for (const fabric::Path& path : paths) {
+  out.routes = routes_of(paths);
+  for (const fabric::Path& path : paths)
     if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
-    if (path.route.destination != path::Ipv6{})
-      out.routes.push_back({path.route.destination, path.route.segment, path.route.has_srh});
-  }
   out.active = out.specs.size();
   const bool room = 2 * out.active * planes <= path::kMaxPaths;
   for (std::size_t i = 0; !out.routes.empty() && room && out.active > 1 && i < out.active; ++i) {

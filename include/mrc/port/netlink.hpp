@@ -188,8 +188,8 @@ class NetlinkRequest {
 /// What the kernel knows of a neighbour.
 struct Neighbour {
   MacAddress mac{};
-  bool stale =
-      false;  ///< it was there, but a while ago, and the kernel has sent nothing to it since
+  /// It was there, but a while ago, and the kernel has sent nothing to it since.
+  bool stale = false;
 };
 
 /// A neighbour, if the kernel knows its Ethernet address.

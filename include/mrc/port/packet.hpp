@@ -46,10 +46,12 @@ class PacketPort {
  public:
   /// How often a port that is in use looks whether netlink has news.
   static constexpr Duration kLinkCheck = std::chrono::milliseconds{1};
+  /// What an interface that is not there is taken to carry.
+  static constexpr std::uint32_t kAbsentMtu = 65'535;
   /// How long add_peer() waits for the next hop to answer.
   static constexpr Duration kResolveTime = std::chrono::milliseconds{20};
 
-  /// Throws Error: no CAP_NET_RAW, no such interface.
+  /// Throws Error: no CAP_NET_RAW, no such interface (unless that may be absent).
   explicit PacketPort(PacketPortOptions options)
       : options_((options.check(), std::move(options))),
         receive_(detail::open_packet_socket()),
@@ -61,7 +63,7 @@ class PacketPort {
     set_buffer(send_, SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer);
     const std::uint64_t buffer =
         set_buffer(receive_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
-    if (!attach_interface())
+    if (!attach_interface() && !options_.may_be_absent)
       throw Error(Errc::not_found, "there is no interface " + options_.interface + " for plane " +
                                        std::to_string(options_.plane) +
                                        "; `ip link` lists those that there are");
@@ -108,7 +110,8 @@ class PacketPort {
 
   /// A peer that is reached by these outer headers, one for each port_path; an empty list: without
   /// encapsulation. Throws Error if it has no IPv6 address. A missing route or a next hop that does
-  /// not answer within `patience` is noted, and asked for again whenever the network changes.
+  /// not answer within `patience` is noted (not without any), and asked for again whenever the
+  /// network changes.
   std::uint64_t add_peer(PeerId id, const PeerAddress& address, std::vector<PacketRoute> routes,
                          Duration patience = kResolveTime) {
     if (is_v4(address.ip) || is_unspecified(address.ip))
@@ -170,6 +173,8 @@ class PacketPort {
  private:
   /// Neighbours of a busy network change often; each look costs some 20 us per peer.
   static constexpr Duration kRefreshInterval = std::chrono::milliseconds{20};
+  /// How often it looks whether a neighbour that had grown old is in use.
+  static constexpr Duration kCheckInterval = std::chrono::seconds{1};
 
   /// Packets on their way into the transmitter, and out of it when it is full.
   struct Batch {
@@ -196,6 +201,7 @@ class PacketPort {
         return true;
       }
       const PacketRoute* route = peer->routes.empty() ? nullptr : &peer->routes[packet.port_path];
+      peer->used = true;
       out.add(burst, packet, *peer, route, port.own_);
       ++waiting;
       return true;
@@ -240,6 +246,12 @@ class PacketPort {
 
   /// What does not keep the port from opening, but an operator should know.
   void note_surroundings() {
+    if (index_ == 0) {
+      notes_.push_back("there is no interface " + options_.interface +
+                       ": this plane is down until "
+                       "there is one");
+      return;
+    }
     const std::uint32_t mtu = capabilities_.max_packet + headers();
     if (options_.mtu > mtu)
       notes_.push_back("interface " + options_.interface + " has an MTU of " + std::to_string(mtu) +
@@ -258,7 +270,8 @@ class PacketPort {
     const auto now = detail::look_up_interface(receive_, options_.interface);
     interface_up_ = now.index != 0 && now.up;
     own_ = now.mac;
-    const std::uint32_t mtu = options_.mtu == 0 ? now.mtu : std::min(now.mtu, options_.mtu);
+    const std::uint32_t largest = now.index != 0 ? now.mtu : kAbsentMtu;
+    const std::uint32_t mtu = options_.mtu == 0 ? largest : std::min(largest, options_.mtu);
     capabilities_.max_packet = mtu - std::min(mtu, headers());
     if (now.index == index_) return now.index != 0;
     index_ = 0;
@@ -280,16 +293,14 @@ class PacketPort {
     next_link_check_ = now + kLinkCheck;
     const NetlinkMonitor::News news = monitor_.read(index_);
     if (news.links) look_at_link();
-    refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && sending());
+    refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && now >= next_check_);
     if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
     refresh_due_ = stale_ = false;
     next_refresh_ = now + kRefreshInterval;
+    next_check_ = now + kCheckInterval;
     for (PacketPeer& peer : peers_)
       if (peer.known && !options_.next_hop) (void)refresh_next_hop(peer);
-    sent_at_refresh_ = stats_.tx_packets;
   }
-  /// Since the neighbours were asked for last.
-  [[nodiscard]] bool sending() const noexcept { return stats_.tx_packets != sent_at_refresh_; }
   void look_at_link() noexcept { interface_up_ = attach_interface() && interface_up_; }
 
   /// Asks for gateway and Ethernet address as they are now. What was known before stays valid when
@@ -305,8 +316,9 @@ class PacketPort {
       peer.resolved = true;
       stale_ = stale_ || neighbour->stale;
     }
-    if (!neighbour || (neighbour->stale && sending()))
+    if (!neighbour || (neighbour->stale && peer.used))
       solicit_neighbour(index_, peer.gateway);  // its answer is news
+    peer.used = false;
     return 0;
   }
 
@@ -329,7 +341,8 @@ class PacketPort {
       (void)::poll(&none, 1, 1);
       (void)refresh_next_hop(peer);
     }
-    if (!peer.resolved && !asked) notes_.push_back(lack_of_next_hop(peer, error));
+    if (!peer.resolved && !asked && patience > Duration::zero())
+      notes_.push_back(lack_of_next_hop(peer, error));
   }
   [[nodiscard]] std::string lack_of_next_hop(const PacketPeer& peer, int error) const {
     const std::string lost = "; packets to " + format_ip(peer.ip) + " are lost until ";
@@ -365,8 +378,8 @@ class PacketPort {
   Time next_link_check_ = Time::min();
   bool refresh_due_ = false;         ///< the neighbours are to be asked for again ...
   Time next_refresh_ = Time::min();  ///< ... but not before that
-  bool stale_ = false;               ///< one of them was, when they were asked for last
-  std::uint64_t sent_at_refresh_ = 0;
+  bool stale_ = false;               ///< one was, and may be in use by now: ask again, ...
+  Time next_check_ = Time::min();    ///< ... but not before that
   PortStats stats_;
   mutable std::uint64_t overrun_ = 0;
   Capabilities capabilities_;

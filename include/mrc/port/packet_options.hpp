@@ -34,7 +34,9 @@ struct PacketPortOptions : PortOptions {
   PacketPortOptions() { receive_slots = 64; }  // each brings one packet
 
   std::string interface;  ///< the NIC port: this plane
-  IpAddress local{};      ///< its IPv6 address: inner source of what is sent
+  /// It need not be there: then the port is down, as after it was removed, until it comes.
+  bool may_be_absent = false;
+  IpAddress local{};  ///< its IPv6 address: inner source of what is sent
   std::uint16_t udp_port = wire::kUdpPort;
 
   std::uint32_t mtu = 0;  ///< bytes of the largest IP packet on the way; 0: the interface's
@@ -59,7 +61,9 @@ struct PacketPortOptions : PortOptions {
     if (udp_port == 0) reject(kKind, "udp_port", udp_port, "1 to 65535");
     if (paths.empty()) wrong("it has no paths");
     for (const PortPath& path : paths)
-      if (path.port_path >= kMaxPaths) reject(kKind, "port_path", path.port_path, "0 to 4095");
+      if (path.port_path >= kMaxPaths)
+        reject(kKind, "port_path", path.port_path,
+               ("0 to " + std::to_string(kMaxPaths - 1)).c_str());
   }
 
   static constexpr std::size_t kMaxPaths = 4096;

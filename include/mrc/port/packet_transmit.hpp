@@ -30,6 +30,7 @@ inline constexpr std::size_t kEthernetHeader = 14;
 struct PacketPeer {
   bool known = false;
   bool resolved = false;  ///< next_hop is known
+  bool used = false;      ///< since next hops were asked for last
   IpAddress ip{};
   IpAddress gateway{};
   MacAddress next_hop{};
