@@ -378,7 +378,7 @@ TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") 
       CHECK(rig.send() == 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     };
-    CHECK(stale("fe80::77"));  // nothing was sent yet
+    CHECK(stale("fe80::77"));                                   // nothing was sent yet
     for (int i = 0; i < 500 && stale("fe80::77"); ++i) send();  // it looks around once a second
     CHECK(!stale("fe80::77"));
     CHECK(stale("fe80::78"));
