@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -147,27 +146,6 @@ class World {
   }
 
  private:
-  /// The shared accounts are the sums of what the queue pairs hold.
-  static void check_peer(const Side& s, const Peer& peer) {
-    std::uint64_t inflight = 0;
-    std::array<std::uint64_t, kMaxPlanes> planes{};
-    std::uint32_t connected = 0;
-    for (const Qpn q : s.qps) {
-      const QueuePairState& qp = *s.engine->find_qp(q);
-      if (qp.peer != &peer) continue;
-      ++connected;
-      inflight += qp.tx.inflight;
-      for (Psn p = qp.tx.window.unacked(); p != qp.tx.window.next(); ++p) {
-        const auto& r = qp.tx.window.at(p);
-        if (r.state == reliability::PacketState::outstanding)
-          planes[peer.paths[r.path].plane] += std::max<std::uint32_t>(r.size, 1024);
-      }
-    }
-    require(connected == peer.queue_pairs);
-    require(static_cast<std::int64_t>(inflight) == peer.congestion.inflight());
-    require(planes == peer.plane_inflight);
-  }
-
   Qpn any_qp(unsigned side) { return choose(in_, sides_[side].qps, Qpn{in_.byte()}); }
   static std::uint64_t tag(unsigned side, Plane plane) { return 0x100 + side * 0x10 + plane; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -89,6 +90,44 @@ struct Side {
   std::vector<PeerId> peers;
   std::vector<Region> regions;
 };
+
+/// Nominal size of a packet in the window, worked out from the messages alone.
+inline std::uint32_t nominal_size(const engine::Engine& engine, const QueuePairState& qp, Psn psn) {
+  const SendQueue& q = qp.tx.queue;
+  const std::uint32_t end = q.sending() + (qp.tx.next_packet > 0);
+  for (std::uint32_t i = q.done(); i != end; ++i) {
+    const SendWqe& w = q.at(i);
+    const std::int32_t k = psn - w.first;
+    if (k >= 0 && k < static_cast<std::int32_t>(w.packets))
+      return engine::detail::slice_of(w, static_cast<std::uint32_t>(k), qp.mtu,
+                                      engine.options().timestamps)
+          .size;
+  }
+  require(false);
+  return 0;
+}
+
+/// The shared accounts are the sums of what the queue pairs hold.
+inline void check_peer(const Side& s, const Peer& peer) {
+  std::uint64_t inflight = 0;
+  std::array<std::uint64_t, kMaxPlanes> planes{};
+  std::uint32_t connected = 0;
+  for (const Qpn q : s.qps) {
+    const QueuePairState& qp = *s.engine->find_qp(q);
+    if (qp.peer != &peer) continue;
+    ++connected;
+    inflight += qp.tx.inflight;
+    for (Psn p = qp.tx.window.unacked(); p != qp.tx.window.next(); ++p) {
+      const reliability::Packet packet = qp.tx.window.at(p);
+      if (packet.state() == reliability::PacketState::outstanding)
+        planes[peer.paths[packet.path()].plane] +=
+            std::max<std::uint32_t>(nominal_size(*s.engine, qp, p), 1024);
+    }
+  }
+  require(connected == peer.queue_pairs);
+  require(static_cast<std::int64_t>(inflight) == peer.congestion.inflight());
+  require(planes == peer.plane_inflight);
+}
 
 template <class T>
 T choose(Input& in, const std::vector<T>& from, T otherwise) {

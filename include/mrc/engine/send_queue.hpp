@@ -77,6 +77,9 @@ class SendQueue {
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
+  [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
+    return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
+  }
 
   /// The room of an entry of this queue: pieces, or inline data.
   [[nodiscard]] static LocalPiece* pieces(SendWqe& w) noexcept {
@@ -127,7 +130,7 @@ class SendQueue {
   [[nodiscard]] std::uint16_t slot(std::uint32_t position) const noexcept {
     return static_cast<std::uint16_t>(position & mask_);
   }
-  [[nodiscard]] std::byte* address(std::uint16_t slot) noexcept {
+  [[nodiscard]] std::byte* address(std::uint16_t slot) const noexcept {
     return chunks_[slot >> shift_] + (slot & ((1u << shift_) - 1)) * stride_;
   }
   void release(std::byte*& chunk) noexcept {
