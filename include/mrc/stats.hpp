@@ -18,7 +18,7 @@ namespace mrc {
 /// One plane of a device.
 struct PlaneStats {
   std::string address;  ///< as Device::plane_names() gives it
-  bool up = false;      ///< link state, injected faults included
+  bool up = false;      ///< can be used: link state (injected faults included), and MTU
   port::PortStats port;
   port::FaultStats faults;
 };

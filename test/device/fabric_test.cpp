@@ -122,7 +122,15 @@ TEST_CASE("fabric: an interface that is missing, and a peer that is no host") {
     const std::vector<PlaneStats> planes = device.stats().planes;
     CHECK(planes[0].up);
     CHECK(!planes[1].up);
-    shell("ip link del p0 && ip addr add fd00:1::1/128 dev lo");
+    const auto up = [&](unsigned plane) { return device.stats().planes[plane].up; };
+    shell(
+        "ip link add p1 mtu 1500 type veth peer name q1 && ip link set q1 up && ip link set p1 up");
+    usleep(100'000);
+    CHECK(!up(1));  // its packets would not fit
+    shell("ip link set q1 mtu 9216 && ip link set p1 mtu 9216");
+    for (int i = 0; i < 500 && !up(1); ++i) usleep(10'000);
+    CHECK(up(1));
+    shell("ip link del p0 && ip link del p1 && ip addr add fd00:1::1/128 dev lo");
     CHECK(contains(open_error(file.config()), "there is no interface p0 for plane 0"));
   });
 }

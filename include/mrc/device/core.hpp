@@ -134,6 +134,7 @@ class DeviceCore {
   bool advance_out_first(Time now) noexcept;
   void leave(Time now, bool work) noexcept;
   bool take_in(Time now) noexcept;
+  [[nodiscard]] bool usable(unsigned plane) noexcept;
   /// Something is left to send, or a port that was busy is to be tried again.
   [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
   bool send(Time now) noexcept;
@@ -186,7 +187,8 @@ class DeviceCore {
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< of the burst that is being sent
   PlaneMask planes_up_ = 0;
-  PlaneMask busy_ = 0;  ///< ports that took no more, until retry_
+  PlaneMask too_small_ = 0;  ///< planes of which it was said that their MTU is
+  PlaneMask busy_ = 0;       ///< ports that took no more, until retry_
   Time retry_ = kNever;
   port::FaultSchedule faults_;
   Time faults_start_{};

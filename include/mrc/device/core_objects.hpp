@@ -89,9 +89,9 @@ inline DeviceStats DeviceCore::stats() {
   s.qps = engine_->qp_count();
   s.peers = engine_->peer_count();
   s.helper_rounds = helper_rounds_.load(std::memory_order_relaxed);
-  for (const auto& port : ports_)
-    s.planes.push_back({port::format_address(port->address()), port->link_up(), port->stats(),
-                        port->fault_stats()});
+  for (unsigned i = 0; i < ports_.size(); ++i)
+    s.planes.push_back({port::format_address(ports_[i]->address()), usable(i), ports_[i]->stats(),
+                        ports_[i]->fault_stats()});
   return s;
 }
 

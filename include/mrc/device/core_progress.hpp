@@ -95,7 +95,7 @@ inline bool DeviceCore::take_in(Time now) noexcept {
   if (now >= fault_change_) apply_faults(now);
   const bool moved = receive(now);
   for (unsigned i = 0; i < ports_.size(); ++i) {  // of which the ports have just heard
-    const bool up = ports_[i]->link_up();
+    const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_->set_plane_up(now, static_cast<Plane>(i), up);
@@ -104,6 +104,22 @@ inline bool DeviceCore::take_in(Time now) noexcept {
   if (engine_->next_deadline() <= now) engine_->on_time(now);
   hand_out_events();
   return moved;
+}
+
+/// A plane's link is up, and carries the packets of this device: an interface that came, or was
+/// changed, after the device had opened may not.
+inline bool DeviceCore::usable(unsigned plane) noexcept {
+  if (!ports_[plane]->link_up()) return false;
+  const std::uint32_t room = ports_[plane]->capabilities().max_packet;
+  if (mtu_ + kPacketOverhead <= room) return true;
+  const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
+  if ((too_small_ & bit) == 0)
+    log(LogLevel::warn, "plane " + std::to_string(plane) + ": the interface's MTU leaves " +
+                            std::to_string(room) + " bytes for a packet, needed are " +
+                            std::to_string(mtu_ + kPacketOverhead) +
+                            "; the plane is down until it is raised with `ip link set`");
+  too_small_ |= bit;
+  return false;
 }
 
 /// What is to go out. True if there was something.

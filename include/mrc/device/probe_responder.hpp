@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -101,11 +102,12 @@ class ProbeResponder {
     hosts_ = std::move(hosts);
   }
 
-  /// Whether it is this process that answers.
+  /// Whether it is this process that answers. Others may be on another fabric, or on another port.
   [[nodiscard]] bool claim(Time now) {
     if (claim_.open() || now < next_claim_) return claim_.open();
     next_claim_ = now + kClaimInterval;
-    claim_ = port::claim_name("openmrc/packet/probes");
+    claim_ = port::claim_name("openmrc/packet/probes/" + std::to_string(config_.udp_port) + "/" +
+                              d_.name);
     return claim_.open();
   }
 

@@ -332,9 +332,11 @@ class PacketPort {
     }
     if (!interface_up_) return;  // when the link comes up, it is asked for again
     const int error = refresh_next_hop(peer);
-    const bool asked = std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
-      return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
-    });
+    const bool asked =
+        patience > Duration::zero() &&
+        std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
+          return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
+        });
     for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < patience;
          waited += kLinkCheck) {
       pollfd none{-1, 0, 0};

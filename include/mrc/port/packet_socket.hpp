@@ -84,6 +84,8 @@ struct InterfaceState {
   Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};
+  // The address may come later, with its interface.
+  if (socket.open()) (void)try_option(socket, IPPROTO_IPV6, IPV6_FREEBIND, 1);
   if (socket.open() && try_option(socket, SOL_SOCKET, SO_REUSEADDR, 1) &&
       setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0 &&
       try_bind(socket, SocketAddress(local, udp_port)))
