@@ -164,9 +164,11 @@ class SendWindow {
       --at_slot(slot).record().order;
       slot = older(at_slot(slot).record());
     }
-    for (Psn p = find_first_try(packet.first_try() ? psn + 1 : unacked_); p != next_;
-         p = find_first_try(p + 1)) {
-      if (after(order_of(at(p)), order)) --at(p).record().order;
+    for (Psn p = next_; p != unacked_;) {  // first tries, whose places ascend
+      p = p - 1;
+      if (!at(p).first_try()) continue;
+      if (!after(order_of(at(p)), order)) break;
+      --at(p).record().order;
     }
     --next_order_;
     if (after(probe_order_, order)) --probe_order_;

@@ -203,7 +203,8 @@ inline bool Engine::build_control(Time now, const ControlItem& item, Peer*& peer
       p.erth.set_vendor_info(options_.slot);  // which process to answer; 0 where there is one
       if (!probe) p.erth.set_port_status_mask(peer->told = local_up_);
       const std::uint16_t timestamp = wire::timestamp_of(now);
-      requests_[item.id % kOpenRequests].timestamp = timestamp;
+      EndpointRequest& request = requests_[item.id % kOpenRequests];
+      if (request.id == item.id) request.timestamp = timestamp;
       p.erth.set_tx_timestamp(timestamp);
       put(p);
       ++(probe ? stats_.ev_probes_sent : stats_.port_updates_sent);
