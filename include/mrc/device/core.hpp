@@ -28,6 +28,9 @@
 
 namespace mrc::detail {
 
+/// Bytes that a port adds to the payload at most: headers, pad, iCRC.
+inline constexpr std::uint32_t kPacketOverhead = 12 + 4 + 4 + 16 + 4 + 3 + 4;
+
 /// A mutex that tells whether someone waits for it, so that a thread that takes it again and again
 /// can let others in between.
 class CourteousMutex {

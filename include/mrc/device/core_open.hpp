@@ -13,8 +13,6 @@
 
 namespace mrc::detail {
 
-/// Bytes that a port adds to the payload at most: headers, pad, iCRC.
-inline constexpr std::uint32_t kPacketOverhead = 12 + 4 + 4 + 16 + 4 + 3 + 4;
 /// Largest GSO message, and so the most bytes of a burst on one path.
 inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
 
