@@ -56,9 +56,11 @@ Json finding_json(const Description& d, const Finding& f) {
 }
 
 Json path_json(const Description& d, const ProbePath& path, const PathResult& result) {
-  Json j{{"path", path_name(d, path)}, {"kind", to_string(path.kind)}, {"plane", path.plane},
-         {"uplink", path.uplink},      {"to", d.hosts[path.to].name},  {"denied", path.denied},
-         {"tries", result.tries},      {"answered", result.answered},  {"rtt_us", nullptr}};
+  Json j{{"path", path_name(d, path)},  {"kind", to_string(path.kind)},
+         {"plane", path.plane},         {"uplink", path.uplink},
+         {"ev", value(path.ev)},        {"to", d.hosts[path.to].name},
+         {"denied", path.denied},       {"tries", result.tries},
+         {"answered", result.answered}, {"rtt_us", nullptr}};
   if (!result.rtts.empty()) {
     std::vector<Duration> rtts = result.rtts;
     std::sort(rtts.begin(), rtts.end());

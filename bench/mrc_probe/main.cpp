@@ -55,16 +55,18 @@ int run_answer(const Options& o, const Description& d, const fabric::Host& self)
 
 int run(const Options& o) {
   const Description d = fabric::read(o.config.fabric);
-  if (d.forwarding != fabric::Forwarding::srv6)
+  const bool routed = d.forwarding == fabric::Forwarding::srv6;
+  if (!routed && !o.hosts)
     throw Error(Errc::unsupported,
-                fmt::format("{}: forwarding is \"ecmp\": without source routes nobody knows which "
-                            "way a probe takes",
+                fmt::format("--only loops: {} has forwarding \"ecmp\", and without source routes "
+                            "nothing leads back to its sender",
                             d.file));
   for (const std::string& file : {o.json_file, o.deny_file})
     if (file != "-") bench::check_writable(file);
   const fabric::Host& host = fabric::find_self(d, port::local_addresses(), o.config.host);
   const auto self = static_cast<unsigned>(&host - d.hosts.data());
-  ProberOptions options{o.loops, wanted_hosts(o, d, self), o.tries, o.sweep};
+  const ProberOptions options{o.loops && routed, wanted_hosts(o, d, self), o.config.paths, o.tries,
+                              o.sweep};
   bench::catch_signals();
   if (o.answer) return run_answer(o, d, host);
   Network network(d, d.hosts[self], o.config);
@@ -80,7 +82,7 @@ int run(const Options& o) {
 }  // namespace
 }  // namespace mrc::probe
 
-/// mrc_probe: sweeps the paths of a source-routed fabric, and finds what is dead.
+/// mrc_probe: sweeps the paths of a fabric, and finds what is dead.
 int main(int argc, char** argv) {
   return mrc::bench::run_main(
       "mrc_probe", [&] { return mrc::probe::run(mrc::probe::parse_options(argc, argv)); },

@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 constexpr const char* kFooter =
     R"(Loops lead back to this host and need nobody's help; paths to other hosts need
-a device that is open there; `mrc_probe --answer` opens one.
+a device that is open there; `mrc_probe --answer` opens one. In ECMP fabrics
+there are no loops, and a path is one of MRC_PATHS EVs of each plane.
 
 Exit status: 0 all alive (lossy, at worst), 1 something is dead or a host silent, 2 bad options,
 3 can't run, 130 interrupted.
@@ -121,8 +122,7 @@ void finish(const Options& o, const CLI::App& app) {
 Options parse_options(int argc, char** argv) {
   Options o;
   o.config = Config::from_environment();
-  CLI::App app("Probes all paths of a source-routed fabric from this host and says what is dead.",
-               "mrc_probe");
+  CLI::App app("Probes all paths of a fabric from this host and says what is dead.", "mrc_probe");
   app.get_formatter()->column_width(28);
   app.footer(kFooter);
   add_what(app, o);

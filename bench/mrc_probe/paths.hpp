@@ -15,7 +15,8 @@
 #include "mrc_probe/part.hpp"
 
 /// The ways that probes take. A source route may lead back to its sender, so most of a fabric can
-/// be looked at without anybody's help.
+/// be looked at without anybody's help. Without source routes a path is an EV to another host, and
+/// switches choose its way by it.
 namespace mrc::probe {
 
 /// What a path is for.
@@ -47,7 +48,8 @@ enum class PathKind : std::uint8_t {
 /// A host or switch on a path.
 struct Stop {
   enum class Kind : std::uint8_t { host, t0, t1, unknown };
-  Kind kind = Kind::unknown;  ///< unknown: a uSID of a template that the description can't place
+  /// unknown: a uSID of a template that the description can't place, or what switches choose
+  Kind kind = Kind::unknown;
   unsigned number = 0;
 
   friend constexpr bool operator==(const Stop&, const Stop&) = default;
@@ -57,18 +59,19 @@ struct Stop {
 struct ProbePath {
   PathKind kind = PathKind::peer;
   Plane plane = 0;
-  std::uint16_t uplink = 0;  ///< of the own T0; for a detour that of the T1 it is about
-  unsigned to = 0;           ///< index of the host at its end; loops: the own
-  unsigned far = 0;          ///< far_loop, detour: the other T0
+  /// Of the own T0; for a detour that of the T1 it is about; without a route just a number.
+  std::uint16_t uplink = 0;
+  unsigned to = 0;   ///< index of the host at its end; loops: the own
+  unsigned far = 0;  ///< far_loop, detour: the other T0
   Ev ev{};
-  path::UsidRoute route;
+  path::UsidRoute route;  ///< without a destination where switches choose
   std::vector<Stop> stops;
   std::vector<Part> parts;  ///< all that has to work, each once, in order
   bool denied = false;      ///< the description denies one of them
 };
 
 /// "h0 p1t0-0 p1t1-1 p1t0-0 h0".
-[[nodiscard]] inline std::string path_name(const Description& d, const ProbePath& path) {
+[[nodiscard]] inline std::string way_name(const Description& d, const ProbePath& path) {
   std::string name;
   for (const Stop& stop : path.stops) {
     if (!name.empty()) name += ' ';
@@ -84,7 +87,14 @@ struct ProbePath {
   return name;
 }
 
-/// Makes paths from one host of a fabric with source routes. Keeps a reference to the description.
+/// The same, and the EV where switches choose: "h0 p1t0-0 ? p1t0-1 h1 by EV 0x2c003".
+[[nodiscard]] inline std::string path_name(const Description& d, const ProbePath& path) {
+  const std::string name = way_name(d, path);
+  if (d.forwarding == fabric::Forwarding::srv6) return name;
+  return fmt::format("{} by EV {:#x}", name, value(path.ev));
+}
+
+/// Makes paths from one host of a fabric. Keeps a reference to the description.
 class PathMaker {
  public:
   PathMaker(const Description& d, unsigned self) : d_(d), self_(self) {
@@ -97,7 +107,8 @@ class PathMaker {
   [[nodiscard]] const Description& description() const noexcept { return d_; }
   [[nodiscard]] unsigned self() const noexcept { return self_; }
 
-  /// All paths back to the host itself: every link between switches is on one.
+  /// All paths back to the host itself: every link between switches is on one. For fabrics with
+  /// source routes.
   [[nodiscard]] std::vector<ProbePath> loops() const {
     std::vector<ProbePath> out;
     for (unsigned p = 0; p < d_.planes; ++p) {
@@ -115,10 +126,11 @@ class PathMaker {
     return out;
   }
 
-  /// All paths to another host.
-  [[nodiscard]] std::vector<ProbePath> paths_to(unsigned host) const {
+  /// All paths to another host: source routes, or so many EVs of each plane.
+  [[nodiscard]] std::vector<ProbePath> paths_to(unsigned host,
+                                                unsigned evs = fabric::kEcmpPaths) const {
     std::vector<ProbePath> out;
-    for (const fabric::Path& path : fabric::paths(d_, d_.hosts[self_], d_.hosts[host])) {
+    for (const fabric::Path& path : fabric::paths(d_, d_.hosts[self_], d_.hosts[host], evs)) {
       ProbePath p;
       p.plane = path.plane;
       p.uplink = path.uplink;
@@ -164,7 +176,7 @@ class PathMaker {
     return trace(std::move(p));
   }
 
-  /// Fills in stops and parts from the route.
+  /// Fills in stops and parts from the route, or from what switches are bound to.
   [[nodiscard]] ProbePath trace(ProbePath p) const {
     p.stops = {{Stop::Kind::host, self_}, {Stop::Kind::t0, home()}};
     const auto add = [&](Stop stop) {
@@ -179,8 +191,14 @@ class PathMaker {
         add(stop);
       }
     };
-    follow(p.route.destination);
-    if (p.route.has_srh) follow(p.route.segment);
+    if (d_.forwarding == fabric::Forwarding::srv6) {
+      follow(p.route.destination);
+      if (p.route.has_srh) follow(p.route.segment);
+    } else {
+      if (d_.hosts[p.to].t0 != home()) add({});
+      add({Stop::Kind::t0, d_.hosts[p.to].t0});
+      add({Stop::Kind::host, p.to});
+    }
     find_parts(p);
     return p;
   }

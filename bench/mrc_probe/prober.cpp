@@ -26,7 +26,8 @@ constexpr std::size_t kMaxPaths = 65'536;
 
 void check_count(const Description& d, const ProberOptions& options) {
   const std::size_t loops = options.loops ? std::size_t{1} + std::size_t{d.t1} * d.t0 : 0;
-  const std::size_t count = d.planes * (loops + options.hosts.size() * d.t1);
+  const std::size_t each = d.forwarding == fabric::Forwarding::srv6 ? d.t1 : options.evs;
+  const std::size_t count = d.planes * (loops + options.hosts.size() * each);
   if (count > kMaxPaths)
     throw Error(Errc::no_resources,
                 fmt::format("{}: there are up to {} paths from one host, too many for a sweep (at "
@@ -48,7 +49,7 @@ Prober::Prober(const Description& d, unsigned self, Network& network, const Prob
   check_count(d, options);
   if (options.loops) paths_ = maker_.loops();
   for (const unsigned host : options.hosts)
-    for (ProbePath& path : maker_.paths_to(host)) paths_.push_back(std::move(path));
+    for (ProbePath& path : maker_.paths_to(host, options.evs)) paths_.push_back(std::move(path));
   add_ways(paths_, self);
 }
 
@@ -59,7 +60,7 @@ void Prober::add_ways(const std::vector<ProbePath>& paths, unsigned loop_peer) {
     const unsigned peer = path.kind == PathKind::peer ? path.to : loop_peer;
     auto& list = routes[{path.plane, peer}];
     ways_.push_back({path.plane, peer, static_cast<std::uint16_t>(list.size()), path.ev});
-    list.push_back(path.route);
+    if (d_.forwarding == fabric::Forwarding::srv6) list.push_back(path.route);
   }
   for (auto& [peer, list] : routes) {
     const unsigned host = peer.second < d_.hosts.size() ? peer.second : self_;

@@ -15,6 +15,7 @@ namespace mrc::probe {
 struct ProberOptions {
   bool loops = true;
   std::vector<unsigned> hosts;  ///< to which paths are probed
+  unsigned evs = 0;             ///< of each plane to each host, where switches choose the way
   unsigned tries = 3;
   SweepOptions sweep;
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,6 +63,24 @@ inline std::string dead_detail(const Description& d, const Report& r, const Find
   return text;
 }
 
+/// Paths by their ways: where switches choose, EVs share one as far as it is known.
+inline std::map<std::string, std::vector<std::size_t>> by_way(
+    const Description& d, const Report& r, const std::vector<std::size_t>& paths) {
+  std::map<std::string, std::vector<std::size_t>> ways;
+  for (const std::size_t i : paths) ways[way_name(d, r.paths[i])].push_back(i);
+  return ways;
+}
+
+/// Why some paths of a way are dead of which all parts work on other paths.
+inline std::string unexplained_detail(const Description& d, const Report& r, const std::string& way,
+                                      std::size_t dead) {
+  if (d.forwarding == fabric::Forwarding::srv6) return "all of its parts work on other paths";
+  const auto all = std::count_if(r.paths.begin(), r.paths.end(),
+                                 [&](const ProbePath& path) { return way_name(d, path) == way; });
+  return fmt::format("{} of {} EVs, by which switches choose a T1, there or on the way back", dead,
+                     all);
+}
+
 inline unsigned paths_to(const Report& r, unsigned host) {
   return static_cast<unsigned>(std::count_if(
       r.paths.begin(), r.paths.end(),
@@ -77,9 +98,8 @@ inline unsigned paths_to(const Report& r, unsigned host) {
   std::vector<Trouble> out;
   for (const Finding& f : r.verdict.dead)
     out.push_back({Kind::dead, part_name(d, f.part), detail::dead_detail(d, r, f)});
-  for (const std::size_t i : r.verdict.dead_paths)
-    out.push_back(
-        {Kind::dead, "path " + path_name(d, r.paths[i]), "all of its parts work on other paths"});
+  for (const auto& [way, paths] : detail::by_way(d, r, r.verdict.dead_paths))
+    out.push_back({Kind::dead, "path " + way, detail::unexplained_detail(d, r, way, paths.size())});
   for (const unsigned host : r.verdict.silent)
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
                    fmt::format("no one answers on any of {} paths: is a device open there, or "
@@ -87,9 +107,14 @@ inline unsigned paths_to(const Report& r, unsigned host) {
                                detail::paths_to(r, host))});
   for (const Finding& f : r.verdict.lossy)
     out.push_back({Kind::lossy, part_name(d, f.part), loss(f.lost, f.tries)});
-  for (const std::size_t i : r.verdict.lossy_paths)
-    out.push_back({Kind::lossy, "path " + path_name(d, r.paths[i]),
-                   loss(r.results[i].lost(), r.results[i].tries)});
+  for (const auto& [way, paths] : detail::by_way(d, r, r.verdict.lossy_paths)) {
+    unsigned lost = 0, tries = 0;
+    for (const std::size_t i : paths) {
+      lost += r.results[i].lost();
+      tries += r.results[i].tries;
+    }
+    out.push_back({Kind::lossy, "path " + way, loss(lost, tries)});
+  }
   return out;
 }
 

@@ -87,6 +87,22 @@ TEST_CASE("probe paths: uSIDs of a template that nobody is known to have join no
         "switch p0t1-0, plane 0, host h0, host h1");
 }
 
+TEST_CASE("probe paths: where switches choose, they are EVs, whose T1 nobody knows") {
+  const Description d = make_fabric(2, 2, 2, 4, R"("forwarding": "ecmp",)");
+  const PathMaker maker(d, 0);
+  const auto remote = maker.paths_to(2, 8);
+  REQUIRE(remote.size() == 2 * 8);
+  std::set<mrc::Ev> evs;
+  for (const ProbePath& path : remote) evs.insert(path.ev);
+  CHECK(evs.size() == remote.size());
+  CHECK(way_name(d, remote[3]) == "h0 p1t0-0 ? p1t0-1 h2");
+  CHECK(path_name(d, remote[3]) == "h0 p1t0-0 ? p1t0-1 h2 by EV 0x2c001");
+  CHECK(part_names(d, remote[3]) ==
+        "link h0 - p1t0-0, link h2 - p1t0-1, switch p1t0-0, switch p1t0-1, plane 1, host h0, "
+        "host h2");
+  CHECK(way_name(d, maker.paths_to(1, 8)[0]) == "h0 p0t0-0 h1");
+}
+
 TEST_CASE("probe paths: what the description denies is marked") {
   const Description d = make_fabric(
       2, 2, 2, 2, R"("deny": [{"plane": 1, "t0": 1, "t1": 0}, {"plane": 0, "host": "h1"}],)");

@@ -26,7 +26,9 @@ foreign='demo-p1t1-0'  # a namespace that somebody else makes
 take_down() {
   local p name
   for p in "$prefix" "${prefix}b"; do
-    for name in demo larger; do "$mrc_fabric" --prefix "$p" down "$name" >/dev/null || true; done
+    for name in demo larger three ecmp; do
+      "$mrc_fabric" --prefix "$p" down "$name" >/dev/null || true
+    done
   done
   if ip netns list | grep -q "^$prefix-$foreign"; then ip netns del "$prefix-$foreign"; fi
 }

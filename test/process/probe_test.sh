@@ -178,6 +178,44 @@ kill -INT "$client"
 exit_code "$client" 20
 exit_code "$server" 20
 tool down "$demo" >down.out
+
+say 'without source routes: EVs to hosts, and what is dead but for the T1s'
+cat >ecmp.json <<'JSON'
+{ "name": "ecmp", "forwarding": "ecmp", "planes": 2, "t0": 2, "t1": 2, "hosts": 4 }
+JSON
+demo=$work/ecmp.json
+tool up "$demo" >up.out
+answering=()
+for host in h1 h2 h3; do
+  start_at "answers-$host" "$host" "$mrc_probe" --answer
+  answering+=("$pid")
+  until_true 10 grep -qs "$host answers" "answers-$host.out" || fail "$host does not answer"
+done
+sweep h0
+say_only 0 ''
+expect_text sweep.out '96 paths'
+expect 'EVs' [ "$(value_of sweep.json 'len({p["ev"] for p in d["paths"]})')" = 32 ]
+expect 'round trips' [ "$(value_of sweep.json 'all(p["rtt_us"] for p in d["paths"])')" = True ]
+tool switch "$demo" p1t0-1 down
+sweep h0
+say_only 1 'dead: switch p1t0-1'
+expect 'deny' [ "$(value_of sweep.json 'd["deny"]')" = "[{'plane': 1, 't0': 1}]" ]
+tool switch "$demo" p1t0-1 up
+# The T0 that chooses this T1 does not see that the T1's other link is down.
+tool link "$demo" p0t1-1 p0t0-1 down
+sweep h0
+say_only 1 'dead: path h0 p0t0-0 ? p0t0-1 h2' 'dead: path h0 p0t0-0 ? p0t0-1 h3'
+expect 'some EVs' [ "$(value_of sweep.json '0 < len(d["dead_paths"]) < 32')" = True ]
+tool link "$demo" p0t1-1 p0t0-1 up
+for pid in "${answering[@]}"; do
+  kill -TERM "$pid"
+  exit_code "$pid" 5
+done
+code=0
+at h0 "$mrc_probe" --only loops >refused.out 2>refused.err || code=$?
+expect 'no loops' [ "$code" = 3 ]
+expect_text refused.err 'nothing leads back'
+tool down "$demo" >down.out
 demo=$before
 
 say 'what can not be done'
@@ -196,5 +234,3 @@ refused 2 '--to h0: is this host itself' at h0 "$mrc_probe" --to h0
 refused 2 "can't be read" "$mrc_probe" nowhere.json
 refused 3 'this is not host h1' at h0 "$mrc_probe" --host h1
 refused 3 'no host has an address on this machine' "$mrc_probe" "$demo"
-printf '{ "forwarding": "ecmp", "hosts": 2 }' >ecmp.json
-refused 3 'without source routes' "$mrc_probe" ecmp.json
