@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "mrc/core/error.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire_links.hpp"
@@ -76,10 +77,19 @@ class PortBatch {
   /// What arrives goes to the wire, and comes back from there. The way back is there first.
   void lead_aside(const Disciplines& there) {
     if (!there.has(to_wire_, "clsact")) lines_.add("qdisc add dev {} clsact", to_wire_);
-    add_program(to_wire_, "ingress", switch_ports_.from_wire_file(),
-                if_nametoindex(interface_.c_str()));
-    add_program(interface_, "ingress", switch_ports_.to_wire_file(),
-                if_nametoindex(to_wire_.c_str()));
+    add_program(to_wire_, "ingress", switch_ports_.from_wire_file(), class_of(interface_));
+    add_program(interface_, "ingress", switch_ports_.to_wire_file(), class_of(to_wire_));
+  }
+
+  /// The class that names an interface to the wire's programs.
+  [[nodiscard]] static unsigned class_of(const std::string& interface) {
+    const unsigned index = if_nametoindex(interface.c_str());
+    if (index > SwitchPorts::kMaxClass)
+      throw Error(Errc::no_resources,
+                  fmt::format("interface {} has number {}, and delays need numbers up to {}: take "
+                              "the fabric `down` and `up`, and they begin at 1 again",
+                              interface, index, SwitchPorts::kMaxClass));
+    return index;
   }
 
   /// Two classes under one that has the port's rate; what is of control or trimmed (1:10) goes

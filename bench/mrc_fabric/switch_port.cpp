@@ -46,9 +46,6 @@ int keep_log(libbpf_print_level level, const char* format, va_list arguments) {
   return length;
 }
 
-/// Class numbers of filters have 16 bits, and 0 is none.
-constexpr std::size_t kMaxPorts = 0xFFFF;
-
 /// Lead to the wire and from it.
 constexpr const char* kWirePrograms[] = {"to_wire", "from_wire"};
 
@@ -121,10 +118,10 @@ std::optional<SwitchPorts> SwitchPorts::open(const std::string& folder) {
 }
 
 SwitchPorts SwitchPorts::make(const std::string& folder, std::size_t ports) {
-  if (ports > kMaxPorts)
+  if (ports > kMaxClass)
     throw Error(Errc::no_resources,
                 fmt::format("the fabric has {} ports, conditions are possible with up to {}", ports,
-                            kMaxPorts));
+                            kMaxClass));
   // The first one measures queues, for which it needs Linux 6.2; the other reckons.
   const char* program = "port";
   Object object = load(program, ports);

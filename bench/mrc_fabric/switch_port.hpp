@@ -30,6 +30,8 @@ class SwitchPorts {
   [[nodiscard]] std::string program_file() const { return folder_ + "/port"; }
   [[nodiscard]] std::string to_wire_file() const { return folder_ + "/to_wire"; }
   [[nodiscard]] std::string from_wire_file() const { return folder_ + "/from_wire"; }
+  /// Numbers of filters' classes have 16 bits, and 0 is none.
+  static constexpr unsigned kMaxClass = 0xFFFF;
   /// The class by which a filter tells the program its port.
   [[nodiscard]] static unsigned class_of(std::size_t port) noexcept {
     return static_cast<unsigned>(port) + 1;

@@ -220,7 +220,7 @@ class PacketPort {
         port.stats_.tx_busy += rest;
         return before;
       }
-      port.look_at_link();
+      port.attach_interface();
       if (!port.interface_up_) {
         port.stats_.tx_errors += rest;
         return before;
@@ -266,7 +266,7 @@ class PacketPort {
   }
 
   /// Binds to the interface of that name as it is now; false if there is none.
-  [[nodiscard]] bool attach_interface() noexcept {
+  bool attach_interface() noexcept {
     const auto now = detail::look_up_interface(receive_, options_.interface);
     interface_up_ = now.index != 0 && now.up;
     own_ = now.mac;
@@ -274,12 +274,12 @@ class PacketPort {
     const std::uint32_t mtu = options_.mtu == 0 ? largest : std::min(largest, options_.mtu);
     capabilities_.max_packet = mtu - std::min(mtu, headers());
     if (now.index == index_) return now.index != 0;
-    index_ = 0;
-    if (now.index == 0 || !detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) ||
-        !detail::bind_packet_socket(send_, now.index, 0))
-      return false;
-    index_ = now.index;
-    return true;
+    const bool bound = now.index != 0 &&
+                       detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
+                       detail::bind_packet_socket(send_, now.index, 0);
+    index_ = bound ? now.index : 0;
+    interface_up_ = interface_up_ && bound;
+    return bound;
   }
   /// Bytes of an IP packet before BTH, at most.
   [[nodiscard]] std::uint32_t headers() const noexcept {
@@ -292,7 +292,7 @@ class PacketPort {
     if (now < next_link_check_) return;
     next_link_check_ = now + kLinkCheck;
     const NetlinkMonitor::News news = monitor_.read(index_);
-    if (news.links) look_at_link();
+    if (news.links) attach_interface();
     refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && now >= next_check_);
     if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
     refresh_due_ = stale_ = false;
@@ -301,7 +301,6 @@ class PacketPort {
     for (PacketPeer& peer : peers_)
       if (peer.known && !options_.next_hop) (void)refresh_next_hop(peer);
   }
-  void look_at_link() noexcept { interface_up_ = attach_interface() && interface_up_; }
 
   /// Asks for gateway and Ethernet address as they are now. What was known before stays valid when
   /// the kernel has forgotten it. The kernel does not see what this port sends, so it has to be
