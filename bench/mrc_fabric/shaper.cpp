@@ -87,7 +87,7 @@ class PortBatch {
     if (index > SwitchPorts::kMaxClass)
       throw Error(Errc::no_resources,
                   fmt::format("interface {} has number {}, and delays need numbers up to {}: take "
-                              "the fabric `down` and `up`, and they begin at 1 again",
+                              "the fabric `down` and `up`, which numbers them from 1 again",
                               interface, index, SwitchPorts::kMaxClass));
     return index;
   }

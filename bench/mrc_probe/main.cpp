@@ -29,8 +29,10 @@ std::vector<unsigned> wanted_hosts(const Options& o, const Description& d, unsig
       throw Error(Errc::invalid_argument,
                   fmt::format("--to {}: {}", name,
                               host == nullptr ? fmt::format("{} has no such host", d.file)
-                                              : "is this host itself; --only loops probes just "
-                                                "what leads back to it"));
+                              : d.forwarding == fabric::Forwarding::srv6
+                                  ? "is this host itself; --only loops probes just what leads "
+                                    "back to it"
+                                  : "is this host itself"));
     const auto number = static_cast<unsigned>(host - d.hosts.data());
     if (std::find(hosts.begin(), hosts.end(), number) == hosts.end()) hosts.push_back(number);
   }
@@ -69,6 +71,8 @@ int run(const Options& o) {
                               o.sweep};
   bench::catch_signals();
   if (o.answer) return run_answer(o, d, host);
+  if (!routed && options.hosts.empty())
+    throw Error(Errc::not_found, fmt::format("{} has no other host to probe", d.file));
   Network network(d, d.hosts[self], o.config);
   Prober prober(d, self, network, options);
   if (o.watch) return watch(o, d, network, prober);

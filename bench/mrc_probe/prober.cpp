@@ -31,9 +31,11 @@ void check_count(const Description& d, const ProberOptions& options) {
   if (count > kMaxPaths)
     throw Error(Errc::no_resources,
                 fmt::format("{}: there are up to {} paths from one host, too many for a sweep (at "
-                            "most {}): name fewer hosts with --to, or leave loops or hosts out "
-                            "with --only",
-                            d.file, count, kMaxPaths));
+                            "most {}): name fewer hosts with --to, or {}",
+                            d.file, count, kMaxPaths,
+                            d.forwarding == fabric::Forwarding::srv6
+                                ? "leave loops or hosts out with --only"
+                                : "set a smaller MRC_PATHS"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mrc_probe/paths.hpp"
@@ -52,6 +53,18 @@ struct Trouble {
 
 namespace detail {
 
+/// Switches choose a part of its way.
+inline bool is_chosen(const ProbePath& path) {
+  return std::any_of(path.stops.begin(), path.stops.end(),
+                     [](const Stop& stop) { return stop.kind == Stop::Kind::unknown; });
+}
+
+inline bool all_chosen(const Report& r, const Part& part) {
+  return std::all_of(r.paths.begin(), r.paths.end(), [&](const ProbePath& path) {
+    return is_chosen(path) || !std::binary_search(path.parts.begin(), path.parts.end(), part);
+  });
+}
+
 inline std::string dead_detail(const Description& d, const Report& r, const Finding& f) {
   std::string text = fmt::format("{0} of {0} paths over it", f.paths);
   if (f.part.kind == PartKind::host_link && f.part.number == r.self && !r.link_up[f.part.plane])
@@ -59,26 +72,49 @@ inline std::string dead_detail(const Description& d, const Report& r, const Find
   for (std::size_t i = 0; i < f.alike.size(); ++i)
     text += (i == 0 ? "; it may be " : " or ") + part_name(d, f.alike[i]);
   if (!f.alike.empty()) text += " as well, seen from " + d.hosts[r.self].name;
+  if (d.forwarding == fabric::Forwarding::ecmp && all_chosen(r, f.part))
+    text += "; or the T1s on the way";
   if (f.denied) text += "; denied";
   return text;
 }
 
-/// Paths by their ways: where switches choose, EVs share one as far as it is known.
-inline std::map<std::string, std::vector<std::size_t>> by_way(
-    const Description& d, const Report& r, const std::vector<std::size_t>& paths) {
-  std::map<std::string, std::vector<std::size_t>> ways;
-  for (const std::size_t i : paths) ways[way_name(d, r.paths[i])].push_back(i);
+/// A way to a host along which switches choose, and what no part explains about its EVs.
+struct TroubledWay {
+  std::size_t path = 0;  ///< one of its EVs
+  unsigned evs = 0, dead = 0, lossy = 0;
+  unsigned lost = 0, tries = 0;  ///< probes of the lossy ones
+};
+
+inline std::map<std::pair<unsigned, Plane>, TroubledWay> troubled_ways(const Report& r) {
+  std::map<std::pair<unsigned, Plane>, TroubledWay> ways;
+  const auto way_of = [&](std::size_t i) -> TroubledWay& {
+    TroubledWay& way = ways[{r.paths[i].to, r.paths[i].plane}];
+    way.path = i;
+    return way;
+  };
+  for (const std::size_t i : r.verdict.dead_paths) ++way_of(i).dead;
+  for (const std::size_t i : r.verdict.lossy_paths) {
+    TroubledWay& way = way_of(i);
+    ++way.lossy;
+    way.lost += r.results[i].lost();
+    way.tries += r.results[i].tries;
+  }
+  for (const ProbePath& path : r.paths)
+    if (const auto way = ways.find({path.to, path.plane}); way != ways.end()) ++way->second.evs;
   return ways;
 }
 
-/// Why some paths of a way are dead of which all parts work on other paths.
-inline std::string unexplained_detail(const Description& d, const Report& r, const std::string& way,
-                                      std::size_t dead) {
-  if (d.forwarding == fabric::Forwarding::srv6) return "all of its parts work on other paths";
-  const auto all = std::count_if(r.paths.begin(), r.paths.end(),
-                                 [&](const ProbePath& path) { return way_name(d, path) == way; });
-  return fmt::format("{} of {} EVs, by which switches choose a T1, there or on the way back", dead,
-                     all);
+/// "5 of 16 EVs, 2 more with 4.2 % of probes lost: a T1 or its link, there or on the way back".
+inline std::string way_detail(const Report& r, const TroubledWay& way) {
+  std::string text;
+  if (way.dead > 0) text = fmt::format("{} of {} EVs", way.dead, way.evs);
+  if (way.lossy > 0)
+    text += fmt::format("{} with {:.1f} % of probes lost",
+                        way.dead > 0 ? fmt::format(", {} more", way.lossy)
+                                     : fmt::format("{} of {} EVs", way.lossy, way.evs),
+                        100.0 * way.lost / way.tries);
+  if (is_chosen(r.paths[way.path])) text += ": a T1 or its link, there or on the way back";
+  return text;
 }
 
 inline unsigned paths_to(const Report& r, unsigned host) {
@@ -95,11 +131,19 @@ inline unsigned paths_to(const Report& r, unsigned host) {
   const auto loss = [](unsigned lost, unsigned tries) {
     return fmt::format("{:.1f} % of {} probes over it lost", 100.0 * lost / tries, tries);
   };
+  const bool routed = d.forwarding == fabric::Forwarding::srv6;
   std::vector<Trouble> out;
+  const auto add_ways = [&](Kind kind) {
+    for (const auto& [where, way] : detail::troubled_ways(r))
+      if ((way.dead > 0) == (kind == Kind::dead))
+        out.push_back({kind, "path " + way_name(d, r.paths[way.path]), detail::way_detail(r, way)});
+  };
   for (const Finding& f : r.verdict.dead)
     out.push_back({Kind::dead, part_name(d, f.part), detail::dead_detail(d, r, f)});
-  for (const auto& [way, paths] : detail::by_way(d, r, r.verdict.dead_paths))
-    out.push_back({Kind::dead, "path " + way, detail::unexplained_detail(d, r, way, paths.size())});
+  for (std::size_t i = 0; routed && i < r.verdict.dead_paths.size(); ++i)
+    out.push_back({Kind::dead, "path " + path_name(d, r.paths[r.verdict.dead_paths[i]]),
+                   "all of its parts work on other paths"});
+  if (!routed) add_ways(Kind::dead);
   for (const unsigned host : r.verdict.silent)
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
                    fmt::format("no one answers on any of {} paths: is a device open there, or "
@@ -107,14 +151,12 @@ inline unsigned paths_to(const Report& r, unsigned host) {
                                detail::paths_to(r, host))});
   for (const Finding& f : r.verdict.lossy)
     out.push_back({Kind::lossy, part_name(d, f.part), loss(f.lost, f.tries)});
-  for (const auto& [way, paths] : detail::by_way(d, r, r.verdict.lossy_paths)) {
-    unsigned lost = 0, tries = 0;
-    for (const std::size_t i : paths) {
-      lost += r.results[i].lost();
-      tries += r.results[i].tries;
-    }
-    out.push_back({Kind::lossy, "path " + way, loss(lost, tries)});
+  for (std::size_t i = 0; routed && i < r.verdict.lossy_paths.size(); ++i) {
+    const std::size_t path = r.verdict.lossy_paths[i];
+    out.push_back({Kind::lossy, "path " + path_name(d, r.paths[path]),
+                   loss(r.results[path].lost(), r.results[path].tries)});
   }
+  if (!routed) add_ways(Kind::lossy);
   return out;
 }
 

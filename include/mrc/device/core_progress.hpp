@@ -111,8 +111,11 @@ inline bool DeviceCore::take_in(Time now) noexcept {
 inline bool DeviceCore::usable(unsigned plane) noexcept {
   if (!ports_[plane]->link_up()) return false;
   const std::uint32_t room = ports_[plane]->capabilities().max_packet;
-  if (mtu_ + kPacketOverhead <= room) return true;
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
+  if (mtu_ + kPacketOverhead <= room) {
+    too_small_ &= ~bit;
+    return true;
+  }
   if ((too_small_ & bit) == 0)
     log(LogLevel::warn, "plane " + std::to_string(plane) + ": the interface's MTU leaves " +
                             std::to_string(room) + " bytes for a packet, needed are " +

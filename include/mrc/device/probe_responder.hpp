@@ -102,12 +102,12 @@ class ProbeResponder {
     hosts_ = std::move(hosts);
   }
 
-  /// Whether it is this process that answers. Others may be on another fabric, or on another port.
+  /// Whether it is this process that answers for the host, which is known by its address.
   [[nodiscard]] bool claim(Time now) {
     if (claim_.open() || now < next_claim_) return claim_.open();
     next_claim_ = now + kClaimInterval;
     claim_ = port::claim_name("openmrc/packet/probes/" + std::to_string(config_.udp_port) + "/" +
-                              d_.name);
+                              port::format_ip(self_.addresses.front()));
     return claim_.open();
   }
 

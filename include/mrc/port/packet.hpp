@@ -265,7 +265,7 @@ class PacketPort {
           options_.interface + ".forwarding=0` stops that");
   }
 
-  /// Binds to the interface of that name as it is now; false if there is none.
+  /// Binds to the interface of that name as it is now; false if there is none, or none to bind to.
   bool attach_interface() noexcept {
     const auto now = detail::look_up_interface(receive_, options_.interface);
     interface_up_ = now.index != 0 && now.up;

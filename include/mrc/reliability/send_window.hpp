@@ -154,7 +154,8 @@ class SendWindow {
   }
   /// The last transmission of an outstanding packet did not take place after all (the port had no
   /// room for it): the packet is lost, and its place in the send order closes, since otherwise it
-  /// would count as one that was sent later and has arrived. Cost: what was sent after it.
+  /// would count as one that was sent later and has arrived. Cost: a step for each packet that was
+  /// sent after it, and for those that are between them in the window.
   void unsend(Psn psn) noexcept {
     const Packet packet = at(psn);
     if (packet.state() != PacketState::outstanding) return;
