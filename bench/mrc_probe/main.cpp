@@ -25,14 +25,15 @@ std::vector<unsigned> wanted_hosts(const Options& o, const Description& d, unsig
   std::vector<unsigned> hosts;
   for (const std::string& name : o.to) {
     const fabric::Host* host = d.find_host(name);
-    if (host == nullptr || host == &d.hosts[self])
+    if (host == nullptr)
       throw Error(Errc::invalid_argument,
-                  fmt::format("--to {}: {}", name,
-                              host == nullptr ? fmt::format("{} has no such host", d.file)
-                              : d.forwarding == fabric::Forwarding::srv6
-                                  ? "is this host itself; --only loops probes just what leads "
-                                    "back to it"
-                                  : "is this host itself"));
+                  fmt::format("--to {}: {} has no such host", name, d.file));
+    if (host == &d.hosts[self])
+      throw Error(Errc::invalid_argument,
+                  fmt::format("--to {}: is this host itself{}", name,
+                              d.forwarding == fabric::Forwarding::srv6
+                                  ? "; --only loops probes just what leads back to it"
+                                  : ""));
     const auto number = static_cast<unsigned>(host - d.hosts.data());
     if (std::find(hosts.begin(), hosts.end(), number) == hosts.end()) hosts.push_back(number);
   }

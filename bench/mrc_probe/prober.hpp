@@ -14,8 +14,8 @@ namespace mrc::probe {
 /// What to probe, and how often.
 struct ProberOptions {
   bool loops = true;
-  std::vector<unsigned> hosts;  ///< to which paths are probed
-  unsigned evs = 0;             ///< of each plane to each host, where switches choose the way
+  std::vector<unsigned> hosts;        ///< to which paths are probed
+  unsigned evs = fabric::kEcmpPaths;  ///< of each plane to each host, where switches choose the way
   unsigned tries = 3;
   SweepOptions sweep;
 };

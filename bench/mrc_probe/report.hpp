@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -117,6 +118,29 @@ inline std::string way_detail(const Report& r, const TroubledWay& way) {
   return text;
 }
 
+inline std::string lossy_detail(unsigned lost, unsigned tries) {
+  return fmt::format("{:.1f} % of {} probes over it lost", 100.0 * lost / tries, tries);
+}
+
+/// What no part explains: of source routes each by itself, else by ways.
+inline std::vector<Trouble> path_troubles(const Description& d, const Report& r) {
+  using Kind = Trouble::Kind;
+  std::vector<Trouble> out;
+  if (d.forwarding == fabric::Forwarding::ecmp) {
+    for (const auto& [where, way] : troubled_ways(r))
+      out.push_back({way.dead > 0 ? Kind::dead : Kind::lossy,
+                     "path " + way_name(d, r.paths[way.path]), way_detail(r, way)});
+    return out;
+  }
+  for (const std::size_t i : r.verdict.dead_paths)
+    out.push_back(
+        {Kind::dead, "path " + path_name(d, r.paths[i]), "all of its parts work on other paths"});
+  for (const std::size_t i : r.verdict.lossy_paths)
+    out.push_back({Kind::lossy, "path " + path_name(d, r.paths[i]),
+                   lossy_detail(r.results[i].lost(), r.results[i].tries)});
+  return out;
+}
+
 inline unsigned paths_to(const Report& r, unsigned host) {
   return static_cast<unsigned>(std::count_if(
       r.paths.begin(), r.paths.end(),
@@ -128,35 +152,23 @@ inline unsigned paths_to(const Report& r, unsigned host) {
 /// All that is wrong, the worst first.
 [[nodiscard]] inline std::vector<Trouble> troubles(const Description& d, const Report& r) {
   using Kind = Trouble::Kind;
-  const auto loss = [](unsigned lost, unsigned tries) {
-    return fmt::format("{:.1f} % of {} probes over it lost", 100.0 * lost / tries, tries);
-  };
-  const bool routed = d.forwarding == fabric::Forwarding::srv6;
   std::vector<Trouble> out;
-  const auto add_ways = [&](Kind kind) {
-    for (const auto& [where, way] : detail::troubled_ways(r))
-      if ((way.dead > 0) == (kind == Kind::dead))
-        out.push_back({kind, "path " + way_name(d, r.paths[way.path]), detail::way_detail(r, way)});
+  const std::vector<Trouble> paths = detail::path_troubles(d, r);
+  const auto add_paths = [&](Kind kind) {
+    std::copy_if(paths.begin(), paths.end(), std::back_inserter(out),
+                 [kind](const Trouble& trouble) { return trouble.kind == kind; });
   };
   for (const Finding& f : r.verdict.dead)
     out.push_back({Kind::dead, part_name(d, f.part), detail::dead_detail(d, r, f)});
-  for (std::size_t i = 0; routed && i < r.verdict.dead_paths.size(); ++i)
-    out.push_back({Kind::dead, "path " + path_name(d, r.paths[r.verdict.dead_paths[i]]),
-                   "all of its parts work on other paths"});
-  if (!routed) add_ways(Kind::dead);
+  add_paths(Kind::dead);
   for (const unsigned host : r.verdict.silent)
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
                    fmt::format("no one answers on any of {} paths: is a device open there, or "
                                "`mrc_probe --answer` running?",
                                detail::paths_to(r, host))});
   for (const Finding& f : r.verdict.lossy)
-    out.push_back({Kind::lossy, part_name(d, f.part), loss(f.lost, f.tries)});
-  for (std::size_t i = 0; routed && i < r.verdict.lossy_paths.size(); ++i) {
-    const std::size_t path = r.verdict.lossy_paths[i];
-    out.push_back({Kind::lossy, "path " + path_name(d, r.paths[path]),
-                   loss(r.results[path].lost(), r.results[path].tries)});
-  }
-  if (!routed) add_ways(Kind::lossy);
+    out.push_back({Kind::lossy, part_name(d, f.part), detail::lossy_detail(f.lost, f.tries)});
+  add_paths(Kind::lossy);
   return out;
 }
 

@@ -61,3 +61,20 @@ TEST_CASE("report: a T0 that no EV gets to may be well, if only switches know th
   CHECK(all[0].what == "switch p1t0-1");
   CHECK(all[0].detail == "16 of 16 paths over it; or the T1s on the way");
 }
+
+TEST_CASE("report: of source routes each is a trouble by itself, dead ones before lossy ones") {
+  const Description d = make_fabric(1, 2, 4, 2);
+  Report r = make_report(d, [](const ProbePath& path) { return path.uplink < 2 ? 0u : 18u; });
+  r.verdict = {};
+  r.verdict.dead_paths = {0, 1};
+  r.verdict.lossy_paths = {2};
+  const std::vector<Trouble> all = troubles(d, r);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].kind == Trouble::Kind::dead);
+  CHECK(all[0].what == "path h0 p0t0-0 p0t1-0 p0t0-1 h1");
+  CHECK(all[1].what == "path h0 p0t0-0 p0t1-1 p0t0-1 h1");
+  CHECK(all[1].detail == "all of its parts work on other paths");
+  CHECK(all[2].kind == Trouble::Kind::lossy);
+  CHECK(all[2].what == "path h0 p0t0-0 p0t1-2 p0t0-1 h1");
+  CHECK(all[2].detail == "25.0 % of 24 probes over it lost");
+}
