@@ -137,3 +137,19 @@ TEST_CASE("probe responder: one process of a host answers, and another one when 
     CHECK(second->ask("fd00::b", Ev{1}, Time{2500ms}) == Ev{1});
   });
 }
+
+TEST_CASE("probe responder: processes of other hosts and UDP ports do not count") {
+  in_new_network([] {
+    make_veth();
+    Responding h0(describe());
+    REQUIRE(h0.ask("fd00::b", Ev{1}) == Ev{1});
+    engine::Engine::GuestProbe probe;
+    probe.source = port::source_tag(port::parse_ip("fd00::b"));
+    Config config;
+    config.udp_port = 4971;
+    CHECK(ProbeResponder(h0.d, h0.d.hosts[0], config).answer(Time{1s}, probe, h0.port));
+    CHECK(!ProbeResponder(h0.d, h0.d.hosts[0], h0.config).answer(Time{1s}, probe, h0.port));
+    probe.source = port::source_tag(port::parse_ip("fd00::a"));
+    CHECK(ProbeResponder(h0.d, h0.d.hosts[1], h0.config).answer(Time{1s}, probe, h0.port));
+  });
+}

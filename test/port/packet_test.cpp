@@ -278,6 +278,9 @@ TEST_CASE("packet port: an interface that is not there yet") {
     REQUIRE(rig.sender.notes().size() == 1);
     CHECK(
         mrc::test::contains(rig.sender.notes()[0], "there is no interface pa: this plane is down"));
+    // Without encapsulation the UDP port of an address that is not there either is reserved.
+    b.encapsulation = wire::Encapsulation::none;
+    CHECK(PacketPort(b).notes().size() == 1);
     rig.add(0, 10, 0);
     CHECK(rig.send() == 0);
     make_veth();
