@@ -22,3 +22,4 @@ kill -TERM "$pid"
 exit_code "$pid" 30
 expect 'its exit status' [ "$code" = 130 ]
 expect 'nothing is left' [ -z "$(ip netns | grep "^$prefix-" || true)" ]
+expect 'nobody is left' [ -z "$(pgrep -f -- "--json $work/out/srv6.json" || true)" ]
