@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends packets into a fabric and tells what comes out, for the tests of mrc_fabric.
 
-Knows nothing of the project's code. Needs root, and no module beyond python3-minimal.
+Knows nothing of the project's code. Needs root.
 """
 
 import argparse

@@ -7,6 +7,7 @@ C++ code. Violations are printed one per line, then a summary. Exit status: 0 no
 enough packets of MRC; 1 violations or too few packets; 2 options or files that can't be used."""
 
 import argparse
+import json
 import signal
 import struct
 import sys
@@ -98,19 +99,19 @@ class Report:
         source = "" if packet.outer else text_of(ip["source"]) + " > "
         self.count("routes", source + text_of(ip["destination"]))
 
-    def write(self, json):
+    def write(self, json_file):
         for _, text in sorted(self.violations, key=lambda violation: violation[0]):
             print(text)
         self.counts["violations"] = len(self.violations)
         tables = {name: dict(sorted(table.items())) for name, table in self.tables.items()}
         for name, table in ({"total": self.counts} | tables).items():
             print(f"{name}: " + ", ".join(f"{key} {count}" for key, count in table.items()))
-        if json:
+        if json_file:
             try:
-                with open(json, "w", encoding="utf-8") as file:
-                    file.write(to_json(self.counts | tables) + "\n")
+                with open(json_file, "w", encoding="utf-8") as file:
+                    file.write(json.dumps(self.counts | tables, indent=2) + "\n")
             except OSError as error:
-                raise BadInput(f"{json}: {error.strerror}") from None
+                raise BadInput(f"{json_file}: {error.strerror}") from None
 
 
 def show(value):
@@ -133,15 +134,6 @@ def show_packet(packet):
         lines.append(f"  {header.name}: " + " ".join(map("=".join, zip(values, fields))))
     lines.append(f"  payload: {packet.payload} bytes")
     return "\n".join(lines)
-
-
-def to_json(value, indent=0):
-    """Nested counts as JSON; python3-minimal has no module for it."""
-    if not isinstance(value, dict):
-        return str(value)
-    inner = ",\n".join(f'{" " * (indent + 2)}"{k}": {to_json(v, indent + 2)}'
-                       for k, v in value.items())
-    return f'{{\n{inner}\n{" " * indent}}}' if value else "{}"
 
 
 def options():

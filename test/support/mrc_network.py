@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the decoder knows of the network: from options or from a fabric description, a JSON file
-that may hold comments. python3-minimal has no json module, so it is read as Python."""
+that may hold comments: the json module takes none, so it is read as Python."""
 
 import ast
 import operator
