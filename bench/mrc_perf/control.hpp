@@ -10,7 +10,7 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/time.hpp"
-#include "mrc/endpoint.hpp"
+#include "mrc/exchange.hpp"
 
 namespace mrc::perf {
 

@@ -4,14 +4,14 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/device/config_check.hpp"
-#include "mrc/device/config_environment.hpp"
-#include "mrc/device/config_struct.hpp"
-#include "mrc/device/option_table.hpp"
+#include "mrc/config/check.hpp"
+#include "mrc/config/config.hpp"
+#include "mrc/config/environment.hpp"
+#include "mrc/config/option_table.hpp"
 
-/// Configuration of a device: struct Config (device/config_struct.hpp), its table of options
-/// (device/option_table.hpp), and here the way in by name.
-namespace mrc {
+/// Configuration of a device: struct Config (config/config.hpp), its table of options
+/// (config/option_table.hpp), and here the way in by name.
+namespace mrc::inline v0_1 {
 
 inline void Config::set(std::string_view name, std::string_view value) {
   const Option& option = require_option(name);
@@ -32,4 +32,4 @@ inline void set_option(Config& config, std::string_view assignment) {
   config.set(assignment.substr(0, equals), assignment.substr(equals + 1));
 }
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

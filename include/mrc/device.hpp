@@ -14,11 +14,12 @@
 
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/endpoint.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/engine/types.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/stats.hpp"
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 class Device;
 namespace detail {
@@ -204,6 +205,8 @@ class Device {
   std::shared_ptr<detail::DeviceCore> core_;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1
 
-#include "mrc/device/handles.hpp"
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/impl/device.ipp"
+#endif

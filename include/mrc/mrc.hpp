@@ -5,5 +5,5 @@
 /// brings what an application needs; stats_json.hpp adds JSON.
 #include "mrc/config.hpp"
 #include "mrc/device.hpp"
-#include "mrc/endpoint.hpp"
+#include "mrc/exchange.hpp"
 #include "mrc/stats.hpp"

@@ -13,7 +13,7 @@
 /// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow,
 /// from the opening of the device; the difference of two copies is what happened between them.
 /// stats_json.hpp writes them as JSON under the same names.
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// One plane of a device.
 struct PlaneStats {
@@ -50,4 +50,4 @@ struct DeviceStats {
   std::uint64_t helper_rounds = 0;  ///< rounds of progress that the helper thread made
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

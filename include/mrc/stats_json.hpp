@@ -10,7 +10,7 @@
 /// Statistics as JSON and back: every field under its own name. `nlohmann::json j = stats;` and
 /// `j.get<DeviceStats>()` work too. Reading throws nlohmann::json::exception when a field is
 /// missing or of another type.
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 namespace port {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortStats, tx_packets, tx_bytes, tx_calls, tx_busy, tx_errors,
@@ -68,4 +68,4 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, p
   return array;
 }
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flags of our own programs and tests. They never reach users of the library: mrc_warnings and
-# mrc_own are linked PRIVATE and are not installed. fmt is for them only: no public header uses it.
-find_package(fmt REQUIRED)
-
+# Flags of our own targets. They never reach users of the library: mrc_warnings and mrc_flags are
+# linked PRIVATE and are not installed.
 add_library(mrc_warnings INTERFACE)
 target_compile_options(mrc_warnings INTERFACE
   -Wall -Wextra -Wshadow $<$<BOOL:${MRC_WERROR}>:-Werror>
@@ -10,27 +8,19 @@ target_compile_options(mrc_warnings INTERFACE
   # vectors that it knows to be empty.
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow>")
 
-add_library(mrc_own INTERFACE)
+add_library(mrc_flags INTERFACE)
+target_link_libraries(mrc_flags INTERFACE mrc_warnings)
 # A fused multiply-add rounds once where two instructions round twice: simulations would differ
 # between machines.
-target_compile_options(mrc_own INTERFACE -ffp-contract=off)
-target_link_libraries(mrc_own INTERFACE mrc_warnings OpenMRC::openmrc fmt::fmt)
+target_compile_options(mrc_flags INTERFACE -ffp-contract=off)
 if(MRC_NATIVE)
-  target_compile_options(mrc_own INTERFACE -march=native)
+  target_compile_options(mrc_flags INTERFACE -march=native)
 endif()
 if(MRC_SANITIZE)
   # A finding ends the program, so that it fails the test.
-  target_compile_options(mrc_own INTERFACE
+  target_compile_options(mrc_flags INTERFACE
     -fsanitize=${MRC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(mrc_own INTERFACE -fsanitize=${MRC_SANITIZE})
-endif()
-
-# For programs that run for seconds at most: two thirds of an address sanitizer's build would be
-# optimising its checks away.
-add_library(mrc_own_brief INTERFACE)
-target_link_libraries(mrc_own_brief INTERFACE mrc_own)
-if(MRC_SANITIZE MATCHES "address")
-  target_compile_options(mrc_own_brief INTERFACE -O0)
+  target_link_options(mrc_flags INTERFACE -fsanitize=${MRC_SANITIZE})
 endif()
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -41,7 +31,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${MRC_CCACHE})
-    target_compile_options(mrc_own INTERFACE
+    target_compile_options(mrc_flags INTERFACE
       $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
       "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()

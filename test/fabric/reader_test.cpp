@@ -143,10 +143,10 @@ TEST_CASE("description: the default template stands behind those that name T0s")
   CHECK((d.patterns[1].t0s.empty() && d.patterns[1].remote.size() == 3));
 }
 
-TEST_CASE("description: the examples of bench/fabrics") {
-  const Description demo = read(source_file("bench/fabrics/demo.json").string());
+TEST_CASE("description: the examples of tools/fabrics") {
+  const Description demo = read(source_file("tools/fabrics/demo.json").string());
   CHECK((demo.hosts.size() == 2 && demo.planes == 4 && demo.t0 == 2 && demo.t1 == 2));
-  const Description larger = read(source_file("bench/fabrics/larger.json").string());
+  const Description larger = read(source_file("tools/fabrics/larger.json").string());
   CHECK((larger.hosts.size() == 8 && larger.planes == 8 && larger.t0 == 4 && larger.t1 == 4));
   CHECK(larger.hosts[7].name == "white1");
   CHECK(larger.hosts[7].t0 == 3);

@@ -99,7 +99,7 @@ TEST_CASE("routes: the demo fabric, planes in turn") {
 }
 
 TEST_CASE("routes: every pair of a larger fabric, each path once") {
-  const Description d = read(source_file("bench/fabrics/larger.json").string());
+  const Description d = read(source_file("tools/fabrics/larger.json").string());
   for (const Host& from : d.hosts)
     for (const Host& to : d.hosts) {
       const auto all = paths(d, from, to);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc_probe/changes.hpp"
+#include "mrc/probe/changes.hpp"
 
 #include <doctest/doctest.h>
 

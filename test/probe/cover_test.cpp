@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc_probe/cover.hpp"
+#include "mrc/probe/cover.hpp"
 
 #include <doctest/doctest.h>
 

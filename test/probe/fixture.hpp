@@ -8,8 +8,8 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/fabric/reader.hpp"
-#include "mrc_probe/second_look.hpp"
-#include "mrc_probe/verdict.hpp"
+#include "mrc/probe/second_look.hpp"
+#include "mrc/probe/verdict.hpp"
 
 /// Shared by the tests of mrc_probe: small fabrics, and what a host finds out about one in which
 /// some parts are broken.

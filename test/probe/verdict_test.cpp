@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc_probe/verdict.hpp"
+#include "mrc/probe/verdict.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 # mrc_fabric set delay=: packets of the directions named are late by that much and no others, all
 # arrive, whole and in order; the process that holds them is there when it is needed, and only then.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
-mrc_probe=$build/bench/mrc_probe
+mrc_probe=$build/tools/mrc_probe
 need_program "$mrc_perf"
 need_program "$mrc_probe"
 command -v pgrep >/dev/null || skip 'pgrep is not installed'

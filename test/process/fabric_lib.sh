@@ -4,7 +4,7 @@
 # packets through it. Source it first. What it makes goes with the test.
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$source_dir/test/process/lib.sh"
-mrc_fabric=$build/bench/mrc_fabric
+mrc_fabric=$build/tools/mrc_fabric
 need_program "$mrc_fabric"
 ((EUID == 0)) || skip 'network namespaces need root'
 for program in ip python3; do
@@ -18,7 +18,7 @@ prefix=t$$
 fabric=("$mrc_fabric" --prefix "$prefix")
 probe=$source_dir/test/support/fabric_probe.py
 demo=$work/demo.json  # 4 planes, 2 T0 and 2 T1 in each, h0 and h1 under different T0s
-cp "$source_dir/bench/fabrics/demo.json" "$demo"
+cp "$source_dir/tools/fabrics/demo.json" "$demo"
 cd "$work"
 
 foreign='demo-p1t1-0'  # a namespace that somebody else makes

@@ -3,7 +3,7 @@
 # mrc_fabric: fabrics come up and go, every path leads where it should, links and switches fail and
 # come back, switch ports do to packets what was set. Real packets in real network namespaces.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
-larger=$source_dir/bench/fabrics/larger.json
+larger=$source_dir/tools/fabrics/larger.json
 
 routes_from() {  # routes_from HOST_NUMBER: all of them
   local plane uplink

@@ -3,7 +3,7 @@
 # mrc_probe on a real fabric of network namespaces: everything alive, then one fault after the
 # other, each of which has to be named exactly; recovery, files, and what can't be done.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
-mrc_probe=$build/bench/mrc_probe
+mrc_probe=$build/tools/mrc_probe
 need_program "$mrc_probe"
 
 at() { "${fabric[@]}" exec "$demo" "$1" -- "${@:2}"; }  # at HOST COMMAND...

@@ -3,7 +3,7 @@
 # A few hundred random fabrics with random faults, every byte and completion checked; and that a
 # seed can be run alone, the same each time.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_sim=$build/bench/mrc_sim
+mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 cd "$work"
 

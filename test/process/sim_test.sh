@@ -4,7 +4,7 @@
 # keeps what it measured.
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_sim=$build/bench/mrc_sim
+mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 cd "$work"
 
@@ -32,8 +32,8 @@ simulate() {  # simulate STATUS OPTION...: runs with these, output in sim.out an
 digest() { json "$1" digest; }
 
 say 'every scenario of the repository is sound'
-for file in "$source_dir"/bench/scenarios/*.json; do simulate 0 "$file" --check; done
-"$mrc_sim" list "$source_dir/bench/scenarios" >list.out
+for file in "$source_dir"/tools/scenarios/*.json; do simulate 0 "$file" --check; done
+"$mrc_sim" list "$source_dir/tools/scenarios" >list.out
 expect_text list.out first incast_victim
 
 say 'a run reports, and ends when its traffic is done'

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What the tests over a kernel fabric share: a fabric of the test's own in network namespaces,
 # programs at its hosts, and what the kernel has counted. Source it after lib.sh.
-mrc_fabric=$build/bench/mrc_fabric
+mrc_fabric=$build/tools/mrc_fabric
 need_program "$mrc_perf"
 need_program "$mrc_fabric"
 ((EUID == 0)) || skip 'a fabric of network namespaces needs root'

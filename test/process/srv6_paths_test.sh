@@ -5,7 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-fabric_up "$source_dir/bench/fabrics/demo.json"
+fabric_up "$source_dir/tools/fabrics/demo.json"
 
 count_links() {  # prints PLANE UPLINK, packets from T0 0 to that T1 and from there to T0 1
   local p u

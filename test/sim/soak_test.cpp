@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part of the soak that scripts/soak runs at length, and a proof that its checks can fail.
 // MRC_TEST_SEEDS sets how many seeds are run.
-#include "mrc/sim/soak.hpp"
+#include "mrc_sim/soak/run.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,7 @@
 
 using namespace mrc;
 using namespace mrc::sim;
+using namespace mrc::soak;
 using mrc::test::contains;
 
 namespace {

@@ -7,7 +7,7 @@
 #include "mrc/core/time.hpp"
 
 /// The two quantities that every congestion control algorithm keeps. One thread at a time.
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// Bytes on their way (mrc-1.0 §6.2). Signed: responders report received bytes rounded up to 256 B,
 /// so an idle account rests a little below zero, and must be allowed to: lifting it to zero each
@@ -58,4 +58,4 @@ class BaseRtt {
   Duration floor_;
 };
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

@@ -11,7 +11,7 @@
 ///
 /// All byte counts are nominal packet sizes: UDP length + 40 (mrc-1.0 [C-15]). Sender and responder
 /// count alike, so what on_send() added is what the SACKs take away.
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// What one SACK tells a congestion control context.
 struct SackSample {
@@ -69,4 +69,4 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   noexcept->std::same_as<Duration>;
 };
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

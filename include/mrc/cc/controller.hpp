@@ -12,7 +12,7 @@
 #include "mrc/cc/nscc.hpp"
 #include "mrc/cc/nscc_parameters.hpp"
 
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// The algorithms to choose from.
 enum class Algorithm : std::uint8_t {
@@ -132,4 +132,4 @@ class Controller {
 
 static_assert(CongestionControl<Controller>);
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

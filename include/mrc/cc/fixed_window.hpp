@@ -10,7 +10,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// What the algorithms without feedback have in common: they keep the account and the base
 /// round-trip time and ignore every sign of congestion. Base class; one thread at a time.
@@ -98,4 +98,4 @@ class Unlimited : public Unsteered {
 static_assert(CongestionControl<FixedWindow>);
 static_assert(CongestionControl<Unlimited>);
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

@@ -9,7 +9,7 @@
 #include "mrc/cc/nscc_parameters.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// NSCC, the network-signalled congestion control of UET and MRC ("uet-1.0-nscc", mrc-1.0 §6): a
 /// window steered by two signals of each SACK, an ECN mark and the queueing delay.
@@ -273,4 +273,4 @@ inline void Nscc::on_timeout(std::uint32_t bytes, unsigned consecutive, Time) no
 
 static_assert(CongestionControl<Nscc>);
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

@@ -11,7 +11,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc::cc {
+namespace mrc::inline v0_1::cc {
 
 /// What the user of a congestion control context says about the network, and what he may override
 /// (mrc-1.0 §6.1; the names are those of the API's NSCC configuration). An empty optional means:
@@ -155,4 +155,4 @@ inline void validate(const NsccOptions& o) {
   return p;
 }
 
-}  // namespace mrc::cc
+}  // namespace mrc::inline v0_1::cc

@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 namespace detail {
 
@@ -194,4 +194,4 @@ class CircularBitmap {
   std::unique_ptr<detail::Word[]> words_;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

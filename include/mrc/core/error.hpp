@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// What a call can answer. Data-path calls return it (they never throw); set-up calls throw
 /// `mrc::Error`, which carries one.
@@ -115,7 +115,7 @@ class [[nodiscard]] Result {
   Errc error_ = Errc::ok;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1
 
 template <>
 struct std::is_error_code_enum<mrc::Errc> : std::true_type {};

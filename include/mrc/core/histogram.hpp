@@ -10,7 +10,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// A latency histogram of fixed size (about 17 KiB): exact below 64 ns, then 64 buckets for each
 /// doubling up to 1000 s. A percentile is off by 0.8 % of its value at most; minimum, maximum and
@@ -94,4 +94,4 @@ class Histogram {
   std::uint64_t max_ = 0;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// xoshiro256** seeded by splitmix64 (both public domain designs by Blackman and Vigna): fast, and
 /// the same sequence on every machine and compiler, which the distributions of <random> are not.
@@ -55,4 +55,4 @@ class Random {
   std::uint64_t state_[4];
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

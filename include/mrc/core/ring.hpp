@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// A first-in first-out queue of fixed capacity. Memory is taken once, in the constructor; after
 /// that nothing allocates or throws. T must be default constructible; a popped element keeps its
@@ -94,4 +94,4 @@ class Ring {
   std::size_t size_ = 0;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// A sequence number of `Bits` bits that wraps around. Two numbers are compared within half the
 /// range: `a.before(b)` holds when b is ahead of a by 1 .. 2^(Bits-1)-1 steps. There is
@@ -44,4 +44,4 @@ class Serial {
   std::uint32_t value_ = 0;
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

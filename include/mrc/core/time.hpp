@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// A span of time in nanoseconds, signed.
 using Duration = std::chrono::nanoseconds;
@@ -30,4 +30,4 @@ inline constexpr Time kNever = Time::max();
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch())};
 }
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

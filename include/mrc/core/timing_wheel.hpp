@@ -10,7 +10,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// A timer: a member or a base class of the object that it wakes. It can neither be copied nor
 /// moved, and must be cancelled before it is destroyed. Set and read through a TimingWheel.
@@ -205,4 +205,4 @@ class TimingWheel {
   static_assert(kLevels * kDigit < 64);
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

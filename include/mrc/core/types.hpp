@@ -8,7 +8,7 @@
 #include "mrc/core/serial.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// Packet sequence number, 24 bit: one per data packet (mrc-1.0 §2.2).
 using Psn = Serial<struct PsnTag, 24>;
@@ -59,4 +59,4 @@ using MutableBytes = std::span<std::uint8_t>;
 /// ECN field of an IP header, the low two bits of ToS / traffic class.
 enum class Ecn : std::uint8_t { not_ect = 0, ect1 = 1, ect0 = 2, ce = 3 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

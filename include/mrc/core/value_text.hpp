@@ -18,7 +18,7 @@
 
 /// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only;
 /// parsers answer nothing on malformed text, so that the caller can name the option or field.
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 namespace detail {
 
@@ -150,4 +150,4 @@ template <std::integral T>
   return {text, end};
 }
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

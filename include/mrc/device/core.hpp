@@ -15,18 +15,18 @@
 
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/device/connection_info.hpp"
 #include "mrc/device/device_port.hpp"
 #include "mrc/device/fabric_settings.hpp"
 #include "mrc/device/probe_responder.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/exchange/connection_info.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/port/fault_schedule.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/stats.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// Bytes that a port adds to the payload at most: headers, pad, iCRC.
 inline constexpr std::uint32_t kPacketOverhead = 12 + 4 + 4 + 16 + 4 + 3 + 4;
@@ -212,7 +212,7 @@ class DeviceCore {
   std::thread helper_;
 };
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail
 
 #include "mrc/device/core_connect.hpp"
 #include "mrc/device/core_fabric.hpp"

@@ -7,7 +7,7 @@
 #include "mrc/device/core.hpp"
 #include "mrc/device/fabric_settings.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 inline ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   const std::lock_guard lock(mutex_);
@@ -197,4 +197,4 @@ inline std::string DeviceCore::error_text(Qpn qpn) {
   return text;
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

@@ -15,7 +15,7 @@
 #include "mrc/fabric/self.hpp"
 #include "mrc/port/packet.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// Packets per plane in a burst through packet ports. Each costs microseconds, a burst goes out
 /// plane by plane, and a process that is interrupted meanwhile has said of all of them that they
@@ -77,4 +77,4 @@ inline std::vector<fabric::Path> DeviceCore::fabric_paths(Plane plane,
   return fabric::plane_paths(*fabric_, plane, *self_, *host, config_.paths);
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

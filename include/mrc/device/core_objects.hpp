@@ -6,7 +6,7 @@
 
 #include "mrc/device/core.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 inline QpAttributes DeviceCore::default_attributes() const noexcept {
   QpAttributes a;
@@ -126,4 +126,4 @@ inline std::vector<PathReport> DeviceCore::paths(Qpn qpn) {
   return reports;
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

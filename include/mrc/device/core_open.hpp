@@ -11,7 +11,7 @@
 #include "mrc/device/core.hpp"
 #include "mrc/device/fabric_settings.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// Largest GSO message, and so the most bytes of a burst on one path.
 inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
@@ -162,4 +162,4 @@ inline void DeviceCore::log(LogLevel level, const std::string& line) const {
     std::fprintf(stderr, "openmrc: %s\n", line.c_str());
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

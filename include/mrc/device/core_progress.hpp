@@ -12,7 +12,7 @@
 
 #include "mrc/device/core.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// Bursts that one round sends at most before it looks at what has come in.
 inline constexpr unsigned kBurstsPerRound = 4;
@@ -377,4 +377,4 @@ inline void DeviceCore::run_helper() noexcept {
   }
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

@@ -11,7 +11,7 @@
 #include "mrc/port/packet.hpp"
 #include "mrc/port/udp.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// A port of a device, of one of the kinds that there are: the Port concept, and what the kinds
 /// offer beside it. One thread at a time.
@@ -99,4 +99,4 @@ class DevicePort {
 
 static_assert(port::Port<DevicePort>);
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

@@ -14,7 +14,7 @@
 
 /// What a fabric description (docs/fabric.md) means for a device's configuration and its ports.
 /// Set-up only.
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 [[nodiscard]] inline wire::DscpMap dscp_of(const Config& c) noexcept {
   return {c.dscp_no_trim, c.dscp_trimmable,        c.dscp_trimmable_retx,
@@ -118,4 +118,4 @@ struct PlanePaths {
   return paths;
 }
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

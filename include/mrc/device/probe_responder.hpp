@@ -22,7 +22,7 @@
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 
-namespace mrc::detail {
+namespace mrc::inline v0_1::detail {
 
 /// Answers EV probes of the fabric's hosts to which no queue pair is connected (mrc-1.0 §5), so
 /// that mrc_probe finds every host on which a device is open. Of the processes of a host, all of
@@ -153,4 +153,4 @@ class ProbeResponder {
   wire::TxBurst burst_{64, 1};
 };
 
-}  // namespace mrc::detail
+}  // namespace mrc::inline v0_1::detail

@@ -8,7 +8,7 @@
 #include "mrc/core/ring.hpp"
 #include "mrc/engine/types.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// A completion queue inside an engine: a ring that never loses a completion silently. When one
 /// does not fit, the queue is overrun for good and its queue pairs go to ERR. One thread.
@@ -43,4 +43,4 @@ class CompletionRing {
   bool overrun_ = false;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -10,7 +10,7 @@
 #include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// A control packet or probe that waits to be sent. It is built when it goes out, from the state of
 /// that moment; only what the triggering packet told is kept here.
@@ -81,4 +81,4 @@ class ControlQueue {
   std::uint32_t first_ = 1;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/ring.hpp"
 #include "mrc/core/timing_wheel.hpp"
@@ -29,7 +30,7 @@
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 struct Slice;
@@ -353,8 +354,9 @@ class Engine {
   bool overrun_pending_ = false;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/engine/impl/control.ipp"
 #include "mrc/engine/impl/endpoint.ipp"
 #include "mrc/engine/impl/objects.ipp"
@@ -365,3 +367,4 @@ class Engine {
 #include "mrc/engine/impl/states.ipp"
 #include "mrc/engine/impl/timers.ipp"
 #include "mrc/engine/impl/transmit.ipp"
+#endif

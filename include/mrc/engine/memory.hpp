@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/types.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// A registered range of memory.
 struct MemoryEntry {
@@ -101,4 +101,4 @@ class MemoryTable {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

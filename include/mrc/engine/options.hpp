@@ -10,7 +10,7 @@
 #include "mrc/path/path_set.hpp"
 #include "mrc/wire/dscp.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// Limits and settings of an engine, fixed when it is made.
 struct EngineOptions {
@@ -53,4 +53,4 @@ struct PeerSpec {
   bool shared_routes = false;  ///< see path::PathSetOptions
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

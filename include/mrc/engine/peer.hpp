@@ -13,7 +13,7 @@
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/reverse_set.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// Everything that queue pairs to the same remote device share: the congestion control context
 /// (mrc-1.0 §6.8), the health of the paths, the reverse paths, what is known of its ports.
@@ -74,4 +74,4 @@ struct Peer : EngineTimer {
   }
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

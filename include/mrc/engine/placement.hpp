@@ -12,7 +12,7 @@
 #include "mrc/core/types.hpp"
 
 /// How payload gets into the application's memory.
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 #if defined(__SANITIZE_THREAD__)
 #define MRC_THREAD_SANITIZER 1
@@ -154,4 +154,4 @@ class HeldTails {
   std::vector<Index> free_;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -20,7 +20,7 @@
 #include "mrc/reliability/send_window.hpp"
 #include "mrc/reliability/wimm_table.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 struct Peer;
 
@@ -136,4 +136,4 @@ struct QueuePairState : EngineTimer {
   }
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// The memory of an engine's posted writes, handed to send queues in chunks, so that an idle queue
 /// pair holds none. Queues book what they may need when they are created, and only that takes
@@ -71,4 +71,4 @@ class SendPool {
   std::size_t touched_ = 0;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -13,7 +13,7 @@
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/types.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// A posted write.
 struct SendWqe {
@@ -149,4 +149,4 @@ class SendQueue {
   std::uint32_t done_ = 0;
 };
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

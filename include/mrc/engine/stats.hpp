@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// Counters of an engine and of its queue pairs: plain structs, only ever growing.
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// Packets that an engine dropped, by reason. Nothing else happens for them.
 struct DropStats {
@@ -48,4 +48,4 @@ struct QpStats {
   std::int64_t inflight = 0;      ///< the same
 };
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

@@ -8,7 +8,7 @@
 
 /// The words that an application and an engine exchange: work requests, completions, states,
 /// attributes. They follow verbs, so that a verbs program finds what it knows.
-namespace mrc {
+namespace mrc::inline v0_1 {
 
 /// States of a queue pair (mrc-1.0 §2.11). There is no SQD or SQE.
 enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
@@ -230,4 +230,4 @@ enum class QpErrorCause : std::uint8_t {
 enum class CqId : std::uint32_t {};
 enum class PdId : std::uint32_t {};
 
-}  // namespace mrc
+}  // namespace mrc::inline v0_1

@@ -16,7 +16,7 @@
 #include "mrc/wire/ip.hpp"
 
 /// IPv6 addresses of a fabric as text and back.
-namespace mrc::fabric {
+namespace mrc::inline v0_1::fabric {
 
 /// Nothing but a numeric IPv6 address.
 [[nodiscard]] inline std::optional<wire::IpAddress> parse_ipv6(const std::string& text) {
@@ -80,4 +80,4 @@ namespace mrc::fabric {
   return format_ipv6(path::make_carrier(block, {})) + "/32";
 }
 
-}  // namespace mrc::fabric
+}  // namespace mrc::inline v0_1::fabric

@@ -18,7 +18,7 @@
 
 /// What a host has to know of its fabric (docs/fabric.md): planes, switches, uSIDs, hosts. Plain
 /// values, filled by the reader (fabric/reader.hpp), which checks them; read by everybody.
-namespace mrc::fabric {
+namespace mrc::inline v0_1::fabric {
 
 using path::Usid;
 using path::UsidBits;
@@ -134,4 +134,4 @@ struct Description {
   }
 };
 
-}  // namespace mrc::fabric
+}  // namespace mrc::inline v0_1::fabric

@@ -19,7 +19,7 @@
 #include "mrc/json/object.hpp"
 
 /// "hosts" of a description.
-namespace mrc::fabric::detail {
+namespace mrc::inline v0_1::fabric::detail {
 
 /// 1 to `longest` letters, digits, '-' and '_': what can stand in names of namespaces and files.
 /// A '-' in front would look like an option.
@@ -201,4 +201,4 @@ class HostReader {
   std::map<wire::IpAddress, std::string> addresses_;
 };
 
-}  // namespace mrc::fabric::detail
+}  // namespace mrc::inline v0_1::fabric::detail

@@ -10,7 +10,7 @@
 #include "mrc/json/object.hpp"
 
 /// "templates" of a description: route patterns (mrc-1.0 §4.2).
-namespace mrc::fabric::detail {
+namespace mrc::inline v0_1::fabric::detail {
 
 /// Element `i` of a pattern as a uSID written out.
 inline Usid read_literal(const json_file::Object& o, std::string_view field, std::size_t i,
@@ -93,4 +93,4 @@ inline std::vector<RoutePattern> read_templates(const json_file::Object& root,
   return patterns;
 }
 
-}  // namespace mrc::fabric::detail
+}  // namespace mrc::inline v0_1::fabric::detail

@@ -14,7 +14,7 @@
 #include "mrc/json/object.hpp"
 
 /// "block", "blocks" and "usids" of a description.
-namespace mrc::fabric::detail {
+namespace mrc::inline v0_1::fabric::detail {
 
 inline std::uint32_t read_block(const json_file::Object& root, std::string_view field,
                                 std::size_t index, const std::string& text) {
@@ -148,4 +148,4 @@ inline void check_nodes(const json_file::Object& usids, const Description& d) {
         plan.of_host(last, h.t0, h.downlink));
 }
 
-}  // namespace mrc::fabric::detail
+}  // namespace mrc::inline v0_1::fabric::detail

@@ -18,7 +18,7 @@
 #include "mrc/path/path_entry.hpp"
 
 /// From a file (docs/fabric.md) to a Description of which all is checked.
-namespace mrc::fabric {
+namespace mrc::inline v0_1::fabric {
 
 namespace detail {
 
@@ -152,4 +152,4 @@ inline Description read_file(const json_file::File& file, std::string name) {
   return detail::read_file(json_file::File::read(path, "fabric description"), path);
 }
 
-}  // namespace mrc::fabric
+}  // namespace mrc::inline v0_1::fabric

@@ -16,7 +16,7 @@
 #include "mrc/path/usid_template.hpp"
 
 /// All paths between two hosts of a fabric (mrc-1.0 §4.2). Set-up only.
-namespace mrc::fabric {
+namespace mrc::inline v0_1::fabric {
 
 /// One way from a host to another.
 struct Path {
@@ -211,4 +211,4 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
   return out;
 }
 
-}  // namespace mrc::fabric
+}  // namespace mrc::inline v0_1::fabric

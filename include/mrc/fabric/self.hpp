@@ -13,7 +13,7 @@
 #include "mrc/fabric/description.hpp"
 
 /// Which host of a fabric this machine (or network namespace) is.
-namespace mrc::fabric {
+namespace mrc::inline v0_1::fabric {
 
 namespace detail {
 
@@ -84,4 +84,4 @@ inline const Host& find_wanted(const Description& d, std::span<const wire::IpAdd
                                           "; set MRC_HOST to one of them");
 }
 
-}  // namespace mrc::fabric
+}  // namespace mrc::inline v0_1::fabric

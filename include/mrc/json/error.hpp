@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-namespace mrc::json_file {
+namespace mrc::inline v0_1::json_file {
 
 /// What is wrong with a file: what() is "file.json:12: topology.planes: is 99, must be 1 to 32".
 /// Values given on the command line have "--set" in place of file and line; errors of JSON itself
@@ -13,4 +13,4 @@ class FileError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace mrc::json_file
+}  // namespace mrc::inline v0_1::json_file

@@ -17,7 +17,7 @@
 #include "mrc/json/reader.hpp"
 #include "mrc/json/tree.hpp"
 
-namespace mrc::json_file {
+namespace mrc::inline v0_1::json_file {
 
 /// A file that a person writes for a program: JSON in which // and /* */ comments are allowed and
 /// the outermost value is an object. Everything that is wrong with it is a FileError. Not for
@@ -162,4 +162,4 @@ inline void File::override(std::string_view path, std::string_view text) {
   put(*parent, steps.back(), *value);
 }
 
-}  // namespace mrc::json_file
+}  // namespace mrc::inline v0_1::json_file

@@ -15,7 +15,7 @@
 #include "mrc/json/tree.hpp"
 #include "mrc/json/value.hpp"
 
-namespace mrc::json_file {
+namespace mrc::inline v0_1::json_file {
 
 /// One object of a file. Each accessor names a field, the limits of its value (both included)
 /// and, unless the field has to be there, its default, which is not held to the limits. All throw
@@ -269,4 +269,4 @@ class Object {
   Node* node_;
 };
 
-}  // namespace mrc::json_file
+}  // namespace mrc::inline v0_1::json_file

@@ -12,7 +12,7 @@
 #include "mrc/json/tree.hpp"
 
 /// JSON with comments into a tree whose values know their lines.
-namespace mrc::json_file::detail {
+namespace mrc::inline v0_1::json_file::detail {
 
 /// Counts lines as the parser takes characters: the line of the last character taken. A parser has
 /// taken one character more than the token where that is a number, and at most a line's end then.
@@ -203,4 +203,4 @@ class Reader {
   Node* top_ = nullptr;
 };
 
-}  // namespace mrc::json_file::detail
+}  // namespace mrc::inline v0_1::json_file::detail

@@ -15,7 +15,7 @@
 #include <vector>
 
 /// Pieces of the messages about a file.
-namespace mrc::json_file {
+namespace mrc::inline v0_1::json_file {
 
 /// Names, in the order of the alphabet.
 using Names = std::set<std::string, std::less<>>;
@@ -101,4 +101,4 @@ template <class Range>
   return best;
 }
 
-}  // namespace mrc::json_file
+}  // namespace mrc::inline v0_1::json_file

@@ -14,7 +14,7 @@
 #include "mrc/json/text.hpp"
 
 /// The values of a file and where they were written.
-namespace mrc::json_file::detail {
+namespace mrc::inline v0_1::json_file::detail {
 
 /// One value.
 struct Node {
@@ -95,4 +95,4 @@ struct Tree {
   return "null";
 }
 
-}  // namespace mrc::json_file::detail
+}  // namespace mrc::inline v0_1::json_file::detail

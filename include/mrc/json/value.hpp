@@ -16,7 +16,7 @@
 
 /// Values of a file as C++ values, held to limits. What reads throws the error of the field; what
 /// parses a text answers nothing if it is malformed.
-namespace mrc::json_file::detail {
+namespace mrc::inline v0_1::json_file::detail {
 
 /// Bytes: "512B", "64KiB", "64K" (binary both), "1.5MB" (decimal), "4096". Whole bytes only.
 [[nodiscard]] inline std::optional<std::uint64_t> parse_bytes(std::string_view text) {
@@ -134,4 +134,4 @@ template <std::integral T>
   tree.fail(node, "is " + shown(node) + ", must be a text");
 }
 
-}  // namespace mrc::json_file::detail
+}  // namespace mrc::inline v0_1::json_file::detail

@@ -10,7 +10,7 @@
 
 #include "mrc/path/path_entry.hpp"
 
-namespace mrc::path::detail {
+namespace mrc::inline v0_1::path::detail {
 
 /// From an EV as it comes back in feedback to a path that has it: open addressing over 16-bit
 /// indices, at most half full, so look-ups end after a few steps whatever a peer reflects. Of
@@ -61,4 +61,4 @@ class EvIndex {
   unsigned shift_;               ///< the product's top bits make the home cell
 };
 
-}  // namespace mrc::path::detail
+}  // namespace mrc::inline v0_1::path::detail

@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Bits of an event mask: the API's state values (mrc-1.0 §3.7). Other states make no events.
 inline constexpr std::uint8_t kEventGood = 1;
@@ -60,4 +60,4 @@ class EventRing {
   std::uint32_t dropped_ = 0;
 };
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -9,7 +9,7 @@
 #include "mrc/path/format.hpp"
 
 /// Field expansion: from the compact EV to packet fields and back (mrc-1.0 §3.3). Set-up only.
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// One field of an EV: a constant in which the bits under the mask come from the EV.
 struct EvField {
@@ -121,4 +121,4 @@ struct EvField {
   return ev;
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -12,7 +12,7 @@
 #include "mrc/core/types.hpp"
 
 /// Entropy value formats: where the bits of an EV go in a packet (mrc-1.0 §3.1, §3.2).
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// How EVs become packet fields. The values are the API's mode bits.
 enum class EvMode : std::uint8_t {
@@ -118,4 +118,4 @@ struct StevFields {
   return Ev{static_cast<std::uint32_t>(get_bits(mode == EvMode::stev ? expanded : ev, 0, 32))};
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -10,7 +10,7 @@
 #include "mrc/path/expand.hpp"
 
 /// Making EVs out of fields (mrc-1.0 §3.2 GENERATED, [O-24]). Set-up only.
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// The numbers 0 .. count-1 in a shuffled order, one at a time, with memory only for those taken:
 /// the front part of a Fisher-Yates shuffle over a table that is mostly imagined.
@@ -63,4 +63,4 @@ class SparseShuffle {
   return pack(values, fields);
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -5,7 +5,7 @@
 
 /// The health of a path and what changes it (mrc-1.0 §3.4). Pure functions: which entry changes,
 /// and whether the active set can afford it, is PathSet's concern.
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// State of an entropy value.
 enum class Health : std::uint8_t {
@@ -96,4 +96,4 @@ inline constexpr unsigned kHealthInputs = 13;
   return health == Health::good || health == Health::skip;
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

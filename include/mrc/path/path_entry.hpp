@@ -6,7 +6,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/path/health.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Index of a path in its PathSet; stable for the set's lifetime.
 using PathIndex = std::uint16_t;
@@ -71,4 +71,4 @@ static_assert(sizeof(Entry) == 64, "one cache line per path");
 }
 
 }  // namespace detail
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/ev_index.hpp"
@@ -19,7 +20,7 @@
 #include "mrc/path/probe_schedule.hpp"
 #include "mrc/path/turn_order.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Settings of a PathSet.
 struct PathSetOptions {
@@ -284,6 +285,8 @@ class PathSet {
   std::uint64_t releases_ = 0;
 };
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path
 
-#include "mrc/path/path_set_impl.hpp"
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/path/impl/path_set.ipp"
+#endif

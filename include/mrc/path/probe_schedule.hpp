@@ -9,7 +9,7 @@
 #include "mrc/core/time.hpp"
 #include "mrc/path/path_entry.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// When to probe which ASSUMED_BAD path again (mrc-1.0 §5, [O-6]): the first try `first` after
 /// the marking, then at intervals that double up to `max`. An answer starts the intervals over, so
@@ -137,4 +137,4 @@ class ProbeSchedule {
   Duration max_;
 };
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -17,7 +17,7 @@
 #include "mrc/path/path_set.hpp"
 
 /// EV profiles: which paths a destination gets (mrc-1.0 §3.2). Set-up only.
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Where a profile's EVs come from.
 enum class ProfileMode : std::uint8_t {
@@ -197,4 +197,4 @@ inline EvPlan plan_auto(const EvProfile& p) {
   return set;
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -14,7 +14,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_set.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Settings of a ReverseSet.
 struct ReverseSetOptions {
@@ -164,4 +164,4 @@ class ReverseSet {
   std::array<std::uint8_t, kMaxPlanes> unanswered_{};  ///< probes since the last confirmation
 };
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -14,7 +14,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// Where one QP is in its walk over the active set. Plain data; belongs to the PathSet that made
 /// it. A default one starts at the same place as every other default one.
@@ -217,4 +217,4 @@ class TurnOrder {
 };
 
 }  // namespace detail
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -10,7 +10,7 @@
 
 /// SRv6 micro segments in the F3216 form: a 32-bit block and up to six 16-bit uSIDs in one IPv6
 /// destination address (mrc-1.0 §4.1, §4.3).
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// An IPv6 address in network byte order.
 using Ipv6 = std::array<std::uint8_t, 16>;
@@ -110,4 +110,4 @@ constexpr UsidStep step(UsidRoute& route) noexcept {
   return UsidStep::segment;
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

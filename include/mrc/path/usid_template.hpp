@@ -15,7 +15,7 @@
 #include "mrc/path/path_entry.hpp"
 #include "mrc/path/usid.hpp"
 
-namespace mrc::path {
+namespace mrc::inline v0_1::path {
 
 /// A bit field inside a uSID.
 struct UsidBits {
@@ -172,4 +172,4 @@ inline EvFormatProfile UsidTemplate::format() const {
   return out;
 }
 
-}  // namespace mrc::path
+}  // namespace mrc::inline v0_1::path

@@ -16,7 +16,7 @@
 
 /// IP addresses as text and back. Set-up calls: they allocate, and throw mrc::Error for bad text.
 /// All functions are free of state and thread-safe.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// IPv6 in network byte order, or IPv4 mapped into it (::ffff:a.b.c.d).
 using IpAddress = wire::IpAddress;
@@ -173,4 +173,4 @@ namespace detail {
   return (is_v4(address.ip) ? host : "[" + host + "]") + ":" + std::to_string(address.udp_port);
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -14,7 +14,7 @@
 #include "mrc/port/fault_hold.hpp"
 #include "mrc/port/fault_spec.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// False for a fault that can't be made on a single path at the sending side: all but loss,
 /// black_hole and down need a packet on its way.
@@ -298,4 +298,4 @@ class FaultInjector {
   FaultStats stats_;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

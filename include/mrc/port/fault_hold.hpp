@@ -14,7 +14,7 @@
 #include "mrc/port/address.hpp"
 #include "mrc/wire/burst.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// A received packet before its iCRC was checked, as faults act on it.
 struct RawPacket {
@@ -148,4 +148,4 @@ class FaultHold {
   std::uint64_t passed_ = 0;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

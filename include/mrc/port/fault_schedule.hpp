@@ -16,7 +16,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/port/fault_spec.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Whose faults: all ports and paths, or one plane, one path (index of the sending port's own
 /// paths, TxPacket::port_path), or both.
@@ -293,4 +293,4 @@ inline std::string FaultSchedule::mistake_in(std::string_view text) {
   return {};
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

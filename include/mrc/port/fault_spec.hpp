@@ -7,7 +7,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// What goes wrong on a port or on one path. Rates are probabilities per packet, 0 .. 1. Where
 /// several apply, the order is: down or black_hole, loss, trimming, corruption, ECN, duplication,
@@ -77,4 +77,4 @@ struct FaultStats {
   std::uint64_t overflow = 0;     ///< dropped because too many packets were held back already
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

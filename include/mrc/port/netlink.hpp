@@ -21,7 +21,7 @@
 
 /// What a packet port asks the kernel's routing tables, over rtnetlink: the next hop towards an
 /// address, its Ethernet address, and when any of that or the link changes.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
 /// namespace changes. One thread at a time.
@@ -223,4 +223,4 @@ inline void solicit_neighbour(std::uint32_t interface_index, const IpAddress& ad
   (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

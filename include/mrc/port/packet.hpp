@@ -29,7 +29,7 @@
 #include "mrc/port/sendable.hpp"
 #include "mrc/port/socket.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// One plane as MRC is meant to run: whole frames with every header our own, IPv6 inside IPv6 whose
 /// outer destination address is a stack of uSIDs (mrc-1.0 §1.1, §4), or plain IPv6 with structured
@@ -392,4 +392,4 @@ class PacketPort {
 
 static_assert(Port<PacketPort>);
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -13,7 +13,7 @@
 
 /// The kernel's part in finding the right process: a filter on a packet socket that passes MRC
 /// packets to the QPNs of one slot, and nothing else.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Passes frames that carry MRC (mrc-1.0 §1.1): IPv6, at will within IPv6 with or without an SRH;
 /// UDP to `udp_port` or to the alternative one [C-1]; and to a QPN whose top 8 bits are `slot`.
@@ -97,4 +97,4 @@ class SlotFilter {
   std::size_t size_ = 0, refusals_ = 0;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

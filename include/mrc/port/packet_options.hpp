@@ -17,7 +17,7 @@
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/packet_layout.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 using wire::MacAddress;
 
@@ -69,4 +69,4 @@ struct PacketPortOptions : PortOptions {
   static constexpr std::size_t kMaxPaths = 4096;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -20,7 +20,7 @@
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/packet_parse.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// What a receiver has to know of its port.
 struct PacketReceiverOptions {
@@ -146,4 +146,4 @@ class PacketReceiver {
   ReceiveCheck check_;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

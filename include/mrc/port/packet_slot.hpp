@@ -13,7 +13,7 @@
 #include "mrc/port/socket.hpp"
 #include "mrc/port/udp_slot.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Claims a name among the processes of this network namespace: it is held as long as the socket is
 /// open, and gone with the process. A closed socket: another process holds it. No privilege is
@@ -52,4 +52,4 @@ struct PacketSlotClaim {
                               : "all " + std::to_string(kSlots) + " slots of this host are in use");
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

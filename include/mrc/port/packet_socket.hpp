@@ -22,7 +22,7 @@
 #include "mrc/port/socket_interface.hpp"
 
 /// What a packet port needs of AF_PACKET sockets and of its interface.
-namespace mrc::port::detail {
+namespace mrc::inline v0_1::port::detail {
 
 /// A packet socket that is bound to nothing, so nothing arrives yet. Throws Error.
 [[nodiscard]] inline Socket open_packet_socket() {
@@ -96,4 +96,4 @@ struct InterfaceState {
   return {};
 }
 
-}  // namespace mrc::port::detail
+}  // namespace mrc::inline v0_1::port::detail

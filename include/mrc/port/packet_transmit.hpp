@@ -21,7 +21,7 @@
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet_build.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 inline constexpr std::size_t kEthernetHeader = 14;
 
@@ -141,4 +141,4 @@ class PacketTransmitter {
   std::array<iovec, kVectors> vectors_;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -5,7 +5,7 @@
 
 #include "mrc/core/types.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// One of a port's own paths, as an EV profile needs it.
 struct PortPath {
@@ -13,4 +13,4 @@ struct PortPath {
   std::uint16_t port_path;  ///< TxPacket::port_path
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -10,7 +10,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// A port's address table: an entry per peer, empty ones as Entry{}. One thread at a time.
 template <class Entry>
@@ -42,4 +42,4 @@ class PeerTable {
   std::vector<Entry> entries_;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -14,7 +14,7 @@
 /// A port is one NIC port, that is one plane: it turns an engine's bursts into packets on a
 /// network and back. Concepts instead of virtual functions: a call costs nothing, and the engine
 /// never sees a port at all, only bursts.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Where a peer is reached in one plane.
 struct PeerAddress {
@@ -92,4 +92,4 @@ concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& b
   { view.stats() } -> std::same_as<PortStats>;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

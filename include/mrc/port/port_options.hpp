@@ -10,7 +10,7 @@
 #include "mrc/port/fault_spec.hpp"
 #include "mrc/wire/dscp.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// What all ports on sockets are made from. A plain value.
 struct PortOptions {
@@ -52,4 +52,4 @@ struct PortOptions {
   }
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

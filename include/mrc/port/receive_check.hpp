@@ -13,7 +13,7 @@
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/icrc.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// The last look at a received packet before it is the engine's: length and iCRC (mrc-1.0 §2.13
 /// steps 2 to 4). It stands behind the faults, so that a packet that they damage meets the same
@@ -69,4 +69,4 @@ class ReceiveCheck {
   std::array<Source, 64> sources_{};
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

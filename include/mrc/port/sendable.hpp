@@ -7,7 +7,7 @@
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Payload pieces of a packet at most: UIO_MAXIOV of a message, less header and trailer.
 inline constexpr std::size_t kMaxPieces = 1024 - 2;
@@ -18,4 +18,4 @@ inline constexpr std::size_t kMaxPieces = 1024 - 2;
          p.pad <= 3 && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet;
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

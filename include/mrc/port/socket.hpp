@@ -16,7 +16,7 @@
 #include "mrc/port/address.hpp"
 
 /// What the socket ports need of the BSD socket interface: ownership, addresses, options.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Owns one file descriptor. One thread at a time.
 class Socket {
@@ -135,4 +135,4 @@ inline std::uint64_t set_buffer(const Socket& socket, int name, int force,
   return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

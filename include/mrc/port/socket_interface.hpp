@@ -16,7 +16,7 @@
 #include "mrc/port/socket.hpp"
 
 /// Which network interface a local address belongs to, and its state.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// What is known of the interface behind a local address; `name` is empty if none was found.
 struct Interface {
@@ -141,4 +141,4 @@ void for_each_address(Visit visit) {
   return found;
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

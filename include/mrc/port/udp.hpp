@@ -28,7 +28,7 @@
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/entropy.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
 /// slot), where all paths of all peers arrive, and one sending socket per path with a source port
@@ -316,4 +316,4 @@ class UdpPort {
 
 static_assert(Port<UdpPort>);
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

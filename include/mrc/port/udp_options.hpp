@@ -14,7 +14,7 @@
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// Whether to use a feature that the kernel may lack.
 enum class Offload : std::uint8_t {
@@ -56,4 +56,4 @@ struct UdpPortOptions : PortOptions {
   }
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

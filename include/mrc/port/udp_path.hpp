@@ -15,7 +15,7 @@
 #include "mrc/port/udp_options.hpp"
 #include "mrc/wire/entropy.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// One of the port's own paths: what a packet gets that is sent on it.
 struct UdpPath {
@@ -105,4 +105,4 @@ namespace detail {
   return paths;
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

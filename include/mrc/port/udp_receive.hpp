@@ -24,7 +24,7 @@
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// What a receiver has to know of its port.
 struct UdpReceiverOptions {
@@ -224,4 +224,4 @@ class UdpReceiver {
   ReceiveCheck check_;
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -16,7 +16,7 @@
 /// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
 /// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
 /// that an address and a QPN are enough to find it.
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 inline constexpr unsigned kSlots = 256;
 
@@ -106,4 +106,4 @@ namespace detail {
                        " is in use");
 }
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -22,7 +22,7 @@
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/ip.hpp"
 
-namespace mrc::port {
+namespace mrc::inline v0_1::port {
 
 /// An entry of the port's address table.
 struct UdpPeer {
@@ -269,4 +269,4 @@ class UdpTransmitter {
   std::array<iovec, kVectors> vectors_{};
 };
 
-}  // namespace mrc::port
+}  // namespace mrc::inline v0_1::port

@@ -7,7 +7,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/reliability/send_window.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// When a packet that the peer is silent about counts as lost (mrc-1.0 §2.9, [O-3]). A SACK covers
 /// 64 packets and says nothing of the others, so a packet is only missing when a SACK that covers
@@ -72,4 +72,4 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   return again;
 }
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

@@ -7,7 +7,7 @@
 
 #include "mrc/reliability/packet_record.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// The chunks of one engine. Fixed size; one thread.
 class PacketPool {
@@ -46,4 +46,4 @@ class PacketPool {
   std::vector<Index> free_;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

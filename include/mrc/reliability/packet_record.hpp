@@ -8,7 +8,7 @@
 
 #include "mrc/core/types.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// Where a packet of the send window stands.
 enum class PacketState : std::uint8_t {
@@ -118,4 +118,4 @@ class Packet {
   std::uint32_t index_;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

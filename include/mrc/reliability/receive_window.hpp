@@ -7,7 +7,7 @@
 #include "mrc/core/bitmap.hpp"
 #include "mrc/core/types.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// The part of a SACK that names packets: bit i of `bitmap` stands for PSN cack + offset + i.
 struct SackRange {
@@ -130,4 +130,4 @@ class ReceiveWindow {
   CircularBitmap ends_;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

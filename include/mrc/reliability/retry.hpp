@@ -6,7 +6,7 @@
 
 #include "mrc/core/types.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 inline constexpr unsigned kMaxTimeoutExponent = 24;
 /// Value of the exponential retry count that means "for ever" (mrc-1.0 §2.10).
@@ -95,4 +95,4 @@ class RttEstimator {
   std::uint8_t samples_ = 0;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// The requester's window: one record for each PSN from the oldest that is not cumulatively
 /// acknowledged to the newest that was given out (mrc-1.0 §2.5, Table 7-4). Besides, the
@@ -429,4 +429,4 @@ class SendOrder {
   bool on_resent_ = false;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

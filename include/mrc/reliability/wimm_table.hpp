@@ -6,7 +6,7 @@
 
 #include "mrc/core/types.hpp"
 
-namespace mrc::reliability {
+namespace mrc::inline v0_1::reliability {
 
 /// A write with immediate whose last packet has arrived, waiting for its turn.
 struct WimmEntry {
@@ -71,4 +71,4 @@ class WimmTable {
   Rqmsn next_;
 };
 
-}  // namespace mrc::reliability
+}  // namespace mrc::inline v0_1::reliability

@@ -6,7 +6,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Index of a flow in its cluster.
 enum class FlowId : std::uint32_t {};
@@ -60,4 +60,4 @@ class Cluster {
   FlowListener* listener_ = nullptr;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -10,7 +10,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// What an event does; the dispatcher (Network) knows. `call` carries an index of a function.
 enum class EventKind : std::uint8_t {
@@ -200,4 +200,4 @@ class EventQueue {
   std::uint32_t free_ = kNone;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

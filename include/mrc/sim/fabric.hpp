@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/path/usid_template.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/sim/switch.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// The shapes of a fabric. Every plane is a network of its own; host h has one port in each.
 enum class Topology : std::uint8_t {
@@ -148,6 +149,8 @@ class Fabric {
   std::vector<LinkId> fabric_up_, fabric_down_;  // [plane][t0][t1]
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/sim/impl/fabric.ipp"
+#endif

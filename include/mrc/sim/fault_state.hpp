@@ -8,7 +8,7 @@
 
 #include "mrc/sim/network.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// What several faults do to the same link: each is known by its cause (a target of a schedule),
 /// so that the end of one does not end another. One thread at a time, that of the network.
@@ -72,4 +72,4 @@ class FaultState {
   std::vector<Faults> links_;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -10,7 +10,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/sim/faults.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Limits of a random schedule.
 struct SwarmOptions {
@@ -159,4 +159,4 @@ class FaultSwarm {
   return FaultSwarm(fabric, options, seed).draw();
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/sim/fabric.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// What goes wrong, or right again.
 enum class FaultKind : std::uint8_t {
@@ -113,6 +114,8 @@ class FaultSchedule {
   std::vector<Fault> faults_;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/sim/impl/faults.ipp"
+#endif

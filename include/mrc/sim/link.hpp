@@ -7,7 +7,7 @@
 #include "mrc/core/time.hpp"
 #include "mrc/sim/packet.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Index of a node: host or switch.
 enum class NodeId : std::uint32_t {};
@@ -89,4 +89,4 @@ struct alignas(64) Link {
   [[nodiscard]] std::uint64_t queued() const noexcept { return control.bytes + data.bytes; }
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -12,7 +12,7 @@
 #include "mrc/sim/cluster.hpp"
 #include "mrc/sim/traffic/measures.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A message and when things happened to it; kNever for what has not.
 struct MessageRecord {
@@ -161,4 +161,4 @@ inline void MessageLog::write_csv(std::ostream& out) const {
   }
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

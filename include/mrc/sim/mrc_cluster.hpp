@@ -7,10 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/sim/cluster.hpp"
 #include "mrc/sim/mrc_host.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Hosts that run MRC. A message goes as writes of at most a chunk per queue pair, of which the
 /// last carries immediate data, which tells the receiver.
@@ -86,6 +87,8 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   bool attached_ = false;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/sim/impl/mrc_cluster.ipp"
+#endif

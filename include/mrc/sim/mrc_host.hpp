@@ -11,7 +11,7 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/sim/port.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Settings of simulated hosts that run MRC.
 struct HostSettings {
@@ -228,4 +228,4 @@ inline void MrcHost::work() {
   set_timer();
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/sim/event_queue.hpp"
 #include "mrc/sim/link.hpp"
 #include "mrc/sim/packet.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 class Network;
 
@@ -172,6 +173,8 @@ class Network {
   bool stopped_ = false;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/sim/impl/network.ipp"
+#endif

@@ -13,7 +13,7 @@
 #include "mrc/wire/packet_build.hpp"
 #include "mrc/wire/packet_trim.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Index of a packet in its PacketStore.
 enum class PacketId : std::uint32_t {};
@@ -135,4 +135,4 @@ class PacketStore {
   std::size_t in_use_ = 0;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -11,7 +11,7 @@
 #include "mrc/sim/network.hpp"
 #include "mrc/wire/packet.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Memory in which ports put together what they received. One for all ports of a simulation: a
 /// packet is worked off before the next one comes, and so it stays in the cache.
@@ -218,4 +218,4 @@ inline void Port::receive(Time, port::RxBurst& rx) {
 
 static_assert(port::Port<Port>);
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -17,7 +17,7 @@
 #include "mrc/sim/network.hpp"
 #include "mrc/sim/traffic/measures.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// What a Recorder samples, and how often.
 struct RecorderSettings {
@@ -244,4 +244,4 @@ inline void Recorder::write_csv(std::ostream& out) const {
   }
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -17,7 +17,7 @@
 #include "mrc/sim/recorder.hpp"
 #include "mrc/sim/traffic/workload.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Cables between switches that lose packets from the start, drawn at random, without anybody being
 /// told: black holes by default.
@@ -51,4 +51,4 @@ struct Scenario {
   std::optional<RecorderSettings> samples = RecorderSettings{};
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

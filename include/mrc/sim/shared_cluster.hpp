@@ -8,7 +8,7 @@
 
 #include "mrc/sim/cluster.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Lets several workloads, each of which wants to be its cluster's only listener, use one cluster:
 /// each gets a view, which passes on its calls, and is told of the flows that it opened. The
@@ -69,4 +69,4 @@ class SharedCluster : private FlowListener {
   std::vector<View*> owners_;  // by FlowId
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

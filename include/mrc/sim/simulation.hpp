@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/sim/message_log.hpp"
 #include "mrc/sim/scenario.hpp"
 #include "mrc/sim/shared_cluster.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A scenario put together and run: the network, hosts with their transport, the fabric between
 /// them, faults, traffic, and what is measured.
@@ -111,6 +112,8 @@ class Simulation {
   Time measured_from_{};
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim
 
+#ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/sim/impl/simulation.ipp"
+#endif

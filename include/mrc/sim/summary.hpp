@@ -11,7 +11,7 @@
 #include "mrc/sim/traffic/collective.hpp"
 #include "mrc/sim/traffic/measures.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Completion times of delivered messages.
 struct TimesSummary {
@@ -177,4 +177,4 @@ inline void summarize_flows(const Simulation& simulation, Summary& s) {
   return s;
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

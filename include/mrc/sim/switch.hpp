@@ -9,7 +9,7 @@
 #include "mrc/path/usid.hpp"
 #include "mrc/sim/network.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// How a fabric finds its ways.
 enum class Forwarding : std::uint8_t {
@@ -154,4 +154,4 @@ class Switch : public Node {
   std::uint64_t unroutable_ = 0;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

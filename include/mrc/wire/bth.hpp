@@ -9,7 +9,7 @@
 #include "mrc/wire/endian.hpp"
 #include "mrc/wire/opcode.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 inline constexpr std::uint16_t kDefaultPKey = 0xFFFF;
 
@@ -91,4 +91,4 @@ static_assert(offsetof(Bth, pkey) == 2 && offsetof(Bth, variant_reserved) == 4);
 static_assert(offsetof(Bth, dest_qp) == 5 && offsetof(Bth, a_rtx_ts) == 8);
 static_assert(offsetof(Bth, sequence) == 9);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

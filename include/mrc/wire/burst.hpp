@@ -11,7 +11,7 @@
 
 /// The packets that cross the border between the engine and a port, in bursts. A packet here is
 /// the transport part only: BTH .. payload and pad. IP, UDP and the iCRC are the port's.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// What a port found out about the trimming of a received packet (mrc-1.0 §1.12).
 enum class Trim : std::uint8_t { none, trimmed, trimmed_last_hop };
@@ -138,4 +138,4 @@ class TxBurst {
   std::size_t group_count_ = 0;
 };
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

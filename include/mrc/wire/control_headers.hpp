@@ -15,7 +15,7 @@
 /// packets come along from endpoint_headers.hpp. Names that end in
 /// an underscore are the bytes as they stand; use the accessors. The first 16 bits of each (type,
 /// next header) are sent 0 and ignored on receipt ([C-4], [O-11]), and so are all reserved fields.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// SETH.m: what the responder says about the reflected EV (mrc-1.0 §2.7).
 enum class SackMark : std::uint8_t { none = 0, skip_once = 1, always_skip = 2, reserved = 3 };
@@ -244,4 +244,4 @@ static_assert(offsetof(Peth, reserved2_) == 6 && offsetof(Peth, spdcid_) == 8);
 static_assert(offsetof(Peth, dpdcid_) == 10 && offsetof(Peth, tx_timestamp_) == 12);
 static_assert(offsetof(Peth, tsr_ftype_) == 14);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

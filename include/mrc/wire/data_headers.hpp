@@ -10,7 +10,7 @@
 
 /// The extension headers of data packets (METH, TSETH, RETH, ImmDt) and of the Transport ACK
 /// (AETH): mrc-1.0 §1.4-1.6.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// Message numbers; follows BTH in every data packet.
 struct Meth {
@@ -116,4 +116,4 @@ static_assert(offsetof(ImmDt, immediate) == 0);
 static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1 && std::is_trivially_copyable_v<Aeth>);
 static_assert(offsetof(Aeth, syndrome) == 0 && offsetof(Aeth, msn) == 1);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

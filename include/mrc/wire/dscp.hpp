@@ -5,7 +5,7 @@
 
 #include "mrc/wire/burst.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// The DSCP values (6 bit) of a fabric's packet classes (mrc-1.0 §1.14). They are the operator's
 /// choice and must agree on all hosts and switches.
@@ -36,4 +36,4 @@ struct DscpMap {
   }
 };
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

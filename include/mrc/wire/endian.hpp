@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 namespace detail {
 
@@ -75,4 +75,4 @@ static_assert(sizeof(Be16) == 2 && sizeof(Be24) == 3 && sizeof(Be32) == 4 && siz
 static_assert(alignof(Be16) == 1 && alignof(Be24) == 1 && alignof(Be32) == 1 && alignof(Be64) == 1);
 static_assert(std::is_trivially_copyable_v<Be24> && std::is_trivially_copyable_v<Be64>);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

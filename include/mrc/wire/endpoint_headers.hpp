@@ -12,7 +12,7 @@
 
 /// Endpoint requests and responses, which travel between the endpoints (QPN 2) of two hosts:
 /// mrc-1.0 §1.10. BTH.psn[15:0] is the request id; the response copies it.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// What an endpoint request is about, as numbered on the wire. The MRC API counts the other way
 /// round (EV probe 0, port status update 1): translate, never copy the number.
@@ -99,4 +99,4 @@ static_assert(sizeof(Eeth) == 36 && alignof(Eeth) == 1 && std::is_trivially_copy
 static_assert(offsetof(Eeth, type_op_) == 0 && offsetof(Eeth, reserved_) == 2);
 static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, reserved2_) == 30);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -5,7 +5,7 @@
 
 #include "mrc/core/types.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// How the 32 bits of an EV travel in a packet's own headers (mrc-1.0 §3.1). With SRv6 the path is
 /// in the outer destination address; its EV is still carried inside in one of these forms, so that
@@ -55,4 +55,4 @@ struct WireEntropy {
   return Ev{port};
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

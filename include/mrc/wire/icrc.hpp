@@ -17,7 +17,7 @@
 /// The invariant CRC of RoCEv2, which MRC keeps (mrc-1.0 §1.12): a CRC-32 over a masked image of
 /// the packet from the IP header that is nearest to UDP, so that switches may change traffic class,
 /// flow label and hop limit. The UDP source port is covered.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 inline constexpr std::size_t kIcrcSize = 4;
 
@@ -153,4 +153,4 @@ inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
   return detail::load_little(at);
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

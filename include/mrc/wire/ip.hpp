@@ -11,7 +11,7 @@
 
 /// IPv4, IPv6, UDP and segment routing headers as they stand in a packet (mrc-1.0 §1.1, §1.2,
 /// §4.3).
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// An IPv6 address, or an IPv4 address mapped into one (::ffff:a.b.c.d).
 using IpAddress = std::array<std::uint8_t, 16>;
@@ -162,4 +162,4 @@ static_assert(offsetof(Srh, routing_type) == 2 && offsetof(Srh, segments_left) =
 static_assert(offsetof(Srh, last_entry) == 4 && offsetof(Srh, flags) == 5);
 static_assert(offsetof(Srh, tag) == 6);
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// Why a responder refuses a data packet (mrc-1.0 §1.13). What the requestor does about it: §2.9.
 enum class NackReason : std::uint8_t {
@@ -56,4 +56,4 @@ enum class NackReason : std::uint8_t {
   return "unknown NACK reason";
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

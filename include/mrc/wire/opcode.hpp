@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// BTH opcodes (mrc-1.0 §1.11). Bits 7:5 are 0b110, the rest is the operation of an RC queue pair
 /// where there is one. An OpenMRC extension between consenting peers can use the free codes of the
@@ -93,4 +93,4 @@ enum class Opcode : std::uint8_t {
   return "unknown opcode";
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

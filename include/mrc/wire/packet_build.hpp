@@ -10,7 +10,7 @@
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet_layout.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// Everything of a packet that stands before BTH: addresses, path, class.
 struct Envelope {
@@ -148,4 +148,4 @@ template <class H>
   return envelope + length + kIcrcSize;
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -9,7 +9,7 @@
 #include "mrc/wire/transport.hpp"
 
 /// Where the headers of a whole layer 3 packet are (mrc-1.0 §1.1).
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// What stands outside the IP header that is nearest to UDP.
 enum class Encapsulation : std::uint8_t {
@@ -160,4 +160,4 @@ namespace detail {
   }
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

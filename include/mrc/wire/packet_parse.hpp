@@ -12,7 +12,7 @@
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet_layout.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// What a receiver takes for its own.
 struct ParseOptions {
@@ -126,4 +126,4 @@ inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSi
   return detail::finish(out, check(out.transport));
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -8,7 +8,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/wire/packet_layout.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// Bytes from the UDP header on that a trimming switch should keep: UDP, BTH, METH, TSETH, so that
 /// a NACK can echo the timestamp (mrc-1.0 §1.12).
@@ -42,4 +42,4 @@ inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
   return end;
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

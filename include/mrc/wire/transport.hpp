@@ -16,7 +16,7 @@
 
 /// Whole transport packets: check once with check(), then read them in place. "Transport" is BTH ..
 /// payload and pad, without the iCRC.
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// Control packets, for reading in place and for building.
 struct SackPacket {
@@ -189,4 +189,4 @@ struct TrimmedView {
   return ParseError::none;
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -11,7 +11,7 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/opcode.hpp"
 
-namespace mrc::wire {
+namespace mrc::inline v0_1::wire {
 
 /// What the headers of a data packet say, apart from fields that MRC fixes (p_key, reserved bits).
 struct WriteHeader {
@@ -88,4 +88,4 @@ struct WriteView {
   return h;
 }
 
-}  // namespace mrc::wire
+}  // namespace mrc::inline v0_1::wire

@@ -6,16 +6,16 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
-inline void Engine::queue_control(const ControlItem& item) noexcept {
+MRC_DECL void Engine::queue_control(const ControlItem& item) noexcept {
   if (!control_.push(item)) ++stats_.drops.control_overflow;
 }
 
 /// Queues a SACK for a data packet (mrc-1.0 §2.6). SACKs are written when they leave, so once there
 /// are enough to tell everything, the newest that still waits is brought up to date instead.
-inline void Engine::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                               std::uint16_t timestamp) noexcept {
+MRC_DECL void Engine::queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                                 std::uint16_t timestamp) noexcept {
   const auto mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   ControlItem* waiting = control_.find(qp.rx.newest_sack);
@@ -41,7 +41,7 @@ inline void Engine::queue_sack(QueuePairState& qp, const wire::RxPacket& packet,
 }
 
 /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
-inline void Engine::queue_ack(QueuePairState& qp, Plane plane) noexcept {
+MRC_DECL void Engine::queue_ack(QueuePairState& qp, Plane plane) noexcept {
   if (qp.rx.ack_queued) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ack;
@@ -53,15 +53,16 @@ inline void Engine::queue_ack(QueuePairState& qp, Plane plane) noexcept {
 
 /// The limit of what a requester that does not listen could ask for without end: one answer per
 /// round trip.
-inline bool Engine::may_nack_again(Time now, QueuePairState& qp) noexcept {
+MRC_DECL bool Engine::may_nack_again(Time now, QueuePairState& qp) noexcept {
   Time& last = qp.rx.last_limited;
   if (last != Time::min() && now - last < qp.peer->congestion.base_rtt()) return false;
   last = now;
   return true;
 }
 
-inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                               std::uint16_t timestamp, wire::NackReason reason) noexcept {
+MRC_DECL void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                 Psn psn, std::uint16_t timestamp,
+                                 wire::NackReason reason) noexcept {
   if (reason == wire::NackReason::psn_oor_window && !may_nack_again(now, qp)) return;  // [C-6]
   ControlItem item;
   item.kind = ControlItem::Kind::nack;
@@ -78,7 +79,7 @@ inline void Engine::queue_nack(Time now, QueuePairState& qp, const wire::RxPacke
 /// a SACK and the Transport ACK behind it cost the port one message. An item for which there is no
 /// path now is dropped: control packets may be lost, whoever needs them asks again. But it waits
 /// when it is only for want of a free port.
-inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+MRC_DECL void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   struct {
     const Peer* peer = nullptr;
     Plane plane = 0;
@@ -126,7 +127,7 @@ inline void Engine::send_control(Time now, PlaneMask free_planes, wire::TxBurst&
 }
 
 /// Could this item go out, if only a port were free?
-inline bool Engine::waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept {
+MRC_DECL bool Engine::waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept {
   if (free_planes == ~PlaneMask{0}) return false;
   const QueuePairState* qp = qp_of(item.qpn);
   const Peer* peer = qp != nullptr ? qp->peer : find_peer(item.peer);
@@ -138,8 +139,8 @@ inline bool Engine::waits_for_port(const ControlItem& item, PlaneMask free_plane
 }
 
 /// Writes the packet for an item. False when its queue pair or peer has gone.
-inline bool Engine::build_control(Time now, const ControlItem& item, Peer*& peer,
-                                  wire::TxPacket& packet) noexcept {
+MRC_DECL bool Engine::build_control(Time now, const ControlItem& item, Peer*& peer,
+                                    wire::TxPacket& packet) noexcept {
   using Kind = ControlItem::Kind;
   const bool endpoint = item.kind == Kind::ev_probe || item.kind == Kind::port_status ||
                         item.kind == Kind::endpoint_answer;
@@ -223,8 +224,8 @@ inline bool Engine::build_control(Time now, const ControlItem& item, Peer*& peer
 }
 
 /// A SACK from the responder's present state (mrc-1.0 §1.7, §2.7).
-inline void Engine::build_sack(const ControlItem& item, QueuePairState& qp,
-                               wire::TxPacket& packet) noexcept {
+MRC_DECL void Engine::build_sack(const ControlItem& item, QueuePairState& qp,
+                                 wire::TxPacket& packet) noexcept {
   Responder& rx = qp.rx;
   const Psn cack = rx.window.cack();
   const reliability::SackRange range = rx.window.next_sack();
@@ -252,4 +253,4 @@ inline void Engine::build_sack(const ControlItem& item, QueuePairState& qp,
   packet.header_length = sizeof(p);
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -7,26 +7,26 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/impl/objects.ipp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
 /// How long an endpoint request can be under way. An older number after that is a new start.
-inline constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
+MRC_DECL constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
 
 }  // namespace detail
 
 /// Remembers a request until its response comes; the oldest one is forgotten for it. (Responses to
 /// other processes of this host come by here, too. Their numbers may be the same, so the time stamp
 /// has to be that of the request as well.)
-inline std::uint16_t Engine::open_request(PeerId peer, wire::EndpointOp op,
-                                          path::PathIndex path) noexcept {
+MRC_DECL std::uint16_t Engine::open_request(PeerId peer, wire::EndpointOp op,
+                                            path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
   requests_[id % kOpenRequests] = {peer, id, 0, path, op, true};
   return id;
 }
 
-inline void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
   const auto it = peer_by_source_.find(detail::source_key(packet.source, p.erth.vendor_info()));
   Peer* peer = it == peer_by_source_.end() ? nullptr : find_peer(it->second);
@@ -66,7 +66,7 @@ inline void Engine::on_endpoint_request(Time now, const wire::RxPacket& packet) 
   queue_control(item);
 }
 
-inline void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   EndpointRequest& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? find_peer(r.peer) : nullptr;
@@ -92,14 +92,14 @@ inline void Engine::on_endpoint_response(Time now, const wire::RxPacket& packet)
   arm(*peer);
 }
 
-inline bool Engine::poll_guest_probe(GuestProbe& probe) noexcept {
+MRC_DECL bool Engine::poll_guest_probe(GuestProbe& probe) noexcept {
   if (guest_probes_.empty()) return false;
   probe = guest_probes_.front();
   guest_probes_.pop_front();
   return true;
 }
 
-inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
+MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   now = forward(now);
   if (plane >= kMaxPlanes || ((local_up_ & plane_bit(plane)) != 0) == up) return;
   local_up_ ^= plane_bit(plane);
@@ -115,7 +115,7 @@ inline void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
 
 /// A queue pair was connected. Port changes are told to peers with queue pairs only, so the first
 /// one may have to make up for that.
-inline void Engine::tell_ports(Time now, Peer& peer) noexcept {
+MRC_DECL void Engine::tell_ports(Time now, Peer& peer) noexcept {
   if (peer.queue_pairs > 1) return;
   const bool all_up = (peer.planes & ~local_up_) == 0;
   if (!all_up || peer.told != local_up_) {
@@ -127,7 +127,7 @@ inline void Engine::tell_ports(Time now, Peer& peer) noexcept {
 
 /// Planes towards a peer came or went. With the last one gone, queue pairs that wait for their turn
 /// start to wait for the peer: their timers run from now.
-inline void Engine::on_planes_changed(Time now, Peer& peer) noexcept {
+MRC_DECL void Engine::on_planes_changed(Time now, Peer& peer) noexcept {
   adjust_planes(peer);
   if (peer.paths.usable_planes() == 0) {
     for (QueuePairState& qp : peer.ready) {
@@ -140,4 +140,4 @@ inline void Engine::on_planes_changed(Time now, Peer& peer) noexcept {
   arm(peer);
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -7,7 +7,7 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
@@ -35,7 +35,7 @@ void drop(Ring<T>& ring, const T& value) noexcept {
 
 }  // namespace detail
 
-inline Engine::Engine(const EngineOptions& options)
+MRC_DECL Engine::Engine(const EngineOptions& options)
     : options_(options),
       latest_(options.start),
       random_(options.seed),
@@ -67,14 +67,14 @@ inline Engine::Engine(const EngineOptions& options)
   peers_.reserve(options.max_peers);
 }
 
-inline Engine::~Engine() {
+MRC_DECL Engine::~Engine() {
   for (auto& qp : qps_)
     if (qp) detach(*qp);
   for (auto& peer : peers_)
     if (peer) timers_.cancel(*peer);
 }
 
-inline Result<PdId> Engine::alloc_pd() {
+MRC_DECL Result<PdId> Engine::alloc_pd() {
   for (std::uint32_t i = 0; i < options_.max_pds; ++i) {
     if (i == pds_.size()) pds_.push_back(0);
     if (pds_[i] == 0) {
@@ -85,7 +85,7 @@ inline Result<PdId> Engine::alloc_pd() {
   return Errc::no_resources;
 }
 
-inline Errc Engine::dealloc_pd(PdId pd) noexcept {
+MRC_DECL Errc Engine::dealloc_pd(PdId pd) noexcept {
   const auto i = static_cast<std::uint32_t>(pd);
   if (i >= pds_.size() || pds_[i] == 0) return Errc::not_found;
   if (memory_.uses_pd(pd)) return Errc::in_use;
@@ -95,8 +95,8 @@ inline Errc Engine::dealloc_pd(PdId pd) noexcept {
   return Errc::ok;
 }
 
-inline Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
-                                                     Access access, PdId pd) {
+MRC_DECL Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
+                                                       Access access, PdId pd) {
   const auto i = static_cast<std::uint32_t>(pd);
   if (i >= pds_.size() || pds_[i] == 0) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
@@ -105,7 +105,7 @@ inline Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_
   return memory_.add(address, length, access, pd, random_);
 }
 
-inline Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
+MRC_DECL Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
   const MemoryEntry* e = memory_.find(key);
   if (e == nullptr) return Errc::not_found;
   if (e->uses > 0 && !force) return Errc::in_use;
@@ -127,7 +127,7 @@ inline Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
   return Errc::ok;
 }
 
-inline Result<CqId> Engine::create_cq(std::uint32_t depth) {
+MRC_DECL Result<CqId> Engine::create_cq(std::uint32_t depth) {
   if (depth == 0 || depth > detail::kMaxCqDepth) return Errc::invalid_argument;
   for (std::uint32_t i = 0; i < options_.max_cqs; ++i) {
     if (i == cqs_.size()) cqs_.emplace_back();
@@ -138,7 +138,7 @@ inline Result<CqId> Engine::create_cq(std::uint32_t depth) {
   return Errc::no_resources;
 }
 
-inline Errc Engine::destroy_cq(CqId id) noexcept {
+MRC_DECL Errc Engine::destroy_cq(CqId id) noexcept {
   const CompletionRing* cq = cq_of(id);
   if (cq == nullptr) return Errc::not_found;
   if (cq->users > 0) return Errc::in_use;
@@ -148,7 +148,7 @@ inline Errc Engine::destroy_cq(CqId id) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::check(const QpInit& init) noexcept {
+MRC_DECL Errc Engine::check(const QpInit& init) noexcept {
   const QpCapacity& c = init.capacity;
   const QpAttributes& a = init.attributes;
   const bool ok = c.send >= 1 && c.send <= detail::kMaxQueue && c.receive <= detail::kMaxQueue &&
@@ -161,7 +161,7 @@ inline Errc Engine::check(const QpInit& init) noexcept {
   return ok ? Errc::ok : Errc::invalid_argument;
 }
 
-inline Result<Qpn> Engine::create_qp(const QpInit& init) {
+MRC_DECL Result<Qpn> Engine::create_qp(const QpInit& init) {
   if (const Errc e = check(init); e != Errc::ok) return e;
   const auto pd = static_cast<std::uint32_t>(init.pd);
   CompletionRing* send_cq = cq_of(init.send_cq);
@@ -180,7 +180,7 @@ inline Result<Qpn> Engine::create_qp(const QpInit& init) {
   return qpn;
 }
 
-inline Errc Engine::destroy_qp(Qpn qpn) noexcept {
+MRC_DECL Errc Engine::destroy_qp(Qpn qpn) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   detach(*qp);
@@ -195,7 +195,7 @@ inline Errc Engine::destroy_qp(Qpn qpn) noexcept {
 }
 
 /// Takes a queue pair out of everything that it shares, and empties its queues.
-inline void Engine::detach(QueuePairState& qp) noexcept {
+MRC_DECL void Engine::detach(QueuePairState& qp) noexcept {
   stop(qp);
   SendQueue& q = qp.tx.queue;
   for (std::uint32_t p = q.done(); p != q.posted(); ++p) return_memory(q.at(p));
@@ -209,14 +209,14 @@ inline void Engine::detach(QueuePairState& qp) noexcept {
 }
 
 /// A posted request is done with its local memory.
-inline void Engine::return_memory(SendWqe& wqe) noexcept {
+MRC_DECL void Engine::return_memory(SendWqe& wqe) noexcept {
   if (wqe.inlined) return;
   const LocalPiece* pieces = SendQueue::pieces(wqe);
   for (unsigned i = 0; i < wqe.pieces; ++i)
     if (MemoryEntry* e = memory_.find(pieces[i].lkey)) --e->uses;
 }
 
-inline Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
+MRC_DECL Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   detail::require(!spec.paths.empty(), "a peer needs at least one path");
   std::uint32_t i = 0;
   while (i < peers_.size() && peers_[i]) ++i;
@@ -232,7 +232,7 @@ inline Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   return PeerId{i};
 }
 
-inline Errc Engine::remove_peer(PeerId id) noexcept {
+MRC_DECL Errc Engine::remove_peer(PeerId id) noexcept {
   Peer* peer = find_peer(id);
   if (peer == nullptr) return Errc::not_found;
   if (peer->queue_pairs > 0) return Errc::in_use;
@@ -251,7 +251,7 @@ inline Errc Engine::remove_peer(PeerId id) noexcept {
 }
 
 /// Tells the path set which planes can be used: up here, up there, and with an address.
-inline void Engine::adjust_planes(Peer& peer) noexcept {
+MRC_DECL void Engine::adjust_planes(Peer& peer) noexcept {
   const PlaneMask usable = usable_planes(peer);
   for (PlaneMask changed = usable ^ peer.paths.planes_up(); changed != 0; changed &= changed - 1) {
     const auto plane = static_cast<Plane>(std::countr_zero(changed));
@@ -259,29 +259,29 @@ inline void Engine::adjust_planes(Peer& peer) noexcept {
   }
 }
 
-inline QueuePairState* Engine::qp_of(Qpn qpn) noexcept {
+MRC_DECL QueuePairState* Engine::qp_of(Qpn qpn) noexcept {
   const std::uint32_t index = (value(qpn) & 0xFFFF) - kFirstUserQpn;
   if (slot_of(qpn) != options_.slot || index >= qps_.size()) return nullptr;
   return qps_[index].get();
 }
-inline const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
+MRC_DECL const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
   return const_cast<Engine*>(this)->qp_of(qpn);
 }
-inline CompletionRing* Engine::cq_of(CqId cq) noexcept {
+MRC_DECL CompletionRing* Engine::cq_of(CqId cq) noexcept {
   const auto i = static_cast<std::uint32_t>(cq);
   return i < cqs_.size() ? cqs_[i].get() : nullptr;
 }
-inline const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
+MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
   return const_cast<Engine*>(this)->cq_of(cq);
 }
-inline Peer* Engine::find_peer(PeerId peer) noexcept {
+MRC_DECL Peer* Engine::find_peer(PeerId peer) noexcept {
   return value(peer) < peers_.size() ? peers_[value(peer)].get() : nullptr;
 }
-inline const Peer* Engine::find_peer(PeerId peer) const noexcept {
+MRC_DECL const Peer* Engine::find_peer(PeerId peer) const noexcept {
   return const_cast<Engine*>(this)->find_peer(peer);
 }
 
-inline QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
+MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   QpStats s = qp.stats;
   s.smoothed_rtt_ns = static_cast<std::uint32_t>(
       std::clamp<Duration::rep>(qp.tx.rtt.smoothed().count(), 0, 0xFFFFFFFF));
@@ -293,4 +293,4 @@ inline QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   return s;
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

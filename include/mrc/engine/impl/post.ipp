@@ -4,11 +4,11 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 /// Checks the pieces of a write against its queue pair and the memory regions; sums them up.
-inline Errc Engine::check_pieces(const QueuePairState& qp, const WriteRequest& request,
-                                 std::uint64_t& length) noexcept {
+MRC_DECL Errc Engine::check_pieces(const QueuePairState& qp, const WriteRequest& request,
+                                   std::uint64_t& length) noexcept {
   length = 0;
   for (const Sge& s : request.pieces) length += s.length;
   const QpCapacity& c = qp.init.capacity;
@@ -25,7 +25,7 @@ inline Errc Engine::check_pieces(const QueuePairState& qp, const WriteRequest& r
   return Errc::ok;
 }
 
-inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) noexcept {
+MRC_DECL Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) noexcept {
   now = forward(now);
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
@@ -70,19 +70,19 @@ inline Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) n
   return Errc::ok;
 }
 
-inline Errc Engine::post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
+MRC_DECL Errc Engine::post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state == QpState::reset || qp->state == QpState::err) return Errc::invalid_state;
   return qp->rx.receives.push_back(wr_id) ? Errc::ok : Errc::queue_full;
 }
 
-inline std::size_t Engine::poll_cq(CqId id, std::span<Completion> out) noexcept {
+MRC_DECL std::size_t Engine::poll_cq(CqId id, std::span<Completion> out) noexcept {
   CompletionRing* cq = cq_of(id);
   return cq == nullptr ? 0 : cq->poll(out);
 }
 
-inline Errc Engine::arm_cq(CqId id) noexcept {
+MRC_DECL Errc Engine::arm_cq(CqId id) noexcept {
   CompletionRing* cq = cq_of(id);
   if (cq == nullptr) return Errc::not_found;
   cq->armed = true;
@@ -91,7 +91,7 @@ inline Errc Engine::arm_cq(CqId id) noexcept {
 
 /// Puts a completion into its queue. False: it is full, so it is overrun, which
 /// fail_overrun_queues() acts on.
-inline bool Engine::complete(CqId id, const Completion& completion) noexcept {
+MRC_DECL bool Engine::complete(CqId id, const Completion& completion) noexcept {
   CompletionRing* cq = cq_of(id);
   const bool room = cq->push(completion);
   if (!room && !cq->failing) {
@@ -106,7 +106,7 @@ inline bool Engine::complete(CqId id, const Completion& completion) noexcept {
   return room;
 }
 
-inline bool Engine::poll_event(Event& event) noexcept {
+MRC_DECL bool Engine::poll_event(Event& event) noexcept {
   event = {};
   if (!signalled_.empty()) {
     event.kind = Event::Kind::completion;
@@ -129,4 +129,4 @@ inline bool Engine::poll_event(Event& event) noexcept {
   return true;
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

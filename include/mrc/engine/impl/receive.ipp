@@ -4,9 +4,9 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
-inline void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
+MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
   now = forward(now);
   for (std::size_t i = 0; i < packets.size(); ++i) {
     if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
@@ -15,7 +15,7 @@ inline void Engine::receive(Time now, std::span<const wire::RxPacket> packets) n
   fail_overrun_queues();
 }
 
-inline void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept {
   if (packet.trim != wire::Trim::none) return on_trimmed(now, packet);
   if (wire::check(packet.bytes) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
     ++stats_.drops.malformed;
@@ -79,4 +79,4 @@ inline void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept
   }
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

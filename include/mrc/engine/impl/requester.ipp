@@ -8,7 +8,7 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/reliability/loss.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
@@ -43,7 +43,7 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 
 }  // namespace detail
 
-inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& sack = wire::view_as<wire::SackPacket>(packet.bytes);
   Requester& tx = qp.tx;
   const Psn cack = sack.seth.cack_psn();
@@ -103,7 +103,7 @@ inline void Engine::on_sack(Time now, QueuePairState& qp, const wire::RxPacket& 
 }
 
 /// Everything up to `cack` has arrived.
-inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
+MRC_DECL void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
       cack, [&](Psn psn, reliability::Packet packet) { reported(now, qp, psn, packet); });
@@ -113,8 +113,8 @@ inline void Engine::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
 /// A set bit is definite (mrc-1.0 §2.7). A clear one in front of a set one tells that its packet
 /// had not come when one behind it had; other clear bits say nothing, nor do those of a SACK that a
 /// newer one has overtaken.
-inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
-                                   bool newest_sack) noexcept {
+MRC_DECL void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
+                                     bool newest_sack) noexcept {
   if (bits == 0) return;
   reliability::SendWindow& window = qp.tx.window;
   std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
@@ -159,7 +159,7 @@ inline void Engine::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::
 }
 
 /// The peer got further: timers and counters start anew (mrc-1.0 §2.10).
-inline void Engine::progress(Time now, QueuePairState& qp) noexcept {
+MRC_DECL void Engine::progress(Time now, QueuePairState& qp) noexcept {
   qp.tx.retries.reset();
   qp.tx.probes = 0;
   qp.tx.timer_start = now;
@@ -167,8 +167,8 @@ inline void Engine::progress(Time now, QueuePairState& qp) noexcept {
 
 /// Hands a SACK to congestion control. What is newly received counts against this queue pair's own
 /// share of what is in flight, so that neither a lying nor a forgetful peer upsets the account.
-inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                                    Duration rtt, bool has_rtt) noexcept {
+MRC_DECL void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                                      Duration rtt, bool has_rtt) noexcept {
   Requester& tx = qp.tx;
   cc::SackSample sample;
   sample.now = now;
@@ -186,8 +186,8 @@ inline void Engine::feed_congestion(Time now, QueuePairState& qp, const wire::Sa
 }
 
 /// An outstanding packet counts as lost from now on. Nothing if it was not outstanding.
-inline std::optional<Engine::GivenUp> Engine::give_up(Time now, QueuePairState& qp,
-                                                      Psn psn) noexcept {
+MRC_DECL std::optional<Engine::GivenUp> Engine::give_up(Time now, QueuePairState& qp,
+                                                        Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const reliability::Packet packet = window.at(psn);
   if (packet.state() != reliability::PacketState::outstanding) return std::nullopt;
@@ -200,8 +200,8 @@ inline std::optional<Engine::GivenUp> Engine::give_up(Time now, QueuePairState& 
 /// A packet that is given up is no longer in flight. Congestion control will be told so by the
 /// caller and subtract its size; where a SACK has already counted it (it was not lost after all),
 /// the account is filled up first.
-inline void Engine::leave_flight(Time now, QueuePairState& qp, reliability::Packet packet,
-                                 std::uint32_t size) noexcept {
+MRC_DECL void Engine::leave_flight(Time now, QueuePairState& qp, reliability::Packet packet,
+                                   std::uint32_t size) noexcept {
   release(*qp.peer, qp.peer->paths[packet.path()].plane, size);
   if (qp.tx.inflight < size) {
     qp.peer->congestion.on_send(static_cast<std::uint32_t>(size - qp.tx.inflight), now);
@@ -213,7 +213,7 @@ inline void Engine::leave_flight(Time now, QueuePairState& qp, reliability::Pack
 /// Looks for losses where SACKs came in. Not at each SACK: a host that was not scheduled for a
 /// while finds the SACKs of several planes waiting, and the first of them makes packets look
 /// overtaken whose own SACKs are further back in the queue.
-inline void Engine::review_losses(Time now) noexcept {
+MRC_DECL void Engine::review_losses(Time now) noexcept {
   now = forward(now);
   while (!to_review_.empty()) {
     QueuePairState& qp = to_review_.front();
@@ -226,7 +226,7 @@ inline void Engine::review_losses(Time now) noexcept {
 
 /// Loss inference (mrc-1.0 §2.9, [O-3]). Hosts add delays that base_rtt knows nothing of, so the
 /// age is at least what round trips take at present.
-inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
+MRC_DECL void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
   Peer& peer = *qp.peer;
   Requester& tx = qp.tx;
   if (tx.window.outstanding() == 0) {
@@ -246,7 +246,7 @@ inline void Engine::find_losses(Time now, QueuePairState& qp) noexcept {
   tx.loss_check = reliability::infer_losses(tx.window, now, rule, lost);
 }
 
-inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& nack = wire::view_as<wire::NackPacket>(packet.bytes).neth;
   Requester& tx = qp.tx;
   ++stats_.nacks_received;
@@ -289,7 +289,7 @@ inline void Engine::on_nack(Time now, QueuePairState& qp, const wire::RxPacket& 
 }
 
 /// Transport ACK (mrc-1.0 §2.8): every message up to the one named is placed and delivered.
-inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
   SendQueue& q = qp.tx.queue;
   ++stats_.acks_received;
@@ -332,7 +332,8 @@ inline void Engine::on_ack(Time now, QueuePairState& qp, const wire::RxPacket& p
 }
 
 /// Completes the oldest `messages` messages, in posting order.
-inline void Engine::on_acknowledged(Time now, QueuePairState& qp, std::uint32_t messages) noexcept {
+MRC_DECL void Engine::on_acknowledged(Time now, QueuePairState& qp,
+                                      std::uint32_t messages) noexcept {
   Requester& tx = qp.tx;
   const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
   take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
@@ -357,7 +358,7 @@ inline void Engine::on_acknowledged(Time now, QueuePairState& qp, std::uint32_t 
 }
 
 /// Which posted message a PSN belongs to; the oldest one if it can't be told.
-inline std::optional<std::uint32_t> Engine::position_of(QueuePairState& qp, Psn psn) noexcept {
+MRC_DECL std::optional<std::uint32_t> Engine::position_of(QueuePairState& qp, Psn psn) noexcept {
   SendQueue& q = qp.tx.queue;
   if (q.empty()) return std::nullopt;
   for (std::uint32_t p = q.done(); p != q.sending(); ++p) {
@@ -371,4 +372,4 @@ inline std::optional<std::uint32_t> Engine::position_of(QueuePairState& qp, Psn 
   return q.done();
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

@@ -7,7 +7,7 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
@@ -27,7 +27,8 @@ namespace detail {
 
 }  // namespace detail
 
-inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_write(Time now, QueuePairState& qp,
+                               const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);
   const Psn psn = w.bth->psn();
@@ -100,8 +101,8 @@ inline void Engine::on_write(Time now, QueuePairState& qp, const wire::RxPacket&
 }
 
 /// May this packet be placed? Each one is checked by itself (mrc-1.0 §2.3).
-inline QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::WriteView& w,
-                                        const MemoryEntry** region) noexcept {
+MRC_DECL QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::WriteView& w,
+                                          const MemoryEntry** region) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   const std::size_t length = w.payload.size();
   const std::uint32_t mtu = qp.mtu;
@@ -128,8 +129,8 @@ inline QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::Wr
 
 /// Writes the payload to its place. Out of order and without relaxed ordering, a message's last
 /// bytes wait until everything before them is there.
-inline void Engine::place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
-                          bool in_order) noexcept {
+MRC_DECL void Engine::place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
+                            bool in_order) noexcept {
   if (region == nullptr) return;
   auto* to = region->address + (w.reth->va - reinterpret_cast<std::uint64_t>(region->address));
   std::size_t length = w.payload.size();
@@ -147,7 +148,7 @@ inline void Engine::place(QueuePairState& qp, const wire::WriteView& w, const Me
 }
 
 /// Writes the held ends of the messages that nothing before them is missing from any more.
-inline void Engine::release_tails(QueuePairState& qp) noexcept {
+MRC_DECL void Engine::release_tails(QueuePairState& qp) noexcept {
   held_tails_.release(qp.rx.tails, qp.rx.window.cack(), [&](const HeldTails::Tail& t) {
     const MemoryEntry* region = nullptr;  // it may have been deregistered meanwhile
     if (memory_.check_remote_write(t.key, qp.init.pd, t.address, t.length, &region) !=
@@ -160,7 +161,7 @@ inline void Engine::release_tails(QueuePairState& qp) noexcept {
 
 /// Completes the receives of writes with immediate whose turn has come (mrc-1.0 §2.8). Fails when
 /// there is no receive posted for one ([C-17]), or no room for its completion.
-inline QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
+MRC_DECL QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
   Responder& rx = qp.rx;
   while (const reliability::WimmEntry* e = rx.wimms.ready(rx.window.cack())) {
     if (rx.receives.empty()) return QpErrorCause::no_receive;
@@ -179,8 +180,8 @@ inline QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
 }
 
 /// The peer asked for something that it may not have: NAK, and this side goes to ERR as well.
-inline void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                           QpErrorCause cause) noexcept {
+MRC_DECL void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                             QpErrorCause cause) noexcept {
   fail(qp, cause, WcStatus::wr_flush_err);
   qp.rx.refused = psn;
   qp.rx.last_limited = Time::min();
@@ -191,8 +192,8 @@ inline void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& p
 /// because it refused a request, it repeats that: the first NAK may be lost or overtaken, and the
 /// peer's program needs the true cause. Only a packet of another connection, whose requester would
 /// not know what is meant, gets UNEXP_EVENT then; a probe, which can't be told from one, gets both.
-inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                    Psn psn) noexcept {
+MRC_DECL void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                      Psn psn) noexcept {
   if (!may_nack_again(now, qp)) return;
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
   const bool probe = psn == Psn{};  // it has no PSN of its own
@@ -211,7 +212,7 @@ inline void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::Rx
 
 /// The head of a data packet whose payload a switch cut off (mrc-1.0 §1.12). Nothing protects it,
 /// so it changes no state and only makes a NACK.
-inline void Engine::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
   ++stats_.rx_trimmed;
   wire::TrimmedView t;
   if (wire::view_trimmed(packet.bytes, t) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
@@ -236,7 +237,7 @@ inline void Engine::on_trimmed(Time now, const wire::RxPacket& packet) noexcept 
 
 /// A reliability probe is answered with everything known (mrc-1.0 §5), the newest Transport ACK
 /// included, since the one before may have been lost.
-inline void Engine::on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+MRC_DECL void Engine::on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
   ControlItem item;
   item.kind = ControlItem::Kind::probe_sack;
@@ -251,4 +252,4 @@ inline void Engine::on_probe(QueuePairState& qp, const wire::RxPacket& packet) n
   if (qp.rx.messages > 0) queue_ack(qp, packet.plane);
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

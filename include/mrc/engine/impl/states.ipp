@@ -6,15 +6,15 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
-inline Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
+MRC_DECL Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   return qp->start_psn;
 }
 
-inline Errc Engine::to_init(Qpn qpn) noexcept {
+MRC_DECL Errc Engine::to_init(Qpn qpn) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state != QpState::reset) return Errc::invalid_state;
@@ -22,7 +22,7 @@ inline Errc Engine::to_init(Qpn qpn) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
+MRC_DECL Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state != QpState::init) return Errc::invalid_state;
@@ -49,7 +49,7 @@ inline Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
+MRC_DECL Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   now = forward(now);
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
@@ -81,7 +81,7 @@ inline Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::to_error(Qpn qpn) noexcept {
+MRC_DECL Errc Engine::to_error(Qpn qpn) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (qp->state == QpState::reset) return Errc::invalid_state;
@@ -90,7 +90,7 @@ inline Errc Engine::to_error(Qpn qpn) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::to_reset(Qpn qpn) noexcept {
+MRC_DECL Errc Engine::to_reset(Qpn qpn) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   detach(*qp);
@@ -100,7 +100,7 @@ inline Errc Engine::to_reset(Qpn qpn) noexcept {
   return Errc::ok;
 }
 
-inline Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
+MRC_DECL Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
   QueuePairState* qp = qp_of(qpn);
   if (qp == nullptr) return Errc::not_found;
   if (units == 0 || units > qp->init.attributes.mpr_dest) return Errc::invalid_argument;
@@ -110,7 +110,7 @@ inline Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
 }
 
 /// A queue pair stops sending for good: its packets leave the accounts that it shares with others.
-inline void Engine::stop(QueuePairState& qp) noexcept {
+MRC_DECL void Engine::stop(QueuePairState& qp) noexcept {
   timers_.cancel(qp);
   qp.ready_hook.unlink();
   qp.review_hook.unlink();
@@ -132,8 +132,8 @@ inline void Engine::stop(QueuePairState& qp) noexcept {
 
 /// Moves a queue pair to ERR: the request at `position` (if any) completes with `status`, every
 /// other one is flushed.
-inline void Engine::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
-                         std::optional<std::uint32_t> position) noexcept {
+MRC_DECL void Engine::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
+                           std::optional<std::uint32_t> position) noexcept {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
   qp.cause = cause;
@@ -144,8 +144,8 @@ inline void Engine::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status
   if (!qp.error_reported) qp.error_reported = failed_.push_back(qp.qpn);
 }
 
-inline void Engine::flush(QueuePairState& qp, WcStatus status,
-                          std::optional<std::uint32_t> position) noexcept {
+MRC_DECL void Engine::flush(QueuePairState& qp, WcStatus status,
+                            std::optional<std::uint32_t> position) noexcept {
   SendQueue& q = qp.tx.queue;
   while (!q.empty()) {
     const std::uint32_t p = q.done();
@@ -171,7 +171,7 @@ inline void Engine::flush(QueuePairState& qp, WcStatus status,
 
 /// The queue pairs of overrun completion queues go to ERR. Not done where the overrun happens,
 /// since that is in the middle of something.
-inline void Engine::fail_overrun_queues() noexcept {
+MRC_DECL void Engine::fail_overrun_queues() noexcept {
   while (overrun_pending_) {
     overrun_pending_ = false;
     for (auto& qp : qps_) {
@@ -182,4 +182,4 @@ inline void Engine::fail_overrun_queues() noexcept {
   }
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

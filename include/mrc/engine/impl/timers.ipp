@@ -5,7 +5,7 @@
 
 #include "mrc/engine/engine.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
@@ -13,31 +13,31 @@ namespace detail {
 inline constexpr std::uint8_t kMaxProbes = 5;
 /// Port status: sent again until answered, so often at most, with a doubling interval.
 inline constexpr std::uint8_t kMaxStatusTries = 10;
-inline constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
+MRC_DECL constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
 
 }  // namespace detail
 
 /// What a round trip may take: base_rtt and the queueing that congestion control aims at, or what
 /// was measured, whichever is longer.
-inline Duration Engine::round_trip(const QueuePairState& qp) const noexcept {
+MRC_DECL Duration Engine::round_trip(const QueuePairState& qp) const noexcept {
   const cc::Controller& c = qp.peer->congestion;
   return std::max(c.base_rtt() + c.target_qdelay(), qp.tx.rtt.bound());
 }
 
 /// Does the queue pair wait for the peer? (Waiting for the congestion window, which others may
 /// hold, is not the peer's fault. Having no path at all is.)
-inline bool Engine::awaits(const QueuePairState& qp) const noexcept {
+MRC_DECL bool Engine::awaits(const QueuePairState& qp) const noexcept {
   const Requester& tx = qp.tx;
   return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
          (tx.queue.backlog() && qp.peer->paths.usable_planes() == 0);
 }
 
-inline Time Engine::retransmission_deadline(const QueuePairState& qp) const noexcept {
+MRC_DECL Time Engine::retransmission_deadline(const QueuePairState& qp) const noexcept {
   const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
   return qp.tx.timer_start + qp.tx.retries.timeout(floor);  // [O-20]
 }
 
-inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
+MRC_DECL Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
   const Requester& tx = qp.tx;
   const bool silent = tx.window.outstanding() > 0 || tx.queue.sending() != tx.queue.done();
   if (tx.probes >= detail::kMaxProbes || !silent) return kNever;
@@ -48,7 +48,7 @@ inline Time Engine::probe_deadline(const QueuePairState& qp) const noexcept {
 
 /// Ends the handling of anything that concerns a queue pair: settles its account and sets its
 /// timer.
-inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
+MRC_DECL void Engine::arm(QueuePairState& qp, Time now) noexcept {
   if (qp.state != QpState::rts) return timers_.cancel(qp);
   if (qp.tx.window.outstanding() == 0 && qp.tx.inflight > 0) {
     // Nothing is under way, so what is left in the account is what SACKs that got lost, or the
@@ -67,7 +67,7 @@ inline void Engine::arm(QueuePairState& qp, Time now) noexcept {
   timers_.schedule(qp, due);
 }
 
-inline void Engine::arm(Peer& peer) noexcept {
+MRC_DECL void Engine::arm(Peer& peer) noexcept {
   const Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.status_due});
   if (due == kNever || peer.queue_pairs == 0)
     timers_.cancel(peer);
@@ -75,7 +75,7 @@ inline void Engine::arm(Peer& peer) noexcept {
     timers_.schedule(peer, due);
 }
 
-inline void Engine::on_time(Time now) noexcept {
+MRC_DECL void Engine::on_time(Time now) noexcept {
   now = forward(now);
   timers_.expire(now, [&](TimerNode& node) {
     auto& timer = static_cast<EngineTimer&>(node);
@@ -87,7 +87,7 @@ inline void Engine::on_time(Time now) noexcept {
   fail_overrun_queues();
 }
 
-inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
+MRC_DECL void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   if (qp.state != QpState::rts) return;
   if (now >= tx.loss_check) find_losses(now, qp);
@@ -102,7 +102,7 @@ inline void Engine::on_qp_time(Time now, QueuePairState& qp) noexcept {
 }
 
 /// Sends a reliability probe.
-inline void Engine::ask(Time now, QueuePairState& qp) noexcept {
+MRC_DECL void Engine::ask(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   ++tx.probes;
   tx.probe_pending = true;
@@ -116,7 +116,7 @@ inline void Engine::ask(Time now, QueuePairState& qp) noexcept {
 }
 
 /// One packet may go although the window is closed, and before those of queue pairs that wait.
-inline void Engine::owe(QueuePairState& qp) noexcept {
+MRC_DECL void Engine::owe(QueuePairState& qp) noexcept {
   qp.tx.owed = true;
   if (!qp.ready_hook.is_linked() || qp.starved) return;
   qp.ready_hook.unlink();
@@ -126,7 +126,7 @@ inline void Engine::owe(QueuePairState& qp) noexcept {
 /// The peer is silent, and some queue pairs hold the window: those that wait for it get one packet
 /// each under way. So they learn what the others learn, at the same time as they, and not after
 /// them.
-inline void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept {
+MRC_DECL void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept {
   if (now - std::max(peer.answered, peer.owed) < timeout) return;
   peer.owed = now;
   for (auto next = peer.ready.begin(); next != peer.ready.end();) {
@@ -139,7 +139,7 @@ inline void Engine::owe_waiting(Time now, Peer& peer, Duration timeout) noexcept
 /// The oldest packet has had its time (mrc-1.0 §2.10): it goes out again on another path, and the
 /// path that it took is suspected. When every packet is known to have arrived and only the
 /// Transport ACK is missing, a probe asks for it.
-inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
+MRC_DECL void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   Requester& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
   if (!tx.retries.take())
@@ -164,7 +164,7 @@ inline void Engine::on_retransmission_timeout(Time now, QueuePairState& qp) noex
   arm(*qp.peer);
 }
 
-inline void Engine::on_peer_time(Time now, Peer& peer) noexcept {
+MRC_DECL void Engine::on_peer_time(Time now, Peer& peer) noexcept {
   const auto probe = [&](path::PathIndex path) {
     if (path == path::kNoPath) return;
     ControlItem item;
@@ -193,4 +193,4 @@ inline void Engine::on_peer_time(Time now, Peer& peer) noexcept {
   arm(peer);
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

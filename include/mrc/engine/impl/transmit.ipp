@@ -6,7 +6,7 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/wire/write_header.hpp"
 
-namespace mrc::engine {
+namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
@@ -48,7 +48,8 @@ struct Slice {
 
 }  // namespace detail
 
-inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+MRC_DECL void Engine::poll_transmit(Time now, PlaneMask free_planes,
+                                    wire::TxBurst& burst) noexcept {
   now = forward(now);
   if ((free_planes & ~last_free_) != 0) wake_all();  // a port has room again
   last_free_ = free_planes;
@@ -85,8 +86,8 @@ inline void Engine::poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst
 }
 
 /// A burst of one queue pair: lost packets first, then new ones.
-inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
-                                      PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+MRC_DECL Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
+                                        PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   if (now < qp.tx.paused_until) return Turn::idle;  // its timer brings it back
   if (qp.tx.owed && qp.tx.window.empty() && peer.answered > peer.owed)
     qp.tx.owed = false;  // the peer is not silent any more
@@ -110,8 +111,8 @@ inline Engine::Turn Engine::take_turn(Time now, Peer& peer, QueuePairState& qp,
 }
 
 /// Sends the oldest lost packet again, on another path than before (mrc-1.0 §2.9).
-inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
-                                       wire::TxBurst& burst) noexcept {
+MRC_DECL Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                         wire::TxBurst& burst) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const Psn psn = window.first_lost();
   // Dynamic MPR shrank: wait until the window passes it (mrc-1.0 §2.4).
@@ -196,8 +197,8 @@ inline Engine::Turn Engine::retransmit(Time now, Peer& peer, QueuePairState& qp,
 }
 
 /// Nominal size of an outstanding packet: on record during its first try.
-inline std::uint32_t Engine::size_of(QueuePairState& qp, Psn psn,
-                                     reliability::Packet packet) noexcept {
+MRC_DECL std::uint32_t Engine::size_of(QueuePairState& qp, Psn psn,
+                                       reliability::Packet packet) noexcept {
   if (packet.first_try()) return packet.size();
   const SendWqe& w = message_of(qp, psn);
   const auto k = static_cast<std::uint32_t>(psn - w.first);
@@ -257,8 +258,8 @@ inline std::uint32_t Engine::size_of(QueuePairState& qp, Psn psn,
 }
 
 /// Adds a packet's part of a message, out of the user's memory.
-inline void Engine::add_payload(SendWqe& w, const detail::Slice& slice,
-                                wire::TxBurst& burst) noexcept {
+MRC_DECL void Engine::add_payload(SendWqe& w, const detail::Slice& slice,
+                                  wire::TxBurst& burst) noexcept {
   std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
   if (w.inlined) {
@@ -278,21 +279,21 @@ inline void Engine::add_payload(SendWqe& w, const detail::Slice& slice,
 }
 
 /// A packet enters a plane; when the receiver's buffer there could overrun, the plane is full.
-inline void Engine::charge(Peer& peer, Plane plane, std::uint32_t size) noexcept {
+MRC_DECL void Engine::charge(Peer& peer, Plane plane, std::uint32_t size) noexcept {
   std::uint64_t& inflight = peer.plane_inflight[plane];
   inflight += std::max(size, detail::kLeastCharge);
   if (peer.plane_window != 0 && inflight >= peer.plane_window) peer.full |= plane_bit(plane);
 }
 
 /// A packet has left a plane, one way or another.
-inline void Engine::release(Peer& peer, Plane plane, std::uint32_t size) noexcept {
+MRC_DECL void Engine::release(Peer& peer, Plane plane, std::uint32_t size) noexcept {
   std::uint64_t& inflight = peer.plane_inflight[plane];
   inflight -= std::min<std::uint64_t>(inflight, std::max(size, detail::kLeastCharge));
   if (inflight < peer.plane_window) peer.full &= ~plane_bit(plane);
 }
 
 /// Puts a queue pair that has something to send, and may, in line for its turn.
-inline void Engine::update_ready(QueuePairState& qp) noexcept {
+MRC_DECL void Engine::update_ready(QueuePairState& qp) noexcept {
   if (qp.state != QpState::rts) return;
   Requester& tx = qp.tx;
   if (qp.starved && tx.window.lost() > 0) {  // what it has to send now has its record already
@@ -315,12 +316,12 @@ inline void Engine::update_ready(QueuePairState& qp) noexcept {
 }
 
 /// Puts a peer in line if one of its queue pairs waits for a turn.
-inline void Engine::wake(Peer& peer) noexcept {
+MRC_DECL void Engine::wake(Peer& peer) noexcept {
   if (!peer.ready.empty() && !peer.hook.is_linked()) ready_peers_.push_back(peer);
 }
 
 /// What held everybody back is gone.
-inline void Engine::wake_all() noexcept {
+MRC_DECL void Engine::wake_all() noexcept {
   starved_ = false;
   for (auto& peer : peers_) {
     if (!peer) continue;
@@ -330,7 +331,7 @@ inline void Engine::wake_all() noexcept {
   }
 }
 
-inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
+MRC_DECL void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   now = forward(now);
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
@@ -348,4 +349,4 @@ inline void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> p
   }
 }
 
-}  // namespace mrc::engine
+}  // namespace mrc::inline v0_1::engine

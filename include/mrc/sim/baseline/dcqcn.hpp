@@ -27,7 +27,7 @@
 ///   of CNPs. Here it is per queue pair, as published.
 ///
 /// All arithmetic is on integers, so that a run is the same on every machine.
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// Parameters of a reaction point. Rates are in bits/s; 0 stands for the default that is derived
 /// from the line rate. The paper's network has 40 Gb/s links; steps that were right there would
@@ -199,4 +199,4 @@ class DcqcnNotificationPoint {
   Time quiet_until_ = Time::min();
 };
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

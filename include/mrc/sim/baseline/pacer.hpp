@@ -6,7 +6,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// The rate limiter of one queue pair: keeps the starts of packets apart by the time that the
 /// earlier one takes at the set rate. In whole picoseconds, since at 800 Gb/s a packet takes 41.8
@@ -52,4 +52,4 @@ class Pacer {
   std::int64_t start_ = 0, gap_ = 0;   // ps: start of the last packet, time that it takes
 };
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

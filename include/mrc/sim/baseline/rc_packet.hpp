@@ -6,7 +6,7 @@
 #include "mrc/core/types.hpp"
 
 /// What the two ends of a simulated RC queue pair exchange, apart from its form on the wire.
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// A data packet.
 struct RcPacket {
@@ -52,4 +52,4 @@ struct RcCompletion {
   Time at{};            ///< when it was acknowledged, or when the queue pair failed
 };
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

@@ -8,7 +8,7 @@
 #include "mrc/sim/baseline/dcqcn.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// Settings of an RcReceiver.
 struct RcReceiverOptions {
@@ -102,4 +102,4 @@ class RcReceiver {
   RcReceiverStats stats_;
 };
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

@@ -11,7 +11,7 @@
 #include "mrc/sim/baseline/pacer.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// A QP's local ACK timeout by its number in the verbs API, 0 .. 31: 4.096 us * 2^exponent. 0 means
 /// "no timeout" there and is not supported here.
@@ -275,4 +275,4 @@ inline bool RcSender::spend_retry(Time now) {
   return false;
 }
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

@@ -13,7 +13,7 @@
 #include "mrc/sim/baseline/roce_host.hpp"
 #include "mrc/sim/cluster.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// Hosts that run RoCE RC (go_back_n.hpp), under the same traffic as MrcCluster: a message goes in
 /// equal parts over the queue pairs of its flow, each part as Writes of at most a chunk, of which
@@ -207,4 +207,4 @@ inline ClusterStats RoceCluster::stats() const {
   return out;
 }
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

@@ -11,7 +11,7 @@
 
 /// RoCEv2 packets from their IP header on, so that a switch of the simulator finds the real fields
 /// to hash, mark and forward by.
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// The UDP source port of a queue pair, which is all that tells one of a host's flows to the same
 /// peer from another: ECMP picks the path by it. Spread by a hash of both QPNs over the dynamic
@@ -93,4 +93,4 @@ struct RoceFrame {
   return parse_roce(l3.subspan(at + sizeof(wire::Udp)), after_ip - sizeof(wire::Udp), out.header);
 }
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

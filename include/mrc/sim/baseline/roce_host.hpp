@@ -11,7 +11,7 @@
 #include "mrc/sim/baseline/roce_settings.hpp"
 #include "mrc/sim/fabric.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// A host that runs RoCE on simulated ports: RcSenders with DCQCN at one end of its queue pairs,
 /// RcReceivers at the other, packets with real headers between them. Every queue pair keeps to one
@@ -336,4 +336,4 @@ inline void RoceHost::emit(const Way& way, const RoceHeader& header, TrafficClas
   network_.send(outlets_[way.plane].link, id);
 }
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

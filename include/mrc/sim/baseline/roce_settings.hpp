@@ -8,7 +8,7 @@
 #include "mrc/sim/baseline/rc_sender.hpp"
 #include "mrc/sim/link.hpp"
 
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// A switch queue for DCQCN: the paper's marking, from 5 KB on and 1 % at 200 KB on links of 40
 /// Gb/s, in proportion to the link; tail drop at `data_limit` bytes. For FabricSettings::queue.
@@ -45,4 +45,4 @@ struct RoceHostStats {
   std::uint64_t malformed = 0;        ///< received and dropped: no packet of this host's
 };
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

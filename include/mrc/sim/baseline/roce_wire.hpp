@@ -15,7 +15,7 @@
 /// RoCEv2 transport packets in bytes: BTH, extension headers, payload, pad to four bytes, iCRC, in
 /// UDP with destination port 4791 (wire::kUdpPort). Unlike in MRC, RETH is in a message's first
 /// packet only, the rest of the message goes where that one says.
-namespace mrc::sim::baseline {
+namespace mrc::inline v0_1::sim::baseline {
 
 /// DSCP of RoCE data and ACKs as networks are usually set up, and of CNPs (class of their own).
 inline constexpr std::uint8_t kRoceDscp = 26, kCnpDscp = 48;
@@ -237,4 +237,4 @@ struct RoceHeader {
   return good ? RoceError::none : RoceError::bad_length;
 }
 
-}  // namespace mrc::sim::baseline
+}  // namespace mrc::inline v0_1::sim::baseline

@@ -7,9 +7,9 @@
 
 #include "mrc/sim/fabric.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
-inline void FabricSettings::check() const {
+MRC_DECL void FabricSettings::check() const {
   const auto range = [](const char* name, double v, double low, double high) {
     if (!(v >= low && v <= high))
       throw Error(Errc::invalid_argument, std::string("fabric: ") + name + " is " +
@@ -35,13 +35,13 @@ inline void FabricSettings::check() const {
 
 // --- names and addresses ------------------------------------------------------------------------
 
-inline wire::IpAddress Fabric::address(unsigned host, unsigned plane) noexcept {
+MRC_DECL wire::IpAddress Fabric::address(unsigned host, unsigned plane) noexcept {
   wire::IpAddress a{0xFD, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(plane)};
   for (unsigned i = 0; i < 4; ++i) a[15 - i] = static_cast<std::uint8_t>((host + 1) >> 8 * i);
   return a;
 }
 
-inline path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) const {
+MRC_DECL path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) const {
   const auto shift = static_cast<std::uint8_t>(number_bits());
   path::UsidTemplate t;
   t.block = kBlock;
@@ -57,15 +57,15 @@ inline path::UsidTemplate Fabric::route_template(unsigned from, unsigned to) con
   return t;
 }
 
-inline wire::IpAddress Fabric::route(unsigned from, unsigned to, unsigned plane,
-                                     unsigned uplink) const {
+MRC_DECL wire::IpAddress Fabric::route(unsigned from, unsigned to, unsigned plane,
+                                       unsigned uplink) const {
   const path::UsidTemplate t = route_template(from, to);
   const auto route = t.route(static_cast<Plane>(plane), t.usids.size() > 1 ? uplink : 0, to + 1);
   if (!route) throw Error(route.error(), "fabric: no such path");
   return route.value().destination;
 }
 
-inline Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
+MRC_DECL Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
   const std::uint32_t port = 0xC000u | plane << 8;
   // A structured EV has the uplink in its first byte, the others in their last.
   return settings_.forwarding == Forwarding::stev ? Ev{uplink << 24 | port} : Ev{port | uplink};
@@ -110,13 +110,13 @@ struct Name {
 
 }  // namespace detail
 
-inline int Fabric::host_of(std::string_view name) const {
+MRC_DECL int Fabric::host_of(std::string_view name) const {
   const auto n = detail::parse_name(name);
   if (!n || n->kind != "h" || n->count != 1 || n->numbers[0] >= settings_.hosts) return -1;
   return static_cast<int>(n->numbers[0]);
 }
 
-inline std::vector<LinkId> Fabric::find(std::string_view name) const {
+MRC_DECL std::vector<LinkId> Fabric::find(std::string_view name) const {
   std::vector<LinkId> found;
   const auto add_where = [&](auto&& wanted) {
     for (std::uint32_t i = 0; i < network_.link_count(); ++i) {
@@ -162,8 +162,8 @@ inline std::vector<LinkId> Fabric::find(std::string_view name) const {
 // --- building
 // -------------------------------------------------------------------------------------
 
-inline Fabric::Fabric(Network& network, const FabricSettings& settings,
-                      std::span<const NodeId> hosts, std::uint64_t seed)
+MRC_DECL Fabric::Fabric(Network& network, const FabricSettings& settings,
+                        std::span<const NodeId> hosts, std::uint64_t seed)
     : network_(network), settings_(settings) {
   settings_.check();
   if (hosts.size() != settings_.hosts)
@@ -191,7 +191,8 @@ inline Fabric::Fabric(Network& network, const FabricSettings& settings,
   for (unsigned plane = 0; plane < settings_.planes; ++plane) build_plane(plane, hosts, random);
 }
 
-inline LinkSettings Fabric::link(double gbps, Duration delay, bool from_host, bool to_host) const {
+MRC_DECL LinkSettings Fabric::link(double gbps, Duration delay, bool from_host,
+                                   bool to_host) const {
   LinkSettings l{delay, gbps, settings_.queue};
   if (to_host) {
     l.queue.trimmed_dscp = settings_.trimmed_last_hop_dscp;
@@ -204,14 +205,14 @@ inline LinkSettings Fabric::link(double gbps, Duration delay, bool from_host, bo
   return l;
 }
 
-inline Switch& Fabric::add_switch(path::Usid usid, Random& random, NodeId& node) {
+MRC_DECL Switch& Fabric::add_switch(path::Usid usid, Random& random, NodeId& node) {
   switches_.push_back(
       std::make_unique<Switch>(network_, settings_.forwarding, kBlock, usid, random.next()));
   node = network_.add_node(*switches_.back());
   return *switches_.back();
 }
 
-inline void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, Random& random) {
+MRC_DECL void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, Random& random) {
   std::vector<NodeId> t0s(settings_.t0s());
   std::vector<Switch*> t0_switches;
   for (unsigned j = 0; j < settings_.t0s(); ++j)
@@ -222,14 +223,14 @@ inline void Fabric::build_plane(unsigned plane, std::span<const NodeId> hosts, R
   for (unsigned j = 0; j < settings_.t0s(); ++j) set_buffers(*t0_switches[j], t0s[j]);
 }
 
-inline void Fabric::set_buffers(const Switch& s, NodeId node) {
+MRC_DECL void Fabric::set_buffers(const Switch& s, NodeId node) {
   if (settings_.shared_buffer > 0)
     network_.share_buffer(s.ports(), settings_.shared_buffer, settings_.buffer_alpha);
   network_.set_pfc(node, settings_.pfc);
 }
 
-inline void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
-                                  std::span<const NodeId> t0s, std::span<Switch*> t0_switches) {
+MRC_DECL void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
+                                    std::span<const NodeId> t0s, std::span<Switch*> t0_switches) {
   for (unsigned h = 0; h < settings_.hosts; ++h) {
     const unsigned j = t0_of(h);
     const std::string host = "h" + std::to_string(h) + ".p" + std::to_string(plane);
@@ -247,8 +248,8 @@ inline void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> hosts,
   }
 }
 
-inline void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
-                                  std::span<Switch*> t0_switches, Random& random) {
+MRC_DECL void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
+                                    std::span<Switch*> t0_switches, Random& random) {
   for (unsigned u = 0; u < settings_.t1s; ++u) {
     NodeId node;
     Switch& t1 = add_switch(usid(UsidKind::t1, plane, u), random, node);
@@ -272,8 +273,8 @@ inline void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
   }
 }
 
-inline void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s,
-                                     std::span<Switch*> t0_switches) {
+MRC_DECL void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s,
+                                       std::span<Switch*> t0_switches) {
   for (unsigned j = 0; j < 2; ++j) {
     const std::string from = "t0." + std::to_string(plane) + "." + std::to_string(j);
     const std::string to = "t0." + std::to_string(plane) + "." + std::to_string(1 - j);
@@ -289,10 +290,10 @@ inline void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s
   }
 }
 
-inline std::uint64_t Fabric::unroutable() const noexcept {
+MRC_DECL std::uint64_t Fabric::unroutable() const noexcept {
   std::uint64_t n = 0;
   for (const auto& s : switches_) n += s->unroutable();
   return n;
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

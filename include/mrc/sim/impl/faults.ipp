@@ -11,7 +11,7 @@
 #include "mrc/sim/fault_state.hpp"
 #include "mrc/sim/faults.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 namespace detail {
 
@@ -129,20 +129,20 @@ inline void parse_fault(FaultEntry& e, FaultSchedule& schedule) {
 
 }  // namespace detail
 
-inline std::string time_text(Duration t) {
+MRC_DECL std::string time_text(Duration t) {
   for (const detail::TimeUnit& u : detail::kTimeUnits)
     if (t.count() % u.ns == 0 && t.count() != 0)
       return std::to_string(t.count() / u.ns) + std::string(u.name);
   return "0ns";
 }
 
-inline std::string to_string(const Fault& f) {
+MRC_DECL std::string to_string(const Fault& f) {
   std::string text = time_text(f.at.time_since_epoch()) + " " + to_string(f.kind) + " " + f.target;
   if (has_value(f.kind)) text += " " + detail::number_text(f.value);
   return text;
 }
 
-inline void FaultSchedule::add(Fault fault) {
+MRC_DECL void FaultSchedule::add(Fault fault) {
   const double v = fault.value;
   const bool rate = fault.kind == FaultKind::loss || fault.kind == FaultKind::corruption;
   if (rate && !(v >= 0 && v <= 1))
@@ -154,7 +154,7 @@ inline void FaultSchedule::add(Fault fault) {
   faults_.insert(later, std::move(fault));
 }
 
-inline void FaultSchedule::add_for(const Fault& fault, Duration span) {
+MRC_DECL void FaultSchedule::add_for(const Fault& fault, Duration span) {
   const auto end = detail::end_of(fault, span);
   if (!end) detail::bad_fault("'" + to_string(fault) + "' can't be for a span: it has no end");
   if (span <= Duration::zero()) detail::bad_fault("'" + to_string(fault) + "' is for no time");
@@ -162,8 +162,8 @@ inline void FaultSchedule::add_for(const Fault& fault, Duration span) {
   add(*end);
 }
 
-inline void FaultSchedule::flap(const std::string& target, Time from, Time until, Duration period,
-                                Duration down_time) {
+MRC_DECL void FaultSchedule::flap(const std::string& target, Time from, Time until, Duration period,
+                                  Duration down_time) {
   if (!(down_time > Duration::zero() && down_time < period && from < until))
     detail::bad_fault("flap of '" + target + "' from " + time_text(from.time_since_epoch()) +
                       " until " + time_text(until.time_since_epoch()) + ", every " +
@@ -173,7 +173,7 @@ inline void FaultSchedule::flap(const std::string& target, Time from, Time until
     add_for({at, FaultKind::down, target, 0}, std::min(down_time, until - at));
 }
 
-inline FaultSchedule FaultSchedule::parse(std::string_view text) {
+MRC_DECL FaultSchedule FaultSchedule::parse(std::string_view text) {
   FaultSchedule schedule;
   unsigned number = 0;
   while (!text.empty()) {
@@ -193,7 +193,7 @@ inline FaultSchedule FaultSchedule::parse(std::string_view text) {
   return schedule;
 }
 
-inline std::string FaultSchedule::text() const {
+MRC_DECL std::string FaultSchedule::text() const {
   std::string text;
   for (const Fault& f : faults_) text += (text.empty() ? "" : "; ") + to_string(f);
   return text;
@@ -238,8 +238,8 @@ inline void strike(FaultState& state, const PlannedFault& f) {
 
 }  // namespace detail
 
-inline void FaultSchedule::apply(Network& network, const Fabric& fabric,
-                                 const std::function<void(unsigned host)>& kill) const {
+MRC_DECL void FaultSchedule::apply(Network& network, const Fabric& fabric,
+                                   const std::function<void(unsigned host)>& kill) const {
   struct Target {
     std::uint32_t cause = 0;
     int down = 0, holes = 0;
@@ -273,4 +273,4 @@ inline void FaultSchedule::apply(Network& network, const Fabric& fabric,
     });
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

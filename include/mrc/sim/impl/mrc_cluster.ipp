@@ -3,10 +3,10 @@
 
 #include "mrc/sim/mrc_cluster.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
-inline MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& settings,
-                              std::uint64_t seed)
+MRC_DECL MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& settings,
+                                std::uint64_t seed)
     : network_(network), settings_(settings), arena_(settings.chunk) {
   if (settings.chunk == 0 || settings.host.paths_per_plane > 256)
     throw Error(Errc::invalid_argument,
@@ -25,7 +25,7 @@ inline MrcCluster::MrcCluster(Network& network, unsigned hosts, const Settings& 
   lane_of_qp_.resize(hosts);
 }
 
-inline void MrcCluster::attach(const Fabric& fabric) {
+MRC_DECL void MrcCluster::attach(const Fabric& fabric) {
   for (auto& host : hosts_) host->attach(fabric, frame_);
   attached_ = true;
 }
@@ -33,7 +33,7 @@ inline void MrcCluster::attach(const Fabric& fabric) {
 // --- flows
 // ----------------------------------------------------------------------------------------
 
-inline Qpn MrcCluster::make_qp(MrcHost& host) {
+MRC_DECL Qpn MrcCluster::make_qp(MrcHost& host) {
   engine::QpInit init;
   init.pd = host.pd();
   init.send_cq = init.receive_cq = host.cq();
@@ -45,7 +45,7 @@ inline Qpn MrcCluster::make_qp(MrcHost& host) {
   return qpn.value();
 }
 
-inline FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
+MRC_DECL FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs) {
   if (!attached_) throw Error(Errc::invalid_state, "MRC cluster: not attached to a fabric yet");
   if (from >= hosts() || to >= hosts() || from == to || queue_pairs == 0)
     throw Error(Errc::invalid_argument, "flow from host " + std::to_string(from) + " to host " +
@@ -58,7 +58,7 @@ inline FlowId MrcCluster::open(unsigned from, unsigned to, unsigned queue_pairs)
   return id;
 }
 
-inline void MrcCluster::add_lane(FlowId flow) {
+MRC_DECL void MrcCluster::add_lane(FlowId flow) {
   Flow& f = flows_[value(flow)];
   MrcHost* host[2] = {hosts_[f.from].get(), hosts_[f.to].get()};
   Lane lane;
@@ -91,7 +91,7 @@ inline void MrcCluster::add_lane(FlowId flow) {
   f.lanes.push_back(number);
 }
 
-inline MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
+MRC_DECL MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
   const auto& table = lane_of_qp_[host.number()];
   const std::uint32_t at = mrc::value(qpn) & 0xFFFF;
   return at < table.size() && table[at] < lanes_.size() ? &lanes_[table[at]] : nullptr;
@@ -100,7 +100,7 @@ inline MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexc
 // --- messages
 // -------------------------------------------------------------------------------------
 
-inline void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
+MRC_DECL void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
   Flow& flow = flows_[value(id)];
   if (flow.failed || bytes == 0) return;
   // A message that is smaller than its lanes' number of packets does not gain from all of them.
@@ -126,7 +126,7 @@ inline void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t messa
 }
 
 /// Fills the send queue from what waits.
-inline void MrcCluster::post(Lane& lane) {
+MRC_DECL void MrcCluster::post(Lane& lane) {
   const Flow& flow = flows_[value(lane.flow)];
   MrcHost& host = *hosts_[flow.from];
   while (!lane.waiting.empty()) {
@@ -143,7 +143,7 @@ inline void MrcCluster::post(Lane& lane) {
   }
 }
 
-inline void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
+MRC_DECL void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   Lane* lane = lane_of(host, c.qpn);
   if (lane == nullptr || c.status != WcStatus::success) return;
   if (c.opcode == WcOpcode::recv_write_imm) {
@@ -164,7 +164,7 @@ inline void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   if (chunk.last) part_done(*lane, chunk.message, false);
 }
 
-inline void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delivered) {
+MRC_DECL void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delivered) {
   const FlowId id = lane.flow;
   Flow& flow = flows_[value(id)];
   if (flow.failed) return;  // its other queue pairs may still work
@@ -182,7 +182,7 @@ inline void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool delive
     listener_->on_sent(id, message, network_.now());
 }
 
-inline void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
+MRC_DECL void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
   const Lane* lane = lane_of(host, qpn);
   if (lane == nullptr) return;
   const FlowId id = lane->flow;
@@ -197,7 +197,7 @@ inline void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
 // --- statistics
 // -----------------------------------------------------------------------------------
 
-inline std::uint64_t MrcCluster::received_bytes(unsigned host) const {
+MRC_DECL std::uint64_t MrcCluster::received_bytes(unsigned host) const {
   std::uint64_t bytes = 0;
   const auto& table = lane_of_qp_[host];
   const engine::Engine& e = hosts_[host]->engine();
@@ -208,7 +208,7 @@ inline std::uint64_t MrcCluster::received_bytes(unsigned host) const {
   return bytes;
 }
 
-inline ClusterStats MrcCluster::stats() const {
+MRC_DECL ClusterStats MrcCluster::stats() const {
   ClusterStats out;
   for (const auto& host : hosts_) {
     const EngineStats& s = host->engine().stats();
@@ -224,4 +224,4 @@ inline ClusterStats MrcCluster::stats() const {
   return out;
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

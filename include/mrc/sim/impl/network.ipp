@@ -3,10 +3,11 @@
 
 #include "mrc/sim/network.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
-inline LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& settings,
-                                std::string name, std::uint32_t from_port, std::uint32_t to_port) {
+MRC_DECL LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& settings,
+                                  std::string name, std::uint32_t from_port,
+                                  std::uint32_t to_port) {
   Link link;
   link.from = from;
   link.to = to;
@@ -21,8 +22,8 @@ inline LinkId Network::add_link(NodeId from, NodeId to, const LinkSettings& sett
   return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
 }
 
-inline void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t bytes,
-                                  double alpha) {
+MRC_DECL void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t bytes,
+                                    double alpha) {
   buffers_.push_back({bytes, 0, alpha});
   for (const LinkId id : queues) at(id).buffer = static_cast<std::int32_t>(buffers_.size() - 1);
 }
@@ -30,7 +31,7 @@ inline void Network::share_buffer(std::span<const LinkId> queues, std::uint64_t 
 // --- queues
 // ---------------------------------------------------------------------------------------
 
-inline void Network::push(Link::Fifo& queue, PacketId id) noexcept {
+MRC_DECL void Network::push(Link::Fifo& queue, PacketId id) noexcept {
   Packet& p = packets_[id];
   p.next = kNoPacket;
   if (queue.empty())
@@ -41,7 +42,7 @@ inline void Network::push(Link::Fifo& queue, PacketId id) noexcept {
   queue.bytes += p.wire_length();
 }
 
-inline PacketId Network::pop(Link::Fifo& queue) noexcept {
+MRC_DECL PacketId Network::pop(Link::Fifo& queue) noexcept {
   const PacketId id = queue.head;
   const Packet& p = packets_[id];
   queue.head = p.next;
@@ -51,7 +52,7 @@ inline PacketId Network::pop(Link::Fifo& queue) noexcept {
 }
 
 /// Room for a packet in the class that it has now.
-inline bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
+MRC_DECL bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
   const QueueSettings& q = link.settings.queue;
   const bool data = packet.traffic == TrafficClass::data;
   const std::uint64_t depth = data ? link.data.bytes : link.control.bytes;
@@ -65,7 +66,7 @@ inline bool Network::has_room(const Link& link, const Packet& packet) const noex
 }
 
 /// Decides about a packet that has to wait: marks it, trims it. False: it has no room.
-inline bool Network::admit(Link& link, Packet& packet) {
+MRC_DECL bool Network::admit(Link& link, Packet& packet) {
   if (has_room(link, packet)) {
     if (packet.traffic == TrafficClass::data) mark(link, packet);
     return true;
@@ -81,7 +82,7 @@ inline bool Network::admit(Link& link, Packet& packet) {
   return true;
 }
 
-inline void Network::mark(Link& link, Packet& packet) {
+MRC_DECL void Network::mark(Link& link, Packet& packet) {
   const QueueSettings& q = link.settings.queue;
   const std::uint64_t depth = link.data.bytes;
   if (q.ecn_max == 0 || depth <= q.ecn_min || packet.outer().ecn() == Ecn::not_ect) return;
@@ -95,7 +96,7 @@ inline void Network::mark(Link& link, Packet& packet) {
 }
 
 /// Keeps the books of buffers, and asks the link by which a packet came to pause or to go on.
-inline void Network::account(const Link& link, const Packet& packet, bool enters) {
+MRC_DECL void Network::account(const Link& link, const Packet& packet, bool enters) {
   if (link.buffer >= 0) {
     SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
     b.used += enters ? packet.wire_length() : -std::uint64_t{packet.wire_length()};
@@ -110,7 +111,7 @@ inline void Network::account(const Link& link, const Packet& packet, bool enters
   events_.post(now() + in.settings.delay, EventKind::link_pause, value(packet.ingress), pause);
 }
 
-inline void Network::send(LinkId id, PacketId packet) {
+MRC_DECL void Network::send(LinkId id, PacketId packet) {
   Link& link = at(id);
   Packet& p = packets_[packet];
   if (!link.up) {
@@ -139,7 +140,7 @@ inline void Network::send(LinkId id, PacketId packet) {
 }
 
 /// Posts the event that serves the queue next, if one is needed.
-inline void Network::schedule(LinkId id, Link& link) {
+MRC_DECL void Network::schedule(LinkId id, Link& link) {
   const bool waiting = !link.control.empty() || (!link.data.empty() && !link.paused);
   if (link.scheduled || !waiting) return;
   link.scheduled = true;
@@ -148,7 +149,7 @@ inline void Network::schedule(LinkId id, Link& link) {
                link.epoch);
 }
 
-inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
+MRC_DECL void Network::transmit(LinkId id, Link& link, PacketId packet) {
   Packet& p = packets_[packet];
   // It may have become free within the nanosecond that has begun: rounding must not add up.
   const std::int64_t now_fs = now_ns() * kFsPerNs;
@@ -162,7 +163,7 @@ inline void Network::transmit(LinkId id, Link& link, PacketId packet) {
                value(packet));
 }
 
-inline void Network::on_link_free(LinkId id, std::uint32_t epoch) {
+MRC_DECL void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   Link& link = at(id);
   if (epoch != link.epoch) return;  // of before it went down
   link.scheduled = false;
@@ -177,7 +178,7 @@ inline void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   nodes_[value(link.from)]->on_link_ready(id);
 }
 
-inline void Network::on_link_rx(LinkId id, PacketId packet) {
+MRC_DECL void Network::on_link_rx(LinkId id, PacketId packet) {
   Link& link = at(id);
   Packet& p = packets_[packet];
   if (p.link_epoch != link.epoch || (link.loss > 0 && random_.chance(link.loss))) {
@@ -192,7 +193,7 @@ inline void Network::on_link_rx(LinkId id, PacketId packet) {
   nodes_[value(link.to)]->on_packet(id, packet);
 }
 
-inline void Network::on_pause(LinkId id, bool pause) {
+MRC_DECL void Network::on_pause(LinkId id, bool pause) {
   Link& link = at(id);
   if (link.paused == pause) return;
   link.paused = pause;
@@ -208,7 +209,7 @@ inline void Network::on_pause(LinkId id, bool pause) {
 // --- faults
 // ---------------------------------------------------------------------------------------
 
-inline void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter) {
+MRC_DECL void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter) {
   while (!queue.empty()) {
     const PacketId packet = pop(queue);
     account(link, packets_[packet], false);
@@ -217,7 +218,7 @@ inline void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& c
   }
 }
 
-inline void Network::set_link_up(LinkId id, bool up) {
+MRC_DECL void Network::set_link_up(LinkId id, bool up) {
   Link& link = at(id);
   if (link.up == up) return;
   link.up = up;
@@ -238,7 +239,7 @@ inline void Network::set_link_up(LinkId id, bool up) {
 // --- running
 // --------------------------------------------------------------------------------------
 
-inline void Network::dispatch(const Event& event) {
+MRC_DECL void Network::dispatch(const Event& event) {
   const LinkId link{event.target};
   switch (event.kind) {
     case EventKind::link_free:
@@ -260,7 +261,7 @@ inline void Network::dispatch(const Event& event) {
 
 /// Links and packets lie wherever, and a run waits for memory more than for anything else: fetches
 /// what the next event will touch.
-inline void Network::prefetch() const noexcept {
+MRC_DECL void Network::prefetch() const noexcept {
   const Event next = events_.upcoming();
   if (next.kind != EventKind::link_rx) return;
   const auto* link = reinterpret_cast<const char*>(&links_[next.target]);
@@ -272,7 +273,7 @@ inline void Network::prefetch() const noexcept {
   __builtin_prefetch(packet + 128);
 }
 
-inline void Network::run_until(Time limit) {
+MRC_DECL void Network::run_until(Time limit) {
   if (limit > kLatest && limit != kNever)
     throw Error(Errc::invalid_argument, "a simulation can't go beyond 9,000 s");
   stopped_ = false;
@@ -292,4 +293,4 @@ inline void Network::run_until(Time limit) {
   if (!stopped_ && limit != kNever) events_.pass_to(limit);
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

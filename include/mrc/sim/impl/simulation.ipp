@@ -3,7 +3,7 @@
 
 #include "mrc/sim/simulation.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 namespace detail {
 
@@ -16,7 +16,7 @@ namespace detail {
 
 }  // namespace detail
 
-inline Simulation::Simulation(Scenario scenario)
+MRC_DECL Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
       seeds_(detail::derived_seeds(scenario_.seed)),
       network_(seeds_[0]) {
@@ -42,7 +42,7 @@ inline Simulation::Simulation(Scenario scenario)
 // --- faults
 // ---------------------------------------------------------------------------------------
 
-inline void Simulation::plan_faults() {
+MRC_DECL void Simulation::plan_faults() {
   faults_ = scenario_.faults;
   if (scenario_.random_faults)
     faults_.add(sim::random_faults(*fabric_, *scenario_.random_faults, seeds_[3]));
@@ -56,7 +56,7 @@ inline void Simulation::plan_faults() {
 }
 
 /// Cables between switches, so many as the scenario's share of all of them.
-inline FaultSchedule Simulation::draw_bad_cables() const {
+MRC_DECL FaultSchedule Simulation::draw_bad_cables() const {
   FaultSchedule schedule;
   const BadCables& bad = scenario_.bad_cables;
   if (bad.share <= 0) return schedule;
@@ -81,7 +81,7 @@ inline FaultSchedule Simulation::draw_bad_cables() const {
 // --- traffic
 // --------------------------------------------------------------------------------------
 
-inline void Simulation::plan_traffic() {
+MRC_DECL void Simulation::plan_traffic() {
   if (scenario_.traffic.empty()) throw Error(Errc::invalid_argument, "scenario: no traffic");
   shared_ = std::make_unique<SharedCluster>(*cluster_);
   open_ = scenario_.traffic.size();
@@ -98,8 +98,8 @@ inline void Simulation::plan_traffic() {
   }
 }
 
-inline void Simulation::start(std::size_t pattern) {
+MRC_DECL void Simulation::start(std::size_t pattern) {
   traffic_[pattern]->start(network_, *views_[pattern], log_);
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -6,7 +6,7 @@
 
 #include "mrc/sim/traffic/collective.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// An all-to-all as AllToAll takes it.
 struct AllToAllSettings {
@@ -81,4 +81,4 @@ class AllToAll final : public Collective {
   std::vector<FlowId> flows_;  // [from][to]
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

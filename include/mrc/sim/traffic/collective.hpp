@@ -10,7 +10,7 @@
 
 #include "mrc/sim/traffic/workload.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// What every collective operation is told.
 struct CollectiveSettings {
@@ -100,4 +100,4 @@ class Collective : public Workload {
   bool broken_ = false;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -8,7 +8,7 @@
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/traffic/streams.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// An incast as Incast takes it.
 struct IncastSettings {
@@ -82,4 +82,4 @@ class Incast final : public Streams {
   IncastSettings incast_;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

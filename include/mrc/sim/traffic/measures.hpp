@@ -8,7 +8,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// The value that `p` percent (0 .. 100) of `sorted` do not exceed (nearest rank, exact: an
 /// element of it). Zero of nothing. `sorted` must be in ascending order.
@@ -44,4 +44,4 @@ namespace mrc::sim {
   return squares > 0 ? sum * sum / (static_cast<double>(shares.size()) * squares) : 1.0;
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

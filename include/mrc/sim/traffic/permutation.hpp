@@ -8,7 +8,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/sim/traffic/streams.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A seeded permutation without fixed points: element i is whom host i sends to. `hosts` >= 2.
 [[nodiscard]] inline std::vector<unsigned> derangement(unsigned hosts, std::uint64_t seed) {
@@ -59,4 +59,4 @@ class Permutation final : public Streams {
   std::uint64_t seed_;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -6,7 +6,7 @@
 
 #include "mrc/sim/traffic/collective.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A ring all-reduce as RingAllReduce takes it.
 struct RingAllReduceSettings {
@@ -109,4 +109,4 @@ class RingAllReduce final : public Collective {
   std::vector<Seat> seats_;  // [channel][rank]
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -5,7 +5,7 @@
 
 #include "mrc/sim/traffic/streams.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Pairs of hosts as SendRecv takes them.
 struct SendRecvSettings {
@@ -36,4 +36,4 @@ class SendRecv final : public Streams {
   bool both_ways_;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -7,7 +7,7 @@
 
 #include "mrc/sim/traffic/workload.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A stream of equal messages, of which some are always under way.
 struct StreamSettings {
@@ -84,4 +84,4 @@ class Streams : public Workload {
   std::size_t live_ = 0;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -10,7 +10,7 @@
 #include "mrc/sim/traffic/trace_file.hpp"
 #include "mrc/sim/traffic/workload.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// Sends what a trace says. All messages from one host to another share a flow. A message whose
 /// flow has failed, or that depends on one that was never delivered, is skipped, as is one that
@@ -137,4 +137,4 @@ class Trace final : public Workload {
   std::uint64_t skipped_ = 0;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

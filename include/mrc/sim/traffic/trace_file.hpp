@@ -15,7 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// A message of a trace.
 struct TraceEntry {
@@ -140,4 +140,4 @@ inline TraceFile TraceFile::read(const std::string& path) {
   return parse(path, text);
 }
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -13,7 +13,7 @@
 #include "mrc/sim/message_log.hpp"
 #include "mrc/sim/network.hpp"
 
-namespace mrc::sim {
+namespace mrc::inline v0_1::sim {
 
 /// From one host to another.
 struct HostPair {
@@ -202,4 +202,4 @@ class Workload : public FlowListener {
   bool done_ = false;
 };
 
-}  // namespace mrc::sim
+}  // namespace mrc::inline v0_1::sim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/cc/controller.hpp"
+#include "mrc/core/time.hpp"
+#include "mrc/port/udp_options.hpp"
+
+namespace mrc::inline v0_1 {
+
+/// How much a device writes to standard error.
+enum class LogLevel : std::uint8_t { off, warn, info };
+
+/// The settings of a device: one plain member per option, with its default. The option table
+/// (config/option_table.hpp) gives each its MRC_ variable, range and documentation;
+/// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
+/// validates it and keeps its own copy. Not synchronized.
+struct Config {
+  // Planes and paths
+  std::vector<std::string> planes{"loopback:1"};
+  std::string fabric;
+  std::string host;
+  std::uint16_t paths = 16;
+  std::uint16_t udp_port = 4791;
+  int slot = -1;
+  std::uint16_t active_paths = 0;
+  std::uint16_t min_active_paths = 1;
+  std::uint8_t loss_strikes = 3;
+  std::uint8_t probe_successes = 3;
+
+  // Packets and sockets
+  std::uint32_t mtu = 4096;
+  std::uint16_t burst = 0;
+  bool icrc = true;
+  std::uint32_t receive_buffer = 8 << 20;
+  std::uint16_t receive_shares = 1;
+  std::uint32_t send_buffer = 1 << 20;
+  std::uint16_t rx_batch = 16;
+  port::Offload gso = port::Offload::automatic;
+  port::Offload gro = port::Offload::automatic;
+
+  // Congestion control
+  cc::Algorithm cc = cc::Algorithm::nscc;
+  double cc_link_speed = 100.0;
+  Duration cc_base_rtt = std::chrono::microseconds(200);
+  Duration cc_target_delay{0};
+  std::uint64_t cc_fixed_window = std::uint64_t{1} << 20;
+
+  // Reliability
+  std::uint8_t mpr = 32;
+  std::uint8_t mpr_dest = 32;
+  std::uint16_t max_wimm = 128;
+  std::uint16_t max_wimm_dest = 128;
+  std::uint8_t timeout = 12;
+  std::uint8_t retry_linear = 7;
+  std::uint8_t retry_exponential = 10;
+  bool dynamic_mpr = true;
+  bool trim = true;
+  std::uint32_t sack_threshold = 16 << 10;
+
+  // Limits, allocated when the device opens
+  std::uint32_t max_qps = 1024;
+  std::uint32_t max_cqs = 1024;
+  std::uint32_t max_mrs = 4096;
+  std::uint32_t max_pds = 256;
+  std::uint32_t max_peers = 1024;
+  std::uint32_t max_outstanding = 65536;
+
+  // Progress
+  bool helper = true;
+  Duration helper_takeover = std::chrono::microseconds(500);
+  Duration spin = std::chrono::microseconds(20);
+
+  // Traffic classes
+  std::uint8_t dscp_no_trim = 0;
+  std::uint8_t dscp_trimmable = 4;
+  std::uint8_t dscp_trimmable_retx = 8;
+  std::uint8_t dscp_trimmed = 12;
+  std::uint8_t dscp_trimmed_last_hop = 16;
+  std::uint8_t dscp_control = 46;
+
+  // Diagnosis
+  std::string faults;
+  std::uint64_t seed = 0;
+  LogLevel log = LogLevel::warn;
+
+  /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
+  /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.
+  /// Reads the environment: must not run while another thread changes it.
+  [[nodiscard]] static Config from_environment();
+
+  /// Sets an option from text, as written in its variable; '-' in `name` is read as '_'. Throws
+  /// mrc::Error (invalid_argument) naming option, value and what is allowed; *this is unchanged
+  /// then.
+  void set(std::string_view name, std::string_view value);
+
+  /// The option's value as text that set() takes. Throws like set() when there is no such option.
+  [[nodiscard]] std::string get(std::string_view name) const;
+
+  /// Checks each member against its range and the members against each other. Throws mrc::Error
+  /// (invalid_argument) naming the options, and their MRC_* variables if these have set the values.
+  /// Needed after writing to members directly; a Device does it when it opens. Whether `faults`
+  /// names planes and paths that are there, only the Device knows.
+  void validate() const;
+
+  /// `planes` with "loopback:N" and "loopback6:N" written out: one address or interface name per
+  /// plane. An address that stands k times before in the list (loopback6) is to be told apart by
+  /// UDP port: udp_port + 256 * k. Throws like validate().
+  [[nodiscard]] std::vector<std::string> plane_list() const;
+};
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
+
+/// One option of Config: its member, range and words, and what can be done with it by name. Read
+/// only after construction, so any thread may use it.
+namespace mrc::inline v0_1 {
+
+/// on or off.
+struct BoolOption {
+  bool Config::*member;
+};
+
+/// How a number is written in messages and documents.
+enum class NumberStyle : std::uint8_t { plain, size, power_of_two };
+
+/// A number or a duration between two limits, both included.
+template <class T>
+struct NumberOption {
+  T Config::*member;
+  T min;
+  T max;
+  NumberStyle style = NumberStyle::plain;
+};
+
+/// A value of an enumeration and its name.
+template <class E>
+struct Choice {
+  std::string_view name;
+  E value;
+};
+inline constexpr std::array<Choice<cc::Algorithm>, 3> kCcChoices{{{"nscc", cc::Algorithm::nscc},
+                                                                  {"fixed", cc::Algorithm::fixed},
+                                                                  {"none", cc::Algorithm::none}}};
+inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
+    {{"auto", port::Offload::automatic}, {"on", port::Offload::on}, {"off", port::Offload::off}}};
+inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
+    {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
+
+/// One of a few names.
+template <class E>
+struct ChoiceOption {
+  E Config::*member;
+  const std::array<Choice<E>, 3>* choices;
+};
+
+/// A text with a syntax of its own: `mistake_in` says what is wrong with one, in words that include
+/// what is allowed, or nothing; `allowed` is for the documentation.
+struct TextOption {
+  std::string Config::*member;
+  std::string (*mistake_in)(std::string_view text);
+  std::string_view allowed;
+};
+
+/// Several texts, separated by commas; `allowed` says in words what they may be.
+struct ListOption {
+  std::vector<std::string> Config::*member;
+  std::string_view allowed;
+};
+
+using OptionKind =
+    std::variant<BoolOption, NumberOption<int>, NumberOption<std::uint8_t>,
+                 NumberOption<std::uint16_t>, NumberOption<std::uint32_t>,
+                 NumberOption<std::uint64_t>, NumberOption<double>, NumberOption<Duration>,
+                 ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
+                 TextOption, ListOption>;
+
+/// One row of the option table. The default is the member's in a fresh Config.
+struct Option {
+  std::string_view name;
+  OptionKind kind;
+  std::string_view unit;   ///< empty when the value says it
+  std::string_view group;  ///< heading in the documentation
+  std::string_view doc;    ///< one line
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] std::string number_text(T value, NumberStyle style) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return format_duration(value);
+  else if constexpr (std::is_same_v<T, double>)
+    return format_real(value);
+  else if (style == NumberStyle::size)
+    return format_size(static_cast<std::uint64_t>(value));
+  else
+    return std::to_string(value);
+}
+
+template <class T>
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) {
+  if constexpr (std::is_same_v<T, Duration>)
+    return parse_duration(text);
+  else if constexpr (std::is_same_v<T, double>)
+    return parse_real(text);
+  else
+    return parse_integer<T>(text);
+}
+
+template <class T>
+[[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
+  // Written so that a NaN is outside.
+  if (!(value >= option.min && value <= option.max)) return false;
+  if constexpr (std::is_unsigned_v<T>)
+    if (option.style == NumberStyle::power_of_two) return (value & (value - 1u)) == 0;
+  return true;
+}
+
+/// What can be done with each kind of option, overloaded: is the member's value allowed, the
+/// member as text, what is allowed in words, and the member from text (false: not allowed).
+[[nodiscard]] inline bool holds(const auto&, const Config&) {
+  return true;
+}
+template <class T>
+[[nodiscard]] bool holds(const NumberOption<T>& o, const Config& c) {
+  return in_range(o, c.*o.member);
+}
+template <class E>
+[[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == c.*o.member) return true;
+  return false;
+}
+
+[[nodiscard]] inline bool holds(const TextOption& o, const Config& c) {
+  return o.mistake_in(c.*o.member).empty();
+}
+
+[[nodiscard]] inline std::string text_of(const BoolOption& o, const Config& c) {
+  return c.*o.member ? "on" : "off";
+}
+template <class T>
+[[nodiscard]] std::string text_of(const NumberOption<T>& o, const Config& c) {
+  return number_text(c.*o.member, o.style);
+}
+template <class E>
+[[nodiscard]] std::string text_of(const ChoiceOption<E>& o, const Config& c) {
+  for (const auto& choice : *o.choices)
+    if (choice.value == c.*o.member) return std::string(choice.name);
+  return std::to_string(static_cast<unsigned>(c.*o.member));
+}
+[[nodiscard]] inline std::string text_of(const TextOption& o, const Config& c) {
+  return c.*o.member;
+}
+[[nodiscard]] inline std::string text_of(const ListOption& o, const Config& c) {
+  std::string text;
+  for (const auto& element : c.*o.member) text += (text.empty() ? "" : ",") + element;
+  return text;
+}
+
+[[nodiscard]] inline std::string allowed_by(const BoolOption&) {
+  return "on, off (or true, false, 1, 0)";
+}
+template <class T>
+[[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
+  std::string text = number_text(o.min, o.style) + " .. " + number_text(o.max, o.style);
+  if (o.style == NumberStyle::power_of_two) text += ", a power of two";
+  return text;
+}
+template <class E>
+[[nodiscard]] std::string allowed_by(const ChoiceOption<E>& o) {
+  std::string text;
+  for (const auto& choice : *o.choices) text.append(text.empty() ? "" : ", ").append(choice.name);
+  return text;
+}
+[[nodiscard]] inline std::string allowed_by(const TextOption& o) {
+  return std::string(o.allowed);
+}
+[[nodiscard]] inline std::string allowed_by(const ListOption& o) {
+  return std::string(o.allowed);
+}
+
+[[nodiscard]] inline bool assign(const BoolOption& o, Config& c, std::string_view text) {
+  const auto value = parse_bool(text);
+  if (value) c.*o.member = *value;
+  return value.has_value();
+}
+template <class T>
+[[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
+  const auto value = parse_number<T>(text);
+  if (!value || !in_range(o, *value)) return false;
+  c.*o.member = *value;
+  return true;
+}
+template <class E>
+[[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
+  for (const auto& choice : *o.choices) {
+    if (choice.name != text) continue;
+    c.*o.member = choice.value;
+    return true;
+  }
+  return false;
+}
+[[nodiscard]] inline bool assign(const TextOption& o, Config& c, std::string_view text) {
+  if (!o.mistake_in(text).empty()) return false;
+  c.*o.member = text;
+  return true;
+}
+[[nodiscard]] inline bool assign(const ListOption& o, Config& c, std::string_view text) {
+  auto value = parse_list(text);
+  if (value) c.*o.member = std::move(*value);
+  return value.has_value();
+}
+
+}  // namespace detail
+
+/// The option's environment variable: "MRC_" and the name in capitals.
+[[nodiscard]] inline std::string variable_name(const Option& option) {
+  std::string name = "MRC_";
+  for (const char c : option.name)
+    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+/// What the option may be, in words: "1 .. 1024", "nscc, fixed, none".
+[[nodiscard]] inline std::string allowed_text(const Option& option) {
+  std::string text = std::visit([](const auto& o) { return detail::allowed_by(o); }, option.kind);
+  if (!option.unit.empty()) text.append(" (").append(option.unit).append(")");
+  return text;
+}
+
+/// The option's value in `config`, as text that assign_option() reads back.
+[[nodiscard]] inline std::string value_text(const Option& option, const Config& config) {
+  return std::visit([&](const auto& o) { return detail::text_of(o, config); }, option.kind);
+}
+
+/// Whether the option's value in `config` is inside its range.
+[[nodiscard]] inline bool value_allowed(const Option& option, const Config& config) {
+  return std::visit([&](const auto& o) { return detail::holds(o, config); }, option.kind);
+}
+
+/// The error for a value that is not allowed. `what` is "option 'paths'" or the variable.
+[[nodiscard]] inline Error not_allowed(const std::string& what, std::string_view value,
+                                       const std::string& allowed) {
+  return {Errc::invalid_argument,
+          what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
+}
+
+/// The error for a value that is not allowed for the option, `what` as above. Of a text with a
+/// syntax of its own it says what exactly is wrong.
+[[nodiscard]] inline Error value_error(const Option& option, std::string_view value,
+                                       const std::string& what) {
+  if (const auto* text = std::get_if<TextOption>(&option.kind))
+    return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
+                                        text->mistake_in(value)};
+  return not_allowed(what, value, allowed_text(option));
+}
+
+/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
+/// malformed or out of range.
+inline void assign_option(const Option& option, Config& config, std::string_view text,
+                          const std::string& what) {
+  if (!std::visit([&](const auto& o) { return detail::assign(o, config, text); }, option.kind))
+    throw value_error(option, text, what);
+}
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One of the units of the compiled library (mrc/impl/src.hpp): the simulator.
+#ifndef MRC_SEPARATE_COMPILATION
+#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
+#endif
+
+#include "mrc/sim/impl/fabric.ipp"
+#include "mrc/sim/impl/faults.ipp"
+#include "mrc/sim/impl/mrc_cluster.ipp"
+#include "mrc/sim/impl/network.ipp"
+#include "mrc/sim/impl/simulation.ipp"

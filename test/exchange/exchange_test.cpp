@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/exchange.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+#include "support/errors.hpp"
+
+namespace {
+
+using mrc::ConnectionInfo;
+using mrc::Duration;
+using mrc::TcpChannel;
+using mrc::TcpListener;
+using mrc::test::contains;
+using mrc::test::thrown_by;
+using namespace std::chrono_literals;
+using Blob = std::vector<std::uint8_t>;
+
+ConnectionInfo example() {
+  ConnectionInfo info;
+  info.device_guid = 0x0123456789ABCDEF;
+  info.qpn = mrc::Qpn{0x070123};
+  info.start_psn = mrc::Psn{0xFEDCBA};
+  info.mtu = 8192;
+  info.mpr_dest = 200;
+  info.max_wimm_dest = 300;
+  info.dynamic_mpr = true;
+  info.trim_nack = true;
+  info.icrc = false;
+  info.slot = 7;
+  info.receive_window = 6'000'000'000;
+  info.planes = {mrc::port::parse_address("10.0.0.1:4798"),
+                 mrc::port::parse_address("[fd00::1]:4798")};
+  return info;
+}
+
+/// Puts a matching checksum on a blob, so that what is behind it is tested too.
+void seal(Blob& blob) {
+  const auto crc = mrc::wire::crc32(0, mrc::Bytes(blob).first(blob.size() - 4));
+  for (unsigned i = 0; i < 4; ++i)
+    blob[blob.size() - 1 - i] = static_cast<std::uint8_t>(crc >> (8 * i));
+}
+
+/// The text of the error that decoding throws, which must be bad_message; "" if none.
+std::string decode_error(const Blob& blob) {
+  try {
+    (void)mrc::decode_connection_info(blob);
+  } catch (const mrc::Error& error) {
+    CHECK(error.code() == mrc::Errc::bad_message);
+    return error.what();
+  }
+  return "";
+}
+
+/// Two ends of a connection on this machine.
+std::pair<TcpChannel, TcpChannel> channels(const std::atomic<bool>* cancel = nullptr) {
+  TcpListener listener(0, "127.0.0.1", cancel);
+  auto client = TcpChannel::connect("127.0.0.1", listener.port(), 5s, cancel);
+  return {std::move(client), listener.accept(5s)};
+}
+
+TEST_CASE("connection info: round trip") {
+  CHECK(mrc::decode_connection_info(mrc::encode(example())) == example());
+  ConnectionInfo info = example();
+  info.planes.assign(32, info.planes[0]);
+  info.dynamic_mpr = info.trim_nack = false;
+  info.icrc = true;
+  CHECK(mrc::decode_connection_info(mrc::encode(info)) == info);
+}
+
+TEST_CASE("connection info: the bytes are fixed") {
+  const Blob blob = mrc::encode(example());
+  const Blob head{'O',  'M',  'R',  'C',  0,    1,    0,    82,   0x01, 0x23, 0x45,
+                  0x67, 0x89, 0xAB, 0xCD, 0xEF, 0x00, 0x07, 0x01, 0x23, 0x00, 0xFE,
+                  0xDC, 0xBA, 0x00, 0x00, 0x20, 0x00, 0x01, 0x2C, 200,  3,    0,
+                  0,    0,    1,    0x65, 0xA0, 0xBC, 0x00, 7,    2};
+  REQUIRE(blob.size() == 82);
+  CHECK(Blob(blob.begin(), blob.begin() + 42) == head);
+  const Blob plane{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 0, 0, 1, 0x12, 0xBE};
+  CHECK(Blob(blob.begin() + 42, blob.begin() + 60) == plane);
+}
+
+TEST_CASE("connection info: as text") {
+  const std::string text = mrc::to_string(example());
+  for (const auto part : {"0123456789abcdef", "qpn 0x070123", "psn 0xfedcba", "mtu 8192", "mpr 200",
+                          "wimm 300", "dynamic-mpr", "trim", "no-icrc", "slot 7",
+                          "window 6000000000", "10.0.0.1:4798", "[fd00::1]:4798"}) {
+    CAPTURE(part);
+    CHECK(contains(text, part));
+  }
+}
+
+TEST_CASE("connection info: errors say what is wrong") {
+  const Blob good = mrc::encode(example());
+  const auto with = [&](std::size_t offset, std::uint8_t byte) {
+    Blob blob = good;
+    blob.at(offset) = byte;
+    return decode_error(blob);
+  };
+  CHECK(contains(with(0, 'X'), "magic"));
+  CHECK(contains(with(5, 2), "version 2, this side speaks 1"));
+  CHECK(contains(with(7, 83), "says that it has 83 bytes, but has 82"));
+  CHECK(contains(with(20, good[20] ^ 1), "checksum"));
+  CHECK(contains(decode_error({}), "only 0 bytes"));
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const mrc::Bytes cut = mrc::Bytes(good).first(size);
+    CHECK_FALSE(decode_error(Blob(cut.begin(), cut.end())).empty());
+  }
+}
+
+TEST_CASE("connection info: fields outside their range, with a right checksum") {
+  const auto with = [](std::size_t offset, std::initializer_list<std::uint8_t> bytes) {
+    Blob blob = mrc::encode(example());
+    for (const auto byte : bytes) blob[offset++] = byte;
+    seal(blob);
+    return decode_error(blob);
+  };
+  CHECK(with(16, {0, 0, 0, 3}).empty());
+  CHECK(contains(with(16, {0, 0, 0, 2}), "QPN"));
+  CHECK(contains(with(16, {1, 0, 0, 3}), "QPN"));
+  CHECK(contains(with(20, {1, 0, 0, 0}), "PSN"));
+  CHECK(contains(with(24, {0, 0, 0, 0}), "MTU"));
+  CHECK(contains(with(24, {0, 0, 5, 0xDC}), "MTU"));
+  CHECK(contains(with(24, {0, 1, 0, 0}), "MTU"));
+  CHECK(with(28, {0x80, 0}).empty());
+  CHECK(contains(with(28, {0x80, 1}), "WriteImm"));
+  CHECK(contains(with(30, {0}), "MPR"));
+  CHECK(contains(with(31, {8}), "flags"));
+  CHECK(contains(with(41, {0}), "length does not fit 0 planes"));
+  CHECK(contains(with(41, {255}), "length does not fit 255 planes"));
+  CHECK(contains(with(58, {0, 0}), "UDP port"));
+  CHECK(contains(with(54, {0, 0, 0, 0}), "unicast"));    // 0.0.0.0
+  CHECK(contains(with(54, {224, 0, 0, 1}), "unicast"));  // multicast
+  CHECK(contains(with(60, {0xFF}), "unicast"));          // IPv6 multicast
+  Blob none(46);
+  const Blob good = mrc::encode(example());
+  std::copy_n(good.begin(), 41, none.begin());
+  none[7] = 46;
+  seal(none);
+  CHECK(contains(decode_error(none), "plane count"));
+}
+
+TEST_CASE("connection info: what nobody would take is not sent") {
+  const auto refused = [](auto change) {
+    ConnectionInfo info = example();
+    change(info);
+    const auto error = thrown_by([&] { (void)mrc::encode(info); });
+    return error.code() == mrc::Errc::invalid_argument;
+  };
+  CHECK(refused([](auto& i) { i.planes.clear(); }));
+  CHECK(refused([](auto& i) { i.planes.resize(33, i.planes[0]); }));
+  CHECK(refused([](auto& i) { i.qpn = mrc::Qpn{1}; }));
+  CHECK(refused([](auto& i) { i.mtu = 1500; }));
+  CHECK(refused([](auto& i) { i.planes[1] = {}; }));
+}
+
+TEST_CASE("connection info: random damage is refused or harmless") {
+  mrc::Random random(1);
+  unsigned accepted = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    Blob blob = mrc::encode(example());
+    for (auto flips = 1 + random.below(8); flips > 0; --flips)
+      blob[random.below(static_cast<std::uint32_t>(blob.size()))] =
+          static_cast<std::uint8_t>(random.next());
+    if (random.chance(0.3)) blob.resize(random.below(120));
+    if (blob.size() >= 46 && random.chance(0.7)) {  // get past the envelope
+      const Blob head{'O', 'M', 'R', 'C', 0, 1, 0, static_cast<std::uint8_t>(blob.size())};
+      std::copy(head.begin(), head.end(), blob.begin());
+      seal(blob);
+    }
+    try {
+      const auto info = mrc::decode_connection_info(blob);
+      ++accepted;
+      CHECK(mrc::encode(info) == blob);  // nothing was lost or made up
+    } catch (const mrc::Error& error) {
+      CHECK(error.code() == mrc::Errc::bad_message);
+    }
+  }
+  CHECK(accepted > 100);
+  CHECK(accepted < 19'900);
+  for (int round = 0; round < 20'000; ++round) {
+    Blob noise(random.below(200));
+    for (auto& byte : noise) byte = static_cast<std::uint8_t>(random.next());
+    CHECK_FALSE(decode_error(noise).empty());
+  }
+}
+
+TEST_CASE("tcp: messages keep their borders, any size") {
+  auto [client, server] = channels();
+  const Blob large(3 << 20, 0xA5);
+  std::thread sender([&client = client, &large] {
+    client.send({});
+    client.send_text("hello");
+    client.send(large);
+    client.send_text("bye");
+  });
+  CHECK(server.receive(5s).empty());
+  CHECK(server.receive_text(5s) == "hello");
+  CHECK(server.receive(5s) == large);
+  CHECK(server.receive_text(5s) == "bye");
+  sender.join();
+  CHECK_FALSE(server.try_receive().has_value());
+  CHECK_FALSE(server.peer_closed());
+  CHECK(contains(client.peer(), "'127.0.0.1' port "));
+  CHECK(contains(server.peer(), "'127.0.0.1' port "));
+}
+
+TEST_CASE("tcp: both sides swap their connection data") {
+  auto [client, server] = channels();
+  ConnectionInfo mine = example(), theirs = example();
+  theirs.qpn = mrc::Qpn{99};
+  ConnectionInfo got;
+  std::thread other([&, &server = server] { got = mrc::exchange(server, theirs); });
+  CHECK(mrc::exchange(client, mine) == theirs);
+  other.join();
+  CHECK(got == mine);
+}
+
+TEST_CASE("tcp: connect waits for a listener to appear") {
+  std::uint16_t port = 0;
+  { port = TcpListener(0, "127.0.0.1").port(); }
+  std::atomic<bool> late{false};
+  std::thread server([&] {
+    std::this_thread::sleep_for(300ms);
+    late = true;
+    TcpListener listener(port, "127.0.0.1");
+    auto channel = listener.accept(5s);
+    channel.send_text("here");
+  });
+  auto client = TcpChannel::connect("127.0.0.1", port, 5s);
+  CHECK(late);
+  CHECK(client.receive_text(5s) == "here");
+  server.join();
+}
+
+TEST_CASE("tcp: errors name host, port, cause and remedy") {
+  std::uint16_t port = 0;
+  { port = TcpListener(0, "127.0.0.1").port(); }
+  const auto refused = thrown_by([&] { (void)TcpChannel::connect("127.0.0.1", port, 200ms); });
+  CHECK(refused.code() == std::errc::connection_refused);
+  CHECK(contains(refused.what(), "'127.0.0.1' port " + std::to_string(port)));
+  CHECK(contains(refused.what(), "tried for 200 ms (is the server running there?)"));
+
+  const auto unknown = thrown_by([] { (void)TcpChannel::connect("no.such.host.invalid", 1, 1s); });
+  CHECK(contains(unknown.what(), "'no.such.host.invalid' port 1"));
+
+  TcpListener listener(0, "127.0.0.1");
+  const auto in_use = thrown_by([&] { TcpListener(listener.port(), "127.0.0.1"); });
+  CHECK(in_use.code() == std::errc::address_in_use);
+  CHECK(contains(in_use.what(), std::to_string(listener.port())));
+  CHECK(contains(in_use.what(), "choose another port"));
+
+  const auto foreign = thrown_by([] { TcpListener(0, "192.0.2.1"); });
+  CHECK(foreign.code() == std::errc::address_not_available);
+  CHECK(contains(foreign.what(), "'192.0.2.1'"));
+
+  const auto idle = thrown_by([&] { (void)listener.accept(50ms); });
+  CHECK(idle.code() == mrc::Errc::timed_out);
+  CHECK(contains(idle.what(), "port " + std::to_string(listener.port())));
+}
+
+TEST_CASE("tcp: the default listener takes IPv4 and, where there is any, IPv6") {
+  TcpListener listener(0);
+  auto v4 = TcpChannel::connect("127.0.0.1", listener.port(), 5s);
+  CHECK(listener.accept(5s).fd() >= 0);
+  const bool has_v6 = [] {
+    try {
+      TcpListener(0, "::1");
+      return true;
+    } catch (const mrc::Error&) {
+      return false;
+    }
+  }();
+  if (!has_v6) {
+    MESSAGE("no IPv6 loopback on this machine; only IPv4 was tried");
+    return;
+  }
+  auto v6 = TcpChannel::connect("::1", listener.port(), 5s);
+  CHECK(listener.accept(5s).fd() >= 0);
+}
+
+TEST_CASE("tcp: receive times out, and goes on where it was") {
+  auto [client, server] = channels();
+  const auto error = thrown_by([&server = server] { (void)server.receive(50ms); });
+  CHECK(error.code() == mrc::Errc::timed_out);
+  CHECK(contains(error.what(), "for 50 ms"));
+  // Half a frame, a timeout, the other half.
+  const Blob first{0, 0, 0, 4, 'a', 'b'}, second{'c', 'd'};
+  CHECK(::send(client.fd(), first.data(), first.size(), 0) == 6);
+  CHECK(thrown_by([&server = server] { (void)server.receive(50ms); }).code() ==
+        mrc::Errc::timed_out);
+  CHECK(::send(client.fd(), second.data(), second.size(), 0) == 2);
+  CHECK(server.receive_text(5s) == "abcd");
+}
+
+TEST_CASE("tcp: a peer that closes is noticed") {
+  auto [client, server] = channels();
+  client.send_text("last words");
+  client.close();
+  CHECK(server.receive_text(5s) == "last words");
+  const auto error = thrown_by([&server = server] { (void)server.receive(5s); });
+  CHECK(error.code() == std::errc::connection_reset);
+  CHECK(contains(error.what(), "closed the connection"));
+  CHECK(server.peer_closed());
+  // Sending to it ends in an error, not in SIGPIPE.
+  const auto broken = thrown_by([&server = server] {
+    for (int i = 0; i < 100; ++i) {
+      server.send(Blob(65536));
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  CHECK((broken.code() == std::errc::broken_pipe || broken.code() == std::errc::connection_reset));
+}
+
+TEST_CASE("tcp: absurd lengths are refused on both sides") {
+  auto [client, server] = channels();
+  const Blob head{0xFF, 0xFF, 0xFF, 0xFF};
+  CHECK(::send(client.fd(), head.data(), head.size(), 0) == 4);
+  const auto error = thrown_by([&server = server] { (void)server.receive(5s); });
+  CHECK(error.code() == mrc::Errc::bad_message);
+  CHECK(contains(error.what(), "4294967295"));
+  const Blob large((16 << 20) + 1);
+  CHECK(thrown_by([&, &client = client] { client.send(large); }).code() == mrc::Errc::too_long);
+}
+
+TEST_CASE("tcp: a peer that does not read can't block the sender for ever") {
+  auto [client, server] = channels();
+  const Blob large(16 << 20);
+  const auto error = thrown_by([&, &client = client] {
+    client.send(large, 100ms);
+    client.send(large, 100ms);
+  });
+  CHECK(error.code() == mrc::Errc::timed_out);
+  CHECK(contains(error.what(), "to read"));
+  // The frame was cut off, so there is no going on.
+  CHECK(thrown_by([&client = client] { client.send_text("more"); }).code() ==
+        std::errc::broken_pipe);
+}
+
+TEST_CASE("tcp: the cancel flag ends each kind of wait") {
+  std::atomic<bool> cancel{false};
+  auto [client, server] = channels(&cancel);
+  TcpListener listener(0, "127.0.0.1", &cancel);
+  std::uint16_t closed = 0;
+  { closed = TcpListener(0, "127.0.0.1").port(); }
+  const auto cancelled = [&](auto f) {
+    cancel = false;
+    std::thread later([&] {
+      std::this_thread::sleep_for(100ms);
+      cancel = true;
+    });
+    const auto start = mrc::monotonic_now();
+    const auto error = thrown_by(f);
+    later.join();
+    CHECK(error.code() == std::errc::operation_canceled);
+    CHECK(mrc::monotonic_now() - start < Duration{2s});
+  };
+  cancelled([&] { (void)listener.accept(); });
+  cancelled([&, &server = server] { (void)server.receive(mrc::kForever); });
+  cancelled([&] { (void)TcpChannel::connect("127.0.0.1", closed, mrc::kForever, &cancel); });
+  cancelled([&, &client = client] {
+    const Blob large(16 << 20);
+    for (;;) client.send(large, mrc::kForever);
+  });
+}
+
+TEST_CASE("tcp: signals that mean nothing to the wait don't disturb it") {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {};  // without SA_RESTART: system calls end with EINTR
+  REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
+  auto [client, server] = channels();
+  const pthread_t waiting = pthread_self();
+  std::thread other([&client = client, waiting] {
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(10ms);
+      pthread_kill(waiting, SIGUSR1);
+    }
+    client.send_text("done");
+  });
+  CHECK(server.receive_text(5s) == "done");
+  other.join();
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+}  // namespace

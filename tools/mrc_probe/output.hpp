@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mrc/probe/changes.hpp"
+#include "mrc/probe/report.hpp"
+
+namespace mrc::probe {
+
+/// "12:00:03.512", local time.
+[[nodiscard]] std::string clock_text(WallTime time);
+
+/// A sweep for people: paths by peer and plane, those that fail one by one, and what is wrong.
+void print_report(const Description& d, const Report& report, bool verbose);
+
+/// A sweep for programs; `changes` is what --watch has seen. docs/probe.md has the fields.
+[[nodiscard]] std::string json_report(const Description& d, const Report& report,
+                                      const std::vector<Change>& changes);
+
+/// What is dead, as the list "deny" of a description, with what it has denied before.
+[[nodiscard]] std::string deny_list(const Description& d, const Verdict& verdict);
+
+/// The description in d.file, with that list. Comments are lost. Throws mrc::Error.
+[[nodiscard]] std::string denying_description(const Description& d, const Verdict& verdict);
+
+}  // namespace mrc::probe

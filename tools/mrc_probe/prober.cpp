@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_probe/prober.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <utility>
+
+#include "common/interrupt.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/probe/second_look.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/endpoint_headers.hpp"
+
+namespace mrc::probe {
+namespace {
+
+/// Probes of the second look for each of the first: what lets half of them through can't pass for
+/// dead.
+constexpr unsigned kMoreTries = 8;
+
+/// Beyond this, a sweep takes too long to be of use.
+constexpr std::size_t kMaxPaths = 65'536;
+
+void check_count(const Description& d, const ProberOptions& options) {
+  const std::size_t loops = options.loops ? std::size_t{1} + std::size_t{d.t1} * d.t0 : 0;
+  const std::size_t each = d.forwarding == fabric::Forwarding::srv6 ? d.t1 : options.evs;
+  const std::size_t count = d.planes * (loops + options.hosts.size() * each);
+  if (count > kMaxPaths)
+    throw Error(Errc::no_resources,
+                fmt::format("{}: there are up to {} paths from one host, too many for a sweep (at "
+                            "most {}): name fewer hosts with --to, or {}",
+                            d.file, count, kMaxPaths,
+                            d.forwarding == fabric::Forwarding::srv6
+                                ? "leave loops or hosts out with --only"
+                                : "set a smaller MRC_PATHS"));
+}
+
+}  // namespace
+
+Prober::Prober(const Description& d, unsigned self, Network& network, const ProberOptions& options)
+    : d_(d),
+      self_(self),
+      network_(network),
+      options_(options),
+      maker_(d, self),
+      // Others on this host see the answers, too, and should not take them for theirs.
+      next_id_(static_cast<std::uint16_t>(std::random_device{}())) {
+  check_count(d, options);
+  if (options.loops) paths_ = maker_.loops();
+  for (const unsigned host : options.hosts)
+    for (ProbePath& path : maker_.paths_to(host, options.evs)) paths_.push_back(std::move(path));
+  add_ways(paths_, self);
+}
+
+/// Tells the ports about paths and remembers how to use them. Loops go to peer number `loop_peer`.
+void Prober::add_ways(const std::vector<ProbePath>& paths, unsigned loop_peer) {
+  std::map<std::pair<Plane, unsigned>, std::vector<path::UsidRoute>> routes;
+  for (const ProbePath& path : paths) {
+    const unsigned peer = path.kind == PathKind::peer ? path.to : loop_peer;
+    auto& list = routes[{path.plane, peer}];
+    ways_.push_back({path.plane, peer, static_cast<std::uint16_t>(list.size()), path.ev});
+    if (d_.forwarding == fabric::Forwarding::srv6) list.push_back(path.route);
+  }
+  for (auto& [peer, list] : routes) {
+    const unsigned host = peer.second < d_.hosts.size() ? peer.second : self_;
+    network_.add_peer(peer.first, peer.second, d_.hosts[host].addresses[peer.first],
+                      std::move(list));
+  }
+}
+
+Report Prober::sweep() {
+  Report report;
+  report.self = self_;
+  report.started = std::chrono::system_clock::now();
+  const Time start = monotonic_now();
+  Sweep first(options_.sweep, next_id_);
+  for (std::size_t i = 0; i < paths_.size(); ++i) first.ask(i, options_.tries);
+  run(first);
+  report.results = first.results();
+  const std::size_t known = paths_.size();
+
+  SecondLook look = second_look(maker_, paths_, report.results);
+  add_ways(look.detours, static_cast<unsigned>(d_.hosts.size()));
+  for (ProbePath& path : look.detours) {
+    look.again.push_back(paths_.size());
+    paths_.push_back(std::move(path));
+  }
+  report.results.resize(paths_.size());
+  Sweep second(options_.sweep, next_id_);
+  for (const std::size_t i : look.again) second.ask(i, kMoreTries * options_.tries);
+  run(second);
+  // What the first look saw is why there is a second one, so it would tint the shares of losses.
+  for (const std::size_t i : look.again) report.results[i] = second.results()[i];
+
+  report.paths = paths_;
+  paths_.resize(known);
+  ways_.resize(known);
+  report.probes = first.sent() + second.sent();
+  report.verdict = judge(report.paths, report.results);
+  for (unsigned p = 0; p < d_.planes; ++p)
+    report.link_up.push_back(network_.link_up(static_cast<Plane>(p)));
+  report.took = monotonic_now() - start;
+  return report;
+}
+
+void Prober::run(Sweep& sweep) {
+  while (!sweep.done() && !bench::g_interrupted) {
+    // One at a time: a round trip does not begin before its probe leaves.
+    if (const auto probe = sweep.poll(monotonic_now())) send(*probe);
+    network_.flush();
+    network_.wait(sweep.next_event());
+    network_.receive([&](const wire::RxPacket& packet) { on_packet(sweep, packet); });
+    sweep.on_time(monotonic_now());
+  }
+  next_id_ = sweep.next_id();
+}
+
+void Prober::send(const Sweep::Probe& probe) {
+  wire::EndpointRequestPacket p{
+      wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{probe.id}), {}};
+  p.erth.set_op(wire::EndpointOp::ev_probe);
+  p.erth.set_vendor_info(network_.slot());
+  p.erth.set_tx_timestamp(wire::timestamp_of(probe.sent));
+  network_.send(ways_[probe.path], p);
+}
+
+/// An answer is a response from the host that was asked, or a request that came back to its sender.
+/// Either came in by the plane that it left by, and has the number and time of a probe.
+void Prober::on_packet(Sweep& sweep, const wire::RxPacket& packet) {
+  const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
+  std::uint16_t timestamp = 0;
+  bool is_loop = false;
+  if (bth.opcode() == wire::Opcode::endpoint_request) {
+    const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
+    if (p.erth.op() != wire::EndpointOp::ev_probe || p.erth.vendor_info() != network_.slot())
+      return;
+    is_loop = true;
+    timestamp = p.erth.tx_timestamp();
+  } else if (bth.opcode() == wire::Opcode::endpoint_response) {
+    const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
+    if (p.eeth.op() != wire::EndpointOp::ev_probe) return;
+    timestamp = p.eeth.tx_timestamp();
+  } else {
+    return;
+  }
+  const auto id = static_cast<std::uint16_t>(bth.psn().value());
+  const Sweep::Probe* probe = sweep.find(id);
+  if (probe == nullptr || bth.psn().value() != id) return;
+  const ProbePath& path = paths_[probe->path];
+  const wire::IpAddress& from = d_.hosts[path.to].addresses[path.plane];
+  if (is_loop == (path.kind == PathKind::peer) || packet.plane != path.plane ||
+      packet.source != port::source_tag(from) || timestamp != wire::timestamp_of(probe->sent))
+    return;
+  sweep.on_answer(monotonic_now(), id);
+}
+
+}  // namespace mrc::probe

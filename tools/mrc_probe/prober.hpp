@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mrc/probe/paths.hpp"
+#include "mrc/probe/report.hpp"
+#include "mrc/probe/sweep.hpp"
+#include "mrc_probe/network.hpp"
+
+namespace mrc::probe {
+
+/// What to probe, and how often.
+struct ProberOptions {
+  bool loops = true;
+  std::vector<unsigned> hosts;        ///< to which paths are probed
+  unsigned evs = fabric::kEcmpPaths;  ///< of each plane to each host, where switches choose the way
+  unsigned tries = 3;
+  SweepOptions sweep;
+};
+
+/// Sweeps over the paths of a host. One thread at a time.
+class Prober {
+ public:
+  /// All of these have to outlive it. Throws mrc::Error, also if there are too many paths.
+  Prober(const Description& d, unsigned self, Network& network, const ProberOptions& options);
+
+  /// Probes all paths, and those of planes with losses again. Ends early when the program is
+  /// interrupted; then the report is of no use.
+  [[nodiscard]] Report sweep();
+
+ private:
+  void add_ways(const std::vector<ProbePath>& paths, unsigned loop_peer);
+  void run(Sweep& sweep);
+  void send(const Sweep::Probe& probe);
+  void on_packet(Sweep& sweep, const wire::RxPacket& packet);
+
+  const Description& d_;
+  unsigned self_;
+  Network& network_;
+  ProberOptions options_;
+  PathMaker maker_;
+  std::vector<ProbePath> paths_;
+  std::vector<Way> ways_;  ///< [path]
+  std::uint16_t next_id_;
+};
+
+}  // namespace mrc::probe

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "mrc_sim/soak/flow.hpp"
+
+namespace mrc::soak {
+
+// --- posting
+// --------------------------------------------------------------------------------------
+
+std::vector<Sge> SoakFlow::cut(const SoakMessage& m) {
+  std::vector<std::uint32_t> ends(m.pieces);
+  for (std::uint32_t& end : ends) end = random_.below(m.length + 1);
+  ends.back() = m.length;
+  std::sort(ends.begin(), ends.end());
+  std::vector<Sge> pieces;
+  std::uint32_t begin = 0;
+  for (const std::uint32_t end : ends) {
+    pieces.push_back(
+        {from_.sources->data() + m.source + begin, end - begin, m.inlined ? 0u : from_.lkey});
+    begin = end;
+  }
+  return pieces;
+}
+
+void SoakFlow::post(Time now) {
+  if (from_.host->killed() || from_.failed) return;
+  for (; posted_ < messages_.size() && messages_[posted_].release <= now; ++posted_) {
+    const SoakMessage& m = messages_[posted_];
+    std::uint8_t* source = from_.sources->data() + m.source;
+    to_.memory->pattern().fill(source, m.target, m.length);
+    const std::vector<Sge> pieces = cut(m);
+    WriteRequest r;
+    r.wr_id = posted_;
+    r.pieces = pieces;
+    r.remote = {reinterpret_cast<std::uint64_t>(to_.memory->data()) + m.target, to_.rkey};
+    r.with_immediate = m.with_immediate;
+    r.immediate = m.immediate;
+    r.flags.signaled = m.signaled;
+    r.flags.inline_data = m.inlined;
+    const Errc e = from_.host->engine().post_write(from_.qpn, r, now);
+    if (e == Errc::queue_full || (e == Errc::invalid_state && from_.in_error())) return;
+    soak_require(e == Errc::ok, [&] { return message(posted_) + ": not posted: " + to_string(e); });
+    if (m.inlined && m.length > 0) std::memset(source, 0xDD, m.length);  // it is ours again
+  }
+}
+
+// --- completions
+// ----------------------------------------------------------------------------------
+
+/// True once, for the mistake that is asked for.
+bool SoakFlow::sabotaged(SoakSabotage kind) {
+  if (sabotage_ != kind) return false;
+  sabotage_ = SoakSabotage::none;
+  return true;
+}
+
+/// Message `i` is said to be in place. Its memory at the sender is the sender's again.
+void SoakFlow::verify(std::size_t i) {
+  SoakMessage& m = messages_[i];
+  if (m.verified) return;
+  m.verified = true;
+  std::uint8_t* target = to_.memory->data() + m.target;
+  if (m.length > 0 && sabotaged(SoakSabotage::flip_bit)) target[m.length / 2] ^= 0x10;
+  if (sabotaged(SoakSabotage::write_outside)) to_.memory->data()[0] = 1;
+  to_.memory->verify(m.target, m.length, message(i));
+  if (m.length > 0 && sabotaged(SoakSabotage::write_again))
+    to_.memory->pattern().fill(target, m.target, 1);
+}
+
+void SoakFlow::on_sent(const Completion& c) {
+  if (c.status == WcStatus::success && sabotaged(SoakSabotage::lose_completion)) return;
+  soak_require(c.wr_id >= completed_ && c.wr_id < posted_, [&] {
+    return message(c.wr_id) + ": completion out of order or repeated; " + text();
+  });
+  const auto i = static_cast<std::size_t>(c.wr_id);
+  const SoakMessage& m = messages_[i];
+  const bool success = c.status == WcStatus::success;
+  soak_require(success || from_.in_error(), [&] {
+    return message(i) + " failed (" + to_string(c.status) + ") on a queue pair without an error";
+  });
+  soak_require(!success || (m.signaled && !flushing_), [&] {
+    return message(i) + " has a success completion although it " +
+           (flushing_ ? "follows a failed one" : "is not signaled");
+  });
+  soak_require(c.opcode == (m.with_immediate ? WcOpcode::write_imm : WcOpcode::write),
+               [&] { return message(i) + ": completion of another opcode"; });
+  for (std::size_t k = completed_; k < i; ++k)
+    soak_require(!messages_[k].signaled && !flushing_, [&] {
+      return message(k) + ": its completion is missing, that of message " + std::to_string(i) +
+             " came";
+    });
+  // Those that were passed over succeeded: after an error every one of them has a completion.
+  for (; completed_ < i + success; ++completed_) {
+    const SoakMessage& done = messages_[completed_];
+    verify(completed_);
+    if (done.length > 0) std::memset(from_.sources->data() + done.source, 0xDD, done.length);
+  }
+  completed_ = i + 1;
+  flushing_ |= !success;
+  if (success && sabotaged(SoakSabotage::repeat_completion)) on_sent(c);
+}
+
+void SoakFlow::check_success(const Completion& c) const {
+  soak_require(received_ < immediates_.size(),
+               [&] { return name_ + ": a receive completed although nothing was sent for it"; });
+  const std::size_t i = immediates_[received_];
+  soak_require(i < posted_, [&] { return message(i) + " was received before it was posted"; });
+  const SoakMessage& m = messages_[i];
+  soak_require(c.immediate == m.immediate && c.byte_len == m.length, [&] {
+    return message(i) + ": received with immediate " + std::to_string(c.immediate) + " and " +
+           std::to_string(c.byte_len) + " bytes instead of " + std::to_string(m.immediate) +
+           " and " + std::to_string(m.length);
+  });
+}
+
+void SoakFlow::on_received(const Completion& original) {
+  Completion c = original;
+  soak_require(c.wr_id == to_.receives_done, [&] {
+    return name_ + ": receive " + std::to_string(c.wr_id) + " completed instead of " +
+           std::to_string(to_.receives_done);
+  });
+  ++to_.receives_done;
+  if (c.status != WcStatus::success) {
+    soak_require(to_.in_error(), [&] {
+      return name_ + ": a receive failed (" + to_string(c.status) +
+             ") on a queue pair without an error";
+    });
+    return;
+  }
+  if (sabotaged(SoakSabotage::swap_immediate)) c.immediate ^= 1;
+  check_success(c);
+  const std::size_t i = immediates_[received_++];
+  for (; vouched_ <= i; ++vouched_) verify(vouched_);  // and everything before it
+  if (to_.in_error()) return;
+  const Errc e = to_.host->engine().post_receive(to_.qpn, to_.receives_posted++);
+  soak_require(e == Errc::ok, [&] { return name_ + ": receive not posted: " + to_string(e); });
+}
+
+bool SoakFlow::over(bool patient) const {
+  if (from_.host->killed()) return true;
+  if (from_.failed) return completed_ == posted_;
+  if (completed_ == messages_.size())
+    return to_.host->killed() || to_.failed || received_ == immediates_.size();
+  return to_.host->killed() && patient;  // it waits for ever, as it was told
+}
+
+// --- the end
+// --------------------------------------------------------------------------------------
+
+std::string SoakFlow::text() const {
+  const engine::QueuePairState& qp = from_.qp();
+  const QpStats s = from_.host->engine().qp_stats(qp);
+  return name_ + ": " + std::to_string(posted_) + " of " + std::to_string(messages_.size()) +
+         " posted, " + std::to_string(completed_) + " completed, " + std::to_string(received_) +
+         " of " + std::to_string(immediates_.size()) + " immediates received; " +
+         to_string(qp.state) + ", span " + std::to_string(qp.tx.window.span()) + ", outstanding " +
+         std::to_string(s.outstanding) + ", lost " + std::to_string(qp.tx.window.lost()) +
+         ", backlog " + std::to_string(qp.tx.queue.backlog()) + ", timer " +
+         (qp.scheduled() ? "runs" : "rests") + ", retries " + std::to_string(qp.tx.retries.used()) +
+         ", in flight " + std::to_string(s.inflight) + " of window " + std::to_string(s.cwnd) +
+         ", usable planes " +
+         std::to_string(qp.peer != nullptr ? qp.peer->paths.usable_planes() : 0);
+}
+
+void SoakFlow::audit(std::uint32_t mtu) const {
+  for (std::size_t i = 0; i < messages_.size(); ++i) {
+    const SoakMessage& m = messages_[i];
+    to_.memory->check_message(m.target, m.length, m.verified, message(i));
+  }
+  const engine::QueuePairState &sender = from_.qp(), &receiver = to_.qp();
+  const auto equal = [&](const char* what, std::uint64_t is, std::uint64_t should) {
+    soak_require(is == should, [&] {
+      return name_ + ": " + what + " is " + std::to_string(is) + ", should be " +
+             std::to_string(should);
+    });
+  };
+  if (to_.failed) equal("receives flushed", to_.receives_done, to_.receives_posted);
+  if (!complete()) return;
+  std::uint64_t packets = 0, bytes = 0;
+  for (const SoakMessage& m : messages_) {
+    packets += std::max(1u, (m.length + mtu - 1) / mtu);
+    bytes += m.length;
+  }
+  equal("packets sent", sender.stats.tx_packets, packets);
+  equal("bytes sent", sender.stats.tx_bytes, bytes);
+  equal("packets accepted", receiver.stats.rx_packets, packets);
+  equal("bytes accepted", receiver.stats.rx_bytes, bytes);
+  equal("writes completed", sender.stats.writes_completed, messages_.size());
+  equal("receives completed", receiver.stats.receives_completed, immediates_.size());
+}
+
+}  // namespace mrc::soak

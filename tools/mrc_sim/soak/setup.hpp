@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc/core/random.hpp"
+#include "mrc/sim/fault_swarm.hpp"
+#include "mrc/sim/mrc_host.hpp"
+
+namespace mrc::soak {
+
+/// A message of a soak run.
+struct SoakMessage {
+  std::uint32_t length = 0, immediate = 0;
+  std::uint32_t pieces = 0;  ///< SGEs
+  bool with_immediate = false, signaled = false, inlined = false;
+  bool verified = false;
+  Time release{};            ///< not posted before
+  std::uint64_t target = 0;  ///< offset in the receiver's memory
+  std::uint64_t source = 0;  ///< offset in the sender's memory
+};
+
+/// A connection between queue pairs of two hosts, side 0 and 1.
+struct SoakConnection {
+  std::array<unsigned, 2> host{};
+  std::array<QpAttributes, 2> attributes{};
+  std::array<QpCapacity, 2> capacity{};
+  std::uint32_t near_wrap = 1u << 24;                ///< first PSNs are among the last so many
+  std::array<std::vector<SoakMessage>, 2> messages;  ///< by the side that sends them
+  [[nodiscard]] std::uint32_t mtu() const noexcept {
+    return std::min(attributes[0].mtu, attributes[1].mtu);
+  }
+};
+
+/// Everything about a run that a seed decides: the fabric, the hosts, what they send. Extremes are
+/// as likely as the usual: queues of two packets and of hundreds, timers far below and above a
+/// round trip.
+struct SoakSetup {
+  FabricSettings fabric;
+  HostSettings host;
+  std::vector<SoakConnection> connections;
+  SwarmOptions swarm;
+  bool faults = true;
+  bool patient = true;       ///< retries never run out
+  bool relaxed = true;       ///< memory with relaxed ordering
+  Duration poll_delay{0};    ///< until a host looks into its completion queue
+  Duration horizon{};        ///< all faults are over and all messages are released by then
+  Duration round_trip{};     ///< of an empty network, at most
+  std::uint64_t bytes = 0;   ///< of all messages
+  std::uint64_t seeds[4]{};  ///< of network, fabric, faults, hosts
+
+  explicit SoakSetup(std::uint64_t seed) : random_(seed ^ 0x50A4'50A4'50A4'50A4u) {
+    for (std::uint64_t& s : seeds) s = random_.next();
+    draw_fabric();
+    draw_hosts();
+    swarm.end = Time{horizon};
+    swarm.kills = chance(0.3);
+    draw_engine();
+    popular_ = chance(0.4) ? random_.below(fabric.hosts) : fabric.hosts;
+    const unsigned n = 1 + random_.below(std::min(3 * fabric.hosts, 24u));
+    for (unsigned i = 0; i < n; ++i) draw_connection();
+    faults = !chance(0.15);
+  }
+
+  /// How long a queue pair waits in vain before it gives up: the sum of its timers, each at least
+  /// `floor`.
+  [[nodiscard]] static Duration patience(const QpAttributes& a, Duration floor) noexcept {
+    Duration sum{};
+    for (unsigned i = 0; i <= 0u + a.retry_linear + a.retry_exponential; ++i) {
+      const unsigned doublings = i > a.retry_linear ? i - a.retry_linear : 0;
+      sum += std::max(floor, reliability::timeout_value(a.timeout + doublings));
+    }
+    return sum;
+  }
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] bool chance(double p) { return random_.chance(p); }
+  template <class T>
+  [[nodiscard]] T one_of(std::initializer_list<T> all) {
+    return all.begin()[random_.below(static_cast<std::uint32_t>(all.size()))];
+  }
+  /// Small values are as likely as large ones.
+  [[nodiscard]] std::uint32_t magnitude(std::uint32_t most) {
+    const std::uint32_t range = std::max(1u, most >> random_.below(8));
+    return 1 + random_.below(range);
+  }
+
+  void draw_fabric();
+  void draw_queues();
+  void draw_hosts();
+  void draw_engine();
+  void draw_connection();
+  void draw_side(SoakConnection& c, unsigned side);
+  void draw_messages(SoakConnection& c, unsigned side);
+
+  Random random_;
+  std::uint32_t largest_ = 0;
+  unsigned popular_ = 0;  // host that many send to; none if there is no such number
+};
+
+}  // namespace mrc::soak
