@@ -75,4 +75,10 @@ static_assert(sizeof(Be16) == 2 && sizeof(Be24) == 3 && sizeof(Be32) == 4 && siz
 static_assert(alignof(Be16) == 1 && alignof(Be24) == 1 && alignof(Be32) == 1 && alignof(Be64) == 1);
 static_assert(std::is_trivially_copyable_v<Be24> && std::is_trivially_copyable_v<Be64>);
 
+/// The little-endian number at `p`.
+[[nodiscard]] constexpr std::uint32_t load_little(const std::uint8_t* p) noexcept {
+  return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
+         static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;
+}
+
 }  // namespace mrc::inline v0_1::wire

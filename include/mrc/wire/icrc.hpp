@@ -12,6 +12,7 @@
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/crc32.hpp"
+#include "mrc/wire/endian.hpp"
 #include "mrc/wire/ip.hpp"
 
 /// The invariant CRC of RoCEv2, which MRC keeps (mrc-1.0 §1.12): a CRC-32 over a masked image of
@@ -150,7 +151,7 @@ inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
   for (std::size_t i = 0; i < kIcrcSize; ++i) at[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
 }
 [[nodiscard]] inline std::uint32_t load_icrc(const std::uint8_t* at) noexcept {
-  return detail::load_little(at);
+  return load_little(at);
 }
 
 }  // namespace mrc::inline v0_1::wire

@@ -9,6 +9,8 @@
 
 namespace mrc::soak {
 
+using namespace sim;
+
 /// A host whose application has a completion queue of just the depth that it needs, and looks into
 /// it after each event, or some time later. Counts what it is sent after its death.
 class SoakHost : public MrcHost {

@@ -10,8 +10,6 @@
 /// The soak of mrc_sim: random fabrics, faults and traffic, every byte checked.
 namespace mrc::soak {
 
-using namespace mrc::sim;
-
 /// A deliberate mistake in the midst of a run, to see that the checks find it.
 enum class SoakSabotage : std::uint8_t {
   none,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_sim/soak/setup.hpp"
 
+#include "mrc/core/value_text.hpp"
+
 namespace mrc::soak {
 
 void SoakSetup::draw_fabric() {
@@ -164,8 +166,8 @@ std::string SoakSetup::text() const {
                   " planes, " + number(f.hosts) + " hosts";
   if (f.topology == Topology::clos)
     s += " (" + number(f.hosts_per_t0) + " per T0), " + number(f.t1s) + " T1s per plane";
-  s += "\n  host links " + detail::number_text(f.host_gbps) + " Gb/s " + time_text(f.host_delay) +
-       ", others " + detail::number_text(f.fabric_gbps) + " Gb/s " + time_text(f.fabric_delay);
+  s += "\n  host links " + format_real(f.host_gbps) + " Gb/s " + time_text(f.host_delay) +
+       ", others " + format_real(f.fabric_gbps) + " Gb/s " + time_text(f.fabric_delay);
   s += "; queues " + number(f.queue.data_limit) + " B, " +
        (f.queue.overflow == Overflow::trim ? "trim" : "drop") + ", control " +
        number(f.queue.control_limit) + " B, ECN " + number(f.queue.ecn_min) + ".." +

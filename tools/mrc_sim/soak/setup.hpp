@@ -13,6 +13,8 @@
 
 namespace mrc::soak {
 
+using namespace sim;
+
 /// A message of a soak run.
 struct SoakMessage {
   std::uint32_t length = 0, immediate = 0;

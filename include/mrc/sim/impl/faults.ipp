@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "mrc/sim/fault_state.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/sim/faults.hpp"
 
 namespace mrc::inline v0_1::sim {
@@ -25,12 +26,6 @@ struct TimeUnit {
 };
 inline constexpr std::array<TimeUnit, 4> kTimeUnits{
     {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}}};
-
-[[nodiscard]] inline std::string number_text(double v) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v).ptr;
-  return {buffer.data(), end};
-}
 
 /// What ends a fault; nothing where that is not possible.
 [[nodiscard]] inline std::optional<Fault> end_of(const Fault& fault, Duration span) {
@@ -138,7 +133,7 @@ MRC_DECL std::string time_text(Duration t) {
 
 MRC_DECL std::string to_string(const Fault& f) {
   std::string text = time_text(f.at.time_since_epoch()) + " " + to_string(f.kind) + " " + f.target;
-  if (has_value(f.kind)) text += " " + detail::number_text(f.value);
+  if (has_value(f.kind)) text += " " + format_real(f.value);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "mrc/wire/crc32.hpp"
+#include "mrc/wire/endian.hpp"
 
 /// Set by the build to 1 when ISA-L is there to link with: in every unit of a header-only program
 /// alike, otherwise where the library is compiled.
@@ -35,11 +36,6 @@ using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 }
 inline constexpr CrcTables kCrcTables = make_crc_tables();
 
-[[nodiscard]] constexpr std::uint32_t load_little(const std::uint8_t* p) noexcept {
-  return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
-         static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;
-}
-
 }  // namespace detail
 
 MRC_DECL std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
@@ -48,8 +44,8 @@ MRC_DECL std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
   std::size_t left = bytes.size();
   crc = ~crc;
   for (; left >= 8; left -= 8, p += 8) {
-    const std::uint32_t low = detail::load_little(p) ^ crc;
-    const std::uint32_t high = detail::load_little(p + 4);
+    const std::uint32_t low = load_little(p) ^ crc;
+    const std::uint32_t high = load_little(p + 4);
     crc = t[7][low & 0xFF] ^ t[6][(low >> 8) & 0xFF] ^ t[5][(low >> 16) & 0xFF] ^ t[4][low >> 24] ^
           t[3][high & 0xFF] ^ t[2][(high >> 8) & 0xFF] ^ t[1][(high >> 16) & 0xFF] ^
           t[0][high >> 24];
