@@ -1,19 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where. Components: openmrc (the library), tools.
 include(CMakePackageConfigHelpers)
-set(MRC_CONFIG_DIR ${CMAKE_INSTALL_DATAROOTDIR}/cmake/OpenMRC)
+set(MRC_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/OpenMRC)
+set(mrc_libraries openmrc openmrc_headers openmrc_static)
+if(MRC_BUILD_SHARED)
+  list(APPEND mrc_libraries openmrc_shared)
+endif()
+
 install(DIRECTORY include/mrc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT openmrc
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp")
-install(TARGETS openmrc openmrc_headers EXPORT OpenMRCTargets COMPONENT openmrc)
+install(TARGETS ${mrc_libraries} EXPORT OpenMRCTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT openmrc
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT openmrc NAMELINK_COMPONENT openmrc)
 install(EXPORT OpenMRCTargets NAMESPACE OpenMRC:: DESTINATION ${MRC_CONFIG_DIR}
   COMPONENT openmrc)
+
 configure_package_config_file(scripts/cmake/OpenMRCConfig.cmake.in
   ${PROJECT_BINARY_DIR}/OpenMRCConfig.cmake INSTALL_DESTINATION ${MRC_CONFIG_DIR}
   NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor version may change the API.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/OpenMRCConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+  COMPATIBILITY SameMinorVersion)
 install(FILES
   ${PROJECT_BINARY_DIR}/OpenMRCConfig.cmake
   ${PROJECT_BINARY_DIR}/OpenMRCConfigVersion.cmake
   scripts/cmake/OpenMRCIsal.cmake
   DESTINATION ${MRC_CONFIG_DIR} COMPONENT openmrc)
+
+# openmrc.pc finds the rest from where it lies, so that an installed tree can be moved.
+file(RELATIVE_PATH MRC_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(MRC_PC_PRIVATE "-pthread")
+if(TARGET OpenMRC::isal)
+  string(APPEND MRC_PC_PRIVATE " -lisal")
+endif()
+configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT openmrc)

@@ -2,7 +2,9 @@
 # The library's targets (include/mrc/core/linkage.hpp):
 #   OpenMRC::openmrc  header-only
 #   OpenMRC::static   compiled once, libopenmrc.a
-#   OpenMRC::shared   compiled once, libopenmrc.so
+#   OpenMRC::shared   compiled once, libopenmrc.so: the application's API alone (mrc/mrc.hpp)
+option(MRC_BUILD_SHARED "Build libopenmrc.so" ${PROJECT_IS_TOP_LEVEL})
+
 # Targets found from a subdirectory have to be visible to the project that added it.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 find_package(Threads REQUIRED)
@@ -10,7 +12,7 @@ find_package(Boost 1.74 CONFIG REQUIRED)
 find_package(nlohmann_json REQUIRED)
 include(scripts/cmake/OpenMRCIsal.cmake)
 
-# What all three have: headers and threads.
+# What all three have in common: headers and threads.
 add_library(openmrc_headers INTERFACE)
 add_library(OpenMRC::headers ALIAS openmrc_headers)
 set_target_properties(openmrc_headers PROPERTIES EXPORT_NAME headers)
@@ -20,6 +22,7 @@ target_include_directories(openmrc_headers INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(openmrc_headers INTERFACE Threads::Threads)
 
+# ------------------------------------------------------------------------------ header-only
 add_library(openmrc INTERFACE)
 add_library(OpenMRC::openmrc ALIAS openmrc)
 target_link_libraries(openmrc INTERFACE
@@ -33,32 +36,49 @@ else()
   target_compile_definitions(openmrc INTERFACE $<BUILD_INTERFACE:MRC_HAVE_ISAL=0>)
 endif()
 
+# ------------------------------------------------------------------------------ compiled once
 # Each file of mrc/impl/src/ becomes a unit, so that they compile side by side.
-file(GLOB src_headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS
+file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
-set(library_units "")
-foreach(header IN LISTS src_headers)
-  cmake_path(GET header STEM name)
-  set(unit ${PROJECT_BINARY_DIR}/src/${name}.cpp)
-  file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${header}\"\n" @ONLY)
-  list(APPEND library_units ${unit})
+list(TRANSFORM mrc_units REPLACE "\\.hpp$" "")
+foreach(unit IN LISTS mrc_units)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp
+    CONTENT "#include \"mrc/impl/src/${unit}.hpp\"\n" @ONLY)
 endforeach()
 
-function(mrc_add_compiled_library name kind)
-  add_library(openmrc_${name} ${kind} ${ARGN})
-  add_library(OpenMRC::${name} ALIAS openmrc_${name})
-  set_target_properties(openmrc_${name} PROPERTIES
+# libopenmrc of type TYPE (STATIC or SHARED) from the units that follow.
+function(mrc_add_compiled_library name type)
+  set(target openmrc_${name})
+  list(TRANSFORM ARGN REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
+  add_library(${target} ${type} ${ARGN})
+  add_library(OpenMRC::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${name} OUTPUT_NAME openmrc POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_definitions(openmrc_${name} PUBLIC MRC_SEPARATE_COMPILATION)
-  target_link_libraries(openmrc_${name}
+  target_compile_definitions(${target} PUBLIC MRC_SEPARATE_COMPILATION)
+  target_link_libraries(${target}
     PUBLIC openmrc_headers
     PRIVATE $<BUILD_INTERFACE:mrc_flags>
       $<BUILD_INTERFACE:Boost::headers> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   if(TARGET OpenMRC::isal)
-    target_compile_definitions(openmrc_${name} PRIVATE MRC_HAVE_ISAL=1)
-    target_link_libraries(openmrc_${name} PRIVATE OpenMRC::isal)
+    target_compile_definitions(${target} PRIVATE MRC_HAVE_ISAL=1)
+    target_link_libraries(${target} PRIVATE OpenMRC::isal)
   endif()
 endfunction()
 
-mrc_add_compiled_library(static STATIC ${library_units})
+mrc_add_compiled_library(static STATIC ${mrc_units})
+
+if(MRC_BUILD_SHARED)
+  # Without the simulator and the prober, which are for programs that link them whole.
+  list(REMOVE_ITEM mrc_units sim probe)
+  mrc_add_compiled_library(shared SHARED ${mrc_units})
+  set(version_script ${PROJECT_SOURCE_DIR}/scripts/cmake/libopenmrc.map)
+  set_target_properties(openmrc_shared PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    LINK_DEPENDS ${version_script})
+  target_compile_definitions(openmrc_shared PRIVATE MRC_SHARED_LIBRARY)
+  # nodelete: an mrc::Error that outlives dlclose() refers to its category in the library, and the
+  # helper thread of a device whose last handle goes in another thread may still be in its code.
+  target_link_options(openmrc_shared PRIVATE
+    -Wl,--version-script=${version_script} -Wl,-z,nodelete -Wl,--no-undefined)
+endif()

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "mrc/core/linkage.hpp"
+
 namespace mrc::inline v0_1 {
 
 /// What a call can answer. Data-path calls return it (they never throw); set-up calls throw
@@ -71,25 +73,23 @@ enum class [[nodiscard]] Errc : std::uint8_t{
 }
 
 /// The category of error codes made from Errc, named "mrc".
-class ErrorCategory final : public std::error_category {
+class MRC_API ErrorCategory final : public std::error_category {
  public:
-  [[nodiscard]] const char* name() const noexcept override { return "mrc"; }
-  [[nodiscard]] std::string message(int e) const override {
-    return to_string(static_cast<Errc>(e));
-  }
+  [[nodiscard]] const char* name() const noexcept override;
+  [[nodiscard]] std::string message(int e) const override;
 };
 
-[[nodiscard]] inline const std::error_category& error_category() noexcept {
-  static const ErrorCategory category;
-  return category;
-}
+/// The one object of that category. Any thread.
+[[nodiscard]] MRC_API const std::error_category& error_category() noexcept;
+
+/// An Errc as the code of a std::system_error.
 [[nodiscard]] inline std::error_code make_error_code(Errc e) noexcept {
   return {static_cast<int>(e), error_category()};
 }
 
 /// Thrown by set-up calls. what() names what was tried, on what, and why it failed; code() is an
 /// Errc or the errno value of the system call.
-class Error : public std::system_error {
+class MRC_API Error : public std::system_error {
  public:
   Error(Errc code, const std::string& what) : std::system_error(make_error_code(code), what) {}
   Error(std::error_code code, const std::string& what) : std::system_error(code, what) {}
@@ -119,3 +119,7 @@ class [[nodiscard]] Result {
 
 template <>
 struct std::is_error_code_enum<mrc::Errc> : std::true_type {};
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/core/impl/error.ipp"
+#endif

@@ -21,6 +21,11 @@
 #define MRC_DECL inline
 #endif
 
-/// In front of each class and function that a shared library exports; everything else is hidden
-/// when compiled with -fvisibility=hidden, as the CMake targets are.
+/// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
+/// exports. Everything else in it is hidden. Empty where the library becomes part of another
+/// program or shared object, which should export nothing of it: compile with -fvisibility=hidden.
+#ifdef MRC_SHARED_LIBRARY
 #define MRC_API __attribute__((visibility("default")))
+#else
+#define MRC_API
+#endif

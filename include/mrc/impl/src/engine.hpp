@@ -7,6 +7,7 @@
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
 
+#include "mrc/core/impl/error.ipp"
 #include "mrc/engine/impl/control.ipp"
 #include "mrc/engine/impl/endpoint.ipp"
 #include "mrc/engine/impl/objects.ipp"
