@@ -299,11 +299,48 @@ done
 dissect icrc.pcap -o mrc.verify_icrc:FALSE -T fields -e mrc.icrc.status
 expect 'iCRCs are not verified' [ "$(sort -u dissect.out)" = 2 ]
 
+say 'the info column, names and units'
+reasons=(1 2 6 7 10 11 25)
+capture info.pcap "$first" middle last last_imm only_imm,BTH.rtx=1,IPv6.ecn=3 only,trim=28 \
+  only,icrc=1 sack sack,SETH.m=2,SETH.pr=1 "${reasons[@]/#/nack,NETH.reason=}" ack \
+  ack,AETH.syndrome=0x61 ack,AETH.syndrome=0x62 ack,AETH.syndrome=0x63 probe request \
+  request,ERTH.op=0,ERTH.port_status_mask=6 response
+dissect info.pcap -T fields -e _ws.col.Info
+diff - dissect.out <<'TEXT' || fail 'the info column'
+Write First QP 0x000200 PSN 16 MSN 0 Len 256 of 600 [A]
+Write Middle QP 0x000200 PSN 16 MSN 0 Len 8 of 8 [A]
+Write Last QP 0x000200 PSN 16 MSN 0 Len 8 of 8 [A]
+Write Last with Immediate QP 0x000200 PSN 16 MSN 0 Len 8 of 8 [A]
+Write Only with Immediate QP 0x000200 PSN 16 MSN 0 Len 8 of 8 [A] [RTX] [CE]
+Write Only QP 0x000200 PSN 16 MSN 0 [A] [TRIMMED]
+Write Only QP 0x000200 PSN 16 MSN 0 Len 8 of 8 [A] [BAD iCRC]
+SACK QP 0x000100 cack 16 for PSN 19 received +2 missing 1 [SKIP_ONCE]
+SACK QP 0x000100 cack 16 for probe 3 received +2 missing 1 [ALWAYS_SKIP]
+NACK QP 0x000100 TRIMMED PSN 16
+NACK QP 0x000100 TRIMMED_LASTHOP PSN 16
+NACK QP 0x000100 NO_BITMAP PSN 16
+NACK QP 0x000100 NO_PKT_BUFFER PSN 16
+NACK QP 0x000100 NO_RESOURCE PSN 16
+NACK QP 0x000100 PSN_OOR_WINDOW PSN 16
+NACK QP 0x000100 UNEXP_EVENT PSN 16
+ACK QP 0x000100 PSN 16 MSN 0
+NAK: invalid request QP 0x000100 PSN 16 MSN 0
+NAK: remote access error QP 0x000100 PSN 16 MSN 0
+NAK: remote operational error QP 0x000100 PSN 16 MSN 0
+Probe QP 0x000200 id 7
+Endpoint Request QP 0x000002 EV probe id 7
+Endpoint Request QP 0x000002 port status update id 7
+Endpoint Response QP 0x000002 EV probe id 7
+TEXT
+dissect info.pcap -V
+expect_text dissect.out '18 (4608 bytes)' '32 (4096 PSNs)' '6256.512 us' 'ports: 2, 3)' \
+  'Opcode: Probe (0xde)' 'Reason: NO_RESOURCE (0x0a)' 'Syndrome: ACK (0x1f)' 'iCRC status: bad'
+
 say 'other protocols and ports'
 capture foreign.pcap only,BTH.opcode=0x0A only,UDP.destination_port=53,BTH.opcode=0x0A \
   only,UDP.destination_port=4971 only,UDP.destination_port=5000 \
-  only,UDP.destination_port=5000,icrc=1 only,UDP.source_port=53 raw= raw=60 only,IPv6.next_header=6 raw=6000000000003a40 \
-  raw="$(head -c 200 /dev/zero | tr '\0' 6)"
+  only,UDP.destination_port=5000,icrc=1 only,UDP.source_port=53 raw= raw=60 \
+  only,IPv6.next_header=6 raw=6000000000003a40 raw="$(head -c 200 /dev/zero | tr '\0' 6)"
 first_six() { head -n 6 dissect.out | tr '\n' ' '; }
 dissect foreign.pcap -T fields -e _ws.col.Protocol
 expect 'RoCE stays RoCE' [ "$(first_six)" = 'RRoCE DNS MRC MRC UDP DNS ' ]
