@@ -359,7 +359,8 @@ for ((i = 0; i < 3000; ++i)); do echo "garbage=$((i % 8 + 1))"; done >>garbage.t
 capture garbage.pcap - <garbage.txt
 dissect garbage.pcap -V -o mrc.strict:TRUE -o udp.try_heuristic_first:TRUE
 expect 'packets of MRC among them' [ "$(grep -c '^Multipath' dissect.out)" -gt 1500 ]
-if grep -qi 'dissector bug' dissect.out; then fail "$(grep -i 'dissector bug' dissect.out)"; fi
+# Others have bugs of their own: RPC over RDMA in Wireshark 4.0, for instance.
+bugs=$(grep -i 'dissector bug, protocol MRC' dissect.out dissect.err) && fail "$bugs"
 dissect garbage.pcap -2 -R mrc.cut -Y mrc.cut
 expect 'cut packets are found' [ "$(wc -l <dissect.out)" -gt 100 ]
 
