@@ -36,3 +36,7 @@ endif()
 configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT openmrc)
+
+# The Wireshark dissector, to be copied or linked into a plugin folder of Wireshark.
+install(FILES tools/wireshark/mrc.lua
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/wireshark COMPONENT tools)

@@ -41,6 +41,14 @@ python3 "$support/repair_times.py" 12,16 "$work"/p?.pcap >"$work/repair.txt" ||
 cat "$work/repair.txt"
 median=$(sed -n 's/.*median \([0-9]*\) us.*/\1/p' "$work/repair.txt")
 expect 'repair takes about a round trip, not a timeout of 67 ms' [ "$median" -lt 8000 ]
+if command -v tshark >/dev/null; then
+  say 'Wireshark tells trimmed packets from others'
+  python3 "$support/mrc_check.py" --fabric "$fabric_file" --partial --min 10000 "$work"/p?.pcap \
+    >"$work/check.out" 2>&1 || fail "captured at h1: $(tail -n 20 "$work/check.out")"
+  head -n 2 "$work/check.out"
+  trims=$(sed -n 's/^trimmed: \([0-9]*\),.*/\1/p' "$work/repair.txt")
+  expect_text "$work/check.out" "trimmed $trims,"
+fi
 
 say 'marks move traffic away from a slow link between switches'
 fabric set t0-host clear >/dev/null

@@ -1,27 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a pcap file of MRC packets, right ones and wrong ones, for the test of mrc_decode.py.
+"""Writes a pcap file of MRC packets, right ones and wrong ones, for tests of the dissector.
 
-mrc_capture.py [--big] [--nano] [--cooked] FILE PACKET...
+mrc_capture.py FILE PACKET...; with PACKET -: the words of each line of standard input
 
 A PACKET is a name of BASES and edits after commas, such as only,BTH.psn=0x11,payload=9:
-  HEADER.FIELD=N  a field of mrc_fields.py; outer.FIELD is the outer IPv6's
+  HEADER.FIELD=N  a field of mrc_layouts.py; outer.FIELD is the outer IPv6's
   payload=N       bytes of payload; pad=N: of pad, instead of what fits
   outer=ADDRESS   in IPv6 to this address; srh=ADDRESS: with this segment
   trim=N          trimmed by a switch, which left so many bytes from UDP on
   icrc=N          this iCRC instead of the right one
   cut=N           so many bytes of it are captured
+  v4=1            in IPv4 instead of IPv6
 Lengths, pad and iCRC are right, also after edits, but where these are about them. raw=HEX is a
-packet of these bytes.
+packet of these bytes; garbage=N: a valid packet with N random changes, cuts and additions;
+random=BASE: random values in all fields of MRC, which are written to FILE.expected as JSON.
 """
 
+import json
+import random
 import socket
 import struct
 import sys
 
-import mrc_fields
-
-TABLES = {h.name: h for h in vars(mrc_fields).values() if isinstance(h, mrc_fields.Header)}
+from mrc_layouts import HEADERS, randomize
 
 # The vectors of mrc-1.0 §1.15, cut into headers; what has none there was put together from §1 by
 # hand. Data goes from A to B as ECT, which the iCRC doesn't see; `verbatim` has no ECT.
@@ -36,6 +38,7 @@ IMMEDIATE = DATA | {"ImmDt": "cafe0001"}
 SACK = {"SETH": "0020000305a312340200010000000010002000010000000000000006",
         "CC_STATE": "beef000300000012"}
 NACK = {"NETH": "0000010005a3123402000100000000102000beef"}
+UNDER_MRC = ("IPv6", "SRH", "UDP", "outer")
 BASES = {  # IPv6, BTH, headers after it
     "verbatim": ("6100" + THERE[4:], "ca" + TO_B, DATA),
     "first": (THERE, "c6" + TO_B, DATA),
@@ -55,7 +58,7 @@ BASES = {  # IPv6, BTH, headers after it
 
 
 def crc32(data):
-    """mrc-1.0 §1.12, rule 3, bit by bit; the decoder has it from a library."""
+    """mrc-1.0 §1.12, rule 3, bit by bit; the dissector has it from tables."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -65,36 +68,63 @@ def crc32(data):
 
 
 def icrc(ip, rest):
-    """Over IPv6, and UDP and all after it, with what may change set to ones; rules 1 and 2."""
-    image = bytearray(b"\xff" * 8 + ip + rest)
-    image[8] |= 0x0F  # traffic class and flow label
-    image[9:12] = b"\xff\xff\xff"
-    image[15] = 0xFF  # hop limit
-    image[8 + 40 + 6:8 + 40 + 8] = b"\xff\xff"  # UDP checksum
-    image[8 + 40 + 8 + 4] = 0xFF  # BTH's var-res
-    return crc32(image)
+    """Over IP, and UDP and all after it, with what may change set to ones; rules 1 and 2."""
+    ip, rest = bytearray(ip), bytearray(rest)
+    if ip[0] >> 4 == 6:
+        ip[0] |= 0x0F  # traffic class and flow label
+        ip[1:4] = b"\xff\xff\xff"
+        ip[7] = 0xFF  # hop limit
+    else:
+        ip[1] = ip[8] = ip[10] = ip[11] = 0xFF  # TOS, TTL, checksum
+    rest[6:8] = b"\xff\xff"  # UDP checksum
+    rest[8 + 4] = 0xFF  # BTH's var-res
+    return crc32(b"\xff" * 8 + ip + rest)
+
+
+def ipv4(ip, length):
+    """What is in the IPv6 header as an IPv4 one; the checksum is left out."""
+    traffic_class = (ip[0] << 8 | ip[1]) >> 4 & 0xFF
+    return struct.pack(">BBHHHBBH4s4s", 0x45, traffic_class, 20 + length, 1, 0x4000, ip[7], 17, 0,
+                       b"\xc0\0\2" + ip[23:24], b"\xc0\0\2" + ip[39:40])
 
 
 def put(layers, name, value):
     """Sets HEADER.FIELD."""
     header, _, field = name.partition(".")
-    data = layers[header]
-    table = TABLES["IPv6" if header == "outer" else header]
-    _, first, width, _ = next(row for row in table.fields if row[0] == field)
-    shift = table.bits - first - width
-    number = int.from_bytes(data, "big") & ~(((1 << width) - 1) << shift) | value << shift
-    layers[header] = number.to_bytes(table.size, "big")
+    layers[header] = HEADERS["IPv6" if header == "outer" else header].put(
+        layers[header], field, value)
+
+
+def garbage(changes):
+    """A packet that was valid, until this."""
+    layer = random.choice([b for b in BASES if b != "verbatim"])
+    data, _, _ = build(layer + random.choice(["", ",outer=fcbb:0:1000::", ",v4=1", ",trim=28"]))
+    data = bytearray(data)
+    for _ in range(changes):
+        what, at = random.randrange(4), random.randrange(len(data))
+        if what < 2:
+            data[at] = random.randrange(256)
+        elif what == 2:
+            data = data[:max(at, 1)]
+        else:
+            data += random.randbytes(random.randrange(1, 60))
+    return bytes(data)
 
 
 def build(spec):
-    """(bytes from IP on, how many of them are captured)."""
+    """(bytes from IP on, how many of them are captured, what the dissector has to show)."""
     base, *edits = spec.split(",")
     edits = dict(edit.split("=") for edit in edits)
-    if base.startswith("raw="):
-        return bytes.fromhex(base[4:]), None
-    ip, bth, extensions = BASES[base]
+    kind, _, value = base.partition("=")
+    if kind == "raw":
+        return bytes.fromhex(value), None, None
+    if kind == "garbage":
+        return garbage(int(value)), None, None
+    ip, bth, extensions = BASES[value if kind == "random" else base]
     layers = {name: bytes.fromhex(text)
               for name, text in ({"IPv6": ip, "UDP": UDP, "BTH": bth} | extensions).items()}
+    if kind == "random":
+        randomize(layers)
     size = int(edits.pop("payload", 8 if "RETH" in layers else 0))
     pad = int(edits.pop("pad", -size % 4))
     payload = (b"ABCDEFGH" * (size // 8 + 1))[:size] + bytes(pad)
@@ -110,7 +140,7 @@ def build(spec):
         layers["SRH"] = bytes.fromhex("2902040100000000")
         around = socket.inet_pton(socket.AF_INET6, edits.pop("srh"))
         outer = {"outer.length": length + 40 + 24, "outer.next_header": 43}
-    keep, wrong, captured = (edits.pop(name, None) for name in ("trim", "icrc", "cut"))
+    keep, wrong, captured, v4 = (edits.pop(n, None) for n in ("trim", "icrc", "cut", "v4"))
     if keep:
         less = length - int(keep)
         inner["IPv6.length"] -= less
@@ -118,26 +148,34 @@ def build(spec):
         outer |= {"outer.dscp" if outer else "IPv6.dscp": 12}
     for name, value in (inner | outer | edits).items():
         put(layers, name, value if isinstance(value, int) else int(value, 0))
+    shown = {name: value for header, data in layers.items() if header not in UNDER_MRC
+             for name, value in HEADERS[header].shown(data).items()}
     top = layers.pop("outer", b"") + layers.pop("SRH", b"") + around
     ip, rest = layers.pop("IPv6"), b"".join(layers.values()) + payload
+    if v4:
+        ip = ipv4(ip, int(keep or length))
     rest += (int(wrong, 0) if wrong else icrc(ip, rest)).to_bytes(4, "little")
-    return top + ip + rest[:int(keep or len(rest))], captured
+    return top + ip + rest[:int(keep or len(rest))], captured, shown
 
 
 def main():
-    options = [arg for arg in sys.argv[1:] if arg.startswith("--")]
-    path, *specs = [arg for arg in sys.argv[1:] if not arg.startswith("--")]
-    order = ">" if "--big" in options else "<"
-    magic = 0xA1B23C4D if "--nano" in options else 0xA1B2C3D4
-    link, head = (276, b"\x86\xdd" + b"\0" * 18) if "--cooked" in options else (
-        1, b"\2\0\0\0\0\2\2\0\0\0\0\1\x86\xdd")
+    path, *specs = sys.argv[1:]
+    if specs == ["-"]:
+        specs = sys.stdin.read().split()
+    random.seed(1)
+    expected = []
     with open(path, "wb") as file:
-        file.write(struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link))
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
         for number, spec in enumerate(specs):
-            data, captured = build(spec)
-            data = head + data
+            data, captured, shown = build(spec)
+            kind = b"\x08\0" if data[:1] and data[0] >> 4 == 4 else b"\x86\xdd"
+            data = b"\2\0\0\0\0\2\2\0\0\0\0\1" + kind + data
             kept = data[:int(captured)] if captured else data
-            file.write(struct.pack(order + "IIII", 0, number, len(kept), len(data)) + kept)
+            file.write(struct.pack("<IIII", 0, number, len(kept), len(data)) + kept)
+            expected.append(shown)
+    if any(spec.startswith("random=") for spec in specs):
+        with open(path + ".expected", "w", encoding="utf-8") as file:
+            json.dump(expected, file)
 
 
 main()

@@ -4,11 +4,16 @@
 
 from collections import namedtuple
 
-from mrc_fields import ENDS, IMMEDIATE, PSNS, STARTS, ahead
-
-MSNS = 1 << 16
+PSNS, MSNS = 1 << 24, 1 << 16
+STARTS, ENDS, IMMEDIATE = (0xC6, 0xCA, 0xCB), (0xC8, 0xC9, 0xCA, 0xCB), (0xC9, 0xCB)
 # A data packet, without what may differ between its copies.
 Sent = namedtuple("Sent", "opcode msn rqmsn va r_key dmalen immediate payload")
+
+
+def ahead(a, b, modulus=PSNS):
+    """How far a is ahead of b; negative: behind it (§2.2)."""
+    distance = (a - b) % modulus
+    return distance - modulus if distance >= modulus // 2 else distance
 
 
 def check_messages(flow, mtu):
@@ -32,38 +37,38 @@ def check_messages(flow, mtu):
         if length is not None:
             length += sent.payload
             if sent.opcode in ENDS:
-                packet.expect("RETH.dmalen", sent.dmalen, length, "C-7: the message's length")
+                packet.expect("mrc.reth.dmalen", sent.dmalen, length)  # [C-7]: the message's length
         if sent.opcode in IMMEDIATE:
             if rqmsn is not None:
-                packet.expect("METH.rqmsn", sent.rqmsn, (rqmsn + 1) % MSNS, "2.2")
+                packet.expect("mrc.meth.rqmsn", sent.rqmsn, (rqmsn + 1) % MSNS)  # §2.2
             rqmsn = sent.rqmsn
         elif sent.opcode in ENDS:
-            packet.expect("METH.rqmsn", sent.rqmsn, 0, "2.2: 0 in plain Writes")
+            packet.expect("mrc.meth.rqmsn", sent.rqmsn, 0)  # §2.2: 0 in plain Writes
         before, before_psn = sent, psn
 
 
 def check_size(sent, packet, mtu):
     """Payload of one packet; §2.3."""
     if sent.opcode not in ENDS:
-        packet.expect("payload", sent.payload, mtu, "2.3: FIRST and MIDDLE carry the MTU")
+        packet.expect("payload", sent.payload, mtu)  # §2.3: FIRST and MIDDLE carry the MTU
     elif mtu is not None and sent.payload > mtu:
-        packet.wrong("payload", sent.payload, f"at most {mtu}", "2.3")
+        packet.wrong("payload", sent.payload, f"at most {mtu}")  # §2.3
     elif sent.payload == 0 and sent.opcode not in STARTS:
-        packet.wrong("payload", 0, "at least 1 in a LAST", "2.3")
+        packet.wrong("payload", 0, "at least 1 in a LAST")  # §2.3
 
 
 def check_step(before, sent, packet):
     """A packet and the one whose PSN is one less."""
     if before.opcode in ENDS:
         if sent.opcode not in STARTS:
-            packet.wrong("BTH.opcode", sent.opcode, "the start of a message", "2.2")
-        packet.expect("METH.msn", sent.msn, (before.msn + 1) % MSNS, "2.2")
+            packet.wrong("mrc.opcode", sent.opcode, "the start of a message")  # §2.2
+        packet.expect("mrc.meth.msn", sent.msn, (before.msn + 1) % MSNS)  # §2.2
         return
     if sent.opcode in STARTS:
-        packet.wrong("BTH.opcode", sent.opcode, "MIDDLE or LAST of the message", "2.2")
+        packet.wrong("mrc.opcode", sent.opcode, "MIDDLE or LAST of the message")  # §2.2
         return
-    packet.expect("METH.msn", sent.msn, before.msn, "2.2: the same in a message")
-    packet.expect("METH.rqmsn", sent.rqmsn, before.rqmsn, "2.2: the same in a message")
-    packet.expect("RETH.r_key", sent.r_key, before.r_key, "2.3: the same in a message")
-    packet.expect("RETH.dmalen", sent.dmalen, before.dmalen, "C-7: the same in a message")
-    packet.expect("RETH.va", sent.va, (before.va + before.payload) % (1 << 64), "2.3")
+    packet.expect("mrc.meth.msn", sent.msn, before.msn)  # §2.2: the same in a message
+    packet.expect("mrc.meth.rqmsn", sent.rqmsn, before.rqmsn)  # §2.2: the same in a message
+    packet.expect("mrc.reth.r_key", sent.r_key, before.r_key)  # §2.3: the same in a message
+    packet.expect("mrc.reth.dmalen", sent.dmalen, before.dmalen)  # [C-7]: the same in a message
+    packet.expect("mrc.reth.va", sent.va, (before.va + before.payload) % (1 << 64))  # §2.3
