@@ -7,4 +7,5 @@
 #include "mrc/impl/src/config.hpp"
 #include "mrc/impl/src/device.hpp"
 #include "mrc/impl/src/engine.hpp"
+#include "mrc/impl/src/fabric.hpp"
 #include "mrc/impl/src/sim.hpp"
