@@ -38,6 +38,7 @@ class Changes {
 
   std::map<std::string, Entry> present_;  ///< by Trouble::what
 };
+
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION

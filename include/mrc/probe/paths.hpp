@@ -104,6 +104,7 @@ class PathMaker {
   unsigned self_;
   std::map<fabric::Usid, Stop> owners_;
 };
+
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION

@@ -35,8 +35,7 @@ struct SweepOptions {
 ///
 /// Inputs: ask(), on_answer(), on_time(). Outputs: poll() until it returns nothing, then
 /// next_event(). Pass received answers to on_answer() before on_time() is called: it declares
-/// probes lost. Numbers must be ones that were asked for; nothing throws but the allocation of
-/// memory. One thread at a time.
+/// probes lost. Throws nothing but std::bad_alloc. One thread at a time.
 class Sweep {
  public:
   /// A probe to be sent now.
@@ -100,6 +99,7 @@ class Sweep {
   std::vector<unsigned> left_;     ///< [path]: probes that have not ended
   std::vector<PathResult> results_;
 };
+
 }  // namespace mrc::inline v0_1::probe
 
 #ifndef MRC_SEPARATE_COMPILATION
