@@ -9,9 +9,9 @@ source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 compiler=${1:-c++}
 
 # Paths that no public header may include, as an extended regular expression.
-forbidden='/nlohmann/|/boost/|/fmt/|/isa-l|/(sys|bits|asm|asm-generic)/socket\.h$|/netinet/|/arpa/|/net/'
-forbidden+='|/netdb\.h$|/netpacket/|/linux/(if_|netlink|rtnetlink|net)|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$'
-forbidden+='|/mrc/engine/engine\.hpp$|\.ipp$'
+forbidden='/nlohmann/|/boost/|/fmt/|/isa-l|/netinet/|/arpa/|/net/|/netpacket/|/netdb\.h$'
+forbidden+='|/(sys|bits|asm|asm-generic)/socket\.h$|/linux/(if_|netlink|rtnetlink|net)'
+forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.ipp$'
 
 dependencies() {  # dependencies HEADER...: every file that a unit with these headers includes
   printf '#include "%s"\n' "$@" |
@@ -39,8 +39,9 @@ for header in "${public[@]}"; do
   done <<<"$found"
 done
 
-for header in nlohmann/json.hpp boost/version.hpp fmt/format.h sys/socket.h netinet/in.h arpa/inet.h \
-  net/if.h netdb.h poll.h mrc/engine/engine.hpp mrc/exchange/impl/connection_info.ipp; do
+for header in nlohmann/json.hpp boost/version.hpp fmt/format.h sys/socket.h netinet/in.h \
+  arpa/inet.h net/if.h netdb.h poll.h mrc/engine/engine.hpp \
+  mrc/exchange/impl/connection_info.ipp; do
   if ! exists "$header"; then
     echo "not installed, so not used as an example: $header"
   elif [[ -z $(findings mrc/mrc.hpp "$header") ]]; then
