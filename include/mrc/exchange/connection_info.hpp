@@ -9,7 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 
-/// What a queue pair tells its peer, and its form as bytes. Set-up only; any thread.
+/// The data that a queue pair gives to its peer, and its encoding. Set-up only; any thread.
 namespace mrc::inline v0_1 {
 
 /// What the peer needs to connect to a queue pair (mrc-1.0 §2.12): its identity, addresses and
@@ -19,8 +19,8 @@ struct ConnectionInfo {
   Qpn qpn{};
   Psn start_psn;                          ///< first PSN that this side will send
   std::uint32_t mtu = 4096;               ///< payload bytes per packet; both sides must agree
-  std::uint8_t mpr_dest = 32;             ///< units of 128 PSNs that it tracks as responder
-  std::uint16_t max_wimm_dest = 128;      ///< WriteImm in flight that it tracks as responder
+  std::uint8_t mpr_dest = 32;             ///< PSNs tracked as responder, in units of 128
+  std::uint16_t max_wimm_dest = 128;      ///< WriteImm in flight tracked as responder
   bool dynamic_mpr = false;               ///< takes part in Dynamic MPR
   bool trim_nack = false;                 ///< answers trimmed packets
   bool icrc = true;                       ///< sends and checks the iCRC
@@ -31,8 +31,8 @@ struct ConnectionInfo {
   friend bool operator==(const ConnectionInfo&, const ConnectionInfo&) = default;
 };
 
-/// The bytes to give to the peer. Throws mrc::Error (invalid_argument) when a field is outside what
-/// a peer takes.
+/// The bytes to give to the peer. Throws mrc::Error (invalid_argument) when a field is outside the
+/// range that a peer accepts.
 [[nodiscard]] std::vector<std::uint8_t> encode(const ConnectionInfo& info);
 
 /// Reads what a peer has encoded. Any bytes are safe: throws mrc::Error (bad_message) that says

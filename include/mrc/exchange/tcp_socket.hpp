@@ -10,8 +10,8 @@
 #include "mrc/core/types.hpp"
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
-/// when a flag is set, errors that name host, port, cause and remedy. Set-up only. No header of the
-/// system is included here (impl/tcp_socket.ipp has them).
+/// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
+/// headers are included by impl/tcp_socket.ipp only.
 namespace mrc::inline v0_1::detail {
 
 /// Owns a file descriptor.

@@ -32,7 +32,7 @@ namespace detail {
 }
 
 inline void check_ports(const Config& c, const std::vector<std::string>& planes) {
-  // Planes on one address are told apart by UDP port, 256 apart, to leave room for the slots.
+  // Planes on one address use UDP ports 256 apart, which leaves room for the slots.
   std::size_t repeats = 0;
   for (const auto& plane : planes)
     repeats = std::max(
@@ -59,8 +59,9 @@ inline void check_paths(const Config& c, std::size_t plane_count) {
                       "up to the active paths, " + std::to_string(active));
 }
 
-/// A receiver knows trimmed packets by their DSCP alone (mrc-1.0 §1.12), so nothing else may have
-/// it. The two trimmed classes may be one: then every trim counts as made on the way.
+/// A receiver recognises trimmed packets by their DSCP alone (mrc-1.0 §1.12), so no other class may
+/// have the same value. The two trimmed classes may be equal: then every trim counts as made by a
+/// switch before the last hop.
 inline void check_classes(const Config& c) {
   using Class = std::pair<std::string_view, std::uint8_t>;
   for (const auto& [mark, mark_value] : {Class{"dscp_trimmed", c.dscp_trimmed},

@@ -108,15 +108,19 @@ template <class T>
 
 template <class T>
 [[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
-  // Written so that a NaN is outside.
+  // In this form the test rejects NaN.
   if (!(value >= option.min && value <= option.max)) return false;
   if constexpr (std::is_unsigned_v<T>)
     if (option.style == NumberStyle::power_of_two) return (value & (value - 1u)) == 0;
   return true;
 }
 
-/// What can be done with each kind of option, overloaded: is the member's value allowed, the
-/// member as text, what is allowed in words, and the member from text (false: not allowed).
+// The operations on an option, overloaded by its kind:
+//   holds       whether the member's value is allowed
+//   text_of     the member as text
+//   allowed_by  the allowed values in words
+//   assign      sets the member from text; false and no change if it is not allowed
+
 [[nodiscard]] inline bool holds(const auto&, const Config&) {
   return true;
 }

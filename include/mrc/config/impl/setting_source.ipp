@@ -40,7 +40,7 @@ MRC_DECL void throw_naming_variables(const Config& config,
   }
   if (note.empty()) throw;
   std::string text = error.what();
-  const std::string reason = ": " + error.code().message();  // will be added again
+  const std::string reason = ": " + error.code().message();  // std::system_error adds it again
   if (text.ends_with(reason)) text.resize(text.size() - reason.size());
   throw Error(error.code(), text + note);
 }

@@ -51,7 +51,7 @@ class InfoReader {
   Bytes rest_;
 };
 
-/// True when something can be sent there: neither all zeros nor multicast, IPv4 or IPv6.
+/// True for an address to send to: neither unspecified nor multicast, IPv4 or IPv6.
 [[nodiscard]] inline bool is_unicast(const port::IpAddress& ip) noexcept {
   if (port::is_unspecified(ip)) return false;
   return port::is_v4(ip) ? ip[12] != 0 && ip[12] < 224 : ip[0] != 0xFF;

@@ -14,7 +14,7 @@ namespace mrc::inline v0_1::fabric {
 
 MRC_DECL std::optional<wire::IpAddress> parse_ipv6(const std::string& text) {
   wire::IpAddress address{};
-  // C's functions would stop at a zero byte.
+  // inet_pton() would stop at a zero byte.
   if (text.find('\0') != std::string::npos) return std::nullopt;
   if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) return std::nullopt;
   return address;

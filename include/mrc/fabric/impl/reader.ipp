@@ -19,19 +19,19 @@ namespace mrc::inline v0_1::fabric {
 
 namespace detail {
 
-/// Limits of what a file may ask for. The paths of two hosts have to fit a PathSet.
+/// Largest numbers of switches. The paths between two hosts must fit a PathSet.
 inline constexpr unsigned kMaxT0s = 1024, kMaxT1s = 1024;
 static_assert(std::size_t{kMaxPlanes} * kMaxT1s <= path::kMaxPaths);
 
-/// IPv6 wants packets of 1280 bytes everywhere (RFC 8200 §5). That is room for 256 bytes of payload
-/// behind all headers: outer IPv6, SRH, inner IPv6, UDP, transport with iCRC.
+/// Every IPv6 link carries packets of 1280 bytes (RFC 8200 §5). These have room for 256 bytes of
+/// payload after all headers: outer IPv6, SRH, inner IPv6, UDP, transport with iCRC.
 inline constexpr std::uint32_t kMinMtu = 1280, kMaxMtu = 65'535;
 static_assert(40 + 24 + 40 + 8 + 50 + 256 <= kMinMtu);
 
 inline constexpr Duration kMinRtt = std::chrono::microseconds(1), kMaxRtt = std::chrono::seconds(1);
 
 using DscpField = std::pair<std::string_view, std::uint8_t wire::DscpMap::*>;
-/// Those that hosts send stand in front, so that an error is about one of them.
+/// Classes that hosts send come first, so that an error names one of them.
 inline constexpr DscpField kDscpFields[] = {{"no_trim", &wire::DscpMap::no_trim},
                                             {"trimmable", &wire::DscpMap::trimmable},
                                             {"trimmable_retx", &wire::DscpMap::trimmable_retx},
@@ -39,8 +39,8 @@ inline constexpr DscpField kDscpFields[] = {{"no_trim", &wire::DscpMap::no_trim}
                                             {"trimmed", &wire::DscpMap::trimmed},
                                             {"trimmed_last_hop", &wire::DscpMap::trimmed_last_hop}};
 
-/// Throws if there is a field that has no meaning. Done before any value is looked at: a default in
-/// place of a value whose name was misspelt would make the error of another field.
+/// Throws if there is an unknown field. Done before any value is read: the default used in place of
+/// a misspelt field could cause an error about another field.
 inline void check_names(const json_file::Object& root) {
   const auto know = [](const json_file::Object& o, std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) (void)o.has(name);
@@ -58,7 +58,7 @@ inline void check_names(const json_file::Object& root) {
   root.finish();
 }
 
-/// Name, kind and size: what the other fields are checked against.
+/// Name, kind and size. The other fields are checked against them.
 inline void read_size(const json_file::Object& root, Description& d) {
   constexpr std::size_t kLongestName = 12;
   d.name = root.text("name", "fabric");

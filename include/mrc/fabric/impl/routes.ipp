@@ -33,7 +33,7 @@ inline const std::vector<PatternStep>& steps_between(const Description& d, const
   return from.t0 == to.t0 ? pattern->local : pattern->remote;
 }
 
-/// The switch that owns a uSID of plane 0, if the description knows it.
+/// The switch with a uSID of plane 0; nothing if the description has none.
 inline std::optional<Hop> owner_of(const Description& d, Usid usid) {
   for (unsigned i = 0; i < d.t0; ++i)
     if (d.usids.of_t0(0, i) == usid) return Hop{NodeKind::t0, i};
@@ -42,7 +42,7 @@ inline std::optional<Hop> owner_of(const Description& d, Usid usid) {
   return std::nullopt;
 }
 
-/// The switches of a path, in order. Switches of literal uSIDs that the description does not know
+/// The switches of a path, in order. Literal uSIDs that no switch of the description has
 /// are left out.
 inline std::vector<Hop> hops_of(const Description& d, const std::vector<PatternStep>& steps,
                                 const Host& from, const Host& to, unsigned uplink) {
@@ -86,7 +86,7 @@ inline bool is_denied(const Description& d, Plane plane, const std::vector<Hop>&
   return false;
 }
 
-/// The template of a pattern, with the T1 of uplink 0 where a T1 stands; `block` is left open.
+/// The template of a pattern, with the T1 of uplink 0 at the step "t1"; `block` is not set.
 inline path::UsidTemplate make_template(const Description& d, const std::vector<PatternStep>& steps,
                                         const Host& from, const Host& to) {
   path::UsidTemplate t;
@@ -131,7 +131,7 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
     Path path;
     path.plane = plane;
     path.uplink = static_cast<std::uint16_t>(n);
-    // No EV is there twice: planes have flow labels or, without these, ports of their own.
+    // EVs are unique: planes differ by flow label or, without flow labels, by port range.
     path.ev = d.entropy == wire::EvFormat::udp ? Ev{kEcmpFirstPort + plane * count + n}
                                                : Ev{(plane + 1u) << 16 | (kEcmpFirstPort + n)};
     path.denied = is_denied(d, plane, hops, from, to);

@@ -28,7 +28,7 @@ inline std::string lack_text(const Host& h, std::size_t plane) {
          ")";
 }
 
-/// "h0, h1", and "..." where there are many.
+/// "h0, h1"; after eight names "...".
 inline std::string host_names(const std::vector<const Host*>& hosts) {
   constexpr std::size_t kMost = 8;
   std::string text;

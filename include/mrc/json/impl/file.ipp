@@ -69,7 +69,7 @@ MRC_DECL detail::Node* File::value_of(std::string_view path, std::string_view te
   try {
     node = detail::read_json(*tree_, text, true);
   } catch (const FileError& error) {
-    // Words and values with units need no quotes. What begins like JSON is meant as JSON.
+    // Words and values with units need no quotes; a text that begins like JSON must be valid JSON.
     std::string_view what = error.what();
     if (what.starts_with("--set: ")) what.remove_prefix(7);
     if (text.find_first_of("{[\"") == text.find_first_not_of(" \t") && !text.empty())
@@ -79,7 +79,7 @@ MRC_DECL detail::Node* File::value_of(std::string_view path, std::string_view te
     node->from_set = true;
     node->text = text;
   }
-  // As typed, so that a name may look like a number.
+  // Kept as typed: the field may be a text that looks like a number.
   if (node->kind != Kind::text) node->text = text;
   return node;
 }

@@ -14,8 +14,8 @@
 
 namespace mrc::inline v0_1::json_file::detail {
 
-/// Counts lines as the parser takes characters: the line of the last character taken. A parser has
-/// taken one character more than the token where that is a number, and at most a line's end then.
+/// The line of the last character that the parser has taken. After a number the parser has taken
+/// one character too many; if that is the end of the line, the next line is not counted yet.
 struct LineCount {
   std::uint32_t line = 1;
   bool line_ended = false;
@@ -53,8 +53,8 @@ class CountingIterator {
   LineCount* count_;
 };
 
-/// Builds the tree from the parser's events, and gives its errors our form. Every event answers
-/// true ("go on"); what is wrong is thrown.
+/// Builds the tree from the parser's events, and converts its errors to FileError. Every event
+/// returns true to continue; mistakes are thrown.
 class Reader {
  public:
   /// `from_set`: the text is a value from the command line, not the file.
@@ -64,7 +64,7 @@ class Reader {
   /// Throws FileError.
   Node* read() {
     const std::size_t zero = text_.find('\0');
-    // The parser takes a zero byte for the end and would ignore what follows.
+    // The parser takes a zero byte as the end of the text and ignores the rest.
     if (zero != std::string_view::npos) syntax_error(zero, "unexpected zero byte");
     const char* begin = text_.data();
     nlohmann::json::sax_parse(CountingIterator(begin, &count_),
@@ -122,7 +122,7 @@ class Reader {
   bool parse_error(std::size_t position, const std::string& /*last*/,
                    const nlohmann::json::exception& error) {
     std::string what = error.what();
-    // Ours is the place; from "[..] parse error at ..: syntax error while parsing value - why".
+    // Keeps the reason only: "[..] parse error at ..: syntax error while parsing value - reason".
     if (const auto why = what.find(" - "); why != std::string::npos)
       what.erase(0, why + 3);
     else if (const auto id = what.find("] "); id != std::string::npos)
@@ -164,7 +164,7 @@ class Reader {
     return true;
   }
 
-  /// Where the token starts whose last character is at `end`: a person looks for its start.
+  /// The start of the token whose last character is at `end`. Errors give the start's position.
   [[nodiscard]] std::size_t token_start(std::size_t end) const {
     const auto in_word = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

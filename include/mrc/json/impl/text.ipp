@@ -16,7 +16,7 @@ MRC_DECL std::string printable(std::string_view text, std::size_t limit) {
   for (const char c : text.substr(0, limit))
     out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   if (text.size() <= limit) return out;
-  // No half characters at the cut.
+  // No incomplete UTF-8 sequence at the end.
   while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xc0) == 0x80) out.pop_back();
   if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xc0) out.pop_back();
   return out + "...";

@@ -30,7 +30,7 @@ MRC_DECL std::string format_bytes(std::uint64_t bytes) {
 }
 
 MRC_DECL std::uint16_t read_hex(const Tree& tree, const Node& node) {
-  // Of a wider type, whose largest value would stand for no limit.
+  // As a wider type: range_text() takes the largest value of a type as "no limit".
   if (node.kind != Node::Kind::text)
     return static_cast<std::uint16_t>(read_integer<std::uint32_t>(tree, node, 0, 0xFFFF));
   if (const auto number = parse_hex(node.text)) return *number;

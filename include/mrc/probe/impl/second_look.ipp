@@ -36,7 +36,7 @@ class LookPlanner {
   }
 
  private:
-  /// False for paths to a host that answers on none: their losses have no other cause.
+  /// False for paths to a host that answers on no path: they are lost for that reason alone.
   [[nodiscard]] bool is_known(std::size_t i) const {
     return paths_[i].kind != PathKind::peer || answering_.contains(paths_[i].to);
   }
