@@ -8,7 +8,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/port/fault_spec.hpp"
-#include "mrc/port/port.hpp"
+#include "mrc/port/port_stats.hpp"
 
 /// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow,
 /// from the opening of the device; the difference of two copies is what happened between them.

@@ -18,6 +18,7 @@
 
 #include "config_rig.hpp"
 #include "mrc/config/options_markdown.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/wire/dscp.hpp"
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
+#include "mrc/wire/crc32.hpp"
 #include "support/errors.hpp"
 
 namespace {

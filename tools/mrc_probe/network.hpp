@@ -12,6 +12,7 @@
 #include "mrc/config.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/port/packet.hpp"
+#include "mrc/probe/part.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 

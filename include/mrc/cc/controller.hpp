@@ -2,46 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <utility>
 #include <variant>
 
+#include "mrc/cc/algorithm.hpp"
 #include "mrc/cc/congestion_control.hpp"
 #include "mrc/cc/fixed_window.hpp"
 #include "mrc/cc/nscc.hpp"
 #include "mrc/cc/nscc_parameters.hpp"
 
 namespace mrc::inline v0_1::cc {
-
-/// The algorithms to choose from.
-enum class Algorithm : std::uint8_t {
-  nscc,   ///< Nscc
-  fixed,  ///< FixedWindow
-  none,   ///< Unlimited
-};
-
-/// The name that the MRC API and the configuration use.
-[[nodiscard]] constexpr const char* to_string(Algorithm a) noexcept {
-  switch (a) {
-    case Algorithm::nscc:
-      return "uet-1.0-nscc";
-    case Algorithm::fixed:
-      return "fixed";
-    case Algorithm::none:
-      return "none";
-  }
-  return "unknown";
-}
-
-/// The algorithm of that name ("nscc" is short for "uet-1.0-nscc"); nothing if there is none.
-[[nodiscard]] constexpr std::optional<Algorithm> parse_algorithm(std::string_view name) noexcept {
-  if (name == "nscc") return Algorithm::nscc;
-  for (const Algorithm a : {Algorithm::nscc, Algorithm::fixed, Algorithm::none}) {
-    if (name == to_string(a)) return a;
-  }
-  return std::nullopt;
-}
 
 /// Which algorithm, and what it has to know.
 struct Options {

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/cc/controller.hpp"
+#include "mrc/cc/algorithm.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
-#include "mrc/port/udp_options.hpp"
+#include "mrc/port/offload.hpp"
 
 namespace mrc::inline v0_1 {
 
@@ -104,13 +105,20 @@ struct Config {
   /// Checks each member against its range and the members against each other. Throws mrc::Error
   /// (invalid_argument) naming the options, and their MRC_* variables if these have set the values.
   /// Needed after writing to members directly; a Device does it when it opens. Whether `faults`
-  /// names planes and paths that are there, only the Device knows.
+  /// names existing planes and paths is checked when a Device opens.
   void validate() const;
 
   /// `planes` with "loopback:N" and "loopback6:N" written out: one address or interface name per
-  /// plane. An address that stands k times before in the list (loopback6) is to be told apart by
-  /// UDP port: udp_port + 256 * k. Throws like validate().
+  /// plane. Planes on the same address (loopback6) differ by UDP port: the k-th of them, counted
+  /// from 0, uses udp_port + 256 * k. Throws like validate().
   [[nodiscard]] std::vector<std::string> plane_list() const;
 };
 
+/// Sets an option from "name=value", as `--option` of programs takes it. Throws like Config::set.
+void set_option(Config& config, std::string_view assignment);
+
 }  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/config/impl/config.ipp"
+#endif

@@ -1,229 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 
-#include "mrc/config/option.hpp"
-#include "mrc/port/fault_schedule.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 
-/// The options of a device: the one table from which variables, command-line options, range checks
-/// and docs/configuration.md are made. Defaults are in Config itself.
+/// The options of a device by name. Variables, command-line options, range checks and
+/// docs/configuration.md are made from this table; defaults are in Config itself. Options are
+/// constants, so any thread may use them.
 namespace mrc::inline v0_1 {
 
+struct Config;  // config/config.hpp
+
+struct Option;
+
 namespace detail {
+/// The option whose name is closest to `name`, or nullptr when none is close.
+[[nodiscard]] const Option* similar_option(std::string_view name);
 
-template <class T>
-using Num = NumberOption<T>;
-using U8 = NumberOption<std::uint8_t>;
-using U16 = NumberOption<std::uint16_t>;
-using U32 = NumberOption<std::uint32_t>;
-using U64 = NumberOption<std::uint64_t>;
-
-inline constexpr NumberStyle kSize = NumberStyle::size;
-inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-inline constexpr Duration kSecond = std::chrono::seconds(1);
-
-inline constexpr std::string_view kPlanes = "Planes and paths";
-inline constexpr std::string_view kPackets = "Packets and sockets";
-inline constexpr std::string_view kCongestion = "Congestion control";
-inline constexpr std::string_view kReliability = "Reliability";
-inline constexpr std::string_view kLimits = "Limits";
-inline constexpr std::string_view kProgress = "Progress";
-inline constexpr std::string_view kClasses = "Traffic classes";
-inline constexpr std::string_view kDiagnosis = "Diagnosis";
-
-/// What is wrong with the path of a fabric description; what is in the file shows when it is read.
-[[nodiscard]] inline std::string mistake_in_fabric(std::string_view path) {
-  const std::string name(path);
-  if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
-  return "can't be read (" + std::generic_category().message(errno) +
-         "), must be the path of a fabric description (docs/fabric.md)";
-}
-/// What is wrong with the name of a host.
-[[nodiscard]] inline std::string mistake_in_host(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-           c == '_';
-  };
-  if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
-  return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
-}
-
-inline constexpr auto kOptions = std::to_array<Option>({
-    {"planes",
-     ListOption{&Config::planes,
-                "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
-                "loopback:N or loopback6:N"},
-     "", kPlanes,
-     "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
-     "`loopback6:N` is N planes on ::1."},
-    {"fabric",
-     TextOption{&Config::fabric, &mistake_in_fabric,
-                "the path of a fabric description (docs/fabric.md)"},
-     "", kPlanes,
-     "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
-     "description. Needs CAP_NET_RAW. What it says of traffic classes, speed and round trip is the "
-     "default of those options."},
-    {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
-     "", kPlanes,
-     "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
-    {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
-     "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
-     "label. In a source-routed fabric, its uplinks are the paths."},
-    {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
-     "UDP port that data and control packets are sent to. The process's slot is added to it, "
-     "except "
-     "with packet ports."},
-    {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
-     "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
-     "free one."},
-    {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
-     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
-     "second EV that each route has in a fabric."},
-    {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
-     "Paths that are never taken out of use together: a path that looks bad is only skipped for a "
-     "turn then."},
-    {"loss_strikes", U8{&Config::loss_strikes, 1, 255}, "packets", kPlanes,
-     "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
-    {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
-     "Answered probes in a row after which a bad path is used again."},
-
-    {"mtu", U32{&Config::mtu, 256, 32768, NumberStyle::power_of_two}, "bytes", kPackets,
-     "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
-     "interfaces can't carry it. MRC defines up to 4096; more is an extension between OpenMRC "
-     "peers."},
-    {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
-     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
-     "1: every packet on a new path."},
-    {"icrc", BoolOption{&Config::icrc}, "", kPackets,
-     "Check and send the invariant CRC over header and payload. Both sides must agree."},
-    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
-     kPackets,
-     "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
-     "the peers' windows."},
-    {"receive_shares", U16{&Config::receive_shares, 1, 4096}, "peers", kPackets,
-     "Peers that may send to this device at full speed at once: each is told that it may fill this "
-     "part of the receive buffers."},
-    {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
-     "Socket buffer wanted for sending; of packet ports, per plane."},
-    {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
-     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
-     "up to 64 packets. Packet ports take four times as many."},
-    {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
-     "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
-     "works."},
-    {"gro", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices}, "", kPackets,
-     "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where "
-     "it works."},
-
-    {"cc", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices}, "", kCongestion,
-     "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no "
-     "limit but the peer's buffers."},
-    {"cc_link_speed", Num<double>{&Config::cc_link_speed, 0.001, 100000.0}, "Gb/s", kCongestion,
-     "Speed of all planes together, from which nscc takes its largest window and its steps."},
-    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "",
-     kCongestion,
-     "Round trip of an idle network, hosts included. nscc takes no delay below it for congestion."},
-    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "",
-     kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
-    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
-     kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
-
-    {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
-     "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
-     "peer's mpr_dest counts."},
-    {"mpr_dest", U8{&Config::mpr_dest, 1, 255}, "128 packets", kReliability,
-     "Packets tracked per queue pair as responder, in units of 128."},
-    {"max_wimm", U16{&Config::max_wimm, 1, 32768}, "messages", kReliability,
-     "Writes with immediate in flight per queue pair as requester. The smaller of this and the "
-     "peer's max_wimm_dest counts."},
-    {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
-     "Writes with immediate tracked per queue pair as responder."},
-    {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
-     "Retransmission timeout T = 1.024 us x 2^timeout: 8 is 0.26 ms, 12 is 4.2 ms, 20 is 1.07 s."},
-    {"retry_linear", U8{&Config::retry_linear, 0, 7}, "timeouts", kReliability,
-     "Timeouts of T without progress before the waits start to double."},
-    {"retry_exponential", U8{&Config::retry_exponential, 0, 25}, "timeouts", kReliability,
-     "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
-    {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
-     "Let the responder change its window while it runs. Takes effect when both sides have it on."},
-    {"trim", BoolOption{&Config::trim}, "", kReliability,
-     "Ask for trimmed packets at once instead of waiting for the loss to be inferred."},
-    {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
-     "Received bytes after which a SACK is due. 0 answers every packet."},
-
-    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of the device."},
-    {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
-    {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
-    {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
-    {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
-     "Remote devices. Queue pairs to the same one share paths and congestion control."},
-    {"max_outstanding", U32{&Config::max_outstanding, 64, 16 << 20}, "packets", kLimits,
-     "Packets in flight of all queue pairs together. Sending pauses when it is reached."},
-
-    {"helper", BoolOption{&Config::helper}, "", kProgress,
-     "Run a thread that makes progress while the application does not poll. Without it nothing "
-     "moves between polls."},
-    {"helper_takeover",
-     Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
-     kProgress,
-     "How long the application must not have polled before the helper takes over; up to five times "
-     "that after it has polled for long without a pause."},
-    {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
-     "How long wait() polls before it sleeps. 0 sleeps at once."},
-
-    {"dscp_no_trim", U8{&Config::dscp_no_trim, 0, 63}, "DSCP", kClasses,
-     "Data that switches must not trim: the peer can't answer trimmed packets."},
-    {"dscp_trimmable", U8{&Config::dscp_trimmable, 0, 63}, "DSCP", kClasses,
-     "Data that switches may trim."},
-    {"dscp_trimmable_retx", U8{&Config::dscp_trimmable_retx, 0, 63}, "DSCP", kClasses,
-     "Retransmissions that switches may trim."},
-    {"dscp_trimmed", U8{&Config::dscp_trimmed, 0, 63}, "DSCP", kClasses,
-     "Set by a switch that has trimmed a packet."},
-    {"dscp_trimmed_last_hop", U8{&Config::dscp_trimmed_last_hop, 0, 63}, "DSCP", kClasses,
-     "Set by the switch before the destination when it has trimmed a packet."},
-    {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses,
-     "SACKs, NACKs, ACKs and answers to probes."},
-
-    {"faults",
-     TextOption{&Config::faults, &port::FaultSchedule::mistake_in, "a schedule of faults"}, "",
-     kDiagnosis,
-     "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
-     "`;`."},
-    {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
-     "Start of the random numbers for path choice and injected faults. 0 takes one from the "
-     "system."},
-    {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
-     "Messages on standard error: none, warnings, or also what was found out when the device "
-     "opened."},
-});
-
+struct OptionKind;  // the member of Config, its type and its range (config/impl/option_kind.ipp)
 }  // namespace detail
 
+/// One row of the option table. The default is the member's in a fresh Config.
+struct Option {
+  std::string_view name;
+  const detail::OptionKind* kind;
+  std::string_view unit;   ///< empty when the value includes it, or has none
+  std::string_view group;  ///< heading in the documentation
+  std::string_view doc;    ///< one line
+};
+
 /// All options, in the order of the documentation.
-[[nodiscard]] constexpr std::span<const Option> options() noexcept {
-  return detail::kOptions;
-}
+[[nodiscard]] std::span<const Option> options() noexcept;
 
 /// The option of that name ('-' is read as '_'), or nullptr.
-[[nodiscard]] constexpr const Option* find_option(std::string_view name) noexcept {
-  for (const Option& option : options()) {
-    if (option.name.size() != name.size()) continue;
-    bool equal = true;
-    for (std::size_t i = 0; i < name.size(); ++i)
-      equal = equal && option.name[i] == (name[i] == '-' ? '_' : name[i]);
-    if (equal) return &option;
-  }
-  return nullptr;
-}
+[[nodiscard]] const Option* find_option(std::string_view name) noexcept;
+
+/// The same, but throws mrc::Error (invalid_argument) that proposes a similar name.
+[[nodiscard]] const Option& require_option(std::string_view name);
+
+/// The option's environment variable: "MRC_" and the name in capitals.
+[[nodiscard]] std::string variable_name(const Option& option);
+
+/// What the option may be, in words: "1 .. 1024", "nscc, fixed, none".
+[[nodiscard]] std::string allowed_text(const Option& option);
+
+/// The option's value in `config`, as text that assign_option() reads back.
+[[nodiscard]] std::string value_text(const Option& option, const Config& config);
+
+/// Whether the option's value in `config` is inside its range.
+[[nodiscard]] bool value_allowed(const Option& option, const Config& config);
+
+/// The error for a value that is not allowed. `what` is "option 'paths'" or the variable.
+[[nodiscard]] Error not_allowed(const std::string& what, std::string_view value,
+                                const std::string& allowed);
+
+/// The error for a value that is not allowed for the option, `what` as above. Where the value has
+/// a syntax of its own (faults, fabric, host), it names the exact mistake.
+[[nodiscard]] Error value_error(const Option& option, std::string_view value,
+                                const std::string& what);
+
+/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
+/// malformed or out of range.
+void assign_option(const Option& option, Config& config, std::string_view text,
+                   const std::string& what);
 
 }  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/config/impl/option.ipp"
+#include "mrc/config/impl/option_table.ipp"
+#endif

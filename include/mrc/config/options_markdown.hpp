@@ -2,31 +2,17 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
-#include "mrc/config/option_table.hpp"
+#include "mrc/core/linkage.hpp"
 
 namespace mrc::inline v0_1 {
 
 /// The option table as Markdown, one table per group: the generated part of
 /// docs/configuration.md.
-[[nodiscard]] inline std::string options_markdown() {
-  const Config defaults;
-  std::string text;
-  std::string_view group;
-  for (const Option& option : options()) {
-    if (option.group != group) {
-      group = option.group;
-      text += (text.empty() ? "### " : "\n### ") + std::string(group) +
-              "\n\n| Option | Variable | Default | Allowed | Meaning |\n"
-              "|---|---|---|---|---|\n";
-    }
-    const std::string value = value_text(option, defaults);
-    text += "| `" + std::string(option.name) + "` | `" + variable_name(option) + "` | " +
-            (value.empty() ? "empty" : "`" + value + "`") + " | " + allowed_text(option) + " | " +
-            std::string(option.doc) + " |\n";
-  }
-  return text;
-}
+[[nodiscard]] std::string options_markdown();
 
 }  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/config/impl/options_markdown.ipp"
+#endif

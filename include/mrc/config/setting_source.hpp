@@ -1,59 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
-#include "mrc/config/config.hpp"
-#include "mrc/config/option_table.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 
-/// Where the value of an option comes from, for messages: who has set a variable looks for its name
-/// and not for the option's. A Config does not keep that, so the environment is asked again, and
-/// only once something is wrong; it must not change meanwhile.
-namespace mrc::inline v0_1::detail {
+/// Whether an option's value comes from its environment variable, for messages: they should name
+/// the variable that a user has set. A Config does not record it, so the environment is read again
+/// when a message is made; it must not change meanwhile.
+namespace mrc::inline v0_1 {
 
-/// True if the option's variable is set and gives the value that the option has in `config`.
-[[nodiscard]] inline bool set_by_environment(const Option& option, const Config& config) {
-  const char* text = std::getenv(variable_name(option).c_str());
-  if (text == nullptr || *text == '\0') return false;
-  Config same;
-  const bool allowed =
-      std::visit([&](const auto& o) { return assign(o, same, text); }, option.kind);
-  return allowed && value_text(option, same) == value_text(option, config);
-}
+struct Config;  // config/config.hpp
+
+namespace detail {
 
 /// "option 'paths'", or "option 'paths' (environment variable MRC_PATHS)" if that is the source.
-[[nodiscard]] inline std::string setting_name(std::string_view name, const Config& config) {
-  const Option& option = *find_option(name);
-  const std::string text = "option '" + std::string(name) + "'";
-  if (!set_by_environment(option, config)) return text;
-  return text + " (environment variable " + variable_name(option) + ")";
-}
+[[nodiscard]] std::string setting_name(std::string_view name, const Config& config);
 
-/// Runs `open`, which depends on the options `names`. Adds to an Error of it, which names addresses
-/// and ports, those of the options that the environment has set, their values and what is allowed.
+/// Throws `error` again. For each of the options `names` that the environment has set, the text
+/// gets the variable, its value and what is allowed. To be called inside a handler of `error`.
+[[noreturn]] void throw_naming_variables(const Config& config,
+                                         std::initializer_list<std::string_view> names,
+                                         const Error& error);
+
+/// Runs `open`, which depends on the options `names`. Extends an Error that it throws, as
+/// throw_naming_variables() does.
 template <class Open>
 void naming_variables(const Config& config, std::initializer_list<std::string_view> names,
                       Open&& open) {
   try {
     open();
   } catch (const Error& error) {
-    std::string note;
-    for (const std::string_view name : names) {
-      const Option& option = *find_option(name);
-      if (set_by_environment(option, config))
-        note += "; environment variable " + variable_name(option) + ": value '" +
-                value_text(option, config) + "', allowed: " + allowed_text(option);
-    }
-    if (note.empty()) throw;
-    std::string text = error.what();
-    const std::string reason = ": " + error.code().message();  // will be added again
-    if (text.ends_with(reason)) text.resize(text.size() - reason.size());
-    throw Error(error.code(), text + note);
+    throw_naming_variables(config, names, error);
   }
 }
 
-}  // namespace mrc::inline v0_1::detail
+}  // namespace detail
+
+}  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/config/impl/setting_source.ipp"
+#endif

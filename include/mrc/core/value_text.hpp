@@ -1,153 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <charconv>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
-/// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only;
-/// parsers answer nothing on malformed text, so that the caller can name the option or field.
+/// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only,
+/// any thread. Parsers return nothing on malformed text; the caller then names the option or field.
 namespace mrc::inline v0_1 {
 
 namespace detail {
 
-/// Cuts a number of type T off the front of `text`; what follows it remains. No sign '+', no
-/// blanks, no "inf" or "nan".
-template <class T>
-[[nodiscard]] std::optional<T> take_number(std::string_view& text, int base = 10) {
-  if (text.empty() ||
-      (text[0] != '-' && text[0] != '.' && !((text[0] >= '0' && text[0] <= '9') || base == 16)))
-    return std::nullopt;
-  T number{};
-  std::from_chars_result result{};
-  if constexpr (std::is_floating_point_v<T>)
-    result = std::from_chars(text.data(), text.data() + text.size(), number);
-  else
-    result = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (result.ec != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(result.ptr - text.data()));
-  return number;
-}
+/// Cuts a decimal number off the front of `text`; what follows it remains. No sign '+', no blanks,
+/// no "inf" or "nan".
+[[nodiscard]] std::optional<double> take_real(std::string_view& text);
 
-/// The shift of a binary suffix: K, M or G, upper or lower case, "Ki" and "KiB" too; 0 for none.
-[[nodiscard]] inline std::optional<unsigned> size_shift(std::string_view suffix) {
-  if (suffix.empty()) return 0;
-  const std::string_view rest = suffix.substr(1);
-  if (!rest.empty() && rest != "i" && rest != "iB") return std::nullopt;
-  switch (suffix[0]) {
-    case 'K':
-    case 'k':
-      return 10;
-    case 'M':
-    case 'm':
-      return 20;
-    case 'G':
-    case 'g':
-      return 30;
-    default:
-      return std::nullopt;
-  }
-}
+/// parse_integer() for types of at most 64 bits, whose range is 0 .. max, or min .. max.
+[[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max);
+[[nodiscard]] std::optional<std::int64_t> parse_signed(std::string_view text, std::int64_t min,
+                                                       std::int64_t max);
 
 }  // namespace detail
 
 /// "4096", "0x1000", "64K", "8M", "1G" (binary suffixes). For unsigned types no sign.
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) {
-  int base = 10;
-  if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
-    text.remove_prefix(2);
-    base = 16;
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_unsigned_v<T>) {
+    if (const auto number = detail::parse_unsigned(text, Limits::max()))
+      return static_cast<T>(*number);
+  } else {
+    if (const auto number = detail::parse_signed(text, Limits::min(), Limits::max()))
+      return static_cast<T>(*number);
   }
-  const auto number = detail::take_number<T>(text, base);
-  if (!number) return std::nullopt;
-  const auto shift = detail::size_shift(text);
-  if (!shift) return std::nullopt;
-  const T unit_limit = static_cast<T>(std::numeric_limits<T>::max() >> *shift);
-  // Only a shift of 0 keeps negative numbers meaningful, and there they need no check.
-  if (*shift > 0 && (*number < 0 || *number > unit_limit)) return std::nullopt;
-  return static_cast<T>(*number << *shift);
-}
-
-/// A decimal number, "0.5" or "1e3".
-[[nodiscard]] inline std::optional<double> parse_real(std::string_view text) {
-  const auto number = detail::take_number<double>(text);
-  if (!number || !text.empty() || !std::isfinite(*number)) return std::nullopt;
-  return number;
-}
-
-/// A number with a unit: "20us", "1.5ms", "2s", "100ns"; zero needs none.
-[[nodiscard]] inline std::optional<Duration> parse_duration(std::string_view text) {
-  const auto number = detail::take_number<double>(text);
-  if (!number || !std::isfinite(*number)) return std::nullopt;
-  double unit = 0;
-  if (text == "ns") unit = 1;
-  if (text == "us") unit = 1e3;
-  if (text == "ms") unit = 1e6;
-  if (text == "s") unit = 1e9;
-  if (unit == 0 && !(text.empty() && *number == 0)) return std::nullopt;
-  const double ns = std::round(*number * unit);
-  if (std::abs(ns) > 9e18) return std::nullopt;  // just below what 64 bits hold
-  return Duration{static_cast<Duration::rep>(ns)};
-}
-
-/// on, off, true, false, 1, 0.
-[[nodiscard]] inline std::optional<bool> parse_bool(std::string_view text) {
-  if (text == "on" || text == "true" || text == "1") return true;
-  if (text == "off" || text == "false" || text == "0") return false;
   return std::nullopt;
 }
 
+/// A decimal number, "0.5" or "1e3".
+[[nodiscard]] std::optional<double> parse_real(std::string_view text);
+
+/// A number with a unit: "20us", "1.5ms", "2s", "100ns"; zero needs none.
+[[nodiscard]] std::optional<Duration> parse_duration(std::string_view text);
+
+/// on, off, true, false, 1, 0.
+[[nodiscard]] std::optional<bool> parse_bool(std::string_view text);
+
 /// Elements between commas, without blanks around them. Nothing when an element is empty.
-[[nodiscard]] inline std::optional<std::vector<std::string>> parse_list(std::string_view text) {
-  std::vector<std::string> elements;
-  for (bool more = true; more;) {
-    const auto comma = text.find(',');
-    more = comma != std::string_view::npos;
-    std::string_view element = text.substr(0, comma);
-    text.remove_prefix(more ? comma + 1 : text.size());
-    while (!element.empty() && element.front() == ' ') element.remove_prefix(1);
-    while (!element.empty() && element.back() == ' ') element.remove_suffix(1);
-    if (element.empty()) return std::nullopt;
-    elements.emplace_back(element);
-  }
-  return elements;
-}
+[[nodiscard]] std::optional<std::vector<std::string>> parse_list(std::string_view text);
 
 /// With the largest binary suffix that divides it: 65536 is "64K", 1000 is "1000".
-[[nodiscard]] inline std::string format_size(std::uint64_t bytes) {
-  for (const auto& [shift, suffix] : {std::pair{30u, "G"}, {20u, "M"}, {10u, "K"}})
-    if (bytes != 0 && (bytes & ((std::uint64_t{1} << shift) - 1)) == 0)
-      return std::to_string(bytes >> shift) + suffix;
-  return std::to_string(bytes);
-}
+[[nodiscard]] std::string format_size(std::uint64_t bytes);
 
 /// With the largest unit that divides it: "500us", "1s", "0".
-[[nodiscard]] inline std::string format_duration(Duration duration) {
-  const auto ns = duration.count();
-  if (ns == 0) return "0";
-  for (const auto& [unit, suffix] :
-       {std::pair{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}})
-    if (ns % unit == 0) return std::to_string(ns / unit) + suffix;
-  return std::to_string(ns) + "ns";
-}
+[[nodiscard]] std::string format_duration(Duration duration);
 
 /// The shortest text that reads back as the same number.
-[[nodiscard]] inline std::string format_real(double number) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, number).ptr;
-  return {text, end};
-}
+[[nodiscard]] std::string format_real(double number);
 
 }  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/core/impl/value_text.ipp"
+#endif

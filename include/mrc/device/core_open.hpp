@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "mrc/config/setting_source.hpp"
 #include "mrc/device/core.hpp"
 #include "mrc/device/fabric_settings.hpp"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mrc/config.hpp"
+#include "mrc/config/setting_source.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "mrc/fabric/routes.hpp"

@@ -3,11 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/usid.hpp"
@@ -16,14 +16,14 @@
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
-/// What a host has to know of its fabric (docs/fabric.md): planes, switches, uSIDs, hosts. Plain
-/// values, filled by the reader (fabric/reader.hpp), which checks them; read by everybody.
+/// A fabric as a host needs it (docs/fabric.md): planes, switches, uSIDs, hosts. Plain values,
+/// filled and checked by the reader (fabric/reader.hpp).
 namespace mrc::inline v0_1::fabric {
 
 using path::Usid;
 using path::UsidBits;
 
-/// How switches find the way.
+/// How switches choose the next hop.
 enum class Forwarding : std::uint8_t {
   srv6,  ///< by the uSIDs in the outer destination address (mrc-1.0 §4)
   ecmp,  ///< plain IPv6, by a hash over flow label and UDP source port (mrc-1.0 §3.1)
@@ -32,8 +32,8 @@ enum class Forwarding : std::uint8_t {
 /// A node of one plane, or a host, which is in all of them.
 enum class NodeKind : std::uint8_t { host, t0, t1 };
 
-/// The numbers that name switches and downlinks. Every uSID has the plane in the same bits, so that
-/// it can be put into all of them at once (mrc-1.0 §4.2).
+/// The numbers that name switches and downlinks. All uSIDs have the plane in the same bits, so a
+/// route is moved to another plane by one mask (mrc-1.0 §4.2).
 struct UsidPlan {
   UsidBits plane{8, 4};
   Usid t0 = 0x1000;  ///< T0 i of plane p: this, with plane and t0_number filled in
@@ -86,8 +86,8 @@ struct RoutePattern {
   std::vector<PatternStep> local;   ///< to a host under the same T0
 };
 
-/// Paths that must not be used: all that touch the parts named, of one plane; if none is named, all
-/// of the plane.
+/// Paths of one plane that must not be used: those over the parts named, or all of the plane if no
+/// part is named.
 struct Denied {
   static constexpr unsigned kAny = ~0u;
   Plane plane = 0;
@@ -101,7 +101,7 @@ struct Description {
   std::string file;  ///< where it came from, for messages
   std::string name;  ///< 1 .. 12 letters, digits, '-' or '_'
   Forwarding forwarding = Forwarding::srv6;
-  /// Where packets have their EV. With SRv6 inside, where no switch looks.
+  /// Where packets carry their EV. With SRv6 in the inner header, which switches do not read.
   wire::EvFormat entropy = wire::EvFormat::stev;
   unsigned planes = 1;  ///< 1 .. kMaxPlanes
   unsigned t0 = 1;      ///< T0 switches of each plane
@@ -117,21 +117,15 @@ struct Description {
   std::vector<Denied> denied;
 
   /// The host of that name, or nullptr.
-  [[nodiscard]] const Host* find_host(std::string_view host) const noexcept {
-    for (const Host& h : hosts)
-      if (h.name == host) return &h;
-    return nullptr;
-  }
+  [[nodiscard]] const Host* find_host(std::string_view host) const noexcept;
   /// The host with that address in plane p, or nullptr.
-  [[nodiscard]] const Host* find_host(Plane p, const wire::IpAddress& address) const noexcept {
-    for (const Host& h : hosts)
-      if (p < h.addresses.size() && h.addresses[p] == address) return &h;
-    return nullptr;
-  }
-  /// /48 prefix of a uSID: block, uSID, zeros.
-  [[nodiscard]] path::Ipv6 usid_prefix(Plane p, Usid usid) const noexcept {
-    return path::make_carrier(blocks[p], std::span<const Usid>(&usid, 1));
-  }
+  [[nodiscard]] const Host* find_host(Plane p, const wire::IpAddress& address) const noexcept;
+  /// /48 prefix of a uSID: block, uSID, zeros (mrc-1.0 §4.1).
+  [[nodiscard]] path::Ipv6 usid_prefix(Plane p, Usid usid) const noexcept;
 };
 
 }  // namespace mrc::inline v0_1::fabric
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/fabric/impl/description.ipp"
+#endif

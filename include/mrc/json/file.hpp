@@ -1,61 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cstddef>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
+#include "mrc/json/error.hpp"
 #include "mrc/json/object.hpp"
-#include "mrc/json/reader.hpp"
 #include "mrc/json/tree.hpp"
 
 namespace mrc::inline v0_1::json_file {
 
 /// A file that a person writes for a program: JSON in which // and /* */ comments are allowed and
-/// the outermost value is an object. Everything that is wrong with it is a FileError. Not for
-/// several threads.
+/// the outermost value is an object. Every mistake in it is a FileError. One thread at a time.
 class File {
  public:
-  /// The longest file that is read. What is longer is a mistake.
+  /// The longest file that is read, in bytes; a longer one is an error.
   static constexpr std::size_t kLargestFile = 1 << 20;
 
-  /// Reads a file. `path` is what errors call it, `kind` says what it should be: "scenario".
-  [[nodiscard]] static File read(const std::string& path, std::string_view kind) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                               &std::fclose);
-    std::string text(kLargestFile + 1, '\0');
-    if (file) text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-    if (!file || std::ferror(file.get()))
-      throw FileError(path + ": can't be read: " + std::generic_category().message(errno));
-    if (text.size() > kLargestFile)
-      throw FileError(path + ": is longer than 1 MiB, so it is no " + std::string(kind));
-    return parse(path, text);
-  }
+  /// Reads a file. Errors name it `path`; `kind` is what it should be: "scenario".
+  [[nodiscard]] static File read(const std::string& path, std::string_view kind);
 
   /// Reads text that errors call `name`.
-  [[nodiscard]] static File parse(std::string name, std::string_view text) {
-    File file;
-    file.tree_->name = std::move(name);
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-      file.tree_->fail(false, 1, "", "is empty, must have an object");
-    file.tree_->root = detail::Reader(*file.tree_, text, false).read();
-    if (file.tree_->root->kind != detail::Node::Kind::object)
-      file.tree_->fail(*file.tree_->root,
-                       "is " + detail::shown(*file.tree_->root) + ", must be an object");
-    return file;
-  }
+  [[nodiscard]] static File parse(std::string name, std::string_view text);
 
   /// Sets the field at `path`, such as "topology.planes" or "faults[0].at", to what `text` says:
-  /// a JSON value, or else the text itself. Objects on the way are made if they are missing, and a
-  /// list grows by the index behind its last. For use before anything is read.
+  /// a JSON value, or else the text itself. Missing objects on the path are created; an index equal
+  /// to the length of a list appends to it. To be called before anything is read.
   void override(std::string_view path, std::string_view text);
 
   [[nodiscard]] Object root() const { return {tree_, *tree_->root}; }
@@ -79,87 +54,8 @@ class File {
   std::shared_ptr<detail::Tree> tree_ = std::make_shared<detail::Tree>();
 };
 
-inline std::vector<File::Step> File::split_path(std::string_view path) {
-  const auto malformed = [&] {
-    throw FileError("--set: '" + printable(path) + "' is no path of a field, such as faults[0].at");
-  };
-  std::vector<Step> steps;
-  std::string_view rest = path;
-  while (steps.empty() || !rest.empty()) {
-    if (!rest.empty() && rest[0] == '[' && !steps.empty()) {
-      Step& step = steps.emplace_back();
-      const char* const end = rest.data() + rest.size();
-      const auto [stop, failed] = std::from_chars(rest.data() + 1, end, step.index);
-      if (failed != std::errc{} || stop == end || *stop != ']') malformed();
-      rest.remove_prefix(static_cast<std::size_t>(stop + 1 - rest.data()));
-    } else {
-      if (!steps.empty()) {
-        if (rest[0] != '.') malformed();
-        rest.remove_prefix(1);
-      }
-      const std::size_t length = std::min(rest.find_first_of(".["), rest.size());
-      if (length == 0) malformed();
-      steps.push_back({std::string(rest.substr(0, length))});
-      rest.remove_prefix(length);
-    }
-  }
-  return steps;
-}
-
-inline detail::Node* File::value_of(std::string_view path, std::string_view text) {
-  Node* node = nullptr;
-  try {
-    node = detail::Reader(*tree_, text, true).read();
-  } catch (const FileError& error) {
-    // Words and values with units need no quotes. What begins like JSON is meant as JSON.
-    std::string_view what = error.what();
-    if (what.starts_with("--set: ")) what.remove_prefix(7);
-    if (text.find_first_of("{[\"") == text.find_first_not_of(" \t") && !text.empty())
-      throw FileError("--set: " + printable(path, 80) + ": " + std::string(what));
-    node = tree_->create();
-    node->kind = Kind::text;
-    node->from_set = true;
-    node->text = text;
-  }
-  // As typed, so that a name may look like a number.
-  if (node->kind != Kind::text) node->text = text;
-  return node;
-}
-
-inline void File::put(Node& parent, const Step& step, Node& child) {
-  const Kind kind = step.name.empty() ? Kind::list : Kind::object;
-  if (parent.kind != kind)
-    tree_->fail(
-        true, 0, detail::path_of(parent),
-        "is " + detail::shown(parent) + ", not " + (kind == Kind::list ? "a list" : "an object"));
-  if (kind == Kind::object)
-    detail::Tree::put(parent, child, step.name);
-  else if (step.index <= parent.items.size())
-    detail::Tree::put(parent, child, step.index);
-  else
-    tree_->fail(true, 0, detail::path_of(parent) + '[' + std::to_string(step.index) + ']',
-                "the list has " + std::to_string(parent.items.size()) + " elements");
-}
-
-inline void File::override(std::string_view path, std::string_view text) {
-  const std::vector<Step> steps = split_path(path);
-  Node* value = value_of(path, text);
-  Node* parent = tree_->root;
-  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
-    const Step& step = steps[i];
-    Node* next = nullptr;
-    if (!step.name.empty() && parent->members.contains(step.name))
-      next = parent->members.find(step.name)->second;
-    if (step.name.empty() && step.index < parent->items.size()) next = parent->items[step.index];
-    if (next == nullptr) {
-      next = tree_->create();
-      next->kind = steps[i + 1].name.empty() ? Kind::list : Kind::object;
-      next->from_set = true;
-      put(*parent, step, *next);
-    }
-    parent = next;
-  }
-  put(*parent, steps.back(), *value);
-}
-
 }  // namespace mrc::inline v0_1::json_file
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/json/impl/file.ipp"
+#endif

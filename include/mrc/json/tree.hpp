@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/json/error.hpp"
 #include "mrc/json/text.hpp"
 
@@ -39,12 +40,7 @@ struct Node {
 };
 
 /// "topology.planes", "faults[2].at"; empty for the whole file.
-[[nodiscard]] inline std::string path_of(const Node& node) {
-  if (node.parent == nullptr) return {};
-  std::string path = path_of(*node.parent);
-  if (node.parent->kind == Node::Kind::list) return path + '[' + std::to_string(node.index) + ']';
-  return path + (path.empty() ? "" : ".") + printable(node.key);
-}
+[[nodiscard]] std::string path_of(const Node& node);
 
 /// All values of a file. Nodes stay where they are.
 struct Tree {
@@ -52,47 +48,22 @@ struct Tree {
   std::deque<Node> nodes;
   Node* root = nullptr;
 
-  Node* create() {
-    Node& node = nodes.emplace_back();
-    node.order = nodes.size();
-    return &node;
-  }
-  static void put(Node& object, Node& child, std::string_view key) {
-    child.parent = &object;
-    child.key = key;
-    object.members.insert_or_assign(std::string(key), &child);
-  }
-  static void put(Node& list, Node& child, std::size_t index) {
-    child.parent = &list;
-    child.index = index;
-    if (index == list.items.size())
-      list.items.push_back(&child);
-    else
-      list.items[index] = &child;
-  }
+  Node* create();
+  /// Puts a value into an object under `key`, or into a list at `index`, in place of what is there.
+  static void put(Node& object, Node& child, std::string_view key);
+  static void put(Node& list, Node& child, std::size_t index);
 
   /// Throws the error of a field, which stands in `line` unless it came from the command line.
   [[noreturn]] void fail(bool from_set, std::uint32_t line, const std::string& path,
-                         std::string_view what) const {
-    const std::string where = from_set ? "--set" : name + ':' + std::to_string(line);
-    throw FileError(where + ": " + (path.empty() ? "" : path + ": ") + std::string(what));
-  }
-  [[noreturn]] void fail(const Node& node, std::string_view what) const {
-    fail(node.from_set, node.line, path_of(node), what);
-  }
+                         std::string_view what) const;
+  [[noreturn]] void fail(const Node& node, std::string_view what) const;
 };
 
 /// The value as the message of an error shows it.
-[[nodiscard]] inline std::string shown(const Node& node) {
-  using Kind = Node::Kind;
-  if (node.kind == Kind::text) return '"' + printable(node.text) + '"';
-  if (node.kind == Kind::list) return "a list";
-  if (node.kind == Kind::object) return "an object";
-  if (!node.text.empty()) return printable(node.text);
-  if (node.kind == Kind::boolean) return node.truth ? "true" : "false";
-  if (node.kind == Kind::integer)
-    return (node.negative ? "-" : "") + std::to_string(node.magnitude);
-  return "null";
-}
+[[nodiscard]] std::string shown(const Node& node);
 
 }  // namespace mrc::inline v0_1::json_file::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/json/impl/tree.ipp"
+#endif

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
-#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
-#include "mrc/core/error.hpp"
-#include "mrc/port/port.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/wire/ip.hpp"
 
 /// IP addresses as text and back. Set-up calls: they allocate, and throw mrc::Error for bad text.
@@ -20,6 +16,14 @@ namespace mrc::inline v0_1::port {
 
 /// IPv6 in network byte order, or IPv4 mapped into it (::ffff:a.b.c.d).
 using IpAddress = wire::IpAddress;
+
+/// Where a peer is reached in one plane.
+struct PeerAddress {
+  IpAddress ip{};
+  std::uint16_t udp_port = 0;  ///< host byte order
+
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
 
 /// A local address as a plane is configured: an address, an interface, or both.
 struct LocalAddress {
@@ -69,108 +73,26 @@ struct LocalAddress {
   return h != 0 ? h : 1;
 }
 
-namespace detail {
-
-/// Throws the Error of a text that is no address.
-[[noreturn]] inline void bad_address(std::string_view text, const char* why) {
-  throw Error(Errc::invalid_argument, "address '" + std::string(text) + "': " + why);
-}
-
-/// Either family, nothing but the address; false if it is none.
-[[nodiscard]] inline bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
-  char buffer[INET6_ADDRSTRLEN];
-  if (text.size() >= sizeof buffer) return false;
-  std::memcpy(buffer, text.data(), text.size());
-  buffer[text.size()] = '\0';
-  in_addr v4{};
-  if (inet_pton(AF_INET, buffer, &v4) == 1) {
-    out = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-    std::memcpy(out.data() + 12, &v4, 4);
-    return true;
-  }
-  return inet_pton(AF_INET6, buffer, out.data()) == 1;
-}
-
-/// The port after the colon of `whole`. Throws Error.
-[[nodiscard]] inline std::uint16_t udp_port_from_text(std::string_view whole,
-                                                      std::string_view text) {
-  unsigned port = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (failed != std::errc{} || end != text.data() + text.size() || port == 0 || port > 65535)
-    bad_address(whole, "the UDP port must be a number from 1 to 65535");
-  return static_cast<std::uint16_t>(port);
-}
-
-}  // namespace detail
-
 /// "192.0.2.1", "2001:db8::1" or "::ffff:192.0.2.1". Throws Error.
-[[nodiscard]] inline IpAddress parse_ip(std::string_view text) {
-  IpAddress ip{};
-  if (!detail::ip_from_text(text, ip))
-    detail::bad_address(text, "not a numeric IPv4 or IPv6 address");
-  return ip;
-}
+[[nodiscard]] IpAddress parse_ip(std::string_view text);
 
 /// "192.0.2.1", "192.0.2.1:4791", "2001:db8::1", "[2001:db8::1]" or "[2001:db8::1]:4791". Without a
 /// port, `default_port` is taken. Throws Error.
-[[nodiscard]] inline PeerAddress parse_address(std::string_view text,
-                                               std::uint16_t default_port = wire::kUdpPort) {
-  std::string_view host = text;
-  std::string_view port;
-  bool has_port = false;
-  if (!text.empty() && text.front() == '[') {
-    const std::size_t close = text.find(']');
-    if (close == std::string_view::npos) detail::bad_address(text, "']' is missing");
-    host = text.substr(1, close - 1);
-    const std::string_view rest = text.substr(close + 1);
-    if (!rest.empty() && rest.front() != ':')
-      detail::bad_address(text, "only ':' and a port may follow ']'");
-    has_port = !rest.empty();
-    if (has_port) port = rest.substr(1);
-  } else if (const std::size_t colon = text.find(':');
-             colon != std::string_view::npos && colon == text.rfind(':')) {
-    host = text.substr(0, colon);  // one colon only: not an IPv6 address
-    port = text.substr(colon + 1);
-    has_port = true;
-  }
-  PeerAddress address;
-  if (!detail::ip_from_text(host, address.ip))
-    detail::bad_address(text, "not a numeric IPv4 or IPv6 address");
-  address.udp_port = has_port ? detail::udp_port_from_text(text, port) : default_port;
-  return address;
-}
+[[nodiscard]] PeerAddress parse_address(std::string_view text,
+                                        std::uint16_t default_port = wire::kUdpPort);
 
 /// "192.0.2.1", "2001:db8::1", "fe80::1%eth0", or an interface name such as "eth0". Throws Error;
 /// whether the interface exists is found out when a socket is opened.
-[[nodiscard]] inline LocalAddress parse_local_address(std::string_view text) {
-  LocalAddress local;
-  if (detail::ip_from_text(text, local.ip)) {
-    if (is_link_local(local.ip)) detail::bad_address(text, "a link-local address needs %interface");
-    return local;
-  }
-  const std::size_t percent = text.find('%');
-  const std::string_view name = percent == std::string_view::npos ? text : text.substr(percent + 1);
-  if (percent != std::string_view::npos) local.ip = parse_ip(text.substr(0, percent));
-  if (name.empty() || name.size() > 15 || name.find_first_of(":/% ") != std::string_view::npos)
-    detail::bad_address(text, "neither a numeric address nor an interface name");
-  local.interface = name;
-  return local;
-}
+[[nodiscard]] LocalAddress parse_local_address(std::string_view text);
 
 /// "192.0.2.1" or "2001:db8::1".
-[[nodiscard]] inline std::string format_ip(const IpAddress& ip) {
-  char buffer[INET6_ADDRSTRLEN] = "";
-  if (is_v4(ip))
-    inet_ntop(AF_INET, ip.data() + 12, buffer, sizeof buffer);
-  else
-    inet_ntop(AF_INET6, ip.data(), buffer, sizeof buffer);
-  return buffer;
-}
+[[nodiscard]] std::string format_ip(const IpAddress& ip);
 
 /// "192.0.2.1:4791" or "[2001:db8::1]:4791"; parse_address() reads it back.
-[[nodiscard]] inline std::string format_address(const PeerAddress& address) {
-  const std::string host = format_ip(address.ip);
-  return (is_v4(address.ip) ? host : "[" + host + "]") + ":" + std::to_string(address.udp_port);
-}
+[[nodiscard]] std::string format_address(const PeerAddress& address);
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/address.ipp"
+#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -9,20 +8,14 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/port/port_stats.hpp"
 #include "mrc/wire/burst.hpp"
 
 /// A port is one NIC port, that is one plane: it turns an engine's bursts into packets on a
 /// network and back. Concepts instead of virtual functions: a call costs nothing, and the engine
 /// never sees a port at all, only bursts.
 namespace mrc::inline v0_1::port {
-
-/// Where a peer is reached in one plane.
-struct PeerAddress {
-  std::array<std::uint8_t, 16> ip{};  ///< IPv6, or IPv4 mapped (::ffff:a.b.c.d)
-  std::uint16_t udp_port = 0;         ///< host byte order
-
-  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
-};
 
 /// What a port can do; probed when it is opened.
 struct Capabilities {
@@ -33,18 +26,6 @@ struct Capabilities {
   bool coalescing = false;           ///< one receive can bring a burst (GRO)
   bool exact_icrc = false;           ///< sees every field that the iCRC covers
   bool outer_headers = false;        ///< sees ECN and DSCP of the outermost header
-};
-
-/// Counters of one port. Syscalls stand beside packets so that batching shows.
-struct PortStats {
-  std::uint64_t tx_packets = 0, tx_bytes = 0, tx_calls = 0;
-  std::uint64_t tx_busy = 0;    ///< packets that the kernel did not take (socket buffer full)
-  std::uint64_t tx_errors = 0;  ///< packets refused for another reason (no route, port down)
-  std::uint64_t rx_packets = 0, rx_bytes = 0, rx_calls = 0;
-  std::uint64_t rx_bad_icrc = 0;
-  std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
-  std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
-  std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
 };
 
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.

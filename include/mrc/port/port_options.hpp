@@ -3,16 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/fault_spec.hpp"
 #include "mrc/wire/dscp.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// What all ports on sockets are made from. A plain value.
+/// Settings common to all ports on sockets. A plain value.
 struct PortOptions {
   Plane plane = 0;  ///< copied into RxPacket::plane
   /// Which of the processes that share a host this is: the top 8 bits of its QPNs.
@@ -22,7 +21,7 @@ struct PortOptions {
   std::uint32_t send_buffer = 1u << 20;     ///< SO_SNDBUF of each sending socket, bytes
   std::uint16_t receive_slots = 16;         ///< messages per receive call, 64 KiB each; 1 .. 256
 
-  /// False: the iCRC is sent as 0 and not looked at (both ends must agree).
+  /// False: the iCRC is sent as 0 and not checked (both ends must agree).
   bool icrc = true;
   wire::DscpMap dscp;  ///< to recognise trimmed packets
 
@@ -31,25 +30,15 @@ struct PortOptions {
   std::uint32_t fault_slots = 2048;  ///< packets that faults can hold back at a time
 
   /// Throws Error that names the kind of port, the option, its value and what is allowed.
-  void check(const char* kind) const {
-    if (receive_slots < 1 || receive_slots > 256)
-      reject(kind, "receive_slots", receive_slots, "1 to 256");
-    if (fault_slots < 1 || fault_slots > 65536)
-      reject(kind, "fault_slots", fault_slots, "1 to 65536");
-    if (plane >= kMaxPlanes) reject(kind, "plane", plane, "0 to 31");
-    if (!dscp.valid())
-      throw Error(Errc::invalid_argument,
-                  std::string(kind) +
-                      ": DSCP values must be below 64, and those of trimmed packets different "
-                      "from all that hosts send");
-  }
+  void check(const char* kind) const;
 
  protected:
   [[noreturn]] static void reject(const char* kind, const char* name, std::size_t value,
-                                  const char* allowed) {
-    throw Error(Errc::invalid_argument, std::string(kind) + ": " + name + " is " +
-                                            std::to_string(value) + ", allowed is " + allowed);
-  }
+                                  const char* allowed);
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/port_options.ipp"
+#endif

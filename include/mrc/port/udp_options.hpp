@@ -10,18 +10,12 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
+#include "mrc/port/offload.hpp"
 #include "mrc/port/port_options.hpp"
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
-
-/// Whether to use a feature that the kernel may lack.
-enum class Offload : std::uint8_t {
-  off,
-  on,         ///< opening the port fails without it
-  automatic,  ///< used if there; its absence is one of UdpPort::notes()
-};
 
 /// Everything that a UdpPort is made from. A plain value. Without iCRC, UDP's checksum remains.
 struct UdpPortOptions : PortOptions {

@@ -3,47 +3,31 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
 #include "mrc/probe/report.hpp"
 
 namespace mrc::inline v0_1::probe {
 
-/// Something went wrong between two sweeps, in another way than before, or is right again.
+/// A trouble that appeared, changed its kind or ended between two sweeps.
 struct Change {
   WallTime when;
-  bool is_back = false;
-  Trouble trouble;    ///< is_back: the last one
-  Duration lasted{};  ///< is_back: since it was first seen
+  bool is_back = false;  ///< it ended
+  Trouble trouble;       ///< is_back: as last seen
+  Duration lasted{};     ///< is_back: since it was first seen
 };
 
-/// What is wrong at present, and what each sweep changes about that.
+/// Follows the troubles of successive sweeps. One thread at a time.
 class Changes {
  public:
-  /// Takes the troubles that a sweep has found; returns what is new and what is over.
-  std::vector<Change> update(WallTime when, const std::vector<Trouble>& troubles) {
-    std::vector<Change> changes;
-    for (auto& [what, entry] : present_) ++entry.missed;
-    for (const Trouble& trouble : troubles) {
-      const auto [at, is_new] = present_.try_emplace(trouble.what, Entry{when, trouble});
-      if (is_new || at->second.trouble.kind != trouble.kind)
-        changes.push_back({when, false, trouble, {}});
-      at->second.trouble = trouble;
-      at->second.missed = 0;
-    }
-    std::erase_if(present_, [&](const auto& item) {
-      const Entry& entry = item.second;
-      const bool over =
-          entry.missed >= (entry.trouble.kind == Trouble::Kind::lossy ? kCleanSweeps : 1);
-      if (over) changes.push_back({when, true, entry.trouble, when - entry.since});
-      return over;
-    });
-    return changes;
-  }
+  /// Takes the troubles of the latest sweep, which started at `when`. Returns what is new, has
+  /// changed its kind or is over; a lossy part counts as over after five sweeps without a loss.
+  std::vector<Change> update(WallTime when, const std::vector<Trouble>& troubles);
 
  private:
-  /// A part that loses little loses nothing in some sweeps.
+  /// A part with few losses has sweeps without any.
   static constexpr unsigned kCleanSweeps = 5;
 
   struct Entry {
@@ -56,3 +40,7 @@ class Changes {
 };
 
 }  // namespace mrc::inline v0_1::probe
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/probe/impl/changes.ipp"
+#endif

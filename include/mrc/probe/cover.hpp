@@ -1,96 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <set>
 #include <vector>
+
+#include "mrc/core/linkage.hpp"
 
 namespace mrc::inline v0_1::probe {
 
-namespace detail {
-
-/// The search behind smallest_cover(): branch and bound, from what a greedy choice finds.
-class CoverSearch {
- public:
-  CoverSearch(const std::vector<std::vector<std::size_t>>& sets, std::size_t elements)
-      : chosen_(sets.size(), false) {
-    std::vector<std::vector<std::size_t>> owners(elements);
-    for (std::size_t s = 0; s < sets.size(); ++s)
-      for (const std::size_t element : sets[s]) owners[element].push_back(s);
-    // Elements with the same owners need no cover of their own.
-    const std::set<std::vector<std::size_t>> unique(owners.begin(), owners.end());
-    for (const auto& row : unique)
-      if (!row.empty()) rows_.push_back(row);
-    // What leaves the least choice comes first.
-    std::stable_sort(rows_.begin(), rows_.end(),
-                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  }
-
-  [[nodiscard]] std::vector<std::size_t> run() {
-    best_ = greedy();
-    search(0);
-    std::sort(best_.begin(), best_.end());
-    return best_;
-  }
-
- private:
-  using Row = std::vector<std::size_t>;  ///< the sets that cover an element
-
-  [[nodiscard]] bool covered(const Row& row) const {
-    return std::any_of(row.begin(), row.end(), [this](std::size_t s) { return chosen_[s]; });
-  }
-
-  [[nodiscard]] std::vector<std::size_t> greedy() {
-    std::vector<std::size_t> taken;
-    for (;;) {
-      std::vector<std::size_t> gain(chosen_.size(), 0);
-      for (const Row& row : rows_)
-        if (!covered(row))
-          for (const std::size_t s : row) ++gain[s];
-      const auto most = std::max_element(gain.begin(), gain.end());
-      if (most == gain.end() || *most == 0) break;
-      taken.push_back(static_cast<std::size_t>(most - gain.begin()));
-      chosen_[taken.back()] = true;
-    }
-    for (const std::size_t s : taken) chosen_[s] = false;
-    return taken;
-  }
-
-  void search(std::size_t row) {
-    while (row < rows_.size() && covered(rows_[row])) ++row;
-    if (row == rows_.size()) {
-      if (path_.size() < best_.size()) best_ = path_;
-      return;
-    }
-    if (path_.size() + 1 >= best_.size()) return;
-    for (const std::size_t s : rows_[row]) {
-      if (steps_ == kMaxSteps) return;
-      ++steps_;
-      chosen_[s] = true;
-      path_.push_back(s);
-      search(row + 1);
-      path_.pop_back();
-      chosen_[s] = false;
-    }
-  }
-
-  /// Faults that take longer to tell apart get the greedy answer.
-  static constexpr std::size_t kMaxSteps = 200'000;
-
-  std::vector<Row> rows_;
-  std::vector<bool> chosen_;
-  std::vector<std::size_t> path_, best_;
-  std::size_t steps_ = 0;
-};
-
-}  // namespace detail
-
-/// The fewest sets that together hold all of the elements 0 .. elements-1 that are in any. Of sets
-/// that do as well the one in front is taken. Returns their indices.
-[[nodiscard]] inline std::vector<std::size_t> smallest_cover(
-    const std::vector<std::vector<std::size_t>>& sets, std::size_t elements) {
-  return detail::CoverSearch(sets, elements).run();
-}
+/// The fewest sets that together contain every element that is in any of them (a minimum set
+/// cover). Elements are numbers below `elements`. Among covers of equal size, those with sets of
+/// lower index are preferred. Returns indices in ascending order. Exact up to 200'000 steps of the
+/// search; then the best cover found so far, which is at least as good as the greedy one. No state:
+/// any thread.
+[[nodiscard]] std::vector<std::size_t> smallest_cover(
+    const std::vector<std::vector<std::size_t>>& sets, std::size_t elements);
 
 }  // namespace mrc::inline v0_1::probe
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/probe/impl/cover.ipp"
+#endif

@@ -2,37 +2,40 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
-/// Which probe leaves when, and what became of it. Neither packets nor a clock are known here.
+/// When each probe is sent, and its result. Without packets and without a clock.
 namespace mrc::inline v0_1::probe {
 
-/// What became of a path's probes.
+/// Results of the probes of one path.
 struct PathResult {
-  unsigned tries = 0;            ///< probes that were answered or waited for in vain
-  unsigned answered = 0;         ///< also those whose answer came late
+  unsigned tries = 0;            ///< probes answered, or lost after the timeout
+  unsigned answered = 0;         ///< including late answers
   std::vector<Duration> rtts{};  ///< of the answers
 
   [[nodiscard]] unsigned lost() const noexcept { return tries - std::min(tries, answered); }
 };
 
-/// How a sweep goes about it.
+/// Pacing of a sweep.
 struct SweepOptions {
   Duration timeout = std::chrono::milliseconds(10);  ///< until a try counts as lost
-  double rate = 10'000;                              ///< probes per second, over all paths
+  double rate = 10'000;                              ///< probes per second, over all paths; above 0
 };
 
-/// A number of probes on each of many paths: all paths at once, each with one probe under way, and
-/// all together within a rate.
+/// A number of probes on each of many paths. All paths are probed at once, each with one probe
+/// under way, and all together within a rate.
 ///
-/// Inputs: ask(), on_answer(), on_time(). Outputs: poll() until it gives nothing, then
-/// next_event(). Take in answers before on_time(): those that have come are not late.
+/// Inputs: ask(), on_answer(), on_time(). Outputs: poll() until it returns nothing, then
+/// next_event(). Pass received answers to on_answer() before on_time() is called: it declares
+/// probes lost. Throws nothing but std::bad_alloc. One thread at a time.
 class Sweep {
  public:
   /// A probe to be sent now.
@@ -42,81 +45,39 @@ class Sweep {
     Time sent{};
   };
 
-  /// Numbers of probes go up from `first_id`.
-  explicit Sweep(const SweepOptions& options, std::uint16_t first_id = 0)
-      : timeout_(options.timeout),
-        gap_(static_cast<Duration::rep>(1e9 / options.rate)),
-        next_id_(first_id),
-        flights_(kIds) {}
+  /// Probes are numbered from `first_id`, modulo 2^16.
+  explicit Sweep(const SweepOptions& options, std::uint16_t first_id = 0);
 
-  /// Wants so many more probes on a path.
-  void ask(std::size_t path, unsigned tries) {
-    if (path >= results_.size()) {
-      results_.resize(path + 1);
-      left_.resize(path + 1, 0);
-    }
-    if (tries == 0) return;
-    if (left_[path] == 0) ready_.push_back(path);
-    left_[path] += tries;
-  }
+  /// Adds `tries` probes to send on a path. Paths are numbered by the caller, from 0.
+  void ask(std::size_t path, unsigned tries);
 
-  [[nodiscard]] std::optional<Probe> poll(Time now) {
-    Flight& flight = flights_[next_id_];
-    if (ready_.empty() || now < next_send_ || flight.state == State::open) return std::nullopt;
-    flight = {{next_id_, ready_.front(), now}, State::open};
-    ready_.pop_front();
-    under_way_.push_back(flight.probe);
-    ++open_;
-    ++next_id_;
-    ++sent_;
-    // Who was kept from sending may catch up, but not with everything at once.
-    next_send_ = sent_ == 1 ? now + gap_ : std::max(next_send_, now - kCatchUp) + gap_;
-    return flight.probe;
-  }
+  /// The next probe to send at time `now`, if any.
+  [[nodiscard]] std::optional<Probe> poll(Time now);
 
-  /// The probe of that number, as long as it can be answered.
-  [[nodiscard]] const Probe* find(std::uint16_t id) const noexcept {
-    const Flight& flight = flights_[id];
-    return flight.state == State::none ? nullptr : &flight.probe;
-  }
+  /// The probe of that number while it can still be answered, else nullptr.
+  [[nodiscard]] const Probe* find(std::uint16_t id) const noexcept;
 
-  /// An answer to a probe that find() knows.
-  void on_answer(Time now, std::uint16_t id) {
-    Flight& flight = flights_[id];
-    PathResult& result = results_[flight.probe.path];
-    ++result.answered;
-    result.rtts.push_back(now - flight.probe.sent);
-    if (flight.state == State::open) end_try(flight);
-    flight.state = State::none;
-  }
+  /// The answer to a probe. find(id) must not be nullptr.
+  void on_answer(Time now, std::uint16_t id);
 
-  /// Counts what waited too long as lost; a late answer is still taken.
-  void on_time(Time now) {
-    for (; !under_way_.empty(); under_way_.pop_front()) {
-      Flight& flight = flights_[under_way_.front().id];
-      const bool open = flight.state == State::open && flight.probe.sent == under_way_.front().sent;
-      if (open && now < flight.probe.sent + timeout_) return;
-      if (!open) continue;
-      end_try(flight);
-      flight.state = State::late;
-    }
-  }
+  /// Counts probes without an answer within the timeout as lost. A later answer still counts.
+  void on_time(Time now);
 
-  /// When poll() or on_time() have something to do again; kNever when all is done.
-  [[nodiscard]] Time next_event() const noexcept {
-    Time at = under_way_.empty() ? kNever : under_way_.front().sent + timeout_;
-    if (!ready_.empty() && flights_[next_id_].state != State::open) at = std::min(at, next_send_);
-    return at;
-  }
+  /// When poll() or on_time() is to be called next; kNever when all is done.
+  [[nodiscard]] Time next_event() const noexcept;
 
+  /// True when every probe asked for was answered or is lost.
   [[nodiscard]] bool done() const noexcept { return ready_.empty() && open_ == 0; }
+  /// [path]; one for each path up to the highest asked for.
   [[nodiscard]] const std::vector<PathResult>& results() const noexcept { return results_; }
+  /// The number of the next probe, for a sweep that follows.
   [[nodiscard]] std::uint16_t next_id() const noexcept { return next_id_; }
-  /// Probes so far.
+  /// Probes sent so far.
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
 
  private:
-  static constexpr std::size_t kIds = 65'536;
+  static constexpr std::size_t kIds = 65'536;  ///< EV probes have 16-bit numbers (mrc-1.0 §5)
+  /// How far the pacing may lag behind: probes of this much time may leave at once.
   static constexpr Duration kCatchUp = std::chrono::milliseconds(2);
 
   enum class State : std::uint8_t { none, open, late };
@@ -125,18 +86,13 @@ class Sweep {
     State state = State::none;
   };
 
-  void end_try(const Flight& flight) {
-    const std::size_t path = flight.probe.path;
-    ++results_[path].tries;
-    --open_;
-    if (--left_[path] > 0) ready_.push_back(path);
-  }
+  void end_try(const Flight& flight);
 
   Duration timeout_, gap_;
   std::uint16_t next_id_;
   Time next_send_ = Time::min();
   std::vector<Flight> flights_;  ///< [id]
-  std::deque<Probe> under_way_;  ///< in the order of sending; answered ones too
+  std::deque<Probe> under_way_;  ///< in the order of sending, including answered ones
   std::size_t open_ = 0;
   std::uint64_t sent_ = 0;
   std::deque<std::size_t> ready_;  ///< paths whose next probe may leave
@@ -145,3 +101,7 @@ class Sweep {
 };
 
 }  // namespace mrc::inline v0_1::probe
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/probe/impl/sweep.ipp"
+#endif

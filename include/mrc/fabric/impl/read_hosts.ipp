@@ -21,8 +21,8 @@
 /// "hosts" of a description.
 namespace mrc::inline v0_1::fabric::detail {
 
-/// 1 to `longest` letters, digits, '-' and '_': what can stand in names of namespaces and files.
-/// A '-' in front would look like an option.
+/// 1 to `longest` letters, digits, '-' and '_', which names of namespaces and files may contain. A
+/// leading '-' would look like an option.
 [[nodiscard]] inline bool is_name(std::string_view text, std::size_t longest) {
   return !text.empty() && text.size() <= longest && text.front() != '-' &&
          text.find_first_not_of(
@@ -42,7 +42,7 @@ namespace mrc::inline v0_1::fabric::detail {
   return take("p") && take("t") && take("-") && text.empty();
 }
 
-/// What Linux takes for the name of an interface.
+/// True for a valid name of a Linux network interface.
 [[nodiscard]] inline bool is_interface_name(std::string_view text) {
   if (text.empty() || text.size() >= IFNAMSIZ || text == "." || text == "..") return false;
   for (const char c : text)
@@ -50,7 +50,8 @@ namespace mrc::inline v0_1::fabric::detail {
   return true;
 }
 
-/// Reads the hosts one after the other and knows what the earlier ones have taken.
+/// Reads the hosts one after the other, and rejects names, downlinks and addresses in use by an
+/// earlier one.
 class HostReader {
  public:
   HostReader(const json_file::Object& root, const Description& d)
@@ -174,14 +175,14 @@ class HostReader {
     }
   }
 
-  /// None of a list, or one per plane.
+  /// A list must be empty or have one element per plane.
   void check_count(std::string_view field, std::size_t count) const {
     if (count != 0 && count != d_.planes)
       fail(field, "has " + std::to_string(count) +
                       " elements, must have one per plane: " + std::to_string(d_.planes));
   }
 
-  /// Hosts that are only counted have no fields of their own.
+  /// If the file has only the number of hosts, the error is that of field "hosts".
   [[noreturn]] void fail(std::string_view field, const std::string& what) const {
     if (item_ != nullptr) item_->fail(field, what);
     root_.fail("hosts", "h" + std::to_string(number_) + "'s " + std::string(field) + " " + what);

@@ -64,8 +64,8 @@ struct UsidPart {
   }
 };
 
-/// The fixed bits of a kind of uSID. `parts` are what is filled in; they must neither overlap nor
-/// be set already.
+/// The fixed bits of a kind of uSID. `parts` are the fields to fill in: they must not overlap, and
+/// their bits must be zero.
 inline Usid read_base(const json_file::Object& usids, std::string_view field, Usid fallback,
                       const std::vector<UsidPart>& parts) {
   const Usid base = usids.hex(field, fallback);
@@ -99,7 +99,7 @@ inline UsidPlan read_usids(const json_file::Object& usids) {
   return plan;
 }
 
-/// Is there a number for every plane and switch?
+/// Throws unless the fields have room for every plane and switch.
 inline void check_sizes(const json_file::Object& root, const Description& d) {
   const UsidPlan& plan = d.usids;
   const auto fits = [&](std::string_view field, unsigned count, const UsidPart& part,
@@ -123,8 +123,9 @@ inline void check_sizes(const json_file::Object& root, const Description& d) {
   fits("t1", d.t1, {"t1_number", plan.t1_number});
 }
 
-/// No two nodes of a plane have the same uSID, and all are in the range of nodes. Planes differ in
-/// nothing but the plane's bits, so the first and the last one show all there is.
+/// Throws unless the nodes of a plane have different uSIDs in the range of nodes. uSIDs of
+/// different planes differ in the plane bits only, so checking the first and the last plane is
+/// enough.
 inline void check_nodes(const json_file::Object& usids, const Description& d) {
   const auto last = static_cast<Plane>(d.planes - 1);
   std::map<Usid, std::string> owners;

@@ -11,13 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "mrc/config/config.hpp"
-#include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 
-/// One option of Config: its member, range and words, and what can be done with it by name. Read
-/// only after construction, so any thread may use it.
-namespace mrc::inline v0_1 {
+/// The kinds of options: where in a Config the value is, its range, and its form as text. Shared by
+/// the definitions of config/, and no part of its interface. Include config/config.hpp before it:
+/// if this file did, header-only compilation would come back here through impl/config.ipp.
+namespace mrc::inline v0_1::detail {
 
 /// on or off.
 struct BoolOption {
@@ -57,8 +56,8 @@ struct ChoiceOption {
   const std::array<Choice<E>, 3>* choices;
 };
 
-/// A text with a syntax of its own: `mistake_in` says what is wrong with one, in words that include
-/// what is allowed, or nothing; `allowed` is for the documentation.
+/// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
+/// allowed instead, or an empty string; `allowed` is for the documentation.
 struct TextOption {
   std::string Config::*member;
   std::string (*mistake_in)(std::string_view text);
@@ -71,23 +70,19 @@ struct ListOption {
   std::string_view allowed;
 };
 
-using OptionKind =
+using OptionVariant =
     std::variant<BoolOption, NumberOption<int>, NumberOption<std::uint8_t>,
                  NumberOption<std::uint16_t>, NumberOption<std::uint32_t>,
                  NumberOption<std::uint64_t>, NumberOption<double>, NumberOption<Duration>,
                  ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
                  TextOption, ListOption>;
 
-/// One row of the option table. The default is the member's in a fresh Config.
-struct Option {
-  std::string_view name;
-  OptionKind kind;
-  std::string_view unit;   ///< empty when the value says it
-  std::string_view group;  ///< heading in the documentation
-  std::string_view doc;    ///< one line
+/// What an Option points at.
+struct OptionKind {
+  template <class Kind>
+  constexpr OptionKind(Kind kind) : value(kind) {}  // NOLINT(google-explicit-constructor)
+  OptionVariant value;
 };
-
-namespace detail {
 
 template <class T>
 [[nodiscard]] std::string number_text(T value, NumberStyle style) {
@@ -113,15 +108,19 @@ template <class T>
 
 template <class T>
 [[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
-  // Written so that a NaN is outside.
+  // In this form the test rejects NaN.
   if (!(value >= option.min && value <= option.max)) return false;
   if constexpr (std::is_unsigned_v<T>)
     if (option.style == NumberStyle::power_of_two) return (value & (value - 1u)) == 0;
   return true;
 }
 
-/// What can be done with each kind of option, overloaded: is the member's value allowed, the
-/// member as text, what is allowed in words, and the member from text (false: not allowed).
+// The operations on an option, overloaded by its kind:
+//   holds       whether the member's value is allowed
+//   text_of     the member as text
+//   allowed_by  the allowed values in words
+//   assign      sets the member from text; false and no change if it is not allowed
+
 [[nodiscard]] inline bool holds(const auto&, const Config&) {
   return true;
 }
@@ -216,56 +215,4 @@ template <class E>
   return value.has_value();
 }
 
-}  // namespace detail
-
-/// The option's environment variable: "MRC_" and the name in capitals.
-[[nodiscard]] inline std::string variable_name(const Option& option) {
-  std::string name = "MRC_";
-  for (const char c : option.name)
-    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return name;
-}
-
-/// What the option may be, in words: "1 .. 1024", "nscc, fixed, none".
-[[nodiscard]] inline std::string allowed_text(const Option& option) {
-  std::string text = std::visit([](const auto& o) { return detail::allowed_by(o); }, option.kind);
-  if (!option.unit.empty()) text.append(" (").append(option.unit).append(")");
-  return text;
-}
-
-/// The option's value in `config`, as text that assign_option() reads back.
-[[nodiscard]] inline std::string value_text(const Option& option, const Config& config) {
-  return std::visit([&](const auto& o) { return detail::text_of(o, config); }, option.kind);
-}
-
-/// Whether the option's value in `config` is inside its range.
-[[nodiscard]] inline bool value_allowed(const Option& option, const Config& config) {
-  return std::visit([&](const auto& o) { return detail::holds(o, config); }, option.kind);
-}
-
-/// The error for a value that is not allowed. `what` is "option 'paths'" or the variable.
-[[nodiscard]] inline Error not_allowed(const std::string& what, std::string_view value,
-                                       const std::string& allowed) {
-  return {Errc::invalid_argument,
-          what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
-}
-
-/// The error for a value that is not allowed for the option, `what` as above. Of a text with a
-/// syntax of its own it says what exactly is wrong.
-[[nodiscard]] inline Error value_error(const Option& option, std::string_view value,
-                                       const std::string& what) {
-  if (const auto* text = std::get_if<TextOption>(&option.kind))
-    return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
-                                        text->mistake_in(value)};
-  return not_allowed(what, value, allowed_text(option));
-}
-
-/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
-/// malformed or out of range.
-inline void assign_option(const Option& option, Config& config, std::string_view text,
-                          const std::string& what) {
-  if (!std::visit([&](const auto& o) { return detail::assign(o, config, text); }, option.kind))
-    throw value_error(option, text, what);
-}
-
-}  // namespace mrc::inline v0_1
+}  // namespace mrc::inline v0_1::detail

@@ -3,20 +3,18 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
+#include <cstdlib>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "mrc/config/config.hpp"
+#include "mrc/config/environment.hpp"
 #include "mrc/config/option_table.hpp"
 #include "mrc/config/setting_source.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/value_text.hpp"
 
-/// Checks of a Config that concern several options, and the list of planes.
 namespace mrc::inline v0_1 {
 
 namespace detail {
@@ -34,7 +32,7 @@ namespace detail {
 }
 
 inline void check_ports(const Config& c, const std::vector<std::string>& planes) {
-  // Planes on one address are told apart by UDP port, 256 apart, to leave room for the slots.
+  // Planes on one address use UDP ports 256 apart, which leaves room for the slots.
   std::size_t repeats = 0;
   for (const auto& plane : planes)
     repeats = std::max(
@@ -61,8 +59,9 @@ inline void check_paths(const Config& c, std::size_t plane_count) {
                       "up to the active paths, " + std::to_string(active));
 }
 
-/// A receiver knows trimmed packets by their DSCP alone (mrc-1.0 §1.12), so nothing else may have
-/// it. The two trimmed classes may be one: then every trim counts as made on the way.
+/// A receiver recognises trimmed packets by their DSCP alone (mrc-1.0 §1.12), so no other class may
+/// have the same value. The two trimmed classes may be equal: then every trim counts as made by a
+/// switch before the last hop.
 inline void check_classes(const Config& c) {
   using Class = std::pair<std::string_view, std::uint8_t>;
   for (const auto& [mark, mark_value] : {Class{"dscp_trimmed", c.dscp_trimmed},
@@ -79,7 +78,7 @@ inline void check_classes(const Config& c) {
 
 }  // namespace detail
 
-inline std::vector<std::string> Config::plane_list() const {
+MRC_DECL std::vector<std::string> Config::plane_list() const {
   std::vector<std::string> list;
   for (const auto& text : planes) {
     if (const auto count = detail::loopback_count(*this, text, "loopback:")) {
@@ -100,7 +99,7 @@ inline std::vector<std::string> Config::plane_list() const {
   return list;
 }
 
-inline void Config::validate() const {
+MRC_DECL void Config::validate() const {
   for (const Option& option : options())
     if (!value_allowed(option, *this))
       throw value_error(option, value_text(option, *this),
@@ -109,6 +108,36 @@ inline void Config::validate() const {
   detail::check_ports(*this, list);
   detail::check_paths(*this, list.size());
   detail::check_classes(*this);
+}
+
+MRC_DECL Config Config::from_environment() {
+  Config config;
+  for (const Option& option : options()) {
+    const std::string variable = variable_name(option);
+    const char* value = std::getenv(variable.c_str());
+    if (value != nullptr && *value != '\0')
+      assign_option(option, config, value, "environment variable " + variable);
+  }
+  config.validate();
+  return config;
+}
+
+MRC_DECL void Config::set(std::string_view name, std::string_view value) {
+  const Option& option = require_option(name);
+  assign_option(option, *this, value, "option '" + std::string(option.name) + "'");
+}
+
+MRC_DECL std::string Config::get(std::string_view name) const {
+  return value_text(require_option(name), *this);
+}
+
+MRC_DECL void set_option(Config& config, std::string_view assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string_view::npos)
+    throw Error(Errc::invalid_argument, "option '" + std::string(assignment) +
+                                            "': no value; write " + std::string(assignment) +
+                                            "=VALUE");
+  config.set(assignment.substr(0, equals), assignment.substr(equals + 1));
 }
 
 }  // namespace mrc::inline v0_1

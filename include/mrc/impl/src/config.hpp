@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One of the units of the compiled library (mrc/impl/src.hpp): configuration, exchange of
+/// connection data, and the texts of values and addresses.
+#ifndef MRC_SEPARATE_COMPILATION
+#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
+#endif
+
+#include "mrc/config/impl/config.ipp"
+#include "mrc/config/impl/environment.ipp"
+#include "mrc/config/impl/option.ipp"
+#include "mrc/config/impl/option_table.ipp"
+#include "mrc/config/impl/options_markdown.ipp"
+#include "mrc/config/impl/setting_source.ipp"
+#include "mrc/core/impl/value_text.ipp"
+#include "mrc/exchange/impl/connection_info.ipp"
+#include "mrc/exchange/impl/tcp_exchange.ipp"
+#include "mrc/exchange/impl/tcp_socket.ipp"
+#include "mrc/port/impl/address.ipp"
+#include "mrc/port/impl/port_options.ipp"

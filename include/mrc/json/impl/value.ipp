@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/core/value_text.hpp"
+#include "mrc/json/value.hpp"
+
+namespace mrc::inline v0_1::json_file::detail {
+
+MRC_DECL std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  const auto number = mrc::detail::take_real(text);
+  if (!number || !(*number >= 0)) return std::nullopt;
+  double unit = 1;
+  if (!text.empty() && text != "B") {
+    const std::size_t power = std::string_view("KMGT").find(text[0] == 'k' ? 'K' : text[0]);
+    const std::string_view rest = text.substr(1);
+    if (power == std::string_view::npos || (!rest.empty() && rest != "B" && rest != "iB"))
+      return std::nullopt;
+    for (std::size_t i = 0; i <= power; ++i) unit *= rest == "B" ? 1000 : 1024;
+  }
+  const double bytes = *number * unit;
+  constexpr double kExact = 9007199254740992;  // 2^53: whole numbers are exact up to here
+  if (!(bytes <= kExact) || bytes != std::floor(bytes)) return std::nullopt;
+  return static_cast<std::uint64_t>(bytes);
+}
+
+MRC_DECL std::string format_bytes(std::uint64_t bytes) {
+  const std::string text = format_size(bytes);
+  const bool has_unit = text.back() < '0' || text.back() > '9';
+  return text + (has_unit ? "iB" : "B");
+}
+
+MRC_DECL std::uint16_t read_hex(const Tree& tree, const Node& node) {
+  // As a wider type: range_text() takes the largest value of a type as "no limit".
+  if (node.kind != Node::Kind::text)
+    return static_cast<std::uint16_t>(read_integer<std::uint32_t>(tree, node, 0, 0xFFFF));
+  if (const auto number = parse_hex(node.text)) return *number;
+  tree.fail(node, "is " + shown(node) + ", must be a number or a text, \"0x0000\" to \"0xffff\"");
+}
+
+MRC_DECL double read_number(const Tree& tree, const Node& node, double min, double max) {
+  const bool number = node.kind == Node::Kind::integer || node.kind == Node::Kind::real;
+  if (number && node.real >= min && node.real <= max) return node.real;
+  const std::string range = range_text(min, max, number_text);
+  tree.fail(node, "is " + shown(node) + ", must be " + (number ? "" : "a number, ") + range);
+}
+
+MRC_DECL Duration read_duration(const Tree& tree, const Node& node, Duration min, Duration max) {
+  std::optional<Duration> time;
+  if (node.kind == Node::Kind::text) time = parse_duration(node.text);
+  if (node.kind == Node::Kind::integer && node.magnitude == 0) time = Duration::zero();
+  if (time && *time >= min && *time <= max) return *time;
+  const std::string range =
+      range_text(min.count(), max.count(), [](auto ns) { return format_duration(Duration{ns}); });
+  tree.fail(node, "is " + shown(node) + ", must be " +
+                      (time ? "" : "a time with its unit (ns, us, ms, s), ") + range);
+}
+
+MRC_DECL std::uint64_t read_bytes(const Tree& tree, const Node& node, std::uint64_t min,
+                                  std::uint64_t max) {
+  std::optional<std::uint64_t> bytes;
+  if (node.kind == Node::Kind::text) bytes = parse_bytes(node.text);
+  if (node.kind == Node::Kind::integer && !node.negative) bytes = node.magnitude;
+  if (node.kind == Node::Kind::real) bytes = parse_bytes(node.text);
+  if (bytes && *bytes >= min && *bytes <= max) return *bytes;
+  const std::string range = range_text(min, max, format_bytes);
+  tree.fail(node, "is " + shown(node) + ", must be " +
+                      (bytes ? "" : "a size (4096, \"64KiB\", \"1MB\"), ") + range);
+}
+
+MRC_DECL bool read_boolean(const Tree& tree, const Node& node) {
+  if (node.kind == Node::Kind::boolean) return node.truth;
+  tree.fail(node, "is " + shown(node) + ", must be true or false");
+}
+
+MRC_DECL std::string read_text(const Tree& tree, const Node& node) {
+  const bool nested = node.kind == Node::Kind::list || node.kind == Node::Kind::object;
+  if (node.kind == Node::Kind::text || (node.from_set && !nested)) return node.text;
+  tree.fail(node, "is " + shown(node) + ", must be a text");
+}
+
+}  // namespace mrc::inline v0_1::json_file::detail

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace mrc::inline v0_1::port {
+
+/// Counters of one port. System calls are counted too: packets per call show the batching.
+struct PortStats {
+  std::uint64_t tx_packets = 0, tx_bytes = 0, tx_calls = 0;
+  std::uint64_t tx_busy = 0;    ///< packets that the kernel did not take (socket buffer full)
+  std::uint64_t tx_errors = 0;  ///< packets refused for another reason (no route, port down)
+  std::uint64_t rx_packets = 0, rx_bytes = 0, rx_calls = 0;
+  std::uint64_t rx_bad_icrc = 0;
+  std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
+  std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
+  std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
+};
+
+}  // namespace mrc::inline v0_1::port
