@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/files.hpp"
+#include "mrc_sim/distribution.hpp"
 #include "mrc_sim/metrics.hpp"
 #include "mrc_sim/report.hpp"
 
@@ -27,6 +28,35 @@ Json times_json(const sim::TimesSummary& t) {
           {"p50", microseconds(t.p50)}, {"p90", microseconds(t.p90)},
           {"p99", microseconds(t.p99)}, {"p99_9", microseconds(t.p999)},
           {"max", microseconds(t.max)}, {"mean", microseconds(t.mean)}};
+}
+
+/// Of the messages that `times_json` summarizes. Two lists of equal length.
+Json distribution_json(const sim::Simulation& simulation) {
+  Json values = Json::array(), percent = Json::array();
+  const auto times = simulation.messages().completion_times(simulation.measured_from());
+  for (const DistributionPoint& p : distribution(times)) {
+    values.push_back(microseconds(p.value));
+    percent.push_back(p.percent);
+  }
+  return {{"us", std::move(values)}, {"percent", std::move(percent)}};
+}
+
+/// Each number by the name that tables and plots have for it; null where the run has no such thing.
+Json metrics_json(const Summary& s) {
+  Json j = Json::object();
+  for (const std::string& name : metric_names())
+    if (is_metric(name)) j[name] = metric(s, name);  // not the pattern "flow N": see "flows"
+  return j;
+}
+
+Json faults_json(const sim::FaultSchedule& schedule) {
+  Json all = Json::array();
+  for (const sim::Fault& f : schedule.faults())
+    all.push_back({{"at_us", us(f.at)},
+                   {"kind", to_string(f.kind)},
+                   {"target", f.target},
+                   {"value", has_value(f.kind) ? Json(f.value) : Json(nullptr)}});
+  return all;
 }
 
 Json traffic_json(const Summary& s) {
@@ -153,6 +183,25 @@ Json paths_json(const sim::Simulation& simulation, const Summary& s) {
   return all;
 }
 
+/// The plots that the scenario asks for; `unit` is that of `metric`.
+Json plots_json(const Job& job) {
+  Json all = Json::array();
+  for (const PlotRequest& p : job.plots) {
+    Json j{{"show", p.show}, {"title", p.title}, {"height", p.height}, {"log_x", p.log_x}};
+    j["x_label"] = p.x_label;
+    if (!p.metric.empty()) {
+      j["metric"] = p.metric;
+      j["unit"] = metric_unit(p.metric);
+    }
+    if (p.reference) {
+      j["reference"] = *p.reference;
+      j["reference_label"] = p.reference_label;
+    }
+    all.push_back(std::move(j));
+  }
+  return all;
+}
+
 Json run_json(const Variant& v, const Outcome& o) {
   Json j{{"name", v.name},
          {"line", v.line},
@@ -171,12 +220,14 @@ Json run_json(const Variant& v, const Outcome& o) {
   j["messages"] = {
       {"posted", s.messages}, {"delivered", s.delivered}, {"delivered_bytes", s.delivered_bytes}};
   j["completion_us"] = times_json(s.times);
+  j["completion_us"]["distribution"] = distribution_json(*o.simulation);
   j["counters"] = counters_json(s);
+  j["metrics"] = metrics_json(s);
   j["traffic"] = traffic_json(s);
   j["flows"] = flows_json(s);
   j["links"] = links_json(o.simulation->network());
   j["paths"] = paths_json(*o.simulation, s);
-  j["faults"] = o.simulation->faults().text();
+  j["faults"] = faults_json(o.simulation->faults());
   j["events"] = s.events;
   j["events_per_packet"] = s.events_per_packet();
   j["digest"] = fmt::format("{:016x}", s.digest);
@@ -203,8 +254,9 @@ std::string json_report(const Job& job, const std::vector<Outcome>& outcomes, bo
   Json runs = Json::array();
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     runs.push_back(run_json(job.variants[i], outcomes[i]));
-  const Json j{{"version", 1},     {"title", job.title},         {"file", job.file},
-               {"seed", job.seed}, {"interrupted", interrupted}, {"runs", std::move(runs)}};
+  const Json j{{"version", 2},           {"title", job.title},         {"file", job.file},
+               {"seed", job.seed},       {"interrupted", interrupted}, {"plots", plots_json(job)},
+               {"runs", std::move(runs)}};
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

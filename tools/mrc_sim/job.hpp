@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace mrc::bench {
 
-/// What a plot of a scenario shows.
+/// A plot that a scenario asks for; scripts/plot draws it from the JSON report.
 struct PlotRequest {
   std::string show;  ///< a series of the recorder, "completion_times", or "summary"
   std::string title, x_label;
@@ -54,6 +55,9 @@ struct Override {
 [[nodiscard]] std::string title_of(const std::string& file);
 
 // --- parts of a file, each with its own source file ---------------------------------------------
+
+/// Longest time in a scenario, so also of a run: an hour, virtual.
+inline constexpr Duration kLongest = std::chrono::hours(1);
 
 /// Transport settings that the readers of other parts need to know.
 struct TransportFacts {

@@ -39,14 +39,12 @@ int run_scenario(const Options& o) {
     return 0;
   }
   check_writable(o.json_file);
-  check_writable(o.plot_file);
   catch_signals();
   const auto outcomes = run_job(job, o.threads, !o.quiet && isatty(STDERR_FILENO) != 0);
   const bool interrupted = g_interrupted;
   print_report(job, outcomes, interrupted);
   if (!o.json_file.empty()) write_file(o.json_file, json_report(job, outcomes, interrupted));
   if (!o.csv_directory.empty()) write_csv(job, outcomes, o.csv_directory);
-  if (!o.plot_file.empty()) write_plots(job, outcomes, o.plot_file);
   if (interrupted) fmt::print(stderr, "mrc_sim: interrupted; the results are partial\n");
   return interrupted ? kInterruptedStatus : 0;
 }

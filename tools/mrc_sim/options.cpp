@@ -30,8 +30,9 @@ be left out.
              t1.1.2, t0.1.2-t1.1.3, h3.p0>t0.0.1, p1, or a list of such names
   random_faults {begin, end, max_faults, ...}       bad_cables {share, loss}
   samples    interval, per_host, queues: names of links, or deepest
-  plots      a list of {show, title, reference, ...}; show: a series (goodput, queue deepest, lost,
-             retransmitted, ...), completion_times, or summary with a metric over the variants' x
+  plots      for scripts/plot: a list of {show, title, reference, ...}; show: a series (goodput,
+             queue deepest, lost, retransmitted, ...), completion_times, or summary with a metric
+             over the variants' x
   sweep      a list of variants {name, set: ["path=value", ...], line, x}, each a run of its own
 
 docs/simulator.md has every field with its default, and says what is modelled.)";
@@ -58,10 +59,10 @@ void add_run(CLI::App& app, Options& o, std::vector<std::string>& sets) {
   app.add_option("--threads", o.threads, "Variants of a sweep that run at a time (default 1)")
       ->check(CLI::Range(1, 256))
       ->type_name("N");
-  app.add_option("--json", o.json_file, "Write all results as JSON")->type_name("FILE");
+  app.add_option("--json", o.json_file, "Write all results as JSON, which scripts/plot draws")
+      ->type_name("FILE");
   app.add_option("--csv", o.csv_directory, "Write series and messages as CSV into a directory")
       ->type_name("DIR");
-  app.add_option("--plot", o.plot_file, "Write the scenario's plots")->type_name("FILE.svg");
   app.add_flag("--check", o.check, "Only read the scenario and tell what is wrong with it");
   app.add_flag("--quiet", o.quiet, "No progress line (there is none without a terminal anyway)");
   app.footer(kFormat);

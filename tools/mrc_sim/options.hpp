@@ -21,7 +21,7 @@ struct Options {
   std::vector<Override> overrides;
   std::optional<std::uint64_t> seed;
   unsigned threads = 1;
-  std::string json_file, csv_directory, plot_file;
+  std::string json_file, csv_directory;
   bool quiet = false;
   bool check = false;     ///< read the scenario and say what would run
   std::string directory;  ///< list

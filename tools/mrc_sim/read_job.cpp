@@ -13,9 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longest run: an hour of virtual time.
-constexpr Duration kLongest = 3600s;
-
 /// A network without traffic, in which the names that a scenario uses can be looked up.
 class Names {
  public:

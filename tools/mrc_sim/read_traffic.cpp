@@ -15,7 +15,6 @@ namespace mrc::bench {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr Duration kLongest = 3600s;
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;
 
 // --- faults -------------------------------------------------------------------------------------

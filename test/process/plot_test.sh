@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/plot: draws what mrc_sim and mrc_perf have written, and says what is wrong with a file.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+plot=$here/../../scripts/plot
+mrc_sim=$build/bench/mrc_sim
+need_program "$mrc_sim"
+need_program "$mrc_perf"
+/usr/bin/python3 -c 'import matplotlib' 2>/dev/null || skip 'python3-matplotlib is not installed'
+export PYTHONDONTWRITEBYTECODE=1
+cd "$work"
+
+say 'the functions, on known data'
+/usr/bin/python3 "$here/plot_test.py" 2>functions.err || fail 'plot_test.py'
+
+texts() {  # texts SVG: the texts that can be read in it, one per line
+  /usr/bin/python3 -c 'if True:
+    import sys, xml.etree.ElementTree as xml
+    for text in xml.parse(sys.argv[1]).iter("{http://www.w3.org/2000/svg}text"): print(text.text)
+    ' "$1"
+}
+shows() {  # shows SVG TEXT...: each of the texts is in it
+  local svg=$1 text
+  shift
+  texts "$svg" >texts.out
+  for text in "$@"; do
+    grep -qxF -- "$text" texts.out || fail "$svg does not show '$text'"
+  done
+}
+marks() {  # marks SVG SERIES: how many points of the series are marked by dots
+  /usr/bin/python3 -c 'if True:
+    import sys, xml.etree.ElementTree as xml
+    svg = "{http://www.w3.org/2000/svg}"
+    group = next(g for g in xml.parse(sys.argv[1]).iter(svg + "g") if g.get("id") == sys.argv[2])
+    print(sum(1 for _ in group.iter(svg + "use")))' "$1" "$2"
+}
+corners() {  # corners SVG SERIES: of the outline of an area or of bars
+  /usr/bin/python3 -c 'if True:
+    import sys, xml.etree.ElementTree as xml
+    svg = "{http://www.w3.org/2000/svg}"
+    group = next(g for g in xml.parse(sys.argv[1]).iter(svg + "g") if g.get("id") == sys.argv[2])
+    print(next(group.iter(svg + "path")).get("d").count("L"))' "$1" "$2"
+}
+
+say 'mrc_sim: all kinds of plots of a sweep with a fault'
+cat >sweep.json <<'JSON'
+{
+  "title": "A sweep, and <what> it shows",
+  "topology": { "planes": 2, "hosts": 4, "hosts_per_t0": 2, "t1s": 2 },
+  "traffic": [{ "kind": "permutation", "bytes": "64KiB", "depth": 2, "count": 40 }],
+  "faults": [{ "at": "10us", "kind": "down", "target": "t1.0.1", "for": "30us" }],
+  "run": { "time": "200us" },
+  "samples": { "interval": "5us" },
+  "plots": [
+    { "show": "goodput", "title": "Goodput of all", "reference": 800,
+      "reference_label": "line rate" },
+    { "show": "queue deepest" },
+    { "show": "completion_times", "log_x": true },
+    { "show": "summary", "metric": "host_median", "x_label": "planes" }
+  ],
+  "sweep": [
+    { "name": "one plane", "x": 1, "line": "permutation", "set": "topology.planes=1" },
+    { "name": "two planes", "x": 2, "line": "permutation", "set": "topology.planes=2" },
+    { "name": "four planes", "x": 4, "line": "permutation", "set": "topology.planes=4" }
+  ]
+}
+JSON
+"$mrc_sim" run sweep.json --json out.json >sim.out
+"$plot" out.json
+shows out.svg 'Goodput of all' 'A sweep, and <what> it shows; seed 1' 'goodput (Gb/s)' 'line rate' \
+  'one plane' 'four planes' 't1.0.1 down' 'time (µs)' 'queue deepest (kB)' \
+  'Message completion times' 'messages (%)' 'completion time (µs)' 'median per host (Gb/s)' \
+  permutation planes
+expect 'a dot per variant' [ "$(marks out.svg panel3-series0)" = 3 ]
+expect 'three lines over time' grep -q 'id="panel0-series2"' out.svg
+
+say 'the same file gives the same picture; PNG and PDF'
+cp out.svg before.svg
+"$plot" out.json out.svg --title 'Another name'
+shows out.svg 'Another name; seed 1'
+"$plot" out.json
+expect 'the same bytes' cmp out.svg before.svg
+"$plot" out.json out.png
+expect 'PNG' [ "$(head -c 4 out.png | tail -c 3)" = PNG ]
+"$plot" out.json out.pdf
+expect 'PDF' [ "$(head -c 4 out.pdf)" = %PDF ]
+
+say 'mrc_sim: an interrupted run'
+start cut "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' --json cut.json
+sleep 1.5
+kill -INT "$pid"
+exit_code "$pid" 30
+expect 'exit status' [ "$code" = 130 ]
+"$plot" cut.json
+shows cut.svg 'A sweep, and <what> it shows; seed 1; interrupted' 'one plane'
+expect 'no variant that did not run' [ "$(texts cut.svg | grep -c 'four planes' || true)" = 0 ]
+
+say 'mrc_perf: a timeline with a fault and a mark'
+checked_run timeline --planes 4 --size 64K --duration 1 --timeline line.csv \
+  --timeline-interval 20ms --fault 'plane=1,down@300ms-600ms' \
+  --mark 'coffee@700ms-800ms'
+"$plot" line.csv
+shows line.svg 'Bandwidth over time, by plane' 'payload bandwidth (Gb/s)' 'time (s)' total \
+  'plane 0' 'plane 3' 'plane 1 down' coffee
+expect 'no plane that is not there' [ "$(texts line.svg | grep -c 'plane 4' || true)" = 0 ]
+rows=$(($(wc -l <line.csv) - 1))
+expect 'many intervals' [ "$rows" -ge 20 ]
+# There and back along rows + 2 points (the ends too), two corners; the first point is no line.
+expect "an area of all $rows intervals" [ "$(corners line.svg panel0-series3)" = $((2 * rows + 5)) ]
+
+refused() {  # refused TEXT... -- ARGUMENT...: the program says so and fails, without a trace
+  local texts=() status=0
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  "$plot" "$@" >refused.out 2>refused.err || status=$?
+  expect "exit status of plot $*" [ "$status" = 1 ]
+  expect_text refused.err 'plot: ' "${texts[@]}"
+  expect 'one line' [ "$(wc -l <refused.err)" = 1 ]
+}
+say 'errors'
+refused "can't read 'nothing.csv'" 'No such file' -- nothing.csv
+refused "'out.gif' must end in" .png -- out.json out.gif
+refused "can't write '/nonexistent/plot.svg'" -- out.json /nonexistent/plot.svg
+sed '1s/retransmits/other/' line.csv >bad.csv
+refused "'bad.csv' has no column 'retransmits'" '--timeline' -- bad.csv
+head -n 1 line.csv >bad.csv
+refused "'bad.csv' has no lines" '--timeline-interval' -- bad.csv
+printf 'a,b\n1,2\n' >bad.csv
+refused "'bad.csv' is neither" 'mrc_perf --timeline' 'mrc_sim run --json' -- bad.csv
+head -c 1000 out.json >bad.json
+refused "'bad.json' is damaged or cut short" line -- bad.json
+refused "'timeline.json' is no report of mrc_sim" -- timeline.json
+sed 's/"version": 2/"version": 1/' out.json >bad.json
+refused "'bad.json' was written by another version" 'run the scenario again' -- bad.json
+refused "'out.png' is not a text" -- out.png
+
+say 'without matplotlib: what to install, and what to do then'
+mkdir without
+echo 'raise ImportError("not here")' >without/matplotlib.py
+PYTHONPATH=$work/without refused python3-matplotlib 'scripts/install-deps --plots' \
+  'scripts/plot line.csv' -- line.csv
+
+say 'help'
+"$plot" --help >help.out
+expect_text help.out 'mrc_perf --timeline' 'mrc_sim run --json' --title python3-matplotlib
