@@ -4,7 +4,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 plot=$here/../../scripts/plot
-mrc_sim=$build/bench/mrc_sim
+mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 need_program "$mrc_perf"
 /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || skip 'python3-matplotlib is not installed'
