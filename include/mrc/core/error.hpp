@@ -30,6 +30,7 @@ enum class [[nodiscard]] Errc : std::uint8_t{
     unsupported,       ///< neither this build nor this machine can do it
 };
 
+/// The code in words.
 [[nodiscard]] constexpr const char* to_string(Errc e) noexcept {
   switch (e) {
     case Errc::ok:
@@ -73,16 +74,20 @@ enum class [[nodiscard]] Errc : std::uint8_t{
 /// The category of error codes made from Errc, named "mrc".
 class ErrorCategory final : public std::error_category {
  public:
+  /// "mrc".
   [[nodiscard]] const char* name() const noexcept override { return "mrc"; }
+  /// to_string() of the Errc.
   [[nodiscard]] std::string message(int e) const override {
     return to_string(static_cast<Errc>(e));
   }
 };
 
+/// The only ErrorCategory.
 [[nodiscard]] inline const std::error_category& error_category() noexcept {
   static const ErrorCategory category;
   return category;
 }
+/// Found by std::error_code, so that it can be compared with an Errc.
 [[nodiscard]] inline std::error_code make_error_code(Errc e) noexcept {
   return {static_cast<int>(e), error_category()};
 }
@@ -91,7 +96,9 @@ class ErrorCategory final : public std::error_category {
 /// Errc or the errno value of the system call.
 class Error : public std::system_error {
  public:
+  /// An error of the library.
   Error(Errc code, const std::string& what) : std::system_error(make_error_code(code), what) {}
+  /// An error of a system call.
   Error(std::error_code code, const std::string& what) : std::system_error(code, what) {}
 };
 
@@ -100,14 +107,23 @@ class Error : public std::system_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
+  /// Success.
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Errc error) : error_(error) {}          // NOLINT(google-explicit-constructor)
+  /// Failure; `error` is not Errc::ok.
+  Result(Errc error) : error_(error) {}  // NOLINT(google-explicit-constructor)
+  /// True if there is a value.
   [[nodiscard]] bool ok() const noexcept { return error_ == Errc::ok; }
+  /// The same as ok().
   explicit operator bool() const noexcept { return ok(); }
+  /// Why there is no value; Errc::ok if there is one.
   [[nodiscard]] Errc error() const noexcept { return error_; }
+  /// The value; only if ok().
   [[nodiscard]] T& value() noexcept { return value_; }
+  /// The value; only if ok().
   [[nodiscard]] const T& value() const noexcept { return value_; }
+  /// The value; only if ok().
   [[nodiscard]] T& operator*() noexcept { return value_; }
+  /// The value; only if ok().
   [[nodiscard]] T* operator->() noexcept { return &value_; }
 
  private:

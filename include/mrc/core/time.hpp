@@ -11,10 +11,15 @@ using Duration = std::chrono::nanoseconds;
 /// The clock that time points belong to. It has no now(): the engine never asks for the time, it
 /// is told. A port passes CLOCK_MONOTONIC, the simulator its virtual time.
 struct Clock {
+  /// As std::chrono asks of a clock.
   using duration = Duration;
+  /// As std::chrono asks of a clock.
   using rep = duration::rep;
+  /// As std::chrono asks of a clock.
   using period = duration::period;
+  /// As std::chrono asks of a clock.
   using time_point = std::chrono::time_point<Clock, duration>;
+  /// Never goes back.
   static constexpr bool is_steady = true;
 };
 

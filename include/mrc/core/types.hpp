@@ -21,14 +21,17 @@ using Rqmsn = Serial<struct RqmsnTag, 16>;
 enum class Qpn : std::uint32_t {};
 /// QPNs 0 and 1 are management, 2 takes endpoint requests and responses (mrc-1.0 §1.3).
 inline constexpr Qpn kEndpointQpn{2};
+/// Lowest QPN of a queue pair in each slot.
 inline constexpr std::uint32_t kFirstUserQpn = 3;
 
 /// Entropy value: the 32 bits that name a path in feedback (mrc-1.0 §3.1).
 enum class Ev : std::uint32_t {};
 
+/// The number.
 [[nodiscard]] constexpr std::uint32_t value(Qpn qpn) noexcept {
   return static_cast<std::uint32_t>(qpn);
 }
+/// The number.
 [[nodiscard]] constexpr std::uint32_t value(Ev ev) noexcept {
   return static_cast<std::uint32_t>(ev);
 }
@@ -40,20 +43,25 @@ enum class Ev : std::uint32_t {};
 /// Index of a plane, which is the index of a NIC port: 0 .. kMaxPlanes-1. (The MRC API counts
 /// ports from 1; the wire's port status mask has bit 0 for our plane 0, mrc-1.0 [O-19].)
 using Plane = std::uint8_t;
+/// Most planes of a device.
 inline constexpr unsigned kMaxPlanes = 32;
 /// One bit per plane.
 using PlaneMask = std::uint32_t;
+/// The bit of a plane in a PlaneMask.
 [[nodiscard]] constexpr PlaneMask plane_bit(Plane plane) noexcept {
   return PlaneMask{1} << plane;
 }
 
 /// Index of a peer (a remote device) in an engine and in its ports' address tables.
 enum class PeerId : std::uint32_t {};
+/// The number.
 [[nodiscard]] constexpr std::uint32_t value(PeerId peer) noexcept {
   return static_cast<std::uint32_t>(peer);
 }
 
+/// Bytes to read.
 using Bytes = std::span<const std::uint8_t>;
+/// Bytes to write.
 using MutableBytes = std::span<std::uint8_t>;
 
 /// ECN field of an IP header, the low two bits of ToS / traffic class.

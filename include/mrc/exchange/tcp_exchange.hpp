@@ -33,7 +33,9 @@ inline constexpr Duration kForever = Duration::max();
 /// of the socket. After any of them but a receive that timed out, only close and destroy.
 class TcpChannel {
  public:
+  /// Longest message.
   static constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
+  /// Timeout of all calls that are given none.
   static constexpr Duration kDefaultTimeout = std::chrono::seconds(30);
 
   TcpChannel() = default;
@@ -66,6 +68,7 @@ class TcpChannel {
       throw;
     }
   }
+  /// send() of the bytes of a text.
   void send_text(std::string_view text, Duration timeout = kDefaultTimeout) {
     send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, timeout);
   }
@@ -78,6 +81,7 @@ class TcpChannel {
       detail::tcp_wait(socket_, POLLIN, wait, "a message from " + peer_);
     return std::move(*message);
   }
+  /// receive() of a text.
   [[nodiscard]] std::string receive_text(Duration timeout = kDefaultTimeout) {
     const auto bytes = receive(timeout);
     return {bytes.begin(), bytes.end()};
@@ -107,6 +111,7 @@ class TcpChannel {
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
   /// The peer, for messages.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  /// Closes the connection; nothing happens if there is none.
   void close() noexcept { socket_ = {}; }
 
  private:
@@ -146,6 +151,7 @@ class TcpListener {
         port_(detail::tcp_local_port(socket_)),
         cancel_(cancel) {}
 
+  /// Waits for the next connection.
   [[nodiscard]] TcpChannel accept(Duration timeout = kForever) {
     const detail::TcpWait wait{timeout, cancel_};
     std::string peer;
@@ -155,7 +161,9 @@ class TcpListener {
     return {std::move(socket), std::move(peer), cancel_};
   }
 
+  /// The port it listens on.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  /// To wait for connections together with other things.
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
  private:

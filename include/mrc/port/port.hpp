@@ -21,6 +21,7 @@ struct PeerAddress {
   std::array<std::uint8_t, 16> ip{};  ///< IPv6, or IPv4 mapped (::ffff:a.b.c.d)
   std::uint16_t udp_port = 0;         ///< host byte order
 
+  /// Equal in every field.
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
@@ -37,11 +38,15 @@ struct Capabilities {
 
 /// Counters of one port. Syscalls stand beside packets so that batching shows.
 struct PortStats {
-  std::uint64_t tx_packets = 0, tx_bytes = 0, tx_calls = 0;
-  std::uint64_t tx_busy = 0;    ///< packets that the kernel did not take (socket buffer full)
-  std::uint64_t tx_errors = 0;  ///< packets refused for another reason (no route, port down)
-  std::uint64_t rx_packets = 0, rx_bytes = 0, rx_calls = 0;
-  std::uint64_t rx_bad_icrc = 0;
+  std::uint64_t tx_packets = 0;    ///< packets sent
+  std::uint64_t tx_bytes = 0;      ///< their bytes, BTH .. iCRC
+  std::uint64_t tx_calls = 0;      ///< system calls that sent
+  std::uint64_t tx_busy = 0;       ///< packets that the kernel did not take (socket buffer full)
+  std::uint64_t tx_errors = 0;     ///< packets refused for another reason (no route, port down)
+  std::uint64_t rx_packets = 0;    ///< packets handed to the engine
+  std::uint64_t rx_bytes = 0;      ///< their bytes, BTH .. iCRC
+  std::uint64_t rx_calls = 0;      ///< system calls that received
+  std::uint64_t rx_bad_icrc = 0;   ///< dropped: the iCRC is wrong
   std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
   std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
   std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
@@ -50,12 +55,17 @@ struct PortStats {
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
 class RxBurst {
  public:
+  /// Room for `capacity` packets.
   explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
+  /// Forgets all packets.
   void clear() noexcept { packets_.clear(); }
+  /// How many more packets it takes.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
+  /// True if there are none.
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
+  /// The packets, in order of arrival.
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
 
  private:
