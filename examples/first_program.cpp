@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "mrc/device.hpp"
+#include "mrc/mrc.hpp"
 
 int main() {
   mrc::Device device;  // planes and all else from MRC_* variables; loopback without any
