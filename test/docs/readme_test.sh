@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# readme_test.sh [CXX]: README's first program compiles with the command that README gives and prints
-# what README says; it is the same program as examples/first_program.cpp. CXX takes the place of g++.
+# readme_test.sh [CXX]: README's first program compiles with the command that README gives, prints
+# what README says, and is the same as examples/first_program.cpp. CXX takes the place of g++.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "${MRC_SOURCE_DIR:-$here/../..}" && pwd)
