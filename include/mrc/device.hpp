@@ -31,17 +31,23 @@ class DeviceCore;
 class MemoryRegion {
  public:
   MemoryRegion() = default;
+  /// Takes the region over; `other` is empty afterwards.
   MemoryRegion(MemoryRegion&& other) noexcept { swap(other); }
+  /// Takes `other` over; the former region is deregistered.
   MemoryRegion& operator=(MemoryRegion&& other) noexcept;
   ~MemoryRegion();
 
+  /// Local key, for Sge::lkey.
   [[nodiscard]] std::uint32_t lkey() const noexcept { return key_; }
+  /// Remote key, for RemoteAddress::rkey at the peer.
   [[nodiscard]] std::uint32_t rkey() const noexcept { return key_; }
   /// Where a peer writes: the address of byte `offset` of the region, and its key.
   [[nodiscard]] RemoteAddress remote(std::uint64_t offset = 0) const noexcept {
     return {reinterpret_cast<std::uint64_t>(address_) + offset, key_};
   }
+  /// First byte of the region.
   [[nodiscard]] void* address() const noexcept { return address_; }
+  /// Length of the region in bytes.
   [[nodiscard]] std::size_t length() const noexcept { return length_; }
 
   /// Deregisters. Errc::in_use while posted requests refer to it (nothing happens then).
@@ -64,7 +70,9 @@ class MemoryRegion {
 class CompletionQueue {
  public:
   CompletionQueue() = default;
+  /// Takes the queue over; `other` is empty afterwards.
   CompletionQueue(CompletionQueue&& other) noexcept { swap(other); }
+  /// Takes `other` over; the former queue is destroyed.
   CompletionQueue& operator=(CompletionQueue&& other) noexcept;
   ~CompletionQueue();
 
@@ -101,11 +109,15 @@ class CompletionQueue {
 class QueuePair {
  public:
   QueuePair() = default;
+  /// Takes the queue pair over; `other` is empty afterwards.
   QueuePair(QueuePair&& other) noexcept { swap(other); }
+  /// Takes `other` over; the former queue pair is destroyed.
   QueuePair& operator=(QueuePair&& other) noexcept;
   ~QueuePair();
 
+  /// Queue pair number, 24 bits; the top 8 are the slot of the process.
   [[nodiscard]] Qpn qpn() const noexcept { return qpn_; }
+  /// Present state; Errc::invalid_state of other calls refers to it.
   [[nodiscard]] QpState state() const noexcept;
   /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
   [[nodiscard]] ConnectionInfo local_info() const;
@@ -127,7 +139,9 @@ class QueuePair {
   Errc reset() noexcept;
   /// Why the queue pair is in ERR, in words that name the peer and what was tried. Empty if not.
   [[nodiscard]] std::string error_text() const;
+  /// Why the queue pair is in ERR; QpErrorCause::none if it is not.
   [[nodiscard]] QpErrorCause error_cause() const noexcept;
+  /// Counters since the queue pair was created.
   [[nodiscard]] QpStats stats() const;
 
   /// Destroys the queue pair; posted requests vanish without completions.
@@ -146,10 +160,10 @@ class QueuePair {
 struct QpOptions {
   const CompletionQueue* send_cq = nullptr;     ///< required
   const CompletionQueue* receive_cq = nullptr;  ///< default: send_cq
-  QpCapacity capacity{};
-  std::optional<QpAttributes> attributes{};  ///< default: from the device's Config
-  std::optional<PdId> pd{};                  ///< default: the device's own
-  bool signal_all = false;                   ///< every write completes, flags or not
+  QpCapacity capacity{};                        ///< sizes of its queues
+  std::optional<QpAttributes> attributes{};     ///< default: from the device's Config
+  std::optional<PdId> pd{};                     ///< default: the device's own
+  bool signal_all = false;                      ///< every write completes, flags or not
 };
 
 /// A device: the planes of this host, one engine, and progress. Methods may be called from any
@@ -161,9 +175,12 @@ class Device {
   explicit Device(const Config& config = Config::from_environment());
   /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
   Device(const Device&) = default;
+  /// As the copy constructor: refers to the same device.
   Device& operator=(const Device&) = default;
 
+  /// The protection domain of objects that name none.
   [[nodiscard]] PdId default_pd() const noexcept;
+  /// A new protection domain. Throws mrc::Error at the limit, Config::max_pds.
   PdId alloc_pd();
   /// Errc::in_use while memory regions or queue pairs belong to it.
   Errc dealloc_pd(PdId pd) noexcept;
@@ -177,7 +194,9 @@ class Device {
     const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);
   }
+  /// Creates a completion queue of `depth` entries. Throws mrc::Error.
   CompletionQueue create_cq(std::uint32_t depth);
+  /// Creates a queue pair in RESET. Throws mrc::Error that names what is wrong or the limit.
   QueuePair create_qp(const QpOptions& options);
 
   /// One round of progress: transmit, receive, time. Answers to what it has received go with the
@@ -192,10 +211,13 @@ class Device {
   /// that a single path can't have.
   void set_faults(std::string_view schedule);
 
+  /// The configuration in force: as given, with what the fabric description adds.
   [[nodiscard]] const Config& config() const noexcept;
+  /// Number of planes, 1 .. 32.
   [[nodiscard]] unsigned plane_count() const noexcept;
   /// Address and UDP port of each plane, as text.
   [[nodiscard]] std::vector<std::string> plane_names() const;
+  /// A copy of all counters.
   [[nodiscard]] DeviceStats stats() const;
   /// Health and counters of the paths towards the peer of a queue pair; none if it is not connected
   /// or not of this device.

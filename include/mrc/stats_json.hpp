@@ -45,23 +45,27 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, pds, peers,
                                    guest_probes_answered, guest_probes_refused, helper_rounds)
 
-/// The same as a function, for those who don't want to know how it works.
+/// Statistics of a device as an object.
 [[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {
   return stats;
 }
+/// Counters of an engine as an object.
 [[nodiscard]] inline nlohmann::json to_json(const EngineStats& stats) {
   return stats;
 }
+/// One plane as an object.
 [[nodiscard]] inline nlohmann::json to_json(const PlaneStats& stats) {
   return stats;
 }
+/// Counters of a queue pair as an object.
 [[nodiscard]] inline nlohmann::json to_json(const QpStats& stats) {
   return stats;
 }
+/// One path as an object.
 [[nodiscard]] inline nlohmann::json to_json(const PathReport& report) {
   return report;
 }
-/// An array.
+/// Paths as an array of objects.
 [[nodiscard]] inline nlohmann::json to_json(std::span<const PathReport> reports) {
   auto array = nlohmann::json::array();
   for (const auto& report : reports) array.push_back(report);

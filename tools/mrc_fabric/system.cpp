@@ -80,7 +80,7 @@ std::string run_program(const std::vector<std::string>& command, const std::stri
 
 void need_root(const std::string& command) {
   if (geteuid() != 0)
-    throw Error(Errc::access_denied,
+    throw Error(std::make_error_code(std::errc::operation_not_permitted),
                 fmt::format("{}: network namespaces need root: run it with sudo", command));
 }
 

@@ -19,33 +19,53 @@ struct DropStats {
 
 /// Counters of an engine.
 struct EngineStats {
-  std::uint64_t tx_data = 0, tx_retransmits = 0, tx_control = 0;
-  std::uint64_t rx_data = 0, rx_duplicates = 0, rx_control = 0, rx_trimmed = 0, rx_ecn = 0;
-  std::uint64_t sacks_sent = 0, sacks_received = 0;
-  std::uint64_t nacks_sent = 0, nacks_received = 0;
-  std::uint64_t acks_sent = 0, acks_received = 0;
-  std::uint64_t probes_sent = 0, probe_answers = 0;        ///< reliability probes
-  std::uint64_t ev_probes_sent = 0, ev_probe_answers = 0;  ///< EV probes
-  std::uint64_t ev_probes_received = 0;                    ///< of peers, and answered
-  std::uint64_t port_updates_sent = 0, port_updates_received = 0;
-  std::uint64_t inferred_losses = 0, timeouts = 0, qp_errors = 0;
-  std::uint64_t pool_exhausted = 0;  ///< sending paused: Config::max_outstanding reached
-  DropStats drops;
+  std::uint64_t tx_data = 0;                ///< data packets sent for the first time
+  std::uint64_t tx_retransmits = 0;         ///< retransmissions
+  std::uint64_t tx_control = 0;             ///< SACK, NACK, ACK, probes, endpoint packets
+  std::uint64_t rx_data = 0;                ///< data packets accepted
+  std::uint64_t rx_duplicates = 0;          ///< data packets received before
+  std::uint64_t rx_control = 0;             ///< control packets
+  std::uint64_t rx_trimmed = 0;             ///< packets that a switch trimmed
+  std::uint64_t rx_ecn = 0;                 ///< data packets and probes marked CE
+  std::uint64_t sacks_sent = 0;             ///< SACKs
+  std::uint64_t sacks_received = 0;         ///< SACKs
+  std::uint64_t nacks_sent = 0;             ///< NACKs
+  std::uint64_t nacks_received = 0;         ///< NACKs
+  std::uint64_t acks_sent = 0;              ///< Transport ACKs and NAKs
+  std::uint64_t acks_received = 0;          ///< Transport ACKs and NAKs
+  std::uint64_t probes_sent = 0;            ///< reliability probes
+  std::uint64_t probe_answers = 0;          ///< answers received to reliability probes
+  std::uint64_t ev_probes_sent = 0;         ///< EV probes
+  std::uint64_t ev_probe_answers = 0;       ///< answers received to EV probes
+  std::uint64_t ev_probes_received = 0;     ///< of peers, and answered
+  std::uint64_t port_updates_sent = 0;      ///< port status updates
+  std::uint64_t port_updates_received = 0;  ///< port status updates of peers
+  std::uint64_t inferred_losses = 0;        ///< packets taken for lost (mrc-1.0 §2.9)
+  std::uint64_t timeouts = 0;               ///< expiries of retransmission timers
+  std::uint64_t qp_errors = 0;              ///< queue pairs that went to ERR
+  std::uint64_t pool_exhausted = 0;         ///< sending paused: Config::max_outstanding reached
+  DropStats drops;                          ///< packets dropped, by reason
 };
 
 /// Counters of a queue pair.
 struct QpStats {
-  std::uint64_t tx_packets = 0, tx_bytes = 0;  ///< first transmissions; payload bytes
-  std::uint64_t retransmits = 0;
-  std::uint64_t rx_packets = 0, rx_bytes = 0;  ///< accepted; payload bytes
-  std::uint64_t rx_duplicates = 0;
-  std::uint64_t writes_completed = 0;
-  std::uint64_t receives_completed = 0;
-  std::uint64_t inferred_losses = 0, nacks = 0, trims = 0, timeouts = 0, probes = 0;
-  std::uint32_t smoothed_rtt_ns = 0;
-  std::uint32_t outstanding = 0;  ///< packets sent and not yet reported
-  std::uint64_t cwnd = 0;         ///< of the destination's congestion context, bytes
-  std::int64_t inflight = 0;      ///< the same
+  std::uint64_t tx_packets = 0;          ///< data packets sent for the first time
+  std::uint64_t tx_bytes = 0;            ///< their payload
+  std::uint64_t retransmits = 0;         ///< data packets sent again
+  std::uint64_t rx_packets = 0;          ///< data packets accepted
+  std::uint64_t rx_bytes = 0;            ///< their payload
+  std::uint64_t rx_duplicates = 0;       ///< data packets received before
+  std::uint64_t writes_completed = 0;    ///< requests completed by a Transport ACK
+  std::uint64_t receives_completed = 0;  ///< receives consumed by writes with immediate
+  std::uint64_t inferred_losses = 0;     ///< packets taken for lost (mrc-1.0 §2.9)
+  std::uint64_t nacks = 0;               ///< NACKs received
+  std::uint64_t trims = 0;               ///< of these, those for trimmed packets
+  std::uint64_t timeouts = 0;            ///< expiries of the retransmission timer
+  std::uint64_t probes = 0;              ///< reliability probes sent
+  std::uint32_t smoothed_rtt_ns = 0;     ///< smoothed round-trip time
+  std::uint32_t outstanding = 0;         ///< packets sent and not yet reported
+  std::uint64_t cwnd = 0;                ///< window of the destination's congestion context, bytes
+  std::int64_t inflight = 0;             ///< bytes in flight of that context
 };
 
 }  // namespace mrc::inline v0_1

@@ -6,13 +6,14 @@
 
 #include "mrc/core/types.hpp"
 
-/// The words that an application and an engine exchange: work requests, completions, states,
-/// attributes. They follow verbs, so that a verbs program finds what it knows.
+/// Types shared by application and engine: work requests, completions, states, attributes. Names
+/// and numbers follow verbs.
 namespace mrc::inline v0_1 {
 
 /// States of a queue pair (mrc-1.0 §2.11). There is no SQD or SQE.
 enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
 
+/// Name of the state, in capitals as in the verbs documentation.
 [[nodiscard]] constexpr const char* to_string(QpState s) noexcept {
   switch (s) {
     case QpState::reset:
@@ -29,8 +30,8 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
   return "?";
 }
 
-/// Rights of a memory region; a set of bits. Local reads are always allowed, and who may write from
-/// afar may write locally.
+/// Rights of a memory region; a set of bits. Local reads are always allowed; remote_write implies
+/// local_write.
 enum class Access : std::uint8_t {
   none = 0,
   local_write = 1,
@@ -39,9 +40,11 @@ enum class Access : std::uint8_t {
   /// after everything before them, for programs that poll the last byte instead of a completion.
   relaxed_ordering = 4,
 };
+/// Both sets of rights together.
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
   return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// True if `set` holds all rights of `right`.
 [[nodiscard]] constexpr bool has(Access set, Access right) noexcept {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(right)) ==
          static_cast<unsigned>(right);
@@ -59,6 +62,7 @@ enum class WcStatus : std::uint8_t {
   fatal_err = 19,
 };
 
+/// The status in words.
 [[nodiscard]] constexpr const char* to_string(WcStatus s) noexcept {
   switch (s) {
     case WcStatus::success:
@@ -86,25 +90,25 @@ enum class WcOpcode : std::uint8_t { write, write_imm, recv_write_imm };
 
 /// One entry of a completion queue.
 struct Completion {
-  std::uint64_t wr_id = 0;
-  std::uint32_t byte_len = 0;   ///< recv_write_imm: length of the message
-  std::uint32_t immediate = 0;  ///< recv_write_imm only
-  Qpn qpn{};
-  WcStatus status = WcStatus::success;
-  WcOpcode opcode = WcOpcode::write;
+  std::uint64_t wr_id = 0;              ///< of the request that is complete
+  std::uint32_t byte_len = 0;           ///< recv_write_imm: length of the message
+  std::uint32_t immediate = 0;          ///< recv_write_imm only
+  Qpn qpn{};                            ///< queue pair of the request
+  WcStatus status = WcStatus::success;  ///< success, or why the request failed
+  WcOpcode opcode = WcOpcode::write;    ///< kind of the request
 };
 
 /// A piece of local memory inside a registered region.
 struct Sge {
-  const void* address = nullptr;
-  std::uint32_t length = 0;
-  std::uint32_t lkey = 0;
+  const void* address = nullptr;  ///< first byte
+  std::uint32_t length = 0;       ///< bytes
+  std::uint32_t lkey = 0;         ///< of the region that holds the piece
 };
 
 /// Where a write goes in the peer's memory.
 struct RemoteAddress {
-  std::uint64_t address = 0;
-  std::uint32_t rkey = 0;
+  std::uint64_t address = 0;  ///< virtual address at the peer
+  std::uint32_t rkey = 0;     ///< of the peer's memory region
 };
 
 /// Flags of a send request.
@@ -115,12 +119,12 @@ struct SendFlags {
 
 /// An RDMA Write, with immediate data or without.
 struct WriteRequest {
-  std::uint64_t wr_id = 0;
+  std::uint64_t wr_id = 0;        ///< returned in the completion
   std::span<const Sge> pieces{};  ///< none: a zero-length write
-  RemoteAddress remote{};
-  bool with_immediate = false;
-  std::uint32_t immediate = 0;
-  SendFlags flags{};
+  RemoteAddress remote{};         ///< destination
+  bool with_immediate = false;    ///< WriteImm: consumes a receive and completes at the peer
+  std::uint32_t immediate = 0;    ///< delivered in the peer's completion
+  SendFlags flags{};              ///< signaled, inline
 };
 
 /// Longest message, in bytes (the limit of RC, mrc-1.0 §9).
@@ -130,8 +134,9 @@ inline constexpr std::uint32_t kMprUnit = 128;
 /// Largest MPR that the API's 8 bits express, in units.
 inline constexpr std::uint32_t kMaxMpr = 255;
 
-/// Most pieces, and most bytes of inline data, of a send request.
+/// Most pieces of a send request.
 inline constexpr std::uint32_t kMaxSendSges = 64;
+/// Most bytes of inline data of a send request.
 inline constexpr std::uint32_t kMaxInlineBytes = 1024;
 
 /// Sizes of a queue pair, fixed at creation.
@@ -158,14 +163,14 @@ struct QpAttributes {
 
 /// What the peer told about its side; filled from its ConnectionInfo.
 struct RemoteQp {
-  PeerId peer{};
-  Qpn qpn{};
+  PeerId peer{};          ///< the remote device
+  Qpn qpn{};              ///< its queue pair
   Psn start_psn;          ///< first PSN that the peer will send
   std::uint32_t mtu = 0;  ///< agreed payload bytes per packet, at most the own mtu; 0: the own mtu
-  std::uint8_t mpr_dest = 32;
-  std::uint16_t max_wimm_dest = 128;
-  bool dynamic_mpr = false;
-  bool trim_nack = false;
+  std::uint8_t mpr_dest = 32;         ///< units of 128 PSNs that it tracks as responder
+  std::uint16_t max_wimm_dest = 128;  ///< WriteImm in flight that it tracks as responder
+  bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
+  bool trim_nack = false;             ///< answers trimmed packets
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.
@@ -188,6 +193,7 @@ enum class QpErrorCause : std::uint8_t {
   memory_withdrawn,        ///< memory under a posted request was deregistered by force
 };
 
+/// The cause in words.
 [[nodiscard]] constexpr const char* to_string(QpErrorCause c) noexcept {
   switch (c) {
     case QpErrorCause::none:
@@ -226,8 +232,9 @@ enum class QpErrorCause : std::uint8_t {
   return "unknown cause";
 }
 
-/// Handles of an engine's objects.
+/// Handle of a completion queue.
 enum class CqId : std::uint32_t {};
+/// Handle of a protection domain.
 enum class PdId : std::uint32_t {};
 
 }  // namespace mrc::inline v0_1

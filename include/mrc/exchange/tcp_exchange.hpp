@@ -32,7 +32,9 @@ inline constexpr Duration kForever = Duration::max();
 /// receive that timed out.
 class TcpChannel {
  public:
+  /// Longest message.
   static constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
+  /// Timeout of all calls that are given none.
   static constexpr Duration kDefaultTimeout = std::chrono::seconds(30);
 
   TcpChannel() = default;
@@ -45,11 +47,13 @@ class TcpChannel {
 
   /// Sends one message. Blocks while the peer does not read, up to the timeout.
   void send(Bytes message, Duration timeout = kDefaultTimeout);
+  /// send() of the bytes of a text.
   void send_text(std::string_view text, Duration timeout = kDefaultTimeout);
 
   /// Waits for one message. A message that has arrived in part at the timeout is kept for the next
   /// call.
   [[nodiscard]] std::vector<std::uint8_t> receive(Duration timeout = kDefaultTimeout);
+  /// receive() of a text.
   [[nodiscard]] std::string receive_text(Duration timeout = kDefaultTimeout);
 
   /// A message if one is there in full, nothing otherwise; never waits.
@@ -62,6 +66,7 @@ class TcpChannel {
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
   /// The peer, for messages.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  /// Closes the connection; nothing happens if there is none.
   void close() noexcept { socket_ = {}; }
 
  private:
@@ -90,9 +95,12 @@ class TcpListener {
   explicit TcpListener(std::uint16_t port, const std::string& bind = "",
                        const std::atomic<bool>* cancel = nullptr);
 
+  /// Waits for the next connection.
   [[nodiscard]] TcpChannel accept(Duration timeout = kForever);
 
+  /// The port it listens on.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  /// To wait for connections together with other things.
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
  private:

@@ -35,22 +35,25 @@ enum class NodeKind : std::uint8_t { host, t0, t1 };
 /// The numbers that name switches and downlinks. All uSIDs have the plane in the same bits, so a
 /// route is moved to another plane by one mask (mrc-1.0 §4.2).
 struct UsidPlan {
-  UsidBits plane{8, 4};
-  Usid t0 = 0x1000;  ///< T0 i of plane p: this, with plane and t0_number filled in
-  UsidBits t0_number{0, 8};
-  Usid t1 = 0x2000;
-  UsidBits t1_number{0, 8};
+  UsidBits plane{8, 4};      ///< bits of the plane in every uSID
+  Usid t0 = 0x1000;          ///< T0 i of plane p: this, with plane and t0_number filled in
+  UsidBits t0_number{0, 8};  ///< bits of the number of a T0
+  Usid t1 = 0x2000;          ///< T1 j of plane p, likewise
+  UsidBits t1_number{0, 8};  ///< bits of the number of a T1
   /// A host's uSID names its T0 and the downlink there.
   Usid host = 0x3000;
-  UsidBits host_t0{4, 4};
-  UsidBits downlink{0, 4};
+  UsidBits host_t0{4, 4};   ///< bits of the T0 of a host
+  UsidBits downlink{0, 4};  ///< bits of its downlink there
 
+  /// uSID of a T0.
   [[nodiscard]] constexpr Usid of_t0(Plane p, unsigned i) const noexcept {
     return t0_number.set(plane.set(t0, p), i);
   }
+  /// uSID of a T1.
   [[nodiscard]] constexpr Usid of_t1(Plane p, unsigned j) const noexcept {
     return t1_number.set(plane.set(t1, p), j);
   }
+  /// uSID of the host at a downlink of a T0.
   [[nodiscard]] constexpr Usid of_host(Plane p, unsigned t0_index, unsigned link) const noexcept {
     return downlink.set(host_t0.set(plane.set(host, p), t0_index), link);
   }
@@ -58,25 +61,26 @@ struct UsidPlan {
 
 /// A host and its ports: [p] of each list is its port in plane p.
 struct Host {
-  std::string name;
-  unsigned t0 = 0;        ///< number of its T0, the same in all planes
-  unsigned downlink = 0;  ///< which downlink of that T0
-  std::vector<wire::IpAddress> addresses;
-  std::vector<std::string> interfaces;
+  std::string name;                        ///< unique in the fabric
+  unsigned t0 = 0;                         ///< number of its T0, the same in all planes
+  unsigned downlink = 0;                   ///< which downlink of that T0
+  std::vector<wire::IpAddress> addresses;  ///< IPv6
+  std::vector<std::string> interfaces;     ///< names, such as "p0"
   /// Ethernet addresses of the T0s' ports; empty: the host's kernel knows or finds them.
   std::vector<wire::MacAddress> next_hops;
 };
 
 /// One step of a route pattern.
 struct PatternStep {
+  /// What a step stands for.
   enum class Kind : std::uint8_t {
     source_t0,  ///< "t0": the T0 of the sending host
     t1,         ///< "t1": takes the uplink of the EV
     host,       ///< "host": the destination's T0 and downlink
     literal,    ///< a uSID written out; the plane is put into it
   };
-  Kind kind = Kind::literal;
-  Usid literal = 0;
+  Kind kind = Kind::literal;  ///< what the step is
+  Usid literal = 0;           ///< the uSID of Kind::literal, in plane 0
 };
 
 /// Route pattern for a class of destinations; the first one that names the destination's T0 counts.
@@ -89,32 +93,32 @@ struct RoutePattern {
 /// Paths of one plane that must not be used: those over the parts named, or all of the plane if no
 /// part is named.
 struct Denied {
-  static constexpr unsigned kAny = ~0u;
-  Plane plane = 0;
-  unsigned t0 = kAny;    ///< with t1: the link between the two; alone: the switch
-  unsigned t1 = kAny;    ///<
-  unsigned host = kAny;  ///< index of a host: its port in this plane
+  static constexpr unsigned kAny = ~0u;  ///< this part is not named
+  Plane plane = 0;                       ///< always named
+  unsigned t0 = kAny;                    ///< with t1: the link between the two; alone: the switch
+  unsigned t1 = kAny;                    ///< alone: the switch
+  unsigned host = kAny;                  ///< index of a host: its port in this plane
 };
 
 /// A fabric as described in a file.
 struct Description {
-  std::string file;  ///< where it came from, for messages
-  std::string name;  ///< 1 .. 12 letters, digits, '-' or '_'
-  Forwarding forwarding = Forwarding::srv6;
+  std::string file;                          ///< where it came from, for messages
+  std::string name;                          ///< 1 .. 12 letters, digits, '-' or '_'
+  Forwarding forwarding = Forwarding::srv6;  ///< how switches find the way
   /// Where packets carry their EV. With SRv6 in the inner header, which switches do not read.
   wire::EvFormat entropy = wire::EvFormat::stev;
   unsigned planes = 1;  ///< 1 .. kMaxPlanes
   unsigned t0 = 1;      ///< T0 switches of each plane
   unsigned t1 = 1;      ///< T1 switches of each plane; uplink u of any T0 leads to T1 u
-  std::vector<std::uint32_t> blocks;  ///< [p]: upper 32 bits of plane p's uSID addresses
-  UsidPlan usids;
+  std::vector<std::uint32_t> blocks;   ///< [p]: upper 32 bits of plane p's uSID addresses
+  UsidPlan usids;                      ///< the address plan
   std::vector<RoutePattern> patterns;  ///< at least one; the last has no t0s
-  std::vector<Host> hosts;
-  std::uint32_t mtu = 9216;  ///< bytes of the largest IP packet on the links
-  wire::DscpMap dscp;
-  double link_speed = 100.0;                           ///< Gb/s of one link
+  std::vector<Host> hosts;             ///< at least one
+  std::uint32_t mtu = 9216;            ///< bytes of the largest IP packet on the links
+  wire::DscpMap dscp;                  ///< traffic classes
+  double link_speed = 100.0;           ///< Gb/s of one link
   Duration base_rtt = std::chrono::microseconds(200);  ///< of the idle fabric, hosts included
-  std::vector<Denied> denied;
+  std::vector<Denied> denied;                          ///< paths that must not be used
 
   /// The host of that name, or nullptr.
   [[nodiscard]] const Host* find_host(std::string_view host) const noexcept;

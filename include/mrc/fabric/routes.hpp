@@ -17,17 +17,21 @@ namespace mrc::inline v0_1::fabric {
 
 /// A path from one host to another.
 struct Path {
-  Plane plane = 0;
+  Plane plane = 0;           ///< the plane it belongs to
   std::uint16_t uplink = 0;  ///< of the sender's T0; with ECMP only a number inside the plane
-  Ev ev{};
-  path::UsidRoute route;  ///< empty with ECMP
-  bool denied = false;    ///< the description's "deny" names a part of it
+  Ev ev{};                   ///< its entropy value (mrc-1.0 §3.1)
+  path::UsidRoute route;     ///< empty with ECMP
+  bool denied = false;       ///< the description's "deny" names a part of it
 };
 
-/// With ECMP: how many EVs a plane gets, and the UDP source port of the first one. Ports from
-/// 0xC000 on are free for such use (RFC 6335 §6).
-inline constexpr unsigned kEcmpPaths = 16, kMaxEcmpPaths = 1024;
+/// With ECMP: EVs of a plane by default.
+inline constexpr unsigned kEcmpPaths = 16;
+/// With ECMP: most EVs of a plane.
+inline constexpr unsigned kMaxEcmpPaths = 1024;
+/// With ECMP: UDP source port of the first EV. Ports from 0xC000 on are free for such use (RFC 6335
+/// §6).
 inline constexpr std::uint16_t kEcmpFirstPort = 0xC000;
+/// With ECMP: UDP source ports from kEcmpFirstPort on.
 inline constexpr unsigned kEcmpPorts = 0x10000 - kEcmpFirstPort;
 static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 

@@ -19,9 +19,10 @@ using IpAddress = wire::IpAddress;
 
 /// Where a peer is reached in one plane.
 struct PeerAddress {
-  IpAddress ip{};
-  std::uint16_t udp_port = 0;  ///< host byte order
+  std::array<std::uint8_t, 16> ip{};  ///< IPv6, or IPv4 mapped (::ffff:a.b.c.d)
+  std::uint16_t udp_port = 0;         ///< host byte order
 
+  /// Equal in every field.
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 

@@ -31,12 +31,17 @@ struct Capabilities {
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
 class RxBurst {
  public:
+  /// Room for `capacity` packets.
   explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
+  /// Forgets all packets.
   void clear() noexcept { packets_.clear(); }
+  /// How many more packets it takes.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
+  /// True if there are none.
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
+  /// The packets, in order of arrival.
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
 
  private:

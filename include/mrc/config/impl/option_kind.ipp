@@ -20,6 +20,7 @@ namespace mrc::inline v0_1::detail {
 
 /// on or off.
 struct BoolOption {
+  /// The member of Config.
   bool Config::*member;
 };
 
@@ -29,44 +30,60 @@ enum class NumberStyle : std::uint8_t { plain, size, power_of_two };
 /// A number or a duration between two limits, both included.
 template <class T>
 struct NumberOption {
+  /// The member of Config.
   T Config::*member;
+  /// Smallest value allowed.
   T min;
+  /// Largest value allowed.
   T max;
+  /// How the number is written.
   NumberStyle style = NumberStyle::plain;
 };
 
 /// A value of an enumeration and its name.
 template <class E>
 struct Choice {
+  /// The name, as in a variable or on a command line.
   std::string_view name;
+  /// The value of that name.
   E value;
 };
+/// Names of the congestion control algorithms.
 inline constexpr std::array<Choice<cc::Algorithm>, 3> kCcChoices{{{"nscc", cc::Algorithm::nscc},
                                                                   {"fixed", cc::Algorithm::fixed},
                                                                   {"none", cc::Algorithm::none}}};
+/// Names of the offload settings.
 inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
     {{"auto", port::Offload::automatic}, {"on", port::Offload::on}, {"off", port::Offload::off}}};
+/// Names of the log levels.
 inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
     {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
 
 /// One of a few names.
 template <class E>
 struct ChoiceOption {
+  /// The member of Config.
   E Config::*member;
+  /// The values allowed.
   const std::array<Choice<E>, 3>* choices;
 };
 
 /// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
 /// allowed instead, or an empty string; `allowed` is for the documentation.
 struct TextOption {
+  /// The member of Config.
   std::string Config::*member;
+  /// What is wrong with a text, what is allowed included; empty: nothing.
   std::string (*mistake_in)(std::string_view text);
+  /// What is allowed, in words.
   std::string_view allowed;
 };
 
 /// Several texts, separated by commas; `allowed` says in words what they may be.
 struct ListOption {
+  /// The member of Config.
   std::vector<std::string> Config::*member;
+  /// What is allowed, in words.
   std::string_view allowed;
 };
 

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# links_test.sh [ROOT]: relative links in README.md and docs/*.md lead to files that exist and to
+# headings that are there; docs/index.md lists every page; paths of scripts, tools and headers that
+# the pages name in backquotes exist. Prints FILE:LINE for each finding.
+set -euo pipefail
+export LC_ALL=C.UTF-8
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${1:-${MRC_SOURCE_DIR:-$here/../..}}"
+
+pages=(README.md docs/*.md)
+
+# The anchors of a page, as GitHub makes them from its headings.
+anchors() {
+  awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ +/, ""); print }' "$1" |
+    sed -E 's/\[([^]]*)\]\([^)]*\)/\1/g' | tr '[:upper:]' '[:lower:]' |
+    sed -E 's/[^[:alnum:] _-]//g; s/ /-/g' |
+    awk '{ print $0 (n[$0] ? "-" n[$0] : ""); ++n[$0] }'
+}
+
+# LINE<tab>TARGET of the links and pictures of a page outside of code.
+links() {
+  awk '/^```/ { code = !code }
+    !code {
+      rest = $0
+      gsub(/`[^`]*`/, "", rest)
+      while (match(rest, /\]\([^)]+\)/)) {
+        print FNR "\t" substr(rest, RSTART + 2, RLENGTH - 3)
+        rest = substr(rest, RSTART + RLENGTH)
+      }
+    }' "$1"
+}
+
+findings=$(
+  for page in "${pages[@]}"; do
+    while IFS=$'\t' read -r line target; do
+      if [[ $target == *://* || $target == mailto:* ]]; then continue; fi
+      file=${target%%#*} anchor=
+      if [[ $target == *'#'* ]]; then anchor=${target#*#}; fi
+      path=$page
+      if [[ -n $file ]]; then path=$(dirname "$page")/$file; fi
+      if [[ ! -e $path ]]; then
+        echo "$page:$line: no file $target"
+      elif [[ -n $anchor ]] && ! anchors "$path" | grep -qxF -- "$anchor"; then
+        echo "$page:$line: no heading #$anchor in $path"
+      fi
+    done < <(links "$page")
+    # `scripts/check`, `tools/scenarios/`, `include/mrc/wire/`; without arguments and wildcards.
+    grep -noE '`(scripts|tools|bench|examples|include|test)/[A-Za-z0-9_./-]+' "$page" |
+      tr -d '`' | while IFS=: read -r line path; do
+      [[ -e ${path%.} ]] || echo "$page:$line: no file $path"
+    done
+  done
+  for page in docs/*.md; do
+    name=${page#docs/}
+    [[ $name == index.md ]] || grep -qF "($name" docs/index.md ||
+      echo "docs/index.md: does not list $name"
+  done
+)
+if [[ -n $findings ]]; then
+  printf '%s\n' "$findings"
+  exit 1
+fi
+echo "${#pages[@]} pages: all links lead somewhere"
