@@ -46,7 +46,7 @@ struct DeviceStats {
   std::uint32_t qps = 0, cqs = 0, mrs = 0, pds = 0, peers = 0;  ///< that exist now
   /// EV probes of the fabric's hosts to which no queue pair is connected: answered, or left to
   /// another process of this host, or of no host of the fabric.
-  std::uint64_t guest_probes_answered = 0, guest_probes_refused = 0;
+  std::uint64_t unconnected_probes_answered = 0, unconnected_probes_refused = 0;
   std::uint64_t helper_rounds = 0;  ///< rounds of progress that the helper thread made
 };
 
