@@ -53,9 +53,9 @@ struct DeviceStats {
   std::uint32_t pds = 0;           ///< protection domains
   std::uint32_t peers = 0;         ///< remote devices
   /// EV probes answered that came from hosts of the fabric to which no queue pair is connected.
-  std::uint64_t guest_probes_answered = 0;
+  std::uint64_t unconnected_probes_answered = 0;
   /// Such probes not answered: left to another process of this host, or of no host of the fabric.
-  std::uint64_t guest_probes_refused = 0;
+  std::uint64_t unconnected_probes_refused = 0;
   std::uint64_t helper_rounds = 0;  ///< rounds of progress that the helper thread made
 };
 

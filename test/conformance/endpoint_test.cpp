@@ -125,7 +125,7 @@ TEST_CASE("endpoint: a request is answered where it came from, and only to a pee
 
 TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows the way back") {
   Single::Setup setup = two_planes();
-  setup.options.guest_probes = 2;
+  setup.options.unconnected_probes = 2;
   Single s(setup);
   wire::RxPacket stranger = Single::from(1);
   stranger.source = 0x9999;
@@ -141,16 +141,16 @@ TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows
   for (const std::uint16_t id : {7, 8, 9}) send(EndpointOp::ev_probe, id);
   CHECK(s.engine.stats().drops.foreign == 2);       // the last one: there is no room for more
   CHECK(s.engine.stats().ev_probes_received == 0);  // they are the driver's
-  engine::Engine::GuestProbe probe;
+  engine::UnconnectedProbe probe;
   for (const std::uint16_t id : {7, 8}) {
-    REQUIRE(s.engine.poll_guest_probe(probe));
+    REQUIRE(s.engine.poll_unconnected_probe(probe));
     CHECK(probe.id == id);
     CHECK(probe.source == 0x9999);
     CHECK(probe.entropy == Ev{0x123});
     CHECK(probe.timestamp == 0x4711);
     CHECK(probe.plane == 1);
   }
-  CHECK(!s.engine.poll_guest_probe(probe));
+  CHECK(!s.engine.poll_unconnected_probe(probe));
   CHECK(s.transmit().empty());
 }
 

@@ -36,7 +36,7 @@ struct Responding {
 
   /// The EV of the answer to a probe from that address; nothing if there is none.
   std::optional<Ev> ask(const std::string& from, Ev ev, Time now = Time{1s}) {
-    engine::Engine::GuestProbe probe;
+    engine::UnconnectedProbe probe;
     probe.source = port::source_tag(port::parse_ip(from));
     probe.entropy = ev;
     probe.id = ++id;
@@ -112,7 +112,7 @@ TEST_CASE("probe responder: more guests than it keeps are answered all the same"
     make_veth();
     Responding h0(describe());
     const auto ask_nobody = [&](int host) {
-      engine::Engine::GuestProbe probe;
+      engine::UnconnectedProbe probe;
       probe.source = port::source_tag(h0.d.hosts[static_cast<std::size_t>(host)].addresses[0]);
       return h0.responder.answer(Time{1s} + host * 1ms, probe, h0.port);
     };
@@ -143,7 +143,7 @@ TEST_CASE("probe responder: processes of other hosts and UDP ports do not count"
     make_veth();
     Responding h0(describe());
     REQUIRE(h0.ask("fd00::b", Ev{1}) == Ev{1});
-    engine::Engine::GuestProbe probe;
+    engine::UnconnectedProbe probe;
     probe.source = port::source_tag(port::parse_ip("fd00::b"));
     Config config;
     config.udp_port = 4971;

@@ -50,7 +50,7 @@ EnginePair::Setup random_setup(Random& r) {
   s.plane_window = r.chance(0.3) ? 64 * 1024 : 0;
   s.options.burst = 1 + r.below(8);
   s.options.timestamps = !r.chance(0.1);
-  s.options.held_tails = r.chance(0.2) ? 4 : 4096;
+  s.options.deferred_stores = r.chance(0.2) ? 4 : 4096;
   s.options.control_queue = r.chance(0.1) ? 16 : 4096;
   s.options.max_outstanding = r.chance(0.2) ? 512 : 65'536;
   s.options.cc.algorithm = static_cast<cc::Algorithm>(r.below(3));
@@ -147,7 +147,7 @@ TEST_CASE("losses with room for one message end to hold back: everything arrives
     EnginePair::Setup setup;
     setup.planes = 1;
     setup.delay = 2us;
-    setup.options.held_tails = 1;
+    setup.options.deferred_stores = 1;
     // Refused packets go out again more often than silence is long enough for a probe.
     setup.options.cc.nscc.base_rtt_floor = setup.options.cc.nscc.base_rtt;
     EnginePair pair(setup, seed);

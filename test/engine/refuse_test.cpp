@@ -211,7 +211,7 @@ TEST_CASE("refuse: data and probes after it get the same NAK, at most once per r
 
 TEST_CASE("NACK: no room to hold a message's end back, and only where it has to be") {
   Single::Setup setup;
-  setup.options.held_tails = 1;
+  setup.options.deferred_stores = 1;
   setup.access = Access::local_write | Access::remote_write;
   Single s(setup);
   s.data({.n = 2});

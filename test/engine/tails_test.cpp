@@ -99,7 +99,7 @@ TEST_CASE("held tails: checked at every delivered packet, in random orders with 
       }
     }
     CHECK(s.qp().rx.messages == 40);
-    CHECK(s.qp().rx.tails.head == engine::HeldTails::kNone);
+    CHECK(s.qp().rx.deferred.head == engine::DeferredStores::kNone);
   }
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("held tails: not written to a region that was withdrawn meanwhile") {
 TEST_CASE("held tails: given back when a queue pair fails, is reset or destroyed") {
   Single::Setup setup;
   setup.access = Access::local_write | Access::remote_write;
-  setup.options.held_tails = 4;
+  setup.options.deferred_stores = 4;
   Single s(setup);
   for (unsigned round = 0; round < 3; ++round) {
     for (std::uint32_t n = 1; n <= 4; ++n) s.data({.n = n});

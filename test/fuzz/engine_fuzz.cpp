@@ -39,7 +39,7 @@ class World {
       o.max_peers = 3;
       o.max_outstanding = 192;
       o.control_queue = 24;
-      o.held_tails = 3;
+      o.deferred_stores = 3;
       o.burst = 1 + in.below(3);
       o.timestamps = in.below(4) != 0;
       o.cc.algorithm = static_cast<cc::Algorithm>(in.below(3));

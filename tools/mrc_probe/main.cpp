@@ -52,7 +52,7 @@ int run_answer(const Options& o, const Description& d, const fabric::Host& self)
              d.file, d.planes);
   std::fflush(stdout);
   while (!bench::g_interrupted) signals.sleep({}, nullptr);
-  fmt::print("{} probes answered\n", device.stats().guest_probes_answered);
+  fmt::print("{} probes answered\n", device.stats().unconnected_probes_answered);
   return 0;
 }
 

@@ -161,7 +161,7 @@ class DeviceCore {
 
   // device/core_fabric.hpp
   void open_fabric_ports();
-  void answer_guests(Time now, DevicePort& port) noexcept;
+  void answer_unconnected_probes(Time now, DevicePort& port) noexcept;
   [[nodiscard]] std::vector<fabric::Path> fabric_paths(Plane plane,
                                                        const port::PeerAddress& peer) const;
 

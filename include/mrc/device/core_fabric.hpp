@@ -58,11 +58,11 @@ inline void DeviceCore::open_fabric_ports() {
 
 /// EV probes of hosts to which no queue pair is connected, mrc_probe's above all. To be called
 /// after each port's receive().
-inline void DeviceCore::answer_guests(Time now, DevicePort& port) noexcept {
-  engine::Engine::GuestProbe probe;
-  while (engine_->poll_guest_probe(probe))
-    ++(probe_responder_->answer(now, probe, port) ? objects_.guest_probes_answered
-                                                  : objects_.guest_probes_refused);
+inline void DeviceCore::answer_unconnected_probes(Time now, DevicePort& port) noexcept {
+  engine::UnconnectedProbe probe;
+  while (engine_->poll_unconnected_probe(probe))
+    ++(probe_responder_->answer(now, probe, port) ? objects_.unconnected_probes_answered
+                                                  : objects_.unconnected_probes_refused);
   probe_responder_->flush(now, port);
 }
 

@@ -118,7 +118,7 @@ inline void DeviceCore::open_engine() {
   o.max_peers = config_.max_peers;
   o.max_outstanding = config_.max_outstanding;
   o.sack_threshold = config_.sack_threshold;
-  if (fabric_) o.guest_probes = ProbeResponder::kQueue;
+  if (fabric_) o.unconnected_probes = ProbeResponder::kQueue;
   o.trimming = config_.trim;
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.burst;

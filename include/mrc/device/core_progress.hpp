@@ -145,7 +145,7 @@ inline bool DeviceCore::receive(Time now) noexcept {
     if (rx_.empty()) continue;
     any = true;
     engine_->receive(now, rx_.packets());
-    if (fabric_) answer_guests(now, *port);
+    if (fabric_) answer_unconnected_probes(now, *port);
   }
   return any;
 }

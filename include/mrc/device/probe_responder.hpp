@@ -41,7 +41,7 @@ class ProbeResponder {
 
   /// Answers over the plane and the uplink of the probe; the answer leaves with flush(). False, and
   /// nothing done, if it came from no other host of the fabric, or another process answers.
-  bool answer(Time now, const engine::Engine::GuestProbe& probe, DevicePort& port) noexcept try {
+  bool answer(Time now, const engine::UnconnectedProbe& probe, DevicePort& port) noexcept try {
     const fabric::Host* host = find_host(probe);
     if (host == nullptr || !claim(now)) return false;
     const Guest& guest = enter(now, *host, probe.plane, port);
@@ -87,7 +87,7 @@ class ProbeResponder {
     return PeerId{config_.max_peers + static_cast<std::uint32_t>(host - d_.hosts.data())};
   }
 
-  [[nodiscard]] const fabric::Host* find_host(const engine::Engine::GuestProbe& probe) {
+  [[nodiscard]] const fabric::Host* find_host(const engine::UnconnectedProbe& probe) {
     if (probe.plane >= d_.planes) return nullptr;
     if (hosts_.empty()) list_hosts();
     const auto found = hosts_[probe.plane].find(probe.source);

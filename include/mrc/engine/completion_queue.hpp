@@ -10,8 +10,8 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// A completion queue inside an engine: a ring that never loses a completion silently. When one
-/// does not fit, the queue is overrun for good and its queue pairs go to ERR. One thread.
+/// A completion queue inside an engine. A completion that does not fit is never lost silently: the
+/// queue is overrun from then on and its queue pairs move to ERR. One thread.
 class CompletionRing {
  public:
   explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
@@ -35,8 +35,8 @@ class CompletionRing {
 
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
   bool armed = false;       ///< the next completion raises an event
-  bool signalled = false;   ///< its event waits in the engine's list
-  bool failing = false;     ///< overrun was noted; its queue pairs are about to go to ERR
+  bool signalled = false;   ///< its completion event waits to be polled
+  bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
 
  private:
   Ring<Completion> ring_;

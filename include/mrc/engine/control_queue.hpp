@@ -2,18 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/path/path_set.hpp"
+#include "mrc/wire/burst.hpp"
 #include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
 
 namespace mrc::inline v0_1::engine {
 
-/// A control packet or probe that waits to be sent. It is built when it goes out, from the state of
-/// that moment; only what the triggering packet told is kept here.
+/// A control packet or probe that waits to be sent. Its header is written when it is sent, from the
+/// state at that time; the item has only what comes from the packet that triggered it.
 struct ControlItem {
   enum class Kind : std::uint8_t {
     sack,             ///< SACK for the packet `psn`
@@ -27,22 +29,34 @@ struct ControlItem {
     endpoint_answer,  ///< endpoint response to request `id`
   };
   Kind kind{};
-  Plane plane = 0;  ///< where the trigger came in, so where the answer goes if it can ([O-18])
+  Plane plane = 0;  ///< in which the trigger arrived; preferred for the answer ([O-18])
   wire::SackMark mark = wire::SackMark::none;
   wire::NackReason reason{};
   wire::Syndrome syndrome{};
   wire::EndpointOp op{};
-  path::PathIndex path = path::kNoPath;
-  std::uint16_t timestamp = 0;  ///< of the trigger, reflected
-  std::uint16_t id = 0;
+  path::PathIndex path = path::kNoPath;  ///< ev_probe: the path to probe
+  std::uint16_t timestamp = 0;           ///< of the trigger, reflected
+  std::uint16_t id = 0;                  ///< number of the probe or endpoint request
   Psn psn;
   Ev entropy{};
-  Qpn qpn{};  ///< own queue pair; none for endpoint packets
+  Qpn qpn{};  ///< own queue pair; 0 in endpoint packets
   PeerId peer{};
 };
 
-/// Control packets in the order in which they became due. Entries have numbers, so that a queue
-/// pair can find its newest SACK and refresh it instead of queueing another. One thread.
+/// Low 16 bits of a QPN, as SPDCID and DPDCID carry them ([C-21]).
+[[nodiscard]] constexpr std::uint16_t connection_id(Qpn qpn) noexcept {
+  return static_cast<std::uint16_t>(value(qpn));
+}
+
+/// Makes `header`, a packed struct of headers, the header of a control packet.
+template <class Header>
+void put_header(wire::TxPacket& packet, const Header& header) noexcept {
+  std::memcpy(packet.header.data(), &header, sizeof(header));
+  packet.header_length = sizeof(header);
+}
+
+/// Control packets, first in first out. Entries are numbered, so that a queue pair can find its
+/// newest SACK and update it instead of queueing another. One thread.
 class ControlQueue {
  public:
   explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}
@@ -53,22 +67,22 @@ class ControlQueue {
     ring_.pop_front();
     ++first_;
   }
-  /// False when full. `number` names the entry afterwards.
+  /// False when full. `number` receives the entry's number, for find().
   bool push(const ControlItem& item, std::uint32_t* number = nullptr) noexcept {
     if (number != nullptr) *number = first_ + static_cast<std::uint32_t>(ring_.size());
     return ring_.push_back(item);
   }
-  /// Makes the entries for which gone(item) holds go to nobody: what they are about no longer
-  /// exists, and their numbers may soon mean something else.
+  /// Invalidates every entry whose target no longer exists (gone(item) is true): its QPN or PeerId
+  /// may be reused.
   template <class F>
-  void forget(F&& gone) noexcept {
+  void invalidate(F&& gone) noexcept {
     for (std::size_t i = 0; i < ring_.size(); ++i) {
       if (!gone(static_cast<const ControlItem&>(ring_[i]))) continue;
       ring_[i].qpn = Qpn{};  // reserved
       ring_[i].peer = kNobody;
     }
   }
-  /// The entry of that number, or null if it has left.
+  /// The entry with that number, or null if it was taken out.
   [[nodiscard]] ControlItem* find(std::uint32_t number) noexcept {
     const std::uint32_t i = number - first_;
     return i < ring_.size() ? &ring_[i] : nullptr;

@@ -19,10 +19,10 @@ struct MemoryEntry {
   PdId pd{};
   Access access = Access::none;
   bool live = false;
-  std::uint32_t uses = 0;  ///< pieces of posted requests that lie in it
+  std::uint32_t uses = 0;  ///< pieces of posted requests in it
 };
 
-/// What is wrong with a remote access; maps to QpErrorCause.
+/// Why a remote access is refused.
 enum class AccessFault : std::uint8_t { none, key, pd, bounds, access };
 
 /// The memory regions of one engine. A key is a 16-bit index and 16 random bits, so that a
@@ -53,7 +53,7 @@ class MemoryTable {
     return e.key;
   }
 
-  /// Withdraws a key. The caller has checked that nothing uses it.
+  /// Invalidates a key. No posted request may use its region any more.
   void remove(std::uint32_t key) noexcept {
     if (MemoryEntry* e = find(key)) {
       e->live = false;
@@ -69,8 +69,8 @@ class MemoryTable {
     return e.live && e.key == key ? &e : nullptr;
   }
 
-  /// The region that holds [address, address + length) under `key`, or the reason why there is
-  /// none.
+  /// May a peer of a queue pair in `pd` write [address, address + length) under `key`? Sets
+  /// `region` if so.
   [[nodiscard]] AccessFault check_remote_write(std::uint32_t key, PdId pd, std::uint64_t address,
                                                std::uint64_t length,
                                                const MemoryEntry** region) noexcept {
@@ -83,6 +83,7 @@ class MemoryTable {
     return AccessFault::none;
   }
 
+  /// Is [address, address + length) in the region?
   [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
                                    std::uint64_t length) noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(e.address);

@@ -12,28 +12,29 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// Limits and settings of an engine, fixed when it is made.
+/// Limits and settings of an engine, fixed when it is created.
 struct EngineOptions {
-  std::uint8_t slot = 0;         ///< top 8 bits of its QPNs
-  std::uint64_t seed = 1;        ///< of keys, PSNs, path order: same seed, same run
-  Time start{};                  ///< no later than the first time that it is told
+  std::uint8_t slot = 0;         ///< of the process; top 8 bits of its QPNs
+  std::uint64_t seed = 1;        ///< of keys, PSNs and path order; the same seed gives the same run
+  Time start{};                  ///< no later than the first `now` passed to the engine
   std::uint32_t max_qps = 1024;  ///< 1 .. 65,533
   std::uint32_t max_cqs = 1024;
   std::uint32_t max_mrs = 4096;  ///< 1 .. 65,536
   std::uint32_t max_pds = 64;
   std::uint32_t max_peers = 1024;
-  std::uint32_t max_outstanding = 65'536;  ///< packets in flight, over all queue pairs
-  std::uint32_t control_queue = 4096;      ///< answers waiting to be sent
-  std::uint32_t guest_probes = 0;   ///< kept for poll_guest_probe() at a time; 0: they are dropped
-  std::uint32_t held_tails = 4096;  ///< out-of-order message ends held back (placement.hpp)
+  std::uint32_t max_outstanding = 65'536;  ///< packets in flight of all queue pairs together
+  std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
+  /// Probes of unconnected hosts that wait for poll_unconnected_probe(); 0: they are dropped.
+  std::uint32_t unconnected_probes = 0;
+  std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
-  std::uint32_t burst = 1;  ///< packets that a queue pair sends on one path in a row
-  /// Bytes that a queue pair sends before the next one of its peer has its turn, rounded up to
-  /// whole bursts. With less than
-  /// brings a SACK, each turn would be followed by a reliability probe where many queue pairs take
-  /// turns; what a change of turns costs is spread over twice as much (docs/performance.md).
+  std::uint32_t burst = 1;                   ///< consecutive packets of a queue pair on one path
+  /// Bytes that a queue pair sends before the next queue pair of its peer is served, rounded up to
+  /// whole bursts. With less than sack_threshold, most services would end without a packet that
+  /// makes the peer send a SACK; where many queue pairs are ready, a reliability probe would follow
+  /// each. Twice that amount halves the cost of switching queue pairs (docs/performance.md).
   std::uint32_t quantum = 32 * 1024;
-  bool trimming = true;    ///< mark data trimmable towards peers that answer trims
+  bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
   bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT
   Duration reverse_probe_floor = std::chrono::milliseconds(1);
   wire::DscpMap dscp{};
@@ -41,14 +42,14 @@ struct EngineOptions {
   path::PathSetOptions paths{};
 };
 
-/// A peer as add_peer() takes it.
+/// A remote device, for Engine::add_peer().
 struct PeerSpec {
   std::uint8_t slot = 0;                                ///< of its QPNs
-  PlaneMask planes = 0;                                 ///< where it has an address
+  PlaneMask planes = 0;                                 ///< planes in which it has an address
   std::array<std::uint64_t, kMaxPlanes> source_tags{};  ///< Port::add_peer(); 0: not checked
-  std::vector<path::PathSpec> paths;                    ///< the EVs towards it
+  std::vector<path::PathSpec> paths;                    ///< to it, with their EVs
   std::uint64_t plane_window = 0;  ///< most bytes in flight per plane, 0: no limit
-  /// Places in its active set, in place of EngineOptions::paths.active; 0: that.
+  /// Size of its active set of paths; 0: EngineOptions::paths.active.
   std::uint16_t active_paths = 0;
   bool shared_routes = false;  ///< see path::PathSetOptions
 };

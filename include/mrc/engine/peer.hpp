@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
@@ -15,8 +16,12 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// Everything that queue pairs to the same remote device share: the congestion control context
-/// (mrc-1.0 §6.8), the health of the paths, the reverse paths, what is known of its ports.
+/// Least number of bytes that a packet counts as, in plane windows and quanta: the receive buffer
+/// spends about this much on a small packet's bookkeeping.
+inline constexpr std::uint32_t kLeastCharge = 1024;
+
+/// A remote device, and what all queue pairs connected to it share: the congestion control context
+/// (mrc-1.0 §6.8), path health, reverse paths, bytes in flight per plane, port status.
 struct Peer : EngineTimer {
   Peer(PeerId number, const PeerSpec& spec, const EngineOptions& options, std::uint64_t seed)
       : EngineTimer(Owner::peer),
@@ -44,28 +49,43 @@ struct Peer : EngineTimer {
 
   const PeerId id;
   const std::uint8_t slot;
-  const PlaneMask planes;               ///< where it has an address
-  PlaneMask remote_up = ~PlaneMask{0};  ///< its port status (mrc-1.0 §5)
-  PlaneMask full = 0;                   ///< planes that may not take more now (plane_window)
+  const PlaneMask planes;               ///< planes in which it has an address
+  PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
+  PlaneMask full = 0;                   ///< planes whose window (plane_window) is used up
   std::array<std::uint64_t, kMaxPlanes> source_tags;
   std::array<std::uint64_t, kMaxPlanes> plane_inflight{};  ///< bytes sent and not yet reported
-  std::uint64_t plane_window;
+  std::uint64_t plane_window;                              ///< bytes, 0: no limit
   cc::Controller congestion;
   path::PathSet paths;
   path::ReverseSet reverse;
-  ReadyList ready;    ///< READY queue pairs in round-robin order
-  ReadyList starved;  ///< those that need a packet record, of which there are none left
+  ReadyList ready;    ///< queue pairs with packets to send, in service order
+  ReadyList starved;  ///< those that need a packet record while the pool is empty
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
-  std::uint32_t queue_pairs = 0;
-  Time answered{};           ///< when the newest answer to one of them came
-  Time owed{};               ///< when each of them was last allowed a packet beyond the window
-  Time status_due = kNever;  ///< when to send (again) the port status
+  std::uint32_t queue_pairs = 0;  ///< connected to it
+  Time answered{};                ///< newest SACK, NACK or Transport ACK from it
+  Time exempted{};                ///< when its waiting queue pairs last got a window exemption
+  Time status_due = kNever;       ///< when to send, or repeat, the port status
   std::uint8_t status_tries = 0;
-  std::uint16_t status_id = 0;                ///< request id of the newest one
-  PlaneMask told = ~PlaneMask{0};             ///< the mask in it
-  std::uint16_t heard_id = 0;                 ///< the same of the peer's newest port status ...
-  Time heard_at = Time{Duration::min() / 2};  ///< ... and when it came
+  std::uint16_t status_id = 0;          ///< request number of the newest port status sent
+  PlaneMask announced = ~PlaneMask{0};  ///< the port mask in it
+  std::uint16_t remote_status_id = 0;   ///< request number of the newest port status received
+  Time remote_status_at = Time{Duration::min() / 2};  ///< when that arrived
 
+  /// A packet was sent in `plane`. The plane is full once its window is used up.
+  void charge(Plane plane, std::uint32_t size) noexcept {
+    std::uint64_t& inflight = plane_inflight[plane];
+    inflight += std::max(size, kLeastCharge);
+    if (plane_window != 0 && inflight >= plane_window) full |= plane_bit(plane);
+  }
+  /// A packet charged to `plane` has arrived or is lost.
+  void release(Plane plane, std::uint32_t size) noexcept {
+    std::uint64_t& inflight = plane_inflight[plane];
+    inflight -= std::min<std::uint64_t>(inflight, std::max(size, kLeastCharge));
+    if (inflight < plane_window) full &= ~plane_bit(plane);
+  }
+
+  /// Is `tag`, the source of a packet received in `plane`, an address of this peer? A tag of 0 is
+  /// not checked.
   [[nodiscard]] bool came_from_here(Plane plane, std::uint64_t tag) const noexcept {
     if (tag == 0 || source_tags[plane] == tag || source_tags[plane] == 0) return true;
     for (const auto t : source_tags)

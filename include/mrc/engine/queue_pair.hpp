@@ -9,7 +9,7 @@
 #include "mrc/core/ring.hpp"
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/placement.hpp"
+#include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/types.hpp"
@@ -36,9 +36,10 @@ struct QpInit {
   bool signal_all = false;
 };
 
-/// The requester's half of a queue pair (mrc-1.0 §2.5, Table 7-4).
-struct Requester {
-  Requester(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
+/// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester, LossRecovery
+/// and DataSender.
+struct RequesterState {
+  RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
       : queue(writes, init.capacity.send, init.capacity.send_sges, init.capacity.inline_bytes),
         window(packets, init.attributes.mpr * kMprUnit) {}
 
@@ -47,62 +48,71 @@ struct Requester {
   reliability::RetryCounter retries;
   reliability::RttEstimator rtt;
   path::Cursor cursor{};
-  std::uint32_t next_packet = 0;  ///< of the message being sent
-  std::uint32_t range = 0;        ///< MPR in packets: own, peer's and (dynamic) its present one
-  std::uint32_t fixed_range = 0;  ///< the same without the dynamic part
-  Msn next_msn;                   ///< for the next post
+  std::uint32_t next_packet = 0;  ///< index in the message at queue.sending() of what is sent next
+  std::uint32_t range = 0;        ///< MPR in effect, packets: least of own, peer's and dynamic one
+  std::uint32_t fixed_range = 0;  ///< the same without the dynamic one
+  Msn next_msn;                   ///< of the next posted write
   Rqmsn next_rqmsn;
-  std::uint16_t wimm_limit = 0;  ///< WriteImm in flight
+  std::uint16_t wimm_limit = 0;  ///< most WriteImm in flight
   std::uint16_t wimm_in_flight = 0;
-  std::uint32_t rcvd_bytes = 0;  ///< of the newest SACK, unit 256 B, modulo 2^24
-  std::uint32_t turn = 0;        ///< bytes sent since its turn began, as the peer counts them
-  std::uint64_t inflight = 0;    ///< this QP's share of the congestion context's inflight, bytes
+  std::uint32_t rcvd_bytes = 0;    ///< in the newest SACK: units of 256 B, modulo 2^24
+  std::uint32_t quantum_used = 0;  ///< bytes sent in the present service
+  std::uint64_t inflight = 0;      ///< its part of the congestion context's inflight, bytes
   Time last_sent{};
-  Time paused_until{};  ///< after a NACK for want of resources (mrc-1.0 §2.9)
+  Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
   Time timer_start{};   ///< of the retransmission timer
-  /// Newest place in the send order that is known to have arrived, by plane.
+  /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool owed = false;         ///< a packet may go although the window or all planes are full
-  std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last look for losses
-  Time loss_check = kNever;  ///< when to look for losses again, without a report
-  std::uint16_t probe_id = 0;
-  std::uint8_t probes = 0;     ///< sent since the last progress
-  bool probe_pending = false;  ///< the newest probe is not answered
+  bool window_exempt =
+      false;                 ///< one packet may be sent though congestion window or planes are full
+  std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;  ///< when to review losses again even if no SACK arrives
+  std::uint16_t probe_id = 0;  ///< of the newest reliability probe
+  std::uint8_t probes = 0;     ///< reliability probes since the last progress
+  bool probe_pending = false;  ///< the newest one is unanswered
   Time probe_sent{};
-  std::uint32_t probe_order = 0;  ///< its place in the send order
+  std::uint32_t probe_order = 0;  ///< its position in the send order
+
+  /// The cumulative PSN advanced or a message completed: timers and retry counters restart
+  /// (mrc-1.0 §2.10).
+  void on_progress(Time now) noexcept {
+    retries.reset();
+    probes = 0;
+    timer_start = now;
+  }
 };
 
-/// The responder's half (mrc-1.0 §2.5, Table 7-5).
-struct Responder {
-  explicit Responder(const QpInit& init)
+/// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
+struct ResponderState {
+  explicit ResponderState(const QpInit& init)
       : window(init.attributes.mpr_dest * kMprUnit),
         wimms(init.attributes.max_wimm_dest),
         receives(init.capacity.receive) {}
 
   reliability::ReceiveWindow window;
   reliability::WimmTable wimms;
-  Ring<std::uint64_t> receives;  ///< wr_ids
-  HeldTails::List tails;
-  std::uint64_t rcvd_bytes = 0;   ///< nominal, accepted packets only ([C-15])
-  std::uint32_t since_sack = 0;   ///< bytes (mrc-1.0 §2.6)
-  std::uint32_t newest_sack = 0;  ///< number of its newest queued SACK, to merge with
-  std::uint32_t sacks_queued = 0;
-  std::uint32_t messages = 0;  ///< finished so far; the newest one's MSN is messages - 1
-  Psn last_end;                ///< PSN that ended it
-  std::uint8_t mpr = 0;        ///< told in SACKs, 0: dynamic MPR is off
-  bool ack_queued = false;     ///< a Transport ACK waits in the control queue
-  std::optional<Psn> refused;  ///< the packet for which this queue pair went to ERR
-  Time last_limited{};         ///< newest PSN_OOR_WINDOW, or answer given in ERR
+  Ring<std::uint64_t> receives;  ///< wr_ids of posted receive requests
+  DeferredStores::List deferred;
+  std::uint64_t rcvd_bytes = 0;    ///< nominal bytes of accepted packets ([C-15])
+  std::uint32_t since_sack = 0;    ///< bytes received since the last SACK (mrc-1.0 §2.6)
+  std::uint32_t newest_sack = 0;   ///< control queue number of its newest SACK
+  std::uint32_t sacks_queued = 0;  ///< SACKs in the control queue
+  std::uint32_t messages = 0;      ///< messages finished; the newest has MSN messages - 1
+  Psn last_end;                    ///< last PSN of the newest finished message
+  std::uint8_t mpr = 0;            ///< sent in SACKs; 0: no dynamic MPR
+  bool ack_queued = false;         ///< a Transport ACK is in the control queue
+  std::optional<Psn> refused;      ///< the request whose refusal moved the queue pair to ERR
+  Time last_limited{};             ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
 };
 
-/// What an engine's timers belong to.
+/// Base of what has a timer in an engine: a queue pair or a peer.
 struct EngineTimer : TimerNode {
   enum class Owner : std::uint8_t { queue_pair, peer };
   explicit EngineTimer(Owner o) noexcept : owner(o) {}
   const Owner owner;
 };
 
-/// A queue pair inside an engine.
+/// A queue pair inside an engine: identity, connection state and both halves.
 struct QueuePairState : EngineTimer {
   QueuePairState(Qpn number, const QpInit& setup, SendPool& writes,
                  reliability::PacketPool& packets)
@@ -116,20 +126,20 @@ struct QueuePairState : EngineTimer {
   const QpInit init;
   QpState state = QpState::reset;
   QpErrorCause cause = QpErrorCause::none;
-  bool error_reported = false;
-  bool starved = false;  ///< in its peer's list of those
+  bool error_reported = false;  ///< its qp_error event waits to be polled
+  bool starved = false;         ///< in Peer::starved, not Peer::ready
   RemoteQp remote;
   Psn start_psn;          ///< first PSN that this side sends
   std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
   Peer* peer = nullptr;
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
-  Hook ready_hook;   ///< in its peer's list of those with something to send
-  Hook review_hook;  ///< in the engine's list of those to look through for losses
-  Requester tx;
-  Responder rx;
+  Hook ready_hook;   ///< in Peer::ready or Peer::starved
+  Hook review_hook;  ///< in LossRecovery's list of queue pairs to review
+  RequesterState tx;
+  ResponderState rx;
   QpStats stats;
 
-  /// Own and heap bytes of this queue pair, with what it holds of the engine's pools at present.
+  /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + tx.queue.memory() + tx.window.memory() + rx.window.memory() +
            rx.wimms.memory() + rx.receives.capacity() * sizeof(std::uint64_t);

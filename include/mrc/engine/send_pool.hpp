@@ -8,15 +8,15 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// The memory of an engine's posted writes, handed to send queues in chunks, so that an idle queue
-/// pair holds none. Queues book what they may need when they are created, and only that takes
-/// memory from the heap: acquire() never fails, and never allocates. Chunks are used again in the
-/// order of a stack, so what is booked but was never needed at the same time is not touched and
-/// costs address space only. One thread.
+/// Memory for the posted writes of an engine, given to send queues in chunks, so that an idle queue
+/// pair holds none. Each queue reserves its worst case with book() when it is created, and only
+/// that allocates: acquire() neither fails nor allocates. Free chunks are reused last in, first
+/// out, so chunks beyond the highest simultaneous use are never touched and cost address space
+/// only. One thread.
 class SendPool {
  public:
-  /// Room for the largest entry (kMaxSendSges, kMaxInlineBytes); of the default ones, 16 and a
-  /// spare line that keeps chunks from falling into the same cache sets.
+  /// Fits the largest entry (kMaxSendSges, kMaxInlineBytes), or 16 of default size. One cache line
+  /// more than 1024 bytes keeps chunks from mapping to the same cache sets.
   static constexpr std::size_t kChunkBytes = 1088;
   static constexpr std::size_t kAlignment = 64;  ///< of chunks: a cache line
 
@@ -24,16 +24,16 @@ class SendPool {
   SendPool(const SendPool&) = delete;
   SendPool& operator=(const SendPool&) = delete;
 
-  /// Provides for `chunks` more. Throws std::bad_alloc.
+  /// Reserves `chunks` more. Throws std::bad_alloc.
   void book(std::size_t chunks) {
     while (blocks_.size() * kBlockChunks < booked_ + chunks)
       blocks_.push_back(std::make_unique_for_overwrite<Chunk[]>(kBlockChunks));
     booked_ += chunks;
   }
-  /// `chunks` are not needed any more, and not held.
+  /// Gives up a reservation. Its chunks have been released.
   void cancel(std::size_t chunks) noexcept { booked_ -= chunks; }
 
-  /// A chunk with undefined contents. The caller holds fewer than it has booked.
+  /// A chunk with undefined contents. The caller must hold fewer than it has reserved.
   [[nodiscard]] std::byte* acquire() noexcept {
     ++used_;
     if (free_ != nullptr) {
@@ -51,7 +51,7 @@ class SendPool {
 
   [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
-  /// Chunks that were ever in use: what of the pool takes memory.
+  /// Most chunks ever in use at a time: the part of the pool that takes memory.
   [[nodiscard]] std::size_t touched() const noexcept { return touched_; }
 
  private:

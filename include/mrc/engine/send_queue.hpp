@@ -22,8 +22,8 @@ struct SendWqe {
   std::uint32_t rkey = 0;
   std::uint32_t immediate = 0;
   std::uint32_t length = 0;
-  std::uint32_t packets = 0;  ///< how many it takes, at least 1
-  Psn first;                  ///< PSN of its first packet, once that was sent
+  std::uint32_t packets = 0;  ///< packets of the message, at least 1
+  Psn first;                  ///< PSN of its first packet, set when that is sent
   std::uint16_t msn = 0;
   std::uint16_t rqmsn = 0;
   std::uint8_t pieces = 0;
@@ -33,7 +33,7 @@ struct SendWqe {
 };
 static_assert(sizeof(SendWqe) == 48);
 
-/// A piece as the queue keeps it: checked when it was posted.
+/// A piece of local memory in a posted write, checked when posted.
 struct LocalPiece {
   const std::uint8_t* address;
   std::uint32_t length;
@@ -41,10 +41,10 @@ struct LocalPiece {
 };
 static_assert(sizeof(LocalPiece) == 16);
 
-/// The send queue of a queue pair: posted, being sent, sent and waiting for its Transport ACK.
-/// Positions are counters that only grow; `done <= sending <= posted`. Entries live in chunks of
-/// the engine's pool, each with a fixed room for its pieces or its inline data behind it. One
-/// thread; nothing allocates after the constructor.
+/// The send queue of a queue pair: writes that are posted, being sent, or sent and waiting for
+/// their Transport ACK. Positions are counters that only grow, modulo 2^32: done <= sending <=
+/// posted. Entries are in chunks of the engine's pool, each followed by fixed room for its pieces
+/// or inline data. Nothing allocates after the constructor. One thread.
 class SendQueue {
  public:
   SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t pieces,
@@ -70,7 +70,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
   [[nodiscard]] bool full() const noexcept { return posted_ - done_ >= capacity_; }
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
-  /// Something is posted whose last packet has not been sent once.
+  /// Some posted write has packets that were never sent.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
 
   /// An entry between done() and posted(), by its position.
@@ -81,7 +81,7 @@ class SendQueue {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// The room of an entry of this queue: pieces, or inline data.
+  /// The room behind an entry: pieces, or inline data.
   [[nodiscard]] static LocalPiece* pieces(SendWqe& w) noexcept {
     return reinterpret_cast<LocalPiece*>(&w + 1);
   }
@@ -102,7 +102,7 @@ class SendQueue {
     const std::uint16_t oldest = slot(done_++);
     if (static_cast<std::int32_t>(sending_ - done_) < 0) sending_ = done_;
     if (!empty() && (done_ & ((1u << shift_) - 1)) != 0) return;
-    // A nearly full queue has its newest entries in the oldest ones' chunk.
+    // In a nearly full queue the newest entries can be in the chunk of the oldest.
     if (!empty() && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
@@ -111,7 +111,7 @@ class SendQueue {
     for (std::byte*& chunk : chunks_) release(chunk);
   }
 
-  /// Heap bytes of this queue, with the chunks that it holds at present.
+  /// Heap bytes of this queue, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     const auto none = std::count(chunks_.begin(), chunks_.end(), nullptr);
     return chunks_.capacity() * sizeof(std::byte*) +
@@ -141,7 +141,7 @@ class SendQueue {
   SendPool* pool_;
   std::uint32_t capacity_;
   std::uint32_t mask_;
-  std::uint32_t stride_;  ///< bytes of an entry with its room
+  std::uint32_t stride_;  ///< bytes of an entry and its room
   std::uint32_t shift_;   ///< log2 of entries per chunk
   std::vector<std::byte*> chunks_;
   std::uint32_t posted_ = 0;

@@ -6,8 +6,8 @@
 
 #include "mrc/core/types.hpp"
 
-/// Types shared by application and engine: work requests, completions, states, attributes. Names
-/// and numbers follow verbs.
+/// Types shared by application and engine: work requests, completions, states, attributes. Their
+/// names and values follow the verbs API.
 namespace mrc::inline v0_1 {
 
 /// States of a queue pair (mrc-1.0 §2.11). There is no SQD or SQE.
@@ -30,14 +30,14 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
   return "?";
 }
 
-/// Rights of a memory region; a set of bits. Local reads are always allowed; remote_write implies
-/// local_write.
+/// Access rights of a memory region; a set of bits. Local reads are always allowed; remote_write
+/// implies local_write.
 enum class Access : std::uint8_t {
   none = 0,
   local_write = 1,
   remote_write = 2,
-  /// Bytes may become visible in any order. Without it a message's last bytes become visible only
-  /// after everything before them, for programs that poll the last byte instead of a completion.
+  /// Bytes may become visible in any order. Without it, the last bytes of a message become visible
+  /// after all bytes before them, for programs that poll the last byte instead of a completion.
   relaxed_ordering = 4,
 };
 /// Both sets of rights together.
@@ -127,7 +127,7 @@ struct WriteRequest {
   SendFlags flags{};              ///< signaled, inline
 };
 
-/// Longest message, in bytes (the limit of RC, mrc-1.0 §9).
+/// Longest message, in bytes (as in RC, mrc-1.0 §9).
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
 /// Unit of MPR values (mrc-1.0 §2.4).
 inline constexpr std::uint32_t kMprUnit = 128;
@@ -150,18 +150,18 @@ struct QpCapacity {
 /// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
 struct QpAttributes {
   std::uint32_t mtu = 4096;             ///< payload bytes per packet, 256 .. 32,768, power of two
-  std::uint8_t mpr = 32;                ///< own limit as requester, units of 128 PSNs
-  std::uint8_t mpr_dest = 32;           ///< tracked as responder, units of 128 PSNs
-  std::uint16_t max_wimm = 128;         ///< own limit of WriteImm in flight as requester
-  std::uint16_t max_wimm_dest = 128;    ///< tracked as responder
+  std::uint8_t mpr = 32;                ///< as requester: most PSNs in flight, units of 128
+  std::uint8_t mpr_dest = 32;           ///< as responder: PSNs tracked, units of 128
+  std::uint16_t max_wimm = 128;         ///< as requester: most WriteImm in flight
+  std::uint16_t max_wimm_dest = 128;    ///< as responder: WriteImm tracked
   std::uint8_t timeout = 12;            ///< T = 1.024 us x 2^n, n = 0 .. 24: 12 is 4.2 ms
   std::uint8_t retry_linear = 7;        ///< expirations with T, 0 .. 7
   std::uint8_t retry_exponential = 10;  ///< then doubling ones, 0 .. 24; 25: for ever
-  bool dynamic_mpr = true;              ///< take the responder's present MPR from its SACKs
+  bool dynamic_mpr = true;              ///< obey the MPR in the responder's SACKs
   bool trim_nack = true;                ///< as responder, answer trimmed packets
 };
 
-/// What the peer told about its side; filled from its ConnectionInfo.
+/// The peer's side of a connection, from its ConnectionInfo.
 struct RemoteQp {
   PeerId peer{};          ///< the remote device
   Qpn qpn{};              ///< its queue pair

@@ -22,7 +22,7 @@ struct HostSettings {
                                .max_peers = 2048,
                                .max_outstanding = 16 * 1024,
                                .control_queue = 4096,
-                               .held_tails = 1024,
+                               .deferred_stores = 1024,
                                .reverse_probe_floor = Duration{1}};  // mrc-1.0 §3.6: once per RTT
   std::uint32_t mtu = 4096;
   unsigned paths_per_plane = 0;         ///< EVs; 0: all uplinks (srv6, stev) or 16 (udp)

@@ -64,7 +64,7 @@ void SoakSetup::draw_engine() {
   const bool plenty = patient && swarm.kills;
   e.max_outstanding = plenty ? 65'536 : one_of({256u, 4'096u, 16'384u});
   e.control_queue = chance(0.1) ? 16 : 1024;
-  e.held_tails = patient && chance(0.3) ? 4 : 4'096;
+  e.deferred_stores = patient && chance(0.3) ? 4 : 4'096;
   e.sack_threshold = one_of({1'024u, 4'096u, 16'384u, 65'536u});
   e.burst = chance(0.5) ? 1 : 1 + random_.below(8);
   e.trimming = chance(0.9);
@@ -177,7 +177,7 @@ std::string SoakSetup::text() const {
   s += "\n  MTU " + number(host.mtu) + ", " + cc::to_string(e.cc.algorithm) + ", burst " +
        number(e.burst) + ", SACK threshold " + number(e.sack_threshold) + ", outstanding " +
        number(e.max_outstanding) + ", control queue " + number(e.control_queue) + ", tails " +
-       number(e.held_tails) + ", active paths " + number(e.paths.active);
+       number(e.deferred_stores) + ", active paths " + number(e.paths.active);
   s += std::string(e.trimming ? "" : ", no trimming") + (e.timestamps ? "" : ", no timestamps") +
        (relaxed ? ", relaxed" : "") + (patient ? ", retry for ever" : "");
   if (poll_delay.count() > 0) s += ", polls after " + time_text(poll_delay);

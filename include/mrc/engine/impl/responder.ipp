@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine, responder side: data packets in, memory written, receives completed, SACKs and Transport
-// ACKs due.
+// Responder: packets in. Its answers are in responder_answers.ipp.
 #pragma once
 
 #include <cstdlib>
+#include <cstring>
 
-#include "mrc/engine/engine.hpp"
+#include "mrc/engine/placement.hpp"
+#include "mrc/engine/responder.hpp"
 
 namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
-/// What a NAK says of `cause`.
+/// The NAK syndrome for a refused request.
 [[nodiscard]] constexpr wire::Syndrome refusal_of(QpErrorCause cause) noexcept {
   switch (cause) {
     case QpErrorCause::bad_request:
@@ -25,84 +26,111 @@ namespace detail {
   }
 }
 
+[[nodiscard]] inline std::uint16_t timestamp_in(const wire::WriteView& w) noexcept {
+  return w.tseth != nullptr ? w.tseth->tx_timestamp.value() : 0;
+}
+
 }  // namespace detail
 
-MRC_DECL void Engine::on_write(Time now, QueuePairState& qp,
-                               const wire::RxPacket& packet) noexcept {
+MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
+  ResponderState& rx = qp.rx;
+  const bool dynamic = qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr;
+  rx.window.start(qp.remote.start_psn);
+  rx.wimms.start();
+  rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
+  rx.mpr = dynamic ? qp.init.attributes.mpr_dest : std::uint8_t{0};
+  rx.ack_queued = false;
+  rx.newest_sack = 0;
+  rx.last_limited = Time::min();
+  rx.refused.reset();
+}
+
+MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
+  if (units == 0 || units > qp.init.attributes.mpr_dest) return Errc::invalid_argument;
+  if (qp.rx.mpr == 0) return Errc::invalid_state;
+  qp.rx.mpr = units;
+  return Errc::ok;
+}
+
+MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
+                                  const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);
   const Psn psn = w.bth->psn();
-  const std::uint16_t timestamp = w.tseth != nullptr ? w.tseth->tx_timestamp.value() : 0;
-  Responder& rx = qp.rx;
+  ResponderState& rx = qp.rx;
   qp.peer->reverse.on_inbound(packet.plane, now);
-  if (!qp.peer->scheduled()) arm(*qp.peer);
-  stats_.rx_ecn += packet.ecn == Ecn::ce;
+  if (!qp.peer->scheduled()) ctx_.timers.arm(*qp.peer);
+  ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
 
   const ReceiveWindow::Verdict verdict = rx.window.check(psn);
-  if (verdict != ReceiveWindow::Verdict::fresh) {
-    if (verdict == ReceiveWindow::Verdict::beyond) {
-      queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::psn_oor_window);
-      return;
-    }
-    ++qp.stats.rx_duplicates;
-    ++stats_.rx_duplicates;
-    if (w.bth->ack_request() || w.bth->rtx()) queue_sack(qp, packet, psn, timestamp);
-    if (w.bth->rtx() && rx.messages > 0 && !psn.after(rx.window.cack()))
-      queue_ack(qp, packet.plane);
-    return;
-  }
+  if (verdict != ReceiveWindow::Verdict::fresh)
+    return on_not_fresh(now, qp, packet, w, verdict == ReceiveWindow::Verdict::beyond);
 
   const MemoryEntry* region = nullptr;
   if (const QpErrorCause c = check_write(qp, w, &region); c != QpErrorCause::none)
     return refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
-  const bool holds =
+  const bool defers =
       !in_order && end && region != nullptr && !has(region->access, Access::relaxed_ordering);
-  if (holds && held_tails_.full()) {
-    queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::no_resource);
-    // The room comes back when the gap in front is filled, so the requester has to learn of it.
-    queue_sack(qp, packet, psn, timestamp);
+  if (defers && ctx_.deferred.full()) {
+    queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
+    // Room comes back when the gap before this packet is filled; the SACK shows the gap.
+    queue_sack(qp, packet, psn, detail::timestamp_in(w));
     return;
   }
   if (w.imm != nullptr) {
+    using reliability::WimmTable;
     const auto inserted = rx.wimms.insert(Rqmsn{w.meth->rqmsn.value()},
                                           {psn, w.imm->immediate, w.reth->dma_length, true});
-    if (inserted != reliability::WimmTable::Insert::ok)
+    if (inserted != WimmTable::Insert::ok)
       return refuse(now, qp, packet, psn,
-                    inserted == reliability::WimmTable::Insert::overflow
-                        ? QpErrorCause::wimm_overflow
-                        : QpErrorCause::bad_request);
+                    inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
+                                                            : QpErrorCause::bad_request);
   }
 
   place(qp, w, region, in_order);
   const ReceiveWindow::Advance advance = rx.window.accept(psn, end);
-  ++stats_.rx_data;
+  ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
   qp.stats.rx_bytes += w.payload.size();
   const std::uint32_t nominal = packet.udp_length + 40;  // [C-15]
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
   if (advance.packets > 0) {
-    if (rx.tails.head != HeldTails::kNone) release_tails(qp);
+    if (rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
     const QpErrorCause c = deliver(qp);
     if (c != QpErrorCause::none) return refuse(now, qp, packet, psn, c);
   }
-  if (advance.messages > 0) {  // only now: a Transport ACK that waits must not name them before
+  if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
     rx.messages += advance.messages;
     rx.last_end = advance.last_end;
   }
-  // The SACK goes first: it brings the round-trip time and the byte count for what the Transport
-  // ACK then completes.
-  if (rx.since_sack >= options_.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
+  // The SACK before the Transport ACK: it has the round-trip time and byte count of the packets
+  // that the Transport ACK then completes.
+  if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce)
-    queue_sack(qp, packet, psn, timestamp);
+    queue_sack(qp, packet, psn, detail::timestamp_in(w));
   if (advance.messages > 0) queue_ack(qp, packet.plane);
 }
 
-/// May this packet be placed? Each one is checked by itself (mrc-1.0 §2.3).
-MRC_DECL QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::WriteView& w,
-                                          const MemoryEntry** region) noexcept {
+/// A data packet beyond the receive window, or a duplicate.
+MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                      const wire::WriteView& w, bool beyond) noexcept {
+  const Psn psn = w.bth->psn();
+  const std::uint16_t timestamp = detail::timestamp_in(w);
+  if (beyond) return queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::psn_oor_window);
+  ++qp.stats.rx_duplicates;
+  ++ctx_.stats.rx_duplicates;
+  if (w.bth->ack_request() || w.bth->rtx()) queue_sack(qp, packet, psn, timestamp);
+  if (w.bth->rtx() && qp.rx.messages > 0 && !psn.after(qp.rx.window.cack()))
+    queue_ack(qp, packet.plane);
+}
+
+/// May this packet be placed? Each packet is checked by itself (mrc-1.0 §2.3). `region` is set to
+/// its memory region if it has payload.
+MRC_DECL QpErrorCause Responder::check_write(const QueuePairState& qp, const wire::WriteView& w,
+                                             const MemoryEntry** region) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   const std::size_t length = w.payload.size();
   const std::uint32_t mtu = qp.mtu;
@@ -112,7 +140,7 @@ MRC_DECL QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::
       w.reth->dma_length > kMaxMessage || w.reth->dma_length < length)
     return QpErrorCause::bad_request;
   if (length == 0) return QpErrorCause::none;  // touches no memory, so its key does not matter
-  switch (memory_.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region)) {
+  switch (ctx_.memory.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region)) {
     case AccessFault::none:
       return QpErrorCause::none;
     case AccessFault::key:
@@ -127,10 +155,10 @@ MRC_DECL QpErrorCause Engine::check_write(const QueuePairState& qp, const wire::
   return QpErrorCause::bad_key;
 }
 
-/// Writes the payload to its place. Out of order and without relaxed ordering, a message's last
-/// bytes wait until everything before them is there.
-MRC_DECL void Engine::place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
-                            bool in_order) noexcept {
+/// Writes the payload to its place. Out of order and without relaxed ordering, the stores of a
+/// message's last bytes are deferred until everything before them has arrived.
+MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
+                               const MemoryEntry* region, bool in_order) noexcept {
   if (region == nullptr) return;
   auto* to = region->address + (w.reth->va - reinterpret_cast<std::uint64_t>(region->address));
   std::size_t length = w.payload.size();
@@ -139,30 +167,31 @@ MRC_DECL void Engine::place(QueuePairState& qp, const wire::WriteView& w, const 
     return;
   }
   if (!in_order && wire::is_last(w.bth->opcode())) {
-    const auto held = static_cast<std::uint32_t>(std::min<std::size_t>(length, HeldTails::kBytes));
-    length -= held;
-    held_tails_.hold(qp.rx.tails, w.bth->psn(), w.reth->rkey, w.reth->va + length,
-                     w.payload.data() + length, held);
+    const auto deferred =
+        static_cast<std::uint32_t>(std::min<std::size_t>(length, DeferredStores::kBytes));
+    length -= deferred;
+    ctx_.deferred.defer(qp.rx.deferred, w.bth->psn(), w.reth->rkey, w.reth->va + length,
+                        w.payload.data() + length, deferred);
   }
   copy_ascending(to, w.payload.data(), length);
 }
 
-/// Writes the held ends of the messages that nothing before them is missing from any more.
-MRC_DECL void Engine::release_tails(QueuePairState& qp) noexcept {
-  held_tails_.release(qp.rx.tails, qp.rx.window.cack(), [&](const HeldTails::Tail& t) {
+/// Makes the deferred stores of messages before which nothing is missing any more.
+MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
+  ctx_.deferred.release(qp.rx.deferred, qp.rx.window.cack(), [&](const DeferredStores::Store& s) {
     const MemoryEntry* region = nullptr;  // it may have been deregistered meanwhile
-    if (memory_.check_remote_write(t.key, qp.init.pd, t.address, t.length, &region) !=
+    if (ctx_.memory.check_remote_write(s.key, qp.init.pd, s.address, s.length, &region) !=
         AccessFault::none)
       return;
-    copy_ascending(region->address + (t.address - reinterpret_cast<std::uint64_t>(region->address)),
-                   t.bytes, t.length);
+    const auto base = reinterpret_cast<std::uint64_t>(region->address);
+    copy_ascending(region->address + (s.address - base), s.bytes, s.length);
   });
 }
 
-/// Completes the receives of writes with immediate whose turn has come (mrc-1.0 §2.8). Fails when
-/// there is no receive posted for one ([C-17]), or no room for its completion.
-MRC_DECL QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
-  Responder& rx = qp.rx;
+/// Completes receives for the WriteImm that are next in RQMSN order and complete (mrc-1.0 §2.8).
+/// Fails if no receive is posted for one ([C-17]), or its completion does not fit.
+MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
+  ResponderState& rx = qp.rx;
   while (const reliability::WimmEntry* e = rx.wimms.ready(rx.window.cack())) {
     if (rx.receives.empty()) return QpErrorCause::no_receive;
     Completion c;
@@ -174,29 +203,30 @@ MRC_DECL QpErrorCause Engine::deliver(QueuePairState& qp) noexcept {
     rx.receives.pop_front();
     rx.wimms.pop();
     ++qp.stats.receives_completed;
-    if (!complete(qp.init.receive_cq, c)) return QpErrorCause::cq_overrun;
+    if (!ctx_.completions.complete(qp.init.receive_cq, c)) return QpErrorCause::cq_overrun;
   }
   return QpErrorCause::none;
 }
 
-/// The peer asked for something that it may not have: NAK, and this side goes to ERR as well.
-MRC_DECL void Engine::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                             QpErrorCause cause) noexcept {
-  fail(qp, cause, WcStatus::wr_flush_err);
+/// The peer sent a request that is not allowed: NAK, and this side moves to ERR as well.
+MRC_DECL void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                                QpErrorCause cause) noexcept {
+  teardown_.fail(qp, cause, WcStatus::wr_flush_err);
   qp.rx.refused = psn;
   qp.rx.last_limited = Time::min();
   answer_in_error(now, qp, packet, psn);
 }
 
-/// Answers what came to a queue pair in ERR, at most once per round trip ([O-21]). If it is there
-/// because it refused a request, it repeats that: the first NAK may be lost or overtaken, and the
-/// peer's program needs the true cause. Only a packet of another connection, whose requester would
-/// not know what is meant, gets UNEXP_EVENT then; a probe, which can't be told from one, gets both.
-MRC_DECL void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
-                                      Psn psn) noexcept {
-  if (!may_nack_again(now, qp)) return;
+/// At most one answer per round trip. If the queue pair is in ERR because it refused a request, the
+/// NAK is repeated: the first one may have been lost, and the peer's program needs the cause. A
+/// packet far from the refused PSN belongs to another connection, whose requester would not
+/// understand the NAK: it gets UNEXP_EVENT. A probe has no PSN and could be of either: it gets
+/// both.
+MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                                         Psn psn) noexcept {
+  if (!may_answer_again(now, qp)) return;
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
-  const bool probe = psn == Psn{};  // it has no PSN of its own
+  const bool probe = psn == Psn{};
   const bool near = qp.rx.refused && std::abs(psn - *qp.rx.refused) < kFar;
   if (qp.rx.refused && (near || probe)) {
     ControlItem item;
@@ -205,27 +235,26 @@ MRC_DECL void Engine::answer_in_error(Time now, QueuePairState& qp, const wire::
     item.plane = packet.plane;
     item.psn = *qp.rx.refused;
     item.syndrome = detail::refusal_of(qp.cause);
-    queue_control(item);
+    ctx_.queue_control(item);
   }
   if (!near || probe) queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
 }
 
-/// The head of a data packet whose payload a switch cut off (mrc-1.0 §1.12). Nothing protects it,
-/// so it changes no state and only makes a NACK.
-MRC_DECL void Engine::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
-  ++stats_.rx_trimmed;
+MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
+  DropStats& drops = ctx_.stats.drops;
+  ++ctx_.stats.rx_trimmed;
   wire::TrimmedView t;
   if (wire::view_trimmed(packet.bytes, t) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
-    ++stats_.drops.malformed;
+    ++drops.malformed;
     return;
   }
-  QueuePairState* qp = qp_of(t.bth->dqp());
+  QueuePairState* qp = ctx_.objects.qp(t.bth->dqp());
   if (qp == nullptr) {
-    ++stats_.drops.unknown_qp;
+    ++drops.unknown_qp;
   } else if (qp->state != QpState::rtr && qp->state != QpState::rts) {
-    ++stats_.drops.wrong_state;
+    ++drops.wrong_state;
   } else if (!qp->peer->came_from_here(packet.plane, packet.source)) {
-    ++stats_.drops.foreign;
+    ++drops.foreign;
   } else if (qp->init.attributes.trim_nack &&
              qp->rx.window.check(t.bth->psn()) == reliability::ReceiveWindow::Verdict::fresh) {
     const std::uint16_t timestamp = t.tseth != nullptr ? t.tseth->tx_timestamp.value() : 0;
@@ -235,9 +264,8 @@ MRC_DECL void Engine::on_trimmed(Time now, const wire::RxPacket& packet) noexcep
   }
 }
 
-/// A reliability probe is answered with everything known (mrc-1.0 §5), the newest Transport ACK
-/// included, since the one before may have been lost.
-MRC_DECL void Engine::on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+/// The answer has all state (mrc-1.0 §5), with the newest Transport ACK in case it was lost.
+MRC_DECL void Responder::on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
   ControlItem item;
   item.kind = ControlItem::Kind::probe_sack;
@@ -248,7 +276,7 @@ MRC_DECL void Engine::on_probe(QueuePairState& qp, const wire::RxPacket& packet)
   item.timestamp = p.peth.tx_timestamp();
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
-  queue_control(item);
+  ctx_.queue_control(item);
   if (qp.rx.messages > 0) queue_ack(qp, packet.plane);
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/ring.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/completion_queue.hpp"
+#include "mrc/engine/types.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// What an application waits for, beside completions themselves. Each event stays queued until it
+/// is polled.
+struct EngineEvent {
+  enum class Kind : std::uint8_t { completion, cq_overrun, qp_error };
+  Kind kind{};
+  CqId cq{};
+  Qpn qpn{};
+};
+
+/// Removes every entry equal to `value` from a ring.
+template <class T>
+void remove_all(Ring<T>& ring, const T& value) noexcept {
+  for (std::size_t n = ring.size(); n > 0; --n) {
+    const T entry = ring.front();
+    ring.pop_front();
+    if (entry != value) ring.push_back(entry);
+  }
+}
+
+/// The completion queues of an engine and the events about them and about failed queue pairs.
+/// Inputs: complete(), report_error() from requester, responder and teardown. Outputs: poll(),
+/// poll_event(). Calls no other part.
+class Completions {
+ public:
+  Completions(std::uint32_t max_queues, std::uint32_t max_qps);
+
+  Result<CqId> create(std::uint32_t depth);
+  /// Errc::in_use while a queue pair uses it.
+  Errc destroy(CqId id) noexcept;
+  /// Null when there is no such queue.
+  [[nodiscard]] CompletionRing* find(CqId id) noexcept {
+    const auto i = static_cast<std::uint32_t>(id);
+    return i < queues_.size() ? queues_[i].get() : nullptr;
+  }
+  [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
+    return const_cast<Completions*>(this)->find(id);
+  }
+
+  /// Appends a completion and raises the event of an armed queue. False: no room; the queue is
+  /// overrun, and take_overrun() says so.
+  bool complete(CqId id, const Completion& completion) noexcept;
+  std::size_t poll(CqId id, std::span<Completion> out) noexcept;
+  Errc arm(CqId id) noexcept;
+
+  /// Was a queue overrun since the last call?
+  [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }
+
+  /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.
+  bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
+  /// The number will be used again: removes its qp_error event.
+  void forget(Qpn qpn) noexcept { remove_all(failed_, qpn); }
+  /// The next event: completions first, then overruns, then errors. False if there is none.
+  bool poll_event(EngineEvent& event) noexcept;
+
+ private:
+  std::vector<std::unique_ptr<CompletionRing>> queues_;  // by CqId
+  std::uint32_t max_queues_;
+  Ring<CqId> signalled_;  // armed queues that got a completion
+  Ring<CqId> overrun_;
+  Ring<Qpn> failed_;
+  bool overrun_pending_ = false;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/completions.ipp"
+#endif

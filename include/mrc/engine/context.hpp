@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/completions.hpp"
+#include "mrc/engine/control_queue.hpp"
+#include "mrc/engine/deferred_stores.hpp"
+#include "mrc/engine/memory.hpp"
+#include "mrc/engine/object_tables.hpp"
+#include "mrc/engine/options.hpp"
+#include "mrc/engine/peer.hpp"
+#include "mrc/engine/queue_pair.hpp"
+#include "mrc/engine/ready_queue.hpp"
+#include "mrc/engine/send_pool.hpp"
+#include "mrc/engine/stats.hpp"
+#include "mrc/engine/timers.hpp"
+#include "mrc/reliability/packet_pool.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// What the parts of an engine share. Each member is complete in itself and calls none of the
+/// parts, so a part depends on the context and on the few other parts that its constructor names:
+///
+///     Teardown          Context
+///     LossRecovery      Context, Teardown
+///     Requester         Context, LossRecovery, Teardown
+///     Responder         Context, Teardown
+///     EndpointService   Context, LossRecovery
+///     DataSender        Context
+///     ControlSender     Context, LossRecovery, Responder, EndpointService
+///     Scheduler         Context, LossRecovery, DataSender, ControlSender
+///
+/// Engine owns the context and all parts. One thread.
+struct Context {
+  explicit Context(const EngineOptions& o)
+      : options(o),
+        random(o.seed),
+        timers(o.start),
+        records(o.max_outstanding),
+        memory(o.max_mrs),
+        deferred(o.deferred_stores),
+        control(o.control_queue),
+        completions(o.max_cqs, o.max_qps),
+        objects(options),
+        ready(objects),
+        latest(o.start) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// Time is monotonic: a `now` earlier than the latest one is replaced by it. Every input and
+  /// application call with a time begins with this.
+  [[nodiscard]] Time forward(Time now) noexcept { return latest = std::max(latest, now); }
+
+  /// Planes in which packets can be sent to a peer: up here, up there, and with an address.
+  [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
+    return peer.planes & peer.remote_up & local_up;
+  }
+
+  /// Queues a control packet. If the queue is full the item is dropped and counted: control packets
+  /// may be lost, and a timer of either side recovers.
+  void queue_control(const ControlItem& item) noexcept {
+    if (!control.push(item)) ++stats.drops.control_overflow;
+  }
+
+  /// To be called after any change to a queue pair in RTS: settles its part of the congestion
+  /// window and sets its timer.
+  void rearm(QueuePairState& qp, Time now) noexcept;
+
+  /// A posted request no longer uses its local memory.
+  void release_memory(SendWqe& wqe) noexcept;
+
+  const EngineOptions options;
+  EngineStats stats;
+  Random random;
+  Timers timers;
+  reliability::PacketPool records;  ///< of packets in flight
+  SendPool writes;                  ///< entries of send queues
+  MemoryTable memory;
+  DeferredStores deferred;
+  ControlQueue control;
+  Completions completions;
+  ObjectTables objects;
+  ReadyQueue ready;
+  PlaneMask local_up = ~PlaneMask{0};  ///< own ports that are up
+  Time latest;                         ///< see forward()
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/context.ipp"
+#endif

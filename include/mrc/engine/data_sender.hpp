@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/packet_layout.hpp"
+#include "mrc/wire/burst.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// What came of an attempt to send.
+enum class SendStatus : std::uint8_t {
+  sent,
+  idle,       ///< the queue pair has nothing that its own windows admit
+  blocked,    ///< the peer is blocked: congestion window full, or no path in the planes given
+  starved,    ///< no packet record is free
+  burst_full  ///< no room in the TxBurst
+};
+
+/// Sends data packets, one at a time: a retransmission or the next packet of the send queue. Checks
+/// all windows (mrc-1.0 §2.4 MPR, §2.8 max_wimm, §6 congestion window, planes), chooses the path
+/// (§3.5), enters the packet into all accounts and writes it into a TxBurst.
+///
+/// Input: calls from Scheduler. State: RequesterState::window and queue. Calls no other part.
+class DataSender {
+ public:
+  explicit DataSender(Context& context) : ctx_(context) {}
+
+  /// Sends one packet of `qp`: the oldest lost one if there is one, else the next new one.
+  /// `planes`: those that may be used. `path`: the path of the burst, kNoPath before its first
+  /// packet; new packets follow on it, retransmissions choose their own.
+  SendStatus send(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes, path::PathIndex& path,
+                  wire::TxBurst& burst) noexcept;
+
+ private:
+  SendStatus send_again(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                        wire::TxBurst& burst) noexcept;
+  SendStatus send_new(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                      path::PathIndex& path, wire::TxBurst& burst) noexcept;
+  void emit(Time now, Peer& peer, QueuePairState& qp, SendWqe& w, const PacketSlice& slice, Psn psn,
+            bool again, path::PathIndex path, wire::TxBurst& burst) noexcept;
+  static void add_payload(SendWqe& w, const PacketSlice& slice, wire::TxBurst& burst) noexcept;
+
+  Context& ctx_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/data_sender.ipp"
+#endif

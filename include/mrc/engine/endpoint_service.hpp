@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/ring.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/loss_recovery.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// An EV probe (mrc-1.0 §5) of a host that is no peer: of mrc_probe, or of a device to which no
+/// queue pair is connected. The engine has no path to it; a driver that has one answers.
+struct UnconnectedProbe {
+  std::uint64_t source = 0;  ///< RxPacket::source
+  Ev entropy{};              ///< as received
+  std::uint16_t id = 0;      ///< number of the request
+  std::uint16_t timestamp = 0;
+  Plane plane = 0;
+};
+
+/// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
+/// port status, which tells peers the ports that are up.
+///
+/// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
+/// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
+/// responses in the control queue, which ControlSender has written here; probes of unconnected
+/// hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
+class EndpointService {
+ public:
+  EndpointService(Context& context, LossRecovery& loss);
+
+  void on_request(Time now, const wire::RxPacket& packet) noexcept;
+  void on_response(Time now, const wire::RxPacket& packet) noexcept;
+  /// A peer's timer has expired: probes and port status that are due.
+  void on_timer(Time now, Peer& peer) noexcept;
+
+  /// An own port went down or came up. Peers with queue pairs are told.
+  void set_plane_up(Time now, Plane plane, bool up) noexcept;
+  /// A queue pair was connected to `peer`. Peers without queue pairs are not told of port changes
+  /// and their paths are not probed: with the first queue pair both begin.
+  void on_connected(Time now, Peer& peer) noexcept;
+  /// Tells the path set of a peer which planes are usable.
+  void update_planes(Peer& peer) noexcept;
+  /// A peer is removed; its number will be used again.
+  void forget(PeerId peer) noexcept;
+
+  /// The oldest probe of an unconnected host. At most EngineOptions::unconnected_probes are kept;
+  /// further ones are dropped.
+  bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept;
+
+  /// Writes the header for a control item of kind ev_probe, port_status or endpoint_answer.
+  void write(Time now, const ControlItem& item, Peer& peer, wire::TxPacket& packet) noexcept;
+
+ private:
+  /// A request that awaits its response.
+  struct Request {
+    PeerId peer{};
+    std::uint16_t id = 0;
+    std::uint16_t timestamp = 0;  ///< in the packet; the response copies it
+    path::PathIndex path = path::kNoPath;
+    wire::EndpointOp op{};
+    bool open = false;
+  };
+  static constexpr std::size_t kOpenRequests = 1024;
+
+  void on_planes_changed(Time now, Peer& peer) noexcept;
+  std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
+  void queue_probe(const Peer& peer, path::PathIndex path) noexcept;
+  void queue_port_status(Time now, Peer& peer) noexcept;
+  void write_request(Time now, const ControlItem& item, Peer& peer,
+                     wire::TxPacket& packet) noexcept;
+
+  Context& ctx_;
+  LossRecovery& loss_;
+  std::vector<Request> requests_;  // by request number modulo its size
+  std::uint16_t next_request_;
+  Ring<UnconnectedProbe> unconnected_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/endpoint_service.ipp"
+#endif

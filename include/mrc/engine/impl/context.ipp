@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/engine/context.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
+  if (qp.state != QpState::rts) return timers.cancel(qp);
+  if (qp.tx.window.outstanding() == 0 && qp.tx.inflight > 0) {
+    // Nothing is in flight: what is left in the account are bytes of lost SACKs, and the rounding
+    // of rcvd_bytes to 256 B in the others.
+    qp.peer->congestion.on_forget(static_cast<std::uint32_t>(qp.tx.inflight));
+    qp.tx.inflight = 0;
+    ready.wake(*qp.peer);
+  }
+  timers.arm(qp, now);
+}
+
+MRC_DECL void Context::release_memory(SendWqe& wqe) noexcept {
+  if (wqe.inlined) return;
+  const LocalPiece* pieces = SendQueue::pieces(wqe);
+  for (unsigned i = 0; i < wqe.pieces; ++i)
+    if (MemoryEntry* e = memory.find(pieces[i].lkey)) --e->uses;
+}
+
+}  // namespace mrc::inline v0_1::engine

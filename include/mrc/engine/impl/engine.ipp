@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: inputs and outputs, distributed to the parts.
+#pragma once
+
+#include "mrc/engine/engine.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
+  now = ctx_.forward(now);
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
+    receive_one(now, packets[i]);
+  }
+  teardown_.fail_overrun_queues();
+}
+
+/// Checks of destination, state and source (mrc-1.0 §2.13), then to requester or responder.
+MRC_DECL void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept {
+  DropStats& drops = ctx_.stats.drops;
+  if (packet.trim != wire::Trim::none) return responder_.on_trimmed(now, packet);
+  if (wire::check(packet.bytes) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
+    ++drops.malformed;
+    return;
+  }
+  const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
+  const wire::Opcode opcode = bth.opcode();
+  if (opcode == wire::Opcode::endpoint_request || opcode == wire::Opcode::endpoint_response)
+    return receive_endpoint(now, packet);
+
+  QueuePairState* qp = ctx_.objects.qp(bth.dqp());
+  if (qp == nullptr) {
+    ++drops.unknown_qp;
+    return;
+  }
+  if (qp->state == QpState::reset || qp->state == QpState::init || qp->peer == nullptr) {
+    ++drops.wrong_state;
+    return;
+  }
+  if (!qp->peer->came_from_here(packet.plane, packet.source)) {
+    ++drops.foreign;
+    return;
+  }
+  const bool to_responder = wire::is_write(opcode) || opcode == wire::Opcode::probe;
+  if (qp->state == QpState::err) {
+    ++drops.wrong_state;
+    if (to_responder) responder_.answer_in_error(now, *qp, packet, bth.psn());
+    return;
+  }
+  if (to_responder) {
+    if (opcode == wire::Opcode::probe)
+      responder_.on_probe(*qp, packet);
+    else
+      responder_.on_write(now, *qp, packet);
+    return;
+  }
+  ++ctx_.stats.rx_control;
+  if (qp->state != QpState::rts) {
+    ++drops.wrong_state;
+    return;
+  }
+  qp->peer->answered = now;
+  switch (opcode) {
+    case wire::Opcode::sack:
+      return requester_.on_sack(now, *qp, packet);
+    case wire::Opcode::nack:
+      return requester_.on_nack(now, *qp, packet);
+    default:
+      return requester_.on_ack(now, *qp, packet);
+  }
+}
+
+MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet) noexcept {
+  const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
+  if (bth.dqp() != kEndpointQpn)
+    ++ctx_.stats.drops.malformed;
+  else if (bth.opcode() == wire::Opcode::endpoint_request)
+    endpoint_.on_request(now, packet);
+  else
+    endpoint_.on_response(now, packet);
+}
+
+MRC_DECL void Engine::on_time(Time now) noexcept {
+  now = ctx_.forward(now);
+  ctx_.timers.expire(now, [&](EngineTimer& timer) {
+    if (timer.owner == EngineTimer::Owner::peer)
+      endpoint_.on_timer(now, static_cast<Peer&>(timer));
+    else
+      loss_.on_timer(now, static_cast<QueuePairState&>(timer));
+  });
+  teardown_.fail_overrun_queues();
+}
+
+MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
+  endpoint_.set_plane_up(ctx_.forward(now), plane, up);
+}
+
+MRC_DECL void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
+  loss_.on_untransmitted(ctx_.forward(now), packets);
+}
+
+MRC_DECL void Engine::poll_transmit(Time now, PlaneMask free_planes,
+                                    wire::TxBurst& burst) noexcept {
+  scheduler_.poll_transmit(ctx_.forward(now), free_planes, burst);
+}
+
+MRC_DECL bool Engine::poll_event(Event& event) noexcept {
+  if (!ctx_.completions.poll_event(event)) return false;
+  if (event.kind == Event::Kind::qp_error)
+    if (QueuePairState* qp = ctx_.objects.qp(event.qpn)) qp->error_reported = false;
+  return true;
+}
+
+}  // namespace mrc::inline v0_1::engine

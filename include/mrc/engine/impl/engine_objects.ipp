@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: creating and destroying objects.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "mrc/engine/engine.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+namespace detail {
+
+inline constexpr std::uint32_t kMaxQps = 65'533;  // 16-bit index less the reserved QPNs
+inline constexpr std::uint32_t kMaxQueue = 1u << 15;
+
+inline void require(bool ok, const char* what) {
+  if (!ok) throw Error(Errc::invalid_argument, what);  // set-up
+}
+
+[[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
+  const QpCapacity& c = init.capacity;
+  const QpAttributes& a = init.attributes;
+  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
+         c.send_sges <= kMaxSendSges && c.inline_bytes <= kMaxInlineBytes && a.mtu >= 256 &&
+         a.mtu <= 32'768 && std::has_single_bit(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 &&
+         a.max_wimm >= 1 && a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 &&
+         a.max_wimm_dest <= kMaxQueue && a.timeout <= reliability::kMaxTimeoutExponent &&
+         a.retry_linear <= 7 && a.retry_exponential <= reliability::kRetryForever;
+}
+
+}  // namespace detail
+
+MRC_DECL Engine::Engine(const EngineOptions& options) : ctx_(options) {
+  detail::require(options.max_qps >= 1 && options.max_qps <= detail::kMaxQps,
+                  "max_qps must be 1 .. 65533");
+  detail::require(options.max_mrs >= 1 && options.max_mrs <= MemoryTable::kMaxRegions,
+                  "max_mrs must be 1 .. 65536");
+  detail::require(options.max_outstanding >= reliability::kRecordsPerChunk,
+                  "max_outstanding must be at least 64");
+  detail::require(options.burst >= 1, "burst must be at least 1");
+}
+
+MRC_DECL Engine::~Engine() {
+  ctx_.objects.for_each_qp([this](QueuePairState& qp) { teardown_.detach(qp); });
+  ctx_.objects.for_each_peer([this](Peer& peer) { ctx_.timers.cancel(peer); });
+}
+
+// ------------------------------------------------------- protection domains and memory regions
+
+MRC_DECL Result<PdId> Engine::alloc_pd() {
+  return ctx_.objects.add_pd();
+}
+
+MRC_DECL Errc Engine::dealloc_pd(PdId pd) noexcept {
+  if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
+  bool used = ctx_.memory.uses_pd(pd);
+  ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
+  if (used) return Errc::in_use;
+  ctx_.objects.remove_pd(pd);
+  return Errc::ok;
+}
+
+MRC_DECL Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
+                                                       Access access, PdId pd) {
+  if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
+  const auto base = reinterpret_cast<std::uint64_t>(address);
+  if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
+  if (has(access, Access::remote_write)) access = access | Access::local_write;
+  return ctx_.memory.add(address, length, access, pd, ctx_.random);
+}
+
+MRC_DECL Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
+  const MemoryEntry* e = ctx_.memory.find(key);
+  if (e == nullptr) return Errc::not_found;
+  if (e->uses > 0 && !force) return Errc::in_use;
+  ctx_.objects.for_each_qp([&](QueuePairState& qp) {
+    if (e->uses == 0) return;
+    SendQueue& q = qp.tx.queue;
+    for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
+      SendWqe& w = q.at(p);
+      const LocalPiece* pieces = q.pieces(w);
+      const auto uses_it = [key](const LocalPiece& piece) { return piece.lkey == key; };
+      if (w.inlined || std::none_of(pieces, pieces + w.pieces, uses_it)) continue;
+      teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
+      break;
+    }
+  });
+  ctx_.memory.remove(key);
+  teardown_.fail_overrun_queues();
+  return Errc::ok;
+}
+
+// -------------------------------------------------------------------------- completion queues
+
+MRC_DECL Result<CqId> Engine::create_cq(std::uint32_t depth) {
+  return ctx_.completions.create(depth);
+}
+MRC_DECL Errc Engine::destroy_cq(CqId cq) noexcept {
+  return ctx_.completions.destroy(cq);
+}
+MRC_DECL std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+  return ctx_.completions.poll(cq, out);
+}
+MRC_DECL Errc Engine::arm_cq(CqId cq) noexcept {
+  return ctx_.completions.arm(cq);
+}
+MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
+  return ctx_.completions.find(cq);
+}
+
+// -------------------------------------------------------------------------------- queue pairs
+
+MRC_DECL Result<Qpn> Engine::create_qp(const QpInit& init) {
+  if (!detail::in_range(init)) return Errc::invalid_argument;
+  CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
+  CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
+  if (!ctx_.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)
+    return Errc::not_found;
+  Result<Qpn> qpn = ctx_.objects.add_qp(init, ctx_.writes, ctx_.records);
+  if (!qpn) return qpn;
+  ctx_.objects.qp(*qpn)->start_psn = Psn{static_cast<std::uint32_t>(ctx_.random.next())};
+  ++send_cq->users;
+  ++receive_cq->users;
+  return qpn;
+}
+
+MRC_DECL Errc Engine::destroy_qp(Qpn qpn) noexcept {
+  return with_qp(qpn, [&](QueuePairState& qp) {
+    teardown_.detach(qp);
+    ctx_.completions.forget(qpn);
+    --ctx_.completions.find(qp.init.send_cq)->users;
+    --ctx_.completions.find(qp.init.receive_cq)->users;
+    ctx_.objects.remove_qp(qpn);
+    return Errc::ok;
+  });
+}
+
+MRC_DECL const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
+  return ctx_.objects.qp(qpn);
+}
+
+MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
+  QpStats s = qp.stats;
+  s.smoothed_rtt_ns = static_cast<std::uint32_t>(
+      std::clamp<Duration::rep>(qp.tx.rtt.smoothed().count(), 0, 0xFFFFFFFF));
+  s.outstanding = qp.tx.window.outstanding();
+  if (qp.peer != nullptr) {
+    s.cwnd = qp.peer->congestion.window();
+    s.inflight = qp.peer->congestion.inflight();
+  }
+  return s;
+}
+
+// -------------------------------------------------------------------------------------- peers
+
+MRC_DECL Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
+  detail::require(!spec.paths.empty(), "a peer needs at least one path");
+  Result<PeerId> id = ctx_.objects.add_peer(spec, ctx_.random);
+  if (!id) return id;
+  Peer& peer = *ctx_.objects.peer(*id);
+  peer.paths.set_probe_spacing(peer.congestion.base_rtt());
+  endpoint_.update_planes(peer);
+  return id;
+}
+
+MRC_DECL Errc Engine::remove_peer(PeerId id) noexcept {
+  Peer* peer = ctx_.objects.peer(id);
+  if (peer == nullptr) return Errc::not_found;
+  if (peer->queue_pairs > 0) return Errc::in_use;
+  ctx_.timers.cancel(*peer);
+  // Its number will be used again, by a peer with other paths.
+  ctx_.control.invalidate(
+      [id](const ControlItem& item) { return item.qpn == Qpn{} && item.peer == id; });
+  endpoint_.forget(id);
+  ctx_.objects.remove_peer(*peer);
+  return Errc::ok;
+}
+
+MRC_DECL Peer* Engine::find_peer(PeerId peer) noexcept {
+  return ctx_.objects.peer(peer);
+}
+MRC_DECL const Peer* Engine::find_peer(PeerId peer) const noexcept {
+  return ctx_.objects.peer(peer);
+}
+
+}  // namespace mrc::inline v0_1::engine

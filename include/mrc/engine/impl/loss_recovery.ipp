@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "mrc/engine/loss_recovery.hpp"
+#include "mrc/engine/packet_layout.hpp"
+#include "mrc/reliability/loss.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+MRC_DECL void LossRecovery::review(Time now) noexcept {
+  now = ctx_.forward(now);
+  while (!to_review_.empty()) {
+    QueuePairState& qp = to_review_.front();
+    to_review_.pop_front();
+    infer_losses(now, qp);
+    ctx_.ready.update(qp);
+    ctx_.rearm(qp, now);
+  }
+}
+
+/// A packet must be a round trip old before it is judged lost by age. Timers::round_trip() includes
+/// host delays, which base_rtt does not.
+MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept {
+  Peer& peer = *qp.peer;
+  RequesterState& tx = qp.tx;
+  if (tx.window.outstanding() == 0) {
+    tx.loss_check = kNever;
+    return;
+  }
+  const reliability::LossRule rule{std::exchange(tx.passed, 0), Timers::round_trip(qp)};
+  const auto lost = [&](Psn psn, reliability::Packet packet) {
+    const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
+    remove_from_flight(now, qp, packet, size);
+    peer.paths.on_inferred_loss(packet.path(), now);
+    peer.congestion.on_loss(size, now);
+    ++qp.stats.inferred_losses;
+    ++ctx_.stats.inferred_losses;
+    ctx_.timers.arm(peer);  // the path may have to be probed from now on
+  };
+  tx.loss_check = reliability::infer_losses(tx.window, now, rule, lost);
+}
+
+MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(Time now, QueuePairState& qp,
+                                                                       Psn psn) noexcept {
+  reliability::SendWindow& window = qp.tx.window;
+  const reliability::Packet packet = window.at(psn);
+  if (packet.state() != reliability::PacketState::outstanding) return std::nullopt;
+  const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
+  remove_from_flight(now, qp, packet, size);
+  window.lose(psn);
+  return LostPacket{packet.path(), size};
+}
+
+/// Removes a packet from the accounts of bytes in flight, except the congestion context's, from
+/// which the caller's on_loss(), on_nack(), on_timeout() or on_forget() subtracts its size. If a
+/// SACK's byte count already covered the packet (it had arrived after all), the context is credited
+/// first, so that nothing is subtracted twice.
+MRC_DECL void LossRecovery::remove_from_flight(Time now, QueuePairState& qp,
+                                               reliability::Packet packet,
+                                               std::uint32_t size) noexcept {
+  qp.peer->release(qp.peer->paths[packet.path()].plane, size);
+  if (qp.tx.inflight < size) {
+    qp.peer->congestion.on_send(static_cast<std::uint32_t>(size - qp.tx.inflight), now);
+    qp.tx.inflight = size;
+  }
+  qp.tx.inflight -= size;
+}
+
+MRC_DECL void LossRecovery::on_untransmitted(Time now,
+                                             std::span<const wire::TxPacket> packets) noexcept {
+  for (const wire::TxPacket& packet : packets) {
+    const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
+    if (!wire::is_write(bth.opcode())) continue;
+    QueuePairState* qp = ctx_.objects.qp(packet.owner);
+    if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
+    const reliability::Packet sent = qp->tx.window.at(bth.psn());
+    if (sent.state() != reliability::PacketState::outstanding) continue;
+    const std::uint32_t size = nominal_size(*qp, bth.psn(), sent, ctx_.options.timestamps);
+    remove_from_flight(now, *qp, sent, size);
+    qp->peer->congestion.on_forget(size);
+    qp->tx.window.unsend(bth.psn());
+    ctx_.ready.update(*qp);
+    ctx_.rearm(*qp, now);
+  }
+}
+
+MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
+  if (qp.state != QpState::rts) return;
+  if (now >= qp.tx.loss_check) infer_losses(now, qp);
+  if (Timers::awaits_peer(qp) && now >= Timers::retransmission_deadline(qp)) {
+    on_retransmission_timeout(now, qp);
+    if (qp.state != QpState::rts) return;
+  } else if (now >= Timers::probe_deadline(qp)) {
+    send_probe(now, qp);
+  }
+  ctx_.ready.update(qp);
+  ctx_.rearm(qp, now);
+}
+
+/// The oldest packet is sent again on another path, and its present path is suspected
+/// (mrc-1.0 §2.10). If all packets are known to have arrived and only the Transport ACK is missing,
+/// the probe asks for it.
+MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
+  RequesterState& tx = qp.tx;
+  const Psn psn = tx.window.first_unreported();
+  if (!tx.retries.take())
+    return teardown_.fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
+                          tx.queue.empty() ? std::nullopt : std::optional(tx.queue.done()));
+  ++qp.stats.timeouts;
+  ++ctx_.stats.timeouts;
+  ctx_.ready.exempt_waiting(now, *qp.peer, now - tx.timer_start);
+  tx.timer_start = now;
+  tx.probes = 0;
+  // The timeout concerns one packet. If more were lost than a SACK can show, only the answer to a
+  // probe reports the others; without it each would take a timeout of its own.
+  send_probe(now, qp);
+  if (psn == tx.window.next()) return;  // all packets have arrived
+  // If everything in flight was lost, it may use up the congestion window for good: one packet is
+  // sent regardless, and before those of queue pairs that wait for the window.
+  ReadyQueue::exempt(qp);
+  const std::optional<LostPacket> lost = give_up(now, qp, psn);
+  if (!lost) return;  // already marked lost, not yet sent again
+  qp.peer->paths.on_timeout(lost->path, now);
+  qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
+  ctx_.timers.arm(*qp.peer);
+}
+
+MRC_DECL void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {
+  for (QueuePairState& qp : peer.ready) {
+    if (qp.scheduled()) continue;
+    qp.tx.timer_start = now;
+    ctx_.rearm(qp, now);
+  }
+}
+
+MRC_DECL void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
+  RequesterState& tx = qp.tx;
+  ++tx.probes;
+  tx.probe_pending = true;
+  tx.probe_sent = now;
+  ++qp.stats.probes;
+  ControlItem item;
+  item.kind = ControlItem::Kind::probe;
+  item.qpn = qp.qpn;
+  item.id = ++tx.probe_id;
+  ctx_.queue_control(item);
+}
+
+MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState& qp,
+                                        wire::TxPacket& packet) noexcept {
+  wire::ProbePacket p{wire::Bth::make(wire::Opcode::probe, qp.remote.qpn, Psn{}), {}};
+  p.peth.set_probe_id(item.id);
+  p.peth.set_spdcid(connection_id(qp.qpn));
+  p.peth.set_dpdcid(connection_id(qp.remote.qpn));
+  p.peth.set_tx_timestamp(wire::timestamp_of(now));
+  qp.tx.probe_sent = now;
+  qp.tx.probe_order = qp.tx.window.send_order();
+  put_header(packet, p);
+  ++ctx_.stats.probes_sent;
+}
+
+}  // namespace mrc::inline v0_1::engine

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requester: SACKs (mrc-1.0 §2.7).
+#pragma once
+
+#include <bit>
+
+#include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/requester.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+namespace detail {
+
+/// Half the span of a 16-bit time stamp: the age from which a sample is ambiguous (mrc-1.0 §1.5).
+inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
+
+[[nodiscard]] constexpr path::Mark to_path_mark(wire::SackMark m) noexcept {
+  switch (m) {
+    case wire::SackMark::skip_once:
+      return path::Mark::skip_once;
+    case wire::SackMark::always_skip:
+      return path::Mark::always_skip;
+    default:
+      return path::Mark::none;
+  }
+}
+
+/// Is `timestamp` certainly that of the packet's last transmission? (mrc-1.0 §6.3)
+[[nodiscard]] inline bool is_last_transmission(reliability::Packet packet, Time now,
+                                               std::uint16_t timestamp) noexcept {
+  if (wire::timestamp_of(packet.sent()) != timestamp) return false;
+  return packet.transmissions() == 1 || now - packet.sent() <= kHalfTimestampSpan;
+}
+
+/// Bytes, in units of 256, that arrived between a SACK with rcvd_bytes `before` and this one.
+/// Nothing if this SACK is the older one and was overtaken.
+[[nodiscard]] inline std::optional<std::uint32_t> newly_received(const wire::SackPacket& sack,
+                                                                 std::uint32_t before) noexcept {
+  const std::uint32_t units = (sack.cc.rcvd_bytes() - before) & 0xFFFFFF;
+  return units < 1u << 23 ? std::optional(units) : std::nullopt;
+}
+
+}  // namespace detail
+
+MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
+                                 const wire::RxPacket& packet) noexcept {
+  const auto& sack = wire::view_as<wire::SackPacket>(packet.bytes);
+  RequesterState& tx = qp.tx;
+  const Psn cack = sack.seth.cack_psn();
+  if (!cack.before(tx.window.next())) {
+    ++ctx_.stats.drops.implausible;
+    return;
+  }
+  // A late SACK is at most a window behind; anything older is of an earlier connection.
+  if (tx.window.unacked() - cack > static_cast<std::int32_t>(tx.fixed_range)) {
+    ++ctx_.stats.drops.stale;
+    return;
+  }
+  ++ctx_.stats.sacks_received;
+
+  const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
+  if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
+  if (sample.valid) tx.rtt.sample(sample.rtt);
+
+  take_cack(now, qp, cack);
+  const bool newest =
+      detail::newly_received(sack, tx.rcvd_bytes).has_value() && cack + 1 == tx.window.unacked();
+  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
+  if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
+    tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
+  feed_congestion(now, qp, sack, sample);
+  loss_.request_review(qp);
+  ctx_.ready.update(qp);
+  ctx_.ready.wake(*qp.peer);
+  ctx_.ready.wake_starved();
+  ctx_.rearm(qp, now);
+}
+
+/// The round-trip time of the packet or probe that triggered a SACK.
+[[gnu::always_inline]] inline Requester::RttSample Requester::sample_rtt(
+    Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept {
+  RequesterState& tx = qp.tx;
+  RttSample sample;
+  if (sack.seth.probe()) {
+    if (!tx.probe_pending || sack.seth.probe_id() != tx.probe_id) return sample;
+    tx.probe_pending = false;
+    ++ctx_.stats.probe_answers;
+    sample.rtt = now - tx.probe_sent;
+    sample.valid = sack.cc.tx_timestamp() == wire::timestamp_of(tx.probe_sent);
+    tx.window.on_probe_answered(tx.probe_order);
+    return sample;
+  }
+  const Psn trigger = sack.seth.cack_psn() + sack.seth.ack_psn_offset();
+  if (!tx.window.contains(trigger)) return sample;
+  const reliability::Packet sent = tx.window.at(trigger);
+  if (!detail::is_last_transmission(sent, now, sack.cc.tx_timestamp())) return sample;
+  sample.rtt = now - sent.sent();
+  sample.valid = ctx_.options.timestamps;
+  sample.path = sent.path();
+  qp.peer->reverse.on_working(sample.path, now, qp.peer->paths);
+  return sample;
+}
+
+/// Applies a SACK's mark to the path of its trigger; to the path with the reflected EV if the
+/// trigger is unknown.
+MRC_DECL void Requester::apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                                    path::PathIndex path) noexcept {
+  if (path == path::kNoPath) path = qp.peer->paths.find(sack.seth.entropy());
+  if (path != path::kNoPath) qp.peer->paths.on_mark(path, detail::to_path_mark(sack.seth.m()), now);
+  if (sack.seth.m() == wire::SackMark::always_skip)
+    ctx_.timers.arm(*qp.peer);  // the path is probed from now on
+}
+
+/// Everything up to `cack` has arrived.
+MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexcept {
+  if (cack.before(qp.tx.window.unacked())) return;
+  qp.tx.window.acknowledge(
+      cack, [&](Psn psn, reliability::Packet packet) { on_reported(now, qp, psn, packet); });
+  qp.tx.on_progress(now);
+}
+
+/// A set bit is definite. A clear bit below a set one means that the PSN was missing when a later
+/// one had arrived. Clear bits above the highest set bit carry no information, nor do any clear
+/// bits of a SACK that a newer one has overtaken.
+MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
+                                        bool newest_sack) noexcept {
+  if (bits == 0) return;
+  reliability::SendWindow& window = qp.tx.window;
+  std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
+  // rcvd_bytes has a unit of 256 bytes, so it may be equal in an overtaken SACK. A clear bit for a
+  // packet already reported shows that this SACK is the older one.
+  for (std::uint64_t h = holes; h != 0 && newest_sack; h &= h - 1) {
+    const Psn psn = base + std::countr_zero(h);
+    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
+      newest_sack = false;
+  }
+  window.report(base, bits,
+                [&](Psn psn, reliability::Packet packet) { on_reported(now, qp, psn, packet); });
+  for (; holes != 0 && newest_sack; holes &= holes - 1) {
+    const Psn psn = base + std::countr_zero(holes);
+    if (window.contains(psn)) note_missing(now, qp, psn);
+  }
+}
+
+/// A SACK shows that an outstanding packet was missing when a later PSN had arrived: records how
+/// strong the evidence for a loss is, for LossRecovery.
+[[gnu::always_inline]] inline void Requester::note_missing(Time now, QueuePairState& qp,
+                                                           Psn psn) noexcept {
+  reliability::Packet packet = qp.tx.window.at(psn);
+  if (packet.state() != reliability::PacketState::outstanding) return;
+  path::PathSet& paths = qp.peer->paths;
+  const std::uint32_t newest = qp.tx.newest_report[paths[packet.path()].plane];
+  const bool overtaken = static_cast<std::int32_t>(newest - qp.tx.window.order_of(packet)) > 0;
+  if (paths.passed(packet.path(), packet.sent(), now)) {
+    qp.tx.passed += packet.missed() != reliability::Missed::passed;
+    packet.set_missed(reliability::Missed::passed);
+  } else {
+    packet.set_missed(overtaken ? reliability::Missed::overtaken : reliability::Missed::absent);
+  }
+}
+
+/// A packet is reported as received, for the first time.
+[[gnu::always_inline]] inline void Requester::on_reported(Time now, QueuePairState& qp, Psn psn,
+                                                          reliability::Packet packet) noexcept {
+  Peer& peer = *qp.peer;
+  const Plane plane = peer.paths[packet.path()].plane;
+  // Of a packet sent more than once it is unknown which transmission, and so which path, arrived.
+  const bool certain = packet.transmissions() == 1;
+  const bool outstanding = packet.state() == reliability::PacketState::outstanding;
+  const std::uint32_t order = qp.tx.window.order_of(packet);
+  peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
+  if (!outstanding) return;  // released when it was given up
+  peer.release(plane, nominal_size(qp, psn, packet, ctx_.options.timestamps));
+  std::uint32_t& newest = qp.tx.newest_report[plane];
+  if (certain && static_cast<std::int32_t>(order - newest) > 0) newest = order;
+}
+
+/// Hands a SACK to congestion control. Newly received bytes are limited to what this queue pair has
+/// in flight, so a peer that counts wrong can't corrupt the account that queue pairs share.
+MRC_DECL void Requester::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                                         const RttSample& rtt) noexcept {
+  RequesterState& tx = qp.tx;
+  cc::SackSample sample;
+  sample.now = now;
+  if (const auto units = detail::newly_received(sack, tx.rcvd_bytes)) {
+    tx.rcvd_bytes = sack.cc.rcvd_bytes();
+    sample.newly = std::min<std::uint64_t>(std::uint64_t{*units} << 8, tx.inflight);
+    tx.inflight -= sample.newly;
+  }
+  sample.rtt = rtt.rtt;
+  sample.has_rtt = rtt.valid;
+  sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
+  sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
+  sample.restore_cwnd = sack.cc.restore_cwnd();
+  qp.peer->congestion.on_sack(sample);
+}
+
+}  // namespace mrc::inline v0_1::engine

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/engine/scheduler.hpp"
+
+// DataSender::send() is inlined here.
+#include "mrc/engine/impl/data_sender.ipp"
+
+namespace mrc::inline v0_1::engine {
+
+MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
+                                       wire::TxBurst& burst) noexcept {
+  if ((free_planes & ~last_free_) != 0) ctx_.ready.wake_all();  // a port has room again
+  last_free_ = free_planes;
+  loss_.review(now);
+  control_.send(now, free_planes, burst);
+  while (!ctx_.ready.empty() && burst.room() > 0) {
+    Peer& peer = ctx_.ready.pop();
+    if (peer.ready.empty()) continue;
+    QueuePairState& qp = peer.ready.front();
+    const SendStatus status = serve(now, peer, qp, free_planes, burst);
+    ctx_.rearm(qp, now);
+    const bool leaves = status == SendStatus::idle || status == SendStatus::starved;
+    if (leaves || qp.tx.quantum_used >= ctx_.options.quantum) {
+      qp.tx.quantum_used = 0;
+      peer.ready.pop_front();
+      if (!leaves) peer.ready.push_back(qp);
+      // Others may have retransmissions, which need no new record.
+      if (status == SendStatus::starved) peer.starved.push_back(qp);
+    }
+    if (status == SendStatus::blocked || peer.ready.empty()) continue;  // until wake()
+    if (status == SendStatus::burst_full) {
+      ctx_.ready.push_front(peer);
+      return;
+    }
+    ctx_.ready.push_back(peer);
+  }
+}
+
+/// One burst; further ones while no other peer waits, up to the quantum, or without that limit if
+/// the queue pair is the only one of its peer. The timer is then set once for all of them.
+[[gnu::always_inline]] inline SendStatus Scheduler::serve(Time now, Peer& peer, QueuePairState& qp,
+                                                          PlaneMask free_planes,
+                                                          wire::TxBurst& burst) noexcept {
+  const bool only = &qp == &peer.ready.back();
+  SendStatus status;
+  do {
+    status = serve_burst(now, peer, qp, free_planes, burst);
+  } while (status == SendStatus::sent && ctx_.ready.empty() && burst.room() > 0 &&
+           (only || qp.tx.quantum_used < ctx_.options.quantum));
+  return status;
+}
+
+/// Up to EngineOptions::burst packets of one queue pair: lost ones first, new ones then on one
+/// path. `sent`: it has more to send.
+MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp,
+                                           PlaneMask free_planes, wire::TxBurst& burst) noexcept {
+  RequesterState& tx = qp.tx;
+  if (now < tx.paused_until) return SendStatus::idle;  // its timer ends the pause
+  if (tx.window_exempt && tx.window.empty() && peer.answered > peer.exempted)
+    tx.window_exempt = false;  // the peer has answered since
+  const bool exempt = tx.window_exempt;
+  path::PathIndex path = path::kNoPath;
+  for (std::uint32_t n = ctx_.options.burst; n > 0; --n) {
+    if (burst.room() == 0 || burst.piece_room() < qp.init.capacity.send_sges + 1)
+      return SendStatus::burst_full;
+    const PlaneMask full = tx.window_exempt ? 0 : peer.full;
+    const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full;
+    const SendStatus status = data_.send(now, peer, qp, planes, path, burst);
+    if (status != SendStatus::sent) return status;
+    if (exempt && !tx.window_exempt) {  // exemption used: other queue pairs may have one too
+      tx.quantum_used = ctx_.options.quantum;
+      break;
+    }
+  }
+  const bool more = tx.window.lost() > 0 || tx.queue.backlog();
+  return more ? SendStatus::sent : SendStatus::idle;
+}
+
+}  // namespace mrc::inline v0_1::engine

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/loss_recovery.hpp"
+#include "mrc/engine/teardown.hpp"
+#include "mrc/engine/types.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// The requester half of queue pairs, without sending itself: takes posted writes, and processes
+/// what the responder answers (mrc-1.0 §2.7 to §2.9).
+///
+///     SACK            packets have arrived: records are freed, the round-trip time is sampled,
+///                     path marks and congestion control are updated. Completes nothing.
+///     NACK            a packet was trimmed or refused: it is given up, or the queue pair fails.
+///     Transport ACK   messages are finished: completions, in posting order; or, as NAK, ERR.
+///
+/// State: RequesterState of each queue pair. Inputs: post(), on_sack(), on_nack(), on_ack().
+/// Outputs: completions; queue pairs in the ready queue. Calls LossRecovery (packets given up,
+/// loss review after SACKs) and Teardown (fatal answers).
+class Requester {
+ public:
+  Requester(Context& context, LossRecovery& loss, Teardown& teardown)
+      : ctx_(context), loss_(loss), teardown_(teardown) {}
+
+  /// A queue pair moves to RTS: its requester state begins anew.
+  void start(Time now, QueuePairState& qp) noexcept;
+
+  /// Posts a write to a queue pair in RTS. Nothing is posted if it fails.
+  Errc post(Time now, QueuePairState& qp, const WriteRequest& request) noexcept;
+
+  /// Control packets of the responder, for a queue pair in RTS. What doesn't fit its state is
+  /// dropped and counted.
+  void on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  void on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+
+ private:
+  /// A round-trip time, and the path that it was measured on if that is known.
+  struct RttSample {
+    Duration rtt{};
+    bool valid = false;
+    path::PathIndex path = path::kNoPath;
+  };
+
+  Errc check_pieces(const QueuePairState& qp, const WriteRequest& request,
+                    std::uint64_t& length) noexcept;
+  void copy_pieces(SendWqe& w, const WriteRequest& request) noexcept;
+
+  // impl/requester_sack.ipp
+  RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
+  void apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                  path::PathIndex path) noexcept;
+  void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;
+  void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
+                      bool newest_sack) noexcept;
+  static void note_missing(Time now, QueuePairState& qp, Psn psn) noexcept;
+  void on_reported(Time now, QueuePairState& qp, Psn psn, reliability::Packet packet) noexcept;
+  static void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
+                              const RttSample& sample) noexcept;
+
+  void complete(Time now, QueuePairState& qp, std::uint32_t messages) noexcept;
+  void fail_by_nak(QueuePairState& qp, Psn psn, wire::Syndrome syndrome) noexcept;
+  [[nodiscard]] static std::optional<std::uint32_t> position_of(QueuePairState& qp,
+                                                                Psn psn) noexcept;
+
+  Context& ctx_;
+  LossRecovery& loss_;
+  Teardown& teardown_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/requester.ipp"
+#include "mrc/engine/impl/requester_sack.ipp"
+#endif

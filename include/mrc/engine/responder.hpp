@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/teardown.hpp"
+#include "mrc/engine/types.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/transport.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// The responder half of queue pairs: places data packets in memory and answers them (mrc-1.0 §2.3,
+/// §2.6 to §2.8).
+///
+///     data packet     checked, placed and marked received, in any order; SACK, Transport ACK,
+///                     NACK or NAK as needed; receives completed in RQMSN order
+///     trimmed packet  NACK, and no other effect (§1.12)
+///     probe           SACK and the newest Transport ACK (§5)
+///
+/// State: ResponderState of each queue pair. Inputs: the packets, post_receive(). Outputs: memory,
+/// receive completions, answers in the control queue; ControlSender has them written here, from the
+/// state at that time. Calls Teardown when it refuses a request.
+class Responder {
+ public:
+  Responder(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
+
+  /// A queue pair moves to RTR: its responder state begins anew.
+  void start(QueuePairState& qp) noexcept;
+  /// Posts a receive request.
+  static Errc post_receive(QueuePairState& qp, std::uint64_t wr_id) noexcept {
+    return qp.rx.receives.push_back(wr_id) ? Errc::ok : Errc::queue_full;
+  }
+  /// The MPR that SACKs carry from now on, units of 128 PSNs (mrc-1.0 §2.4).
+  static Errc set_mpr(QueuePairState& qp, std::uint8_t units) noexcept;
+
+  /// Packets of the requester, for a queue pair in RTR or RTS.
+  void on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  void on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// A trimmed packet. Nothing protects its header, so all of it is checked here.
+  void on_trimmed(Time now, const wire::RxPacket& packet) noexcept;
+  /// A data packet or probe for a queue pair in ERR ([O-21]).
+  void answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                       Psn psn) noexcept;
+
+  /// Writes the header for a control item of kind sack, probe_sack, nack, ack or nak.
+  void write_answer(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
+
+ private:
+  void on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                    const wire::WriteView& w, bool beyond) noexcept;
+  [[nodiscard]] QpErrorCause check_write(const QueuePairState& qp, const wire::WriteView& w,
+                                         const MemoryEntry** region) noexcept;
+  void place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
+             bool in_order) noexcept;
+  void write_deferred(QueuePairState& qp) noexcept;
+  QpErrorCause deliver(QueuePairState& qp) noexcept;
+  void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+              QpErrorCause cause) noexcept;
+
+  // impl/responder_answers.ipp
+  void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                  std::uint16_t timestamp) noexcept;
+  void queue_ack(QueuePairState& qp, Plane plane) noexcept;
+  void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                  std::uint16_t timestamp, wire::NackReason reason) noexcept;
+  [[nodiscard]] static bool may_answer_again(Time now, QueuePairState& qp) noexcept;
+  void write_sack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
+  void write_nack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
+  void write_ack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
+
+  Context& ctx_;
+  Teardown& teardown_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/responder.ipp"
+#include "mrc/engine/impl/responder_answers.ipp"
+#endif

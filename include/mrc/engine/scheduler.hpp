@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/context.hpp"
+#include "mrc/engine/control_sender.hpp"
+#include "mrc/engine/data_sender.hpp"
+#include "mrc/engine/loss_recovery.hpp"
+#include "mrc/wire/burst.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// Decides what is sent next (mrc-1.0 §2.5, [O-26]): control packets first, then data, round robin
+/// in two levels. Peers are served in rounds of one burst each (EngineOptions::burst packets). The
+/// queue pairs of a peer are served in turn; each keeps being served until it has sent a quantum of
+/// bytes (EngineOptions::quantum), has nothing to send, or starves.
+///
+/// Inputs: Context::ready, filled by the other parts; Context::control. Output: packets in a
+/// TxBurst. Calls LossRecovery (losses are reviewed first, so that retransmissions go out at once),
+/// ControlSender and DataSender.
+class Scheduler {
+ public:
+  Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data)
+      : ctx_(context), loss_(loss), control_(control), data_(data) {}
+
+  /// Appends packets until the burst is full or nothing may be sent. `free_planes`: ports with
+  /// room.
+  void poll_transmit(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept;
+
+ private:
+  SendStatus serve(Time now, Peer& peer, QueuePairState& qp, PlaneMask free_planes,
+                   wire::TxBurst& burst) noexcept;
+  SendStatus serve_burst(Time now, Peer& peer, QueuePairState& qp, PlaneMask free_planes,
+                         wire::TxBurst& burst) noexcept;
+
+  Context& ctx_;
+  LossRecovery& loss_;
+  ControlSender& control_;
+  DataSender& data_;
+  PlaneMask last_free_ = ~PlaneMask{0};  // free_planes of the last call
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/scheduler.ipp"
+#endif

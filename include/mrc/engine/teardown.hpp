@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/engine/context.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// Ends connections: the transition of a queue pair to ERR, and its removal from everything that it
+/// shares with others (mrc-1.0 §2.11).
+///
+/// Inputs: fail() from requester, responder and loss recovery when a fatal error occurs, and from
+/// Engine for the application. Outputs: completions with errors, a qp_error event; the queue pair
+/// is out of timers, ready queue and congestion account. Calls no other part.
+class Teardown {
+ public:
+  explicit Teardown(Context& context) : ctx_(context) {}
+
+  /// Moves a queue pair to ERR. The send request at `position`, if any, completes with `status`;
+  /// all other posted requests are flushed. Does nothing in ERR.
+  void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
+            std::optional<std::uint32_t> position = std::nullopt) noexcept;
+  /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
+  /// an overrun is detected while a queue pair is being modified.
+  void fail_overrun_queues() noexcept;
+  /// Disconnects a queue pair and discards everything posted, without completions.
+  void detach(QueuePairState& qp) noexcept;
+
+ private:
+  void stop_sending(QueuePairState& qp) noexcept;
+  void flush(QueuePairState& qp, WcStatus status, std::optional<std::uint32_t> position) noexcept;
+
+  Context& ctx_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/teardown.ipp"
+#endif

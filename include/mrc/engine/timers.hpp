@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/timing_wheel.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/peer.hpp"
+#include "mrc/engine/queue_pair.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+/// When queue pairs and peers have to act. Each has one timer, set to the earliest of its
+/// deadlines:
+///
+/// * a queue pair: retransmission timeout (mrc-1.0 §2.10), loss review, reliability probe (§5), end
+///   of a pause (§2.9). LossRecovery::on_timer() acts on them;
+/// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
+///
+/// Input: their state. It changes nothing but the timers. One thread.
+class Timers {
+ public:
+  explicit Timers(Time start) : wheel_(start) {}
+
+  [[nodiscard]] Time next_deadline() const noexcept { return wheel_.next_deadline(); }
+  /// Calls fn(EngineTimer&) for each timer that is due.
+  template <class F>
+  void expire(Time now, F&& fn) noexcept {
+    wheel_.expire(now, [&](TimerNode& node) { fn(static_cast<EngineTimer&>(node)); });
+  }
+  void cancel(EngineTimer& timer) noexcept { wheel_.cancel(timer); }
+
+  /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
+  void arm(QueuePairState& qp, Time now) noexcept;
+  /// The same for a peer. Peers without queue pairs have no timer.
+  void arm(Peer& peer) noexcept;
+
+  /// Does the queue pair wait for its peer, so that the retransmission timer runs? Packets or a
+  /// Transport ACK are outstanding, or no path is usable. Waiting for the congestion window does
+  /// not count: other queue pairs may be using it.
+  [[nodiscard]] static bool awaits_peer(const QueuePairState& qp) noexcept;
+  /// Upper bound of a round trip: base RTT plus target queueing delay, or the measured bound if
+  /// that is larger.
+  [[nodiscard]] static Duration round_trip(const QueuePairState& qp) noexcept;
+  [[nodiscard]] static Time retransmission_deadline(const QueuePairState& qp) noexcept;
+  /// When to send a reliability probe: a round trip after the last packet. kNever if nothing is
+  /// outstanding or the number of probes is used up ([O-6]).
+  [[nodiscard]] static Time probe_deadline(const QueuePairState& qp) noexcept;
+
+ private:
+  TimingWheel wheel_;
+};
+
+}  // namespace mrc::inline v0_1::engine
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/engine/impl/timers.ipp"
+#endif
