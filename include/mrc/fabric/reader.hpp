@@ -16,6 +16,7 @@
 #include "mrc/fabric/read_usids.hpp"
 #include "mrc/json/file.hpp"
 #include "mrc/path/path_entry.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// From a file (docs/fabric.md) to a Description of which all is checked.
 namespace mrc::inline v0_1::fabric {
@@ -29,7 +30,7 @@ static_assert(std::size_t{kMaxPlanes} * kMaxT1s <= path::kMaxPaths);
 /// IPv6 wants packets of 1280 bytes everywhere (RFC 8200 §5). That is room for 256 bytes of payload
 /// behind all headers: outer IPv6, SRH, inner IPv6, UDP, transport with iCRC.
 inline constexpr std::uint32_t kMinMtu = 1280, kMaxMtu = 65'535;
-static_assert(40 + 24 + 40 + 8 + 50 + 256 <= kMinMtu);
+static_assert(wire::kMaxEnvelope + wire::kMaxWriteOverhead + 256 <= kMinMtu);
 
 inline constexpr Duration kMinRtt = std::chrono::microseconds(1), kMaxRtt = std::chrono::seconds(1);
 

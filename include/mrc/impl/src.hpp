@@ -6,4 +6,5 @@
 /// they compile side by side; OpenMRC's CMake targets do that.
 #include "mrc/impl/src/device.hpp"
 #include "mrc/impl/src/engine.hpp"
+#include "mrc/impl/src/port.hpp"
 #include "mrc/impl/src/sim.hpp"

@@ -4,14 +4,13 @@
 #pragma once
 
 #include "mrc/engine/engine.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/write_header.hpp"
 
 namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
-/// UDP header and the 40 bytes that the nominal size adds (mrc-1.0 [C-15]).
-inline constexpr std::uint32_t kNominalOverhead = 8 + 40;
 /// What a small packet costs a receive buffer at least; its bookkeeping is larger than itself.
 inline constexpr std::uint32_t kLeastCharge = 1024;
 
@@ -41,8 +40,8 @@ struct Slice {
   s.first = k == 0;
   s.last = k + 1 == w.packets;
   const bool immediate = w.with_immediate && s.last;
-  const std::uint32_t headers = 12 + 4 + (timestamps ? 4 : 0) + 16 + (immediate ? 4 : 0);
-  s.size = kNominalOverhead + headers + s.length + s.pad + 4;
+  const auto headers = static_cast<std::uint32_t>(wire::write_header_size(timestamps, immediate));
+  s.size = wire::kNominalOverhead + headers + s.length + s.pad + wire::kIcrcSize;
   return s;
 }
 
