@@ -6,6 +6,7 @@
 // receive buffers don't overrun. Prints payload bandwidth as JSON.
 #include <fcntl.h>
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <poll.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "mrc/port/netlink.hpp"
 #include "mrc/port/packet_socket.hpp"
 #include "mrc/wire/crc32.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/packet_build.hpp"
 
 namespace {
@@ -145,7 +147,8 @@ class Inbox {
 };
 
 /// Where the payload of an encapsulated frame starts.
-constexpr std::size_t kInFront = ETH_HLEN + 40 + 40 + 8;
+constexpr std::size_t kInFront =
+    ETH_HLEN + mrc::wire::envelope_size(false, mrc::wire::Encapsulation::ipv6_in_ipv6);
 
 void receive_all(const Setup& setup, const std::string& from, const std::string& to,
                  Totals& totals) {

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <string>
 
+#include "mrc/core/error.hpp"
+
 using namespace mrc;
 using namespace mrc::port;
 using namespace std::chrono_literals;

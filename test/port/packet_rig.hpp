@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mrc/port/packet.hpp"
+#include "mrc/port/packet_socket.hpp"
 #include "mrc/wire/packet_build.hpp"
 #include "mrc/wire/packet_trim.hpp"
 #include "mrc/wire/transport.hpp"

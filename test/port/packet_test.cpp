@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <sys/syscall.h>
 
+#include "mrc/port/packet_slot.hpp"
 #include "port/packet_rig.hpp"
 #include "support/errors.hpp"
 

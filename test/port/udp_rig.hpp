@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "mrc/port/socket_address.hpp"
 #include "mrc/port/udp.hpp"
+#include "mrc/port/udp_slot.hpp"
 #include "mrc/wire/bth.hpp"
 #include "port/port_rig.hpp"
 

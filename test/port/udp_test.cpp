@@ -7,6 +7,9 @@
 #include <map>
 #include <set>
 
+#include "mrc/port/socket_address.hpp"
+#include "mrc/port/udp_path.hpp"
+#include "mrc/port/udp_transmit.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;

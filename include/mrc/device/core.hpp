@@ -25,11 +25,12 @@
 #include "mrc/port/fault_schedule.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/stats.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::detail {
 
 /// Bytes that a port adds to the payload at most: headers, pad, iCRC.
-inline constexpr std::uint32_t kPacketOverhead = 12 + 4 + 4 + 16 + 4 + 3 + 4;
+inline constexpr std::uint32_t kPacketOverhead = wire::kMaxWriteOverhead;
 
 /// A mutex that tells whether someone waits for it, so that a thread that takes it again and again
 /// can let others in between.

@@ -11,6 +11,7 @@
 #include "mrc/config/setting_source.hpp"
 #include "mrc/device/core.hpp"
 #include "mrc/device/fabric_settings.hpp"
+#include "mrc/port/udp_slot.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -139,7 +140,7 @@ inline void DeviceCore::open_engine() {
   n.base_rtt = config_.cc_base_rtt;
   n.base_rtt_floor = config_.cc_base_rtt;  // hosts batch: a lucky short round trip is no measure
   n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
-  n.mtu = mtu_ + kPacketOverhead + 48;
+  n.mtu = mtu_ + kPacketOverhead + wire::kNominalOverhead;
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
   n.ack_gen_trigger = config_.sack_threshold;
   engine_ = std::make_unique<engine::Engine>(o);

@@ -9,13 +9,11 @@
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/reliability/packet_pool.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// How messages are divided into packets: which bytes a packet carries, its size, and which message
 /// a PSN belongs to. Pure functions of a queue pair's state.
 namespace mrc::inline v0_1::engine {
-
-/// UDP header, and the 40 bytes that the nominal size adds (mrc-1.0 [C-15]).
-inline constexpr std::uint32_t kNominalOverhead = 8 + 40;
 
 /// The part of a message that one packet carries.
 struct PacketSlice {
@@ -35,8 +33,8 @@ struct PacketSlice {
   s.first = k == 0;
   s.last = k + 1 == w.packets;
   const bool immediate = w.with_immediate && s.last;
-  const std::uint32_t headers = 12 + 4 + (timestamps ? 4 : 0) + 16 + (immediate ? 4 : 0);
-  s.size = kNominalOverhead + headers + s.length + s.pad + 4;
+  const auto headers = static_cast<std::uint32_t>(wire::write_header_size(timestamps, immediate));
+  s.size = wire::kNominalOverhead + headers + s.length + s.pad + wire::kIcrcSize;
   return s;
 }
 

@@ -8,5 +8,6 @@
 #include "mrc/impl/src/device.hpp"
 #include "mrc/impl/src/engine.hpp"
 #include "mrc/impl/src/fabric.hpp"
+#include "mrc/impl/src/port.hpp"
 #include "mrc/impl/src/probe.hpp"
 #include "mrc/impl/src/sim.hpp"

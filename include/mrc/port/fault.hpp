@@ -4,115 +4,75 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/fault_hold.hpp"
 #include "mrc/port/fault_spec.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// False for a fault that can't be made on a single path at the sending side: all but loss,
-/// black_hole and down need a packet on its way.
-[[nodiscard]] inline bool works_outbound(const FaultSpec& spec) noexcept {
-  FaultSpec allowed;
-  allowed.loss = spec.loss;
-  allowed.black_hole = spec.black_hole;
-  allowed.down = spec.down;
-  return spec == allowed;
-}
+/// True if the fault can be injected on a single path at the sending side: only loss, black_hole
+/// and down can.
+[[nodiscard]] bool works_outbound(const FaultSpec& spec) noexcept;
 
 /// Throws Error if a value is out of range, or (unsupported) unless works_outbound().
-inline void check_outbound(const FaultSpec& spec) {
-  check(spec);
-  if (!works_outbound(spec))
-    throw Error(
-        Errc::unsupported,
-        "fault on an outgoing path: only loss, blackhole and down work on the sending side; "
-        "set the others at the receiver");
-}
+void check_outbound(const FaultSpec& spec);
 
-/// Makes a port misbehave on purpose. It stands between the raw receive and the iCRC check, so
-/// that a corrupted packet meets the same check as one that the network has damaged; on the way
-/// out it can only make packets vanish. The same seed and the same calls give the same faults.
+/// Injects faults into a port. Received packets pass it before their iCRC is checked, so that
+/// corruption is detected as if the network had caused it; packets to be sent can only be dropped.
+/// The same seed and the same calls give the same faults.
 ///
 /// The set_*() and clear() calls are set-up: they may allocate, and throw mrc::Error. The rest is
-/// data path: without faults it is never entered beyond active(). One thread at a time, the one
-/// that owns the port.
+/// data path; without faults a port calls active() only. One thread at a time, the one that owns
+/// the port.
 class FaultInjector {
  public:
-  /// Bytes from BTH that a trim leaves: BTH, METH, TSETH and RETH. The least that a switch keeps
-  /// is 28 bytes from UDP on (mrc-1.0 §1.12), which is 20 of these.
-  static constexpr std::size_t kTrimKeep = 36;
+  /// Bytes that a trimmed packet keeps, counted from BTH: BTH, METH, TSETH and RETH. (A switch must
+  /// keep wire::kTrimKeep bytes from the UDP header on at least, mrc-1.0 §1.12: 20 of these.)
+  static constexpr std::size_t kTrimKeep = wire::write_header_size(true, false);
   /// Packets up to this size (BTH .. iCRC) are never trimmed: no control packet is larger.
   static constexpr std::size_t kTrimMinimum = 64;
 
   /// `slots`: packets that can be held back at a time; allocated when first needed.
-  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048)
-      : random_(seed), slots_(slots) {}
+  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048);
 
   /// Faults of all packets of the port. A spec without faults ends them.
-  void set(const FaultSpec& spec) {
-    check(spec);
-    port_ = spec;
-    update();
-  }
+  void set(const FaultSpec& spec);
 
-  /// Further faults of the received packets with this entropy value.
-  void set_inbound(Ev ev, const FaultSpec& spec) {
-    check(spec);
-    replace(inbound_, ev, spec);
-    update();
-  }
+  /// Faults of the received packets with this entropy value, in addition to the port's.
+  void set_inbound(Ev ev, const FaultSpec& spec);
 
-  /// Further faults of the packets sent on one of the port's own paths: loss and black_hole. A
-  /// path that is `down` is a black hole, since only a link's end can tell that it is down. The
-  /// others are refused, see check_outbound().
-  void set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
-    check_outbound(spec);
-    replace(outbound_, port_path, spec);
-    update();
-  }
+  /// Faults of the packets sent on one of the port's own paths, in addition to the port's: loss and
+  /// black_hole. `down` acts as black_hole, since a sender does not see that a link further along
+  /// the path is down. Other faults are rejected (check_outbound()).
+  void set_outbound(std::uint16_t port_path, const FaultSpec& spec);
 
-  /// Ends all faults. Packets that are held back still come at their time.
-  void clear() {
-    port_ = {};
-    inbound_.clear();
-    outbound_.clear();
-    update();
-  }
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
+  void clear();
 
-  /// False: nothing is wrong and nothing is held back, so no other call is needed.
+  /// False if there are no faults and no packets held back: no other call is needed.
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// True if the port as a whole is set to `down`.
   [[nodiscard]] bool down() const noexcept { return port_.down; }
   [[nodiscard]] const FaultStats& stats() const noexcept { return stats_; }
 
-  /// When release() will have something to deliver, or kNever.
+  /// When release() will have a packet to deliver, or kNever.
   [[nodiscard]] Time next_release() const noexcept {
     return hold_ == nullptr ? kNever : hold_->next_release();
   }
 
-  /// Sending: the packet (one, on this path) vanishes without a trace.
-  [[nodiscard]] bool vanishes(std::uint16_t port_path) noexcept {
-    const FaultSpec* path = find(outbound_, port_path);
-    if (port_.black_hole || (path != nullptr && (path->black_hole || path->down))) {
-      ++stats_.black_holed;
-      return true;
-    }
-    if (path == nullptr || !hits(path->loss)) return false;
-    ++stats_.lost;
-    return true;
-  }
-  /// Sending: counts packets that a link which is down refuses.
+  /// Sending: decides on the next packet of this path. True: it must be dropped silently.
+  [[nodiscard]] bool vanishes(std::uint16_t port_path) noexcept;
+  /// Sending: counts packets that were not accepted because the link is down.
   void count_refused(std::uint32_t packets) noexcept { stats_.link_down += packets; }
 
-  /// Receiving, first: the packets delivered before are no longer in use; those that are due are
-  /// delivered now. `sink` has `bool full()` and `void deliver(const RawPacket&)`.
+  /// Receiving, first call of a round: frees the packets delivered in earlier rounds and delivers
+  /// those that are due. `sink` has `bool full()` and `void deliver(const RawPacket&)`.
   template <class Sink>
   void release(Time now, Sink& sink) noexcept {
     if (hold_ == nullptr) return;
@@ -121,11 +81,12 @@ class FaultInjector {
     if (!any_ && hold_->empty()) active_ = false;
   }
 
-  /// Receiving: one packet has come, and may be damaged. Delivers it, several, or none. What `sink`
-  /// has no room for is due at the next release().
+  /// Receiving: applies the faults to one packet, in place, and delivers none, one or several.
+  /// A packet that finds `sink` full is held back and due at the next release(); it is counted as
+  /// overflow and dropped if it can't be held.
   template <class Sink>
   void receive(Time now, RawPacket& packet, Sink& sink) noexcept {
-    if (only_loss_) {  // kept cheap, so that what it slows down is the protocol's doing
+    if (only_loss_) {  // kept cheap: measurements with loss should show the protocol's cost
       if (hits(port_.loss))
         ++stats_.lost;
       else if (!sink.full())
@@ -163,74 +124,23 @@ class FaultInjector {
     return at != table.end() && at->first == key ? &at->second : nullptr;
   }
 
-  [[nodiscard]] static bool holds_back(const FaultSpec& spec) noexcept {
-    return spec.duplicate > 0 || spec.reorder > 0 || spec.delay > Duration{} ||
-           spec.jitter > Duration{};
-  }
-
-  void update() {
-    both_ = inbound_;  // so that a packet needs one look-up and no arithmetic
-    bool holds = holds_back(port_);
-    for (auto& [ev, spec] : both_) {
-      spec = combine(port_, spec);
-      holds = holds || holds_back(spec);
-    }
-    if (holds && hold_ == nullptr) hold_ = std::make_unique<FaultHold>(slots_);
-    only_loss_ = port_ == FaultSpec{.loss = port_.loss} && both_.empty() && hold_ == nullptr;
-    any_ = port_.any() || !inbound_.empty() || !outbound_.empty();
-    active_ = any_ || (hold_ != nullptr && !hold_->empty());
-  }
+  /// Recomputes what depends on the specs.
+  void update();
 
   [[nodiscard]] const FaultSpec& spec_of(Ev ev) const noexcept {
     const FaultSpec* path = both_.empty() ? nullptr : find(both_, ev);
     return path != nullptr ? *path : port_;
   }
 
-  /// Most probabilities are 0: those cost no random number.
+  /// A probability of 0, the usual case, draws no random number.
   [[nodiscard]] bool hits(double probability) noexcept {
     return probability > 0 && random_.chance(probability);
   }
 
-  [[nodiscard]] bool survives(const FaultSpec& spec) noexcept {
-    if (spec.down) {
-      ++stats_.link_down;
-    } else if (spec.black_hole) {
-      ++stats_.black_holed;
-    } else if (hits(spec.loss)) {
-      ++stats_.lost;
-    } else {
-      return true;
-    }
-    return false;
-  }
-
-  void damage(const FaultSpec& spec, RawPacket& packet) noexcept {
-    if (packet.trimmable && packet.bytes.size() > kTrimMinimum &&
-        packet.facts.trim == wire::Trim::none) {
-      if (hits(spec.trim))
-        trim(packet, wire::Trim::trimmed);
-      else if (hits(spec.trim_last_hop))
-        trim(packet, wire::Trim::trimmed_last_hop);
-    }
-    if (hits(spec.corrupt) && packet.bytes.size() > kVariantByte) {
-      auto at = random_.below(static_cast<std::uint32_t>(packet.bytes.size()));
-      if (at == kVariantByte) ++at;
-      if (at == packet.bytes.size()) at = 0;
-      packet.bytes[at] = static_cast<std::uint8_t>(packet.bytes[at] ^ (1u << random_.below(8)));
-      ++stats_.corrupted;
-    }
-    // A queue marks only what says that it understands the mark (RFC 3168).
-    if (packet.facts.ecn != Ecn::not_ect && hits(spec.ecn)) {
-      packet.facts.ecn = Ecn::ce;
-      ++stats_.marked;
-    }
-  }
-
-  void trim(RawPacket& packet, wire::Trim kind) noexcept {
-    packet.bytes = packet.bytes.first(kTrimKeep);
-    packet.facts.trim = kind;  // udp_length keeps the length before the trim
-    ++stats_.trimmed;
-  }
+  /// False: the packet is lost.
+  [[nodiscard]] bool survives(const FaultSpec& spec) noexcept;
+  void damage(const FaultSpec& spec, RawPacket& packet) noexcept;
+  void trim(RawPacket& packet, wire::Trim kind) noexcept;
 
   template <class Sink>
   void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink) noexcept {
@@ -264,38 +174,38 @@ class FaultInjector {
   }
 
   /// Uniform in [0, limit).
-  [[nodiscard]] Duration share_of(Duration limit) noexcept {
-    const auto ns = static_cast<double>(limit.count());
-    return Duration{
-        static_cast<std::int64_t>(ns * (static_cast<double>(random_.next() >> 11) * 0x1.0p-53))};
-  }
+  [[nodiscard]] Duration share_of(Duration limit) noexcept;
 
   template <class Sink>
   void deliver_due(Time now, Sink& sink) noexcept {
     RawPacket packet;
     while (!sink.full() && hold_->take_due(now, packet)) {
       if (spec_of(packet.facts.entropy).down)
-        ++stats_.link_down;  // it was still on its way when the link went down
+        ++stats_.link_down;  // in flight when the link went down
       else
         sink.deliver(packet);
     }
   }
 
-  /// BTH byte 4 may change in flight and the iCRC leaves it out (mrc-1.0 §1.12): damage there
-  /// could not be noticed, and does no harm.
+  /// BTH byte 4 is not covered by the iCRC (mrc-1.0 §1.12), so corruption never hits it: it would
+  /// go undetected.
   static constexpr std::size_t kVariantByte = 4;
 
   Random random_;
   FaultSpec port_;
   Table<Ev> inbound_;
-  Table<Ev> both_;  ///< inbound_ with port_ added
+  Table<Ev> both_;  ///< inbound_, each combined with port_
   Table<std::uint16_t> outbound_;
   std::unique_ptr<FaultHold> hold_;
   std::uint32_t slots_;
   bool any_ = false;
-  bool only_loss_ = true;  ///< nothing but the port's own loss, if that
+  bool only_loss_ = true;  ///< no faults other than the port's loss
   bool active_ = false;
   FaultStats stats_;
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/fault.ipp"
+#endif

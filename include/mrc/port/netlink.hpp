@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <linux/neighbour.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <net/if.h>
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <array>
-#include <cerrno>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
-#include <string>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/port/address.hpp"
-#include "mrc/port/packet_options.hpp"
 #include "mrc/port/socket.hpp"
+#include "mrc/wire/ip.hpp"
 
-/// What a packet port asks the kernel's routing tables, over rtnetlink: the next hop towards an
-/// address, its Ethernet address, and when any of that or the link changes.
+/// What a packet port asks the kernel over rtnetlink: the next hop towards an address, its Ethernet
+/// address, and notice when one of these or the link changes.
 namespace mrc::inline v0_1::port {
 
 /// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
@@ -30,197 +22,48 @@ class NetlinkMonitor {
   /// What has changed.
   struct News {
     bool links = false;      ///< any interface: one that was removed comes back with a new index
-    bool next_hops = false;  ///< routes, or neighbours on the interface asked for
+    bool next_hops = false;  ///< IPv6 routes, or neighbours on the interface given to read()
   };
 
   /// Throws Error.
-  NetlinkMonitor()
-      : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
-    sockaddr_nl address{};
-    address.nl_family = AF_NETLINK;
-    address.nl_groups = RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV6_ROUTE;
-    if (!socket_.open() ||
-        ::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-      throw_errno("cannot watch the network interfaces (netlink)");
-  }
+  NetlinkMonitor();
 
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
-  /// Reads what has come, up to a limit, and says what it is about. The state itself is to be asked
-  /// for anew: messages can be lost when there are too many.
-  [[nodiscard]] News read(std::uint32_t interface_index) noexcept {
-    News news;
-    for (unsigned i = 0; i < kReads; ++i) {
-      const ssize_t n = ::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == ENOBUFS) news = {true, true};
-      if (n <= 0 && errno != ENOBUFS) break;
-      if (n > 0) look(static_cast<std::size_t>(n), interface_index, news);
-    }
-    return news;
-  }
+  /// Reads the messages that are waiting, 64 at most, and returns what they are about. The caller
+  /// then queries the state itself: the kernel drops messages when too many are waiting.
+  [[nodiscard]] News read(std::uint32_t interface_index) noexcept;
 
  private:
-  static constexpr unsigned kReads = 64;
-
-  void look(std::size_t size, std::uint32_t interface_index, News& news) const noexcept {
-    for (std::size_t at = 0; at + sizeof(nlmsghdr) <= size;) {
-      nlmsghdr head;
-      std::memcpy(&head, buffer_.data() + at, sizeof head);
-      if (head.nlmsg_len < sizeof head || head.nlmsg_len > size - at) return;
-      if (head.nlmsg_type == RTM_NEWLINK || head.nlmsg_type == RTM_DELLINK) {
-        news.links = true;
-      } else if (head.nlmsg_type == RTM_NEWNEIGH || head.nlmsg_type == RTM_DELNEIGH) {
-        ndmsg neighbour{};
-        if (head.nlmsg_len >= NLMSG_LENGTH(sizeof neighbour))
-          std::memcpy(&neighbour, buffer_.data() + at + NLMSG_HDRLEN, sizeof neighbour);
-        news.next_hops |= neighbour.ndm_family == AF_INET6 &&
-                          static_cast<std::uint32_t>(neighbour.ndm_ifindex) == interface_index;
-      } else {
-        news.next_hops = true;
-      }
-      at += NLMSG_ALIGN(head.nlmsg_len);
-    }
-  }
+  void look(std::size_t size, std::uint32_t interface_index, News& news) const noexcept;
 
   Socket socket_;
-  alignas(nlmsghdr) std::array<std::uint8_t, 8192> buffer_{};
+  alignas(8) std::array<std::uint8_t, 8192> buffer_{};
 };
-
-namespace detail {
-
-/// A request to rtnetlink with IPv6 addresses and numbers as attributes, and its one answer.
-class NetlinkRequest {
- public:
-  template <class Header>
-  NetlinkRequest(std::uint16_t type, const Header& header) {
-    head().nlmsg_len = NLMSG_LENGTH(sizeof header);
-    head().nlmsg_type = type;
-    head().nlmsg_flags = NLM_F_REQUEST;
-    std::memcpy(NLMSG_DATA(&head()), &header, sizeof header);
-  }
-
-  void add(std::uint16_t type, const void* data, std::size_t size) noexcept {
-    const rtattr attribute{static_cast<unsigned short>(RTA_LENGTH(size)), type};
-    std::uint8_t* at = buffer_.data() + NLMSG_ALIGN(head().nlmsg_len);
-    std::memcpy(at, &attribute, sizeof attribute);
-    std::memcpy(at + RTA_LENGTH(0), data, size);
-    head().nlmsg_len =
-        static_cast<std::uint32_t>(NLMSG_ALIGN(head().nlmsg_len) + RTA_ALIGN(attribute.rta_len));
-  }
-
-  /// Sends it and reads the answer. 0, or the errno that the kernel answered.
-  [[nodiscard]] int send() noexcept {
-    const Socket socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    if (!socket.open()) return errno;
-    if (::send(socket.fd(), buffer_.data(), head().nlmsg_len, 0) < 0) return errno;
-    const ssize_t n = ::recv(socket.fd(), buffer_.data(), buffer_.size(), 0);
-    if (n < 0) return errno;
-    if (!NLMSG_OK(&head(), static_cast<std::size_t>(n))) return EBADMSG;
-    if (head().nlmsg_type != NLMSG_ERROR) return 0;
-    nlmsgerr error;
-    if (head().nlmsg_len < NLMSG_LENGTH(sizeof error)) return EBADMSG;
-    std::memcpy(&error, NLMSG_DATA(&head()), sizeof error);
-    return -error.error;
-  }
-
-  /// The answer's header.
-  template <class Header>
-  [[nodiscard]] Header header() noexcept {
-    Header header{};
-    if (head().nlmsg_len >= NLMSG_LENGTH(sizeof header))
-      std::memcpy(&header, NLMSG_DATA(&head()), sizeof header);
-    return header;
-  }
-
-  /// Copies the answer's attribute behind a header of `header` bytes; false if there is none of
-  /// that type and size.
-  [[nodiscard]] bool get(std::size_t header, std::uint16_t type, void* data,
-                         std::size_t size) noexcept {
-    std::size_t at = NLMSG_ALIGN(NLMSG_LENGTH(header));
-    while (at + sizeof(rtattr) <= head().nlmsg_len) {
-      rtattr attribute;
-      std::memcpy(&attribute, buffer_.data() + at, sizeof attribute);
-      if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > head().nlmsg_len) break;
-      if (attribute.rta_type == type && attribute.rta_len == RTA_LENGTH(size)) {
-        std::memcpy(data, buffer_.data() + at + RTA_LENGTH(0), size);
-        return true;
-      }
-      at += RTA_ALIGN(attribute.rta_len);
-    }
-    return false;
-  }
-
- private:
-  [[nodiscard]] nlmsghdr& head() noexcept { return *reinterpret_cast<nlmsghdr*>(buffer_.data()); }
-
-  alignas(nlmsghdr) std::array<std::uint8_t, 4096> buffer_{};
-};
-
-}  // namespace detail
 
 /// The neighbour to which packets for `destination` go when they leave by that interface: a
-/// router, or the destination itself. No value: there is no such route; errno says why.
-[[nodiscard]] inline std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
-                                                           const IpAddress& destination) noexcept {
-  rtmsg route{};
-  route.rtm_family = AF_INET6;
-  route.rtm_dst_len = 128;
-  detail::NetlinkRequest request(RTM_GETROUTE, route);
-  request.add(RTA_DST, destination.data(), destination.size());
-  request.add(RTA_OIF, &interface_index, sizeof interface_index);
-  if (const int error = request.send(); error != 0) {
-    errno = error;
-    return std::nullopt;
-  }
-  const std::uint8_t type = request.header<rtmsg>().rtm_type;
-  std::uint32_t out = 0;
-  if (type != RTN_UNICAST || !request.get(sizeof route, RTA_OIF, &out, sizeof out) ||
-      out != interface_index) {
-    errno = ENETUNREACH;
-    return std::nullopt;
-  }
-  IpAddress gateway = destination;
-  (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
-  return gateway;
-}
+/// router, or the destination itself. Without a value there is no such route, and errno says why.
+[[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                                    const IpAddress& destination) noexcept;
 
 /// What the kernel knows of a neighbour.
 struct Neighbour {
-  MacAddress mac{};
-  /// It was there, but a while ago, and the kernel has sent nothing to it since.
+  wire::MacAddress mac{};
+  /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
+  /// it since (NUD_STALE).
   bool stale = false;
 };
 
 /// A neighbour, if the kernel knows its Ethernet address.
-[[nodiscard]] inline std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
-                                                             const IpAddress& address) noexcept {
-  ndmsg neighbour{};
-  neighbour.ndm_family = AF_INET6;
-  neighbour.ndm_ifindex = static_cast<int>(interface_index);
-  detail::NetlinkRequest request(RTM_GETNEIGH, neighbour);
-  request.add(NDA_DST, address.data(), address.size());
-  if (request.send() != 0) return std::nullopt;
-  constexpr unsigned kUsable =
-      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
-  const unsigned state = request.header<ndmsg>().ndm_state;
-  Neighbour found;
-  if ((state & kUsable) == 0 ||
-      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
-    return std::nullopt;
-  found.stale = (state & NUD_STALE) != 0;
-  return found;
-}
+[[nodiscard]] std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                      const IpAddress& address) noexcept;
 
-/// Makes the kernel look for a neighbour, as it does for any packet: an empty datagram to the
-/// discard port.
-inline void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
-  const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.open()) return;
-  (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));
-  constexpr std::uint16_t kDiscard = 9;
-  const SocketAddress to(address, kDiscard, interface_index);
-  (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
-}
+/// Makes the kernel resolve a neighbour's Ethernet address, as it does for any packet: sends an
+/// empty datagram to the discard port.
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/netlink.ipp"
+#endif

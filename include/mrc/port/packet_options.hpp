@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/path.hpp"
@@ -34,39 +34,29 @@ struct PacketPortOptions : PortOptions {
   PacketPortOptions() { receive_slots = 64; }  // each brings one packet
 
   std::string interface;  ///< the NIC port: this plane
-  /// It need not be there: then the port is down, as after it was removed, until it comes.
+  /// True: if the interface does not exist, the port opens and is down until the interface appears.
   bool may_be_absent = false;
-  IpAddress local{};  ///< its IPv6 address: inner source of what is sent
+  IpAddress local{};  ///< IPv6 address of this plane: (inner) source of the packets sent
   std::uint16_t udp_port = wire::kUdpPort;
 
   std::uint32_t mtu = 0;  ///< bytes of the largest IP packet on the way; 0: the interface's
-  /// The largest outer header that packets get: bounds the payload.
+  /// The largest encapsulation that packets get: limits the payload.
   wire::Encapsulation encapsulation = wire::Encapsulation::ipv6_in_ipv6;
   std::vector<PortPath> paths;  ///< the plane's paths; port_path < 4096
   wire::EvFormat ev_format = wire::EvFormat::stev;
 
-  /// Where packets go next; without a value routes and neighbours of the kernel say so.
+  /// Ethernet address that all frames are sent to; without a value, taken from the kernel's routes
+  /// and neighbours.
   std::optional<MacAddress> next_hop;
 
   /// Throws Error that names the option, its value and what is allowed.
-  void check() const {
-    constexpr const char* kKind = "packet port";
-    PortOptions::check(kKind);
-    const auto wrong = [&](const std::string& what) {
-      throw Error(Errc::invalid_argument, std::string(kKind) + ": " + what);
-    };
-    if (interface.empty()) wrong("no interface is named");
-    if (is_v4(local) || is_unspecified(local))
-      wrong("the local address is " + format_ip(local) + ", must be an IPv6 address");
-    if (udp_port == 0) reject(kKind, "udp_port", udp_port, "1 to 65535");
-    if (paths.empty()) wrong("it has no paths");
-    for (const PortPath& path : paths)
-      if (path.port_path >= kMaxPaths)
-        reject(kKind, "port_path", path.port_path,
-               ("0 to " + std::to_string(kMaxPaths - 1)).c_str());
-  }
+  void check() const;
 
   static constexpr std::size_t kMaxPaths = 4096;
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/packet_options.ipp"
+#endif

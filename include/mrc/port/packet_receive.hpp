@@ -3,28 +3,29 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
-#include "mrc/port/packet_options.hpp"
-#include "mrc/port/packet_transmit.hpp"
+#include "mrc/port/fault_hold.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/port/receive_check.hpp"
 #include "mrc/port/socket.hpp"
 #include "mrc/wire/entropy.hpp"
+#include "mrc/wire/ip.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/packet_parse.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// What a receiver has to know of its port.
+/// The settings of a PacketReceiver. A plain value.
 struct PacketReceiverOptions {
-  IpAddress local{};  ///< the (inner) address that packets are sent to
+  IpAddress local{};  ///< (inner) destination address of the packets
   Plane plane = 0;
   wire::EvFormat ev_format = wire::EvFormat::stev;
   wire::ParseOptions parse;
@@ -32,118 +33,48 @@ struct PacketReceiverOptions {
   std::size_t slots = 64;  ///< frames per system call
 };
 
-/// Receives frames into a fixed pool, takes their headers apart, checks the iCRC and hands the
-/// packets out as views into the pool, valid until the next receive(). Everything that comes in is
-/// hostile until proven otherwise. One thread at a time.
+/// Receives frames into a fixed pool, parses their headers, checks the iCRC and returns the packets
+/// as views into the pool, valid until the next receive(). All input is untrusted. One thread at a
+/// time.
 class PacketReceiver {
  public:
-  /// Any frame fits in.
-  static constexpr std::size_t kSlotBytes = 65536 + kEthernetHeader;
+  /// Bytes of a slot: any frame fits.
+  static constexpr std::size_t kSlotBytes = 65536 + wire::kEthernetHeader;
 
-  explicit PacketReceiver(const PacketReceiverOptions& options)
-      : options_(options),
-        pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
-        vectors_(options.slots),
-        messages_(options.slots),
-        check_(options.local, options.icrc) {
-    options_.parse.check_icrc = false;  // that comes behind the faults
-    for (std::size_t i = 0; i < vectors_.size(); ++i) {
-      vectors_[i] = {pool_.get() + i * kSlotBytes, kSlotBytes};
-      messages_[i].msg_hdr.msg_iov = &vectors_[i];
-      messages_[i].msg_hdr.msg_iovlen = 1;
-    }
-  }
+  explicit PacketReceiver(const PacketReceiverOptions& options);
   PacketReceiver(const PacketReceiver&) = delete;
   PacketReceiver& operator=(const PacketReceiver&) = delete;
 
-  /// Appends what has arrived for `own`, up to rx.room(). What does not fit waits for the next
-  /// call.
-  void receive(const Socket& socket, const MacAddress& own, Time now, FaultInjector& faults,
-               RxBurst& rx, PortStats& stats) noexcept {
-    Sink sink{check_, rx, stats};
-    if (faults.active()) [[unlikely]]
-      faults.release(now, sink);
-    if (sink.full()) return;
-    if (!leftover() && !read(socket, rx.room(), stats)) return;
-    for (; next_ < count_ && !sink.full(); ++next_) {
-      RawPacket packet;
-      if (!take_apart(next_, own, packet, stats)) continue;
-      if (faults.active()) [[unlikely]]
-        faults.receive(now, packet, sink);
-      else
-        sink.deliver(packet);
-    }
-  }
+  /// Appends what has arrived for the Ethernet address `own`, up to rx.room(). What does not fit is
+  /// returned by the next call.
+  void receive(const Socket& socket, const wire::MacAddress& own, Time now, FaultInjector& faults,
+               RxBurst& rx, PortStats& stats) noexcept;
 
   /// True if frames that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
 
  private:
-  /// Where packets go behind the faults.
-  struct Sink {
-    ReceiveCheck& check;
-    RxBurst& rx;
-    PortStats& stats;
-    [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-    void deliver(const RawPacket& packet) noexcept { check.pass(packet, rx, stats); }
-  };
+  /// Where packets go after fault injection.
+  struct Sink;
 
-  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
-    const auto wanted = static_cast<unsigned>(std::min(room, messages_.size()));
-    for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
-    const int n = recvmmsg(socket.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
-    next_ = 0;
-    count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-    if (count_ > 0) ++stats.rx_calls;
-    return count_ > 0;
-  }
+  /// One recvmmsg(); false if nothing was there.
+  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept;
 
-  /// False, and counted, when the frame is not an MRC packet for this port.
-  [[nodiscard]] bool take_apart(std::size_t i, const MacAddress& own, RawPacket& packet,
-                                PortStats& stats) noexcept {
-    const MutableBytes frame(static_cast<std::uint8_t*>(vectors_[i].iov_base),
-                             std::min<std::size_t>(messages_[i].msg_len, kSlotBytes));
-    if (frame.size() < kEthernetHeader || (messages_[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
-      ++stats.rx_malformed;
-      return false;
-    }
-    wire::ParsedPacket parsed;
-    const wire::PacketError error =
-        wire::parse_packet(frame.subspan(kEthernetHeader), options_.parse, parsed);
-    if (error == wire::PacketError::foreign_port ||
-        !std::equal(own.begin(), own.end(), frame.begin()) ||
-        (error == wire::PacketError::none && parsed.destination != options_.local)) {
-      ++stats.rx_foreign;
-      return false;
-    }
-    if (error != wire::PacketError::none) {
-      ++stats.rx_malformed;
-      return false;
-    }
-    const bool whole = parsed.trim == wire::Trim::none;
-    const auto begin = static_cast<std::size_t>(parsed.transport.data() - frame.data());
-    packet.bytes = frame.subspan(begin, parsed.transport.size() + (whole ? wire::kIcrcSize : 0));
-    packet.from = parsed.source;
-    packet.port = parsed.source_port;
-    packet.to_port = parsed.destination_port;
-    packet.trimmable = parsed.outer_dscp == options_.parse.dscp.trimmable ||
-                       parsed.outer_dscp == options_.parse.dscp.trimmable_retx;
-    packet.facts.source = source_tag(parsed.source);
-    packet.facts.udp_length = parsed.udp_length;
-    packet.facts.entropy = wire::from_wire(parsed.entropy(), options_.ev_format);
-    packet.facts.plane = options_.plane;
-    packet.facts.ecn = parsed.outer_ecn;
-    packet.facts.trim = parsed.trim;
-    return true;
-  }
+  /// Parses frame i. False, and counted in `stats`, if it is not an MRC packet for this port.
+  [[nodiscard]] bool take_apart(std::size_t i, const wire::MacAddress& own, RawPacket& packet,
+                                PortStats& stats) noexcept;
 
   PacketReceiverOptions options_;
   std::unique_ptr<std::uint8_t[]> pool_;
   std::vector<iovec> vectors_;
   std::vector<mmsghdr> messages_;
-  std::size_t next_ = 0;   ///< frame that is looked at
+  std::size_t next_ = 0;   ///< frame that is parsed next
   std::size_t count_ = 0;  ///< frames read
   ReceiveCheck check_;
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/packet_receive.ipp"
+#endif

@@ -1,37 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/port/udp_slot.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// Claims a name among the processes of this network namespace: it is held as long as the socket is
-/// open, and gone with the process. A closed socket: another process holds it. No privilege is
-/// needed: the name is an abstract Unix address, at most 100 characters. Throws Error.
-[[nodiscard]] inline Socket claim_name(const std::string& name) {
-  Socket socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.open()) throw_errno("cannot open a socket to claim " + name);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // abstract: starts with a zero
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), length) == 0) return socket;
-  if (errno != EADDRINUSE) throw_errno("cannot claim " + name);
-  return Socket();
-}
+/// Claims a name among the processes of this network namespace. The claim lasts as long as the
+/// socket is open, and so ends with the process. Returns a closed socket if another process holds
+/// the name. No privilege is needed: the name is an abstract Unix address, at most 100 characters.
+/// Throws Error.
+[[nodiscard]] Socket claim_name(const std::string& name);
 
-/// A slot among the processes that use packet ports on this host: held as long as the socket is
-/// open, gone with the process.
+/// A slot among the processes that use packet ports on this host, held as long as the socket is
+/// open.
 struct PacketSlotClaim {
   std::uint8_t slot = 0;
   Socket socket;
@@ -39,17 +25,10 @@ struct PacketSlotClaim {
 
 /// Claims slot `wanted`, or the lowest free one of this network namespace. Throws Error when none
 /// is free.
-[[nodiscard]] inline PacketSlotClaim claim_packet_slot(
-    std::optional<std::uint8_t> wanted = std::nullopt) {
-  const unsigned first = wanted.value_or(0), last = wanted.value_or(kSlots - 1);
-  for (unsigned slot = first; slot <= last; ++slot) {
-    Socket socket = claim_name("openmrc/packet/slot/" + std::to_string(slot));
-    if (socket.open()) return {static_cast<std::uint8_t>(slot), std::move(socket)};
-  }
-  detail::throw_in_use(wanted ? "slot " + std::to_string(first) +
-                                    " is in use by another process of this host; leave option slot "
-                                    "at -1 to get a free one"
-                              : "all " + std::to_string(kSlots) + " slots of this host are in use");
-}
+[[nodiscard]] PacketSlotClaim claim_packet_slot(std::optional<std::uint8_t> wanted = std::nullopt);
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/packet_slot.ipp"
+#endif

@@ -1,99 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/port/address.hpp"
-#include "mrc/port/packet_options.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/port/socket_interface.hpp"
+#include "mrc/wire/ip.hpp"
 
-/// What a packet port needs of AF_PACKET sockets and of its interface.
+/// AF_PACKET sockets, and the state of the interface that they are bound to.
 namespace mrc::inline v0_1::port::detail {
 
-/// A packet socket that is bound to nothing, so nothing arrives yet. Throws Error.
-[[nodiscard]] inline Socket open_packet_socket() {
-  Socket socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.open()) return socket;
-  if (errno == EPERM || errno == EACCES)
-    throw_errno(
-        "packet ports need the right to send raw packets: run as root, or give it to the program "
-        "with `setcap cap_net_raw+ep PROGRAM`");
-  throw_errno("cannot open a packet socket");
-}
+/// A packet socket that is not bound, so it receives nothing yet. Throws Error.
+[[nodiscard]] Socket open_packet_socket();
 
 /// Binds to an interface; `protocol` 0 receives nothing. False on failure with errno set.
-[[nodiscard]] inline bool bind_packet_socket(const Socket& socket, std::uint32_t index,
-                                             std::uint16_t protocol) noexcept {
-  sockaddr_ll address{};
-  address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(protocol);
-  address.sll_ifindex = static_cast<int>(index);
-  return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
+[[nodiscard]] bool bind_packet_socket(const Socket& socket, std::uint32_t index,
+                                      std::uint16_t protocol) noexcept;
 
-/// An interface as it is at the moment; `index` 0: there is none of that name.
+/// The present state of an interface; `index` 0: there is none of that name.
 struct InterfaceState {
   std::uint32_t index = 0;
   bool up = false;  ///< administratively, and with a carrier
-  MacAddress mac{};
+  wire::MacAddress mac{};
   std::uint32_t mtu = 0;  ///< bytes of the largest IP packet
 };
 
-[[nodiscard]] inline InterfaceState look_up_interface(const Socket& socket,
-                                                      const std::string& name) noexcept {
-  InterfaceState state;
-  ifreq request;
-  if (!ask_interface(socket, name, SIOCGIFINDEX, request)) return state;
-  const int index = request.ifr_ifindex;
-  if (!ask_interface(socket, name, SIOCGIFHWADDR, request)) return state;
-  std::memcpy(state.mac.data(), request.ifr_hwaddr.sa_data, state.mac.size());
-  if (!ask_interface(socket, name, SIOCGIFMTU, request)) return state;
-  state.mtu = static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0));
-  if (!ask_interface(socket, name, SIOCGIFFLAGS, request)) return state;
-  state.up = is_running(request);
-  state.index = static_cast<std::uint32_t>(index);
-  return state;
-}
+/// Reads the state with a few system calls.
+[[nodiscard]] InterfaceState look_up_interface(const Socket& socket,
+                                               const std::string& name) noexcept;
 
 /// Whether the kernel forwards IPv6 packets that come in by the interface.
-[[nodiscard]] inline bool forwards_ipv6(const std::string& interface) {
-  char value = '0';
-  const Socket file(::open(("/proc/sys/net/ipv6/conf/" + interface + "/forwarding").c_str(),
-                           O_RDONLY | O_CLOEXEC));
-  return file.open() && ::read(file.fd(), &value, 1) == 1 && value != '0';
-}
+[[nodiscard]] bool forwards_ipv6(const std::string& interface);
 
-/// Packets without encapsulation are for an address of this host, so its kernel would answer that
-/// nobody listens at their UDP port. A socket that throws everything away keeps it quiet.
-[[nodiscard]] inline Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
-                                        std::vector<std::string>& notes) {
-  Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog program{1, &nothing};
-  // The address may come later, with its interface.
-  if (socket.open()) (void)try_option(socket, IPPROTO_IPV6, IPV6_FREEBIND, 1);
-  if (socket.open() && try_option(socket, SOL_SOCKET, SO_REUSEADDR, 1) &&
-      setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0 &&
-      try_bind(socket, SocketAddress(local, udp_port)))
-    return socket;
-  notes.push_back("UDP port " + format_address({local, udp_port}) + " could not be reserved (" +
-                  std::generic_category().message(errno) +
-                  "): the kernel may answer packets with port unreachable");
-  return {};
-}
+/// Binds a UDP socket that discards everything. Without it, the kernel would answer packets without
+/// encapsulation, which are addressed to this host, with ICMPv6 "port unreachable". If that fails,
+/// `notes` gets a line and the socket is closed.
+[[nodiscard]] Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
+                                 std::vector<std::string>& notes);
 
 }  // namespace mrc::inline v0_1::port::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/packet_socket.ipp"
+#endif

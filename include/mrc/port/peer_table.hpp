@@ -12,12 +12,12 @@
 
 namespace mrc::inline v0_1::port {
 
-/// A port's address table: an entry per peer, empty ones as Entry{}. One thread at a time.
+/// A port's address table: one entry per peer, Entry{} for unknown ones. One thread at a time.
 template <class Entry>
 class PeerTable {
  public:
-  /// The entry of a peer, to be filled; emptied first. Throws Error if the number is too large.
-  /// Entries may move.
+  /// Empties the entry of a peer and returns it. Throws Error if the peer's number is too large.
+  /// Invalidates pointers to other entries.
   [[nodiscard]] Entry& claim(PeerId id) {
     if (value(id) >= kMaxPeers)
       throw Error(Errc::no_resources, "peer number " + std::to_string(value(id)) +

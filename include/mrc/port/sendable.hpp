@@ -6,16 +6,18 @@
 
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// Payload pieces of a packet at most: UIO_MAXIOV of a message, less header and trailer.
+/// Most payload pieces of a packet: a message has UIO_MAXIOV (1024) buffers, of which header and
+/// trailer take one each.
 inline constexpr std::size_t kMaxPieces = 1024 - 2;
 
 /// Whether a port that can carry transport packets of `max_packet` bytes can send this one.
 [[nodiscard]] inline bool sendable(const wire::TxPacket& p, std::uint32_t max_packet) noexcept {
   return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
-         p.pad <= 3 && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet;
+         p.pad <= wire::kMaxPad && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet;
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <string>
-#include <system_error>
 #include <utility>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/port/address.hpp"
 
-/// What the socket ports need of the BSD socket interface: ownership, addresses, options.
+/// File descriptors and socket options. Socket addresses are in socket_address.hpp.
 namespace mrc::inline v0_1::port {
 
-/// Owns one file descriptor. One thread at a time.
+/// Owns one file descriptor and closes it. One thread at a time.
 class Socket {
  public:
   Socket() noexcept = default;
@@ -33,106 +27,40 @@ class Socket {
   }
   ~Socket() { close(); }
 
+  /// -1 if there is none.
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
-  void close() noexcept {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
+  /// Does nothing if no descriptor is owned.
+  void close() noexcept;
 
  private:
   int fd_ = -1;
 };
 
-/// A socket address of either family, always handed to the kernel with the right length.
-struct SocketAddress {
-  union {
-    sockaddr any;
-    sockaddr_in v4;
-    sockaddr_in6 v6;
-  };
-  socklen_t length = 0;
-
-  SocketAddress() noexcept : v6{} {}
-  /// `scope` is the interface index for link-local addresses, or 0.
-  SocketAddress(const IpAddress& ip, std::uint16_t port, std::uint32_t scope = 0) noexcept : v6{} {
-    if (is_v4(ip)) {
-      v4.sin_family = AF_INET;
-      v4.sin_port = htons(port);
-      std::memcpy(&v4.sin_addr, ip.data() + 12, 4);
-      length = sizeof v4;
-    } else {
-      v6.sin6_family = AF_INET6;
-      v6.sin6_port = htons(port);
-      v6.sin6_scope_id = is_link_local(ip) ? scope : 0;
-      std::memcpy(&v6.sin6_addr, ip.data(), 16);
-      length = sizeof v6;
-    }
-  }
-};
-
-/// Throws Error with the current errno: "<what>: <reason>" with both in plain words.
-[[noreturn]] inline void throw_errno(const std::string& what, int error = errno) {
-  throw Error(std::error_code(error, std::generic_category()), what);
-}
+/// Throws Error with the code `error` and the message "<what>: <description of the code>".
+[[noreturn]] void throw_errno(const std::string& what, int error = errno);
 
 /// setsockopt() of an int; false on failure with errno set.
-[[nodiscard]] inline bool try_option(const Socket& socket, int level, int name,
-                                     int value) noexcept {
-  return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
-}
+[[nodiscard]] bool try_option(const Socket& socket, int level, int name, int value) noexcept;
 
 /// setsockopt() of an int that must succeed; `what` names the option in the Error.
-inline void set_option(const Socket& socket, int level, int name, int value, const char* what) {
-  if (!try_option(socket, level, name, value)) throw_errno(std::string("cannot set ") + what);
-}
+void set_option(const Socket& socket, int level, int name, int value, const char* what);
 
 /// getsockopt() of an int; `fallback` on failure.
-[[nodiscard]] inline int get_option(const Socket& socket, int level, int name,
-                                    int fallback) noexcept {
-  int value = fallback;
-  socklen_t size = sizeof value;
-  return getsockopt(socket.fd(), level, name, &value, &size) == 0 ? value : fallback;
-}
+[[nodiscard]] int get_option(const Socket& socket, int level, int name, int fallback) noexcept;
 
-/// Sets a socket buffer (SO_RCVBUF or SO_SNDBUF) as close to `bytes` as this process may, and
-/// returns what the kernel accounts with: twice the value set, since it counts its own bookkeeping.
-/// `force` is the privileged variant that passes net.core.{r,w}mem_max.
-inline std::uint64_t set_buffer(const Socket& socket, int name, int force,
-                                std::uint32_t bytes) noexcept {
-  const int wanted = bytes > 0x3FFF'FFFFu ? 0x3FFF'FFFF : static_cast<int>(bytes);
-  if (!try_option(socket, SOL_SOCKET, force, wanted)) {
-    // Capped by the kernel without an error; a failure leaves the default, which is read back.
-    (void)try_option(socket, SOL_SOCKET, name, wanted);
-  }
-  const int actual = get_option(socket, SOL_SOCKET, name, 0);
-  return actual > 0 ? static_cast<std::uint64_t>(actual) : 0;
-}
+/// Sets a socket buffer (`name` is SO_RCVBUF or SO_SNDBUF) as close to `bytes` as the kernel allows
+/// this process, and returns the size in effect: Linux doubles the value that was set, to have room
+/// for its bookkeeping. `force` is the privileged option (SO_RCVBUFFORCE, SO_SNDBUFFORCE), which is
+/// not limited by net.core.{r,w}mem_max.
+std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_t bytes) noexcept;
 
-/// A non-blocking UDP socket of the family of `ip`, bound to `interface` if one is named. Throws
-/// Error.
-[[nodiscard]] inline Socket make_udp_socket(const LocalAddress& local) {
-  Socket socket(::socket(is_v4(local.ip) ? AF_INET : AF_INET6,
-                         SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-  if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_ip(local.ip));
-  if (!is_v4(local.ip)) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
-  if (!local.interface.empty() &&
-      setsockopt(socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, local.interface.data(),
-                 static_cast<socklen_t>(local.interface.size())) != 0)
-    throw_errno("cannot bind to interface " + local.interface);
-  return socket;
-}
-
-/// bind(); false on failure with errno set.
-[[nodiscard]] inline bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
-  return ::bind(socket.fd(), &address.any, address.length) == 0;
-}
-
-/// The port that a socket is bound to, or 0.
-[[nodiscard]] inline std::uint16_t bound_port(const Socket& socket) noexcept {
-  SocketAddress address;
-  address.length = sizeof address.v6;
-  if (getsockname(socket.fd(), &address.any, &address.length) != 0) return 0;
-  return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
-}
+/// A non-blocking UDP socket of the family of `local.ip`, tied to `local.interface` if one is
+/// named. Not bound to an address yet. Throws Error.
+[[nodiscard]] Socket make_udp_socket(const LocalAddress& local);
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/socket.ipp"
+#endif

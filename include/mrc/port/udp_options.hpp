@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/offload.hpp"
@@ -37,17 +37,11 @@ struct UdpPortOptions : PortOptions {
   Offload gro = Offload::automatic;  ///< one datagram received can be a burst
 
   /// Throws Error that names the option, its value and what is allowed.
-  void check() const {
-    constexpr const char* kKind = "UDP port";
-    PortOptions::check(kKind);
-    if (paths < 1 || paths > 4096) reject(kKind, "paths", paths, "1 to 4096");
-    if (!source_ports.empty() && source_ports.size() != paths)
-      reject(kKind, "number of source_ports", source_ports.size(), "none or one for each path");
-    if (!flow_labels.empty() && flow_labels.size() != paths)
-      reject(kKind, "number of flow_labels", flow_labels.size(), "none or one for each path");
-    if (base_port < 1 || base_port + slot > 65535)
-      reject(kKind, "base_port", base_port, "1 to 65535 with the slot added");
-  }
+  void check() const;
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/udp_options.ipp"
+#endif

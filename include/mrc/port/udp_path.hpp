@@ -1,108 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <netinet/in.h>
-// After <netinet/in.h>, whose definitions it then leaves alone.
-#include <linux/in6.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "mrc/core/types.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/port/address.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/port/socket_interface.hpp"
 #include "mrc/port/udp_options.hpp"
-#include "mrc/wire/entropy.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// One of the port's own paths: what a packet gets that is sent on it.
+/// One of the port's own paths: the socket and the header fields of the packets sent on it.
 struct UdpPath {
   Socket socket;  ///< bound to the source port; sends only
   std::uint16_t source_port = 0;
-  std::uint16_t flow_label = 0;  ///< 0 on IPv4 and where labels can't be had
+  std::uint16_t flow_label = 0;  ///< 0 on IPv4, and where the kernel refuses labels
 };
-
-namespace detail {
-
-/// IPv6 lets a process send with a flow label only after it has leased it from the kernel. The
-/// lease is shared (other processes can have the same label) and ends with the socket. No
-/// privilege is needed. False on refusal, with errno set.
-[[nodiscard]] inline bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
-                                           std::uint16_t label) noexcept {
-  in6_flowlabel_req request{};
-  request.flr_label = htonl(label);
-  request.flr_action = IPV6_FL_A_GET;
-  request.flr_share = IPV6_FL_S_ANY;
-  request.flr_flags = IPV6_FL_F_CREATE;
-  std::memcpy(&request.flr_dst, any_unicast.data(), 16);
-  return setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &request, sizeof request) == 0 &&
-         try_option(socket, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
-}
-
-/// A label for a path that has none given: spread over 1 .. 65535, the same at every start.
-[[nodiscard]] constexpr std::uint16_t default_flow_label(std::uint16_t source_port) noexcept {
-  const std::uint32_t mixed = (source_port * 0x9E3779B1u) >> 16;
-  return static_cast<std::uint16_t>(mixed == 0 ? 1 : mixed);
-}
-
-/// Opens the socket of one path. Throws Error.
-[[nodiscard]] inline UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
-                                       std::uint32_t interface_index, std::uint16_t source_port) {
-  UdpPath path;
-  path.socket = make_udp_socket(local);
-  const Socket& socket = path.socket;
-  // Never fragment and believe no path MTU learnt from ICMP: MRC packets are sized by
-  // configuration, and the canonical IPv4 header of the iCRC has DF set.
-  if (is_v4(local.ip)) {
-    set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, "IP_MTU_DISCOVER");
-  } else {
-    set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE, "IPV6_MTU_DISCOVER");
-    // Only the labels that the port asks for: a hidden one would be a path of its own.
-    (void)try_option(socket, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
-  }
-  set_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
-  // Nobody reads here: what is sent to a source port may only fill the smallest buffer.
-  (void)try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);
-  if (!try_bind(socket, SocketAddress(local.ip, source_port, interface_index)))
-    throw_errno("cannot send from " + format_address({local.ip, source_port}));
-  path.source_port = bound_port(socket);
-  return path;
-}
-
-}  // namespace detail
 
 /// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths
 /// go without, and `notes` gets a line. Throws Error.
-[[nodiscard]] inline std::vector<UdpPath> open_paths(const UdpPortOptions& options,
-                                                     const LocalAddress& local,
-                                                     std::uint32_t interface_index,
-                                                     std::vector<std::string>& notes) {
-  std::vector<UdpPath> paths;
-  paths.reserve(options.paths);
-  for (std::size_t i = 0; i < options.paths; ++i) {
-    const std::uint16_t wanted = options.source_ports.empty() ? std::uint16_t{0}  //
-                                                              : options.source_ports[i];
-    paths.push_back(detail::open_path(options, local, interface_index, wanted));
-  }
-  const bool labels = !is_v4(local.ip) && options.ev_format != wire::EvFormat::udp;
-  for (std::size_t i = 0; labels && i < paths.size(); ++i) {
-    UdpPath& path = paths[i];
-    const std::uint16_t label = options.flow_labels.empty()
-                                    ? detail::default_flow_label(path.source_port)
-                                    : options.flow_labels[i];
-    if (label == 0 || detail::lease_flow_label(path.socket, local.ip, label)) {
-      path.flow_label = label;
-      continue;
-    }
-    notes.push_back("IPv6 flow label " + std::to_string(label) + " refused (" +
-                    std::generic_category().message(errno) +
-                    "): paths differ by UDP source port only");
-    for (UdpPath& each : paths) each.flow_label = 0;
-    break;
-  }
-  return paths;
-}
+[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
+                                              const LocalAddress& local,
+                                              std::uint32_t interface_index,
+                                              std::vector<std::string>& notes);
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/udp_path.ipp"
+#endif

@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
+#include "mrc/port/fault_hold.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/port/receive_check.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/wire/burst.hpp"
+#include "mrc/port/socket_address.hpp"
 #include "mrc/wire/dscp.hpp"
 #include "mrc/wire/entropy.hpp"
-#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::port {
 
-/// What a receiver has to know of its port.
+/// The settings of a UdpReceiver. A plain value.
 struct UdpReceiverOptions {
-  IpAddress local{};           ///< the address that packets are sent to ...
-  std::uint16_t udp_port = 0;  ///< ... and the port: the iCRC covers both
+  IpAddress local{};           ///< destination address of the packets, covered by the iCRC
+  std::uint16_t udp_port = 0;  ///< destination port, likewise; host byte order
   Plane plane = 0;
   wire::EvFormat ev_format = wire::EvFormat::udp;
   wire::DscpMap dscp;
@@ -38,43 +35,21 @@ struct UdpReceiverOptions {
 };
 
 /// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
-/// packets, checks the iCRC and hands them out as views into the pool, valid until the next
-/// receive(). Everything that comes in is hostile until proven otherwise. One thread at a time.
+/// packets, checks the iCRC and returns them as views into the pool, valid until the next
+/// receive(). All input is untrusted. One thread at a time.
 class UdpReceiver {
  public:
-  /// Any UDP datagram, GRO or not, fits in.
+  /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
   static constexpr std::size_t kSlotBytes = 65536;
 
-  explicit UdpReceiver(const UdpReceiverOptions& options)
-      : options_(options),
-        v4_(is_v4(options.local)),
-        pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
-        slots_(options.slots),
-        messages_(options.slots),
-        check_(options.local, options.icrc) {
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].vector = {pool_.get() + i * kSlotBytes, kSlotBytes};
-      msghdr& m = messages_[i].msg_hdr;
-      m.msg_name = &slots_[i].from.any;
-      m.msg_iov = &slots_[i].vector;
-      m.msg_iovlen = 1;
-      m.msg_control = slots_[i].control.data();
-    }
-  }
+  explicit UdpReceiver(const UdpReceiverOptions& options);
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
-  /// Appends what has arrived, up to rx.room(). What does not fit waits for the next call; then no
-  /// further datagrams are read, since the views of that call still need the pool.
+  /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
+  /// which then reads no further datagrams: they would overwrite the pool.
   void receive(const Socket& socket, Time now, FaultInjector& faults, RxBurst& rx,
-               PortStats& stats) noexcept {
-    Sink sink{*this, rx, stats};
-    if (faults.active()) [[unlikely]]
-      faults.release(now, sink);
-    if (sink.full()) return;
-    if (!leftover() && !read(socket, rx.room(), stats)) return;
-    split(now, faults, sink);
-  }
+               PortStats& stats) noexcept;
 
   /// True if packets that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
@@ -86,129 +61,29 @@ class UdpReceiver {
     alignas(cmsghdr) std::array<std::uint8_t, 128> control{};
   };
 
-  /// The facts that all packets of one datagram share.
+  /// A datagram that is being split: the facts that all its packets share.
   struct Datagram {
-    RawPacket packet;  ///< bytes: what is left of the datagram
-    std::size_t segment = 0;
+    RawPacket packet;         ///< `bytes`: the rest of the datagram
+    std::size_t segment = 0;  ///< bytes of each packet; the last may be shorter
   };
 
-  /// Where packets go behind the faults.
-  struct Sink {
-    UdpReceiver& receiver;
-    RxBurst& rx;
-    PortStats& stats;
-    [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
-    void deliver(const RawPacket& packet) noexcept { receiver.check_.pass(packet, rx, stats); }
-  };
+  /// Where packets go after fault injection.
+  struct Sink;
 
   /// One recvmmsg(); false if nothing was there.
-  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
-    // As many datagrams as should fit, going by how many packets the last ones had.
-    const std::size_t wanted = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
-    for (std::size_t i = 0; i < wanted; ++i) {
-      msghdr& m = messages_[i].msg_hdr;
-      m.msg_namelen = sizeof(sockaddr_in6);
-      m.msg_controllen = slots_[i].control.size();
-      m.msg_flags = 0;
-    }
-    const int n = recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted),
-                           MSG_DONTWAIT, nullptr);
-    next_ = 0;
-    count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-    opened_ = false;
-    packets_ = 0;
-    if (count_ > 0) ++stats.rx_calls;
-    return count_ > 0;
-  }
+  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept;
 
   /// Splits what was read into packets, until the sink is full or all is done.
-  void split(Time now, FaultInjector& faults, Sink& sink) noexcept {
-    const bool faulty = faults.active();
-    for (; next_ < count_; ++next_, opened_ = false) {
-      if (!opened_) open(sink.stats);
-      opened_ = true;
-      MutableBytes& rest = datagram_.packet.bytes;
-      while (!rest.empty()) {
-        if (sink.full()) return;
-        RawPacket packet = datagram_.packet;
-        packet.bytes = rest.first(std::min(rest.size(), datagram_.segment));
-        packet.facts.udp_length = static_cast<std::uint32_t>(packet.bytes.size() + 8);
-        rest = rest.subspan(packet.bytes.size());
-        ++packets_;
-        if (faulty) [[unlikely]]
-          faults.receive(now, packet, sink);
-        else
-          sink.deliver(packet);
-      }
-    }
-    expected_ = std::max<std::size_t>(1, (packets_ + count_ - 1) / count_);
-  }
+  void split(Time now, FaultInjector& faults, Sink& sink) noexcept;
 
   /// Reads address and control data of the datagram at next_.
-  void open(PortStats& stats) noexcept {
-    const mmsghdr& message = messages_[next_];
-    Slot& slot = slots_[next_];
-    datagram_ = {};
-    RawPacket& packet = datagram_.packet;
-    if (message.msg_len == 0 || (message.msg_hdr.msg_flags & MSG_TRUNC) != 0 || !sender(slot)) {
-      ++stats.rx_malformed;
-      return;
-    }
-    packet.bytes = {static_cast<std::uint8_t*>(slot.vector.iov_base), message.msg_len};
-    datagram_.segment = message.msg_len;
-    std::uint8_t tos = 0;
-    std::uint32_t flow_label = 0;
-    controls(messages_[next_].msg_hdr, tos, flow_label);
-    packet.to_port = options_.udp_port;
-    packet.facts.plane = options_.plane;
-    packet.facts.source = source_tag(packet.from);
-    packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);
-    packet.facts.ecn = wire::ecn_of(tos);
-    const std::uint8_t dscp = wire::dscp_of(tos);
-    packet.facts.trim = options_.dscp.classify(dscp);
-    packet.trimmable = dscp == options_.dscp.trimmable || dscp == options_.dscp.trimmable_retx;
-  }
+  void open(PortStats& stats) noexcept;
 
-  /// Takes over the sender's address; false if the kernel gave none of the socket's family.
-  [[nodiscard]] bool sender(const Slot& slot) noexcept {
-    RawPacket& packet = datagram_.packet;
-    if (v4_) {
-      if (slot.from.any.sa_family != AF_INET) return false;
-      packet.from = make_v4(0, 0, 0, 0);
-      std::memcpy(packet.from.data() + 12, &slot.from.v4.sin_addr, 4);
-      packet.port = ntohs(slot.from.v4.sin_port);
-    } else {
-      if (slot.from.any.sa_family != AF_INET6) return false;
-      std::memcpy(packet.from.data(), &slot.from.v6.sin6_addr, 16);
-      packet.port = ntohs(slot.from.v6.sin6_port);
-    }
-    return true;
-  }
+  /// Copies the sender's address; false if it is not of the socket's family.
+  [[nodiscard]] bool sender(const Slot& slot) noexcept;
 
   /// Reads ToS, flow label and segment size from the control data.
-  void controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept {
-    constexpr int kFlowInfo = 11;  // IPV6_FLOWINFO
-    for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
-      const std::uint8_t* data = CMSG_DATA(c);
-      const std::size_t length = c->cmsg_len - CMSG_LEN(0);
-      if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS && length >= 1) {
-        tos = *data;
-      } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO && length >= sizeof(int)) {
-        const int size = read_as<int>(data);
-        if (size > 0) datagram_.segment = static_cast<std::size_t>(size);
-      } else if (c->cmsg_level == IPPROTO_IPV6 && length >= sizeof(int)) {
-        if (c->cmsg_type == IPV6_TCLASS) tos = static_cast<std::uint8_t>(read_as<int>(data));
-        if (c->cmsg_type == kFlowInfo) flow_label = ntohl(read_as<std::uint32_t>(data)) & 0xFFFFF;
-      }
-    }
-  }
-
-  template <class T>
-  [[nodiscard]] static T read_as(const std::uint8_t* data) noexcept {
-    T value;
-    std::memcpy(&value, data, sizeof value);
-    return value;
-  }
+  void controls(msghdr& m, std::uint8_t& tos, std::uint32_t& flow_label) noexcept;
 
   UdpReceiverOptions options_;
   bool v4_;
@@ -219,9 +94,13 @@ class UdpReceiver {
   std::size_t next_ = 0;      ///< message that is being split
   std::size_t count_ = 0;     ///< messages read
   std::size_t packets_ = 0;   ///< packets in them, so far
-  std::size_t expected_ = 1;  ///< packets per datagram, to be expected
+  std::size_t expected_ = 1;  ///< packets per datagram in the previous call, rounded up
   Datagram datagram_;
   ReceiveCheck check_;
 };
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/udp_receive.ipp"
+#endif

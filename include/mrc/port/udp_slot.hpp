@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/socket.hpp"
-#include "mrc/port/socket_interface.hpp"
+#include "mrc/wire/ip.hpp"
 
 /// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
 /// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
@@ -20,8 +19,8 @@ namespace mrc::inline v0_1::port {
 
 inline constexpr unsigned kSlots = 256;
 
-/// A slot together with the bound sockets that are the claim: no other process can have the slot
-/// as long as they are open, and there is no moment in which a second one could take it.
+/// A claimed slot. The bound sockets are the claim: no other process can claim the slot while they
+/// are open.
 struct SlotClaim {
   std::uint8_t slot = 0;
   std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
@@ -30,80 +29,25 @@ struct SlotClaim {
 
 namespace detail {
 
-/// Opens the receiving socket of a plane and asks for what it wants to know of each packet, before
-/// the first packet can come. An empty Socket means that the port is in use. Throws Error.
-[[nodiscard]] inline Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
-  Socket socket = make_udp_socket(local);
-  if (is_v4(local.ip)) {
-    set_option(socket, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
-  } else {
-    set_option(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS");
-    constexpr int kReceiveFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
-    (void)try_option(socket, IPPROTO_IPV6, kReceiveFlowInfo, 1);
-  }
-  const std::uint32_t scope = if_nametoindex(local.interface.c_str());  // 0: none named
-  if (try_bind(socket, SocketAddress(local.ip, udp_port, scope))) return socket;
-  if (errno == EADDRINUSE) return {};
-  const int error = errno;
-  throw_errno("cannot receive at " + format_address({local.ip, udp_port}) +
-                  (error == EADDRNOTAVAIL ? " (not an address of this host)" : ""),
-              error);
-}
+/// Opens and binds the receiving socket of a plane. The options for ancillary data (ToS, flow
+/// label) are set before bind(), so that the first packet has it too. Returns a closed Socket if
+/// the UDP port is in use. Throws Error.
+[[nodiscard]] Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port);
 
-/// Throws an Error with the code of EADDRINUSE.
-[[noreturn]] inline void throw_in_use(const std::string& what) {
-  throw Error(std::make_error_code(std::errc::address_in_use), what);
-}
-
-/// All receiving sockets of a slot, or none and in `taken` the address that is in use.
-[[nodiscard]] inline std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
-                                                  std::span<const std::uint16_t> base_ports,
-                                                  unsigned slot, PeerAddress& taken) {
-  std::vector<Socket> sockets;
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
-    sockets.push_back(open_receive_socket(addresses[i], udp_port));
-    if (sockets.back().open()) continue;
-    taken = {addresses[i].ip, udp_port};
-    return {};
-  }
-  return sockets;
-}
+/// Throws an Error with the code EADDRINUSE.
+[[noreturn]] void throw_in_use(const std::string& what);
 
 }  // namespace detail
 
 /// Claims slot `wanted`, or the lowest free one: base_port + slot can be bound on all `addresses`.
 /// Where several planes share an address, each further one has a base port higher by kSlots.
 /// Throws Error that names the address and port in use, or what else is wrong.
-[[nodiscard]] inline SlotClaim claim_slot(std::span<const LocalAddress> addresses,
-                                          std::uint16_t base_port = wire::kUdpPort,
-                                          std::optional<std::uint8_t> wanted = std::nullopt) {
-  std::vector<LocalAddress> resolved;
-  std::vector<std::uint16_t> base_ports;
-  const unsigned first = wanted.value_or(0);
-  const unsigned last = wanted.value_or(kSlots - 1);
-  for (const LocalAddress& local : addresses) {
-    resolved.push_back(resolve(local));
-    const auto same = std::count(resolved.begin(), resolved.end() - 1, resolved.back());
-    const auto base = base_port + kSlots * static_cast<unsigned>(same);
-    if (base_port == 0 || base + last > 65535)
-      throw Error(Errc::invalid_argument, "UDP port " + std::to_string(base) + " plus slot " +
-                                              std::to_string(last) + " must be from 1 to 65535");
-    base_ports.push_back(static_cast<std::uint16_t>(base));
-  }
-  if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
-  PeerAddress taken;
-  for (unsigned slot = first; slot <= last; ++slot) {
-    std::vector<Socket> sockets = detail::try_slot(resolved, base_ports, slot, taken);
-    if (!sockets.empty())
-      return {static_cast<std::uint8_t>(slot), std::move(sockets), std::move(base_ports)};
-  }
-  if (wanted)
-    detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
-                         " is in use by another socket");
-  detail::throw_in_use("no slot from 0 to " + std::to_string(last) +
-                       " is free: for the last one, UDP port " + format_address(taken) +
-                       " is in use");
-}
+[[nodiscard]] SlotClaim claim_slot(std::span<const LocalAddress> addresses,
+                                   std::uint16_t base_port = wire::kUdpPort,
+                                   std::optional<std::uint8_t> wanted = std::nullopt);
 
 }  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/udp_slot.ipp"
+#endif

@@ -10,6 +10,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/ip.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/packet_build.hpp"
 #include "mrc/wire/packet_trim.hpp"
 
@@ -29,11 +30,11 @@ inline constexpr LinkId kNoLink{~std::uint32_t{0}};
   return static_cast<std::uint32_t>(id);
 }
 
-/// Ethernet around an IP packet: header 14, FCS 4, preamble 8, gap 12 bytes.
-inline constexpr std::uint32_t kEthernetOverhead = 38;
+/// Bytes of a link that an IP packet takes up besides its own.
+inline constexpr std::uint32_t kEthernetOverhead = wire::kEthernetLink;
 /// Room for the headers of a packet: two IPv6 headers, UDP, transport.
 inline constexpr std::size_t kMaxHead =
-    2 * sizeof(wire::Ipv6) + sizeof(wire::Udp) + wire::kMaxTransportHeader;
+    wire::envelope_size(false, wire::Encapsulation::ipv6_in_ipv6) + wire::kMaxTransportHeader;
 
 /// Strict priority: the control class is served first.
 enum class TrafficClass : std::uint8_t { control, data };

@@ -14,13 +14,12 @@
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
 #include "mrc/wire/ip.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// The invariant CRC of RoCEv2, which MRC keeps (mrc-1.0 §1.12): a CRC-32 over a masked image of
 /// the packet from the IP header that is nearest to UDP, so that switches may change traffic class,
 /// flow label and hop limit. The UDP source port is covered.
 namespace mrc::inline v0_1::wire {
-
-inline constexpr std::size_t kIcrcSize = 4;
 
 /// The part of the masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once
 /// per pair of addresses, patched per packet. A plain value; one thread at a time.
@@ -40,7 +39,8 @@ struct IcrcPrefix {
   [[nodiscard]] static IcrcPrefix of_packet(Bytes ip, const Udp& udp) noexcept;
 
   /// Sets what differs between packets: UDP source port, and the lengths in UDP and IP header.
-  /// `udp_length` counts from the UDP header to the iCRC (TxPacket::transport_length() + 8).
+  /// `udp_length` counts from the UDP header to the iCRC (TxPacket::transport_length() plus the UDP
+  /// header).
   void patch(std::uint16_t udp_source_port, std::uint16_t udp_length) noexcept {
     std::uint8_t* udp = image.data() + length - sizeof(Udp);
     put16(udp + offsetof(Udp, source_port), udp_source_port);

@@ -8,6 +8,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/icrc.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/packet_layout.hpp"
 
 namespace mrc::inline v0_1::wire {
@@ -32,16 +33,9 @@ struct Envelope {
 
   /// Bytes before BTH.
   [[nodiscard]] constexpr std::size_t size() const noexcept {
-    const std::size_t inner = (is_ipv4() ? sizeof(Ipv4) : sizeof(Ipv6)) + sizeof(Udp);
-    if (encapsulation == Encapsulation::none) return inner;
-    const std::size_t outer = sizeof(Ipv6) + inner;
-    return encapsulation == Encapsulation::srh ? outer + sizeof(Srh) + sizeof(IpAddress) : outer;
+    return envelope_size(is_ipv4(), encapsulation);
   }
 };
-
-/// Longest Envelope::size().
-inline constexpr std::size_t kMaxEnvelope =
-    sizeof(Ipv6) + sizeof(Srh) + sizeof(IpAddress) + sizeof(Ipv6) + sizeof(Udp);
 
 namespace detail {
 
@@ -81,7 +75,7 @@ template <class H>
 [[nodiscard]] inline std::uint8_t* put_outer(std::uint8_t* at, const Envelope& e,
                                              std::size_t inner) noexcept {
   const bool routed = e.encapsulation == Encapsulation::srh;
-  const std::size_t srh_length = routed ? sizeof(Srh) + sizeof(IpAddress) : 0;
+  const std::size_t srh_length = routed ? kSrhSize : 0;
   Ipv6 outer = make_ipv6(e, routed ? kNextRouting : kNextIpv6, srh_length + inner);
   outer.set_first_word(outer.traffic_class(), e.outer_flow_label);
   outer.source = e.outer_source;
@@ -125,7 +119,7 @@ template <class H>
 [[nodiscard]] inline std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
                                               std::span<const Piece> payload,
                                               unsigned pad) noexcept {
-  if (header.size() < sizeof(Bth) || pad > 3) return 0;
+  if (header.size() < sizeof(Bth) || pad > kMaxPad) return 0;
   std::size_t length = header.size() + pad;
   for (const Piece& piece : payload) length += piece.length;
   const std::size_t envelope = build_envelope(out, e, length + kIcrcSize);

@@ -6,17 +6,11 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/wire/ip.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/transport.hpp"
 
 /// Where the headers of a whole layer 3 packet are (mrc-1.0 §1.1).
 namespace mrc::inline v0_1::wire {
-
-/// What stands outside the IP header that is nearest to UDP.
-enum class Encapsulation : std::uint8_t {
-  none,          ///< IPv4 or IPv6, UDP
-  ipv6_in_ipv6,  ///< outer IPv6 (uSIDs in its destination), IPv6, UDP
-  srh,           ///< outer IPv6, segment routing header, IPv6, UDP
-};
 
 /// Why a packet is not usable. Suitable as an index for counters (count_ of them).
 enum class PacketError : std::uint8_t {

@@ -10,6 +10,7 @@
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/opcode.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::wire {
 
@@ -31,10 +32,7 @@ struct WriteHeader {
   std::uint32_t immediate = 0;  ///< used only when the opcode has one
 };
 
-/// Longest result of build_write_header().
-inline constexpr std::size_t kMaxWriteHeader =
-    sizeof(Bth) + sizeof(Meth) + sizeof(Tseth) + sizeof(Reth) + sizeof(ImmDt);
-static_assert(kMaxWriteHeader == 40 && kMaxWriteHeader <= kMaxTransportHeader);
+static_assert(kMaxWriteHeader <= kMaxTransportHeader);
 
 /// Writes BTH, METH, TSETH when there is a timestamp, RETH, and ImmDt when the opcode has one.
 /// `out` has room for kMaxWriteHeader bytes. Returns the length.

@@ -94,7 +94,7 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
   qp.stats.rx_bytes += w.payload.size();
-  const std::uint32_t nominal = packet.udp_length + 40;  // [C-15]
+  const std::uint32_t nominal = wire::nominal_size(packet.udp_length);
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
   if (advance.packets > 0) {

@@ -14,6 +14,7 @@
 #include "mrc/fabric/reader.hpp"
 #include "mrc/json/file.hpp"
 #include "mrc/path/path_entry.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::fabric {
 
@@ -26,7 +27,7 @@ static_assert(std::size_t{kMaxPlanes} * kMaxT1s <= path::kMaxPaths);
 /// Every IPv6 link carries packets of 1280 bytes (RFC 8200 §5). These have room for 256 bytes of
 /// payload after all headers: outer IPv6, SRH, inner IPv6, UDP, transport with iCRC.
 inline constexpr std::uint32_t kMinMtu = 1280, kMaxMtu = 65'535;
-static_assert(40 + 24 + 40 + 8 + 50 + 256 <= kMinMtu);
+static_assert(wire::kMaxEnvelope + wire::kMaxWriteOverhead + 256 <= kMinMtu);
 
 inline constexpr Duration kMinRtt = std::chrono::microseconds(1), kMaxRtt = std::chrono::seconds(1);
 

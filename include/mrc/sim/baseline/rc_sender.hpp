@@ -10,6 +10,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/pacer.hpp"
 #include "mrc/sim/baseline/rc_packet.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::sim::baseline {
 
@@ -36,7 +37,9 @@ struct RcSenderOptions {
   unsigned retry_count = 7;
   /// Bytes of a packet on the wire besides its payload, which the rate counts: Ethernet with
   /// preamble and gap 38, IPv6 40, UDP 8, BTH 12, iCRC 4. (RETH and ImmDt are left out.)
-  std::uint32_t overhead = 102;
+  std::uint32_t overhead = wire::kEthernetLink +
+                           wire::envelope_size(false, wire::Encapsulation::none) +
+                           sizeof(wire::Bth) + wire::kIcrcSize;
   Psn first_psn{};
 };
 

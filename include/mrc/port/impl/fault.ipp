@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/core/error.hpp"
+#include "mrc/port/fault.hpp"
+
+namespace mrc::inline v0_1::port {
+
+namespace detail {
+
+/// True if the fault needs memory for packets that are delivered later.
+[[nodiscard]] inline bool holds_back(const FaultSpec& spec) noexcept {
+  return spec.duplicate > 0 || spec.reorder > 0 || spec.delay > Duration{} ||
+         spec.jitter > Duration{};
+}
+
+}  // namespace detail
+
+MRC_DECL bool works_outbound(const FaultSpec& spec) noexcept {
+  FaultSpec allowed;
+  allowed.loss = spec.loss;
+  allowed.black_hole = spec.black_hole;
+  allowed.down = spec.down;
+  return spec == allowed;
+}
+
+MRC_DECL void check_outbound(const FaultSpec& spec) {
+  check(spec);
+  if (!works_outbound(spec))
+    throw Error(
+        Errc::unsupported,
+        "fault on an outgoing path: only loss, blackhole and down work on the sending side; "
+        "set the others at the receiver");
+}
+
+MRC_DECL FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
+    : random_(seed), slots_(slots) {}
+
+MRC_DECL void FaultInjector::set(const FaultSpec& spec) {
+  check(spec);
+  port_ = spec;
+  update();
+}
+
+MRC_DECL void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
+  check(spec);
+  replace(inbound_, ev, spec);
+  update();
+}
+
+MRC_DECL void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
+  check_outbound(spec);
+  replace(outbound_, port_path, spec);
+  update();
+}
+
+MRC_DECL void FaultInjector::clear() {
+  port_ = {};
+  inbound_.clear();
+  outbound_.clear();
+  update();
+}
+
+MRC_DECL bool FaultInjector::vanishes(std::uint16_t port_path) noexcept {
+  const FaultSpec* path = find(outbound_, port_path);
+  if (port_.black_hole || (path != nullptr && (path->black_hole || path->down))) {
+    ++stats_.black_holed;
+    return true;
+  }
+  if (path == nullptr || !hits(path->loss)) return false;
+  ++stats_.lost;
+  return true;
+}
+
+MRC_DECL void FaultInjector::update() {
+  both_ = inbound_;  // combined here, so that a packet needs one look-up only
+  bool holds = detail::holds_back(port_);
+  for (auto& [ev, spec] : both_) {
+    spec = combine(port_, spec);
+    holds = holds || detail::holds_back(spec);
+  }
+  if (holds && hold_ == nullptr) hold_ = std::make_unique<FaultHold>(slots_);
+  only_loss_ = port_ == FaultSpec{.loss = port_.loss} && both_.empty() && hold_ == nullptr;
+  any_ = port_.any() || !inbound_.empty() || !outbound_.empty();
+  active_ = any_ || (hold_ != nullptr && !hold_->empty());
+}
+
+MRC_DECL bool FaultInjector::survives(const FaultSpec& spec) noexcept {
+  if (spec.down) {
+    ++stats_.link_down;
+  } else if (spec.black_hole) {
+    ++stats_.black_holed;
+  } else if (hits(spec.loss)) {
+    ++stats_.lost;
+  } else {
+    return true;
+  }
+  return false;
+}
+
+MRC_DECL void FaultInjector::damage(const FaultSpec& spec, RawPacket& packet) noexcept {
+  if (packet.trimmable && packet.bytes.size() > kTrimMinimum &&
+      packet.facts.trim == wire::Trim::none) {
+    if (hits(spec.trim))
+      trim(packet, wire::Trim::trimmed);
+    else if (hits(spec.trim_last_hop))
+      trim(packet, wire::Trim::trimmed_last_hop);
+  }
+  if (hits(spec.corrupt) && packet.bytes.size() > kVariantByte) {
+    auto at = random_.below(static_cast<std::uint32_t>(packet.bytes.size()));
+    if (at == kVariantByte) ++at;
+    if (at == packet.bytes.size()) at = 0;
+    packet.bytes[at] = static_cast<std::uint8_t>(packet.bytes[at] ^ (1u << random_.below(8)));
+    ++stats_.corrupted;
+  }
+  // Switches mark ECN-capable packets only (RFC 3168).
+  if (packet.facts.ecn != Ecn::not_ect && hits(spec.ecn)) {
+    packet.facts.ecn = Ecn::ce;
+    ++stats_.marked;
+  }
+}
+
+MRC_DECL void FaultInjector::trim(RawPacket& packet, wire::Trim kind) noexcept {
+  packet.bytes = packet.bytes.first(kTrimKeep);
+  packet.facts.trim = kind;  // udp_length keeps the length before the trim
+  ++stats_.trimmed;
+}
+
+MRC_DECL Duration FaultInjector::share_of(Duration limit) noexcept {
+  const auto ns = static_cast<double>(limit.count());
+  return Duration{
+      static_cast<std::int64_t>(ns * (static_cast<double>(random_.next() >> 11) * 0x1.0p-53))};
+}
+
+}  // namespace mrc::inline v0_1::port

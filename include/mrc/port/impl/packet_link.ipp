@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/if_ether.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "mrc/port/packet.hpp"
+#include "mrc/port/packet_socket.hpp"
+#include "mrc/port/packet_transmit.hpp"
+
+/// PacketPort: its interface, and the next hops of its peers.
+namespace mrc::inline v0_1::port {
+
+MRC_DECL void PacketPort::note_surroundings() {
+  if (index_ == 0) {
+    notes_.push_back("there is no interface " + options_.interface +
+                     ": this plane is down until "
+                     "there is one");
+    return;
+  }
+  const std::uint32_t mtu = capabilities_.max_packet + headers();
+  if (options_.mtu > mtu)
+    notes_.push_back("interface " + options_.interface + " has an MTU of " + std::to_string(mtu) +
+                     ", the fabric one of " + std::to_string(options_.mtu) +
+                     ": the smaller counts");
+  if (options_.encapsulation != wire::Encapsulation::none &&
+      detail::forwards_ipv6(options_.interface))
+    notes_.push_back(
+        "this host forwards IPv6: its kernel sends packets with its uSIDs back into "
+        "the fabric, again and again; `sysctl -w net.ipv6.conf." +
+        options_.interface + ".forwarding=0` stops that");
+}
+
+MRC_DECL bool PacketPort::attach_interface() noexcept {
+  const auto now = detail::look_up_interface(receive_, options_.interface);
+  interface_up_ = now.index != 0 && now.up;
+  own_ = now.mac;
+  const std::uint32_t largest = now.index != 0 ? now.mtu : kAbsentMtu;
+  const std::uint32_t mtu = options_.mtu == 0 ? largest : std::min(largest, options_.mtu);
+  capabilities_.max_packet = mtu - std::min(mtu, headers());
+  if (now.index == index_) return now.index != 0;
+  const bool bound = now.index != 0 &&
+                     detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
+                     detail::bind_packet_socket(send_, now.index, 0);
+  index_ = bound ? now.index : 0;
+  interface_up_ = interface_up_ && bound;
+  return bound;
+}
+
+MRC_DECL void PacketPort::check_link(Time now) noexcept {
+  if (now < next_link_check_) return;
+  next_link_check_ = now + kLinkCheck;
+  const NetlinkMonitor::News news = monitor_.read(index_);
+  if (news.links) attach_interface();
+  refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && now >= next_check_);
+  if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
+  refresh_due_ = stale_ = false;
+  next_refresh_ = now + kRefreshInterval;
+  next_check_ = now + kCheckInterval;
+  for (PacketPeer& peer : peers_)
+    if (peer.known && !options_.next_hop) (void)refresh_next_hop(peer);
+}
+
+MRC_DECL int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
+  const auto gateway = find_gateway(index_, target(peer));
+  if (!gateway) return errno;
+  peer.gateway = *gateway;
+  const auto neighbour = find_neighbour(index_, peer.gateway);
+  if (neighbour) {
+    peer.next_hop = neighbour->mac;
+    peer.resolved = true;
+    stale_ = stale_ || neighbour->stale;
+  }
+  if (!neighbour || (neighbour->stale && peer.used))
+    solicit_neighbour(index_, peer.gateway);  // netlink reports the answer
+  peer.used = false;
+  return 0;
+}
+
+MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer, Duration patience) {
+  if (options_.next_hop) {
+    peer.next_hop = *options_.next_hop;
+    peer.resolved = true;
+    return;
+  }
+  if (!interface_up_) return;  // looked up again when the link comes up
+  const int error = refresh_next_hop(peer);
+  const bool asked =
+      patience > Duration::zero() &&
+      std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
+        return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
+      });
+  for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < patience;
+       waited += kLinkCheck) {
+    pollfd none{-1, 0, 0};
+    (void)::poll(&none, 1, 1);
+    (void)refresh_next_hop(peer);
+  }
+  if (!peer.resolved && !asked && patience > Duration::zero())
+    notes_.push_back(lack_of_next_hop(peer, error));
+}
+
+MRC_DECL std::string PacketPort::lack_of_next_hop(const PacketPeer& peer, int error) const {
+  const std::string lost = "; packets to " + format_ip(peer.ip) + " are lost until ";
+  if (error == 0)
+    return "next hop " + format_ip(peer.gateway) + " by interface " + options_.interface +
+           " does not answer" + lost + "it does";
+  return "no route to " + format_ip(target(peer)) + " by interface " + options_.interface + " (" +
+         std::generic_category().message(error) + ")" + lost + "there is one (`ip -6 route add`)";
+}
+
+MRC_DECL const IpAddress& PacketPort::target(const PacketPeer& peer) noexcept {
+  return peer.routes.empty() ? peer.ip : peer.routes.front().destination;
+}
+
+}  // namespace mrc::inline v0_1::port

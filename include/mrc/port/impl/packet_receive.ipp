@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "mrc/port/packet_receive.hpp"
+
+namespace mrc::inline v0_1::port {
+
+struct PacketReceiver::Sink {
+  ReceiveCheck& check;
+  RxBurst& rx;
+  PortStats& stats;
+  [[nodiscard]] bool full() const noexcept { return rx.room() == 0; }
+  void deliver(const RawPacket& packet) noexcept { check.pass(packet, rx, stats); }
+};
+
+MRC_DECL PacketReceiver::PacketReceiver(const PacketReceiverOptions& options)
+    : options_(options),
+      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
+      vectors_(options.slots),
+      messages_(options.slots),
+      check_(options.local, options.icrc) {
+  options_.parse.check_icrc = false;  // done after fault injection
+  for (std::size_t i = 0; i < vectors_.size(); ++i) {
+    vectors_[i] = {pool_.get() + i * kSlotBytes, kSlotBytes};
+    messages_[i].msg_hdr.msg_iov = &vectors_[i];
+    messages_[i].msg_hdr.msg_iovlen = 1;
+  }
+}
+
+MRC_DECL void PacketReceiver::receive(const Socket& socket, const wire::MacAddress& own, Time now,
+                                      FaultInjector& faults, RxBurst& rx,
+                                      PortStats& stats) noexcept {
+  Sink sink{check_, rx, stats};
+  if (faults.active()) [[unlikely]]
+    faults.release(now, sink);
+  if (sink.full()) return;
+  if (!leftover() && !read(socket, rx.room(), stats)) return;
+  for (; next_ < count_ && !sink.full(); ++next_) {
+    RawPacket packet;
+    if (!take_apart(next_, own, packet, stats)) continue;
+    if (faults.active()) [[unlikely]]
+      faults.receive(now, packet, sink);
+    else
+      sink.deliver(packet);
+  }
+}
+
+MRC_DECL bool PacketReceiver::read(const Socket& socket, std::size_t room,
+                                   PortStats& stats) noexcept {
+  const auto wanted = static_cast<unsigned>(std::min(room, messages_.size()));
+  for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
+  const int n = recvmmsg(socket.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
+  next_ = 0;
+  count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
+  if (count_ > 0) ++stats.rx_calls;
+  return count_ > 0;
+}
+
+MRC_DECL bool PacketReceiver::take_apart(std::size_t i, const wire::MacAddress& own,
+                                         RawPacket& packet, PortStats& stats) noexcept {
+  const MutableBytes frame(static_cast<std::uint8_t*>(vectors_[i].iov_base),
+                           std::min<std::size_t>(messages_[i].msg_len, kSlotBytes));
+  if (frame.size() < wire::kEthernetHeader || (messages_[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+    ++stats.rx_malformed;
+    return false;
+  }
+  wire::ParsedPacket parsed;
+  const wire::PacketError error =
+      wire::parse_packet(frame.subspan(wire::kEthernetHeader), options_.parse, parsed);
+  if (error == wire::PacketError::foreign_port ||
+      !std::equal(own.begin(), own.end(), frame.begin()) ||
+      (error == wire::PacketError::none && parsed.destination != options_.local)) {
+    ++stats.rx_foreign;
+    return false;
+  }
+  if (error != wire::PacketError::none) {
+    ++stats.rx_malformed;
+    return false;
+  }
+  const bool whole = parsed.trim == wire::Trim::none;
+  const auto begin = static_cast<std::size_t>(parsed.transport.data() - frame.data());
+  packet.bytes = frame.subspan(begin, parsed.transport.size() + (whole ? wire::kIcrcSize : 0));
+  packet.from = parsed.source;
+  packet.port = parsed.source_port;
+  packet.to_port = parsed.destination_port;
+  packet.trimmable = parsed.outer_dscp == options_.parse.dscp.trimmable ||
+                     parsed.outer_dscp == options_.parse.dscp.trimmable_retx;
+  packet.facts.source = source_tag(parsed.source);
+  packet.facts.udp_length = parsed.udp_length;
+  packet.facts.entropy = wire::from_wire(parsed.entropy(), options_.ev_format);
+  packet.facts.plane = options_.plane;
+  packet.facts.ecn = parsed.outer_ecn;
+  packet.facts.trim = parsed.trim;
+  return true;
+}
+
+}  // namespace mrc::inline v0_1::port

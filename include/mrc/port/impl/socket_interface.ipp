@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "mrc/core/error.hpp"
+#include "mrc/port/socket_interface.hpp"
+
+namespace mrc::inline v0_1::port {
+
+namespace detail {
+
+MRC_DECL bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                            ifreq& request) noexcept {
+  request = {};
+  std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
+  return ioctl(socket.fd(), what, &request) == 0;
+}
+
+MRC_DECL bool is_running(const ifreq& flags) noexcept {
+  return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
+}
+
+/// The IP address of an entry of getifaddrs(); false for other families.
+[[nodiscard]] inline bool address_of(const ifaddrs& entry, IpAddress& out) noexcept {
+  if (entry.ifa_addr == nullptr) return false;
+  if (entry.ifa_addr->sa_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, entry.ifa_addr, sizeof v4);
+    out = make_v4(0, 0, 0, 0);
+    std::memcpy(out.data() + 12, &v4.sin_addr, 4);
+    return true;
+  }
+  if (entry.ifa_addr->sa_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, entry.ifa_addr, sizeof v6);
+    std::memcpy(out.data(), &v6.sin6_addr, 16);
+    return true;
+  }
+  return false;
+}
+
+/// Calls `visit(entry, ip)` for every address of this host until it returns true.
+template <class Visit>
+void for_each_address(Visit visit) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) throw_errno("cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    IpAddress ip{};
+    if (address_of(*entry, ip) && visit(*entry, ip)) return;
+  }
+}
+
+}  // namespace detail
+
+MRC_DECL bool interface_running(const Socket& socket, const std::string& name) noexcept {
+  ifreq request;
+  if (name.empty()) return true;
+  if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return errno != ENODEV;
+  return detail::is_running(request);
+}
+
+MRC_DECL std::vector<IpAddress> local_addresses() {
+  std::vector<IpAddress> addresses;
+  detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
+    addresses.push_back(ip);
+    return false;
+  });
+  return addresses;
+}
+
+MRC_DECL LocalAddress resolve(LocalAddress local) {
+  if (!is_unspecified(local.ip)) return local;
+  if (local.interface.empty())
+    throw Error(Errc::invalid_argument,
+                "a plane needs a local address or an interface: the iCRC covers the address, so "
+                "the unspecified address cannot be used");
+  int best = 0;  // 3: IPv4, 2: IPv6, 1: link-local
+  detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+    const int rank = is_v4(ip) ? 3 : is_link_local(ip) ? 1 : 2;
+    if (local.interface == entry.ifa_name && rank > best) {
+      best = rank;
+      local.ip = ip;
+    }
+    return best == 3;
+  });
+  if (best == 0)
+    throw Error(Errc::not_found,
+                "interface " + local.interface + " does not exist or has no IPv4 or IPv6 address");
+  return local;
+}
+
+MRC_DECL Interface find_interface(const Socket& socket, const LocalAddress& local) {
+  Interface found;
+  found.name = local.interface;
+  if (found.name.empty()) {
+    detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+      if (ip != local.ip && !(is_loopback(local.ip) && (entry.ifa_flags & IFF_LOOPBACK) != 0))
+        return false;
+      found.name = entry.ifa_name;
+      return true;
+    });
+  }
+  if (found.name.empty()) return found;
+  found.index = if_nametoindex(found.name.c_str());
+  ifreq request;
+  if (detail::ask_interface(socket, found.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
+    found.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+  return found;
+}
+
+}  // namespace mrc::inline v0_1::port
