@@ -8,28 +8,29 @@
 
 namespace mrc::inline v0_1 {
 
-/// What a call can answer. Data-path calls return it (they never throw); set-up calls throw
-/// `mrc::Error`, which carries one.
+/// Result of a call. Data-path calls return it (they never throw); set-up calls throw `mrc::Error`,
+/// which carries one.
 enum class [[nodiscard]] Errc : std::uint8_t{
     ok = 0,
-    invalid_argument,  ///< a value that the documentation excludes
+    invalid_argument,  ///< a value outside its documented range
     invalid_state,     ///< the QP's state does not allow the call
     queue_full,        ///< send, receive or completion queue has no room
-    too_many_sges,     ///< more pieces than the QP was created for
+    too_many_sges,     ///< more scatter-gather entries than the QP was created for
     too_long,          ///< message over 2^31 bytes, or inline data over the QP's limit
-    invalid_lkey,      ///< local key unknown, or the piece lies outside its memory region
-    access_denied,     ///< the memory region lacks the right needed
+    invalid_lkey,      ///< local key unknown, or the entry lies outside its memory region
+    access_denied,     ///< the memory region lacks the required access right
     wrong_pd,          ///< objects of different protection domains
-    in_use,            ///< something still refers to the object
+    in_use,            ///< another object still refers to it
     not_found,         ///< no such object
-    no_resources,      ///< a limit fixed at set-up is reached
-    unreachable,       ///< the peer has no plane in common with this device
+    no_resources,      ///< a limit set at creation is reached
+    unreachable,       ///< the peer shares no plane with this device
     incompatible,      ///< the peer's parameters can't be met
     bad_message,       ///< a connection blob that is malformed or of another version
-    timed_out,         ///< the other side did not answer in time
-    unsupported,       ///< neither this build nor this machine can do it
+    timed_out,         ///< no answer from the peer in time
+    unsupported,       ///< not available in this build or on this machine
 };
 
+/// Short English text for an error, without a full stop; static storage.
 [[nodiscard]] constexpr const char* to_string(Errc e) noexcept {
   switch (e) {
     case Errc::ok:
@@ -73,41 +74,56 @@ enum class [[nodiscard]] Errc : std::uint8_t{
 /// The category of error codes made from Errc, named "mrc".
 class ErrorCategory final : public std::error_category {
  public:
+  /// The name of the category.
   [[nodiscard]] const char* name() const noexcept override { return "mrc"; }
+  /// to_string() of the Errc with this value.
   [[nodiscard]] std::string message(int e) const override {
     return to_string(static_cast<Errc>(e));
   }
 };
 
+/// The category that Errc values belong to.
 [[nodiscard]] inline const std::error_category& error_category() noexcept {
   static const ErrorCategory category;
   return category;
 }
+/// Makes std::error_code accept an Errc.
 [[nodiscard]] inline std::error_code make_error_code(Errc e) noexcept {
   return {static_cast<int>(e), error_category()};
 }
 
-/// Thrown by set-up calls. what() names what was tried, on what, and why it failed; code() is an
-/// Errc or the errno value of the system call.
+/// Thrown by set-up calls. what() names the operation, its object and the cause; code() is an Errc
+/// or the errno value of the system call.
 class Error : public std::system_error {
  public:
+  /// With an Errc.
   Error(Errc code, const std::string& what) : std::system_error(make_error_code(code), what) {}
+  /// With the error of a system call.
   Error(std::error_code code, const std::string& what) : std::system_error(code, what) {}
 };
 
-/// A value or the reason why there is none. Reading the value of a failed result is a caller's
-/// mistake and is undefined; test first.
+/// A value, or the reason why there is none. Reading the value of a failed result is undefined:
+/// test first.
 template <class T>
 class [[nodiscard]] Result {
  public:
+  /// A success.
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Errc error) : error_(error) {}          // NOLINT(google-explicit-constructor)
+  /// A failure; `error` is not Errc::ok.
+  Result(Errc error) : error_(error) {}  // NOLINT(google-explicit-constructor)
+  /// Whether there is a value.
   [[nodiscard]] bool ok() const noexcept { return error_ == Errc::ok; }
+  /// The same as ok().
   explicit operator bool() const noexcept { return ok(); }
+  /// Errc::ok when there is a value.
   [[nodiscard]] Errc error() const noexcept { return error_; }
+  /// The value; needs ok().
   [[nodiscard]] T& value() noexcept { return value_; }
+  /// The value; needs ok().
   [[nodiscard]] const T& value() const noexcept { return value_; }
+  /// The value; needs ok().
   [[nodiscard]] T& operator*() noexcept { return value_; }
+  /// The value's members; needs ok().
   [[nodiscard]] T* operator->() noexcept { return &value_; }
 
  private:

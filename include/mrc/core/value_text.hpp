@@ -16,14 +16,14 @@
 
 #include "mrc/core/time.hpp"
 
-/// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only;
-/// parsers answer nothing on malformed text, so that the caller can name the option or field.
+/// Conversion between values and text: parse_x() reads what format_x() writes. Set-up only; parsers
+/// return an empty optional on malformed text, so that the caller can name the option or field.
 namespace mrc::inline v0_1 {
 
 namespace detail {
 
-/// Cuts a number of type T off the front of `text`; what follows it remains. No sign '+', no
-/// blanks, no "inf" or "nan".
+/// Removes a number of type T from the front of `text`. Accepts no '+', no blanks, no "inf" or
+/// "nan".
 template <class T>
 [[nodiscard]] std::optional<T> take_number(std::string_view& text, int base = 10) {
   if (text.empty() ||
@@ -40,7 +40,7 @@ template <class T>
   return number;
 }
 
-/// The shift of a binary suffix: K, M or G, upper or lower case, "Ki" and "KiB" too; 0 for none.
+/// The shift of a binary suffix: K, M or G, upper or lower case, also "Ki" and "KiB"; 0 for none.
 [[nodiscard]] inline std::optional<unsigned> size_shift(std::string_view suffix) {
   if (suffix.empty()) return 0;
   const std::string_view rest = suffix.substr(1);
@@ -62,7 +62,7 @@ template <class T>
 
 }  // namespace detail
 
-/// "4096", "0x1000", "64K", "8M", "1G" (binary suffixes). For unsigned types no sign.
+/// "4096", "0x1000", "64K", "8M", "1G" (binary suffixes). Unsigned types accept no sign.
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) {
   int base = 10;
@@ -75,7 +75,7 @@ template <std::integral T>
   const auto shift = detail::size_shift(text);
   if (!shift) return std::nullopt;
   const T unit_limit = static_cast<T>(std::numeric_limits<T>::max() >> *shift);
-  // Only a shift of 0 keeps negative numbers meaningful, and there they need no check.
+  // A negative number is accepted only without a suffix, where no range check is needed.
   if (*shift > 0 && (*number < 0 || *number > unit_limit)) return std::nullopt;
   return static_cast<T>(*number << *shift);
 }
@@ -87,7 +87,7 @@ template <std::integral T>
   return number;
 }
 
-/// A number with a unit: "20us", "1.5ms", "2s", "100ns"; zero needs none.
+/// A number with a unit: "20us", "1.5ms", "2s", "100ns"; "0" needs no unit.
 [[nodiscard]] inline std::optional<Duration> parse_duration(std::string_view text) {
   const auto number = detail::take_number<double>(text);
   if (!number || !std::isfinite(*number)) return std::nullopt;
@@ -102,14 +102,14 @@ template <std::integral T>
   return Duration{static_cast<Duration::rep>(ns)};
 }
 
-/// on, off, true, false, 1, 0.
+/// Accepts on, off, true, false, 1, 0.
 [[nodiscard]] inline std::optional<bool> parse_bool(std::string_view text) {
   if (text == "on" || text == "true" || text == "1") return true;
   if (text == "off" || text == "false" || text == "0") return false;
   return std::nullopt;
 }
 
-/// Elements between commas, without blanks around them. Nothing when an element is empty.
+/// Splits at commas and removes surrounding blanks. Fails when an element is empty.
 [[nodiscard]] inline std::optional<std::vector<std::string>> parse_list(std::string_view text) {
   std::vector<std::string> elements;
   for (bool more = true; more;) {
@@ -143,7 +143,7 @@ template <std::integral T>
   return std::to_string(ns) + "ns";
 }
 
-/// The shortest text that reads back as the same number.
+/// The shortest text that parses to the same number.
 [[nodiscard]] inline std::string format_real(double number) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, number).ptr;
