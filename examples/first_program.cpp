@@ -7,7 +7,7 @@
 #include "mrc/device.hpp"
 
 int main() {
-  mrc::Device device;  // planes and all else from MRC_* variables; loopback without any
+  mrc::Device device;  // configured by MRC_* variables; loopback without any
   std::array<char, 64> from{"hello from the other side of the fabric"}, to{};
   auto source = device.register_memory(from, mrc::Access::none);
   auto target = device.register_memory(to, mrc::Access::remote_write);

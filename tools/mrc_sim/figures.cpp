@@ -12,7 +12,7 @@
 namespace mrc::bench {
 namespace {
 
-/// Series have units of their own, with which the axis shall not meddle, except bytes.
+/// Series have their own units, to which the axis adds no SI prefix, except bytes.
 Axis y_axis(const std::string& label, const std::string& unit) {
   Axis axis{.label = label, .unit = unit, .si = false};
   if (unit == "bytes") {
@@ -22,8 +22,8 @@ Axis y_axis(const std::string& label, const std::string& unit) {
   return axis;
 }
 
-/// The begins of faults, and their ends where the same target comes back, as marks. Where there
-/// are many they would hide the data.
+/// Marks the starts of faults, and their ends if the same target recovers. Omitted if there are so
+/// many that they would hide the data.
 void add_faults(Plot& plot, const sim::Simulation& simulation) {
   constexpr std::size_t kMost = 24;
   const auto& faults = simulation.faults().faults();
@@ -77,7 +77,7 @@ Plot completion_times(const Job& job, const std::vector<Outcome>& outcomes, cons
   return plot;
 }
 
-/// A number of each variant over its x, with a line for each name of a line.
+/// A metric of each variant over its x, with one line for each line name.
 Plot summary(const Job& job, const std::vector<Outcome>& outcomes, const PlotRequest& r) {
   Plot plot(r.title.empty() ? r.metric : r.title,
             {.label = r.x_label.empty() ? "variant" : r.x_label, .si = false, .log = r.log_x},

@@ -12,7 +12,7 @@
 #include "mrc_sim/plot_series.hpp"
 #include "mrc_sim/plot_svg.hpp"
 
-/// Plots as SVG, written without any tool. The same data gives the same bytes, whatever the locale.
+/// Plots as SVG, written without other tools. The same data gives the same bytes in any locale.
 ///
 ///     Plot plot("Goodput while T0 of plane 1 is down", {.label = "time", .unit = "s"},
 ///               {.label = "goodput", .unit = "Gb/s", .si = false});
@@ -20,7 +20,7 @@
 ///     Figure().add(plot).write("goodput.svg");
 namespace mrc::bench {
 
-/// What one plot shows. Numbers that are not finite (or beyond 1e30) are left out. A plain value.
+/// One plot. Numbers that are not finite (or beyond 1e30) are left out. A plain value.
 class Plot {
  public:
   Plot(std::string title, Axis x, Axis y) {
@@ -29,7 +29,7 @@ class Plot {
     data_.y = std::move(y);
   }
 
-  /// A quieter line below the title.
+  /// A smaller line below the title.
   Plot& subtitle(std::string text) {
     data_.subtitle = std::move(text);
     return *this;
@@ -40,9 +40,8 @@ class Plot {
     return *this;
   }
 
-  /// Adds a series. Points of line and step are joined in the order of x. A name stands in the
-  /// legend; an empty one does not. Any number of points: the picture keeps the extremes of each
-  /// column of pixels.
+  /// Adds a series. Points of line and step are joined in the order of x. A non-empty name is shown
+  /// in the legend. Any number of points: the picture keeps the extremes of each column of pixels.
   Plot& series(std::string name, std::vector<Point> points, SeriesKind kind) {
     data_.series.push_back({std::move(name), std::move(points), kind});
     return *this;
@@ -57,15 +56,15 @@ class Plot {
     return series(std::move(name), std::move(points), SeriesKind::points);
   }
 
-  /// A vertical line, with its label above the data. Where so many events meet that six rows of
-  /// labels do not do, some stay without.
+  /// A vertical line, with its label above the data. If events are so close that six rows of labels
+  /// do not suffice, some get no label.
   Plot& event(double x, std::string label) { return window(x, x, std::move(label)); }
   /// The same with the time until `to` shaded.
   Plot& window(double from, double to, std::string label) {
     data_.marks.push_back({from, std::max(from, to), std::move(label)});
     return *this;
   }
-  /// A horizontal line, with its label to the right of the data. The y axis reaches up to it.
+  /// A horizontal line, with its label to the right of the data. Extends the y axis if necessary.
   Plot& reference(double y, std::string label) {
     data_.references.push_back({y, std::move(label)});
     return *this;

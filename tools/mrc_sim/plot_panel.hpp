@@ -19,7 +19,7 @@
 /// Layout and drawing of one plot.
 namespace mrc::bench::detail {
 
-/// What a plot shows.
+/// Contents of a plot.
 struct PlotData {
   struct Series {
     std::string name;
@@ -28,7 +28,7 @@ struct PlotData {
   };
   struct Mark {
     double from = 0;
-    double to = 0;  ///< the same for an event
+    double to = 0;  ///< for an event equal to the start
     std::string label;
   };
   struct Reference {
@@ -54,12 +54,12 @@ struct Range {
 
 inline constexpr double kFigureWidth = 1000;
 
-/// Can this point be drawn?
+/// Whether the point can be drawn.
 [[nodiscard]] inline bool drawable(const PlotData& plot, const Point& p) {
   return drawable(p.x) && drawable(p.y) && (!plot.x.log || p.x >= 1e-30);
 }
 
-/// Moves the ends of a range to ticks that are close by, for a time of 3.98 ms to 4 ms.
+/// Extends a range to ticks that are close, such as 3.98 ms to 4 ms.
 inline void widen_to_ticks(double& lo, double& hi) {
   constexpr double kClose = 0.03;
   const double room = kClose * (hi - lo);
@@ -69,7 +69,7 @@ inline void widen_to_ticks(double& lo, double& hi) {
   }
 }
 
-/// The range of the x axis: that of the data, unless the axis says otherwise.
+/// The range of the x axis: that of the data, unless set by the axis.
 [[nodiscard]] inline Range x_range(const PlotData& plot) {
   double lo = std::numeric_limits<double>::infinity();
   double hi = -lo;
@@ -85,7 +85,7 @@ inline void widen_to_ticks(double& lo, double& hi) {
   const auto usable = [&](double x) { return drawable(x) && (!plot.x.log || x >= 1e-30); };
   if (plot.x.min && usable(*plot.x.min)) lo = *plot.x.min;
   if (plot.x.max && usable(*plot.x.max)) hi = *plot.x.max;
-  // One place only (or ends in the wrong order): some room around it.
+  // A single position (or ends in the wrong order): some room around it.
   const double size = std::max(std::abs(lo), std::abs(hi));
   if (!(hi - lo > size * 1e-9)) {
     if (plot.x.log) return {lo / 2, lo * 2};
@@ -127,14 +127,14 @@ class Panel {
     hi_ = plot.x.log ? log10_of(x_.hi) : x_.hi;
   }
 
-  /// Room for the labels of the y axis.
+  /// Width of the y axis labels.
   [[nodiscard]] double wanted_left() const {
     double widest = 0;
     for (const std::string& label : y_ticks_.labels)
       widest = std::max(widest, text_width(label, kTextSize));
     return std::max(56.0, widest + 46);
   }
-  /// Room for what stands beside the data: labels of references, and of events close to the end.
+  /// Width of what is beside the data: labels of references, and of events close to the end.
   [[nodiscard]] double wanted_right(double left) const {
     constexpr double kMost = 220;
     double right = kEdge;
@@ -185,7 +185,7 @@ class Panel {
     bool labelled = true;
   };
 
-  /// Where on the axis: 0 at its start, 1 at its end.
+  /// Position on the axis: 0 at its start, 1 at its end.
   [[nodiscard]] double fraction(double x) const {
     if (plot_.x.log && x < 1e-30) return -1;
     return ((plot_.x.log ? log10_of(x) : x) - lo_) / (hi_ - lo_);
@@ -208,7 +208,7 @@ class Panel {
            SvgWriter::attribute("stroke-dasharray", dashes);
   }
 
-  /// Rows of swatch and name between the head and the data. Returns where they end.
+  /// Rows of swatch and name between the head and the data. Returns their lower end.
   double draw_legend(SvgWriter& svg, double y) const {
     constexpr double kSwatch = 20;
     double x = left_;
@@ -232,7 +232,7 @@ class Panel {
     return any ? y + 2 : y - 6;
   }
 
-  /// Gives each event a row above the data such that no label meets another or another's line.
+  /// Assigns each event a row above the data such that no label overlaps another or another's line.
   void place_flags() {
     for (const PlotData::Mark& mark : plot_.marks) {
       if (!mark_in_view(mark)) continue;
@@ -271,7 +271,7 @@ class Panel {
     }
   }
 
-  /// As many ticks as their labels leave room for.
+  /// As many ticks as there is room for labels.
   [[nodiscard]] Ticks x_ticks() const {
     for (int count = 10;; --count) {
       Ticks ticks = plot_.x.log ? log_ticks(x_.lo, x_.hi, count, plot_.x.unit, plot_.x.si)
@@ -313,7 +313,7 @@ class Panel {
     return fmt::format("{} ({})", axis.label, unit);
   }
 
-  /// Lines across, named in the margin, where no data is.
+  /// Horizontal lines, with names in the margin, outside the data.
   void draw_references(SvgWriter& svg) const {
     std::vector<std::pair<double, std::string>> labels;
     for (const PlotData::Reference& reference : plot_.references) {
@@ -332,7 +332,7 @@ class Panel {
     }
   }
 
-  /// The series in pixels, ordered by x if the points are joined, without what isn't in view.
+  /// The visible points of the series in pixels, ordered by x if they are joined.
   [[nodiscard]] std::vector<Point> pixels(const PlotData::Series& series) const {
     std::vector<Point> points;
     for (const Point& p : series.points)
@@ -341,7 +341,7 @@ class Panel {
     if (series.kind != SeriesKind::points && !std::is_sorted(points.begin(), points.end(), by_x))
       std::stable_sort(points.begin(), points.end(), by_x);
     if (series.kind != SeriesKind::points) {
-      // Of those out of view the neighbours of the view stay, for the lines that come from there.
+      // Keep the nearest points outside the view, for the lines that lead to them.
       auto first = std::lower_bound(points.begin(), points.end(), Point{x_.lo, 0}, by_x);
       auto last = std::upper_bound(points.begin(), points.end(), Point{x_.hi, 0}, by_x);
       if (first != points.begin()) --first;
@@ -390,7 +390,7 @@ class Panel {
       const std::string x = px(points[i].x);
       const std::string y = px(points[i].y);
       const bool flat = y == y_before;
-      // On a level stretch the ends are enough.
+      // On a level stretch only the ends are needed.
       if (flat && i + 1 < points.size() && px(points[i + 1].y) == y) continue;
       if (step || flat)
         path += 'H' + x + (flat ? "" : 'V' + y);

@@ -12,7 +12,7 @@
 
 namespace mrc::bench {
 
-/// A value at a place on the x axis.
+/// A value at a position on the x axis.
 struct Point {
   double x = 0;
   double y = 0;
@@ -27,9 +27,9 @@ enum class SeriesKind : std::uint8_t {
   points,  ///< dots
 };
 
-/// One axis. `unit` is the plain unit ("s", "B", "b/s"), to which the axis adds an SI prefix that
-/// gives short numbers; `si` = false leaves units alone that have one already or take none
-/// ("Gb/s", "%"). Without min and max the data decide, and a y axis begins at 0.
+/// One axis. `unit` is the plain unit ("s", "B", "b/s"), to which the axis adds an SI prefix for
+/// short numbers; `si` = false leaves units as they are, if they have a prefix or take none
+/// ("Gb/s", "%"). Defaults of min and max follow the data; a y axis starts at 0.
 struct Axis {
   std::string label;
   std::string unit = {};
@@ -40,7 +40,7 @@ struct Axis {
 };
 
 /// The cumulative distribution of samples, in per cent: a series for SeriesKind::step, from the
-/// smallest sample at 0 % to the largest at 100 %. What is not finite does not count.
+/// smallest sample at 0 % to the largest at 100 %. Ignores samples that are not finite.
 [[nodiscard]] inline std::vector<Point> cdf(std::vector<double> samples) {
   std::erase_if(samples, [](double x) { return !std::isfinite(x); });
   std::sort(samples.begin(), samples.end());
@@ -56,12 +56,12 @@ struct Axis {
 
 namespace detail {
 
-/// Can it be drawn? Numbers beyond 1e30 are taken for infinite.
+/// Whether it can be drawn. Numbers beyond 1e30 count as infinite.
 [[nodiscard]] inline bool drawable(double x) {
   return x >= -1e30 && x <= 1e30;
 }
 
-/// Of points in pixels, ordered by x, those that a joined line needs: of each column of pixels the
+/// Of points in pixels, ordered by x, those needed for a joined line: of each column of pixels the
 /// first, the lowest, the highest and the last one, in their order.
 [[nodiscard]] inline std::vector<Point> thin_line(const std::vector<Point>& pixels) {
   std::vector<Point> kept;
@@ -82,8 +82,8 @@ namespace detail {
   return kept;
 }
 
-/// Of points in pixels those that dots need: in each column of pixels the lowest and the highest,
-/// and of what is between them one in each cell of 3 by 3 pixels. `right` and `bottom` bound them.
+/// Of points in pixels those needed for dots: in each column of pixels the lowest and the highest,
+/// and between them one in each cell of 3 by 3 pixels. `right` and `bottom` bound them.
 [[nodiscard]] inline std::vector<Point> thin_dots(const std::vector<Point>& pixels, double right,
                                                   double bottom) {
   constexpr double kCell = 3;

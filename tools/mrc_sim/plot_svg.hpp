@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-/// The SVG below the plots: text, coordinates, colours. All output depends on the arguments only,
+/// SVG primitives for plots: text, coordinates, colours. The output depends on the arguments only,
 /// not on locale or fonts of the machine.
 namespace mrc::bench::detail {
 
@@ -26,7 +26,7 @@ namespace mrc::bench::detail {
   if (lead < 0xc2 || lead > 0xf4) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what lies above the last character.
+  // Overlong forms, surrogates, and values above U+10FFFF.
   const unsigned second = byte(1);
   if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
       (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f))
@@ -34,7 +34,7 @@ namespace mrc::bench::detail {
   return length;
 }
 
-/// Text as it can stand in XML; what XML excludes becomes U+FFFD.
+/// Text escaped for XML; characters that XML excludes become U+FFFD.
 [[nodiscard]] inline std::string xml_text(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -69,7 +69,7 @@ namespace mrc::bench::detail {
                         : fmt::format("{}{}.{}", sign, size / 10, size % 10);
 }
 
-/// Width of text in pixels; on the safe side, as fonts differ between machines.
+/// Width of text in pixels, estimated generously, as fonts differ between machines.
 [[nodiscard]] inline double text_width(std::string_view text, double size) {
   double ems = 0;
   while (!text.empty()) {
@@ -87,7 +87,7 @@ namespace mrc::bench::detail {
   return ems * size;
 }
 
-/// The text, or as much of it as fits with "…" behind.
+/// The text, or as much of it as fits, followed by "…".
 [[nodiscard]] inline std::string shorten(std::string_view text, double width, double size) {
   if (text_width(text, size) <= width) return std::string(text);
   std::size_t end = 0;

@@ -13,8 +13,8 @@
 /// Round numbers along an axis.
 namespace mrc::bench::detail {
 
-/// Ticks of an axis: their values, what is written there, and the unit that goes with the numbers
-/// (empty where the labels have it already).
+/// Ticks of an axis: their values, their labels, and the unit of the numbers (empty if the labels
+/// include it).
 struct Ticks {
   std::vector<double> at;
   std::vector<std::string> labels;
@@ -36,10 +36,10 @@ struct Ticks {
   return n;
 }
 
-/// log10 with + - * / only: the mathematics libraries of machines differ in the last digit.
+/// log10 by + - * / only: mathematics libraries differ in the last digit between machines.
 [[nodiscard]] inline double log10_of(double x) {
   const int n = decade(x);
-  // ln(m) = 2 artanh((m-1)/(m+1)), and m in [1, 10) is brought near 1 by two square roots.
+  // ln(m) = 2 artanh((m-1)/(m+1)), with m in [1, 10) brought near 1 by two square roots.
   const double m = std::sqrt(std::sqrt(n < 0 ? x * power10(-n) : x / power10(n)));
   const double z = (m - 1) / (m + 1);
   double sum = 0;
@@ -55,7 +55,7 @@ struct SiPrefix {
   double factor;
 };
 
-/// The largest prefix that leaves at least 1 of `value`. There are no kiloseconds.
+/// The largest prefix with which `value` is at least 1. No kiloseconds.
 [[nodiscard]] inline SiPrefix si_prefix(double value, std::string_view unit, bool si) {
   static constexpr std::array<SiPrefix, 9> kPrefixes = {{{"T", 1e12},
                                                          {"G", 1e9},
@@ -67,7 +67,7 @@ struct SiPrefix {
                                                          {"n", 1e-9},
                                                          {"p", 1e-12}}};
   const double size = std::abs(value) * (1 + 1e-9);
-  // Parts of things that are counted have no names.
+  // Counts have no prefixes below 1.
   if (!si || size == 0 || (unit.empty() && size < 1)) return kPrefixes[4];
   for (const SiPrefix& prefix : kPrefixes)
     if (size >= prefix.factor && !(unit == "s" && prefix.factor > 1)) return prefix;
@@ -131,14 +131,14 @@ struct SiPrefix {
   return ticks;
 }
 
-/// Powers of ten from lo > 0 to hi, with 2 and 5 times those where the range is short. Each label
-/// has a unit of its own.
+/// Powers of ten from lo > 0 to hi, with 2 and 5 times those if the range is short. Each label has
+/// its own unit.
 [[nodiscard]] inline Ticks log_ticks(double lo, double hi, int count, std::string_view unit,
                                      bool si) {
   Ticks ticks;
   const double span = log10_of(hi) - log10_of(lo);
   if (span < 0.8) {
-    // Less than a decade: even steps look right.
+    // Less than a decade: use even steps.
     ticks.at = linear_ticks(lo, hi, std::min(count, 5), unit, si).at;
   } else {
     const int every = 1 + static_cast<int>(span) / std::max(count, 1);

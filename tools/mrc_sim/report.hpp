@@ -9,18 +9,18 @@
 
 namespace mrc::bench {
 
-/// The result as a table: one run with a line per number, or a sweep with a row per variant.
+/// Prints the result as a table: one run with a line per number, or a sweep with a row per variant.
 void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted);
 
-/// Everything that was measured, as JSON.
+/// All measurements as JSON.
 [[nodiscard]] std::string json_report(const Job& job, const std::vector<Outcome>& outcomes,
                                       bool interrupted);
 
-/// Series and messages of each variant as CSV files in a directory, which is made. Throws
+/// Series and messages of each variant as CSV files in a directory, which is created. Throws
 /// mrc::Error.
 void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory);
 
-/// The plots that the scenario asks for in one SVG file. Throws mrc::Error.
+/// The scenario's plots in one SVG file. Throws mrc::Error.
 void write_plots(const Job& job, const std::vector<Outcome>& outcomes, const std::string& file);
 
 }  // namespace mrc::bench
