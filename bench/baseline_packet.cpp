@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What packet sockets can do without a protocol: two processes at two hosts of a fabric that
-// mrc_fabric has made, frames of the size and form of ours sprayed over all its paths, 64 with one
-// system call, received the same way, checked and copied to their place once. No order, no
-// retransmission, no congestion control; only a count that goes back now and then, so that the
-// receive buffers don't overrun. Prints payload bandwidth as JSON.
+// Limit of packet sockets without a protocol: two processes at two hosts of a fabric made by
+// mrc_fabric; frames of the same size and form as MRC's are sprayed over all paths, 64 per system
+// call, received the same way, checked and copied once to their destination. No ordering, no
+// retransmission, no congestion control; only a packet count is returned from time to time, so that
+// the receive buffers don't overrun. Prints payload bandwidth as JSON.
 #include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -28,7 +28,7 @@ using baseline::SteadyClock;
 using mrc::port::Socket;
 
 constexpr std::size_t kBatch = 64;
-/// BTH .. RETH, as in MRC; the first 8 bytes are where the payload goes.
+/// BTH .. RETH, as in MRC; the first 8 bytes are the offset of the payload.
 constexpr std::size_t kHeader = 36;
 constexpr std::size_t kTrailer = 4;
 constexpr std::size_t kSlotBytes = 16'384;
@@ -53,10 +53,10 @@ void enter(const Setup& setup, const std::string& prefix, const std::string& hos
   close(fd);
 }
 
-/// Everything in front of the payload, for one path.
+/// All bytes before the payload, for one path.
 using Head = std::vector<std::uint8_t>;
 
-/// As a packet port finds it; nothing if there is none.
+/// As a packet port determines it; empty if there is none.
 std::optional<mrc::wire::MacAddress> find_next_hop(const mrc::fabric::Host& from, unsigned plane,
                                                    std::uint32_t interface,
                                                    const mrc::wire::IpAddress& to) {
@@ -68,7 +68,7 @@ std::optional<mrc::wire::MacAddress> find_next_hop(const mrc::fabric::Host& from
   return neighbour->mac;
 }
 
-/// One plane at one host: its socket, and the heads of the frames for each path to the other host.
+/// One plane at one host: its socket, and the frame headers for each path to the other host.
 class PlanePort {
  public:
   PlanePort(const Setup& setup, const mrc::fabric::Host& from, const mrc::fabric::Host& to,
@@ -119,7 +119,7 @@ std::vector<PlanePort> open_planes(const Setup& setup, const std::string& from,
   return planes;
 }
 
-constexpr std::size_t kCountPacket = 8 + kTrailer;  ///< what comes back: a number
+constexpr std::size_t kCountPacket = 8 + kTrailer;  ///< returned count: one number
 
 /// Frames that arrive at one socket, a batch at a time.
 class Inbox {
@@ -146,7 +146,7 @@ class Inbox {
   std::array<mmsghdr, kBatch> messages_{};
 };
 
-/// Where the payload of an encapsulated frame starts.
+/// Offset of the payload of an encapsulated frame.
 constexpr std::size_t kInFront =
     ETH_HLEN + mrc::wire::envelope_size(false, mrc::wire::Encapsulation::ipv6_in_ipv6);
 
@@ -214,7 +214,7 @@ class Outbox {
     messages_[count_].msg_hdr.msg_iov = v;
     messages_[count_++].msg_hdr.msg_iovlen = 3;
   }
-  /// Returns how many went.
+  /// Returns the number of frames sent.
   std::size_t flush(const Socket& socket) {
     const int n =
         sendmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(count_), MSG_DONTWAIT);
@@ -262,7 +262,7 @@ void send_all(const Setup& setup, const std::string& from, const std::string& to
       counted = std::max(counted, count);
     });
     if (counted != before) last_news = now;
-    // Frames or counts were lost: what is missing does not come back.
+    // Frames or counts were lost: stop waiting for them.
     if (now - last_news > std::chrono::milliseconds(5)) {
       counted = sent;
       last_news = now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least latency that UDP sockets have here: two processes send 8 bytes to and fro and poll for
-// them without ever sleeping; with --sleep 1, the one that answers waits in poll() for each
-// message. Prints half of the round trip as JSON, in microseconds.
+// Minimum latency of UDP sockets on this machine: two processes exchange 8 bytes and busy-poll;
+// with --sleep 1 the responder waits in poll() for each message. Prints half of the round trip as
+// JSON, in microseconds.
 #include <poll.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct Flags {
   std::atomic<bool> stop{false};
 };
 
-/// Sends `value`, which the kernel takes at once on a socket that holds nothing else.
+/// Sends `value`; the kernel accepts it at once, since the socket is otherwise empty.
 void send_value(const baseline::UdpSocket& socket, std::uint64_t value) {
   if (send(socket.fd(), &value, sizeof value, MSG_DONTWAIT) != sizeof value)
     baseline::fail_errno("send");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sockets can do without a protocol: two processes, packets of the size of ours on the
-// same number of sockets, sent in GSO bursts, received with GRO and copied to their place once. No
-// order, no retransmission, no congestion control; only a count that goes back now and then, so
-// that the receive buffers don't overrun. Prints payload bandwidth as JSON.
+// Limit of UDP sockets without a protocol: two processes, packets of the same size as MRC's on the
+// same number of sockets, sent in GSO bursts, received with GRO and copied once to their
+// destination. No ordering, no retransmission, no congestion control; only a packet count is
+// returned from time to time, so that the receive buffers don't overrun. Prints payload bandwidth
+// as JSON.
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sys/uio.h>
@@ -20,7 +21,7 @@ namespace {
 using baseline::SteadyClock;
 using baseline::UdpSocket;
 
-/// BTH .. RETH, as in MRC; the first 8 bytes are where the payload goes.
+/// BTH .. RETH, as in MRC; the first 8 bytes are the offset of the payload.
 constexpr std::size_t kHeader = 36;
 constexpr std::size_t kTrailer = 4;
 constexpr std::size_t kMaxBurst = 64;
@@ -40,7 +41,7 @@ struct Totals {
   std::atomic<std::uint64_t> packets{0}, bad{0};
 };
 
-/// One plane: where data arrives, where the counts come back, and one socket per path.
+/// One plane: socket for data, socket for counts, and one sending socket per path.
 struct PlaneSockets {
   explicit PlaneSockets(unsigned plane, const Setup& setup) : data(plane + 1), counts(plane + 1) {
     const int bytes = static_cast<int>(setup.buffer_mib << 20);
@@ -56,15 +57,15 @@ struct PlaneSockets {
   }
   UdpSocket data, counts;
   std::vector<UdpSocket> paths;
-  std::uint64_t window;  ///< packets that the receive buffer surely holds
+  std::uint64_t window;  ///< packets that certainly fit the receive buffer
 };
 
-/// Polls for a while and then sleeps, as programs on the library do: who only polls keeps others
-/// that share the processor from what he waits for.
+/// Polls for a while and then sleeps, as programs using the library do: endless polling would keep
+/// the processes it waits for off a shared processor.
 class Patience {
  public:
   explicit Patience(std::vector<pollfd> watched) : watched_(std::move(watched)) {}
-  /// After each round: did it bring anything?
+  /// After each round; `moved`: it received or sent something.
   void round(bool moved) {
     const auto now = SteadyClock::now();
     if (moved) last_ = now;
@@ -177,7 +178,7 @@ class Sender {
         burst_(std::clamp<std::size_t>(kMaxMessage / setup.packet(), 1,
                                        std::min<std::size_t>(setup.burst, kMaxBurst))) {}
 
-  /// One burst on each plane that has room for it; false if none had.
+  /// Sends one burst on each plane with room for it; false if none had.
   bool step() {
     bool moved = false;
     for (std::size_t p = 0; p < planes_.size(); ++p) {
@@ -192,7 +193,7 @@ class Sender {
     }
     return moved;
   }
-  /// The counts stopped: what is under way was lost.
+  /// The counts stopped: treat packets in flight as lost.
   void give_up() {
     for (Progress& g : progress_) {
       lost_ += g.sent - g.counted;
@@ -209,7 +210,7 @@ class Sender {
   void read_counts(std::size_t plane) {
     std::uint64_t count;
     while (recv(planes_[plane].counts.fd(), &count, sizeof count, MSG_DONTWAIT) == sizeof count) {
-      // Packets that come after give_up() are news, but not under way.
+      // Packets that arrive after give_up() are counted, but are not in flight.
       const std::uint64_t news = count - progress_total_[plane];
       progress_total_[plane] = count;
       Progress& g = progress_[plane];

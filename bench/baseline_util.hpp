@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-/// What the baseline programs share: two processes with a piece of memory between them, sockets on
-/// the loopback, and a clock. None of it uses the library. Errors end the program with a message.
+/// Shared by the baseline programs: two processes with shared memory, sockets on the loopback, and
+/// a clock. Does not use the library. Errors end the program with a message.
 namespace baseline {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -38,7 +38,7 @@ using SteadyClock = std::chrono::steady_clock;
   fail(fmt::format("{}: {}", call, std::strerror(errno)));
 }
 
-/// A socket that is closed with its owner, bound to 127.0.0.`host` and a port of the kernel's.
+/// A socket bound to 127.0.0.`host` and a port chosen by the kernel.
 class UdpSocket {
  public:
   explicit UdpSocket(unsigned host) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
@@ -84,7 +84,7 @@ class UdpSocket {
   sockaddr_in address_{};
 };
 
-/// Memory that both processes see, a T in it. T's members are atomics.
+/// Memory shared by both processes, holding a T. T's members are atomics.
 template <class T>
 T& shared() {
   void* p = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -109,8 +109,8 @@ inline void pin(unsigned n) {
   }
 }
 
-/// Runs `other` in a child process and `self` in this one, each on a processor of its own, and ends
-/// both after `limit_s` seconds whatever happens.
+/// Runs `other` in a child process and `self` in this one, each on its own processor, and ends both
+/// after at most `limit_s` seconds.
 inline void run_two(const std::function<void()>& other, const std::function<void()>& self,
                     unsigned limit_s) {
   std::fflush(nullptr);
@@ -133,7 +133,7 @@ inline void run_two(const std::function<void()>& other, const std::function<void
     fail("the other process failed");
 }
 
-/// "--name value" pairs, of the names given; everything else is an error.
+/// "--name value" pairs with the given names; anything else is an error.
 class Arguments {
  public:
   Arguments(int argc, char** argv, std::vector<std::pair<std::string, long>> defaults)

@@ -14,10 +14,10 @@
 
 #include "bench_engine_rig.hpp"
 
-// The program's own memcpy(), found before the C library's: it leaves out the copies that the rig
-// says, so that nothing in the engine has to know of benchmarks. Only copies whose length is
-// unknown to the compiler come here; placement is one of them. The name is the assembler's alone,
-// so the compiler goes on treating memcpy() as it always does.
+// The program's own memcpy(), linked before the C library's: it skips the copies selected by the
+// rig, so that the engine needs no benchmark code. Only copies whose length is unknown to the
+// compiler call it; placement is one of them. Only the assembler name is memcpy, so the compiler
+// still treats memcpy() as a builtin.
 extern "C" void* copy_unless_skipped(void* to, const void* from, std::size_t length) noexcept
     __asm__("memcpy");
 extern "C" __attribute__((used, noinline)) void* copy_unless_skipped(void* to, const void* from,
@@ -39,10 +39,10 @@ using mrc::bench::Share;
 
 enum class Side { requester, responder };
 
-/// Packets between two looks at Google Benchmark's clock.
+/// Packets between two readings of Google Benchmark's clock.
 constexpr std::uint64_t kStep = 4096;
 
-/// Counts what happened per packet, so that a figure can be understood.
+/// Events per packet, to explain a result.
 void count(benchmark::State& state, const mrc::EngineStats& tx, const mrc::EngineStats& rx,
            const mrc::EngineStats& tx_before, const mrc::EngineStats& rx_before) {
   const auto packets = static_cast<double>(tx.tx_data - tx_before.tx_data);
@@ -85,15 +85,15 @@ void measure(benchmark::State& state, Side side, RigSetup setup) {
 void packets_4k(benchmark::State& state, Side side) {
   measure(state, side, {});
 }
-/// The same, with the copies: what they cost out of and into a cache that is warm.
+/// The same with the copies, to and from a warm cache.
 void packets_4k_copied(benchmark::State& state, Side side) {
   measure(state, side, {.copy = true});
 }
-/// The same, coming in out of order as packets on different paths do.
+/// The same, arriving out of order as packets on different paths do.
 void packets_4k_reordered(benchmark::State& state, Side side) {
   measure(state, side, {.reordered_block = 8});
 }
-/// The same, with 16 packets in a row on one path, as a port with GSO wants it.
+/// The same, with 16 consecutive packets on one path, as ports with GSO prefer.
 void packets_4k_bursts(benchmark::State& state, Side side) {
   measure(state, side, {.burst = 16});
 }
@@ -102,8 +102,8 @@ void writes_64(benchmark::State& state, Side side) {
   measure(state, side, {.message = 64, .depth = 64, .signal_every = 16});
 }
 
-/// As many rigs, each with its engines and a thread of its own, at the same time: what engines on
-/// several cores share is at most memory and cache. Time is real time.
+/// Several independent rigs, each with its engines and a thread of its own, at the same time: they
+/// share at most memory and cache. Measured in real time.
 void engines_side_by_side(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   try {

@@ -15,17 +15,16 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/wire/burst.hpp"
 
-/// Two engines in one thread and virtual time, one writing to the other for ever; each one's share
-/// of the real time is taken separately. What lies between them, which is the port's work in real
-/// life, is not timed: packets are laid out as a port would hand them over and come in a fixed time
-/// later.
+/// Two engines in one thread and virtual time, one continuously writing to the other; the real time
+/// of each is measured separately. What is between them, normally the port's work, is not measured:
+/// packets are laid out as a port delivers them and arrive after a fixed delay.
 namespace mrc::bench {
 
-/// What the responder's copies into the application's memory do. The rig switches `skip` on around
-/// the calls whose copies are not to be made; who defines memcpy() has to obey it and to count.
+/// Controls the responder's copies into the application's memory. The rig sets `skip` around the
+/// calls whose copies are to be skipped; the program's memcpy() must obey it and count.
 struct CopySwitch {
-  static inline thread_local std::size_t skip = 0;       ///< length of those to leave out, 0: none
-  static inline thread_local std::uint64_t skipped = 0;  ///< copies left out
+  static inline thread_local std::size_t skip = 0;       ///< length of the copies to skip, 0: none
+  static inline thread_local std::uint64_t skipped = 0;  ///< copies skipped
 };
 
 struct RigSetup {
@@ -33,16 +32,16 @@ struct RigSetup {
   std::uint32_t paths = 8;            ///< EVs, over four planes
   std::uint32_t message = 1u << 20;   ///< bytes per write
   std::uint32_t depth = 2;            ///< writes posted per queue pair
-  std::uint32_t signal_every = 1;     ///< one completion for so many writes
-  std::uint32_t burst = 1;            ///< packets that a queue pair sends on one path in a row
-  std::uint32_t reordered_block = 0;  ///< packets come in shuffled within blocks of so many
+  std::uint32_t signal_every = 1;     ///< one completion per this many writes
+  std::uint32_t burst = 1;            ///< consecutive packets of a queue pair on one path
+  std::uint32_t reordered_block = 0;  ///< packets arrive shuffled within blocks of this size
   bool copy = false;                  ///< make the responder's copies
 };
 
-/// Real time of one side and what it did in it.
+/// Real time used by one side, and its packets.
 struct Share {
   std::chrono::nanoseconds time{0};
-  std::uint64_t packets = 0;  ///< data packets: sent by the requester, taken by the responder
+  std::uint64_t packets = 0;  ///< data packets: sent by the requester, received by the responder
 };
 
 class Rig {
@@ -50,7 +49,7 @@ class Rig {
   static constexpr std::uint32_t kMtu = 4096;
   static constexpr std::uint32_t kPlanes = 4;
   static constexpr std::size_t kBurst = 64;  ///< packets per round, as one GSO call can carry
-  static constexpr std::size_t kDelay = 2;   ///< rounds that a packet is under way
+  static constexpr std::size_t kDelay = 2;   ///< rounds that a packet is in flight
   /// 64 packets of 4 KiB at 800 Gb/s: the round trip is 10.7 us and 1 MiB is in flight.
   static constexpr Duration kRound{2684};
 
@@ -65,7 +64,7 @@ class Rig {
   }
 
   /// Moves at least `packets` data packets and adds up both sides' shares. Throws
-  /// std::runtime_error when traffic stops or an error turns up.
+  /// std::runtime_error when traffic stops or an error occurs.
   void run(std::uint64_t packets, Share& requester, Share& responder) {
     const std::uint64_t sent = sides_[0].engine->stats().tx_data;
     const std::uint64_t taken = sides_[1].engine->stats().rx_data;
@@ -87,7 +86,7 @@ class Rig {
   [[nodiscard]] const EngineStats& stats(unsigned side) const {
     return sides_[side].engine->stats();
   }
-  /// Time that the rig's own clock readings take per round.
+  /// Time per round taken by the rig's own clock readings.
   [[nodiscard]] static double clock_ns() {
     constexpr int kTimes = 10'000;
     const auto start = Clock::now();
@@ -120,7 +119,7 @@ class Rig {
     o.seed = side + 1;
     o.start = Time{std::chrono::seconds(1)};
     o.max_qps = std::max(setup.queue_pairs, 16u);
-    // A queue pair with anything in flight holds at least one chunk of records.
+    // A queue pair with packets in flight holds at least one chunk of records.
     o.max_outstanding = std::max(65'536u, 2 * setup.queue_pairs * reliability::kRecordsPerChunk);
     o.burst = setup.burst;
     o.cc.nscc.link_speed = 800'000'000'000;
@@ -132,7 +131,7 @@ class Rig {
     side.engine = std::make_unique<engine::Engine>(options(setup_, number));
     side.pd = *side.engine->alloc_pd();
     side.cq = *side.engine->create_cq(setup_.queue_pairs * setup_.depth + 16);
-    // With relaxed ordering placement is a plain memcpy(), which CopySwitch can leave out.
+    // With relaxed ordering, placement is a plain memcpy(), which CopySwitch can skip.
     side.key = *side.engine->register_memory(
         memory_.data(), memory_.size(),
         Access::local_write | Access::remote_write | Access::relaxed_ordering, side.pd);
@@ -170,7 +169,7 @@ class Rig {
     qpns_.push_back(qpn[0]);
   }
 
-  /// All writes read and write the same bytes, so memory that is not the engine's stays in cache.
+  /// All writes use the same bytes, so that memory other than the engine's stays in cache.
   void post(Qpn qpn) {
     const Sge piece{memory_.data(), setup_.message, sides_[0].key};
     WriteRequest request;
@@ -181,7 +180,7 @@ class Rig {
       throw std::runtime_error("post_write failed");
   }
 
-  /// Everything that one side does in a round; returns how long it took.
+  /// One round of one side; returns its duration.
   std::chrono::nanoseconds turn(unsigned number) {
     Side& side = sides_[number];
     engine::Engine& e = *side.engine;
@@ -229,8 +228,8 @@ class Rig {
       random_.shuffle(all.subspan(i, std::min(block, all.size() - i)));
   }
 
-  /// The round whose packets of the other side come in now: the oldest in the line, which carry()
-  /// of that side fills again next.
+  /// The round whose packets from the other side arrive now: the oldest in the line, which carry()
+  /// of that side reuses next.
   [[nodiscard]] std::uint64_t round(unsigned number) const { return rounds_[1 - number]; }
   [[nodiscard]] static std::uint64_t tag(unsigned side, Plane plane) {
     return 0x1000 + side * 0x100 + plane;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of connected queue pairs, idle and busy, of a peer, of an engine without either, and of a
-// device.
-// `reserved` is what the heap hands out, its own overhead included; `resident` what of it is in
-// memory, because it was touched.
+// Memory of connected queue pairs, idle and busy, of a peer, of an empty engine, and of a device.
+// `reserved` is what the heap allocates, its own overhead included; `resident` is the part of it
+// that has been touched and is in memory.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ struct Memory {
 };
 
 Memory memory() {
-  malloc_trim(0);  // or what was given back to the heap would still be resident
+  malloc_trim(0);  // otherwise freed heap memory would still be resident
   const struct mallinfo2 info = mallinfo2();
   std::uint64_t pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
@@ -35,7 +34,7 @@ Memory memory() {
           static_cast<double>(resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)))};
 }
 
-/// What has come on top since `before`, divided by `count`.
+/// The increase since `before`, divided by `count`.
 void report(benchmark::State& state, const Memory& before, double count) {
   const Memory now = memory();
   state.counters["reserved"] = (now.reserved - before.reserved) / count;
@@ -78,7 +77,7 @@ struct Side {
 /// Two engines, and connections of queue pairs with the default capacity and attributes.
 class Pair {
  public:
-  /// `window`: of congestion control, in bytes; 0: NSCC's.
+  /// `window`: of congestion control, in bytes; 0: that of NSCC.
   explicit Pair(std::uint64_t window = 0) : a_(0, window), b_(1, window) {}
 
   Side& first() { return a_; }
@@ -132,7 +131,7 @@ void idle_queue_pair(benchmark::State& state) {
 BENCHMARK(idle_queue_pair)->ArgName("qps")->Arg(1000)->Iterations(1);
 
 /// A queue pair with all its requests posted and as many packets in flight as the congestion window
-/// lets out, by its own account: what it holds of the engine's pools was reserved with the engine.
+/// allows, as counted by itself: what it uses of the engine's pools was reserved with the engine.
 void busy_queue_pair(benchmark::State& state) {
   for ([[maybe_unused]] auto round : state) {
     try {
@@ -185,7 +184,7 @@ void empty_engine(benchmark::State& state) {
 }
 BENCHMARK(empty_engine)->Iterations(1);
 
-/// An open device, its engine included, with what its C library and thread take the first time.
+/// An open device including its engine, and what its C library and thread allocate on first use.
 void device(benchmark::State& state) {
   for ([[maybe_unused]] auto round : state) {
     try {

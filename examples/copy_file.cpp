@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies a file from one process to another. The receiver maps the output file and registers it,
-// so that the sender writes straight into it; SHA-256 of both sides tells whether all went well.
+// Copies a file from one process to another. The receiver maps the output file and registers it, so
+// that the sender writes directly into it; both sides compare their SHA-256.
 //
 //   copy_file --port 7000 --output COPY          the receiver
 //   copy_file HOST --port 7000 FILE              the sender
@@ -31,7 +31,7 @@ constexpr auto kPoll = std::chrono::milliseconds(100);
   throw mrc::Error(std::error_code(errno, std::generic_category()), what);
 }
 
-// A file in memory. An empty one has no mapping.
+// A file mapped into memory. An empty one has no mapping.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY)) {
@@ -41,7 +41,7 @@ class MappedFile {
   }
   MappedFile(const std::string& name, std::uint64_t size)
       : fd_(::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644)) {
-    // Reserve the space now: a full disk must not show as SIGBUS in the middle.
+    // Reserve the space now: a full disk would otherwise cause SIGBUS later.
     if (fd_ < 0) fail_errno("can't create file '" + name + "'");
     if (size > 0 && (errno = ::posix_fallocate(fd_, 0, static_cast<off_t>(size))) != 0)
       fail_errno("no room for file '" + name + "'");
@@ -81,7 +81,7 @@ std::string sha256(const MappedFile& file) {
   return text;
 }
 
-// Prints a line that replaces itself, a few times a second.
+// Prints a line that overwrites itself, a few times a second.
 class Progress {
  public:
   explicit Progress(std::uint64_t size) : size_(size) {}
@@ -104,7 +104,7 @@ class Progress {
   mrc::Time next_{};
 };
 
-// Takes completions and throws if one tells of an error.
+// Polls completions; throws on an error completion.
 std::size_t take(mrc::CompletionQueue& cq, const mrc::QueuePair& qp,
                  std::array<mrc::Completion, 16>& done) {
   const std::size_t n = cq.wait(done, kPoll);
@@ -128,7 +128,7 @@ void send_file(const std::string& host, std::uint16_t port, const std::string& n
   options.capacity.send = kDepth + 1;
   auto qp = device.create_qp(options);
   qp.connect(mrc::exchange(channel, qp.local_info()));
-  // The receiver tells where its file is mapped: "address key".
+  // The receiver sends the address and key of its mapping: "address key".
   const std::string where = channel.receive_text();
   char* rest = nullptr;
   mrc::RemoteAddress remote;
@@ -141,7 +141,7 @@ void send_file(const std::string& host, std::uint16_t port, const std::string& n
   std::array<mrc::Completion, 16> done;
   std::uint64_t posted = 0, completed = 0;
   const std::uint64_t pieces = (file.size() + kPiece - 1) / kPiece;
-  // The last request is empty and carries an immediate: it arrives after all that went before.
+  // The last request is empty and carries an immediate: it is delivered after all earlier ones.
   while (completed < pieces + 1) {
     while (posted < pieces + 1 && posted - completed < kDepth) {
       const std::uint64_t at = posted * kPiece;
@@ -175,7 +175,7 @@ void receive_file(std::uint16_t port, const std::string& name) {
   mrc::TcpListener listener(port, "", &interrupted);
   auto channel = listener.accept();
   const std::uint64_t size = std::stoull(channel.receive_text());
-  const std::string part = name + ".part";  // until it was checked
+  const std::string part = name + ".part";  // until it is verified
   MappedFile file(part, size);
 
   mrc::MemoryRegion region;

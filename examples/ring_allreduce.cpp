@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring all-reduce: N processes on this machine add up their vectors of floats. Each writes to its
-// right neighbour only. In N-1 steps of reduce-scatter every process comes to hold the full sum of
-// one chunk, in N-1 steps of all-gather the sums go around. Each step is one write with immediate,
-// whose completion tells the neighbour that the chunk is there.
+// Ring all-reduce: N processes on this machine add up their vectors of floats. Each writes only to
+// its right neighbour. After N-1 steps of reduce-scatter every process has the full sum of one
+// chunk; N-1 steps of all-gather distribute the sums. Each step is one write with immediate, whose
+// completion notifies the neighbour.
 //
 //   ring_allreduce --ranks 4 --count 1M --iters 10
 #include <sys/prctl.h>
@@ -30,7 +30,7 @@ struct Job {
   std::uint32_t iterations = 10;
 };
 
-// What neighbours have to know of each other, beyond ConnectionInfo.
+// What neighbours exchange besides ConnectionInfo.
 struct Memory {
   mrc::RemoteAddress scratch, data;
 };
@@ -70,7 +70,7 @@ class Rank {
     connect(left, right, steps);
   }
 
-  // Adds up once; returns the time that it took. Throws when it fails or a sum is wrong.
+  // One all-reduce; returns the time that it took. Throws on failure or a wrong sum.
   mrc::Duration all_reduce() {
     for (std::uint64_t i = 0; i < data_.size(); ++i) data_[i] = term(i) + static_cast<float>(rank_);
     const auto start = mrc::monotonic_now();
@@ -93,11 +93,11 @@ class Rank {
   }
 
  private:
-  // Small whole numbers, whose sums floats hold exactly in any order.
+  // Small integers, whose sums are exact in floats in any order.
   static float term(std::uint64_t i) { return static_cast<float>(i % 1000); }
 
   void connect(int left, int right, std::uint32_t steps) {
-    // Any channel does for the exchange; here it is a pair of local sockets per neighbour.
+    // Any channel can carry the exchange; here it is a pair of local sockets per neighbour.
     give(left, mrc::encode(left_.local_info()));
     give(right, mrc::encode(right_.local_info()));
     left_.connect(mrc::decode_connection_info(get(left)));
@@ -127,7 +127,7 @@ class Rank {
     ++posted_;
   }
 
-  // Waits for the left neighbour's message of this step. Messages come in order.
+  // Waits for the left neighbour's message of this step. Messages arrive in order.
   void await(std::uint32_t step) {
     const std::uint64_t wanted = ++awaited_;
     while (received_ < wanted) poll();
@@ -164,7 +164,7 @@ class Rank {
   Job job_;
   std::uint32_t rank_;
   std::uint64_t chunk_;  // floats
-  // The peers write here, so all this must outlive the device's regions below.
+  // The peers write here, so all this must outlive the memory regions below.
   std::vector<float> data_, scratch_;
   mrc::Device device_;
   mrc::MemoryRegion data_region_, scratch_region_;
@@ -180,7 +180,7 @@ int run_rank(const Job& job, std::uint32_t rank, int left, int right) {
     Rank self(job, rank, left, right);
     mrc::Duration best = mrc::Duration::max();
     for (std::uint32_t i = 0; i < job.iterations; ++i) best = std::min(best, self.all_reduce());
-    // Nobody leaves while a neighbour may still wait for an acknowledgement.
+    // No process exits while a neighbour may still wait for an acknowledgement.
     give(left, std::array<std::uint8_t, 1>{});
     give(right, std::array<std::uint8_t, 1>{});
     (void)get(left);
@@ -201,7 +201,7 @@ int run_rank(const Job& job, std::uint32_t rank, int left, int right) {
   }
 }
 
-// Waits for all; when one fails the others would wait for it in vain, so they are ended.
+// Waits for all children; when one fails, ends the others, which would wait for it forever.
 int wait_for(const std::vector<pid_t>& children) {
   int result = 0;
   for (std::size_t left = children.size(); left > 0; --left) {
@@ -246,9 +246,10 @@ int main(int argc, char** argv) {
   for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whatever ends the parent ends all
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // children end with the parent
       const int left = links[(rank + job.ranks - 1) % job.ranks][1], right = links[rank][0];
-      for (const auto& link : links) {  // a neighbour's end must show as the end of its socket
+      for (const auto& link :
+           links) {  // close all other ends, so that a neighbour's exit closes its socket
         for (const int end : link) {
           if (end != left && end != right) ::close(end);
         }

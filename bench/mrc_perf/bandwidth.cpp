@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRounds = 64;
 
-/// The client's side of one size.
+/// The client's part for one message size.
 class BandwidthClient {
  public:
   BandwidthClient(Session& session, Monitor& monitor, const Options& options, std::uint64_t size)
@@ -88,7 +88,7 @@ void BandwidthClient::warm_up() {
     look(now);
   }
   if (options_.iterations == 0) return;
-  // The messages counted are to be just those that are measured.
+  // Only the messages measured are to be counted.
   traffic_.sender.stop();
   drain();
 }
@@ -140,7 +140,7 @@ void BandwidthClient::finish(Result& result) {
   });
   session_.stop_faults();
 
-  // What the server has sent is on its way or here, but perhaps not verified yet.
+  // All that the server sent is in flight or here, but may not be verified yet.
   const Receiver& receiver = traffic_.receiver;
   const auto theirs = totals.value("sent", std::uint64_t{0});
   const bool counts = options_.parameters.check || options_.parameters.test == Test::write_imm;
@@ -190,7 +190,7 @@ ServerTotals serve_bandwidth(Session& session, std::uint64_t size) {
   const std::uint64_t retransmits = session.device().stats().engine.tx_retransmits;
   control.send({{"op", "ready"}});
 
-  std::optional<std::uint64_t> expected;  // messages, once the client has told
+  std::optional<std::uint64_t> expected;  // messages, once the client has reported them
   const bool counts = p.check || p.test == Test::write_imm;
   while (!expected || (counts && traffic.receiver.received().messages < *expected) ||
          !traffic.sender.drained()) {

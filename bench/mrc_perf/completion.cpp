@@ -5,18 +5,18 @@
 #include "one_by_one.hpp"
 #include "stall.hpp"
 
-/// What a one-sided write takes until its completion, while the peer's program is asleep: the
-/// library's helper thread alone answers there, and it sleeps between messages, too.
+/// Time from a one-sided write to its completion, while the peer's program is asleep: only the
+/// library's helper thread responds there, and it sleeps between messages, too.
 namespace mrc::perf {
 namespace {
 
-/// The client's side of one size.
+/// The client's part for one message size.
 class CompletionClient {
  public:
   CompletionClient(Session& session, const Options& /*options*/, std::uint64_t size)
       : session_(session), size_(size), guard_(session) {}
 
-  /// A write; how long until its completion.
+  /// Sends one write; returns the time until its completion.
   std::optional<Duration> once() {
     const Time start = monotonic_now();
     const Sge piece{session_.send_area(0), static_cast<std::uint32_t>(size_), session_.send_lkey()};

@@ -17,48 +17,48 @@ namespace mrc::perf {
 using bench::catch_signals;
 using bench::g_interrupted;
 
-/// The run can't go on; what() says why. Results so far are still reported.
+/// The run can't continue; what() says why. Results so far are still reported.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-/// The control connection ended without a word: the peer was killed, or its host is gone.
+/// The control connection closed without a message: the peer was killed, or its host is down.
 class PeerGone : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// The user ended the run before it was under way.
+/// The user interrupted the program before the run started.
 class Interrupted : public Failure {
  public:
   Interrupted() : Failure("interrupted") {}
 };
 
-/// The TCP connection beside the queue pairs: JSON objects with an "op" that says what they are.
-/// One thread.
+/// The TCP connection beside the queue pairs: JSON objects with an "op" that gives their type. One
+/// thread.
 class Control {
  public:
   Control(TcpChannel channel, std::string peer)
       : channel_(std::move(channel)), peer_(std::move(peer)) {}
 
-  /// The other side, for messages.
+  /// Name of the other side, for messages.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
   /// The channel itself, for mrc::exchange().
   [[nodiscard]] TcpChannel& channel() noexcept { return channel_; }
 
   /// Throws PeerGone.
   void send(const nlohmann::json& message);
-  /// A message, if one has come; does not wait. Throws PeerGone, and Failure when the peer says
-  /// that it gave up.
+  /// The next message if one has arrived; does not wait. Throws PeerGone, and Failure when the peer
+  /// reports that it aborted.
   [[nodiscard]] std::optional<nlohmann::json> poll();
-  /// Waits for a message with this op and calls `idle` meanwhile, over and over. Throws Failure
-  /// when it does not come within the time, and as poll() does.
+  /// Waits for a message with this op, calling `idle` repeatedly meanwhile. Throws Failure on
+  /// timeout, and as poll() does.
   nlohmann::json wait(const std::string& op, Duration timeout, const std::function<void()>& idle);
-  /// The same, asleep meanwhile. Throws Interrupted too.
+  /// The same, sleeping meanwhile. Also throws Interrupted.
   nlohmann::json wait(const std::string& op, Duration timeout);
-  /// Returns when a message comes, or the time is over.
+  /// Returns when a message arrives, or after the timeout.
   void sleep(std::chrono::milliseconds most) const;
-  /// Tells the peer why this side gives up. Never throws.
+  /// Tells the peer why this side aborts. Never throws.
   void abort(const std::string& why) noexcept;
 
  private:

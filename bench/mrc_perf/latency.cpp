@@ -9,10 +9,10 @@
 #include "pattern.hpp"
 #include "stall.hpp"
 
-/// Ping-pong: the client writes a message whose last byte is a counter, the server polls that byte
-/// and writes the message back from where it arrived, the client polls its own. With --check the
-/// rest is a pattern, new each time, and the client compares what has come back with the clock
-/// stopped; so both directions are checked and the server's part costs nothing.
+/// Ping-pong: the client writes a message whose last byte is a counter; the server polls that byte
+/// and writes the message back from where it arrived; the client polls its own. With --check the
+/// rest is a pattern, new each time, and the client compares the returned message with the clock
+/// stopped: this checks both directions at no cost to the server.
 namespace mrc::perf {
 namespace {
 
@@ -21,7 +21,7 @@ class Player {
  public:
   Player(Session& session, std::uint64_t size)
       : session_(session), size_(size), lookout_(session.control()), guard_(session) {
-    // A byte of an earlier size must not look like the first message.
+    // A byte of an earlier size must not be taken for the first message.
     std::memset(session.receive_area(0), 0, size);
   }
 
@@ -48,7 +48,7 @@ class Player {
     }
   }
 
-  /// True when the message with this counter is here.
+  /// Whether the message with this counter has arrived.
   [[nodiscard]] bool arrived(std::uint8_t counter) const noexcept {
     std::uint8_t& last = session_.receive_area(0)[size_ - 1];
     return std::atomic_ref<std::uint8_t>(last).load(std::memory_order_acquire) == counter;
@@ -60,11 +60,11 @@ class Player {
 
   void progress() { (void)take_completions(session_); }
 
-  /// A message of the control connection, now and then.
+  /// Polls the control connection occasionally.
   std::optional<nlohmann::json> look() {
     constexpr unsigned kRarely = 64;
     if (++looks_ % kRarely != 0) return std::nullopt;
-    // With more processes than cores the other side may be waiting for this very one.
+    // With more processes than cores, the other side may need this processor.
     sched_yield();
     const Time now = monotonic_now();
     auto message = lookout_.look(now);
@@ -83,13 +83,13 @@ class Player {
   unsigned looks_ = 0;
 };
 
-/// The client's side of one size.
+/// The client's part for one message size.
 class LatencyClient {
  public:
   LatencyClient(Session& session, const Options& options, std::uint64_t size)
       : session_(session), options_(options), size_(size), player_(session, size) {}
 
-  /// Half of the time there and back.
+  /// Half of the round-trip time.
   std::optional<Duration> once() {
     const Duration trip = round_trip();
     if (trip.count() == 0) return std::nullopt;
@@ -101,7 +101,7 @@ class LatencyClient {
   }
 
  private:
-  /// Time there and back; 0 when interrupted.
+  /// Round-trip time; 0 when interrupted.
   Duration round_trip() {
     std::uint8_t* const message = session_.send_area(0);
     const bool check = options_.parameters.check;

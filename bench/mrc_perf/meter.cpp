@@ -65,7 +65,7 @@ FaultNotes::FaultNotes(const std::string& schedule) {
     }
     item.erase(0, item.find_first_not_of(' '));
     if (item.empty()) continue;
-    // Commas would need quotes in the timeline, and "plane 1 down" reads better.
+    // Commas would need quotes in the timeline, and "plane 1 down" is easier to read.
     std::replace(item.begin(), item.end(), ',', ' ');
     if (item.rfind("plane=", 0) == 0) item[5] = ' ';
     const auto dash = window.find('-');

@@ -7,7 +7,7 @@
 
 #include "session.hpp"
 
-/// What a run has moved, measured between two moments.
+/// Traffic of a run between two points in time.
 namespace mrc::perf {
 
 /// One interval.
@@ -16,17 +16,17 @@ struct Sample {
   double gbps = 0;  ///< payload, both directions if both carry data
   double mpps = 0;  ///< data packets
   std::uint64_t retransmits = 0;
-  std::vector<double> plane_gbps;  ///< shares of gbps, by the planes' bytes on the wire
+  std::vector<double> plane_gbps;  ///< parts of gbps, by bytes on the wire
   std::vector<std::uint64_t> plane_packets;
   std::vector<std::uint64_t> plane_lost;  ///< packets lost or trimmed on the plane's paths
 };
 
-/// Takes the difference between now and the last call. One thread.
+/// Measures the difference since the last call. One thread.
 class Meter {
  public:
   Meter(Session& session, bool both_directions) : session_(session), both_(both_directions) {}
 
-  /// Begins; `payload` is the bytes moved so far.
+  /// Starts; `payload` is the number of bytes moved so far.
   void start(Time now, std::uint64_t payload) { last_ = read(now, payload); }
   /// The interval since start() or the last take().
   Sample take(Time now, std::uint64_t payload);
@@ -44,12 +44,12 @@ class Meter {
   Reading last_;
 };
 
-/// The moments at which the faults of a schedule begin and end, in words.
+/// The starts and ends of the faults of a schedule, as text.
 class FaultNotes {
  public:
   FaultNotes() = default;
   explicit FaultNotes(const std::string& schedule);
-  /// What has begun or ended since the last call, such as "on: plane 1 down"; `since_start` is the
+  /// Faults started or ended since the last call, such as "on: plane 1 down"; `since_start` is the
   /// schedule's time.
   [[nodiscard]] std::vector<std::string> take(Duration since_start);
 

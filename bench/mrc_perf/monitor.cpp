@@ -30,7 +30,7 @@ std::string joined(const std::vector<std::string>& texts) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-/// A CSV field: quoted if it has to be.
+/// A CSV field, quoted if necessary.
 std::string field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -84,7 +84,7 @@ void Monitor::tick(Time now, std::uint64_t payload) {
   }
   if (now >= next_fine_) {
     add_row(now, fine_.take(now, payload));
-    // Intervals that went by unseen (a long stall of this process) are one.
+    // Intervals missed by a long stall of this process become one.
     while (next_fine_ <= now) next_fine_ += options_.timeline_interval;
   }
   if (now >= next_live_) {
@@ -95,7 +95,7 @@ void Monitor::tick(Time now, std::uint64_t payload) {
 }
 
 std::vector<std::string> Monitor::news() {
-  // Planes that go down by themselves are news; the schedule's are told by FaultNotes.
+  // Report planes that go down unexpectedly; FaultNotes reports the schedule's.
   std::vector<std::string> texts;
   if (!options_.parameters.faults.empty()) return texts;
   const DeviceStats stats = session_.device().stats();
@@ -108,7 +108,7 @@ std::vector<std::string> Monitor::news() {
 }
 
 void Monitor::print_bar(double share, std::size_t planes) const {
-  // Its fair share fills two thirds of a plane's bar.
+  // A fair share fills two thirds of a plane's bar.
   const std::size_t cells = planes <= 2 ? 12 : planes <= 4 ? 8 : planes <= 8 ? 4 : 2;
   const double full = std::min(1.0, 1.5 / static_cast<double>(planes));
   const double filled = std::clamp(share / full, 0.0, 1.0) * static_cast<double>(cells);
@@ -130,7 +130,7 @@ void Monitor::print_line(Time now, const Sample& sample) {
     print_bar(share, sample.plane_gbps.size());
     fmt::print("{}{:3.0f}%", unicode_ ? "▏" : "|", share * 100);
   }
-  // What began in the second half of an interval shows in the next one.
+  // A fault that starts in the second half of an interval is shown in the next one.
   for (auto& text : live_faults_.take(now - start_ - options_.interval / 2))
     live_notes_.push_back(std::move(text));
   if (!live_notes_.empty()) fmt::print("  {}", joined(live_notes_));
@@ -160,7 +160,7 @@ void Monitor::finish(Time now, std::uint64_t payload, Result& result) {
     result.planes.push_back({sample.plane_gbps[i], sample.plane_packets[i], lost});
   }
   if (next_fine_ != kNever) {
-    // A row of a tiny rest of an interval would be all noise, unless it is all there is.
+    // Skip a row for a tiny rest of an interval, unless it is the only one.
     const Time last = next_fine_ - options_.timeline_interval;
     if (last == start_ || now - last > options_.timeline_interval / 4)
       add_row(now, fine_.take(now, payload));

@@ -17,12 +17,12 @@ class Monitor {
  public:
   Monitor(Session& session, const Options& options);
 
-  /// A size's measured phase begins.
+  /// The measured phase of a message size begins.
   void start(Time now, std::uint64_t size, std::uint64_t payload);
-  /// True when an interval is over, and tick() has something to do.
+  /// Whether an interval is over, so that tick() has work.
   [[nodiscard]] bool due(Time now) const noexcept { return now >= next_; }
   void tick(Time now, std::uint64_t payload);
-  /// The measured phase is over; fills the figures of `result` that it knows.
+  /// The measured phase ends; fills in the measured values of `result`.
   void finish(Time now, std::uint64_t payload, Result& result);
 
   /// The CSV so far.

@@ -6,11 +6,11 @@
 
 #include "tests.hpp"
 
-/// What the client's parts of the tests that send one message at a time have in common.
+/// Common parts of the client for tests that send one message at a time.
 namespace mrc::perf {
 
-/// Takes completions, without waiting; returns how many. Throws Failure with the cause if one tells
-/// of an error.
+/// Polls completions without waiting; returns their number. Throws Failure with the cause on an
+/// error completion.
 inline std::size_t take_completions(Session& session) {
   std::array<Completion, 16> completions;
   const std::size_t n = session.cq().poll(completions);
@@ -19,9 +19,9 @@ inline std::size_t take_completions(Session& session) {
   return n;
 }
 
-/// Runs a size and appends its result to the report, also when it throws Failure in the middle. A
-/// Client is made from session, options and size. It has `once()`, which sends a message and
-/// returns the time to be recorded, or nothing when interrupted, and `finish(result)`.
+/// Runs one message size and appends its result to the report, even if it throws Failure. A Client
+/// is constructed from session, options and size. It has `once()`, which sends a message and
+/// returns the time to record, or empty when interrupted, and `finish(result)`.
 template <class Client>
 void run_one_by_one(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                     Report& report) {

@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 30;
 constexpr std::uint32_t kMaxQps = 4096;
-constexpr std::uint32_t kMaxDepth = 8192;  // twice this and a little fits a send queue
+constexpr std::uint32_t kMaxDepth = 8192;  // 2 * kMaxDepth + 8 requests fit a send queue
 constexpr std::uint64_t kLargestOfAll = std::uint64_t{4} << 20;
 
-/// "1.5s" or a message that names option, value and what is allowed.
+/// A time such as "1.5s"; errors name option, value and what is allowed.
 void add_duration(CLI::App& app, const std::string& name, Duration& to, const std::string& help,
                   std::chrono::milliseconds least = {}) {
   app.add_option_function<std::string>(
@@ -54,7 +54,7 @@ void add_number(CLI::App& app, const std::string& name, std::uint32_t& to, std::
       ->type_name("N");
 }
 
-/// A flag that becomes a device option of the library, which also checks its value.
+/// A flag that sets a device option of the library, which also checks its value.
 void add_device(CLI::App& app, const std::string& flag, const std::string& option, Options& o,
                 const std::string& type, const std::string& help) {
   app.add_option_function<std::string>(
@@ -157,7 +157,7 @@ void add_output_options(CLI::App& app, Options& o) {
   app.add_option("--timeline", o.timeline_file, "Write bandwidth over time and plane as CSV")
       ->type_name("FILE");
   app.add_option("--mark", o.marks,
-                 "Events that others cause at known times, to be shown in live lines and timeline: "
+                 "External events at known times, to be shown in live lines and timeline: "
                  "'T1 reboots@2s-4s;...'")
       ->type_name("SCHEDULE");
   add_duration(app, "--timeline-interval", o.timeline_interval,
@@ -210,14 +210,15 @@ void finish(Options& o, const CLI::App& app, const std::string& sizes,
     o.iterations = *value;
   }
   if (o.duration.count() == 0) o.duration = std::chrono::seconds(o.sizes.size() == 1 ? 5 : 1);
-  // Live lines between the rows of a table would only break it up.
+  // Live lines would break up a table with several rows.
   o.live = !o.quiet && (o.sizes.size() == 1 || app.count("--interval") > 0);
   const Parameters& p = o.parameters;
   if (p.one_by_one() && p.qps != 1)
     throw CLI::ValidationError(
         fmt::format("--qps {}: must be 1 with --test {}", p.qps, to_string(p.test)));
   if (p.test == Test::latency && p.bidirectional)
-    throw CLI::ValidationError("--bidirectional: not with --test latency, which is so anyway");
+    throw CLI::ValidationError(
+        "--bidirectional: not with --test latency, which always uses both directions");
   if (p.test == Test::completion && (p.bidirectional || p.check))
     throw CLI::ValidationError(fmt::format("--{}: not with --test completion, whose server sleeps",
                                            p.check ? "check" : "bidirectional"));
@@ -285,10 +286,10 @@ Config client_config(const Options& options) {
 nlohmann::json settings_for_server(const Options& options, const Config& config) {
   nlohmann::json j = nlohmann::json::object();
   for (const auto& [name, value] : options.device) {
-    // Addresses of this host mean nothing there, except those of the loopback.
+    // Addresses of this host are meaningless to the server, except those of the loopback.
     const bool local = name == "planes" && value.rfind("loopback", 0) != 0;
-    // The command line's faults have a clock of their own; a slot belongs to one process, and a
-    // description and the place in it to a host.
+    // Each side has its own clock for faults; a slot belongs to one process, a fabric description
+    // and the host's name in it to one host.
     const bool own = name == "slot" || name == "faults" || name == "fabric" || name == "host";
     if (!local && !own) j[name] = value;
   }

@@ -12,14 +12,14 @@
 
 namespace mrc::perf {
 
-/// Version of what client and server say to each other.
+/// Version of the protocol between client and server.
 inline constexpr int kProtocolVersion = 1;
 inline constexpr std::uint16_t kDefaultPort = 18515;
 
 enum class Test { write, write_imm, latency, completion };
 [[nodiscard]] const char* to_string(Test test) noexcept;
 
-/// What both sides have to know about the run. The client sends it to the server.
+/// Parameters of the run for both sides, sent by the client to the server.
 struct Parameters {
   Test test = Test::write;
   std::uint32_t qps = 1;
@@ -61,7 +61,7 @@ struct Options {
   bool quiet = false;
   std::string json_file;
   std::string timeline_file;
-  std::string marks;  ///< events that happen elsewhere, in the form of a schedule of faults
+  std::string marks;  ///< externally caused events, in the form of a schedule of faults
   Duration timeline_interval = std::chrono::milliseconds(100);
 
   /// Device options given on the command line, in order: name and value for Config::set().
@@ -70,15 +70,15 @@ struct Options {
   [[nodiscard]] bool server() const noexcept { return host.empty(); }
 };
 
-/// Reads the command line. Throws bench::Exit.
+/// Parses the command line. Throws bench::Exit.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 /// The device's configuration: environment, then command line. Throws mrc::Error.
 [[nodiscard]] Config client_config(const Options& options);
-/// The client's device options that the server follows unless it was told otherwise.
+/// The client's device options, which the server uses unless set otherwise there.
 [[nodiscard]] nlohmann::json settings_for_server(const Options& options, const Config& config);
-/// The server's configuration: environment, then the client's wishes for what neither the server's
-/// command line nor its environment sets, then command line. Throws mrc::Error.
+/// The server's configuration: environment, then the client's settings where neither the server's
+/// command line nor its environment sets a value, then command line. Throws mrc::Error.
 [[nodiscard]] Config server_config(const Options& options, const nlohmann::json& wishes);
 
 }  // namespace mrc::perf

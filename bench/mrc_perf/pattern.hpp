@@ -7,12 +7,12 @@
 #include <cstring>
 
 /// The bytes that --check sends: every 8-byte word depends on the run, the queue pair, the message
-/// number and its place in the message, so that a byte that is missing, stale, swapped or taken
-/// from another message differs. One add, shift and exclusive-or per word: it must not be what
-/// limits the bandwidth.
+/// number and its offset in the message, so that a missing, stale or swapped byte, or one from
+/// another message, differs. One add, shift and exclusive-or per word, so as not to limit the
+/// bandwidth.
 namespace mrc::perf {
 
-/// Names the content of one message.
+/// The content of one message.
 class Pattern {
  public:
   Pattern(std::uint64_t run_seed, std::uint32_t stream, std::uint64_t message) noexcept
@@ -31,8 +31,8 @@ class Pattern {
     std::memcpy(to + 8 * words, &last, length % 8);
   }
 
-  /// Counts the bytes of [offset, offset + length) that are not as fill() makes them, and tells
-  /// the first of them, as an offset into the message, if there is one.
+  /// Counts the bytes of [offset, offset + length) that differ from fill(), and sets the offset in
+  /// the message of the first of them, if there is one.
   [[nodiscard]] std::uint64_t verify(const std::uint8_t* at, std::size_t offset, std::size_t length,
                                      std::uint64_t& first_bad) const noexcept {
     std::uint64_t bad = 0;
@@ -46,7 +46,8 @@ class Pattern {
   }
 
  private:
-  static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15u;  // odd: no two words repeat soon
+  static constexpr std::uint64_t kStep =
+      0x9E3779B97F4A7C15u;  // odd: words repeat only after a full period
   static constexpr std::size_t kBlock = 4096;
 
   static std::uint64_t mix(std::uint64_t z) noexcept {

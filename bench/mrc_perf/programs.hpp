@@ -4,7 +4,7 @@
 #include "options.hpp"
 
 /// The two programs in one. Both return the exit status and throw mrc::Error or Failure when they
-/// can't begin.
+/// can't start.
 namespace mrc::perf {
 
 int run_client(const Options& options);

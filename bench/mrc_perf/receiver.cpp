@@ -67,7 +67,7 @@ bool Receiver::verify_some(std::uint32_t q, Queue& queue) {
                                  queue.verified, ring_.size, first));
     checked_bytes_ += n;
     queue.offset += n;
-    // Pieces start at multiples of 8; what is left of a budget below that serves no one.
+    // Pieces start at multiples of 8; a rest below that is useless.
     budget = (budget - n) / 8 * 8;
     if (queue.offset < ring_.size) continue;
     queue.offset = 0;
@@ -79,8 +79,8 @@ bool Receiver::verify_some(std::uint32_t q, Queue& queue) {
 }
 
 void Receiver::credit() {
-  // One write of credits at a time: two could be placed in the wrong order, and the older count
-  // would stay for ever.
+  // One write of credits at a time: two could be placed in the wrong order, which would leave the
+  // older count.
   if (!credit_due_ || credit_under_way_) return;
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
     queues_[q].credited = queues_[q].verified;
@@ -140,7 +140,7 @@ void Traffic::step() {
   const bool moved = some || sent || received;
   moves_ += moved;
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
-  // With more processes than cores the other side may need this one.
+  // With more processes than cores, the other side may need this processor.
   if (idle_rounds_ > kSpins) sched_yield();
 }
 

@@ -61,7 +61,7 @@ struct Result {
   std::vector<PlaneResult> planes;
 };
 
-/// Everything that a run brought.
+/// All results of a run.
 struct Report {
   std::vector<Result> results;
   std::vector<PathReport> paths;

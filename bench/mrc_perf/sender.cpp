@@ -88,7 +88,7 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
     r.remote = session_.peer_area(q, ring_.offset(number));
     r.with_immediate = p_.test == Test::write_imm;
     r.immediate = static_cast<std::uint32_t>(number + 1);
-    // The last one that fits the window has to report, or nothing would ever open it again.
+    // The last message that fits the window must be signaled, or the window would never reopen.
     r.flags.signaled = unsignaled + 1 >= signal_every_ || number + 1 - queue.completed >= window_;
     r.flags.inline_data = ring_.size <= p_.inline_bytes;
     unsignaled = r.flags.signaled ? 0 : unsignaled + 1;
@@ -102,7 +102,7 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
     queue.unsignaled = requests[i].flags.signaled ? 0 : queue.unsignaled + 1;
   queue.posted += posted;
   posted_ += posted;
-  // Of what was not taken the pattern is made anew.
+  // Messages that were not accepted get a new pattern.
   if (posted < n) queue.filled = 0;
   return true;
 }
@@ -123,8 +123,8 @@ bool Sender::post_note(std::uint32_t q, Queue& queue) {
 }
 
 bool Sender::close(std::uint32_t q, Queue& queue) {
-  // An empty write that reports completes the silent ones before it; with a note it also tells
-  // the receiver of the rest.
+  // An empty signaled write completes the unsignaled ones before it; as a note it also announces
+  // the remaining messages to the receiver.
   const bool needed = queue.unsignaled > 0 || (notes_ && queue.noted != queue.posted);
   return needed && post_note(q, queue);
 }
@@ -174,10 +174,8 @@ std::string Sender::waiting_for() {
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
     const Queue& queue = queues_[q];
     if (credits_ && queue.posted != queue.credited)
-      return fmt::format(
-          "the receiver's word that it has dealt with {} messages on queue pair {}, which are all "
-          "acknowledged",
-          queue.posted - queue.credited, q);
+      return fmt::format("the receiver's credits for {} acknowledged messages on queue pair {}",
+                         queue.posted - queue.credited, q);
   }
   return {};
 }

@@ -13,7 +13,7 @@ namespace mrc::perf {
 namespace {
 
 constexpr Duration kHelloTime = std::chrono::seconds(10);
-/// A client may think between two sizes (nobody does for long).
+/// Longest pause of a client between two sizes.
 constexpr Duration kBetweenSizes = std::chrono::minutes(10);
 
 void print_totals(const ServerTotals& t, bool check) {
@@ -24,7 +24,7 @@ void print_totals(const ServerTotals& t, bool check) {
   std::fflush(stdout);
 }
 
-/// The sizes of one client, until it says bye. Returns the number of bad bytes.
+/// Serves the sizes of one client until "bye". Returns the number of bad bytes.
 std::uint64_t serve_sizes(Session& session, const Options& o) {
   const Parameters& p = session.parameters();
   const auto serve = p.test == Test::latency      ? serve_latency
@@ -36,7 +36,7 @@ std::uint64_t serve_sizes(Session& session, const Options& o) {
     const Time end = monotonic_now() + kBetweenSizes;
     while (!(message = session.control().poll())) {
       if (g_interrupted) throw Interrupted();
-      if (monotonic_now() > end) throw Failure("the client says nothing any more");
+      if (monotonic_now() > end) throw Failure("the client has sent nothing for 10 minutes");
       session.control().sleep(std::chrono::milliseconds(20));
     }
     if ((*message)["op"] == "bye") {
@@ -45,7 +45,7 @@ std::uint64_t serve_sizes(Session& session, const Options& o) {
     }
     const auto size = message->value("size", std::uint64_t{0});
     if ((*message)["op"] != "run" || size < 1 || size > p.largest)
-      throw Failure("the client asked for something that it had not announced");
+      throw Failure("the client sent a request other than the runs that it announced");
     const ServerTotals totals = serve(session, size);
     errors += totals.check_errors;
     if (!o.quiet && totals.received + totals.sent > 0)
@@ -82,8 +82,8 @@ int serve(Control& control, const nlohmann::json& hello, const Options& o) {
   return g_interrupted ? 130 : 1;
 }
 
-/// Waits for a client that says hello; one that only knocks (a port scan, a script that waits for
-/// the server) is not one. Empty when interrupted.
+/// Waits for a client that sends "hello"; connections without it (a port scan, a script that waits
+/// for the server) are dropped. Empty when interrupted.
 std::optional<std::pair<Control, nlohmann::json>> next_client(TcpListener& listener) {
   while (!g_interrupted) {
     try {
@@ -106,7 +106,7 @@ std::optional<std::pair<Control, nlohmann::json>> next_client(TcpListener& liste
 }  // namespace
 
 int run_server(const Options& o) {
-  (void)server_config(o, {});  // mistakes shall show now, not when a client comes
+  (void)server_config(o, {});  // detects mistakes now rather than when a client connects
   check_writable(o.json_file);
   TcpListener listener(o.port, o.bind, &g_interrupted);
   int status = 0;

@@ -23,8 +23,8 @@ constexpr Duration kSetUpTime = std::chrono::seconds(20);
 std::size_t area_for(const Parameters& p) {
   const std::size_t longest = round_up(p.largest, kLine);
   const std::size_t all = longest * p.depth;
-  // A checked message keeps its place until it was verified; four let all the parts of the chain
-  // work at once. Unchecked ones may share a place.
+  // A checked message occupies its place until it is verified; four places keep all stages busy.
+  // Unchecked messages may share a place.
   std::size_t area = p.check ? std::min(all, std::max(4 * longest, kUsualArea))
                              : std::min(all, std::max(longest, kUncheckedArea));
   const std::size_t share = kMostMemory / 2 / p.qps;
@@ -39,7 +39,7 @@ std::size_t area_for(const Parameters& p) {
 }
 
 Access remote_access(const Parameters& p) {
-  // The latency test polls the last byte, which therefore has to become visible last.
+  // The latency test polls the last byte, which must therefore become visible last.
   const Access access = Access::local_write | Access::remote_write;
   return p.test == Test::latency ? access : access | Access::relaxed_ordering;
 }
@@ -67,7 +67,7 @@ Session::Session(const Config& config, const Parameters& parameters, Control& co
       receive_(area_ * parameters.qps),
       words_(round_up(2 * sizeof(std::uint64_t) * parameters.qps, kPage)),
       device_(config) {
-  if (!parameters_.faults.empty()) {  // a mistake in it shall show now
+  if (!parameters_.faults.empty()) {  // detects a mistake in it now
     device_.set_faults(parameters_.faults);
     stop_faults();
   }
@@ -82,7 +82,7 @@ Session::Session(const Config& config, const Parameters& parameters, Control& co
 }
 
 void Session::create_queue_pairs() {
-  // Each data message may bring a note with it, and a few requests close a run.
+  // Each data message may need a note, and a few requests end a run.
   const std::uint32_t sends = 2 * parameters_.depth + 8;
   const bool imm = parameters_.check || parameters_.test == Test::write_imm;
   const std::uint32_t posted = imm && parameters_.test != Test::latency ? receives_ : 0;
@@ -140,7 +140,7 @@ void Session::connect(bool server) {
             fmt::format("can't post receive {} of queue pair {}: {}", i, q, mrc::to_string(error)));
     }
   }
-  // Nothing may be sent before the other side is ready for it.
+  // Nothing may be sent before the other side is ready.
   if (!server) control_.send({{"op", "connected"}});
   control_.wait("connected", kSetUpTime);
   if (server) control_.send({{"op", "connected"}});

@@ -13,10 +13,10 @@
 
 namespace mrc::perf {
 
-/// Areas start and messages lie on whole cache lines.
+/// Areas and messages start at cache lines.
 inline constexpr std::size_t kLine = 64;
 
-/// `n` or the next multiple of `to` above it.
+/// `n` rounded up to a multiple of `to`.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept {
   return (n + to - 1) / to * to;
 }
@@ -36,7 +36,7 @@ class Pages {
   std::size_t bytes_;
 };
 
-/// What a request is for, in the top bits of its wr_id.
+/// Purpose of a request, in the top bits of its wr_id.
 enum class Purpose : std::uint8_t { data, note, credit, receive };
 struct RequestId {
   Purpose purpose;
@@ -55,9 +55,9 @@ struct RequestId {
 };
 
 /// A device, its memory and its queue pairs, connected to those of the other side. Both sides are
-/// built alike: `send` is where messages come from, `receive` where the peer writes them, and
-/// `words` holds one credit per queue pair, written by the peer, and those that go to the peer. An
-/// extra queue pair carries the credits, so that they do not queue up behind data.
+/// built alike: `send` is the source of messages, `receive` is where the peer writes them, and
+/// `words` holds one credit per queue pair, written by the peer, and those to be written to the
+/// peer. An extra queue pair carries the credits, so that they do not queue behind data.
 class Session {
  public:
   /// Opens everything and connects; throws mrc::Error or Failure.
@@ -80,14 +80,14 @@ class Session {
   }
   [[nodiscard]] std::uint32_t send_lkey() const noexcept { return send_region_.lkey(); }
   [[nodiscard]] std::uint32_t receive_lkey() const noexcept { return receive_region_.lkey(); }
-  /// Where a message of this queue pair goes at the peer.
+  /// Destination at the peer of a message of this queue pair.
   [[nodiscard]] RemoteAddress peer_area(std::uint32_t qp, std::size_t offset) const noexcept {
     return {peer_receive_.address + qp * area_ + offset, peer_receive_.rkey};
   }
 
-  /// Messages of this queue pair that the peer says it has dealt with.
+  /// Number of messages of this queue pair that the peer has credited.
   [[nodiscard]] std::uint64_t credit(std::uint32_t qp) const noexcept {
-    // The device writes the word behind the compiler's back.
+    // The device writes the word without the compiler's knowledge.
     return std::atomic_ref<std::uint64_t>(*word(qp)).load(std::memory_order_acquire);
   }
   void set_outgoing_credit(std::uint32_t qp, std::uint64_t count) noexcept {
@@ -96,21 +96,21 @@ class Session {
   /// Writes all outgoing credits into the peer's words.
   Errc post_credits() noexcept;
 
-  /// Receive requests that stand ready on each queue pair at any time.
+  /// Receive requests kept posted on each queue pair.
   [[nodiscard]] std::uint32_t receives() const noexcept { return receives_; }
   Errc post_receive(std::uint32_t qp) noexcept {
     return qps_[qp].post_receive(RequestId{Purpose::receive, qp, 0}.pack());
   }
-  /// The schedule of --fault begins now, and ends.
+  /// Starts the schedule of --fault; stop_faults() ends it.
   void start_faults();
   void stop_faults();
-  /// Payload bytes that all queue pairs have accepted.
+  /// Payload bytes received by all queue pairs.
   [[nodiscard]] std::uint64_t received_bytes() const;
-  /// How the queue pair of a failed completion got there, in words.
+  /// Why the queue pair of a failed completion failed, as text.
   [[nodiscard]] std::string cause(const Completion& completion) const;
-  /// Why the first queue pair in ERR is there; empty if none is.
+  /// Why the first queue pair in ERR failed; empty if none did.
   [[nodiscard]] std::string first_error() const;
-  /// A bound on the time in which a queue pair notices that its peer is gone.
+  /// Upper bound of the time after which a queue pair detects that its peer is gone.
   [[nodiscard]] Duration patience() const;
 
  private:

@@ -11,7 +11,7 @@ namespace mrc::perf {
 namespace {
 
 constexpr Duration kUsualLimit = std::chrono::seconds(10);
-/// The counters of a device cost a lock.
+/// Reading a device's counters takes a lock.
 constexpr Duration kSlowestPace = std::chrono::milliseconds(250);
 constexpr int kLooks = 16;  ///< within the limit, at least
 
@@ -26,7 +26,7 @@ StallGuard::StallGuard(Session& session)
 bool StallGuard::stalled(Time now, std::uint64_t moves) {
   const EngineStats engine = session_.device().stats().engine;
   const std::uint64_t packets = engine.tx_data + engine.rx_data;
-  // A process that did not run, stopped by its user for a while, has not waited either.
+  // A process that was stopped for a while has not been waiting either.
   const bool slept = moved_ != kNever && now - next_ > limit_ / 2;
   next_ = now + pace_;
   if (moved_ == kNever || slept || moves != moves_ || packets != packets_) {

@@ -7,18 +7,18 @@
 
 namespace mrc::perf {
 
-/// Ends a run in which nothing moves any more. A queue pair gives up a peer that does not
-/// acknowledge, but only while something is under way: a peer that is stopped when everything is
-/// acknowledged, and then owes a credit or an answer, would be waited for without end. One thread.
+/// Ends a run without progress. A queue pair gives up a peer that does not acknowledge, but only
+/// with packets in flight: a peer that stops after acknowledging everything, but owes a credit or a
+/// response, would be waited for forever. One thread.
 class StallGuard {
  public:
-  /// The time is Parameters::give_up; without one, what a queue pair may need to give up
-  /// (Session::patience()), but 10 s at least.
+  /// The limit is Parameters::give_up; by default, the time that a queue pair may need to give up
+  /// (Session::patience()), but at least 10 s.
   explicit StallGuard(Session& session);
 
-  /// To be called again and again while the test waits; cheap. `moves` is a number that changes
-  /// when this side does anything; data packets, in or out, count by themselves.
-  /// `waiting_for` returns words that follow "waiting for". Throws Failure when the time is over.
+  /// Called repeatedly while the test waits; cheap. `moves` is a number that changes with any
+  /// progress on this side; data packets, in or out, count without it. `waiting_for` returns the
+  /// text after "waiting for". Throws Failure when the time is over.
   template <class F>
   void look(Time now, std::uint64_t moves, F&& waiting_for) {
     if (now >= next_ && stalled(now, moves)) fail(waiting_for());
@@ -32,7 +32,7 @@ class StallGuard {
   Duration limit_;
   Duration pace_;
   Time next_{};
-  Time moved_ = kNever;  ///< kNever: not looked yet
+  Time moved_ = kNever;  ///< kNever: not called yet
   std::uint64_t moves_ = 0, packets_ = 0;
 };
 

@@ -8,7 +8,7 @@
 #include "results.hpp"
 #include "session.hpp"
 
-/// The tests, one size at a time. The client leads over the control connection:
+/// The tests, one message size at a time. The client leads over the control connection:
 ///
 ///     client                      server
 ///     run {size}         ->       prepares
@@ -18,19 +18,19 @@
 ///                        <-       totals {...}
 namespace mrc::perf {
 
-/// What the server tells at the end of a size.
+/// The server's report at the end of a message size.
 struct ServerTotals {
   std::uint64_t size = 0;
   std::uint64_t sent = 0;      ///< messages
-  std::uint64_t received = 0;  ///< messages; 0 where the receiver can't know
+  std::uint64_t received = 0;  ///< messages; 0 where the receiver can't count them
   std::uint64_t checked_bytes = 0;
   std::uint64_t check_errors = 0;
   std::string first_error;
   std::uint64_t retransmits = 0;
 };
 
-/// Time for the last messages and for the peer's words, beyond what a queue pair may need to give
-/// up.
+/// Time for the last messages and control messages, besides that which a queue pair may need to
+/// give up.
 inline constexpr Duration kGrace = std::chrono::seconds(10);
 
 /// The client's part. Appends a result to the report, also when it throws Failure in the middle.
@@ -46,11 +46,11 @@ ServerTotals serve_bandwidth(Session& session, std::uint64_t size);
 ServerTotals serve_latency(Session& session, std::uint64_t size);
 ServerTotals serve_completion(Session& session, std::uint64_t size);
 
-/// Looks at the control connection about once in a millisecond.
+/// Polls the control connection about once per millisecond.
 class Lookout {
  public:
   explicit Lookout(Control& control) : control_(control) {}
-  /// A message, if it was time to look and there is one.
+  /// A message, if a poll is due and there is one.
   std::optional<nlohmann::json> look(Time now) {
     if (now < next_) return std::nullopt;
     next_ = now + std::chrono::milliseconds(1);
@@ -62,11 +62,11 @@ class Lookout {
   Time next_{};
 };
 
-/// Client: takes the totals into the result. Throws Failure if not every byte sent was checked.
+/// Client: adds the totals to the result. Throws Failure if not every byte sent was checked.
 void add_totals(const nlohmann::json& totals, std::uint64_t sent, const Parameters& p,
                 Result& result);
-/// Client: the peer is gone; waits until the queue pairs notice and throws Failure with what they
-/// say. `step` makes progress.
+/// Client: the peer is gone; waits until the queue pairs detect it and throws Failure with their
+/// error. `step` makes progress.
 [[noreturn]] void fail_without_peer(Session& session, const PeerGone& gone,
                                     const std::function<void()>& step);
 

@@ -8,22 +8,22 @@
 
 #include "session.hpp"
 
-/// The bandwidth tests' two halves, and how they keep from overrunning each other.
+/// The two halves of the bandwidth tests, and their flow control.
 ///
-/// Each queue pair has a ring of places. Message k goes from place k mod n of the sender to place
-/// k mod n of the receiver. Without --check nobody looks, so places are used again at will. With
-/// it a place is free again when the receiver has verified what is in it and has said so:
+/// Each queue pair has a ring of places. Message k goes from place k mod n of the sender to place k
+/// mod n of the receiver. Without --check the content is not read, so places are reused freely.
+/// With --check a place is free again when the receiver has verified its content and reported that:
 ///
 /// * The receiver learns of messages from completions: in write_imm from each message's own, in
 ///   write from a note (an empty write with immediate) after every few messages. The immediate is
 ///   the number of messages so far, and since a write with immediate is delivered after everything
 ///   before it (mrc-1.0 §2.8), all of those are in memory.
-/// * It answers with credits: the number of messages dealt with, written into the sender's memory.
+/// * It responds with credits: the number of messages processed, written into the sender's memory.
 ///
 /// Writes with immediate need posted receives, so write_imm uses credits without --check too.
 namespace mrc::perf {
 
-/// Longest piece of work between two rounds of progress, in bytes.
+/// Largest piece of work between two rounds of progress, in bytes.
 inline constexpr std::uint64_t kSlice = 256 << 10;
 
 /// Totals of one direction since the last start().
@@ -53,17 +53,17 @@ class Sender {
 
   /// Begins a run; everything of the last one must have been delivered and verified.
   void start(std::uint64_t size);
-  /// After stop(): goes on, for `messages` more on each queue pair.
+  /// After stop(): continues for `messages` more on each queue pair.
   void resume(std::uint64_t messages) noexcept;
-  /// Posts what there is room for. Returns true if it did anything. Throws Failure.
+  /// Posts as much as possible. Returns true if it posted anything. Throws Failure.
   bool step();
-  /// Posts no more messages, but what completes those that are under way.
+  /// Posts no more messages, except what completes those in flight.
   void stop();
-  /// True when everything posted has completed.
+  /// Whether everything posted has completed.
   [[nodiscard]] bool drained() const noexcept;
   void on_completion(const RequestId& id);
 
-  /// What has to come before more can be posted, in words; empty if nothing has.
+  /// What posting waits for, as text; empty if nothing.
   [[nodiscard]] std::string waiting_for();
   [[nodiscard]] const Totals& completed() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t posted_messages() const noexcept { return posted_; }
@@ -72,7 +72,7 @@ class Sender {
   struct Queue {
     std::uint64_t limit = 0;  ///< number of the first message that is not to be sent
     std::uint64_t posted = 0, completed = 0, credited = 0, noted = 0;
-    std::uint64_t filled = 0;  ///< bytes of the next message to fill that hold their pattern
+    std::uint64_t filled = 0;  ///< bytes of the next message that already hold their pattern
     std::uint32_t unsignaled = 0;
     std::uint32_t notes = 0;  ///< notes not completed
   };
@@ -82,7 +82,7 @@ class Sender {
   bool post_some(std::uint32_t q, Queue& queue);
   bool post_note(std::uint32_t q, Queue& queue);
   bool close(std::uint32_t q, Queue& queue);
-  /// Throws Failure unless ok or merely full.
+  /// Throws Failure unless ok or queue_full.
   void check(Errc error, std::uint32_t q) const;
 
   Session& session_;
@@ -107,20 +107,20 @@ class Receiver {
   void start(std::uint64_t size);
   void on_completion(const Completion& completion, std::uint32_t q);
   void on_credit_sent() noexcept { credit_under_way_ = false; }
-  /// Verifies some of what has arrived and sends due credits. Returns true if it did anything.
+  /// Verifies some of the arrived messages and sends due credits. Returns true if it did anything.
   bool step();
 
-  /// Messages dealt with since start(); unknown (0) in write without --check.
+  /// Messages processed since start(); unknown (0) in write without --check.
   [[nodiscard]] const Totals& received() const noexcept { return received_; }
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
   [[nodiscard]] std::uint64_t errors() const noexcept { return errors_; }
-  /// The first error in words; empty if there was none.
+  /// The first error as text; empty if there was none.
   [[nodiscard]] const std::string& first_error() const noexcept { return first_error_; }
 
  private:
   struct Queue {
     std::uint64_t arrived = 0, verified = 0, credited = 0;
-    std::uint64_t offset = 0;  ///< bytes of the next message that are verified already
+    std::uint64_t offset = 0;  ///< bytes of the next message already verified
   };
 
   bool verify_some(std::uint32_t q, Queue& queue);
@@ -145,7 +145,7 @@ class Traffic {
 
   /// One round: completions, then both halves. Throws Failure when a queue pair has failed.
   void step();
-  /// Rounds that did anything.
+  /// Number of rounds with progress.
   [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
 
   Sender sender;

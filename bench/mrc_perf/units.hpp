@@ -9,10 +9,10 @@
 
 #include "mrc/core/time.hpp"
 
-/// Numbers as people type and read them.
+/// Parsing and formatting of numbers with units.
 namespace mrc::perf {
 
-/// Bytes: "4096", "64K", "1M", "2G" (binary). Empty when the text is something else.
+/// Bytes: "4096", "64K", "1M", "2G" (binary). Empty on malformed text.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 /// A count: "5000", "5K", "2M", "1G" (decimal).
 [[nodiscard]] std::optional<std::uint64_t> parse_count(std::string_view text);
@@ -21,7 +21,7 @@ namespace mrc::perf {
 
 /// "64 KiB" or "1000 B".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
-/// The pieces of a list, without empty ones.
+/// The non-empty elements of a list.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
 [[nodiscard]] inline double seconds(Duration d) noexcept {

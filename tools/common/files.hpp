@@ -18,7 +18,7 @@ inline void put(const std::string& name, const char* mode, const std::string& te
   std::FILE* file = std::fopen(name.c_str(), mode);
   bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   int cause = good ? 0 : errno;
-  if (file != nullptr && std::fclose(file) != 0 && good) {  // a full disk may show only here
+  if (file != nullptr && std::fclose(file) != 0 && good) {  // a full disk may be reported only here
     good = false;
     cause = errno;
   }
@@ -34,7 +34,7 @@ inline void write_file(const std::string& name, const std::string& text) {
   detail::put(name, "w", text);
 }
 
-/// Throws now what write_file() would throw later. An empty name is fine.
+/// Throws now if write_file() could not write the file. An empty name is ignored.
 inline void check_writable(const std::string& name) {
   if (!name.empty()) detail::put(name, "a", {});
 }

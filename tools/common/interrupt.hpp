@@ -10,18 +10,18 @@
 
 namespace mrc::bench {
 
-/// Exit status of a program that was ended by Ctrl-C.
+/// Exit status after Ctrl-C.
 inline constexpr int kInterruptedStatus = 130;
 
-/// Set by SIGINT and SIGTERM: what runs ends early and reports what it has. A second signal ends
-/// the process at once.
+/// Set by SIGINT and SIGTERM: the program ends early and reports its results so far. A second
+/// signal ends the process at once.
 inline std::atomic<bool> g_interrupted{false};
 
 extern "C" inline void on_interrupt(int) {
   if (g_interrupted.exchange(true)) _exit(kInterruptedStatus);
 }
 
-/// Has SIGINT and SIGTERM set g_interrupted, and SIGPIPE ignored.
+/// Makes SIGINT and SIGTERM set g_interrupted, and ignores SIGPIPE.
 inline void catch_signals() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
@@ -31,8 +31,8 @@ inline void catch_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-/// Holds SIGINT and SIGTERM back while it lives, in this thread and those that it starts, but for
-/// its sleep(): so none comes between a look at g_interrupted and the sleep.
+/// Blocks SIGINT and SIGTERM during its lifetime, in this thread and those that it starts, except
+/// in sleep(): no signal is lost between a check of g_interrupted and the sleep.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -46,7 +46,7 @@ class HeldSignals {
   HeldSignals& operator=(const HeldSignals&) = delete;
   ~HeldSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// ppoll(), which a signal ends; not at all once interrupted.
+  /// ppoll() that signals interrupt; returns at once when already interrupted.
   void sleep(std::span<pollfd> events, const timespec* limit) const noexcept {
     if (!g_interrupted) (void)::ppoll(events.data(), events.size(), limit, &before_);
   }

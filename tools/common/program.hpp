@@ -12,16 +12,16 @@
 
 namespace mrc::bench {
 
-/// Exit status of a program that was asked for something that can't be.
+/// Exit status after invalid options or input.
 inline constexpr int kBadOptionStatus = 2;
 
-/// Thrown when the program is to end at once with this status; what there is to say was said.
+/// Thrown to end the program at once with this status; messages have been printed.
 struct Exit {
   int code;
 };
 
-/// Reads the command line, and has `finish()` look at it as a whole. Throws Exit after --help and,
-/// with what is wrong told, after a CLI::ParseError of either.
+/// Parses the command line and calls `finish()` to validate it as a whole. Throws Exit after --help
+/// and, after printing the message, for a CLI::ParseError of either.
 template <class Finish>
 void parse_command_line(CLI::App& app, int argc, char** argv, Finish finish) {
   try {
@@ -39,9 +39,8 @@ inline void parse_command_line(CLI::App& app, int argc, char** argv) {
   parse_command_line(app, argc, argv, [] {});
 }
 
-/// The whole of a main(): what `run()` returns; if it throws, the error is told in the program's
-/// name and the status is that of a bad option where the user asked for it (options, a file that
-/// is wrong), else `failed`.
+/// The body of main(): returns what `run()` returns; if it throws, prints the error with the
+/// program's name and returns kBadOptionStatus for invalid options or input files, else `failed`.
 template <class Run>
 [[nodiscard]] int run_main(const char* program, Run run, int failed = 1) {
   const auto fail = [&](const std::exception& error, int status) {

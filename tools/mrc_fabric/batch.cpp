@@ -12,7 +12,7 @@
 namespace mrc::bench {
 namespace {
 
-/// The lines of one node.
+/// The commands for one node.
 class NodeBatch {
  public:
   NodeBatch(const Plan& plan, const FabricNode& node, const std::vector<bool>& used)
@@ -40,7 +40,7 @@ class NodeBatch {
                plan_.ports[Plan::peer(port)].mac, interface);
   }
 
-  /// One next hop, or several that flows are spread over.
+  /// A route with one next hop, or several for ECMP.
   void route(const std::string& to, const std::vector<std::size_t>& ports,
              const std::string& more = {}) {
     std::vector<std::string> hops;
@@ -52,7 +52,7 @@ class NodeBatch {
                fmt::join(hops, " nexthop "), more);
   }
 
-  /// Shift, and look at what is next (uN, mrc-1.0 §4.1).
+  /// Shifts the own uSID out and looks up the next one (uN, mrc-1.0 §4.1).
   void add_own_usid() {
     lines_.add("link set dev {} addrgenmode none mtu 65535 up", kAnchor);
     lines_.add(
@@ -71,7 +71,7 @@ class NodeBatch {
       if (&h != &self) route(fabric::format_ipv6(h.addresses[p]) + "/128", port, source);
   }
 
-  /// What a host sends into a plane: its block, or each uSID where planes have a block in common.
+  /// Destinations of a host's packets in a plane: its block, or each uSID if planes share a block.
   [[nodiscard]] std::vector<std::string> usid_prefixes(Plane p) const {
     if (std::count(d_.blocks.begin(), d_.blocks.end(), d_.blocks[p]) == 1)
       return {fabric::format_block(d_.blocks[p])};

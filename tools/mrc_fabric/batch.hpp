@@ -7,20 +7,20 @@
 
 #include "mrc_fabric/plan.hpp"
 
-/// What a fabric is made of, in the words of `ip -batch`.
+/// The parts of a fabric as commands of `ip -batch`.
 namespace mrc::bench {
 
-/// Every neighbour is reached by this address; which Ethernet address that is on which port, a
-/// permanent entry says.
+/// All neighbours have this address; permanent neighbour entries map it to an Ethernet address on
+/// each port.
 inline constexpr const char* kGateway = "fe80::1";
-/// The interface that uN routes hang on. No packet passes it; on a veth they would vanish with it.
+/// The interface of uN routes. No packet passes it; on a veth the routes would be deleted with it.
 inline constexpr const char* kAnchor = "usid0";
 
-/// Makes these links (each named by its first port) out of nothing.
+/// Creates these links (each given by its first port).
 [[nodiscard]] std::string links_batch(const Plan& plan, const std::vector<std::size_t>& links);
 
-/// Brings a node to what it should be, as often as one likes: addresses, neighbours, routes over
-/// the ports that `used` says ([port]).
+/// Configures a node: addresses, neighbours, and routes over the ports with `used`[port].
+/// Idempotent.
 [[nodiscard]] std::string node_batch(const Plan& plan, std::size_t node,
                                      const std::vector<bool>& used);
 

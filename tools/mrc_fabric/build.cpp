@@ -24,7 +24,7 @@ void run_ip(const std::string& batch) {
                 "and iproute2 6.1");
 }
 
-/// Settings that new interfaces start with have to be there before these.
+/// Defaults for new interfaces must be set before these are created.
 void set_sysctls(const FabricNode& node) {
   const InNetns inside(node.netns);
   const bool is_switch = node.kind != NodeKind::host;
@@ -37,11 +37,11 @@ void set_sysctls(const FabricNode& node) {
     set_sysctl(conf + "accept_dad", "0");
     set_sysctl(conf + "accept_ra", "0");
     set_sysctl(conf + "router_solicitations", "0");
-    // A switch takes no way that it sees to be dead.
+    // A switch does not route to links without carrier.
     if (is_switch) set_sysctl(conf + "ignore_routes_with_linkdown", "1");
   }
-  set_sysctl(ipv6 + "conf/default/addr_gen_mode", "1");  // nobody needs link-local addresses
-  // By addresses, flow label and ports, as switches do (mrc-1.0 §3.1).
+  set_sysctl(ipv6 + "conf/default/addr_gen_mode", "1");  // link-local addresses are not used
+  // Hash of addresses, flow label and ports, as in switches (mrc-1.0 §3.1).
   set_sysctl(ipv6 + "fib_multipath_hash_policy", "3");
   set_sysctl(ipv6 + "fib_multipath_hash_fields", "59");
 }
@@ -63,7 +63,7 @@ class Builder {
     for (const std::size_t n : nodes_) set_sysctls(plan_.nodes[n]);
   }
 
-  /// Looks which ports there are, and which of them are up.
+  /// Reads which ports exist, and which of them are up.
   void look() {
     there_.assign(plan_.ports.size(), false);
     std::set<std::size_t> nodes(nodes_.begin(), nodes_.end());
@@ -104,7 +104,7 @@ class Builder {
     }
   }
 
-  /// A port whose other end came up a moment ago sends nothing before the kernel has seen to it.
+  /// A port sends nothing until the kernel has processed that its other end came up.
   void wait_for_carriers() const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
     for (std::size_t port = 0; port < plan_.ports.size(); ++port) {
@@ -165,7 +165,7 @@ void lower_port(const Plan& plan, std::size_t port) {
   }
   const std::size_t peer = Plan::peer(port);
   const InNetns inside(plan.node_of(peer).netns);
-  (void)interface_state(plan.ports[peer].interface);  // has the kernel notice
+  (void)interface_state(plan.ports[peer].interface);  // makes the kernel process the change
 }
 
 void remove_node(const Plan& plan, const FabricNode& node) {
@@ -186,7 +186,7 @@ void remove_namespaces(const std::vector<std::string>& names) {
   std::string batch;
   for (const std::string& name : names)
     if (netns_exists(name)) batch += "netns del " + name + "\n";
-  // -force: one that can't be removed is no reason to leave the others.
+  // -force: continue after one that can't be removed.
   if (!batch.empty()) run_program({"ip", "-force", "-batch", "-"}, batch);
 }
 

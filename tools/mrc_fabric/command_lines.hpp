@@ -9,7 +9,7 @@
 
 namespace mrc::bench {
 
-/// What `ip -batch` or `tc -batch` is to do, a command per line.
+/// Input of `ip -batch` or `tc -batch`, a command per line.
 class CommandLines {
  public:
   template <class... Values>

@@ -20,7 +20,7 @@ Fabric::Fabric(const Options& o)
 
 namespace {
 
-/// Whatever there is of the fabric.
+/// Removes all existing parts of the fabric.
 void take_down(const std::string& name, const State& state) {
   end_wire_of(name);
   remove_namespaces(state.namespaces());
@@ -38,7 +38,7 @@ int run_up(const Options& o) {
   try {
     build_all(f.plan, f.state);
   } catch (...) {
-    if (is_new) {  // what was there before is left for a look at it
+    if (is_new) {  // keep a fabric that existed before, for diagnosis
       take_down(f.plan.name, f.state);
     }
     throw;

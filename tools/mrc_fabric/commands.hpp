@@ -7,8 +7,8 @@
 
 namespace mrc::bench {
 
-/// What most commands work on: the description that was named, what it becomes here, what there is
-/// of it.
+/// Inputs of most commands: the description, its plan for this machine, and the state of the
+/// fabric.
 struct Fabric {
   fabric::Description description;
   Plan plan;

@@ -22,7 +22,7 @@ constexpr std::uint32_t kMinBytes = 1, kMaxBytes = 64 << 20;
   throw Error(Errc::invalid_argument, fmt::format("'{}': {}", word, why));
 }
 
-/// A word cut at its '='.
+/// A word split at its '='.
 struct Word {
   std::string whole, key, value;
 
@@ -122,7 +122,7 @@ bool needs_queue(const Word& word) {
   return word.key == "ecn" || word.key == "trim" || word.key == "drop" || word.key == "ctl";
 }
 
-/// "t0" and the like: all nodes of a kind.
+/// Whether the node is of the kind ("t0" and the like).
 bool is_of_kind(const FabricNode& node, std::string_view side) {
   constexpr std::string_view kKinds[] = {"host", "t0", "t1"};
   return side == kKinds[static_cast<std::size_t>(node.kind)];
@@ -140,7 +140,7 @@ bool names(std::string_view from, char between, std::string_view to, const Fabri
 std::vector<std::size_t> select_ports(const Plan& plan, const std::string& text) {
   std::vector<std::size_t> ports;
   const std::string_view all = text;
-  // Names have dashes as well, so each of them may be the one in the middle.
+  // Names contain dashes too, so each dash may be the separator.
   for (std::size_t at = all.find_first_of("->"); at < all.size();
        at = all.find_first_of("->", at + 1))
     for (std::size_t port = 0; port < plan.ports.size(); ++port)

@@ -8,22 +8,22 @@
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/port.h"
 
-/// Conditions of switch ports as people write them: "rate=1Gbit", "loss=0.01", "blackhole".
+/// Text form of the conditions of switch ports: "rate=1Gbit", "loss=0.01", "blackhole".
 namespace mrc::bench {
 
-/// The ports that a text names: a direction "h0>p1t0-0", both of a link "h0-p1t0-0", all from one
+/// The ports selected by a text: a direction "h0>p1t0-0", both of a link "h0-p1t0-0", all from one
 /// kind of node to another "t0-host", or "all". Throws mrc::Error.
 [[nodiscard]] std::vector<std::size_t> select_ports(const Plan& plan, const std::string& text);
 
-/// What a port has before anything is said about it: no rate, no losses. DSCPs are the fabric's.
+/// Initial conditions of a port: no rate, no losses. DSCPs are the fabric's.
 [[nodiscard]] port_config default_conditions(const Plan& plan, std::size_t port);
 
-/// Changes what the words say. Throws mrc::Error that names the word: unknown, out of range, or
-/// without effect.
+/// Applies the words. Throws mrc::Error that names the word: unknown, out of range, or without
+/// effect.
 void change_conditions(port_config& config, const std::vector<std::string>& words, const Plan& plan,
                        std::size_t port);
 
-/// The words that lead to these conditions; empty if there are none.
+/// The words that produce these conditions; empty if there are none.
 [[nodiscard]] std::string conditions_text(const port_config& config);
 
 /// "1Gbit", "2.5Mbit".

@@ -11,7 +11,7 @@
 namespace mrc::bench {
 namespace {
 
-/// Of all interfaces of the namespace that this thread is in.
+/// Counters of all interfaces of this thread's namespace.
 std::map<std::string, InterfaceCounters> read_counters() {
   std::map<std::string, InterfaceCounters> all;
   std::istringstream text(read_text("/proc/thread-self/net/dev"));
@@ -23,7 +23,7 @@ std::map<std::string, InterfaceCounters> read_counters() {
     InterfaceCounters c;
     std::uint64_t unused = 0;
     std::istringstream numbers(line.substr(colon + 1));
-    // Bytes, packets, errors, drops, fifo, frame, compressed, multicast; then what was sent.
+    // Bytes, packets, errors, drops, fifo, frame, compressed, multicast; then the same for sending.
     numbers >> c.received_bytes >> c.received_packets >> unused >> c.received_drops >> unused >>
         unused >> unused >> unused >> c.sent_bytes >> c.sent_packets >> unused >> c.sent_drops;
     all[name] = c;

@@ -14,24 +14,24 @@
 
 namespace mrc::bench {
 
-/// What the kernel has counted on an interface.
+/// The kernel's counters of an interface.
 struct InterfaceCounters {
   std::uint64_t sent_packets = 0, sent_bytes = 0, sent_drops = 0;
   std::uint64_t received_packets = 0, received_bytes = 0, received_drops = 0;
 };
 
-/// A port as it is now.
+/// Current state of a port.
 struct PortView {
   const char* state = "missing";  ///< up, down, no carrier
   InterfaceCounters interface;
-  bool has_conditions = false;  ///< without, the switch port does not count
+  bool has_conditions = false;  ///< without conditions the switch port does not count
   std::string conditions;
   port_state counters{};
   Duration delay{};
-  std::optional<WireDirection> wire;  ///< of a direction with a delay, if the wire runs
+  std::optional<WireDirection> wire;  ///< of a direction with a delay, while the wire runs
 };
 
-/// All ports of a fabric that is up ([port]). Throws mrc::Error.
+/// All ports of a fabric that is up, by port. Throws mrc::Error.
 [[nodiscard]] std::vector<PortView> view_ports(const Plan& plan, const State& state);
 
 }  // namespace mrc::bench

@@ -6,18 +6,18 @@
 
 #include "mrc_fabric/plan.hpp"
 
-/// The static configuration of real switches. On every link the end nearer to the spine is fe80::1
-/// and the other one, hosts included, fe80::2: routes need no further addresses.
+/// Static configuration of real switches. On every link the end nearer to the spine is fe80::1 and
+/// the other one, hosts included, fe80::2, so that routes need no further addresses.
 namespace mrc::bench {
 
-/// The end of a link that is nearer to the spine.
+/// Whether it is the end of a link nearer to the spine.
 [[nodiscard]] constexpr bool is_upper(std::size_t port) noexcept {
   return (port & 1) != 0;
 }
 [[nodiscard]] std::string own_address(std::size_t port);
 [[nodiscard]] std::string next_hop(std::size_t port);
 
-/// The name under which both know the locator of the switch's uSID.
+/// Name of the locator of the switch's uSID in both formats.
 inline constexpr const char* kLocator = "MRC";
 
 /// config_db.json of SONiC.

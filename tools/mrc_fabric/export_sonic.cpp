@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Ports by their place among the node's, four lanes each.
+/// Port names by index among the node's ports, four lanes each.
 std::string ethernet(std::size_t place) {
   return fmt::format("Ethernet{}", 4 * place);
 }

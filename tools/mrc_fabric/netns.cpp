@@ -36,7 +36,7 @@ void enter(const std::string& netns) {
                 "': `mrc_fabric up` repairs a fabric");
 }
 
-/// What ioctl() takes to talk about the interface, and a socket to do it by.
+/// Argument of ioctl() for an interface.
 ifreq request_for(const std::string& interface) {
   ifreq request{};
   std::strncpy(request.ifr_name, interface.c_str(), IFNAMSIZ - 1);
@@ -54,7 +54,7 @@ InNetns::InNetns(const std::string& name) : before_(open_file("/proc/thread-self
 }
 
 InNetns::~InNetns() {
-  // Going on in the wrong namespace would change the machine's own network.
+  // In the wrong namespace, further calls would change the machine's own network.
   if (setns(before_.get(), CLONE_NEWNET) != 0) std::terminate();
 }
 
@@ -79,7 +79,8 @@ bool is_netns(const std::string& name) {
 InterfaceState interface_state(const std::string& interface) {
   ifreq request = request_for(interface);
   const FileDescriptor any = any_socket();
-  // Asked for the carrier, the kernel does at once what it would do about it within a second.
+  // Querying the carrier makes the kernel process a change at once, which otherwise takes up to a
+  // second.
   ethtool_value link{};
   link.cmd = ETHTOOL_GLINK;
   request.ifr_data = reinterpret_cast<char*>(&link);

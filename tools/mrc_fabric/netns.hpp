@@ -8,7 +8,7 @@
 /// Network namespaces as `ip netns` names them.
 namespace mrc::bench {
 
-/// This thread is in the namespace of that name, until the end of the scope. Throws mrc::Error.
+/// Moves this thread to the namespace of that name until the end of the scope. Throws mrc::Error.
 class InNetns {
  public:
   explicit InNetns(const std::string& name);
@@ -20,30 +20,30 @@ class InNetns {
   FileDescriptor before_;
 };
 
-/// Moves this process there for good, with a /sys that shows it, as `ip netns exec` does.
+/// Moves this process there permanently, with a matching /sys, as `ip netns exec` does.
 void move_to_netns(const std::string& name);
 
-/// A file of that name is there. It may be the rest of a namespace that was half made: then
-/// `is_netns` is false.
+/// Whether a file of that name exists. If creating the namespace was interrupted, the file may
+/// exist while `is_netns` is false.
 [[nodiscard]] bool netns_exists(const std::string& name);
 [[nodiscard]] bool is_netns(const std::string& name);
 
-/// An interface of the namespace that this thread is in.
+/// An interface of this thread's namespace.
 struct InterfaceState {
   bool exists = false;
-  bool up = false;       ///< as the administrator wants it
-  bool carrier = false;  ///< up, and so is the other end
+  bool up = false;       ///< administrative state
+  bool carrier = false;  ///< up at both ends
 };
 [[nodiscard]] InterfaceState interface_state(const std::string& interface);
 
-/// Has the kernel do to packets that leave by the interface what cards do: checksums, and cutting
-/// bursts into packets. Throws mrc::Error.
+/// Makes the kernel do for packets sent by the interface what NICs do: checksums and segmentation.
+/// Throws mrc::Error.
 void switch_offloads_off(const std::string& interface);
 
 /// Sets the interface up. Throws mrc::Error.
 void set_up(const std::string& interface);
 
-/// Sets "net/ipv6/conf/all/forwarding", say, of the namespace that this thread is in. Throws
+/// Sets, for instance, "net/ipv6/conf/all/forwarding" of this thread's namespace. Throws
 /// mrc::Error.
 void set_sysctl(const std::string& name, const std::string& value);
 

@@ -38,7 +38,7 @@ CLI::App& add_command(CLI::App& app, Options& o, Command which, const char* name
                       const char* about) {
   CLI::App& command = *app.add_subcommand(name, about);
   command.callback([&o, which] { o.command = which; });
-  command.fallthrough();  // --prefix may stand behind the command
+  command.fallthrough();  // --prefix may follow the command
   return command;
 }
 
@@ -60,7 +60,7 @@ void add_show(CLI::App& app, Options& o) {
 void add_exec(CLI::App& app, Options& o) {
   CLI::App& exec = add_command(app, o, Command::exec, "exec", "Run a program on a host or switch");
   add_file(exec, o);
-  exec.add_option("node", o.node, "Where")->required()->type_name("NODE");
+  exec.add_option("node", o.node, "Host or switch")->required()->type_name("NODE");
   exec.add_option("command", o.words, "The program and its arguments, after --")
       ->required()
       ->type_name("-- PROGRAM");
@@ -90,8 +90,8 @@ void add_link_and_switch(CLI::App& app, Options& o) {
 void add_set(CLI::App& app, Options& o) {
   CLI::App& set = add_command(app, o, Command::set, "set", "Set conditions of switch ports");
   add_file(set, o);
-  set.add_option("link", o.ports, "Which ports")->required()->type_name("LINK");
-  set.add_option("conditions", o.words, "What they are like")->required()->type_name("KEY=VALUE");
+  set.add_option("link", o.ports, "Ports to change")->required()->type_name("LINK");
+  set.add_option("conditions", o.words, "Conditions")->required()->type_name("KEY=VALUE");
   set.footer(kConditions);
 }
 
@@ -103,16 +103,16 @@ void add_export(CLI::App& app, Options& o) {
       ->required()
       ->check(CLI::IsMember({"sonic", "frr"}))
       ->type_name("FORMAT");
-  write.add_option("--out", o.directory, "Where to, one folder per switch")
+  write.add_option("--out", o.directory, "Output directory, one folder per switch")
       ->required()
       ->type_name("DIR");
 }
 
-/// What the tool starts in the background; nobody else has a use for it.
+/// The tool's own background process; not for users.
 void add_wire(CLI::App& app, Options& o) {
   CLI::App& wire = add_command(app, o, Command::wire, "wire", "Hold packets of delayed links");
   wire.group("");
-  wire.add_option("fabric", o.file, "For which fabric")->required()->type_name("NAME");
+  wire.add_option("fabric", o.file, "Name of the fabric")->required()->type_name("NAME");
 }
 
 }  // namespace

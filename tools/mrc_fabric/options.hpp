@@ -7,7 +7,7 @@
 
 namespace mrc::bench {
 
-/// What the program is to do.
+/// The subcommand.
 enum class Command : std::uint8_t { up, down, show, exec, link, node, set, write_configs, wire };
 
 /// The command line.
@@ -23,7 +23,7 @@ struct Options {
   std::string format, directory;  ///< export
 };
 
-/// Throws bench::Exit after --help and after printing what is wrong with the arguments.
+/// Throws bench::Exit after --help and after printing an error in the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 }  // namespace mrc::bench

@@ -13,8 +13,8 @@
 namespace mrc::bench {
 namespace {
 
-/// Locally administered, and the same at every start: plane, kind and number of the node, and the
-/// number of the port there.
+/// A locally administered address, the same at every start: plane, kind and index of the node, and
+/// the index of its port.
 std::string mac_of(unsigned plane, const FabricNode& node) {
   const auto port = static_cast<unsigned>(node.ports.size());
   return fmt::format("02:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
@@ -22,7 +22,7 @@ std::string mac_of(unsigned plane, const FabricNode& node) {
                      node.index & 0xFF, port >> 8 & 0xFF, port & 0xFF);
 }
 
-/// Names that `ip -batch` or `mrc_fabric set` would take for something else.
+/// Rejects names that `ip -batch` or `mrc_fabric set` would interpret as something else.
 void check_host(const fabric::Host& h, const std::string& file) {
   for (const char* kind : {"host", "t0", "t1", "all", "wire"})
     if (h.name == kind)
@@ -66,7 +66,7 @@ class Planner {
                 fmt::format("l{}", i));
   }
 
-  /// The T0's port gets the address that the description says it has.
+  /// Gives the T0's port the address in the description.
   void take_next_hop(const fabric::Host& h, unsigned plane) {
     FabricPort& own = plan_.ports[plan_.ports.size() - 2];
     FabricPort& other = plan_.ports.back();

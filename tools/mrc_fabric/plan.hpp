@@ -30,28 +30,28 @@ struct FabricNode {
   std::vector<std::size_t> ports;  ///< hosts: [plane]; T0: downlinks, then uplinks; T1: [T0]
 };
 
-/// What a description becomes on this machine: all names, and what is connected to what.
+/// The names and links of a description's fabric on this machine.
 struct Plan {
   const fabric::Description* description = nullptr;
   std::string name;  ///< "mrc-demo": prefix and fabric; also that of its folder under kRunFolder
   std::vector<FabricNode> nodes;
   std::vector<FabricPort> ports;
 
-  /// The description has to outlive the plan. Throws mrc::Error: names that are too long.
+  /// The description must outlive the plan. Throws mrc::Error for names that are too long.
   Plan(const fabric::Description& d, const std::string& prefix);
 
   [[nodiscard]] const FabricNode& node_of(std::size_t port) const {
     return nodes[ports[port].node];
   }
   [[nodiscard]] static std::size_t peer(std::size_t port) noexcept { return port ^ 1; }
-  /// Which plane a port is in.
+  /// The plane of a port.
   [[nodiscard]] unsigned plane_of(std::size_t port) const;
-  /// "h0>p1t0-0": the direction that leaves by this port.
+  /// "h0>p1t0-0": the direction sent by this port.
   [[nodiscard]] std::string direction(std::size_t port) const;
   /// "h0-p1t0-0".
   [[nodiscard]] std::string link(std::size_t port) const;
 
-  /// Throw mrc::Error that says what there is instead.
+  /// Both throw mrc::Error that lists the alternatives.
   [[nodiscard]] const FabricNode& find_node(std::string_view wanted) const;
   [[nodiscard]] std::size_t find_port(std::string_view from, std::string_view to) const;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel wants the GPL of programs that use its clock and its queues: this file may be used
-// under the GPL, version 2, as well.
+// The kernel requires the GPL of programs that use its clock and its queues: this file may also be
+// used under the GPL, version 2.
 //
 // A switch's egress port for MRC, as a program on the clsact hook of a veth: two classes with
 // strict priority, ECN, trimming to the headers (mrc-1.0 §1.12), losses. The queue is that of an
-// HTB below, which sends at the port's rate; here is decided what gets into it. One program serves
-// all ports of a fabric; the class of the filter says which one it is. Two more lead the packets of
+// HTB below, which sends at the port's rate; this program does the admission. One program serves
+// all ports of a fabric; the filter's class identifies the port. Two more programs redirect the
+// packets of delayed directions to the wire and back.
 // delayed directions aside and back.
 #include "port.h"
 
@@ -20,7 +21,7 @@
 
 #define NS_PER_S 1000000000ull
 #define L3 ETH_HLEN
-// Marks a packet that was trimmed here and comes by again, now with its new length.
+// Marks a packet that was trimmed here and passes again with its new length.
 #define MARK_TRIMMED 0x6d726374
 // Marks a packet that has been on the wire.
 #define MARK_DELAYED 0x6d726377
@@ -31,7 +32,7 @@
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);  // the tool says how many
+  __uint(max_entries, 1);  // set by the tool
   __type(key, __u32);
   __type(value, struct port_config);
 } port_configs SEC(".maps");
@@ -43,7 +44,7 @@ struct {
   __type(value, struct port_state);
 } port_states SEC(".maps");
 
-// What of the kernel's structures is needed to read a queue's length.
+// The parts of the kernel's structures needed to read a queue's length.
 struct gnet_stats_queue {
   __u32 backlog;
 } __attribute__((preserve_access_index));
@@ -61,10 +62,10 @@ struct sk_buff {
 } __attribute__((preserve_access_index));
 extern void* bpf_cast_to_kern_ctx(void*) __ksym;  // Linux 6.2
 
-// Where a packet's headers are, in bytes from the Ethernet header.
+// Offsets of a packet's headers in bytes from the Ethernet header.
 struct layout {
-  __u32 inner;  // IPv6 header behind an outer one; 0: there is none
-  __u32 udp;    // 0: none, or the packet is shorter than it says
+  __u32 inner;  // IPv6 header inside an outer one; 0: none
+  __u32 udp;    // 0: none, or the packet is truncated
   __u32 end;    // by the outermost length
   __u8 dscp;    // outermost
   __u8 ecn;
@@ -101,7 +102,7 @@ static __always_inline void locate(struct __sk_buff* skb, struct layout* at) {
   if (type == IPPROTO_UDP && next + UDP_SIZE <= at->end && at->end <= skb->len) at->udp = next;
 }
 
-// CE into a header that says ECT.
+// Sets CE in an ECN-capable header.
 static __always_inline void mark_header(struct __sk_buff* skb, __u32 ip) {
   __u8 byte;
   if (bpf_skb_load_bytes(skb, ip + 1, &byte, 1) || !(byte & 0x30)) return;
@@ -114,8 +115,8 @@ static __always_inline void set_payload_length(struct __sk_buff* skb, __u32 ip, 
   bpf_skb_store_bytes(skb, ip + offsetof(struct ipv6hdr, payload_len), &length, sizeof length, 0);
 }
 
-// As wire/packet_trim.hpp: the IP lengths inside and outside and the outermost DSCP change, the UDP
-// length stays.
+// As wire/packet_trim.hpp: changes the inner and outer IP lengths and the outermost DSCP, not the
+// UDP length.
 static __always_inline int trim(struct __sk_buff* skb, const struct layout* at, __u8 dscp) {
   __u32 end = at->udp + PORT_TRIM_KEEP;
   if (end > at->end) end = at->end;
@@ -127,21 +128,21 @@ static __always_inline int trim(struct __sk_buff* skb, const struct layout* at, 
   first[0] = (first[0] & 0xf0) | dscp >> 2;
   first[1] = (first[1] & 0x3f) | (dscp & 3) << 6;
   bpf_skb_store_bytes(skb, L3, first, sizeof first, 0);
-  // The HTB would charge for the length that the packet had when it came here. Sent to this port
-  // once more, it comes by again and is measured anew.
+  // The HTB would charge the original length. Redirected to this port, the packet passes again and
+  // is measured anew.
   skb->mark = MARK_TRIMMED;
   return bpf_redirect(skb->ifindex, 0);
 }
 
-// Time that the port takes for so many bytes. All queues are measured in it.
+// Time that the port takes for this many bytes, the unit of all queues.
 static __always_inline __u64 time_of(const struct port_config* c, __u64 bytes) {
   return bytes * NS_PER_S / c->rate;
 }
 
-// A packet that comes to the port.
+// A packet arriving at the port.
 struct arrival {
   __u64 now;      // ns
-  __u64 backlog;  // bytes that wait below, if `measured`
+  __u64 backlog;  // bytes queued below, if `measured`
   __u32 bytes;
   __u32 random;
   _Bool measured, control, can_trim, trimmed_here, ect, mark;
@@ -158,11 +159,11 @@ static __always_inline _Bool ecn_says_mark(const struct port_config* c, __u64 wa
   return waiting >= max || ((waiting - min) << 16) / (max - min) > (random & 0xffff);
 }
 
-// What becomes of a packet that finds the port's queue as it is. Under the lock.
+// Admission by the current queue of the port. Called with the lock held.
 static __always_inline enum verdict enqueue(const struct port_config* c, struct port_state* s,
                                             struct arrival* a) {
   const __u64 own = time_of(c, a->bytes);
-  // Nothing goes before control packets, so that their share of the queue follows from the rate.
+  // Control packets go first, so their part of the queue follows from the rate.
   const __u64 control = s->control_until > a->now ? s->control_until - a->now : 0;
   __u64 all = s->all_until > a->now ? s->all_until - a->now : 0;
   if (a->measured) all = time_of(c, a->backlog);
@@ -212,7 +213,7 @@ static __always_inline int pass(struct __sk_buff* skb, _Bool measured) {
     skb->mark = 0;
   } else if (bpf_get_prandom_u32() < c->loss) {
     __sync_fetch_and_add(&s->lost, 1);
-    return TC_ACT_STOLEN;  // nobody notices: TC_ACT_SHOT would be an error to a sending socket
+    return TC_ACT_STOLEN;  // silent loss: TC_ACT_SHOT would be an error to a sending socket
   }
   struct layout at = {};
   if (skb->protocol == bpf_htons(ETH_P_IPV6)) locate(skb, &at);
@@ -244,14 +245,14 @@ int port(struct __sk_buff* skb) {
   return pass(skb, 1);
 }
 
-// For kernels that do not show the queue below: it is reckoned from the rate.
+// For kernels that do not expose the queue below: its length is computed from the rate.
 SEC("tc")
 int port_reckoned(struct __sk_buff* skb) {
   return pass(skb, 0);
 }
 
-// Where a delayed direction ends, packets go on to the wire, which holds them (wire.cpp), by the
-// interface that the filter's class names.
+// At the receiving end of a delayed direction, packets are redirected to the wire, which holds them
+// (wire.cpp), by the interface given by the filter's class.
 SEC("tc")
 int to_wire(struct __sk_buff* skb) {
   if (skb->mark == MARK_DELAYED) {
@@ -261,7 +262,7 @@ int to_wire(struct __sk_buff* skb) {
   return bpf_redirect(skb->tc_classid, 0);
 }
 
-// What comes back from there arrives once more, and is let through.
+// Packets coming back from the wire arrive once more, and pass.
 SEC("tc")
 int from_wire(struct __sk_buff* skb) {
   skb->mark = MARK_DELAYED;

@@ -19,7 +19,7 @@
 namespace mrc::bench {
 namespace {
 
-/// Names of the interfaces of this namespace that have a queueing discipline of some kind.
+/// Interfaces of this namespace with a queueing discipline of some kind.
 class Disciplines {
  public:
   Disciplines() {
@@ -34,7 +34,7 @@ class Disciplines {
   std::set<std::pair<std::string, std::string>> found_;
 };
 
-/// What `tc` has to do for one port.
+/// The `tc` commands for one port.
 class PortBatch {
  public:
   PortBatch(const Plan& plan, std::size_t port, const SwitchPorts& switch_ports)
@@ -74,14 +74,14 @@ class PortBatch {
         interface, hook, file, class_id >> 16, class_id & 0xFFFF);
   }
 
-  /// What arrives goes to the wire, and comes back from there. The way back is there first.
+  /// Redirects arriving packets to the wire, and back. The way back is set up first.
   void lead_aside(const Disciplines& there) {
     if (!there.has(to_wire_, "clsact")) lines_.add("qdisc add dev {} clsact", to_wire_);
     add_program(to_wire_, "ingress", switch_ports_.from_wire_file(), class_of(interface_));
     add_program(interface_, "ingress", switch_ports_.to_wire_file(), class_of(to_wire_));
   }
 
-  /// The class that names an interface to the wire's programs.
+  /// The class that identifies an interface to the wire's programs.
   [[nodiscard]] static unsigned class_of(const std::string& interface) {
     const unsigned index = if_nametoindex(interface.c_str());
     if (index > SwitchPorts::kMaxClass)
@@ -92,9 +92,9 @@ class PortBatch {
     return index;
   }
 
-  /// Two classes under one that has the port's rate; what is of control or trimmed (1:10) goes
-  /// first. Neither has a rate of its own to speak of: that would not be strict. The queues are
-  /// longer than what the program lets in.
+  /// Two classes under one with the port's rate; control and trimmed packets (1:10) go first. Their
+  /// own rates are negligible, since those would break strict priority. The queues are longer than
+  /// the program's limits.
   void add_shaper(bool is_there) {
     const std::string rate = fmt::format("{}bit", config_.rate * 8);
     if (!is_there) lines_.add("qdisc add dev {} root handle 1: htb default 20", interface_);
@@ -108,7 +108,7 @@ class PortBatch {
 
   void add_class(const char* parent, unsigned id, const std::string& rate, const std::string& most,
                  unsigned priority) {
-    // Bytes that may go at once: a kernel that wakes up 200 us late still reaches the rate.
+    // Burst size: a kernel that wakes up 200 us late still reaches the rate.
     const std::uint64_t burst = std::max<std::uint64_t>(config_.rate / 5000, 2 * largest_packet_);
     lines_.add(
         "class replace dev {} parent {} classid 1:{} htb rate {} ceil {} burst {} cburst {} "
@@ -120,7 +120,7 @@ class PortBatch {
   std::uint32_t largest_packet_;
   unsigned class_;
   port_config config_;
-  bool is_delayed_;  // what arrives here
+  bool is_delayed_;  // direction that arrives here
   std::string to_wire_;
   const SwitchPorts& switch_ports_;
   CommandLines lines_;

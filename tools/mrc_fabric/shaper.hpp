@@ -10,9 +10,8 @@
 
 namespace mrc::bench {
 
-/// Puts on these ports what their configuration asks for, and takes off what it does not: the
-/// program, and the queue that it decides about; where their packets arrive, the way aside to the
-/// wire. Throws mrc::Error.
+/// Applies these ports' configuration, adding and removing as needed: the program, and the queue
+/// that it controls; at the receiving end, the redirection to the wire. Throws mrc::Error.
 void apply_conditions(const Plan& plan, const State& state, const SwitchPorts& switch_ports,
                       const std::vector<std::size_t>& ports);
 

@@ -28,7 +28,7 @@ const char* kind_text(NodeKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// By how much a counter has grown, per second; 0 if it began anew.
+/// Increase of a counter per second; 0 if it was reset.
 double rate(std::uint64_t now, std::uint64_t before, double seconds) {
   return now < before ? 0 : static_cast<double>(now - before) / seconds;
 }
@@ -40,7 +40,7 @@ std::string count_text(std::uint64_t n) {
   return fmt::format("{:.2f}G", real / 1e9);
 }
 
-/// One line per direction; with rates in place of totals if there is an earlier look.
+/// One line per direction; with rates instead of totals if there is an earlier view.
 std::string row(const Plan& plan, std::size_t port, const PortView& view, const PortView* before,
                 double seconds) {
   const InterfaceCounters& c = view.interface;
@@ -68,13 +68,13 @@ std::string head(bool rates) {
                      "max queue", "conditions");
 }
 
-/// Some direction is delayed, and nobody holds its packets: none arrive.
+/// Whether some direction is delayed but no wire runs: its packets are lost.
 bool wire_is_missing(const Views& views) {
   return std::any_of(views.begin(), views.end(),
                      [](const PortView& view) { return view.delay != Duration{0} && !view.wire; });
 }
 
-/// "mrc-demo: 2 hosts and 16 switches", and which of them are missing; so with the wire.
+/// "mrc-demo: 2 hosts and 16 switches", and which of them are missing; also whether the wire is.
 std::string nodes_text(const Plan& plan, const Views& views) {
   const std::size_t hosts = plan.description->hosts.size();
   std::string missing;
@@ -134,7 +134,7 @@ void print_json(const Fabric& f, const Views& views) {
   fmt::print("{}\n", out.dump(2));
 }
 
-/// A terminal's size; without one there is room for all.
+/// Size of the terminal; unlimited without one.
 struct Screen {
   bool is_terminal = isatty(STDOUT_FILENO) != 0;
   std::size_t lines = 1'000'000, columns = 1'000'000;
@@ -147,7 +147,7 @@ struct Screen {
   }
 };
 
-/// Over the frame before, where there is a terminal.
+/// Overwrites the previous frame on a terminal.
 void print_frame(const Fabric& f, const Views& views, const Views& before, double seconds) {
   const Screen screen;
   std::vector<std::string> lines{nodes_text(f.plan, views) + " (Ctrl-C ends this)", head(true)};
@@ -171,7 +171,7 @@ void watch(const Fabric& f) {
   Views before = view_ports(f.plan, f.state);
   auto then = Clock::now();
   while (true) {
-    poll(nullptr, 0, 1000);  // ends with a signal, which a sleep of the library would sit out
+    poll(nullptr, 0, 1000);  // returns on a signal, unlike the standard library's sleep
     if (g_interrupted) return;
     Views views = view_ports(f.plan, f.state);
     const auto now = Clock::now();

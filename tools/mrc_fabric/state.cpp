@@ -20,8 +20,8 @@ namespace mrc::bench {
 namespace fs = std::filesystem;
 namespace {
 
-/// Everything that the fabric is built by: another description, or another version of this program,
-/// gives another text.
+/// Everything that determines how the fabric is built: it differs for another description or
+/// another version of this program.
 std::string plan_text(const Plan& plan) {
   const fabric::Description& d = *plan.description;
   std::string text =
@@ -105,7 +105,7 @@ std::vector<std::string> known_fabrics() {
 
 FileDescriptor lock_fabrics() {
   fs::create_directories(kRunFolder);
-  // The programs that this one runs hold it too: they go on for a while should this one be killed.
+  // Inherited by the programs run here, which may outlive this one if it is killed.
   FileDescriptor folder(open(kRunFolder, O_RDONLY | O_DIRECTORY));
   if (folder.get() < 0) throw_errno(std::string("can't open ") + kRunFolder);
   while (flock(folder.get(), LOCK_EX) != 0)

@@ -11,12 +11,12 @@ namespace mrc::bench {
 
 inline constexpr const char* kRunFolder = "/run/openmrc";
 
-/// What the tool keeps about a fabric: a folder with the names of its namespaces, the plan by which
-/// it was built, and the switch ports' BPF file system. Written before anything is made, so that
-/// `down` finds all of it after a crash, too.
+/// Persistent state of a fabric: a folder with the names of its namespaces, its plan, and the
+/// switch ports' BPF file system. Written before anything is created, so that `down` can clean up
+/// after a crash.
 class State {
  public:
-  /// Of the fabric "prefix-name"; it need not be there.
+  /// State of the fabric "prefix-name", which need not exist.
   explicit State(const std::string& fabric) : folder_(std::string(kRunFolder) + "/" + fabric) {}
 
   [[nodiscard]] bool exists() const;
@@ -24,12 +24,12 @@ class State {
   [[nodiscard]] std::string bpf_folder() const { return folder_ + "/bpf"; }
   [[nodiscard]] std::string wire_log() const { return folder_ + "/wire.log"; }
 
-  /// Remembers the plan. Throws mrc::Error if something else goes by its name: a fabric from
-  /// another description, or namespaces that no fabric has made.
+  /// Stores the plan. Throws mrc::Error if its name is in use: by a fabric from another
+  /// description, or by namespaces not created by this tool.
   void claim(const Plan& plan) const;
-  /// Throws mrc::Error unless the plan's fabric was brought up, and from this description.
+  /// Throws mrc::Error unless the plan's fabric is up and was built from this description.
   void need(const Plan& plan) const;
-  /// Forgets the fabric, and takes down the BPF file system.
+  /// Removes the state and unmounts the BPF file system.
   void remove() const;
 
  private:
@@ -38,10 +38,10 @@ class State {
   std::string folder_;
 };
 
-/// The names ("mrc-demo") of all fabrics that there are.
+/// The names ("mrc-demo") of all existing fabrics.
 [[nodiscard]] std::vector<std::string> known_fabrics();
 
-/// Commands that change fabrics run one after the other: held until the end of the scope.
+/// Serializes commands that change fabrics: held until the end of the scope.
 [[nodiscard]] FileDescriptor lock_fabrics();
 
 }  // namespace mrc::bench

@@ -32,7 +32,7 @@ static_assert(PORT_TRIM_KEEP == wire::kTrimKeep);
 
 using Object = std::unique_ptr<bpf_object, void (*)(bpf_object*)>;
 
-/// What libbpf has to say goes into errors, not to the terminal.
+/// libbpf's messages, for use in errors rather than on the terminal.
 std::string& log_text() {
   static std::string text;
   return text;
@@ -46,10 +46,10 @@ int keep_log(libbpf_print_level level, const char* format, va_list arguments) {
   return length;
 }
 
-/// Lead to the wire and from it.
+/// The programs to and from the wire.
 constexpr const char* kWirePrograms[] = {"to_wire", "from_wire"};
 
-/// Loads the port's program of this name, and the wire's. Null if the kernel does not take them.
+/// Loads the port's program of this name, and the wire's. Null if the kernel rejects them.
 Object load(const char* program, std::size_t ports) {
   libbpf_set_print(keep_log);
   bpf_object_open_opts options{};
@@ -82,7 +82,7 @@ void mount_pins(const std::string& folder) {
 }
 
 void pin(int fd, const std::string& file) {
-  std::filesystem::remove(file);  // of a start that was cut short
+  std::filesystem::remove(file);  // left by an interrupted start
   if (bpf_obj_pin(fd, file.c_str()) != 0) throw_errno("can't pin " + file);
 }
 
@@ -122,7 +122,7 @@ SwitchPorts SwitchPorts::make(const std::string& folder, std::size_t ports) {
     throw Error(Errc::no_resources,
                 fmt::format("the fabric has {} ports, conditions are possible with up to {}", ports,
                             kMaxClass));
-  // The first one measures queues, for which it needs Linux 6.2; the other reckons.
+  // The first one measures queues, which needs Linux 6.2; the other computes them.
   const char* program = "port";
   Object object = load(program, ports);
   if (!object) object = load(program = "port_reckoned", ports);

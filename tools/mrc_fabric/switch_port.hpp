@@ -15,10 +15,10 @@ namespace mrc::bench {
 /// their own, so that they outlive this process. Ports are those of Plan::ports.
 class SwitchPorts {
  public:
-  /// Those pinned in `folder`; none if nobody has set conditions there yet. Throws mrc::Error.
+  /// Opens those pinned in `folder`; empty if no conditions were ever set. Throws mrc::Error.
   [[nodiscard]] static std::optional<SwitchPorts> open(const std::string& folder);
-  /// Makes them for that many ports. Throws mrc::Error: the kernel refuses, or this program was
-  /// built without libbpf.
+  /// Creates them for that many ports. Throws mrc::Error if the kernel rejects them or this program
+  /// was built without libbpf.
   [[nodiscard]] static SwitchPorts make(const std::string& folder, std::size_t ports);
 
   [[nodiscard]] port_config config(std::size_t port) const;
@@ -26,13 +26,13 @@ class SwitchPorts {
   [[nodiscard]] port_state state(std::size_t port) const;
   void clear_state(std::size_t port) const;
 
-  /// Where `tc` finds the programs: the port's own, and those to the wire and from it.
+  /// Paths of the programs for `tc`: the port's own, and those to and from the wire.
   [[nodiscard]] std::string program_file() const { return folder_ + "/port"; }
   [[nodiscard]] std::string to_wire_file() const { return folder_ + "/to_wire"; }
   [[nodiscard]] std::string from_wire_file() const { return folder_ + "/from_wire"; }
-  /// Numbers of filters' classes have 16 bits, and 0 is none.
+  /// Filter classes have 16 bits, and 0 is reserved.
   static constexpr unsigned kMaxClass = 0xFFFF;
-  /// The class by which a filter tells the program its port.
+  /// The filter class that identifies the port to the program.
   [[nodiscard]] static unsigned class_of(std::size_t port) noexcept {
     return static_cast<unsigned>(port) + 1;
   }

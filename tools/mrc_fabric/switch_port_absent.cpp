@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_fabric/switch_port.hpp"
 
-/// SwitchPorts of a program that was built where libbpf or clang was missing: there are none.
+/// SwitchPorts for a build without libbpf or clang: always absent.
 namespace mrc::bench {
 
 std::optional<SwitchPorts> SwitchPorts::open(const std::string&) {

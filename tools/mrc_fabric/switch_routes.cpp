@@ -14,7 +14,7 @@ std::string address_prefix(const fabric::Host& host, Plane plane) {
   return fabric::format_ipv6(host.addresses[plane]) + "/128";
 }
 
-/// Own hosts by their downlinks; T1s by their uplinks; others' addresses by all uplinks.
+/// Own hosts by their downlinks, T1s by their uplinks, other addresses by all uplinks.
 std::vector<SwitchRoute> t0_routes(const Plan& plan, const FabricNode& node) {
   const fabric::Description& d = *plan.description;
   const Plane p = plane_of(node);
@@ -35,7 +35,7 @@ std::vector<SwitchRoute> t0_routes(const Plan& plan, const FabricNode& node) {
   return routes;
 }
 
-/// Everything by the T0 that it belongs to.
+/// All hosts by their T0.
 std::vector<SwitchRoute> t1_routes(const Plan& plan, const FabricNode& node) {
   const fabric::Description& d = *plan.description;
   const Plane p = plane_of(node);

@@ -7,10 +7,10 @@
 
 #include "mrc_fabric/plan.hpp"
 
-/// The static forwarding of a switch (mrc-1.0 §4.1): the same for the kernel's and for others'.
+/// The static forwarding of a switch (mrc-1.0 §4.1), for the kernel and for exports.
 namespace mrc::bench {
 
-/// A prefix and the ports that lead there: several for flows to be spread over.
+/// A prefix and its next-hop ports: several for ECMP.
 struct SwitchRoute {
   std::string prefix;
   std::vector<std::size_t> ports;
@@ -21,10 +21,10 @@ struct SwitchRoute {
 [[nodiscard]] std::string host_usid_prefix(const fabric::Description& d, Plane plane,
                                            const fabric::Host& host);
 
-/// The prefix of the switch's own uSID, at which it shifts.
+/// The prefix of the switch's own uSID, which it shifts out.
 [[nodiscard]] std::string own_prefix(const Plan& plan, const FabricNode& node);
 
-/// uSIDs of neighbours and of hosts; for plain IPv6 the addresses of hosts.
+/// uSIDs of neighbours and hosts; for plain IPv6 the addresses of hosts.
 [[nodiscard]] std::vector<SwitchRoute> switch_routes(const Plan& plan, const FabricNode& node);
 
 }  // namespace mrc::bench

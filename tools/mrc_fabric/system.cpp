@@ -13,7 +13,7 @@
 namespace mrc::bench {
 namespace {
 
-/// A file in memory: as input or output of a program it can't fill up and block, as a pipe would.
+/// A memory file: as input or output of a program it can't block when full, unlike a pipe.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& text = {}) : file_(memfd_create("input", MFD_CLOEXEC)) {
@@ -34,7 +34,7 @@ class MemoryFile {
   FileDescriptor file_;
 };
 
-/// `ip` and `tc` are there, and after `su` not in the path.
+/// The folders of `ip` and `tc`, which `su` leaves out of PATH.
 void add_system_folders_to_path() {
   static const bool done = [] {
     const char* path = getenv("PATH");

@@ -11,7 +11,7 @@
 
 #include "mrc/core/error.hpp"
 
-/// What the tool needs of the operating system: programs, files, who it is.
+/// Operating system functions for the tool: programs, files, privileges.
 namespace mrc::bench {
 
 /// Throws mrc::Error with errno as its cause.
@@ -38,12 +38,12 @@ class FileDescriptor {
 };
 
 /// Runs a program in this process's network namespace, with `input` as its standard input, and
-/// returns what it wrote to standard output. Throws mrc::Error: it is not installed, or ended with
-/// a status other than 0; then with what it wrote to standard error, and with `remedy`.
+/// returns its standard output. Throws mrc::Error if it is not installed, or if its status is not
+/// 0; then with its standard error and `remedy`.
 std::string run_program(const std::vector<std::string>& command, const std::string& input = {},
                         const std::string& remedy = {});
 
-/// Throws mrc::Error unless this process may make and enter network namespaces.
+/// Throws mrc::Error unless this process may create and enter network namespaces.
 void need_root(const std::string& command);
 
 /// The file's contents; empty if it can't be read.

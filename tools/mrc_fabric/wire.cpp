@@ -25,7 +25,7 @@ namespace {
 
 volatile sig_atomic_t g_ended = 0;
 
-/// Signals that end the wire reach it only while it waits, so that none is overlooked.
+/// Signals that end the wire are unblocked only while it waits, so that none is lost.
 void catch_end() {
   struct sigaction action {};
   action.sa_handler = [](int) { g_ended = 1; };
@@ -38,8 +38,8 @@ void catch_end() {
   sigprocmask(SIG_BLOCK, &blocked, nullptr);
 }
 
-/// What wakes up late delays more than it was told to: before all others, and by exact timers. It
-/// sleeps whenever no frame is due, so others have their time.
+/// A late wake-up adds to the delay: use real-time priority and exact timers. It sleeps whenever no
+/// frame is due, so it does not starve others.
 void become_punctual() {
   (void)prctl(PR_SET_TIMERSLACK, 1);
   sched_param first{};
@@ -67,7 +67,7 @@ class Wire {
   void wait() {
     const Time now = monotonic_now(), rested = now + rest();
     Time end = next_due();
-    // Frames in a row need not wake it one by one: the kernel has noted when they came.
+    // No wake-up per frame in a burst: the kernel has stamped their arrival.
     polled_[kFrames].fd = may_rest_ && rested > now ? -1 : socket_.fd();
     if (polled_[kFrames].fd < 0) end = std::min(end, rested);
     timespec left{};
@@ -82,8 +82,8 @@ class Wire {
       for (pollfd& p : polled_) p.revents = 0;
   }
 
-  /// How long frames may stay unread, so that none is read when it should leave already. 0 where a
-  /// delay is so short that sleeping would make it longer.
+  /// How long frames may stay unread without being read after they are due. 0 for a delay so short
+  /// that sleeping would lengthen it.
   [[nodiscard]] Duration rest() const {
     constexpr Duration kLeast = std::chrono::microseconds(20);
     constexpr Duration kMost = std::chrono::microseconds(100);
@@ -120,7 +120,7 @@ class Wire {
     queues_.erase(found);
   }
 
-  /// A few batches, so that what is due does not wait for long.
+  /// Reads a few batches, so that due frames are not delayed.
   void receive() {
     constexpr unsigned kBatches = 4;
     may_rest_ = false;
@@ -184,7 +184,7 @@ class Wire {
   WireMemory memory_;
   std::map<int, WireQueue> queues_;  // by interface
   std::uint64_t missed_ = 0;
-  bool may_rest_ = false;  // frames came when it looked last, and none is left
+  bool may_rest_ = false;  // frames were read last time, and none is left
   pollfd polled_[3] = {
       {socket_.fd(), POLLIN, 0}, {watch_.fd(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
 };
@@ -211,7 +211,7 @@ void start_wire(const std::string& fabric, const std::string& log_file) {
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log_file.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
-  // Not the lock on fabrics either, which other programs that are run do keep.
+  // Closes the lock on fabrics too, unlike for other child processes.
   posix_spawn_file_actions_addclosefrom_np(&files, kFirstOther);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

@@ -12,11 +12,11 @@
 
 namespace mrc::bench {
 
-/// Memory that all frames on the wire share. What does not fit is lost.
+/// Memory shared by all frames on the wire. Frames that do not fit are dropped.
 class WireMemory {
  public:
   static constexpr std::size_t kLimit = std::size_t{256} << 20;
-  /// What the bookkeeping of a frame takes, about.
+  /// Approximate bookkeeping per frame, in bytes.
   static constexpr std::size_t kOverhead = 64;
 
   [[nodiscard]] bool take(std::size_t frame) noexcept {
@@ -30,7 +30,7 @@ class WireMemory {
   std::size_t used_ = 0;
 };
 
-/// A frame on its way.
+/// A frame in flight.
 struct WireFrame {
   Time arrival;
   std::size_t size = 0;
@@ -42,8 +42,8 @@ struct WireFrame {
   }
 };
 
-/// One direction of a link: frames leave in the order in which they came, each when the delay that
-/// is set then has passed since it came.
+/// One direction of a link: frames leave in order of arrival, each when the current delay has
+/// passed since its arrival.
 struct WireQueue {
   std::size_t port = 0;
   int interface_index = 0;
@@ -51,7 +51,7 @@ struct WireQueue {
   std::uint64_t passed = 0, dropped = 0;
   std::deque<WireFrame> frames;
 
-  /// When the first one leaves; there has to be one.
+  /// When the first frame leaves; needs one.
   [[nodiscard]] Time next() const { return frames.front().arrival + delay; }
 };
 

@@ -26,7 +26,7 @@ void run_batch(const std::string& batch) {
   if (!batch.empty()) run_program({"ip", "-batch", "-"}, batch, "needed is CONFIG_VETH");
 }
 
-/// Names of the wire's interfaces in the namespace that this thread is in.
+/// Names of the wire's interfaces in this thread's namespace.
 std::vector<std::string> wire_interfaces() {
   std::vector<std::string> names;
   struct if_nameindex* const all = if_nameindex();
@@ -36,8 +36,8 @@ std::vector<std::string> wire_interfaces() {
   return names;
 }
 
-/// Removes them as a group: one by one the kernel would take its time for each. Some may go by
-/// themselves meanwhile, those whose other end goes.
+/// Removes them as a group, since the kernel takes its time for each removal. Some may disappear
+/// meanwhile, with their other end.
 void remove_interfaces(const std::vector<std::string>& names) {
   constexpr unsigned kGroup = 0x77697265;
   if (names.empty()) return;
@@ -78,7 +78,7 @@ void WireLinks::prepare(const std::vector<std::size_t>& ports) const {
   if (std::find(at_wire.begin(), at_wire.end(), true) != at_wire.end()) wait_for_wire(known, false);
 }
 
-/// Nothing in it sends anything by itself.
+/// With IPv6 disabled, no interface sends anything by itself.
 void WireLinks::make_namespace() const {
   if (is_netns(netns_)) return;
   run_batch((netns_exists(netns_) ? "netns del " + netns_ + "\n" : "") + "netns add " + netns_ +
@@ -88,7 +88,7 @@ void WireLinks::make_namespace() const {
     set_sysctl(fmt::format("net/ipv6/conf/{}/disable_ipv6", scope), "1");
 }
 
-/// Which directions have their end of the link at the wire ([port]).
+/// Directions whose link has an end at the wire ([port]).
 std::vector<bool> WireLinks::look_at_wire() const {
   std::vector<bool> there(plan_.ports.size(), false);
   const InNetns inside(netns_);
@@ -97,7 +97,7 @@ std::vector<bool> WireLinks::look_at_wire() const {
   return there;
 }
 
-/// Those that are missing; what is left of one is removed before.
+/// Creates the missing ones, after removing partial ones.
 void WireLinks::make_links(const std::vector<std::size_t>& ports,
                            const std::vector<bool>& at_wire) const {
   CommandLines lines;
@@ -121,8 +121,8 @@ void WireLinks::make_links(const std::vector<std::size_t>& ports,
   for (const std::size_t port : ports) set_up_link(port);
 }
 
-/// The wire sees packets as they would be on a cable: whatever a card would do to them on the way
-/// out, checksums and the cutting of bursts, is done before. The link carries nothing else.
+/// The wire sees packets as on a cable: checksums and segmentation, normally done by NICs, are done
+/// before. The link carries nothing else.
 void WireLinks::set_up_link(std::size_t port) const {
   const InNetns inside(plan_.node_of(Plan::peer(port)).netns);
   const std::string name = wire_interface(port);
@@ -146,7 +146,7 @@ bool WireLinks::agrees(const WireReport& report, const std::vector<std::size_t>&
   });
 }
 
-/// Until it has the delays of these directions; if `empty`, and holds nothing of theirs.
+/// Waits until the wire has these directions' delays and, if `empty`, holds no packets of theirs.
 void WireLinks::wait_for_wire(const std::vector<std::size_t>& ports, bool empty) const {
   const InNetns inside(netns_);
   const std::string log = state_.wire_log();

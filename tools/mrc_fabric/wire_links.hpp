@@ -13,18 +13,18 @@
 
 namespace mrc::bench {
 
-/// The links by which packets of delayed directions get to the wire and back, and the wire itself.
-/// Directions are named by the port that sends; the link starts where that port's packets arrive.
+/// The links that take packets of delayed directions to the wire and back, and the wire itself. A
+/// direction is identified by its sending port; the link starts where that port's packets arrive.
 /// All throw mrc::Error.
 class WireLinks {
  public:
   WireLinks(const Plan& plan, const State& state, const SwitchPorts& switch_ports);
 
-  /// Makes what the delayed ones of these directions need, tells the wire the delays of all, and
-  /// starts it if it does not run. Those that are not delayed any more may go on to it.
+  /// Creates what the delayed ones of these directions need, sets all their delays at the wire, and
+  /// starts it if it does not run. Directions without delay may still be redirected to it.
   void prepare(const std::vector<std::size_t>& ports) const;
-  /// Removes what those of these directions had that are not delayed, when the wire is done with
-  /// them; no packets may go there any more.
+  /// Removes the links of those directions that are not delayed any more, once the wire holds none
+  /// of their packets; none may be sent there any more.
   void remove_unused(const std::vector<std::size_t>& ports) const;
 
  private:
@@ -43,7 +43,7 @@ class WireLinks {
   std::string netns_;
 };
 
-/// What a fabric's wire says; nothing if it does not run.
+/// The report of a fabric's wire; empty if it does not run.
 [[nodiscard]] std::optional<WireReport> ask_wire_of(const std::string& fabric);
 
 /// Removes all links of the wire, and waits until it has ended.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kInterface = "wire";
 constexpr std::string_view kEnd = "end";
 
-/// An abstract name, of which every network namespace has its own.
+/// An abstract socket name, local to each network namespace.
 struct WireAddress {
   sockaddr_un address{};
   socklen_t length;
@@ -116,7 +116,7 @@ void tell_report(const FileDescriptor& listener, const WireReport& report) {
     if (connection.get() < 0) return;
     const int room = static_cast<int>(2 * text.size());
     (void)setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
-    // Whoever does not get all of it sees no end, and asks again.
+    // A partial report lacks its end, and the receiver asks again.
     (void)send(connection.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }

@@ -12,47 +12,47 @@
 #include "mrc/core/time.hpp"
 #include "mrc_fabric/system.hpp"
 
-/// What the tool and the wire (run_wire(), docs/fabric_tool.md) know each other by. The wire is the
-/// process that holds packets of delayed directions, in a network namespace of its own.
+/// Interface between the tool and the wire (run_wire(), docs/fabric_tool.md): the process that
+/// holds packets of delayed directions, in a network namespace of its own.
 namespace mrc::bench {
 
 /// "mrc-demo-wire": the wire's namespace in the fabric "mrc-demo".
 [[nodiscard]] std::string wire_netns(const std::string& fabric);
 
-/// "wire17": the interface by which packets that port 17 of the plan sends come to the wire and
-/// leave it; its end in the receiving node's namespace has the same name.
+/// "wire17": the interface on which packets sent by port 17 of the plan reach and leave the wire;
+/// its end in the receiving node's namespace has the same name.
 [[nodiscard]] std::string wire_interface(std::size_t port);
-/// 17; nothing if that is no name of such an interface.
+/// 17; empty if it is not the name of such an interface.
 [[nodiscard]] std::optional<std::size_t> wire_port(std::string_view interface);
 
-/// One direction, as the wire sees it.
+/// State of one direction in the wire.
 struct WireDirection {
-  std::size_t port = 0;  ///< that sends
+  std::size_t port = 0;  ///< sending port
   Duration delay{};
-  std::uint64_t held = 0;     ///< frames on their way now
-  std::uint64_t passed = 0;   ///< frames that have arrived
-  std::uint64_t dropped = 0;  ///< for want of memory, or because the link is down
+  std::uint64_t held = 0;     ///< frames in flight
+  std::uint64_t passed = 0;   ///< frames delivered
+  std::uint64_t dropped = 0;  ///< no memory, or link down
 };
 
-/// What the wire says of itself.
+/// The wire's report.
 struct WireReport {
-  std::uint64_t missed = 0;  ///< frames that came faster than it could read them
+  std::uint64_t missed = 0;  ///< frames lost because the wire read too slowly
   std::vector<WireDirection> directions;
 
   [[nodiscard]] const WireDirection* find(std::size_t port) const;
-  /// Lines of numbers, and back; nothing if the text is not whole.
+  /// Conversion to text and back; empty if the text is incomplete.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] static std::optional<WireReport> parse(const std::string& text);
 };
 
-/// Where the wire of the namespace that this thread is in tells its report to whoever connects.
-/// There is one: the second wire that asks gets a descriptor of -1. Throws mrc::Error.
+/// The listener on which the wire of this thread's namespace offers its report. Only one exists: a
+/// second wire gets a descriptor of -1. Throws mrc::Error.
 [[nodiscard]] FileDescriptor listen_as_wire();
-/// Gives the report to those that wait at the listener.
+/// Sends the report to all waiting connections.
 void tell_report(const FileDescriptor& listener, const WireReport& report);
 
-/// Asks the wire of the namespace that this thread is in; nothing if none answers. `process`
-/// becomes a pidfd of it.
+/// Requests the report of the wire in this thread's namespace; empty if there is no response. Sets
+/// `process` to a pidfd of it.
 [[nodiscard]] std::optional<WireReport> ask_wire(FileDescriptor* process = nullptr);
 
 }  // namespace mrc::bench

@@ -15,14 +15,14 @@ Time as_time(const timespec& t) {
   return Time{std::chrono::seconds(t.tv_sec) + Duration{t.tv_nsec}};
 }
 
-/// The kernel stamps frames by the clock of the wall, which may be set while one waits.
+/// The kernel stamps frames by the wall clock, which may be set meanwhile.
 Time wall_now() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   return as_time(now);
 }
 
-/// How long ago the stamp was; 0 where there is none.
+/// Age of the stamp; 0 if there is none.
 Duration age(msghdr& message, Time now) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS) continue;

@@ -15,19 +15,19 @@
 
 namespace mrc::bench {
 
-/// Whole Ethernet frames from all interfaces of the namespace that it was made in, and to them;
-/// many with one system call.
+/// Receives and sends whole Ethernet frames on all interfaces of the namespace in which it was
+/// created, many per system call.
 class WireSocket {
  public:
   static constexpr std::size_t kBatch = 32;
 
-  /// A frame that came, valid until receive() is called again.
+  /// A received frame, valid until the next receive().
   struct Arrival {
     int interface_index = 0;
-    Time time;  ///< when the kernel took it
+    Time time;  ///< arrival at the kernel
     std::span<const std::byte> bytes;
   };
-  /// A frame to send; it has to stay until send() is called.
+  /// A frame to send; its bytes must stay valid until send() returns.
   struct Departure {
     int interface_index = 0;
     std::span<std::byte> bytes;
@@ -37,12 +37,12 @@ class WireSocket {
   WireSocket();
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
-  /// What there is, up to kBatch frames.
+  /// The waiting frames, up to kBatch.
   [[nodiscard]] std::span<const Arrival> receive();
-  /// Sends up to kBatch frames, in this order, up to the first that can't be sent. Returns how many
-  /// were.
+  /// Sends up to kBatch frames in this order, stopping at the first that can't be sent. Returns the
+  /// number sent.
   [[nodiscard]] std::size_t send(std::span<const Departure> frames);
-  /// Frames that there was no room for since this was asked last.
+  /// Frames lost for lack of room since the last call.
   [[nodiscard]] std::uint64_t take_missed();
 
  private:
@@ -60,8 +60,7 @@ class WireSocket {
   std::array<Slot, kBatch> slots_{};
   std::array<mmsghdr, kBatch> messages_{};
   std::array<Arrival, kBatch> arrivals_{};
-  Time emptied_ =
-      monotonic_now();  // what comes now came later, whatever the clock of the wall says
+  Time emptied_ = monotonic_now();  // lower bound of later arrivals, even if the wall clock is set
 };
 
 }  // namespace mrc::bench

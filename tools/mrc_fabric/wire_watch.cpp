@@ -11,7 +11,7 @@
 namespace mrc::bench {
 namespace {
 
-constexpr std::size_t kBufferSize = 1 << 16;  // the kernel's answers are not longer
+constexpr std::size_t kBufferSize = 1 << 16;  // upper bound of a netlink response
 
 LinkNews news_of(const nlmsghdr& message) {
   LinkNews news;

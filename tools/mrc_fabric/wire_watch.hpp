@@ -8,21 +8,22 @@
 
 namespace mrc::bench {
 
-/// What has become of an interface.
+/// A change of an interface.
 struct LinkNews {
   int index = 0;
   std::string name, alias;
   bool is_gone = false;
 };
 
-/// Sees the interfaces of the namespace that it was made in come, go and get another alias
+/// Watches the interfaces of the namespace in which it was created: added, removed, alias changed
 /// (rtnetlink).
 class WireWatch {
  public:
-  /// Asks for all interfaces that there are. Throws mrc::Error.
+  /// Requests all existing interfaces. Throws mrc::Error.
   WireWatch();
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// What has come since. If it was too much for the kernel to keep, all interfaces come anew.
+  /// Changes since the last call. After an overflow in the kernel, all interfaces are reported
+  /// anew.
   [[nodiscard]] std::vector<LinkNews> read();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results for programs: JSON and CSV.
+// Machine-readable results: JSON and CSV.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -127,7 +127,7 @@ Json counters_json(const Summary& s) {
           {"paused_us", microseconds(s.links.paused)}};
 }
 
-/// Links that something befell: drops, trims, marks, losses, pauses.
+/// Links with drops, trims, marks, losses or pauses.
 Json links_json(const sim::Network& network) {
   Json all = Json::array();
   for (const sim::Link& link : network.links()) {
@@ -150,7 +150,7 @@ Json links_json(const sim::Network& network) {
   return all;
 }
 
-/// Paths from senders to receivers, with what their feedback was; of the first flows only, since a
+/// Paths from senders to receivers with their feedback counters; of the first flows only, since a
 /// large run has millions.
 Json paths_json(const sim::Simulation& simulation, const Summary& s) {
   constexpr std::size_t kMost = 4096;
@@ -237,7 +237,7 @@ Json run_json(const Variant& v, const Outcome& o) {
   return j;
 }
 
-/// A name that is good for a file.
+/// A valid file name.
 std::string file_name(const std::string& variant) {
   std::string name;
   for (const char c : variant) {

@@ -16,7 +16,7 @@ namespace mrc::bench {
 struct PlotRequest {
   std::string show;  ///< a series of the recorder, "completion_times", or "summary"
   std::string title, x_label;
-  std::string metric;  ///< of "summary": what is on the y axis (metrics.hpp)
+  std::string metric;  ///< of "summary": y axis (metrics.hpp)
   std::optional<double> reference;
   std::string reference_label;
   bool log_x = false;
@@ -27,11 +27,11 @@ struct PlotRequest {
 struct Variant {
   std::string name;         ///< empty if it is the only one
   std::string line;         ///< of summary plots: variants of one line are joined
-  std::optional<double> x;  ///< likewise: the place on the x axis
+  std::optional<double> x;  ///< of summary plots: position on the x axis
   sim::Scenario scenario;
 };
 
-/// A scenario file, read and checked.
+/// A parsed and validated scenario file.
 struct Job {
   std::string file, title, about;
   std::uint64_t seed = 1;
@@ -46,12 +46,12 @@ struct Override {
   [[nodiscard]] static Override parse(const std::string& text);
 };
 
-/// Reads a file. `overrides` hold for all variants and win over what those set. Throws
+/// Reads a file. `overrides` apply to all variants and take precedence over their settings. Throws
 /// json_file::FileError.
 [[nodiscard]] Job read_job(const std::string& file, const std::vector<Override>& overrides,
                            std::optional<std::uint64_t> seed);
 
-/// The title of a scenario file, and nothing else.
+/// Reads only the title of a scenario file.
 [[nodiscard]] std::string title_of(const std::string& file);
 
 // --- parts of a file, each with its own source file ---------------------------------------------

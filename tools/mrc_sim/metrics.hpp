@@ -10,16 +10,16 @@
 
 namespace mrc::bench {
 
-/// Names of the numbers that plots and tables take from a summary; "flow N" (goodput of that flow,
-/// Gb/s) is one, too.
+/// Names of the metrics that plots and tables take from a summary; "flow N" (goodput of that flow,
+/// Gb/s) is also one.
 [[nodiscard]] std::vector<std::string> metric_names();
 [[nodiscard]] bool is_metric(std::string_view name);
-/// Its value; needs is_metric(). NaN where the run has no such thing.
+/// Value of a metric; needs is_metric(). NaN if the run has no such value.
 [[nodiscard]] double metric(const sim::Summary& summary, std::string_view name);
 /// Its unit, for axes.
 [[nodiscard]] std::string metric_unit(std::string_view name);
 
-/// What an error says, without the text of its code behind.
+/// The message of an error, without the text of its code.
 [[nodiscard]] inline std::string reason(const Error& error) {
   std::string text = error.what();
   const std::string code = ": " + error.code().message();

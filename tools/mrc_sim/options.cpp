@@ -63,7 +63,7 @@ void add_run(CLI::App& app, Options& o, std::vector<std::string>& sets) {
       ->type_name("FILE");
   app.add_option("--csv", o.csv_directory, "Write series and messages as CSV into a directory")
       ->type_name("DIR");
-  app.add_flag("--check", o.check, "Only read the scenario and tell what is wrong with it");
+  app.add_flag("--check", o.check, "Only read the scenario and report errors in it");
   app.add_flag("--quiet", o.quiet, "No progress line (there is none without a terminal anyway)");
   app.footer(kFormat);
 }
@@ -90,8 +90,8 @@ Options parse_options(int argc, char** argv) {
   CLI::App app("Runs MRC and baselines on simulated fabrics.", "mrc_sim");
   app.require_subcommand(1);
   app.get_formatter()->column_width(28);
-  app.footer("`mrc_sim run --help` tells the format of scenarios.");
-  CLI::App& run = *app.add_subcommand("run", "Run a scenario and report what came of it");
+  app.footer("`mrc_sim run --help` describes the format of scenarios.");
+  CLI::App& run = *app.add_subcommand("run", "Run a scenario and report its results");
   CLI::App& soak = *app.add_subcommand("soak", "Run random scenarios and check that MRC is right");
   CLI::App& list = *app.add_subcommand("list", "Show the scenarios that there are");
   add_run(run, o, sets);

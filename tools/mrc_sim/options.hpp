@@ -11,7 +11,7 @@
 
 namespace mrc::bench {
 
-/// What the program is to do.
+/// The subcommand.
 enum class Command : std::uint8_t { run, soak, list };
 
 /// The command line.
@@ -23,15 +23,15 @@ struct Options {
   unsigned threads = 1;
   std::string json_file, csv_directory;
   bool quiet = false;
-  bool check = false;     ///< read the scenario and say what would run
+  bool check = false;     ///< only read the scenario and print what would run
   std::string directory;  ///< list
   SoakCommand soak;
 };
 
-/// Throws bench::Exit after --help and after printing what is wrong with the arguments.
+/// Throws bench::Exit after --help and after printing an error in the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
-/// Where the scenarios that come with the program are; empty if they are not found.
+/// Directory of the scenarios shipped with the program; empty if it is not found.
 [[nodiscard]] std::string scenario_directory();
 
 }  // namespace mrc::bench

@@ -13,11 +13,11 @@
 
 namespace mrc::bench {
 
-/// One line on standard error that tells how far runs are, rewritten in place a few times a second.
+/// One line on standard error with the progress of runs, rewritten in place a few times a second.
 /// One thread, which need not be a thread of the runs.
 class ProgressLine {
  public:
-  /// Shows nothing unless `show`: standard error is a terminal and nobody asked for quiet.
+  /// Shows nothing unless `show`: standard error is a terminal and --quiet was not given.
   ProgressLine(const std::vector<std::unique_ptr<Progress>>& runs, bool show)
       : runs_(runs), show_(show), start_(Clock::now()), last_(start_) {}
 
@@ -53,7 +53,7 @@ class ProgressLine {
     std::fflush(stderr);
     shown_ = true;
   }
-  /// Takes the line away.
+  /// Erases the line.
   void clear() {
     if (shown_) fmt::print(stderr, "\r\x1b[K");
     std::fflush(stderr);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A network without traffic, in which the names that a scenario uses can be looked up.
+/// A network without traffic, to look up names used by a scenario.
 class Names {
  public:
   explicit Names(const sim::FabricSettings& settings) : network_(1) {
@@ -48,7 +48,7 @@ void read_samples(const json_file::Object& samples, sim::Scenario& s) {
   s.samples = r;
 }
 
-/// Names that only the fabric knows; the error tells where they stand in the file.
+/// Validates names of the fabric's parts; errors name their position in the file.
 void check_names(const json_file::Object& root, const sim::Scenario& s) {
   if (s.faults.empty() && s.samples->queues == std::vector<std::string>{"deepest"}) return;
   const Names names(s.fabric);
@@ -86,7 +86,7 @@ sim::Scenario read_scenario(const json_file::Object& root, std::optional<std::ui
   return s;
 }
 
-/// Is this series one that the recorder of `s` will have?
+/// Whether the recorder of `s` will have this series.
 bool is_series(const std::string& name, const sim::Scenario& s) {
   for (const char* known :
        {"goodput", "dropped", "lost", "trimmed", "marked", "retransmitted", "timeouts"})
@@ -177,7 +177,7 @@ std::string title_of(const std::string& file) {
 
 namespace {
 
-/// The file once more, with these fields set.
+/// Reads the file again, with these fields set.
 Variant read_variant(const std::string& file, const SweepEntry* entry,
                      const std::vector<Override>& overrides, std::optional<std::uint64_t> seed,
                      Job& job) {

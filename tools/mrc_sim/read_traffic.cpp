@@ -43,7 +43,7 @@ void read_flap(const json_file::Object& o, Time at, sim::FaultSchedule& schedule
 void read_fault(const json_file::Object& o, sim::FaultSchedule& schedule) {
   const Time at{o.duration("at", 0ns, kLongest, 0ns)};
   const std::string word = o.choice("kind", kKinds);
-  if (!o.has("target")) (void)o.text("target");  // says that it is missing
+  if (!o.has("target")) (void)o.text("target");  // fails with the error for a missing field
   if (word == "flap") return read_flap(o, at, schedule);
   sim::Fault fault{at, kind_of(word), {}, 0};
   if (fault.kind == sim::FaultKind::slow)

@@ -39,7 +39,8 @@ void read_queue(const json_file::Object& q, const TransportFacts& facts, sim::Fa
   f.buffer_alpha = q.number("buffer_alpha", 0.001, 1000, f.buffer_alpha);
 }
 
-/// A round trip of a full packet and its answer through an empty network, the longest way.
+/// Round-trip time of a full packet and its response through an empty network, on the longest
+/// route.
 Duration empty_round_trip(const sim::FabricSettings& f, std::uint32_t mtu) {
   const bool tiers = f.topology != sim::Topology::single_switch;
   const double host_ns = (mtu + 400.0) * 8 / f.host_gbps;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results for people: tables on standard output.
+// Human-readable results: tables on standard output.
 #include "mrc_sim/report.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 using sim::Summary;
 
-/// "12.3 us", with the unit that suits.
+/// "12.3 us", with a suitable unit.
 std::string time_text(Duration d) {
   const auto ns = static_cast<double>(d.count());
   if (ns >= 1e9) return fmt::format("{:.3f} s", ns / 1e9);

@@ -9,7 +9,7 @@
 
 namespace mrc::bench {
 
-/// The result as a table: one run with a line per number, or a sweep with a row per variant.
+/// Prints the result as a table: one run with a line per number, or a sweep with a row per variant.
 void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted);
 
 /// Everything that was measured and the plots that the scenario asks for, as JSON: all that
@@ -17,7 +17,7 @@ void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool int
 [[nodiscard]] std::string json_report(const Job& job, const std::vector<Outcome>& outcomes,
                                       bool interrupted);
 
-/// Series and messages of each variant as CSV files in a directory, which is made. Throws
+/// Series and messages of each variant as CSV files in a directory, which is created. Throws
 /// mrc::Error.
 void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory);
 

@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Runs in pieces of about a twentieth of a second, between which it can be interrupted.
+/// Runs in pieces of about a twentieth of a second, so that it can be interrupted.
 void run_to_end(sim::Simulation& simulation, Progress& progress, const std::atomic<bool>& give_up) {
   Duration piece{1000};
   bool more = true;
@@ -53,7 +53,7 @@ void run_variant(const Variant& variant, Outcome& outcome, Progress& progress,
   progress.done = true;
 }
 
-/// Threads that take one variant after the other.
+/// Threads that each run one variant after another.
 class Crew {
  public:
   explicit Crew(const Job& job) : job_(job), outcomes_(job.variants.size()) {

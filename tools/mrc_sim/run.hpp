@@ -14,7 +14,7 @@
 
 namespace mrc::bench {
 
-/// What a variant came to.
+/// Result of a variant.
 struct Outcome {
   bool started = false;
   bool complete = false;                      ///< it ran to its end
@@ -24,7 +24,7 @@ struct Outcome {
   std::unique_ptr<sim::Simulation> simulation;
 };
 
-/// How far a variant is; written by its thread, read by the progress line.
+/// Progress of a variant; written by its thread, read by the progress line.
 struct Progress {
   std::atomic<bool> running{false}, done{false};
   std::atomic<std::int64_t> now_ns{0};
@@ -33,8 +33,8 @@ struct Progress {
 };
 
 /// Runs all variants of a job, `threads` at a time, with a progress line on standard error if
-/// `progress` says so. The outcomes are in the order of the variants. Throws the mrc::Error of the
-/// first variant that can't run, naming it.
+/// `progress` is set. The outcomes are in the order of the variants. Throws the mrc::Error of the
+/// first variant that can't run, with its name.
 [[nodiscard]] std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress);
 
 }  // namespace mrc::bench

@@ -6,51 +6,57 @@
 
 #include "mrc/core/time.hpp"
 
-/// The two quantities that every congestion control algorithm keeps. One thread at a time.
+/// The two quantities that every congestion control algorithm maintains. One thread at a time.
 namespace mrc::inline v0_1::cc {
 
-/// Bytes on their way (mrc-1.0 §6.2). Signed: responders report received bytes rounded up to 256 B,
-/// so an idle account rests a little below zero, and must be allowed to: lifting it to zero each
-/// time would add up. It saturates instead of wrapping, whatever a peer claims to have received.
+/// Bytes in flight (mrc-1.0 §6.2). Signed: responders report received bytes rounded up to 256 B, so
+/// the value of an idle connection is slightly negative, and must not be raised to zero, since
+/// these errors would accumulate. It saturates instead of wrapping, whatever a peer reports.
 class Inflight {
  public:
-  /// The rounding (255 B) of 65,536 queue pairs that share a context. Below that a peer lies, and
-  /// gains nothing by it.
+  /// The rounding error (255 B) of 65,536 queue pairs that share a context. Lower values can only
+  /// come from false reports, which thus gain nothing.
   static constexpr std::int64_t kLowest = -255 * 65'536;
+  /// Upper bound of bytes().
   static constexpr std::int64_t kHighest = std::int64_t{1} << 48;
 
+  /// Adds sent bytes.
   void add(std::uint32_t bytes) noexcept { bytes_ = std::min(bytes_ + bytes, kHighest); }
+  /// Subtracts bytes that were received, lost or refused.
   void subtract(std::uint64_t bytes) noexcept {
     const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
     bytes_ = std::max(bytes_ - n, kLowest);
   }
+  /// Bytes in flight, in [kLowest, kHighest].
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
  private:
   std::int64_t bytes_ = 0;
 };
 
-/// The round trip without queues: configured, then the least that was measured (mrc-1.0 §6.3).
+/// Round-trip time without queueing: the configured value, then the smallest measured one (mrc-1.0
+/// §6.3).
 class BaseRtt {
  public:
-  /// Samples beyond this say nothing about a network (a host slept) and are refused.
+  /// Longer samples are rejected: they measure a stalled host, not the network.
   static constexpr Duration kLargest = std::chrono::seconds(1);
 
-  /// Measurements lower `configured`, but not under `floor`.
+  /// Measurements lower `configured`, but not below `floor`.
   constexpr BaseRtt(Duration configured, Duration floor) noexcept
       : value_(configured), floor_(floor) {}
 
-  /// Whether `rtt` can be a round trip at all.
+  /// Whether `rtt` can be a round-trip time.
   [[nodiscard]] static constexpr bool plausible(Duration rtt) noexcept {
     return rtt > Duration::zero() && rtt <= kLargest;
   }
-  /// Takes a plausible sample; true if it lowered the value.
+  /// Adds a plausible sample; true if it lowered the value.
   constexpr bool observe(Duration rtt) noexcept {
     const Duration candidate = std::max(rtt, floor_);
     if (candidate >= value_) return false;
     value_ = candidate;
     return true;
   }
+  /// The current base round-trip time.
   [[nodiscard]] constexpr Duration value() const noexcept { return value_; }
 
  private:

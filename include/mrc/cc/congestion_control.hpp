@@ -6,40 +6,41 @@
 
 #include "mrc/core/time.hpp"
 
-/// Congestion control: how many bytes may be on their way to one destination. A context belongs to
-/// a destination and is shared by all queue pairs to it (mrc-1.0 §6.8).
+/// Congestion control: limits the bytes in flight to one destination. A context belongs to a
+/// destination and is shared by all queue pairs to it (mrc-1.0 §6.8).
 ///
 /// All byte counts are nominal packet sizes: UDP length + 40 (mrc-1.0 [C-15]). Sender and responder
-/// count alike, so what on_send() added is what the SACKs take away.
+/// count the same way, so SACKs subtract exactly what on_send() added.
 namespace mrc::inline v0_1::cc {
 
-/// What one SACK tells a congestion control context.
+/// The input of one SACK to a congestion control context.
 struct SackSample {
-  Time now{};               ///< when the SACK came in
-  std::uint64_t newly = 0;  ///< bytes newly reported received by the SACK's QP, differenced there
+  Time now{};               ///< arrival time of the SACK
+  std::uint64_t newly = 0;  ///< bytes newly reported as received by the SACK's QP, as a difference
+                            ///< to its previous SACK
   Duration rtt{};           ///< of the packet that triggered the SACK; valid if has_rtt
   bool has_rtt = false;     ///< false when the sample would be ambiguous (mrc-1.0 §6.3)
   bool ecn = false;         ///< the triggering packet was marked (m = SKIP_ONCE)
   std::uint8_t rcv_cwnd_pen = 0;  ///< receiver's penalty, 7 bit, unit 1/128 (mrc-1.0 §6.7)
-  bool restore_cwnd = false;      ///< r_c of the SACK
+  bool restore_cwnd = false;      ///< restore_cwnd of the SACK
 };
 
-/// The event interface between the requester and an algorithm. All events may carry hostile values
+/// The event interface between the requester and an algorithm. All event arguments may be hostile
 /// (a peer chose them): they must leave the context within its documented bounds. Nothing here
 /// allocates, throws or blocks. One thread at a time.
 ///
-/// * on_send: a data packet of `bytes` goes out, first time or again.
-/// * on_sack: a SACK came in; also when nothing is new.
-/// * on_nack: a NACK came in for a packet of `bytes`; `trimmed`: because a switch cut it.
-/// * on_loss: a packet of `bytes` is inferred lost, before it is sent again.
-/// * on_timeout: the retransmission timer expired for a packet of `bytes`, the `consecutive`-th
-///   time in a row (1 = first); before it is sent again (mrc-1.0 [O-7]).
-/// * on_forget: `bytes` leave the account for no reason of the network: a QP was flushed, or its
-///   account corrected. The window does not change.
-/// * can_send: may a packet of `bytes` go out now? (mrc-1.0 §6.8, [C-12])
-/// * wants_ack: shall the next packet ask for a SACK? (mrc-1.0 §6.8)
-/// * window, inflight: bytes; inflight can be a little below zero (the responder rounds up).
-/// * base_rtt, target_qdelay: what the loss inference uses as the age of a lost packet.
+/// * on_send: a data packet of `bytes` is sent, for the first time or again.
+/// * on_sack: a SACK arrived; also called when it reports nothing new.
+/// * on_nack: a NACK arrived for a packet of `bytes`; `trimmed`: because a switch trimmed it.
+/// * on_loss: a packet of `bytes` is inferred lost; called before it is retransmitted.
+/// * on_timeout: the retransmission timer expired for a packet of `bytes`, for the `consecutive`-th
+///   time in a row (1 = first); called before it is retransmitted (mrc-1.0 [O-7]).
+/// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
+///   or its count corrected. The window does not change.
+/// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
+/// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8).
+/// * window, inflight: bytes; inflight can be slightly negative (the responder rounds up).
+/// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,
                                      unsigned consecutive, bool trimmed, Time now) {

@@ -13,22 +13,22 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// Which algorithm, and what it has to know.
+/// Algorithm and its parameters.
 struct Options {
-  Algorithm algorithm = Algorithm::nscc;
-  NsccOptions nscc;                ///< the network; all algorithms read it
+  Algorithm algorithm = Algorithm::nscc;  ///< the algorithm
+  NsccOptions nscc;                       ///< network parameters, used by all algorithms
   std::uint64_t fixed_window = 0;  ///< Algorithm::fixed: bytes, 0 = 1.5 bandwidth-delay products
 };
 
-/// A congestion control context whose algorithm was chosen at run time: a tagged union and a
-/// switch, so that a call costs a predicted branch and not an indirect jump. Copyable, no heap. One
+/// A congestion control context whose algorithm is chosen at run time: a tagged union and a switch,
+/// so that a call costs a predicted branch instead of an indirect jump. Copyable, no heap. One
 /// thread at a time.
 class Controller {
   // In the order of Algorithm.
   using State = std::variant<Nscc, FixedWindow, Unlimited>;
 
-  // Self is Controller or const Controller. The contexts' moves and copies can't throw, so the
-  // variant always holds one of the three.
+  // Self is Controller or const Controller. Moving and copying the contexts can't throw, so the
+  // variant is never valueless.
   template <class Self, class F>
   static decltype(auto) dispatch(Self& self, F&& fn) noexcept {
     if (auto* steered = std::get_if<Nscc>(&self.state_)) return fn(*steered);
@@ -40,48 +40,61 @@ class Controller {
   /// Throws Error (invalid_argument) when an option is out of range.
   explicit Controller(const Options& options) : state_(make(options)) {}
 
+  /// See CongestionControl, as for the functions below.
   void on_send(std::uint32_t bytes, Time now) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_send(bytes, now); });
   }
+  /// See CongestionControl.
   void on_sack(const SackSample& sack) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_sack(sack); });
   }
+  /// See CongestionControl.
   void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_nack(bytes, trimmed, now); });
   }
+  /// See CongestionControl.
   void on_loss(std::uint32_t bytes, Time now) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_loss(bytes, now); });
   }
+  /// See CongestionControl.
   void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_timeout(bytes, consecutive, now); });
   }
+  /// See CongestionControl.
   void on_forget(std::uint32_t bytes) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_forget(bytes); });
   }
 
+  /// See CongestionControl.
   [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
     return dispatch(*this, [&](const auto& c) noexcept { return c.can_send(bytes); });
   }
+  /// See CongestionControl.
   [[nodiscard]] bool wants_ack() const noexcept {
     return dispatch(*this, [](const auto& c) noexcept { return c.wants_ack(); });
   }
+  /// Window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept {
     return dispatch(*this, [](const auto& c) noexcept { return c.window(); });
   }
+  /// Bytes in flight.
   [[nodiscard]] std::int64_t inflight() const noexcept {
     return dispatch(*this, [](const auto& c) noexcept { return c.inflight(); });
   }
+  /// Round-trip time without queueing.
   [[nodiscard]] Duration base_rtt() const noexcept {
     return dispatch(*this, [](const auto& c) noexcept { return c.base_rtt(); });
   }
+  /// Queueing delay aimed at.
   [[nodiscard]] Duration target_qdelay() const noexcept {
     return dispatch(*this, [](const auto& c) noexcept { return c.target_qdelay(); });
   }
 
+  /// The algorithm chosen.
   [[nodiscard]] Algorithm algorithm() const noexcept {
     return static_cast<Algorithm>(state_.index());
   }
-  /// The NSCC context, for statistics; nullptr when another algorithm runs.
+  /// The NSCC context, for statistics; nullptr with another algorithm.
   [[nodiscard]] const Nscc* nscc() const noexcept { return std::get_if<Nscc>(&state_); }
 
  private:

@@ -12,26 +12,36 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// What the algorithms without feedback have in common: they keep the account and the base
-/// round-trip time and ignore every sign of congestion. Base class; one thread at a time.
+/// Common base of the algorithms without feedback: counts the bytes in flight, tracks the base
+/// round-trip time and ignores congestion signals. One thread at a time.
 class Unsteered {
  public:
+  /// Counts the packet as in flight.
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
+  /// Subtracts what was received and updates the base round-trip time.
   void on_sack(const SackSample& sack) noexcept {
     if (sack.newly >= std::uint64_t{1} << 31) return;  // an old SACK, as in mrc-1.0 §6.3
     inflight_.subtract(sack.newly);
     if (sack.has_rtt && BaseRtt::plausible(sack.rtt)) base_rtt_.observe(sack.rtt);
   }
+  /// Subtracts the packet from the bytes in flight.
   void on_nack(std::uint32_t bytes, bool, Time) noexcept { inflight_.subtract(bytes); }
+  /// Subtracts the packet from the bytes in flight.
   void on_loss(std::uint32_t bytes, Time) noexcept { inflight_.subtract(bytes); }
+  /// Subtracts the packet from the bytes in flight.
   void on_timeout(std::uint32_t bytes, unsigned, Time) noexcept { inflight_.subtract(bytes); }
+  /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 
+  /// Bytes in flight.
   [[nodiscard]] std::int64_t inflight() const noexcept { return inflight_.bytes(); }
+  /// Round-trip time without queueing.
   [[nodiscard]] Duration base_rtt() const noexcept { return base_rtt_.value(); }
+  /// Queueing delay that NSCC would aim at; used by loss inference.
   [[nodiscard]] Duration target_qdelay() const noexcept { return target_qdelay_; }
 
  protected:
+  /// From derived parameters.
   explicit Unsteered(const NsccParameters& p) noexcept
       : base_rtt_(p.base_rtt, p.base_rtt_floor), target_qdelay_(p.target_qdelay) {}
 
@@ -41,22 +51,25 @@ class Unsteered {
   Duration target_qdelay_;
 };
 
-/// A window that never changes: for tests, for measurements, and for networks whose share is
-/// assigned beforehand. One thread at a time.
+/// A constant window: for tests, for measurements, and for networks with preassigned shares. One
+/// thread at a time.
 class FixedWindow : public Unsteered {
  public:
-  /// `window` in bytes; 0 takes 1.5 bandwidth-delay products (or max_cwnd). Throws Error
-  /// (invalid_argument) when an option is out of range or the window is under one MTU.
+  /// `window` in bytes; 0: 1.5 bandwidth-delay products (or max_cwnd). Throws Error
+  /// (invalid_argument) when an option is out of range or the window is below one MTU.
   explicit FixedWindow(const NsccOptions& options, std::uint64_t window = 0)
       : FixedWindow(derive(options), window) {}
 
+  /// Whether the packet fits the window.
   [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
     if (inflight() <= 0) return true;
     return while_below_ ? window_ > inflight() : inflight() + bytes <= window_;
   }
+  /// Asks for a SACK when the window is nearly used up or below the SACK threshold.
   [[nodiscard]] bool wants_ack() const noexcept {
     return window_ - inflight() < mtu_ || window_ < ack_gen_trigger_;
   }
+  /// The constant window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept {
     return static_cast<std::uint64_t>(window_);
   }
@@ -79,17 +92,18 @@ class FixedWindow : public Unsteered {
   bool while_below_;
 };
 
-/// No congestion control: never limits, only keeps the account. For networks that can't be
-/// congested (a loopback, a back-to-back cable) and for finding out what the rest can do. One
-/// thread at a time.
+/// No congestion control: no limit, counts bytes in flight only. For networks without congestion (a
+/// loopback, a back-to-back cable) and for measuring everything else. One thread at a time.
 class Unlimited : public Unsteered {
  public:
   /// Throws Error (invalid_argument) when an option is out of range.
   explicit Unlimited(const NsccOptions& options) : Unsteered(derive(options)) {}
 
+  /// Always true.
   [[nodiscard]] bool can_send(std::uint32_t) const noexcept { return true; }
-  /// Nothing ever waits for a SACK to open the window.
+  /// Always false, since no packet waits for a SACK to open the window.
   [[nodiscard]] bool wants_ack() const noexcept { return false; }
+  /// No limit: the largest value.
   [[nodiscard]] std::uint64_t window() const noexcept {
     return std::numeric_limits<std::uint64_t>::max();
   }

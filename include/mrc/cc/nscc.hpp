@@ -18,12 +18,13 @@ namespace mrc::inline v0_1::cc {
 ///      no mark  | proportional or fast increase  | fair increase
 ///      mark     | nothing: one bad path          | multiplicative decrease
 ///
-/// The window stays within one MTU and max_wnd (1.5 bandwidth-delay products) whatever is
-/// reported. Counters are doubles: exact to 2^53 bytes, and they can't wrap. One thread at a time.
+/// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products) for any input.
+/// Counters are doubles: exact to 2^53 bytes, without wraparound. One thread at a time.
 class Nscc {
  public:
   /// Throws Error (invalid_argument) when an option is out of range.
   explicit Nscc(const NsccOptions& options) : Nscc(derive(options)) {}
+  /// From derived parameters.
   explicit Nscc(const NsccParameters& parameters) noexcept
       : p_(parameters),
         base_rtt_(p_.base_rtt, p_.base_rtt_floor),
@@ -31,31 +32,40 @@ class Nscc {
         max_wnd_(p_.max_wnd),
         cwnd_(p_.max_wnd) {}
 
+  /// Counts the packet as in flight.
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
   void on_sack(const SackSample& sack) noexcept;
   void on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept;
+  /// Subtracts the packet from the bytes in flight and from the window.
   void on_loss(std::uint32_t bytes, Time) noexcept { shrink_by_lost(bytes); }
   void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept;
+  /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 
+  /// Whether the packet fits the window, by the rule of NsccOptions::send_while_below.
   [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
     const std::int64_t inflight = inflight_.bytes();
     if (inflight <= 0) return true;  // one packet is always allowed
     const auto cwnd = static_cast<std::int64_t>(cwnd_);
     return p_.send_while_below ? cwnd > inflight : inflight + bytes <= cwnd;
   }
+  /// Asks for a SACK when the window is nearly used up or small.
   [[nodiscard]] bool wants_ack() const noexcept {
-    // A window that is nearly used up, or smaller than the amount that makes a responder send a
-    // SACK by itself, would otherwise wait for a SACK that never comes.
+    // Otherwise a sender whose window is nearly used up, or smaller than the responder's SACK
+    // threshold, would wait for a SACK that is never sent.
     return cwnd_ - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
            cwnd_ < static_cast<double>(p_.ack_gen_trigger);
   }
+  /// Congestion window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept { return static_cast<std::uint64_t>(cwnd_); }
+  /// Bytes in flight.
   [[nodiscard]] std::int64_t inflight() const noexcept { return inflight_.bytes(); }
+  /// Round-trip time without queueing.
   [[nodiscard]] Duration base_rtt() const noexcept { return base_rtt_.value(); }
+  /// Queueing delay aimed at.
   [[nodiscard]] Duration target_qdelay() const noexcept { return p_.target_qdelay; }
 
-  /// Upper bound of window() now, in bytes.
+  /// Current upper bound of window(), in bytes.
   [[nodiscard]] std::uint64_t max_window() const noexcept {
     return static_cast<std::uint64_t>(max_wnd_);
   }
@@ -63,13 +73,14 @@ class Nscc {
   [[nodiscard]] Duration average_delay() const noexcept {
     return Duration{static_cast<Duration::rep>(avg_delay_)};
   }
+  /// The parameters in use.
   [[nodiscard]] const NsccParameters& parameters() const noexcept { return p_; }
 
  private:
-  // A SACK that seems to report more is an old one: the difference wrapped (mrc-1.0 §6.3).
+  // A larger count is an old SACK, whose difference has wrapped (mrc-1.0 §6.3).
   static constexpr std::uint64_t kOldSack = std::uint64_t{1} << 31;
   static constexpr std::uint8_t kPenaltyMask = 0x7F;
-  // Far enough back that any interval since is long, near enough that subtracting can't overflow.
+  // Long before any event, but without overflow when subtracted.
   static constexpr Time kLongAgo{Duration::min() / 2};
 
   static double ns(Duration d) noexcept { return static_cast<double>(d.count()); }
@@ -91,21 +102,21 @@ class Nscc {
   double inverse_base_rtt_;  // 1/ns: saves a division per sample
   Inflight inflight_;
   double max_wnd_, cwnd_;  // bytes
-  double saved_cwnd_ = 0;  // window before the receiver's penalty, 0: none kept
+  double saved_cwnd_ = 0;  // window before the receiver's penalty, 0: none saved
   double avg_delay_ = 0;   // ns
-  double inc_bytes_ = 0;   // increases not yet applied, bytes^2: divided by cwnd when they are
+  double inc_bytes_ = 0;   // pending increases, bytes^2: divided by cwnd when applied
   double received_ = 0;    // bytes since increases were last applied
-  double achieved_ = 0;    // bytes in this quick-adapt round
-  double fi_count_ = 0;    // bytes in a row without any delay
-  double bytes_to_ignore_ = 0, bytes_ignored_ = 0;  // still in flight from before a quick adapt
+  double achieved_ = 0;    // bytes received in this quick-adapt round
+  double fi_count_ = 0;    // consecutive bytes received without delay
+  double bytes_to_ignore_ = 0, bytes_ignored_ = 0;  // in flight since before a quick adapt
   Time qa_end_{}, last_adjust_{}, last_decrease_ = kLongAgo, last_sample_ = kLongAgo;
-  bool qa_running_ = false, adjusting_ = false;  // qa_end_, last_adjust_ hold a time
+  bool qa_running_ = false, adjusting_ = false;  // qa_end_, last_adjust_ are valid
   bool trigger_qa_ = false;
   bool increase_mode_ = false;
 };
 
-/// One SACK, mrc-1.0 §6.3. Without a valid round-trip time only the account and the receiver's
-/// penalty are brought up to date.
+/// One SACK, mrc-1.0 §6.3. Without a valid round-trip time it only updates the bytes in flight and
+/// the receiver's penalty.
 inline void Nscc::on_sack(const SackSample& sack) noexcept {
   if (sack.newly >= kOldSack) return;
   const auto newly = static_cast<double>(sack.newly);
@@ -115,7 +126,7 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
   if (!sack.has_rtt || !BaseRtt::plausible(sack.rtt)) return;
 
   lower_base_rtt(sack.rtt);
-  // Below zero only under base_rtt_floor.
+  // Negative only with a base_rtt_floor.
   const Duration delay = std::max(sack.rtt - base_rtt_.value(), Duration::zero());
   average(ns(delay), sack.now);
   const bool limited = (sack.rcv_cwnd_pen & kPenaltyMask) != 0;
@@ -125,7 +136,7 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
     adjusting_ = true;
     last_adjust_ = sack.now;
   }
-  if (limited) return;  // no increase, not even one earned before
+  if (limited) return;  // no increase, not even a pending one
   if (sack.now - last_adjust_ >= p_.adjust_period || received_ > p_.adjust_bytes) fulfill(sack.now);
 }
 
@@ -135,10 +146,10 @@ inline void Nscc::count(double newly) noexcept {
   achieved_ += newly;
 }
 
-/// Host congestion at the receiver, mrc-1.0 §6.7: 64 kept for one round trip halves the window,
-/// which is first cut to the part in use. That is what was in flight before this SACK plus one
-/// packet that did not fit: measured after the SACK, or without the packet, the cut alone would
-/// stop a sender that fills its window, however small the penalty.
+/// Host congestion at the receiver, mrc-1.0 §6.7: a penalty of 64 sustained for one round trip
+/// halves the window, after reducing it to the part in use. That part is the bytes in flight before
+/// this SACK plus one packet that did not fit: measured after the SACK, or without that packet, the
+/// reduction alone would stall a sender that fills its window, even with a tiny penalty.
 inline void Nscc::apply_penalty(const SackSample& sack, double newly) noexcept {
   const unsigned penalty = sack.rcv_cwnd_pen & kPenaltyMask;
   if (penalty > 0) {
@@ -159,8 +170,8 @@ inline void Nscc::lower_base_rtt(Duration rtt) noexcept {
   set_window(cwnd_);
 }
 
-/// A sample weighs as much of a round trip as it stands for, so that the average follows the queue
-/// equally fast whether every packet brings a SACK or every tenth.
+/// Weights a sample by the time since the previous one relative to base_rtt, so that the average
+/// follows the queue equally fast with a SACK per packet or per ten packets.
 inline void Nscc::average(double delay, Time now) noexcept {
   const double weight = std::clamp(ns(now - last_sample_) * inverse_base_rtt_, p_.delay_weight_min,
                                    p_.delay_weight_max);
@@ -175,15 +186,15 @@ inline void Nscc::steer(const SackSample& sack, double newly, Duration delay,
   if (sack.ecn) {
     if (queued) decrease(sack.now);
   } else if (limited) {
-    // The network would allow more, the receiver does not.
+    // Limited by the receiver: no increase.
   } else if (queued) {
-    inc_bytes_ += p_.fi * newly;  // the queue is at the destination: take a fair share
+    inc_bytes_ += p_.fi * newly;  // the queue is at the destination: increase towards a fair share
   } else if (!fast_increase(newly, delay)) {
     inc_bytes_ += p_.alpha * 1e-9 * newly * ns(p_.target_qdelay - delay);
   }
 }
 
-/// No delay at all for a whole window: the network is idle, grow at once (mrc-1.0 §6.4).
+/// No delay for a whole window: the network is idle, so increase quickly (mrc-1.0 §6.4).
 inline bool Nscc::fast_increase(double newly, Duration delay) noexcept {
   if (delay <= p_.zero_delay) {
     fi_count_ += newly;
@@ -209,13 +220,13 @@ inline void Nscc::decrease(Time now) noexcept {
   last_decrease_ = now;
 }
 
-/// Under heavy congestion the window becomes what really arrived in the last round (mrc-1.0 §6.5).
-/// True when this event must not steer the window any further.
+/// Under heavy congestion sets the window to what was received in the last round (mrc-1.0 §6.5).
+/// Returns true when this event must not change the window further.
 inline bool Nscc::quick_adapt(bool loss, bool ecn, Duration delay, Time now) noexcept {
   if (p_.disable_qa) return false;
   bool done = false;
   if (bytes_ignored_ < bytes_to_ignore_ && ecn) {
-    done = true;  // the mark speaks of packets sent before the last adaptation
+    done = true;  // the mark refers to packets sent before the last adaptation
   } else if (!qa_running_ || now >= qa_end_) {
     const double gate = max_wnd_ / static_cast<double>(std::uint64_t{1} << p_.qa_gate);
     if (qa_running_ && (trigger_qa_ || loss || delay > p_.qa_threshold) && achieved_ < gate) {
@@ -233,7 +244,7 @@ inline bool Nscc::quick_adapt(bool loss, bool ecn, Duration delay, Time now) noe
   return done;
 }
 
-/// Applies what the SACKs since the last time have earned.
+/// Applies the increases accumulated since the last time.
 inline void Nscc::fulfill(Time now) noexcept {
   double cwnd = cwnd_ + inc_bytes_ / cwnd_;
   if (now - last_adjust_ >= p_.adjust_period) {
@@ -244,8 +255,8 @@ inline void Nscc::fulfill(Time now) noexcept {
   inc_bytes_ = received_ = 0;
 }
 
-/// A NACK takes the packet out of flight; one for a trimmed packet is also the strongest sign of a
-/// full queue (mrc-1.0 §6.6).
+/// A NACK removes the packet from the bytes in flight; one for a trimmed packet is also the
+/// strongest signal of a full queue (mrc-1.0 §6.6).
 inline void Nscc::on_nack(std::uint32_t bytes, bool trimmed, Time now) noexcept {
   inflight_.subtract(bytes);
   if (!trimmed) return;
@@ -261,8 +272,8 @@ inline void Nscc::shrink_by_lost(std::uint32_t bytes) noexcept {
   set_window(cwnd_ - bytes);
 }
 
-/// mrc-1.0 [O-7]: as an inferred loss; after two in a row nothing is known any more about the
-/// network, and the window starts over from one packet.
+/// mrc-1.0 [O-7]: treated as an inferred loss; after two in a row the state of the network is
+/// unknown, and the window restarts from one packet.
 inline void Nscc::on_timeout(std::uint32_t bytes, unsigned consecutive, Time) noexcept {
   shrink_by_lost(bytes);
   if (consecutive < 2) return;

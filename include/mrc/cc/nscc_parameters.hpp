@@ -13,14 +13,14 @@
 
 namespace mrc::inline v0_1::cc {
 
-/// What the user of a congestion control context says about the network, and what he may override
-/// (mrc-1.0 §6.1; the names are those of the API's NSCC configuration). An empty optional means:
-/// derive it.
+/// What the user of a congestion control context specifies about the network, and overrides of
+/// derived parameters (mrc-1.0 §6.1; names as in the API's NSCC configuration). An empty optional
+/// is derived.
 struct NsccOptions {
   std::uint64_t link_speed = 100'000'000'000;         ///< bit/s
   Duration base_rtt = std::chrono::microseconds(12);  ///< upper bound; measurements lower it
-  /// Measurements don't take base_rtt below this. For ports that work in batches, where one lucky
-  /// packet would otherwise make every normal round trip look like a queue.
+  /// Measurements don't lower base_rtt below this. For ports that batch, where the minimum measured
+  /// RTT is unrepresentative and would make every normal round trip look queued.
   Duration base_rtt_floor{0};
   std::uint32_t mtu = 4096;  ///< longest packet in bytes, headers included
   bool trimming = false;     ///< the switches trim instead of dropping
@@ -28,20 +28,21 @@ struct NsccOptions {
   std::optional<Duration> target_delay;       ///< queueing delay aimed at
   std::optional<std::uint64_t> max_cwnd;      ///< bytes
   std::optional<double> fi;                   ///< fair increase, bytes per round trip
-  std::optional<double> fi_scale;             ///< fast increase, per byte acknowledged
-  std::optional<double> eta;                  ///< bytes per adjust_period, always
+  std::optional<double> fi_scale;             ///< fast increase, bytes per byte acknowledged
+  std::optional<double> eta;                  ///< unconditional increase, bytes per adjust_period
   std::optional<Duration> qa_threshold;       ///< delay that starts quick adapt
-  std::optional<std::uint32_t> adjust_bytes;  ///< apply increases after so many bytes ...
-  std::optional<Duration> adjust_period;      ///< ... or this time
+  std::optional<std::uint32_t> adjust_bytes;  ///< apply pending increases after so many bytes
+  std::optional<Duration> adjust_period;      ///< or after this time, whichever comes first
   double gamma = 0.8;                         ///< gain of the decrease, 0 .. 1
-  double max_md_jump = 0.5;                   ///< least factor of one decrease, 0 .. 1
+  double max_md_jump = 0.5;                   ///< smallest factor of one decrease, 0 .. 1
   unsigned qa_gate = 3;                       ///< quick adapt below max_cwnd >> qa_gate per round
-  bool disable_qa = false;
+  bool disable_qa = false;                    ///< turns quick adapt off
 
-  Duration zero_delay = std::chrono::microseconds(1);  ///< a delay up to this counts as none
-  /// The average delay is weighted by time over base_rtt within these bounds per sample. Both at
-  /// 0.0125 make it a plain average per sample.
+  Duration zero_delay = std::chrono::microseconds(1);  ///< delays up to this count as zero
+  /// The weight of a delay sample, time since the previous one over base_rtt, is clamped to these
+  /// bounds. Both at 0.0125 give a plain moving average per sample.
   double delay_weight_min = 0.0125;
+  /// Upper bound of the weight.
   double delay_weight_max = 0.25;
 
   std::uint32_t ack_gen_trigger = 16 * 1024;  ///< responders' SACK threshold in bytes
@@ -49,27 +50,39 @@ struct NsccOptions {
   bool send_while_below = false;
 };
 
-/// Everything that NSCC computes with (mrc-1.0 §6.1).
+/// Parameters of NSCC in the form it computes with (mrc-1.0 §6.1).
 struct NsccParameters {
-  double bytes_per_ns;  ///< link speed
-  double scale;         ///< a: BDP / 150,000 B
-  Duration base_rtt, base_rtt_floor, target_qdelay, adjust_period, qa_threshold, zero_delay;
-  double max_wnd;      ///< bytes; also where cwnd starts
-  bool max_wnd_fixed;  ///< given by the user, so it does not follow base_rtt
-  double min_wnd;      ///< bytes: one MTU
-  double alpha;        ///< bytes/s
-  double fi, fi_scale, eta, adjust_bytes;
-  double gamma, max_md_jump, delay_weight_min, delay_weight_max;
-  unsigned qa_gate;
-  std::uint32_t ack_gen_trigger;
-  bool disable_qa, send_while_below;
+  double bytes_per_ns;            ///< link speed, bytes per ns
+  double scale;                   ///< a: BDP / 150,000 B
+  Duration base_rtt;              ///< as in NsccOptions
+  Duration base_rtt_floor;        ///< as in NsccOptions
+  Duration target_qdelay;         ///< queueing delay aimed at
+  Duration adjust_period;         ///< as in NsccOptions
+  Duration qa_threshold;          ///< as in NsccOptions
+  Duration zero_delay;            ///< as in NsccOptions
+  double max_wnd;                 ///< bytes; also the initial cwnd
+  bool max_wnd_fixed;             ///< set by the user, so it does not follow base_rtt
+  double min_wnd;                 ///< bytes: one MTU
+  double alpha;                   ///< bytes/s
+  double fi;                      ///< as in NsccOptions
+  double fi_scale;                ///< as in NsccOptions
+  double eta;                     ///< as in NsccOptions
+  double adjust_bytes;            ///< as in NsccOptions
+  double gamma;                   ///< as in NsccOptions
+  double max_md_jump;             ///< as in NsccOptions
+  double delay_weight_min;        ///< as in NsccOptions
+  double delay_weight_max;        ///< as in NsccOptions
+  unsigned qa_gate;               ///< as in NsccOptions
+  std::uint32_t ack_gen_trigger;  ///< as in NsccOptions
+  bool disable_qa;                ///< as in NsccOptions
+  bool send_while_below;          ///< as in NsccOptions
 };
 
 namespace detail {
 
 template <class T>
 void require_range(const char* option, T value, T low, T high) {
-  if (value >= low && value <= high) return;  // a NaN fails this
+  if (value >= low && value <= high) return;  // false for a NaN
   throw Error(Errc::invalid_argument, std::string("congestion control option ") + option + ": " +
                                           std::to_string(value) + " is not within " +
                                           std::to_string(low) + " .. " + std::to_string(high));
@@ -105,16 +118,16 @@ inline void validate(const NsccOptions& o) {
 
 }  // namespace detail
 
-/// The window that fills a link: 1.5 times its bandwidth-delay product (mrc-1.0 §6.1, [C-20]),
-/// at least one MTU. In bytes.
+/// The window that fills a link: 1.5 bandwidth-delay products (mrc-1.0 §6.1, [C-20]), at least one
+/// MTU. In bytes.
 [[nodiscard]] inline double full_window(double bytes_per_ns, Duration base_rtt,
                                         double mtu) noexcept {
   return std::max(1.5 * bytes_per_ns * static_cast<double>(base_rtt.count()), mtu);
 }
 
-/// The parameters for a network, by the rules of mrc-1.0 §6.1: everything is scaled from a network
-/// of 100 Gb/s and 12 us. Throws Error (invalid_argument), naming option, value and what is
-/// allowed.
+/// Derives the parameters for a network by the rules of mrc-1.0 §6.1: all are scaled from a network
+/// of 100 Gb/s and 12 us. Throws Error (invalid_argument) that names option, value and allowed
+/// range.
 [[nodiscard]] inline NsccParameters derive(const NsccOptions& o) {
   detail::validate(o);
   constexpr double kReferenceBdp = 150'000;  // bytes
@@ -126,12 +139,12 @@ inline void validate(const NsccOptions& o) {
   p.scale = p.bytes_per_ns * static_cast<double>(o.base_rtt.count()) / kReferenceBdp;
   p.base_rtt = o.base_rtt;
   p.base_rtt_floor = o.base_rtt_floor;
-  // Without trimming a full queue loses packets, and there is nothing gained by stopping short of
-  // one more round trip of queue.
+  // Without trimming a full queue drops packets; a target below one round trip of queueing gains
+  // nothing.
   const Duration target = o.trimming ? o.base_rtt * 3 / 4 : o.base_rtt;
   p.target_qdelay = o.target_delay.value_or(std::max(target, Duration{1}));
   p.adjust_period = o.adjust_period.value_or(o.base_rtt);
-  // Trims say more, and sooner, about a full queue than delay does.
+  // Trims indicate a full queue earlier and more reliably than delay.
   p.qa_threshold = o.qa_threshold.value_or(o.trimming ? Duration::max() : 4 * p.target_qdelay);
   p.zero_delay = o.zero_delay;
   p.max_wnd_fixed = o.max_cwnd.has_value();

@@ -65,35 +65,41 @@ inline void write_bits(Word* words, std::size_t first, std::size_t last, bool va
 
 }  // namespace detail
 
-/// A fixed number of bits, over memory of its own or the caller's. Indexes must be below size().
-/// Moving leaves the source unusable but for assignment and destruction. One thread at a time.
+/// A fixed number of bits, in memory of its own or the caller's. Indexes must be below size(). A
+/// moved-from Bitmap may only be assigned to or destroyed. One thread at a time.
 class Bitmap {
  public:
-  /// All bits clear; memory is taken here and never again.
+  /// All bits clear. The only allocation is here.
   explicit Bitmap(std::size_t bits)
       : owned_(new detail::Word[std::max<std::size_t>(detail::words_for(bits), 1)]()),
         words_(owned_.get()),
         size_(bits) {}
-  /// Over the caller's memory, which must hold `bits` bits and outlive this. Its content is kept.
+  /// Uses the caller's memory, which must hold `bits` bits and outlive this. Its content is kept.
   Bitmap(std::span<std::uint64_t> storage, std::size_t bits) noexcept
       : words_(storage.data()), size_(bits) {
     assert(storage.size() >= detail::words_for(bits));
   }
 
+  /// Number of bits.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Whether bit `i` is set.
   [[nodiscard]] bool test(std::size_t i) const noexcept { return (words_[i / 64] & bit(i)) != 0; }
+  /// Sets bit `i`.
   void set(std::size_t i) noexcept { words_[i / 64] |= bit(i); }
+  /// Clears bit `i`.
   void clear(std::size_t i) noexcept { words_[i / 64] &= ~bit(i); }
+  /// Clears all bits.
   void clear_all() noexcept { std::fill_n(words_, detail::words_for(size_), detail::Word{0}); }
 
-  /// The first set (clear) bit at or after `from`; size() when there is none.
+  /// The first set bit at or after `from`; size() when there is none.
   [[nodiscard]] std::size_t find_first_set(std::size_t from = 0) const noexcept {
     return from < size_ ? detail::find_bit(words_, from, size_, true) : size_;
   }
+  /// The first clear bit at or after `from`; size() when there is none.
   [[nodiscard]] std::size_t find_first_clear(std::size_t from = 0) const noexcept {
     return from < size_ ? detail::find_bit(words_, from, size_, false) : size_;
   }
-  /// How many bits are set.
+  /// Number of set bits.
   [[nodiscard]] std::size_t count() const noexcept { return detail::count_bits(words_, 0, size_); }
 
  private:
@@ -104,60 +110,69 @@ class Bitmap {
   std::size_t size_;
 };
 
-/// A window over a wrapping sequence space: bit `i` stands for every number that equals i modulo
-/// size(), so a PSN is used as it is and nothing is shifted when the window moves. It serves the
+/// A window over a wrapping sequence space: bit `i` stands for every number congruent to i modulo
+/// size(), so a PSN is an index as it is and nothing is shifted when the window moves. Used by the
 /// receive window and the requester's sets (mrc-1.0 §2.4, §2.7). Positions may be any number;
-/// counts above size() are taken as size(). One thread at a time.
+/// counts above size() are cut to size(). One thread at a time.
 class CircularBitmap {
  public:
   /// All bits clear. `bits` is rounded up to a power of two, at least 64; the size must divide the
-  /// sequence space for positions to wrap with it. Memory is taken here and never again.
+  /// sequence space for positions to wrap with it. The only allocation is here.
   explicit CircularBitmap(std::size_t bits)
       : size_(std::bit_ceil(std::max(bits, detail::kWordBits))),
         words_(new detail::Word[detail::words_for(size_)]()) {}
 
+  /// Number of bits.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Whether the bit at `pos` is set.
   [[nodiscard]] bool test(std::size_t pos) const noexcept { return (word(pos) & bit(pos)) != 0; }
+  /// Sets the bit at `pos`.
   void set(std::size_t pos) noexcept { words_[index(pos) / 64] |= bit(pos); }
+  /// Clears the bit at `pos`.
   void clear(std::size_t pos) noexcept { words_[index(pos) / 64] &= ~bit(pos); }
-  /// Sets the bit; what it was before.
+  /// Sets the bit and returns its previous value.
   bool test_and_set(std::size_t pos) noexcept {
     const bool was = test(pos);
     set(pos);
     return was;
   }
+  /// Clears all bits.
   void clear_all() noexcept { std::fill_n(words_.get(), size_ / 64, detail::Word{0}); }
 
-  /// How far from `from` the first set (clear) bit of the `count` bits from there on lies: 0 is
-  /// `from` itself, `count` (at most size()) when there is none.
+  /// Distance from `from` to the first set bit among the `count` bits that start there; `count` (at
+  /// most size()) when there is none.
   [[nodiscard]] std::size_t find_next_set(std::size_t from, std::size_t count) const noexcept {
     return find(from, count, true);
   }
+  /// The same for the first clear bit.
   [[nodiscard]] std::size_t find_next_clear(std::size_t from, std::size_t count) const noexcept {
     return find(from, count, false);
   }
 
-  /// The 64 bits from `pos` on, bit 0 of the result for `pos`: a SACK bitmap.
+  /// The 64 bits that start at `pos`, which becomes bit 0 of the result: a SACK bitmap.
   [[nodiscard]] std::uint64_t extract(std::size_t pos) const noexcept {
     const std::size_t shift = pos % 64;
     const detail::Word low = word(pos) >> shift;
     return shift == 0 ? low : low | (word(pos + 64) << (64 - shift));
   }
 
-  /// Clears (sets, counts) the `count` bits from `from` on.
+  /// Clears the `count` bits that start at `from`.
   void clear_range(std::size_t from, std::size_t count) noexcept { write(from, count, false); }
+  /// Sets the `count` bits that start at `from`.
   void set_range(std::size_t from, std::size_t count) noexcept { write(from, count, true); }
+  /// Number of set bits among the `count` bits that start at `from`.
   [[nodiscard]] std::size_t count_range(std::size_t from, std::size_t count) const noexcept {
     const Split s = split(from, count);
     return detail::count_bits(words_.get(), s.first, s.last) +
            detail::count_bits(words_.get(), 0, s.wrapped);
   }
+  /// Number of set bits.
   [[nodiscard]] std::size_t count() const noexcept {
     return detail::count_bits(words_.get(), 0, size_);
   }
 
  private:
-  // A circular range as two straight ones: [first, last) and [0, wrapped).
+  // A circular range as two linear ones: [first, last) and [0, wrapped).
   struct Split {
     std::size_t first, last, wrapped;
   };

@@ -13,13 +13,15 @@
 namespace mrc::inline v0_1 {
 
 /// A latency histogram of fixed size (about 17 KiB): exact below 64 ns, then 64 buckets for each
-/// doubling up to 1000 s. A percentile is off by 0.8 % of its value at most; minimum, maximum and
-/// mean are exact. Shorter and longer times count as 0 and 1000 s. record() takes a few
-/// nanoseconds and does not allocate. One thread at a time; merge() joins those of several.
+/// doubling up to 1000 s. A percentile is off by at most 0.8 % of its value; minimum, maximum and
+/// mean are exact. Values outside 0 .. 1000 s are clamped. record() takes a few nanoseconds and
+/// does not allocate. One thread at a time; merge() joins the histograms of several.
 class Histogram {
  public:
+  /// Larger values are recorded as this.
   static constexpr Duration kLargest = std::chrono::seconds(1000);
 
+  /// Adds one value.
   void record(Duration value) noexcept {
     const auto ns =
         static_cast<std::uint64_t>(std::clamp(value, Duration::zero(), kLargest).count());
@@ -30,15 +32,18 @@ class Histogram {
     max_ = std::max(max_, ns);
   }
 
+  /// Number of values recorded.
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  /// Zero when nothing was recorded, as are the next three.
+  /// Smallest value; zero when nothing was recorded, as are max(), mean() and percentile().
   [[nodiscard]] Duration min() const noexcept { return count_ == 0 ? Duration{0} : as_time(min_); }
+  /// Largest value.
   [[nodiscard]] Duration max() const noexcept { return as_time(max_); }
+  /// Arithmetic mean, rounded to nanoseconds.
   [[nodiscard]] Duration mean() const noexcept {
     return count_ == 0 ? Duration{0} : Duration{std::llround(sum_ / static_cast<double>(count_))};
   }
 
-  /// The value that `p` percent (0 .. 100) of the recorded ones do not exceed (nearest rank).
+  /// The `p`-th percentile (p: 0 .. 100) by nearest rank.
   [[nodiscard]] Duration percentile(double p) const noexcept {
     if (count_ == 0) return Duration{0};
     const double rank = std::ceil(static_cast<double>(count_) * (p > 0 ? p : 0) / 100.0);
@@ -61,11 +66,12 @@ class Histogram {
     max_ = std::max(max_, other.max_);
   }
 
+  /// Removes all values.
   void clear() noexcept { *this = Histogram{}; }
 
  private:
-  // Values below 2^kPrecision have a bucket each; a value with highest bit h has its top
-  // kPrecision + 1 bits kept, so its bucket is 2^(h - kPrecision) wide.
+  // Values below 2^kPrecision have a bucket each; a value with highest bit h keeps its top
+  // kPrecision + 1 bits, so its bucket is 2^(h - kPrecision) wide.
   static constexpr unsigned kPrecision = 6;
   static constexpr std::uint64_t kExact = std::uint64_t{1} << kPrecision;
 

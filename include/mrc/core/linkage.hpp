@@ -6,15 +6,15 @@
 ///
 /// * Header-only (the default): each header includes its definitions at its end, as inline
 ///   functions.
-/// * Compiled once: with MRC_SEPARATE_COMPILATION defined in every unit of a program, headers leave
-///   the definitions out, and one unit includes mrc/impl/src.hpp, which has all of them. The CMake
+/// * Compiled once: with MRC_SEPARATE_COMPILATION defined in every unit of a program, headers omit
+///   the definitions, and one unit includes mrc/impl/src.hpp, which has all of them. The CMake
 ///   targets OpenMRC::static and OpenMRC::shared do that.
 ///
 /// Everything is in the inline namespace mrc::v0_1: two versions of the library in one process
 /// (an application's and a plugin's) never share a symbol. Programs write mrc::Device; the
 /// number changes with every release that is not binary-compatible.
 
-/// In front of each definition in impl/*.ipp.
+/// Precedes each definition in impl/*.ipp.
 #ifdef MRC_SEPARATE_COMPILATION
 #define MRC_DECL
 #else

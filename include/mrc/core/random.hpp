@@ -9,10 +9,11 @@
 namespace mrc::inline v0_1 {
 
 /// xoshiro256** seeded by splitmix64 (both public domain designs by Blackman and Vigna): fast, and
-/// the same sequence on every machine and compiler, which the distributions of <random> are not.
+/// the same sequence on every machine and compiler, unlike the standard library's distributions.
 /// Not for secrets. One thread at a time.
 class Random {
  public:
+  /// Any seed will do; equal seeds give equal sequences.
   explicit Random(std::uint64_t seed) noexcept {
     for (auto& word : state_) {
       seed += 0x9E3779B97F4A7C15u;
@@ -23,7 +24,7 @@ class Random {
     }
   }
 
-  /// 64 uniform bits.
+  /// 64 uniformly distributed bits.
   std::uint64_t next() noexcept {
     const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
     const std::uint64_t t = state_[1] << 17;
@@ -36,8 +37,8 @@ class Random {
     return result;
   }
 
-  /// Uniform in [0, bound); bound > 0. The bias (below 2^-32 for bounds under 2^32) does not matter
-  /// here.
+  /// Uniform in [0, bound); bound > 0. The bias (below 2^-32 per value for bounds under 2^32) is
+  /// irrelevant for spraying and simulation.
   std::uint32_t below(std::uint32_t bound) noexcept {
     return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);
   }
@@ -45,6 +46,7 @@ class Random {
   /// True with probability p (0 .. 1).
   bool chance(double p) noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
 
+  /// Puts `items` into a random order (Fisher-Yates).
   template <class T>
   void shuffle(std::span<T> items) noexcept {
     for (std::size_t i = items.size(); i > 1; --i)

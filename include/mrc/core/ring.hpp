@@ -8,10 +8,9 @@
 
 namespace mrc::inline v0_1 {
 
-/// A first-in first-out queue of fixed capacity. Memory is taken once, in the constructor; after
-/// that nothing allocates or throws. T must be default constructible; a popped element keeps its
-/// value until its slot is used again, so T should own nothing that must be released early.
-/// One thread at a time.
+/// A FIFO queue of fixed capacity. The constructor allocates; after that nothing allocates or
+/// throws. T must be default constructible; a popped element keeps its value until its slot is
+/// reused, so T should own nothing that must be released early. One thread at a time.
 template <class T>
 class Ring {
  public:
@@ -21,12 +20,14 @@ class Ring {
         mask_(std::bit_ceil(capacity) - 1),
         capacity_(capacity) {}
 
+  /// Leaves `other` empty, with capacity 0.
   Ring(Ring&& other) noexcept
       : slots_(std::move(other.slots_)),
         mask_(std::exchange(other.mask_, 0)),
         capacity_(std::exchange(other.capacity_, 0)),
         head_(std::exchange(other.head_, 0)),
         size_(std::exchange(other.size_, 0)) {}
+  /// Leaves `other` empty, with capacity 0.
   Ring& operator=(Ring&& other) noexcept {
     Ring taken(std::move(other));
     swap(taken);
@@ -35,12 +36,16 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
+  /// Number of elements.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Largest number of elements.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  /// Whether there are no elements.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// Whether push_back() would fail.
   [[nodiscard]] bool full() const noexcept { return size_ == capacity_; }
 
-  /// Appends `value`; false, and nothing done, when full.
+  /// Appends `value`; returns false and changes nothing when full.
   bool push_back(T value) noexcept {
     T* slot = push_slot();
     if (slot == nullptr) return false;
@@ -48,21 +53,25 @@ class Ring {
     return true;
   }
 
-  /// Appends an element for the caller to fill in place; nullptr when full. The element holds
-  /// whatever the slot held before.
+  /// Appends an element for the caller to fill in place; nullptr when full. The element holds the
+  /// slot's previous content.
   [[nodiscard]] T* push_slot() noexcept {
     if (full()) return nullptr;
     return &slots_[(head_ + size_++) & mask_];
   }
 
-  /// Oldest and newest element; the ring must not be empty.
+  /// Oldest element; the ring must not be empty.
   [[nodiscard]] T& front() noexcept { return slots_[head_]; }
+  /// Oldest element; the ring must not be empty.
   [[nodiscard]] const T& front() const noexcept { return slots_[head_]; }
+  /// Newest element; the ring must not be empty.
   [[nodiscard]] T& back() noexcept { return (*this)[size_ - 1]; }
+  /// Newest element; the ring must not be empty.
   [[nodiscard]] const T& back() const noexcept { return (*this)[size_ - 1]; }
 
   /// Element `i` counted from the front; i < size().
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return slots_[(head_ + i) & mask_]; }
+  /// Element `i` counted from the front; i < size().
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept {
     return slots_[(head_ + i) & mask_];
   }
@@ -73,11 +82,13 @@ class Ring {
     --size_;
   }
 
-  /// Removes the newest element, as when a push_slot() is taken back; the ring must not be empty.
+  /// Removes the newest element, for instance to undo push_slot(); the ring must not be empty.
   void pop_back() noexcept { --size_; }
 
+  /// Removes all elements.
   void clear() noexcept { head_ = size_ = 0; }
 
+  /// Exchanges contents and capacities.
   void swap(Ring& other) noexcept {
     std::swap(slots_, other.slots_);
     std::swap(mask_, other.mask_);
@@ -87,7 +98,7 @@ class Ring {
   }
 
  private:
-  std::unique_ptr<T[]> slots_;  // bit_ceil(capacity) of them, so that an index is a mask away
+  std::unique_ptr<T[]> slots_;  // bit_ceil(capacity) slots, so that an index is reduced by a mask
   std::size_t mask_;
   std::size_t capacity_;
   std::size_t head_ = 0;

@@ -13,15 +13,16 @@
 namespace mrc::inline v0_1 {
 
 /// A timer: a member or a base class of the object that it wakes. It can neither be copied nor
-/// moved, and must be cancelled before it is destroyed. Set and read through a TimingWheel.
+/// moved, and must be cancelled before it is destroyed. Scheduled through a TimingWheel.
 class TimerNode {
  public:
   TimerNode() noexcept = default;
   TimerNode(const TimerNode&) = delete;
   TimerNode& operator=(const TimerNode&) = delete;
 
-  /// When it fires; meaningful while scheduled.
+  /// When it fires; valid while scheduled.
   [[nodiscard]] Time deadline() const noexcept { return deadline_; }
+  /// Whether it is in a wheel.
   [[nodiscard]] bool scheduled() const noexcept { return hook_.is_linked(); }
 
  private:
@@ -31,23 +32,23 @@ class TimerNode {
 
   Hook hook_;
   Time deadline_{};
-  std::uint16_t slot_ = 0;  // where it is linked; valid while scheduled
+  std::uint16_t slot_ = 0;  // slot that it is linked into; valid while scheduled
 };
 
-/// Timers in a hierarchical timing wheel: scheduling and cancelling take constant time whatever the
-/// number of timers, memory is fixed (about 11 KiB), nothing allocates.
+/// Timers in a hierarchical timing wheel: scheduling and cancelling take constant time for any
+/// number of timers; memory is fixed (about 11 KiB) and nothing allocates.
 ///
 /// Seven levels of 64 slots. A slot of level 0 spans one tick, a slot of each further level 64
 /// slots of the level below. A node goes to the level of the highest 6-bit digit in which its tick
-/// differs from the wheel's, so everything in a level comes before everything in the levels above,
-/// and the first non-empty slot of the lowest non-empty level holds what is due next. Each slot
-/// also keeps the earliest deadline put into it, so firing and next_deadline() are exact to the
-/// nanosecond; the tick only sets how finely timers are sorted. Deadlines beyond the top level
-/// (2^42 ticks, 52 days at 1 us) wait in its last slot and are sorted again from there.
+/// differs from the wheel's, so everything in a level is due before everything in the levels above,
+/// and the first non-empty slot of the lowest non-empty level is due next. Each slot also keeps the
+/// earliest deadline put into it, so firing and next_deadline() are exact to the nanosecond; the
+/// tick only sets how finely timers are sorted. Deadlines beyond the top level (2^42 ticks, 52 days
+/// at 1 us) wait in its last slot and are sorted again from there.
 ///
-/// Moving a scheduled node to a later time, which a retransmission timer does on every
-/// acknowledgement, leaves it in its slot and only changes its deadline; it is put in its place
-/// when that slot comes due. One thread at a time.
+/// A scheduled node that moves to a later time, as a retransmission timer does on every
+/// acknowledgement, stays in its slot and only gets a new deadline; it is sorted again when that
+/// slot is reached. One thread at a time.
 class TimingWheel {
  public:
   /// Times before `origin` count as origin. `tick` is rounded up to a power of two nanoseconds.
@@ -59,7 +60,7 @@ class TimingWheel {
   TimingWheel& operator=(const TimingWheel&) = delete;
 
   /// Makes `node` fire at the first expire() with now >= deadline; a deadline in the past fires at
-  /// the next expire(). Moves the node if it is scheduled already. kNever is allowed.
+  /// the next expire(). A node that is already scheduled is moved. kNever is allowed.
   void schedule(TimerNode& node, Time deadline) noexcept {
     if (node.scheduled()) {
       if (deadline >= node.deadline_ || stays_in_slot(node, deadline)) {
@@ -74,17 +75,17 @@ class TimingWheel {
     place(node);
   }
 
-  /// Stops `node`; nothing happens if it is not scheduled.
+  /// Cancels `node`; no effect if it is not scheduled.
   void cancel(TimerNode& node) noexcept {
     if (!node.scheduled()) return;
     unlink(node);
     --size_;
   }
 
-  /// When to call expire(): never later than the earliest deadline, kNever when nothing is
-  /// scheduled. It is earlier than that only when a node that was first in its slot has since been
-  /// cancelled or moved; an expire() at that time then sorts the slot, and the answer after any
-  /// expire(now) lies beyond `now` (unless a callback scheduled something in the past).
+  /// When to call expire(): never later than the earliest deadline; kNever when nothing is
+  /// scheduled. It is earlier than that only when the node with a slot's earliest deadline has
+  /// since been cancelled or moved; an expire() at that time then sorts the slot again. After
+  /// expire(now) the result is beyond `now` (unless a callback scheduled something in the past).
   [[nodiscard]] Time next_deadline() const noexcept {
     if (levels_ == 0) return kNever;
     const auto level = static_cast<unsigned>(std::countr_zero(levels_));
@@ -92,9 +93,9 @@ class TimingWheel {
   }
 
   /// Calls fn(TimerNode&) once for each node with deadline <= now, in no particular order; the node
-  /// is no longer scheduled when fn sees it. fn may schedule and cancel any node, also this one;
-  /// what it schedules in the past waits for the next expire(). fn must not throw and must not call
-  /// expire(). `now` earlier than in a former call does nothing new.
+  /// is not scheduled any more when fn is called. fn may schedule and cancel any node, including
+  /// its argument; what it schedules in the past fires at the next expire(). fn must not throw and
+  /// must not call expire(). A `now` earlier than in a former call has no effect.
   template <class F>
   void expire(Time now, F&& fn) {
     if (now < next_deadline() || levels_ == 0) return;
@@ -111,7 +112,7 @@ class TimingWheel {
     }
   }
 
-  /// How many nodes are scheduled.
+  /// Number of scheduled nodes.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
@@ -130,7 +131,7 @@ class TimingWheel {
     return static_cast<unsigned>(std::bit_width(ns - 1));
   }
 
-  // Unsigned, since the distance between two times need not fit a Duration.
+  // Unsigned: the distance between two times may not fit a Duration.
   [[nodiscard]] std::uint64_t tick_of(Time t) const noexcept {
     if (t <= origin_) return 0;
     return (static_cast<std::uint64_t>(t.time_since_epoch().count()) -
@@ -138,7 +139,7 @@ class TimingWheel {
            shift_;
   }
 
-  // A node may stay where it is as long as its slot is looked at no later than its deadline.
+  // A node may stay in its slot as long as the slot is reached no later than its deadline.
   [[nodiscard]] bool stays_in_slot(const TimerNode& node, Time deadline) const noexcept {
     return node.slot_ == kDue || deadline >= earliest_[node.slot_];
   }
@@ -146,7 +147,7 @@ class TimingWheel {
   void place(TimerNode& node) noexcept {
     std::uint64_t tick = std::max(tick_of(node.deadline_), current_);
     if ((tick ^ current_) >= kSpan) tick = current_ | (kSpan - 1);
-    // "| 1" sends "no digit differs" to level 0.
+    // "| 1": equal ticks, which differ in no digit, go to level 0.
     const auto level = (static_cast<unsigned>(std::bit_width((tick ^ current_) | 1)) - 1) / kDigit;
     const auto index = static_cast<unsigned>(tick >> (level * kDigit)) % kSlots;
     node.slot_ = static_cast<std::uint16_t>(level * kSlots + index);
@@ -199,7 +200,7 @@ class TimingWheel {
   std::array<std::uint64_t, kLevels> occupied_{};  // bit i: slot i of the level holds nodes
   std::array<Time, kSlots * kLevels> earliest_;    // lower bound of the deadlines in the slot
   std::array<List, kSlots * kLevels> lists_;
-  List due_;  // taken from reached slots, to be fired or placed again; empty outside expire()
+  List due_;  // nodes of reached slots, to be fired or placed again; empty outside expire()
 
   static_assert(kSlots == 64, "a level's slots are the bits of one word");
   static_assert(kLevels * kDigit < 64);

@@ -13,8 +13,9 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 
-/// Values as text, in both directions: what format_x() writes, parse_x() reads back. Set-up only,
-/// any thread. Parsers return nothing on malformed text; the caller then names the option or field.
+/// Conversion between values and text: parse_x() reads what format_x() writes. Set-up only, any
+/// thread. Parsers return an empty optional on malformed text, so that the caller can name the
+/// option or field.
 namespace mrc::inline v0_1 {
 
 namespace detail {
@@ -30,7 +31,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// "4096", "0x1000", "64K", "8M", "1G" (binary suffixes). For unsigned types no sign.
+/// "4096", "0x1000", "64K", "8M", "1G" (binary suffixes). Unsigned types accept no sign.
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) {
   using Limits = std::numeric_limits<T>;

@@ -12,17 +12,18 @@
 
 namespace mrc::inline v0_1::path::detail {
 
-/// From an EV as it comes back in feedback to a path that has it: open addressing over 16-bit
-/// indices, at most half full, so look-ups end after a few steps whatever a peer reflects. Of
-/// several paths with one EV it keeps the first.
+/// Maps a reflected EV to a path that has it: open addressing over 16-bit indices, at most half
+/// full, so lookups end after a few steps for any value that a peer reflects. Of several paths with
+/// the same EV, the first is kept.
 class EvIndex {
  public:
+  /// An empty index with room for `paths` entries; the only allocation.
   explicit EvIndex(std::size_t paths)
       : full_(std::bit_ceil(2 * std::max<std::size_t>(paths, 1)), kNoPath),
         low_(full_.size(), kNoPath),
         shift_(32 - static_cast<unsigned>(std::countr_zero(full_.size()))) {}
 
-  /// Forgets everything and takes up `entries` anew. Linear; allocates nothing.
+  /// Rebuilds the index from `entries`. Linear; allocates nothing.
   void rebuild(std::span<const Entry> entries) noexcept {
     std::fill(full_.begin(), full_.end(), kNoPath);
     std::fill(low_.begin(), low_.end(), kNoPath);
@@ -32,8 +33,8 @@ class EvIndex {
     }
   }
 
-  /// A path with this EV, else kNoPath. IPv4 carries only the low half of a structured EV and
-  /// reflects zeros above it: such a value is looked up by its low half (mrc-1.0 [O-29]).
+  /// A path with this EV, or kNoPath. IPv4 carries only the low half of a structured EV and
+  /// reflects zeros above it, so such a value is also looked up by its low half (mrc-1.0 [O-29]).
   [[nodiscard]] PathIndex find(std::span<const Entry> entries, Ev ev) const noexcept {
     const PathIndex exact = full_[probe(full_, entries, value(ev), 0xFFFF'FFFF)];
     if (exact != kNoPath || (value(ev) >> 16) != 0) return exact;
@@ -41,7 +42,8 @@ class EvIndex {
   }
 
  private:
-  /// Where `key` is, or the empty cell where it would go. Ends because half the cells are empty.
+  /// The cell of `key`, or the empty cell where it would be inserted. Terminates because half of
+  /// the cells are empty.
   [[nodiscard]] std::size_t probe(const std::vector<PathIndex>& table,
                                   std::span<const Entry> entries, std::uint32_t key,
                                   std::uint32_t mask) const noexcept {
@@ -58,7 +60,7 @@ class EvIndex {
 
   std::vector<PathIndex> full_;  ///< by all 32 bits
   std::vector<PathIndex> low_;   ///< by the low 16 bits
-  unsigned shift_;               ///< the product's top bits make the home cell
+  unsigned shift_;               ///< the hash is the top bits of a product
 };
 
 }  // namespace mrc::inline v0_1::path::detail

@@ -11,29 +11,31 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Bits of an event mask: the API's state values (mrc-1.0 §3.7). Other states make no events.
+/// An event mask has the API's state values as bits (mrc-1.0 §3.7). Other states make no events.
 inline constexpr std::uint8_t kEventGood = 1;
+/// ASSUMED_BAD.
 inline constexpr std::uint8_t kEventAssumedBad = 2;
 
-/// A path changed its state (mrc-1.0 §3.7).
+/// A change of a path's state (mrc-1.0 §3.7).
 struct PathEvent {
-  std::uint32_t dropped = 0;  ///< events lost right before this one because the ring was full
-  Ev ev{};
-  PathIndex path = kNoPath;
-  Plane plane = 0;
-  Health health = Health::good;  ///< the new state; SKIP is reported as GOOD
+  std::uint32_t dropped = 0;     ///< events dropped right before this one because the ring was full
+  Ev ev{};                       ///< EV of the path
+  PathIndex path = kNoPath;      ///< the path
+  Plane plane = 0;               ///< its plane
+  Health health = Health::good;  ///< the new state; SKIP is reported as GOOD (mrc-1.0 [C-11])
 };
 
-/// A ring of fixed size between a path set and whoever reads its events. A full ring never blocks
-/// or overwrites: the new event is dropped and counted. Not thread-safe.
+/// A ring of fixed size between a path set and the reader of its events. A full ring neither blocks
+/// nor overwrites: the new event is dropped and counted. Not thread-safe.
 class EventRing {
  public:
   /// Allocates room for `capacity` events (0: every event is dropped and counted).
   explicit EventRing(std::size_t capacity) : events_(capacity) {}
 
+  /// Appends an event, or counts it as dropped if the ring is full.
   void push(PathEvent event) noexcept {
     if (count_ == events_.size()) {
-      // Exact until it saturates.
+      // Saturates.
       if (dropped_ != std::numeric_limits<std::uint32_t>::max()) ++dropped_;
       return;
     }
@@ -44,7 +46,7 @@ class EventRing {
     events_[at] = event;
   }
 
-  /// Takes the oldest event; false when there is none.
+  /// Removes the oldest event; false when there is none.
   [[nodiscard]] bool pop(PathEvent& event) noexcept {
     if (count_ == 0) return false;
     event = events_[head_];

@@ -8,29 +8,29 @@
 #include "mrc/core/error.hpp"
 #include "mrc/path/format.hpp"
 
-/// Field expansion: from the compact EV to packet fields and back (mrc-1.0 §3.3). Set-up only.
+/// Field expansion: compact EV to packet fields and back (mrc-1.0 §3.3). Set-up only.
 namespace mrc::inline v0_1::path {
 
-/// One field of an EV: a constant in which the bits under the mask come from the EV.
+/// One field of an EV: a constant whose bits under the mask are replaced by bits of the EV.
 struct EvField {
   std::uint16_t width = 0;     ///< bits, 1 .. 64
   std::uint64_t init_val = 0;  ///< the constant
-  std::uint64_t min_val = 0;   ///< least value of the EV's bits for this field (generation)
-  std::uint64_t max_val = 0;   ///< greatest value
+  std::uint64_t min_val = 0;   ///< smallest value of the EV's bits for this field (generation)
+  std::uint64_t max_val = 0;   ///< largest value
   std::uint64_t mask = 0;      ///< 0: the field is constant
 };
 
-/// Bits of the EV that the field takes.
+/// Number of EV bits that the field uses.
 [[nodiscard]] constexpr unsigned ev_bits(const EvField& field) noexcept {
   return static_cast<unsigned>(std::popcount(field.mask));
 }
 
-/// 2^bits - 1, for bits 0 .. 64.
+/// 2^bits - 1; bits: 0 .. 64.
 [[nodiscard]] constexpr std::uint64_t low_mask(unsigned bits) noexcept {
   return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
 }
 
-/// Spreads the low bits of `v` over the set bits of `mask`, lowest to lowest.
+/// Spreads the low bits of `v` over the set bits of `mask`, lowest first.
 [[nodiscard]] constexpr std::uint64_t deposit(std::uint64_t v, std::uint64_t mask) noexcept {
   std::uint64_t out = 0;
   for (; mask != 0; mask &= mask - 1, v >>= 1)
@@ -38,7 +38,7 @@ struct EvField {
   return out;
 }
 
-/// The reverse of deposit(): gathers the bits under `mask` at the low end.
+/// The inverse of deposit(): gathers the bits under `mask` at the low end.
 [[nodiscard]] constexpr std::uint64_t gather(std::uint64_t v, std::uint64_t mask) noexcept {
   std::uint64_t out = 0;
   for (unsigned i = 0; mask != 0; mask &= mask - 1, ++i)
@@ -46,7 +46,8 @@ struct EvField {
   return out;
 }
 
-/// Checks fields against their format: the list of mrc-1.0 §3.3. no_resources stands for E2BIG.
+/// Validates fields against their format by the rules of mrc-1.0 §3.3. no_resources stands for
+/// E2BIG.
 [[nodiscard]] inline Errc check(std::span<const EvField> fields,
                                 const EvFormatProfile& format) noexcept {
   if (const Errc e = check(format); e != Errc::ok) return e;
@@ -64,8 +65,8 @@ struct EvField {
   return bits > kEvBits ? Errc::no_resources : Errc::ok;
 }
 
-/// Expands an EV into the bits of its packet field. invalid_argument: the fields don't fit the
-/// format, or the EV has bits set that no field takes. no_resources: the format is too large.
+/// Expands an EV into the bits of its packet field. invalid_argument: the fields don't match the
+/// format, or the EV has bits set that no field uses. no_resources: the format is too large.
 [[nodiscard]] inline Result<EvValue> expand(const EvValue& ev, std::span<const EvField> fields,
                                             const EvFormatProfile& format) noexcept {
   if (const Errc e = check(fields, format); e != Errc::ok) return e;
@@ -76,7 +77,7 @@ struct EvField {
     const EvField& f = fields[i];
     const std::uint64_t bits = get_bits(ev, src, ev_bits(f));
     src += ev_bits(f);
-    dst += format.fields[i].width;  // right-justified: the field ends where its room ends
+    dst += format.fields[i].width;  // right-justified in its room
     put_bits(out, dst - f.width, f.width, (f.init_val & ~f.mask) | deposit(bits, f.mask));
   }
   for (; src < kEvBits; ++src)
@@ -84,7 +85,7 @@ struct EvField {
   return out;
 }
 
-/// The reverse of expand(). not_found: the value is not one that these fields make.
+/// The inverse of expand(). not_found: these fields cannot produce the value.
 [[nodiscard]] inline Result<EvValue> extract(const EvValue& expanded,
                                              std::span<const EvField> fields,
                                              const EvFormatProfile& format) noexcept {
@@ -98,14 +99,14 @@ struct EvField {
     put_bits(ev, dst, ev_bits(f), gather(get_bits(expanded, src - f.width, f.width), f.mask));
     dst += ev_bits(f);
   }
-  // Whatever extraction ignored (constants, padding) has to be right too.
+  // The bits that extraction ignored (constants, padding) must match too.
   const Result<EvValue> again = expand(ev, fields, format);
   if (!again.ok() || again.value() != expanded) return Errc::not_found;
   return ev;
 }
 
-/// Packs one value per field, as mask bits from the lowest up, into an EV. invalid_argument: too
-/// few or many values, or one larger than its mask can take.
+/// Packs one value per field, each assigned to its mask's bits from the lowest up, into an EV.
+/// invalid_argument: wrong number of values, or one that exceeds its mask.
 [[nodiscard]] inline Result<EvValue> pack(std::span<const std::uint64_t> values,
                                           std::span<const EvField> fields) noexcept {
   if (values.size() != fields.size()) return Errc::invalid_argument;

@@ -11,7 +11,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 
-/// Entropy value formats: where the bits of an EV go in a packet (mrc-1.0 §3.1, §3.2).
+/// Entropy value formats: which packet fields carry the bits of an EV (mrc-1.0 §3.1, §3.2).
 namespace mrc::inline v0_1::path {
 
 /// How EVs become packet fields. The values are the API's mode bits.
@@ -34,27 +34,28 @@ enum class EvMode : std::uint8_t {
   return 0;
 }
 
-/// An EV, or what it expands to, as the API has it: a bit string from the most significant bit of
-/// byte 0 on, zeros behind its end.
+/// An EV, or its expansion, as in the API: a bit string that starts at the most significant bit of
+/// byte 0, zero-padded.
 using EvValue = std::array<std::uint8_t, 32>;
+/// Bits in an EvValue.
 inline constexpr unsigned kEvBits = 256;
 
-/// One field of a format: its room in the packet field, in bits.
+/// One field of a format.
 struct FormatField {
-  std::uint16_t width = 0;
+  std::uint16_t width = 0;  ///< bits that the field has in the packet
 };
-/// Most fields that a format may have.
+/// Largest number of fields in a format.
 inline constexpr std::size_t kMaxFormatFields = 32;
 
 /// A format profile: the mode and the widths of its fields, most significant first.
 struct EvFormatProfile {
-  EvMode mode = EvMode::udp;
-  bool srh = false;  ///< SRv6 only: a second carrier of uSIDs in an SRH
-  std::vector<FormatField> fields;
+  EvMode mode = EvMode::udp;        ///< how EVs become packet fields
+  bool srh = false;                 ///< SRv6 only: a second carrier of uSIDs in an SRH
+  std::vector<FormatField> fields;  ///< most significant first
 };
 
-/// Checks a format profile: no_resources when it is larger than the mode can carry,
-/// invalid_argument when it makes no sense.
+/// Validates a format profile: no_resources when it is wider than the mode can carry,
+/// invalid_argument when it is contradictory or a field is empty.
 [[nodiscard]] inline Errc check(const EvFormatProfile& format) noexcept {
   if (format.srh && format.mode != EvMode::srv6) return Errc::invalid_argument;
   if (format.fields.empty()) return Errc::invalid_argument;
@@ -85,23 +86,26 @@ constexpr void put_bits(EvValue& bits, unsigned at, unsigned count, std::uint64_
 /// Which half of a structured EV goes into the UDP source port [C-5]. Both ends must agree.
 enum class StevOrder : std::uint8_t {
   low_to_source_port,   ///< EV = flow label bits 15:0 followed by the source port; the default
-  high_to_source_port,  ///< the other way round
+  high_to_source_port,  ///< source port = high half, flow label bits 15:0 = low half
 };
 
 /// The packet fields of a structured EV (mrc-1.0 §3.1). Flow label bits 19:16 are 0 [O-23].
 struct StevFields {
-  std::uint16_t source_port = 0;
-  std::uint16_t flow_label = 0;
+  std::uint16_t source_port = 0;  ///< UDP source port
+  std::uint16_t flow_label = 0;   ///< low 16 bits of the IPv6 flow label
 
+  /// Equal in both fields.
   friend constexpr bool operator==(const StevFields&, const StevFields&) = default;
 };
 
+/// The packet fields of a structured EV.
 [[nodiscard]] constexpr StevFields split_stev(
     Ev ev, StevOrder order = StevOrder::low_to_source_port) noexcept {
   const auto low = static_cast<std::uint16_t>(value(ev) & 0xFFFF);
   const auto high = static_cast<std::uint16_t>(value(ev) >> 16);
   return order == StevOrder::low_to_source_port ? StevFields{low, high} : StevFields{high, low};
 }
+/// The inverse of split_stev().
 [[nodiscard]] constexpr Ev join_stev(StevFields fields,
                                      StevOrder order = StevOrder::low_to_source_port) noexcept {
   const std::uint32_t port = fields.source_port;
@@ -109,9 +113,9 @@ struct StevFields {
   return Ev{order == StevOrder::low_to_source_port ? label << 16 | port : port << 16 | label};
 }
 
-/// The 32 bits that name a path in feedback. UDP: the source port, so the first 16 bits of the
-/// expanded value. STEV: its first 32. SRv6, whose address does not fit: the first 32 bits of the
-/// EV before expansion, also carried in the inner source port and flow label [O-17].
+/// The 32 bits that identify a path in feedback. UDP: the source port, so the first 16 bits of the
+/// expanded value. STEV: its first 32 bits. SRv6, whose address is longer: the first 32 bits of the
+/// unexpanded EV, also carried in the inner source port and flow label [O-17].
 [[nodiscard]] constexpr Ev feedback_ev(EvMode mode, const EvValue& ev,
                                        const EvValue& expanded) noexcept {
   if (mode == EvMode::udp) return Ev{static_cast<std::uint32_t>(get_bits(expanded, 0, 16))};

@@ -9,16 +9,17 @@
 #include "mrc/core/random.hpp"
 #include "mrc/path/expand.hpp"
 
-/// Making EVs out of fields (mrc-1.0 §3.2 GENERATED, [O-24]). Set-up only.
+/// Generation of EVs from fields (mrc-1.0 §3.2 GENERATED, [O-24]). Set-up only.
 namespace mrc::inline v0_1::path {
 
-/// The numbers 0 .. count-1 in a shuffled order, one at a time, with memory only for those taken:
-/// the front part of a Fisher-Yates shuffle over a table that is mostly imagined.
+/// The numbers 0 .. count-1 in shuffled order, one at a time, with memory only for those taken: a
+/// Fisher-Yates shuffle over a sparse virtual table.
 class SparseShuffle {
  public:
   /// count <= 2^63.
   SparseShuffle(std::uint64_t count, std::uint64_t seed) : count_(count), random_(seed) {}
 
+  /// Whether all numbers are taken.
   [[nodiscard]] bool empty() const noexcept { return taken_ == count_; }
   /// The next number; needs !empty().
   [[nodiscard]] std::uint64_t next() {
@@ -41,15 +42,15 @@ class SparseShuffle {
   std::unordered_map<std::uint64_t, std::uint64_t> moved_;
 };
 
-/// How many EVs the fields' ranges make. The fields must have passed check() and take at most 32
-/// bits of EV together, so the product stays below 2^33.
+/// Number of EVs that the fields' ranges allow. The fields must have passed check() and use at most
+/// 32 bits of EV together, so the product stays below 2^33.
 [[nodiscard]] inline std::uint64_t count_values(std::span<const EvField> fields) noexcept {
   std::uint64_t n = 1;
   for (const EvField& f : fields) n *= f.max_val - f.min_val + 1;
   return n;
 }
 
-/// The EV number `index` < count_values(fields) in lexicographic order: the last field runs
+/// The EV number `index` < count_values(fields) in lexicographic order: the last field varies
 /// fastest.
 [[nodiscard]] inline Result<EvValue> nth_value(std::uint64_t index,
                                                std::span<const EvField> fields) {

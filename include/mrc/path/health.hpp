@@ -3,22 +3,22 @@
 
 #include <cstdint>
 
-/// The health of a path and what changes it (mrc-1.0 §3.4). Pure functions: which entry changes,
-/// and whether the active set can afford it, is PathSet's concern.
+/// The health of a path and its transitions (mrc-1.0 §3.4). Pure functions: PathSet decides which
+/// entry changes and whether enough paths stay active.
 namespace mrc::inline v0_1::path {
 
 /// State of an entropy value.
 enum class Health : std::uint8_t {
   good,         ///< carries data
-  skip,         ///< passed over once, then good again
+  skip,         ///< skipped once, then good again
   assumed_bad,  ///< carries no data until probes succeed
-  denied,       ///< taken out by the administrator; only he brings it back
+  denied,       ///< disabled by the administrator; only the administrator can re-enable it
 };
 
-/// The M field of a SACK: the responder's word on the reflected EV (mrc-1.0 §1.7).
+/// The M field of a SACK: the responder's verdict on the reflected EV (mrc-1.0 §1.7).
 enum class Mark : std::uint8_t { none, skip_once, always_skip };
 
-/// The value of a state at the API, which knows no SKIP (mrc-1.0 §3.4, [C-11]).
+/// The API's value of a state; the API has no SKIP and reports it as GOOD (mrc-1.0 §3.4, [C-11]).
 [[nodiscard]] constexpr std::uint8_t to_api(Health health) noexcept {
   switch (health) {
     case Health::good:
@@ -32,6 +32,7 @@ enum class Mark : std::uint8_t { none, skip_once, always_skip };
   return 0;
 }
 
+/// Name of a state; static storage.
 [[nodiscard]] constexpr const char* to_string(Health health) noexcept {
   switch (health) {
     case Health::good:
@@ -46,26 +47,27 @@ enum class Mark : std::uint8_t { none, skip_once, always_skip };
   return "unknown";
 }
 
-/// Everything that can move a path from one state to another.
+/// Every input of the health state machine.
 enum class HealthInput : std::uint8_t {
   skip_once,          ///< SACK with m = 01
   always_skip,        ///< SACK with m = 10
-  trimmed,            ///< NACK TRIMMED (not TRIMMED_LASTHOP, which says nothing about the path)
-  timeout,            ///< a packet sent on it timed out, neither SACKed nor trimmed
-  loss,               ///< an inferred loss below the limit of losses in a row
+  trimmed,            ///< NACK TRIMMED (not TRIMMED_LASTHOP, which is unrelated to the path)
+  timeout,            ///< a packet sent on it timed out without SACK or trim NACK
+  loss,               ///< an inferred loss below the limit of consecutive losses
   loss_limit,         ///< the inferred loss that reaches the limit [O-4]
-  rotation,           ///< the walk over the active set reaches it
-  revived,            ///< enough probes in a row were answered [C-9]
+  rotation,           ///< the spraying order reaches the path
+  revived,            ///< enough consecutive probes were answered [C-9]
   revived_marked,     ///< the same, and the last answer had m = 01 [C-9]
-  refused,            ///< was to become ASSUMED_BAD, but too few paths would be left [O-14]
-  released,           ///< ASSUMED_BAD taken back because too few paths are left [O-14]
-  administer_good,    ///< the controller writes GOOD
-  administer_denied,  ///< the controller writes DENIED
+  refused,            ///< ASSUMED_BAD refused, as too few paths would be left [O-14]
+  released,           ///< ASSUMED_BAD revoked, as too few paths are left [O-14]
+  administer_good,    ///< the administrator sets GOOD
+  administer_denied,  ///< the administrator sets DENIED
 };
+/// Number of HealthInput values.
 inline constexpr unsigned kHealthInputs = 13;
 
-/// The state that follows `from` on `input`: the table of mrc-1.0 §3.4. DENIED answers to the
-/// administrator only, ASSUMED_BAD to probes, release and the administrator.
+/// The state that follows `from` on `input`: the table of mrc-1.0 §3.4. DENIED reacts only to the
+/// administrator; ASSUMED_BAD only to probes, release and the administrator.
 [[nodiscard]] constexpr Health next_health(Health from, HealthInput input) noexcept {
   if (input == HealthInput::administer_denied) return Health::denied;
   if (input == HealthInput::administer_good) return Health::good;
@@ -91,7 +93,7 @@ inline constexpr unsigned kHealthInputs = 13;
   }
 }
 
-/// GOOD or SKIP: the path may carry data, now or after one turn.
+/// GOOD or SKIP: the path may carry data, now or after being skipped once.
 [[nodiscard]] constexpr bool usable(Health health) noexcept {
   return health == Health::good || health == Health::skip;
 }

@@ -12,23 +12,24 @@ namespace mrc::inline v0_1::path {
 using PathIndex = std::uint16_t;
 /// "No path".
 inline constexpr PathIndex kNoPath = 0xFFFF;
-/// Largest universe of a PathSet: two positions add up without leaving 16 bits.
+/// Largest number of paths in a PathSet: the sum of two positions fits 16 bits.
 inline constexpr std::size_t kMaxPaths = 32'768;
 
-/// One way to a destination: the EV that names it, the plane (NIC port) that it leaves by, and
-/// its index among that port's own paths (for instance which bound socket).
+/// One path to a destination: the EV that identifies it, the plane (NIC port) that it starts at,
+/// and its index among that port's own paths (for instance which bound socket).
 struct PathSpec {
-  Ev ev{};
-  Plane plane = 0;
-  std::uint16_t port_path = 0;
+  Ev ev{};                      ///< entropy value
+  Plane plane = 0;              ///< NIC port
+  std::uint16_t port_path = 0;  ///< index among the port's own paths
 
+  /// Equal in all fields.
   friend bool operator==(const PathSpec&, const PathSpec&) = default;
 };
 
-/// Counters of one path since the set was made or the entry was replaced.
+/// Counters of one path since the set was created or the entry was replaced.
 struct PathStats {
-  std::uint64_t sent_packets = 0;
-  std::uint64_t sent_bytes = 0;
+  std::uint64_t sent_packets = 0;     ///< data packets, retransmissions included
+  std::uint64_t sent_bytes = 0;       ///< of these, nominal (UDP length + 40)
   std::uint64_t delivered = 0;        ///< packets reported received
   std::uint32_t marks = 0;            ///< SACKs with m = 01 or 10
   std::uint32_t trims = 0;            ///< NACK TRIMMED
@@ -41,7 +42,7 @@ struct PathStats {
 
 namespace detail {
 
-/// A path as PathSet keeps it: one cache line. What each packet touches stands in front.
+/// A path as stored in PathSet: one cache line, the fields used per packet first.
 struct alignas(64) Entry {
   std::uint64_t sent_packets = 0;
   std::uint64_t sent_bytes = 0;
@@ -50,17 +51,19 @@ struct alignas(64) Entry {
   std::uint16_t port_path = 0;
   Plane plane = 0;
   Health health = Health::good;
-  std::uint8_t strikes = 0;  ///< inferred losses in a row without a delivery
-  bool active : 1 = false;   ///< holds one of the places of the active set
-  bool stamped : 1 = false;  ///< newest_delivered holds
-  std::uint16_t slot = 0;    ///< place in the turn order's plane lists; valid while in the order
+  std::uint8_t strikes = 0;  ///< consecutive inferred losses without a delivery
+  bool active : 1 = false;   ///< holds a place in the active set
+  bool stamped : 1 = false;  ///< newest_delivered is valid
+  std::uint16_t slot =
+      0;  ///< index in the spraying order's plane lists; valid while the path is in the order
   std::uint32_t marks = 0;
   std::uint32_t trims = 0;
   std::uint32_t losses = 0;
-  std::uint32_t newest_delivered = 0;  ///< when the newest packet that arrived had been sent
+  std::uint32_t newest_delivered =
+      0;  ///< send time of the most recently sent packet that was delivered (PathSet::coarse())
   std::uint32_t probes_sent = 0;
   std::uint32_t probes_answered = 0;
-  std::uint16_t timeouts = 0;  ///< these two stay at their largest value
+  std::uint16_t timeouts = 0;  ///< this and times_bad saturate
   std::uint16_t times_bad = 0;
 };
 static_assert(sizeof(Entry) == 64, "one cache line per path");

@@ -11,8 +11,8 @@
 
 namespace mrc::inline v0_1::path {
 
-/// When to probe which ASSUMED_BAD path again (mrc-1.0 §5, [O-6]): the first try `first` after
-/// the marking, then at intervals that double up to `max`. An answer starts the intervals over, so
+/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]): the first try `first` after the
+/// path became bad, then at intervals that double up to `max`. An answer resets the interval, so
 /// that the remaining successes come quickly. An indexed heap: all operations are O(log n) and
 /// allocate nothing. Not thread-safe.
 class ProbeSchedule {
@@ -23,7 +23,7 @@ class ProbeSchedule {
     heap_.reserve(paths);
   }
 
-  /// Probing of `path` starts: the first try is due at `due`. Starts over when it was running.
+  /// Starts probing `path`, with the first try at `due`. Restarts if it was running.
   void start(PathIndex path, Time due) noexcept {
     Slot& slot = slots_[path];
     slot.level = 0;
@@ -31,12 +31,12 @@ class ProbeSchedule {
     slot.awaiting = false;
     if (slot.heap_at == kNoPath) {
       slot.heap_at = static_cast<PathIndex>(heap_.size());
-      heap_.push_back(path);  // within the reserved room: each path is in once
+      heap_.push_back(path);  // within the reserved capacity: each path is in the heap at most once
     }
     reschedule(path, due);
   }
 
-  /// Probing of `path` ends; nothing happens when it was not running.
+  /// Stops probing `path`; no effect if it was not running.
   void stop(PathIndex path) noexcept {
     const PathIndex at = std::exchange(slots_[path].heap_at, kNoPath);
     if (at == kNoPath) return;
@@ -47,14 +47,14 @@ class ProbeSchedule {
     sift(last);
   }
 
-  /// When the next try is due; kNever when nothing is probed.
+  /// When the next try is due; kNever when no path is being probed.
   [[nodiscard]] Time next() const noexcept {
     return heap_.empty() ? kNever : slots_[heap_.front()].due;
   }
 
-  /// The path to probe now, or kNoPath. Sets its next try: at least `floor` away, so that an
-  /// answer has the time to arrive before its absence is held against the path. A try that comes
-  /// while the previous one is unanswered ends the run of successes.
+  /// The path to probe now, or kNoPath. Schedules its next try at least `floor` later, so that an
+  /// answer can arrive before it counts as missing. A try while the previous one is unanswered ends
+  /// the run of successes.
   [[nodiscard]] PathIndex poll(Time now, Duration floor) noexcept {
     if (heap_.empty() || next() > now) return kNoPath;
     const PathIndex path = heap_.front();
@@ -67,8 +67,8 @@ class ProbeSchedule {
     return path;
   }
 
-  /// The outstanding try of `path` was answered well. Returns the number of successes in a row
-  /// (0 when nothing was outstanding: an answer counts once).
+  /// The outstanding try of `path` succeeded. Returns the number of consecutive successes (0 when
+  /// no try was outstanding: each try counts once).
   unsigned succeeded(PathIndex path, Time now) noexcept {
     Slot& slot = slots_[path];
     if (slot.heap_at == kNoPath || !std::exchange(slot.awaiting, false)) return 0;
@@ -78,7 +78,7 @@ class ProbeSchedule {
     return slot.successes;
   }
 
-  /// The outstanding try of `path` was answered with "do not use it".
+  /// The outstanding try of `path` was answered with ALWAYS_SKIP: no success.
   void failed(PathIndex path) noexcept {
     slots_[path].awaiting = false;
     slots_[path].successes = 0;
@@ -89,13 +89,13 @@ class ProbeSchedule {
     Time due{};
     PathIndex heap_at = kNoPath;  ///< kNoPath: not probed
     std::uint8_t level = 0;       ///< doublings so far
-    std::uint8_t successes = 0;   ///< answers in a row
-    bool awaiting = false;        ///< a try is out and unanswered
+    std::uint8_t successes = 0;   ///< consecutive answers
+    bool awaiting = false;        ///< the last try is unanswered so far
   };
   static_assert(sizeof(Slot) == 16);
 
   [[nodiscard]] Duration interval(unsigned level) const noexcept {
-    // Stop before the shift could overflow, however long max is.
+    // Doubles stepwise, since a shift could overflow for a large max.
     Duration d = first_;
     for (unsigned i = 0; i < level && d < max_; ++i) d = d > max_ / 2 ? max_ : d * 2;
     return std::min(d, max_);
@@ -109,11 +109,11 @@ class ProbeSchedule {
     slots_[path].due = due;
     sift(path);
   }
-  /// Ties go to the lower index: runs repeat exactly.
+  /// Ties go to the lower index, for reproducible runs.
   [[nodiscard]] bool earlier(PathIndex a, PathIndex b) const noexcept {
     return slots_[a].due != slots_[b].due ? slots_[a].due < slots_[b].due : a < b;
   }
-  /// Moves `path` to where its due time belongs.
+  /// Restores the heap order after the due time of `path` changed.
   void sift(PathIndex path) noexcept {
     std::size_t at = slots_[path].heap_at;
     while (at > 0 && earlier(path, heap_[(at - 1) / 2])) {

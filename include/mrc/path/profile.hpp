@@ -16,45 +16,46 @@
 #include "mrc/path/generate.hpp"
 #include "mrc/path/path_set.hpp"
 
-/// EV profiles: which paths a destination gets (mrc-1.0 §3.2). Set-up only.
+/// EV profiles: the set of paths to a destination (mrc-1.0 §3.2). Set-up only.
 namespace mrc::inline v0_1::path {
 
 /// Where a profile's EVs come from.
 enum class ProfileMode : std::uint8_t {
-  explicit_,  ///< a controller lists them
-  generated,  ///< made from fields
-  auto_,      ///< the library picks: UDP source ports
+  explicit_,  ///< listed by a controller
+  generated,  ///< generated from fields
+  auto_,      ///< chosen by the library: UDP source ports
 };
 
-/// What AUTO makes unless the profile says otherwise: about 128 paths, one in eight a backup
-/// (beyond some hundred active paths little is gained).
+/// Paths in AUTO mode unless the profile sets a number: about 128, one in eight a backup (more than
+/// about a hundred active paths gain little).
 inline constexpr unsigned kAutoPaths = 128;
-/// The range of AUTO's EVs, which are source ports: the dynamic ports.
+/// First of AUTO's EVs, which are UDP source ports: start of the dynamic port range.
 inline constexpr std::uint32_t kAutoFirstPort = 0xC000;
+/// Number of ports in that range.
 inline constexpr std::uint32_t kAutoPorts = 0x4000;
 
-/// An EV profile. Counts are over all planes, and each plane gets the same share.
+/// An EV profile. Counts are over all planes, and each plane gets an equal share.
 struct EvProfile {
-  ProfileMode mode = ProfileMode::auto_;
-  unsigned planes = 1;  ///< planes (NIC ports) 0 .. planes-1
-  /// Places in the active set. 0: EXPLICIT all paths but the backup, AUTO its own choice.
+  ProfileMode mode = ProfileMode::auto_;  ///< source of the EVs
+  unsigned planes = 1;                    ///< planes (NIC ports) 0 .. planes-1
+  /// Size of the active set. 0: EXPLICIT all paths except the backup, AUTO a default.
   unsigned active = 0;
-  unsigned backup = 0;  ///< paths in reserve; EXPLICIT: 0 is "the rest of the list"
-  std::uint16_t min_active = 1;
+  unsigned backup = 0;           ///< backup paths; EXPLICIT: 0 is the rest of the list
+  std::uint16_t min_active = 1;  ///< see PathSetOptions
   std::uint8_t event_mask = kEventGood | kEventAssumedBad;  ///< see PathSetOptions
-  std::uint64_t seed = 0;       ///< of the order of GENERATED and AUTO values [O-24]
-  std::vector<PathSpec> paths;  ///< EXPLICIT: the list; no EV twice in a plane
-  EvFormatProfile format;       ///< GENERATED: the packet fields ...
-  std::vector<EvField> fields;  ///< ... and what is put into them
-  /// Denied EVs. EXPLICIT: their entries exist and are DENIED; otherwise they are not generated.
+  std::uint64_t seed = 0;       ///< determines the order of GENERATED and AUTO values [O-24]
+  std::vector<PathSpec> paths;  ///< EXPLICIT: the list, without duplicate EVs in a plane
+  EvFormatProfile format;       ///< GENERATED: the packet fields
+  std::vector<EvField> fields;  ///< GENERATED: the contents of the packet fields
+  /// EVs to deny. EXPLICIT: their entries exist and are DENIED; otherwise they are not generated.
   std::vector<Ev> denied;
 };
 
-/// What a profile comes to.
+/// The result of evaluating a profile.
 struct EvPlan {
-  std::vector<PathSpec> universe;  ///< planes in turn, so that any front part is shared equally
-  std::vector<EvValue> values;     ///< GENERATED: what each EV expands to; else empty
-  std::vector<PathIndex> denied;   ///< entries to be DENIED
+  std::vector<PathSpec> universe;  ///< planes alternate, so that any prefix is shared evenly
+  std::vector<EvValue> values;     ///< GENERATED: the expansion of each EV; else empty
+  std::vector<PathIndex> denied;   ///< entries to be set DENIED
   PathSetOptions options;          ///< active, min_active and event_mask set
 };
 
@@ -69,7 +70,7 @@ inline bool is_denied(const EvProfile& p, Ev ev) {
   return std::find(p.denied.begin(), p.denied.end(), ev) != p.denied.end();
 }
 
-/// The rules that hold for all modes, once the counts are known.
+/// Checks the rules common to all modes, once the counts are known.
 inline void check_counts(const EvProfile& p, unsigned active, unsigned backup) {
   if (active == 0) bad_profile("active", 0, "needed is at least one path");
   if (active > kMaxPaths || backup > kMaxPaths - active)
@@ -172,8 +173,8 @@ inline EvPlan plan_auto(const EvProfile& p) {
 
 }  // namespace detail
 
-/// Works out a profile. Throws mrc::Error that names the field, its value and the rule:
-/// invalid_argument, or no_resources when it asks for more than there is.
+/// Evaluates a profile. Throws mrc::Error that names the field, its value and the rule:
+/// invalid_argument, or no_resources when the profile needs more EVs or paths than possible.
 [[nodiscard]] inline EvPlan make_plan(const EvProfile& profile) {
   if (profile.planes == 0 || profile.planes > kMaxPlanes)
     detail::bad_profile("planes", profile.planes, "allowed are 1 to " + std::to_string(kMaxPlanes));
@@ -190,7 +191,7 @@ inline EvPlan plan_auto(const EvProfile& p) {
   detail::bad_profile("mode", static_cast<std::uint64_t>(profile.mode), "no such mode");
 }
 
-/// The path set of a plan, denied entries DENIED. `seed` is of the walk, not of the values.
+/// The path set of a plan, with denied entries DENIED. `seed` sets the spraying order, not the EVs.
 [[nodiscard]] inline PathSet make_path_set(const EvPlan& plan, std::uint64_t seed) {
   PathSet set(plan.universe, plan.options, seed);
   for (const PathIndex path : plan.denied) (void)set.set_health(path, Health::denied);

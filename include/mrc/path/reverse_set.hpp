@@ -20,21 +20,21 @@ namespace mrc::inline v0_1::path {
 struct ReverseSetOptions {
   /// Shortest interval between probes; the interval is max(RTT, this).
   Duration probe_floor = std::chrono::milliseconds{1};
-  /// Probes of a plane in a row without an answer after which its reverse path is forgotten.
+  /// Consecutive unanswered probes of a plane after which its reverse path is dropped.
   std::uint8_t max_unanswered = 8;
 };
 
-/// Paths for what answers a peer: SACK, NACK, Transport ACK (mrc-1.0 §3.6, [O-18]). For each plane
-/// the path that worked last. Own data keeps this current: each SACK for it names a working path.
-/// In a plane where traffic comes in but none goes out, a probe on a random path per interval
-/// finds one; planes take turns. While probes go unanswered, every second one goes by the path in
-/// use, which is forgotten after max_unanswered. Nothing is probed while nothing comes in.
+/// Paths for responses to a peer: SACK, NACK, Transport ACK (mrc-1.0 §3.6, [O-18]). Keeps the last
+/// confirmed path of each plane. Outgoing data confirms paths through its SACKs. In a plane with
+/// incoming traffic only, one probe per interval on a random path finds one; planes alternate.
+/// While probes stay unanswered, every second one tests the path in use, which is dropped after
+/// max_unanswered. No probes without incoming traffic.
 ///
-/// One per destination, beside its PathSet, which is passed in where needed (the same one always).
+/// One per destination, beside its PathSet, which is passed as an argument (always the same one).
 /// No allocation. A few nanoseconds per call. One thread at a time.
 class ReverseSet {
  public:
-  /// Throws mrc::Error (invalid_argument) when the interval or the limit is not above 0.
+  /// Throws mrc::Error (invalid_argument) unless both options are above 0.
   explicit ReverseSet(const ReverseSetOptions& options = {})
       : options_(options), interval_(options.probe_floor) {
     if (options.probe_floor <= Duration::zero())
@@ -44,9 +44,9 @@ class ReverseSet {
     reverse_.fill(kNoPath);
   }
 
-  /// A path for an answer to a packet that came in by `preferred`: of that plane if it is up and
-  /// in `free`, else of any such plane, those with a confirmed path first. In the plane, the
-  /// confirmed path, else a random usable one. kNoPath when no plane will do.
+  /// A path for a response to a packet received in plane `preferred`: in that plane if it is up and
+  /// in `free`, else in any such plane, those with a confirmed path first. Within the plane the
+  /// confirmed path, else a random usable one. kNoPath when no plane qualifies.
   [[nodiscard]] PathIndex pick(Plane preferred, PlaneMask free, const PathSet& paths,
                                Random& random) const noexcept {
     PlaneMask mask = free & paths.usable_planes();
@@ -77,38 +77,37 @@ class ReverseSet {
       if (reverse_[plane] == path) forget(plane);
     }
   }
-  /// Packets of the peer came in by this plane; once per packet or per burst.
+  /// The peer's packets arrived in this plane; called once per packet or per burst.
   void on_inbound(Plane plane, Time now) noexcept {
     if (plane >= kMaxPlanes) return;
-    // After silence a whole interval passes first: own data may be about to answer the question.
+    // After a silence, wait one full interval: own data may confirm a path without a probe.
     if (inbound_ == 0 && next_ <= now) {
       outbound_ = 0;
       next_ = now + interval_;
     }
     inbound_ |= plane_bit(plane);
   }
-  /// Own data to the peer went out by this plane: its SACKs do what probes would.
+  /// Own data was sent to the peer in this plane: its SACKs make probes unnecessary.
   void on_outbound(Plane plane, Time) noexcept {
     if (plane < kMaxPlanes) outbound_ |= plane_bit(plane);
   }
-  /// The round-trip time, if it is longer than the floor, is the interval between probes (values
-  /// over a minute are cut to that).
+  /// Sets the probe interval to the round-trip time, but at least to the floor and at most to one
+  /// minute.
   void set_rtt(Duration rtt) noexcept {
     interval_ = std::max(options_.probe_floor, std::min<Duration>(rtt, std::chrono::minutes{1}));
   }
 
   // ---- probes
 
-  /// When poll_probe() is to be called next; kNever when nothing came in since the last probes.
+  /// When to call poll_probe() next; kNever without incoming traffic since the last probes.
   [[nodiscard]] Time next_probe() const noexcept { return inbound_ == 0 ? kNever : next_; }
 
-  /// The path to probe now, or kNoPath; the call counts as sending the probe. One probe per
-  /// interval, in a plane that had inbound traffic since its last probe and no outbound traffic in
-  /// the interval.
+  /// The path to probe now, or kNoPath; the probe counts as sent. One probe per interval, in a
+  /// plane that had incoming traffic since its last probe and no outgoing data in the interval.
   [[nodiscard]] PathIndex poll_probe(Time now, const PathSet& paths, Random& random) noexcept {
     if (now < next_probe()) return kNoPath;
     next_ = now + interval_;
-    // What own data covers, or what can't be reached, needs traffic again to be looked at again.
+    // Planes confirmed by own data, or unusable, are considered again only after new traffic.
     inbound_ &= ~outbound_ & paths.usable_planes();
     outbound_ = 0;
     if (inbound_ == 0) return kNoPath;
@@ -118,8 +117,8 @@ class ReverseSet {
       forget(plane);
     else
       ++unanswered_[plane];
-    // Where most paths are dead, silence on others says nothing of the one in use: every second
-    // probe asks about that one.
+    // Where most paths are dead, unanswered probes of other paths give no information about the one
+    // in use: every second probe tests that one.
     const PathIndex used = reverse_[plane];
     if (used != kNoPath && unanswered_[plane] % 2 == 0 && fits(used, plane, paths)) return used;
     return paths.random_usable(plane, random);
@@ -137,7 +136,8 @@ class ReverseSet {
     reverse_[plane] = kNoPath;
     known_ &= ~plane_bit(plane);
   }
-  /// Still good for use: an entry can be replaced or lose its health behind our back.
+  /// Whether the path is still usable: its entry may have been replaced or changed health
+  /// meanwhile.
   [[nodiscard]] static bool fits(PathIndex path, Plane plane, const PathSet& paths) noexcept {
     return path < paths.size() && paths[path].plane == plane && usable(paths.health(path));
   }
@@ -146,7 +146,7 @@ class ReverseSet {
       mask &= mask - 1;
     return static_cast<Plane>(std::countr_zero(mask));
   }
-  /// The next plane with inbound traffic after the one probed last.
+  /// The next plane with incoming traffic after the one probed last.
   [[nodiscard]] Plane next_plane() noexcept {
     const PlaneMask after = inbound_ & ~(plane_bit(last_) | (plane_bit(last_) - 1));
     last_ = static_cast<Plane>(std::countr_zero(after != 0 ? after : inbound_));
@@ -161,7 +161,7 @@ class ReverseSet {
   PlaneMask known_ = 0;     ///< planes with a confirmed path
   Plane last_ = kMaxPlanes - 1;
   std::array<PathIndex, kMaxPlanes> reverse_;
-  std::array<std::uint8_t, kMaxPlanes> unanswered_{};  ///< probes since the last confirmation
+  std::array<std::uint8_t, kMaxPlanes> unanswered_{};  ///< consecutive unanswered probes
 };
 
 }  // namespace mrc::inline v0_1::path

@@ -17,18 +17,21 @@ using Ipv6 = std::array<std::uint8_t, 16>;
 /// A micro segment identifier; 0 ends a carrier.
 using Usid = std::uint16_t;
 
+/// uSIDs in one address.
 inline constexpr std::size_t kUsidsPerCarrier = 6;
-/// Two carriers: the destination address and the one segment that the API allows in an SRH.
+/// Two carriers: the destination address and the single segment that the API allows in an SRH.
 inline constexpr std::size_t kMaxUsids = 2 * kUsidsPerCarrier;
 
-/// Global uSIDs name a node (uN); local ones name an interface of a node (uA).
+/// Whether the uSID is global, naming a node (uN).
 [[nodiscard]] constexpr bool is_global(Usid usid) noexcept {
   return usid >= 1 && usid <= 0xDFFF;
 }
+/// Whether the uSID is local, naming an interface of a node (uA).
 [[nodiscard]] constexpr bool is_local(Usid usid) noexcept {
   return usid >= 0xE000;
 }
 
+/// The upper 32 bits of a carrier.
 [[nodiscard]] constexpr std::uint32_t usid_block(const Ipv6& address) noexcept {
   return std::uint32_t{address[0]} << 24 | std::uint32_t{address[1]} << 16 |
          std::uint32_t{address[2]} << 8 | address[3];
@@ -38,7 +41,7 @@ inline constexpr std::size_t kMaxUsids = 2 * kUsidsPerCarrier;
   return static_cast<Usid>(address[4 + 2 * i] << 8 | address[5 + 2 * i]);
 }
 
-/// A carrier: block, then the uSIDs, then zeros. At most kUsidsPerCarrier uSIDs.
+/// A carrier: block, uSIDs, zeros. At most kUsidsPerCarrier uSIDs.
 [[nodiscard]] constexpr Ipv6 make_carrier(std::uint32_t block,
                                           std::span<const Usid> usids) noexcept {
   Ipv6 address{static_cast<std::uint8_t>(block >> 24), static_cast<std::uint8_t>(block >> 16),
@@ -50,8 +53,8 @@ inline constexpr std::size_t kMaxUsids = 2 * kUsidsPerCarrier;
   return address;
 }
 
-/// What a node does to the destination address when it owns the active uSID: everything after the
-/// block moves left by 16 bits, zeros come in at the end.
+/// What a node does to the destination address when it owns the active uSID: shifts everything
+/// after the block left by 16 bits and fills with zeros.
 [[nodiscard]] constexpr Ipv6 shift(const Ipv6& address) noexcept {
   Ipv6 out{};
   for (std::size_t i = 0; i < 4; ++i) out[i] = address[i];
@@ -60,17 +63,18 @@ inline constexpr std::size_t kMaxUsids = 2 * kUsidsPerCarrier;
 }
 
 /// A source route: the outer destination address and, for more than six uSIDs, the segment of an
-/// SRH. Also its state on the way.
+/// SRH. Also describes the state at any hop.
 struct UsidRoute {
-  Ipv6 destination{};
-  Ipv6 segment{};
-  bool has_srh = false;
-  std::uint8_t segments_left = 0;
+  Ipv6 destination{};              ///< outer destination address: the current carrier
+  Ipv6 segment{};                  ///< second carrier, if has_srh
+  bool has_srh = false;            ///< the route needs an SRH
+  std::uint8_t segments_left = 0;  ///< field of the SRH: 1 until `segment` is the destination
 
+  /// Equal in all fields.
   friend constexpr bool operator==(const UsidRoute&, const UsidRoute&) = default;
 };
 
-/// The route over these uSIDs. invalid_argument: none, or one is 0 (it would end the carrier
+/// The route over these uSIDs. invalid_argument: no uSID, or a uSID of 0 (it would end the carrier
 /// early). no_resources: more than kMaxUsids.
 [[nodiscard]] inline Result<UsidRoute> make_route(std::uint32_t block,
                                                   std::span<const Usid> usids) noexcept {
@@ -90,14 +94,14 @@ struct UsidRoute {
   return route;
 }
 
-/// What became of a packet at a node that owns its active uSID.
+/// Result of processing at a node that owns the active uSID.
 enum class UsidStep : std::uint8_t {
   shifted,  ///< the next uSID of the carrier is active
-  segment,  ///< the carrier was used up: the SRH's segment is the destination now
-  last,     ///< this was the last uSID: deliver, encapsulated or not; nothing was changed
+  segment,  ///< the carrier was used up: the SRH's segment is the new destination
+  last,     ///< the last uSID: deliver the packet, encapsulated or not; the route is unchanged
 };
 
-/// One node's work on a route (uN, or uA before it sends out of its interface).
+/// Processing of a route at one node (uN, or uA before sending out of its interface).
 constexpr UsidStep step(UsidRoute& route) noexcept {
   const Ipv6 next = shift(route.destination);
   if (usid_at(next, 0) != 0) {

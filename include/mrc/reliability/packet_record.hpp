@@ -10,60 +10,62 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// Where a packet of the send window stands.
+/// State of a packet in the send window.
 enum class PacketState : std::uint8_t {
-  outstanding,  ///< sent, nothing heard
-  reported,     ///< the peer has it (a SACK bit or the cumulative number said so)
-  lost,         ///< given up: waits for its retransmission
+  outstanding,  ///< sent, not reported
+  reported,     ///< received by the peer (SACK bit or cumulative PSN)
+  lost,         ///< declared lost: waits for its retransmission
 };
 
-/// What SACKs have said about a packet that has not been reported.
+/// What SACKs have shown about a packet that is not reported.
 enum class Missed : std::uint8_t {
-  unknown,    ///< none has covered it since it was sent
-  absent,     ///< one covered it and packets behind it, and it was not there
-  overtaken,  ///< the same when a packet sent later in its plane had already arrived
-  passed,     ///< the same when a packet sent later on its path had already arrived
+  unknown,    ///< no SACK has covered it since it was sent
+  absent,     ///< a SACK covered it and later PSNs, and it was missing
+  overtaken,  ///< absent, and a packet sent later in its plane had arrived
+  passed,     ///< absent, and a packet sent later on its path had arrived
 };
 
-/// What the requester keeps of one packet in its window, to be read through Packet. An engine has
-/// one for each packet in flight, so bits count: a queue pair with a full window of 4,096 takes 65
-/// KB, with records of 24 bytes it took 113 KB. What can be told from elsewhere is not here: which
-/// message it belongs to, its size once it was sent again, neighbours as long as it was not.
+/// The requester's record of one packet in its window, accessed through Packet. An engine has one
+/// per packet in flight, so size matters: a queue pair with a full window of 4,096 uses 65 KB (113
+/// KB with 24-byte records). Derivable values are not stored: the packet's message, its size once
+/// retransmitted, its neighbours in send order before that.
 struct PacketRecord {
   std::uint32_t sent : 30;  ///< last transmission, ns since its chunk's base
-  Missed missed : 2;
-  /// By the first transmission: the nominal size, UDP length + 40 (mrc-1.0 [C-15]). By a later one:
-  /// the window slots of its neighbours in send order, 15 bits each.
+  Missed missed : 2;        ///< what SACKs have shown
+  /// First transmission: the nominal size, UDP length + 40 (mrc-1.0 [C-15]). Retransmissions: the
+  /// window slots of the neighbours in send order, 15 bits each.
   std::uint32_t size_or_links : 30;
-  std::uint32_t transmissions : 2;  ///< stays at 3
-  std::uint16_t order;              ///< low half of its place in the send order
+  std::uint32_t transmissions : 2;  ///< saturates at 3
+  std::uint16_t order;              ///< low half of its position in the send order
   std::uint16_t path : 15;          ///< path of the last transmission
-  std::uint16_t reported : 1;       ///< the peer has it
+  std::uint16_t reported : 1;       ///< the peer has received it
 };
 static_assert(sizeof(PacketRecord) == 12);
 
+/// Records per chunk, one bit each in a word.
 inline constexpr std::uint32_t kRecordsPerChunk = 64;
-/// Transmissions count as many from here on, and are not told apart.
+/// Transmission counts saturate here.
 inline constexpr std::uint32_t kManyTransmissions = 3;
-/// When a packet is sent, the others of its chunk were sent at most so long ago: what was sent
-/// earlier counts as sent then. Loss inference by age needs no more while round trips take half of
-/// it at most. Answers that come later than that and name the time are taken for those to an
-/// earlier copy: they say what has arrived, but neither a round-trip time nor that the packet was
-/// trimmed. The retransmission timer has a time of its own.
+/// Upper bound of `now - sent` within a chunk that is being sent from: earlier send times are
+/// raised to this. Sufficient for loss inference by age while round trips take at most half of it.
+/// Responses that arrive later and carry a timestamp are attributed to an earlier transmission:
+/// they confirm arrival, but give neither a round-trip time nor a trim of the current transmission.
+/// The retransmission timer stores its own time.
 inline constexpr Duration kOldestSent = std::chrono::seconds(1);
 
-/// Records are handed out in chunks of 64 consecutive PSNs, so that an idle QP holds none and a
-/// busy one as many as its window spans.
+/// Records are allocated in chunks of 64 consecutive PSNs: none for an idle QP, as many as its
+/// window spans for a busy one.
 struct PacketChunk {
-  Time base{};                  ///< `sent` of the records counts from here
-  std::uint64_t first_try = 0;  ///< bit i: records[i] is outstanding and has never been given up
+  Time base{};                  ///< origin of `sent` in the records
+  std::uint64_t first_try = 0;  ///< bit i: records[i] is outstanding and has never been lost
   std::uint64_t lost = 0;       ///< bit i: records[i] is lost
-  /// Bit i: records[i] is reported, and a bitmap said so. (Not all that are reported have theirs.)
+  /// Bit i: a SACK bitmap reported records[i]. (Packets reported otherwise lack the bit.)
   std::uint64_t reported = 0;
+  /// The records, indexed by PSN modulo their number.
   std::array<PacketRecord, kRecordsPerChunk> records;
 
-  /// What `sent` is of a record that is sent now. Times of a chunk that are more than a second
-  /// apart don't fit; then its base moves, at most once in 73 ms.
+  /// Value of `sent` for a record sent now. Times of a chunk more than a second apart don't fit;
+  /// the base then moves, at most once in 73 ms.
   [[nodiscard]] std::uint32_t sent_at(Time now) noexcept {
     if (now - base >= kSpan) [[unlikely]]
       move_base(now - kOldestSent);
@@ -86,26 +88,31 @@ struct PacketChunk {
 };
 static_assert(sizeof(PacketChunk) == 800);
 
-/// A packet of a send window, as others see it. Good as long as the window holds it.
+/// Accessor of a packet in a send window. Valid as long as the packet is in the window.
 class Packet {
  public:
+  /// The packet with record `index` of `chunk`.
   Packet(PacketChunk& chunk, std::uint32_t index) noexcept : chunk_(&chunk), index_(index) {}
 
+  /// State of the packet.
   [[nodiscard]] PacketState state() const noexcept {
     if (first_try()) return PacketState::outstanding;
     if (record().reported != 0) return PacketState::reported;
     return (chunk_->lost & bit()) != 0 ? PacketState::lost : PacketState::outstanding;
   }
-  /// Outstanding, and has never been given up.
+  /// Outstanding, and has never been lost.
   [[nodiscard]] bool first_try() const noexcept { return (chunk_->first_try & bit()) != 0; }
-  /// Time and path of the last transmission.
+  /// Time of the last transmission.
   [[nodiscard]] Time sent() const noexcept { return chunk_->base + Duration{record().sent}; }
+  /// Path of the last transmission.
   [[nodiscard]] std::uint16_t path() const noexcept { return record().path; }
-  /// How often it was sent; kManyTransmissions: as often or more often.
+  /// Number of transmissions; kManyTransmissions: that many or more.
   [[nodiscard]] std::uint32_t transmissions() const noexcept { return record().transmissions; }
-  /// Nominal size; needs first_try(). Of others it follows from the message.
+  /// Nominal size in bytes; needs first_try(). Other packets' sizes are derived from the message.
   [[nodiscard]] std::uint32_t size() const noexcept { return record().size_or_links; }
+  /// What SACKs have shown about it.
   [[nodiscard]] Missed missed() const noexcept { return record().missed; }
+  /// Sets missed().
   void set_missed(Missed m) noexcept { record().missed = m; }
 
  private:

@@ -9,18 +9,19 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// The part of a SACK that names packets: bit i of `bitmap` stands for PSN cack + offset + i.
+/// The selective part of a SACK: bit i of `bitmap` stands for PSN cack + offset + i.
 struct SackRange {
-  std::int16_t offset = 1;
-  std::uint64_t bitmap = 0;
+  std::int16_t offset = 1;   ///< PSN of bit 0, relative to cack
+  std::uint64_t bitmap = 0;  ///< received packets
 };
 
-/// The responder's window: which PSNs have come, and which of them end a message (mrc-1.0 §2.4,
-/// §2.5, Table 7-5). A message is finished when the cumulative number passes its last packet;
-/// since MSNs count messages, the number of ends passed is all that a Transport ACK needs.
-/// One thread. Nothing allocates after the constructor.
+/// The responder's window: which PSNs have been received, and which of them end a message (mrc-1.0
+/// §2.4, §2.5, Table 7-5). A message is complete when the cumulative PSN passes its last packet;
+/// since MSNs count messages, the number of message ends passed suffices for Transport ACKs. One
+/// thread. Nothing allocates after the constructor.
 class ReceiveWindow {
  public:
+  /// Result of check().
   enum class Verdict : std::uint8_t {
     fresh,      ///< in the window, not seen before
     duplicate,  ///< seen before, or below the window
@@ -30,7 +31,7 @@ class ReceiveWindow {
   /// `range`: MPR_DEST in packets, 128 .. 32,640.
   explicit ReceiveWindow(std::uint32_t range) : range_(range), received_(range), ends_(range) {}
 
-  /// Expects `first` next.
+  /// Empties the window; `first` is expected next.
   void start(Psn first) noexcept {
     cack_ = max_received_ = lowest_unsacked_ = first - 1;
     out_of_order_ = 0;
@@ -38,6 +39,7 @@ class ReceiveWindow {
     ends_.clear_all();
   }
 
+  /// Whether `psn` is new, a duplicate, or beyond the window.
   [[nodiscard]] Verdict check(Psn psn) const noexcept {
     const std::int32_t ahead = psn - cack_;
     if (ahead <= 0) return Verdict::duplicate;
@@ -45,14 +47,14 @@ class ReceiveWindow {
     return out_of_order_ != 0 && received_.test(psn.value()) ? Verdict::duplicate : Verdict::fresh;
   }
 
-  /// What accept() moved.
+  /// The progress made by accept().
   struct Advance {
-    std::uint32_t packets = 0;   ///< the cumulative number went up by so many
-    std::uint32_t messages = 0;  ///< so many messages became complete ...
-    Psn last_end;                ///< ... the newest of which ends with this PSN
+    std::uint32_t packets = 0;   ///< the cumulative PSN advanced by so many
+    std::uint32_t messages = 0;  ///< number of messages completed
+    Psn last_end;                ///< last PSN of the newest of them
   };
 
-  /// Notes a fresh packet; `end`: the last one of its message.
+  /// Records a fresh packet; `end`: it is the last one of its message.
   Advance accept(Psn psn, bool end) noexcept {
     if (psn.after(max_received_)) max_received_ = psn;
     if (psn == cack_ + 1 && out_of_order_ == 0) {
@@ -65,23 +67,25 @@ class ReceiveWindow {
     return psn == cack_ + 1 ? advance() : Advance{};
   }
 
-  /// Highest PSN up to which everything has come (cack_psn).
+  /// Highest PSN up to which all packets have been received (cack_psn).
   [[nodiscard]] Psn cack() const noexcept { return cack_; }
+  /// Highest PSN received.
   [[nodiscard]] Psn max_received() const noexcept { return max_received_; }
-  /// Packets above cack (CC_STATE.ooo_count).
+  /// Packets received above cack (CC_STATE.ooo_count).
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
+  /// Size of the window in packets (MPR_DEST).
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
-  /// SACKs in a row that together tell everything, at least 1. One more when the walk is under way:
-  /// it gets to the beginning last.
+  /// Number of consecutive SACKs that cover the whole window, at least 1. One more while a pass is
+  /// in progress, since it reaches the beginning last.
   [[nodiscard]] std::uint32_t sacks_for_all() const noexcept {
     const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
     if (span <= 64) return 1;
     return (span + 63) / 64 + lowest_unsacked_.after(cack_ + 1);
   }
 
-  /// Base and bits for the next SACK: the base walks over the window from SACK to SACK, so that
-  /// windows wider than 64 packets are reported in full (mrc-1.0 §2.7, [O-2], [C-25]).
+  /// Base and bits of the next SACK: the base advances through the window from SACK to SACK, so
+  /// that windows wider than 64 packets are reported completely (mrc-1.0 §2.7, [O-2], [C-25]).
   [[nodiscard]] SackRange next_sack() noexcept {
     const Psn first = cack_ + 1;
     Psn base = lowest_unsacked_.after(first) ? lowest_unsacked_ : first;
@@ -97,6 +101,7 @@ class ReceiveWindow {
     return range;
   }
 
+  /// Heap bytes of this window.
   [[nodiscard]] std::size_t memory() const noexcept {
     return (received_.size() + ends_.size()) / 8;
   }

@@ -8,8 +8,9 @@
 
 namespace mrc::inline v0_1::reliability {
 
+/// Largest n of timeout_value().
 inline constexpr unsigned kMaxTimeoutExponent = 24;
-/// Value of the exponential retry count that means "for ever" (mrc-1.0 §2.10).
+/// Value of the exponential retry count for unlimited retries (mrc-1.0 §2.10).
 inline constexpr unsigned kRetryForever = 25;
 
 /// T(n) = 1.024 us x 2^n, n = 0 .. 24 (mrc-1.0 §2.10).
@@ -18,29 +19,29 @@ inline constexpr unsigned kRetryForever = 25;
 }
 
 /// The retry counters of a queue pair (mrc-1.0 §2.10, [C-8]): `linear` expirations after T, then
-/// `exponential` ones after 2T, 4T .. T(24), then it is exhausted. Refusals (NACKs for want of
-/// resources) take retries from the same account, but a peer that answers is no reason to wait
-/// longer for the next answer.
+/// `exponential` ones after 2T, 4T .. T(24), then they are exhausted. Refusals (NACKs for lack of
+/// resources) use up retries too, but do not lengthen the timeout, since the peer responds.
 class RetryCounter {
  public:
   RetryCounter() = default;
+  /// `timeout_exponent`: n of T; `linear`, `exponential`: numbers of retries.
   RetryCounter(unsigned timeout_exponent, unsigned linear, unsigned exponential) noexcept
       : exponent_(static_cast<std::uint8_t>(std::min(timeout_exponent, kMaxTimeoutExponent))),
         linear_(static_cast<std::uint8_t>(linear)),
         exponential_(static_cast<std::uint8_t>(exponential)) {}
 
-  /// How long to wait for progress now; never less than `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
+  /// Current timeout, at least `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
   [[nodiscard]] Duration timeout(Duration floor) const noexcept {
     const unsigned doublings = expired_ > linear_ ? expired_ - linear_ : 0;
     return std::max(floor, timeout_value(exponent_ + doublings));
   }
-  /// Takes a retry for an expired timer. False: there is none left.
+  /// Uses a retry for an expired timer; false if none is left.
   [[nodiscard]] bool take() noexcept {
     if (!take_refused()) return false;
     if (expired_ < linear_ + kMaxTimeoutExponent) ++expired_;
     return true;
   }
-  /// Takes a retry for a refusal. False: there is none left.
+  /// Uses a retry for a refusal; false if none is left.
   [[nodiscard]] bool take_refused() noexcept {
     if (exponential_ >= kRetryForever) {
       if (used_ < linear_ + kMaxTimeoutExponent) ++used_;
@@ -50,11 +51,11 @@ class RetryCounter {
     ++used_;
     return true;
   }
-  /// The peer made progress: all retries are back.
+  /// The peer made progress: restores all retries.
   void reset() noexcept { used_ = expired_ = 0; }
   /// Retries taken since the last progress.
   [[nodiscard]] unsigned used() const noexcept { return used_; }
-  /// Expirations among them.
+  /// Expirations among used().
   [[nodiscard]] unsigned expired() const noexcept { return expired_; }
 
  private:
@@ -65,10 +66,11 @@ class RetryCounter {
   unsigned expired_ = 0;
 };
 
-/// Smoothed round-trip time and its variation, as in RFC 6298: guards loss inference against
-/// delays that hosts add (a receiver that is not scheduled), which base_rtt does not know.
+/// Smoothed round-trip time and its variation, as in RFC 6298: protects loss inference against
+/// delays added by hosts (a receiver that is not scheduled), which base_rtt does not include.
 class RttEstimator {
  public:
+  /// Adds a measured round-trip time.
   void sample(Duration rtt) noexcept {
     latest_ = rtt;
     if (samples_ == 0) {
@@ -81,9 +83,10 @@ class RttEstimator {
     }
     if (samples_ < 8) ++samples_;
   }
+  /// Smoothed round-trip time; 0 before the first sample.
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
-  /// A round trip that is rarely exceeded, 0 before the first sample. The latest one counts with a
-  /// quarter on top: after a stall of the peer its other answers take as long.
+  /// A rarely exceeded round-trip time; 0 before the first sample. At least 1.25 times the latest
+  /// sample: after a stall of the peer its other responses are as late.
   [[nodiscard]] Duration bound() const noexcept {
     return std::max(smoothed_ + 4 * variation_, latest_ + latest_ / 4);
   }

@@ -11,17 +11,16 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// The requester's window: one record for each PSN from the oldest that is not cumulatively
-/// acknowledged to the newest that was given out (mrc-1.0 §2.5, Table 7-4). Besides, the
-/// outstanding packets have an order, that of their last transmissions, which is what loss
-/// inference walks (SendOrder). Packets at their first try stand in it as their PSNs do, so only
-/// those that were sent again are linked.
+/// The requester's window: one record for each PSN from the oldest not cumulatively acknowledged to
+/// the newest assigned (mrc-1.0 §2.5, Table 7-4). Outstanding packets also have a send order, that
+/// of their last transmissions, which loss inference walks (SendOrder). For packets at their first
+/// try it equals the PSN order, so only retransmitted packets are linked.
 ///
 /// Bounded by the peer's MPR (§2.4). Takes record chunks from a pool shared by the engine's QPs.
 /// One thread. Nothing allocates after the constructor.
 class SendWindow {
  public:
-  /// `limit`: most PSNs that the window may ever span, 1 .. 32,768.
+  /// `limit`: largest span of the window in PSNs, 1 .. 32,768.
   SendWindow(PacketPool& pool, std::uint32_t limit)
       : pool_(&pool),
         slots_(std::max(kRecordsPerChunk, std::bit_ceil(limit))),
@@ -35,7 +34,7 @@ class SendWindow {
     clear();
     unacked_ = next_ = first_try_from_ = first;
   }
-  /// Forgets all packets and gives the chunks back.
+  /// Removes all packets and releases the chunks.
   void clear() noexcept {
     for (auto& c : chunks_) {
       if (c != PacketPool::kNone) pool_->release(c);
@@ -46,21 +45,28 @@ class SendWindow {
     next_order_ = probe_order_ = 0;
   }
 
+  /// Oldest PSN that is not cumulatively acknowledged; next() if none.
   [[nodiscard]] Psn unacked() const noexcept { return unacked_; }
+  /// PSN of the next packet.
   [[nodiscard]] Psn next() const noexcept { return next_; }
+  /// Number of PSNs in the window.
   [[nodiscard]] std::uint32_t span() const noexcept {
     return static_cast<std::uint32_t>(next_ - unacked_);
   }
+  /// Whether the window has no packets.
   [[nodiscard]] bool empty() const noexcept { return next_ == unacked_; }
+  /// Number of outstanding packets.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return outstanding_; }
+  /// Number of lost packets.
   [[nodiscard]] std::uint32_t lost() const noexcept { return lost_; }
+  /// Whether `psn` is in the window.
   [[nodiscard]] bool contains(Psn psn) const noexcept {
     return static_cast<std::uint32_t>((psn - unacked_)) < span();
   }
 
-  /// Gives out the next PSN, to a packet that is sent now: its first try. Needs open(); false if
-  /// the pool is empty. (Inlined, nothing to link, and written in one go: with what acknowledge()
-  /// saves for the same reasons, a twelfth less of the requester's time per packet.)
+  /// Assigns the next PSN to a packet that is sent now for the first time. Needs open(); false if
+  /// the pool is exhausted. (Inlined, without linking, and written in one go: together with the
+  /// same measures in acknowledge(), this saves a twelfth of the requester's time per packet.)
   [[nodiscard, gnu::always_inline]] bool append(Time now, std::uint16_t path,
                                                 std::uint32_t size) noexcept {
     auto& index = chunks_[chunk_of(next_)];
@@ -68,7 +74,7 @@ class SendWindow {
       return false;
     PacketChunk& chunk = (*pool_)[index];
     const std::uint32_t i = next_.value() % kRecordsPerChunk;
-    chunk.reported &= ~(std::uint64_t{1} << i);  // of the PSN that had this record before
+    chunk.reported &= ~(std::uint64_t{1} << i);  // stale bit of the PSN that had this record before
     PacketRecord& r = chunk.records[i];
     r.sent = chunk.sent_at(now);
     r.missed = Missed::unknown;
@@ -82,16 +88,17 @@ class SendWindow {
     ++next_;
     return true;
   }
+  /// Whether another packet fits a window of `range` PSNs.
   [[nodiscard]] bool open(std::uint32_t range) const noexcept {
     return span() < std::min(range, slots_);
   }
 
-  /// The packet of a PSN for which contains() holds.
+  /// The packet with this PSN; needs contains(psn).
   [[nodiscard]] Packet at(Psn psn) const noexcept {
     return {(*pool_)[chunks_[chunk_of(psn)]], psn.value() % kRecordsPerChunk};
   }
 
-  /// A lost packet is sent again.
+  /// Records the retransmission of a lost packet.
   void resend(Psn psn, Time now, std::uint16_t path) noexcept {
     const Packet packet = at(psn);
     PacketRecord& r = packet.record();
@@ -106,29 +113,29 @@ class SendWindow {
     ++outstanding_;
   }
 
-  /// The peer has `psn`. Calls f(psn, packet) if this is news, the packet as it was before; f may
-  /// not touch the window.
+  /// The peer has received `psn`. Calls f(psn, packet) if this is new, with the packet's previous
+  /// state; f must not change the window.
   template <class F>
   void report(Psn psn, F&& f) noexcept {
     report_packet(psn, at(psn), f);
   }
 
-  /// The peer has those of the 64 packets from `base` on whose bits are set; others than the
-  /// window's are ignored. Bitmaps repeat themselves: what one has said before costs nothing.
+  /// The peer has received those of the 64 packets starting at `base` whose bits are set; bits
+  /// outside the window are ignored. Bits reported before cost nothing.
   template <class F>
   void report(Psn base, std::uint64_t bits, F&& f) noexcept {
     const std::int32_t begin = unacked_ - base, end = next_ - base;
     if (begin >= 64 || end <= 0) return;
     if (begin > 0) bits &= ~std::uint64_t{0} << begin;
     if (end < 64) bits &= low_bits(static_cast<std::uint32_t>(end));
-    // They lie in two chunks, the second of which begins `split` packets behind `base`.
+    // They span two chunks, the second of which begins at `base` + `split`.
     const std::uint32_t split = left_in_chunk(base);
     report_in_chunk(base, bits & low_bits(split), f);
     if (split < 64) report_in_chunk(next_chunk(base), bits >> split, f);
   }
 
-  /// The peer has everything up to and including `cack`; those records are freed. Calls f as
-  /// report() does. `cack` must be before next().
+  /// The peer has received everything up to and including `cack`; those records are freed. Calls f
+  /// as report() does. `cack` must be before next().
   template <class F>
   void acknowledge(Psn cack, F&& f) noexcept {
     while (!cack.before(unacked_)) {
@@ -142,7 +149,7 @@ class SendWindow {
     if (empty() && next_.value() % kRecordsPerChunk != 0) release_chunk(next_);
   }
 
-  /// Gives an outstanding packet up; it waits for retransmission from now on.
+  /// Declares an outstanding packet lost: it now waits for retransmission.
   void lose(Psn psn) noexcept {
     const Packet packet = at(psn);
     if (packet.state() != PacketState::outstanding) return;
@@ -152,10 +159,10 @@ class SendWindow {
     --outstanding_;
     ++lost_;
   }
-  /// The last transmission of an outstanding packet did not take place after all (the port had no
-  /// room for it): the packet is lost, and its place in the send order closes, since otherwise it
-  /// would count as one that was sent later and has arrived. Cost: a step for each packet that was
-  /// sent after it, and for those that are between them in the window.
+  /// Undoes the last transmission of an outstanding packet (the port had no room for it): the
+  /// packet is lost, and its position in the send order is closed, since otherwise later packets
+  /// would seem to have been sent and received after it. Linear in the packets sent after it and in
+  /// those between them in the window.
   void unsend(Psn psn) noexcept {
     const Packet packet = at(psn);
     if (packet.state() != PacketState::outstanding) return;
@@ -165,7 +172,7 @@ class SendWindow {
       --at_slot(slot).record().order;
       slot = older(at_slot(slot).record());
     }
-    for (Psn p = next_; p != unacked_;) {  // first tries, whose places ascend
+    for (Psn p = next_; p != unacked_;) {  // first tries, in ascending order
       p = p - 1;
       if (!at(p).first_try()) continue;
       if (!after(order_of(at(p)), order)) break;
@@ -181,22 +188,22 @@ class SendWindow {
   [[nodiscard]] Psn first_lost() const noexcept {
     return find(unacked_, [](const PacketChunk& c) { return c.lost; });
   }
-  /// The oldest PSN that the peer has not reported, outstanding or lost; next() if there is none.
+  /// The oldest PSN not reported, outstanding or lost; next() if none.
   [[nodiscard]] Psn first_unreported() const noexcept {
     Psn p = unacked_;
     while (p != next_ && at(p).state() == PacketState::reported) ++p;
     return p;
   }
 
-  /// The number of an outstanding packet's last transmission in the send order. After 49,152 later
-  /// ones, which is more than a window holds, it stays so far behind the newest.
+  /// Position of an outstanding packet's last transmission in the send order. The distance to the
+  /// newest position saturates at 49,152, which exceeds any window.
   [[nodiscard]] std::uint32_t order_of(Packet packet) const noexcept {
     const std::uint32_t newest = next_order_ - 1;
     return newest - static_cast<std::uint16_t>(newest - packet.record().order);
   }
-  /// How many packets sent after `psn` are known to have arrived, when `older` outstanding ones
-  /// were sent before it. (A trimmed packet's NACK counts: it shows as much.) An answered probe
-  /// counts as one.
+  /// Number of packets sent after `psn` that are known to have arrived, given that `older`
+  /// outstanding ones were sent before it. A NACK for a trimmed packet counts as an arrival, and so
+  /// does an answered probe.
   [[nodiscard]] std::uint32_t reports_after(Psn psn, std::uint32_t older) const noexcept {
     const std::uint32_t order = order_of(at(psn));
     const std::uint32_t sent_later = next_order_ - 1 - order;
@@ -204,18 +211,18 @@ class SendWindow {
     const std::uint32_t reports = sent_later - silent_later;
     return reports == 0 && probed_after(order) ? 1 : reports;
   }
-  /// A probe sent after the transmission of that place was answered.
+  /// Whether a probe sent after this position was answered.
   [[nodiscard]] bool probed_after(std::uint32_t order) const noexcept {
     return after(probe_order_, order);
   }
-  /// The place of a probe that is sent now in the send order.
+  /// Position of a probe sent now in the send order.
   [[nodiscard]] std::uint32_t send_order() const noexcept { return next_order_; }
-  /// A probe that was sent at that place was answered: it overtook what was sent before it.
+  /// A probe sent at this position was answered, so it overtook packets sent before it.
   void on_probe_answered(std::uint32_t order) noexcept {
     if (after(order, probe_order_)) probe_order_ = order;
   }
 
-  /// Heap bytes of this window, with the pool's chunks that it holds at present.
+  /// Heap bytes of this window, including the pool's chunks in use.
   [[nodiscard]] std::size_t memory() const noexcept {
     const auto none = std::count(chunks_.begin(), chunks_.end(), PacketPool::kNone);
     return chunks_.capacity() * sizeof(PacketPool::Index) +
@@ -226,7 +233,7 @@ class SendWindow {
   friend class SendOrder;
   static constexpr std::uint32_t kLinksMask = (1u << 30) - 1, kLinkMask = (1u << 15) - 1;
   static constexpr std::uint16_t kPathMask = (1u << 15) - 1;
-  /// A record has 16 bits of its order: looked after often enough that none falls behind further.
+  /// Records store 16 bits of the position: interval of the checks that keep it unambiguous.
   static constexpr std::uint32_t kOrderCheck = 1u << 13;
   static constexpr std::uint16_t kFarthestOrder = 0xC000;
   static_assert(kFarthestOrder + kOrderCheck <= 0xFFFF);
@@ -255,7 +262,7 @@ class SendWindow {
     return p + static_cast<std::int32_t>(left_in_chunk(p));
   }
 
-  /// The first PSN from `from` on whose bit is set in bits(chunk); next() if there is none.
+  /// The first PSN not before `from` whose bit is set in bits(chunk); next() if none.
   template <class Bits>
   [[nodiscard]] Psn find(Psn from, Bits&& bits) const noexcept {
     for (Psn p = from; p.before(next_); p = next_chunk(p)) {
@@ -273,13 +280,13 @@ class SendWindow {
 
   void release_chunk(Psn done) noexcept {
     auto& c = chunks_[chunk_of(done)];
-    // A window that spans nearly all slots has its newest packets in the oldest ones' chunk.
+    // In a window that spans nearly all slots, the newest packets share the oldest ones' chunk.
     if (c == PacketPool::kNone || (!empty() && chunk_of(next_ - 1) == chunk_of(done))) return;
     pool_->release(c);
     c = PacketPool::kNone;
   }
 
-  /// Packets of one chunk, all of them in the window; bit 0 is `base`.
+  /// Reports packets of one chunk, all in the window; bit 0 is `base`.
   template <class F>
   void report_in_chunk(Psn base, std::uint64_t bits, F& f) noexcept {
     if (bits == 0) return;
@@ -312,14 +319,14 @@ class SendWindow {
     }
   }
 
-  /// The place of a packet that is sent now in the send order, as a record keeps it.
+  /// Position of a packet sent now, as stored in its record.
   [[nodiscard]] std::uint16_t next_place() noexcept {
     if (next_order_ % kOrderCheck == 0) [[unlikely]]
       keep_orders_near();
     return static_cast<std::uint16_t>(next_order_++);
   }
 
-  // The list of those outstanding that were sent again.
+  // List of the outstanding packets that were retransmitted.
 
   [[nodiscard]] static std::uint16_t newer(const PacketRecord& r) noexcept {
     return r.size_or_links & kLinkMask;
@@ -356,7 +363,7 @@ class SendWindow {
       set_links(at_slot(n).record(), newer(at_slot(n).record()), o);
   }
 
-  /// Brings nearer what lies so far behind in the send order that 16 bits would soon not tell.
+  /// Limits the distance of old positions before 16 bits become ambiguous.
   [[gnu::noinline]] void keep_orders_near() noexcept {
     const auto farthest = static_cast<std::uint16_t>(next_order_ - 1 - kFarthestOrder);
     const auto bring = [&](Packet packet) {
@@ -377,7 +384,7 @@ class SendWindow {
   Psn next_;
   Psn first_try_from_;  ///< no packet before it is at its first try; for SendOrder
   std::uint32_t outstanding_ = 0;
-  std::uint32_t resent_ = 0;  ///< those of them that were sent again: a list in send order
+  std::uint32_t resent_ = 0;  ///< number of these that were retransmitted: a list in send order
   std::uint32_t lost_ = 0;
   std::uint32_t next_order_ = 0;
   std::uint32_t probe_order_ = 0;
@@ -385,11 +392,11 @@ class SendWindow {
   std::uint16_t newest_resent_ = 0;
 };
 
-/// A walk over a window's outstanding packets, the one sent longest ago first: those at their first
-/// try, which stand in order of PSN, merged with those that were sent again. What lies behind the
-/// walk may be lost meanwhile.
+/// Iterates over a window's outstanding packets in send order: those at their first try, ordered by
+/// PSN, merged with the retransmitted ones. Packets already visited may be declared lost meanwhile.
 class SendOrder {
  public:
+  /// Starts at the packet sent longest ago.
   explicit SendOrder(SendWindow& window) noexcept
       : window_(&window),
         first_try_(window.find_first_try(window.first_try_from_)),
@@ -399,13 +406,15 @@ class SendOrder {
     choose();
   }
 
+  /// Whether all packets have been visited.
   [[nodiscard]] bool done() const noexcept {
     return resent_left_ == 0 && first_try_ == window_->next_;
   }
-  /// Where the walk stands; needs !done().
+  /// PSN of the current packet; needs !done().
   [[nodiscard]] Psn psn() const noexcept {
     return on_resent_ ? window_->psn_of_slot(resent_) : first_try_;
   }
+  /// Moves to the next packet in send order.
   void advance() noexcept {
     if (!on_resent_)
       first_try_ = window_->find_first_try(first_try_ + 1);

@@ -8,31 +8,32 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// A write with immediate whose last packet has arrived, waiting for its turn.
+/// A write with immediate whose last packet has arrived, waiting for in-order delivery.
 struct WimmEntry {
-  Psn last_psn;  ///< delivered when everything up to here has arrived
-  std::uint32_t immediate = 0;
-  std::uint32_t length = 0;  ///< of the whole message (RETH.DMALEN, mrc-1.0 [C-7])
-  bool present = false;
+  Psn last_psn;                 ///< last packet: delivered once everything up to here has arrived
+  std::uint32_t immediate = 0;  ///< immediate value
+  std::uint32_t length = 0;     ///< of the whole message (RETH.DMALEN, mrc-1.0 [C-7])
+  bool present = false;         ///< the entry is in use
 };
 
-/// The responder's WriteImm table (mrc-1.0 §2.5, §2.8): deliveries happen in RQMSN order, and only
-/// when every packet of this and of all earlier messages is in. Fixed size; one thread.
+/// The responder's WriteImm table (mrc-1.0 §2.5, §2.8): delivery is in RQMSN order, and only after
+/// all packets of this and of all earlier messages have arrived. Fixed size; one thread.
 class WimmTable {
  public:
+  /// Result of insert().
   enum class Insert : std::uint8_t { ok, overflow, conflict };
 
   /// `limit`: MAX_WIMM_DEST, 1 .. 32,768.
   explicit WimmTable(std::uint32_t limit) : entries_(limit) {}
 
+  /// Empties the table; numbers start at 0.
   void start() noexcept {
     for (auto& e : entries_) e.present = false;
     next_ = Rqmsn{};
   }
 
-  /// Notes the last packet of the WriteImm `number`. overflow: more than the limit are in flight
-  /// ([C-16]); conflict: that number was delivered or noted before, which a correct peer never
-  /// does.
+  /// Records the last packet of the WriteImm `number`. overflow: more than the limit are in flight
+  /// ([C-16]); conflict: that number was delivered or recorded before, which violates the protocol.
   [[nodiscard]] Insert insert(Rqmsn number, const WimmEntry& entry) noexcept {
     const std::int32_t ahead = number - next_;
     if (ahead < 0) return Insert::conflict;
@@ -44,18 +45,20 @@ class WimmTable {
     return Insert::ok;
   }
 
-  /// The next one to deliver, or null: it has arrived and nothing before it is missing.
+  /// The next one to deliver, or null if it or an earlier packet is missing.
   [[nodiscard]] const WimmEntry* ready(Psn cack) const noexcept {
     const WimmEntry& e = entries_[head_];
     return e.present && !e.last_psn.after(cack) ? &e : nullptr;
   }
-  /// Takes the one that ready() showed.
+  /// Removes the one that ready() returned.
   void pop() noexcept {
     entries_[head_].present = false;
     if (++head_ == entries_.size()) head_ = 0;
     ++next_;
   }
+  /// Number of the next delivery.
   [[nodiscard]] Rqmsn next() const noexcept { return next_; }
+  /// Heap bytes of this table.
   [[nodiscard]] std::size_t memory() const noexcept {
     return entries_.capacity() * sizeof(WimmEntry);
   }

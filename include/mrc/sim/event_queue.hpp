@@ -12,32 +12,32 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// What an event does; the dispatcher (Network) knows. `call` carries an index of a function.
+/// Kind of an event; dispatched by Network. `call` has the index of a function.
 enum class EventKind : std::uint8_t {
   link_free,   ///< the transmitter of link `target` has sent its packet
   link_rx,     ///< packet `argument` has reached the end of link `target`
-  link_pause,  ///< flow control reaches link `target`: `argument` 1 stops its data, 0 releases it
-  node_timer,  ///< node `target` asked to be woken
-  call,        ///< function `target`
+  link_pause,  ///< flow control reaches link `target`: `argument` 1 pauses its data, 0 resumes it
+  node_timer,  ///< a timer of node `target` expires
+  call,        ///< run function `target`
 };
 
 /// An event that is due.
 struct Event {
-  Time when;
-  std::uint32_t target = 0;
-  std::uint32_t argument = 0;
-  EventKind kind{};
+  Time when;                   ///< virtual time
+  std::uint32_t target = 0;    ///< index by kind
+  std::uint32_t argument = 0;  ///< value by kind
+  EventKind kind{};            ///< what happens
 };
 
-/// Events in order of time; those of the same nanosecond in the order of their posting, so that a
-/// run is the same on every machine. Made for a dense future: a wheel with one bucket for each of
-/// the next 8,192 nanoseconds, and a heap for what lies further away. Posting and taking cost a
-/// few nanoseconds, however many events there are. Grows as needed. One thread at a time.
+/// Events ordered by time; those of the same nanosecond in the order of posting, so that runs are
+/// reproducible on every machine. Optimized for a dense near future: a wheel with one bucket for
+/// each of the next 8,192 nanoseconds, and a heap for later events. Posting and popping take a few
+/// nanoseconds for any number of events. Grows as needed. One thread at a time.
 class EventQueue {
  public:
   EventQueue() { buckets_.fill(kEmptyBucket); }
 
-  /// `when` must not lie before now().
+  /// Adds an event; `when` must not be before now().
   void post(Time when, EventKind kind, std::uint32_t target, std::uint32_t argument = 0) {
     const std::int64_t at = when.time_since_epoch().count();
     ++size_;
@@ -49,9 +49,11 @@ class EventQueue {
     }
   }
 
+  /// Whether there are no events.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// Number of events.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Time of the event taken last.
+  /// Time of the last event popped, or of pass_to().
   [[nodiscard]] Time now() const noexcept { return Time{Duration{now_}}; }
 
   /// Time of the next event; kNever when there is none.
@@ -60,21 +62,21 @@ class EventQueue {
     return Time{Duration{next_time()}};
   }
 
-  /// Time goes on to `when` without an event; none may lie before it.
+  /// Advances the time to `when` without an event; no event may be before it.
   void pass_to(Time when) {
     const std::int64_t at = when.time_since_epoch().count();
     if (at > now_) advance(at);
   }
 
-  /// The next event, if it belongs to the present nanosecond; otherwise one of kind `call`. A hint
-  /// what to fetch into the cache.
+  /// The next event if it belongs to the current nanosecond, otherwise one of kind `call`. A hint
+  /// for prefetching.
   [[nodiscard]] Event upcoming() const noexcept {
     const std::uint32_t n = buckets_[index(now_)].head;
     if (n == kNone) return {now(), 0, 0, EventKind::call};
     return {now(), nodes_[n].target, nodes_[n].argument, nodes_[n].kind};
   }
 
-  /// Takes the next event; nothing if there is none up to `limit`.
+  /// Removes the next event; empty if there is none up to `limit`.
   [[nodiscard]] std::optional<Event> pop(Time limit = kNever) {
     if (size_ == 0) return std::nullopt;
     const std::int64_t at = next_time();
@@ -145,8 +147,8 @@ class EventQueue {
     ++in_wheel_;
   }
 
-  /// Moves now to `at`. What comes within the wheel's span by that goes into the wheel before
-  /// anything else can be posted there, so the order of posting holds.
+  /// Moves now to `at`. Events that thereby come within the wheel's span are moved to the wheel
+  /// before any other can be posted there, which preserves the order of posting.
   void advance(std::int64_t at) {
     now_ = at;
     while (!far_.empty() && far_.front().at - now_ < kSpan) {
@@ -162,17 +164,17 @@ class EventQueue {
     if (words_[i / 64] == 0) summary_[i / 4096] &= ~(std::uint64_t{1} << i / 64 % 64);
   }
 
-  /// Of the next event; needs one.
+  /// Time of the next event; needs one.
   [[nodiscard]] std::int64_t next_time() const noexcept {
     return in_wheel_ != 0 ? next_bucket() : far_.front().at;
   }
 
-  /// Time of the first bucket that is not empty, from now on; needs one.
+  /// Time of the first non-empty bucket; needs one.
   [[nodiscard]] std::int64_t next_bucket() const noexcept {
     const std::size_t start = index(now_);
     const std::uint64_t rest = words_[start / 64] >> start % 64;
     if (rest != 0) return now_ + std::countr_zero(rest);
-    // The words behind the first, then from the wheel's begin: at most all of them once.
+    // The remaining words in circular order, each at most once.
     for (std::size_t step = 1; step <= kWords;) {
       const std::size_t w = (start / 64 + step) % kWords;
       const std::uint64_t group = summary_[w / 64] >> w % 64;

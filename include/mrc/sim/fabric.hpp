@@ -16,46 +16,48 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// The shapes of a fabric. Every plane is a network of its own; host h has one port in each.
+/// Topology of a fabric. Every plane is a separate network; host h has one port in each.
 enum class Topology : std::uint8_t {
   clos,           ///< two tiers: each T0 of a plane has one link to each T1 of that plane
   single_switch,  ///< all hosts on one T0 per plane
-  dumbbell,       ///< per plane two T0s with half of the hosts each and one link between them
+  dumbbell,       ///< two T0s per plane with half of the hosts each and one link between them
 };
 
-/// A fabric as the builder takes it.
+/// Parameters of a fabric.
 struct FabricSettings {
-  Topology topology = Topology::clos;
-  Forwarding forwarding = Forwarding::srv6;
-  unsigned planes = 8;         ///< 1 .. 16
-  unsigned hosts = 16;         ///< 1 .. 1,023 with over 8 planes, else 2,047
-  unsigned hosts_per_t0 = 8;   ///< clos: radix towards the hosts
-  unsigned t1s = 8;            ///< clos: T1 switches per plane, that is uplinks per T0; 1 .. 256
-  double host_gbps = 100;      ///< of a NIC port
-  double fabric_gbps = 100;    ///< of a link between switches
-  Duration host_delay{600};    ///< one way on a NIC-T0 link, with what the nodes at its end add
-  Duration fabric_delay{600};  ///< likewise between switches
+  Topology topology = Topology::clos;        ///< shape of each plane
+  Forwarding forwarding = Forwarding::srv6;  ///< how switches forward
+  unsigned planes = 8;                       ///< 1 .. 16
+  unsigned hosts = 16;                       ///< 1 .. 1,023 with over 8 planes, else 2,047
+  unsigned hosts_per_t0 = 8;                 ///< clos: radix towards the hosts
+  unsigned t1s = 8;            ///< clos: T1 switches per plane = uplinks per T0; 1 .. 256
+  double host_gbps = 100;      ///< rate of a NIC port
+  double fabric_gbps = 100;    ///< rate of a link between switches
+  Duration host_delay{600};    ///< one way on a NIC-T0 link, including forwarding in the nodes
+  Duration fabric_delay{600};  ///< one way between switches, likewise
   QueueSettings queue{.data_limit = 256 * 1024,
                       .ecn_min = 64 * 1024,
                       .ecn_max = 192 * 1024,
                       .overflow = Overflow::trim};  ///< of every switch port
-  std::uint8_t trimmed_last_hop_dscp = 16;  ///< what the last switch gives to trimmed packets
-  bool ecn_last_hop = false;                ///< mark towards hosts too (DCQCN needs it)
-  std::uint64_t shared_buffer = 0;  ///< bytes per switch; 0: every port has queue.data_limit
-  double buffer_alpha = 1;          ///< share of the free buffer that one queue may take
-  PfcSettings pfc;
+  std::uint8_t trimmed_last_hop_dscp = 16;          ///< DSCP of packets trimmed by the last switch
+  bool ecn_last_hop = false;        ///< ECN marking on links to hosts too (DCQCN needs it)
+  std::uint64_t shared_buffer = 0;  ///< bytes per switch; 0: each port has its own queue.data_limit
+  double buffer_alpha = 1;          ///< largest part of the free buffer that one queue may use
+  PfcSettings pfc;                  ///< priority flow control of all switches
 
   /// Throws mrc::Error that names the field that is out of range.
   void check() const;
+  /// Number of T0 switches per plane.
   [[nodiscard]] unsigned t0s() const noexcept {
     if (topology == Topology::single_switch) return 1;
     if (topology == Topology::dumbbell) return 2;
     return (hosts + hosts_per_t0 - 1) / hosts_per_t0;
   }
+  /// Number of T1 switches per plane.
   [[nodiscard]] unsigned t1_count() const noexcept { return topology == Topology::clos ? t1s : 0; }
 };
 
-/// Switches and links of a fabric, with the names by which faults and reports know them:
+/// Switches and links of a fabric, with the names used by faults and reports:
 ///
 ///   h3                host 3, all its links            h3.p0       its port in plane 0
 ///   t0.1.2            T0 switch 2 of plane 1           t1.1.2      T1 switch 2 of plane 1
@@ -69,24 +71,28 @@ class Fabric {
   Fabric(Network& network, const FabricSettings& settings, std::span<const NodeId> hosts,
          std::uint64_t seed);
 
+  /// The parameters it was built with.
   [[nodiscard]] const FabricSettings& settings() const noexcept { return settings_; }
+  /// Index of the host's T0 switch in each plane.
   [[nodiscard]] unsigned t0_of(unsigned host) const noexcept { return host / per_t0_; }
 
-  /// The link from a host's port to its T0, and the way back.
+  /// The link from a host's port to its T0.
   [[nodiscard]] LinkId host_up(unsigned host, unsigned plane) const {
     return host_up_[host * settings_.planes + plane];
   }
+  /// The link from the T0 to the host's port.
   [[nodiscard]] LinkId host_down(unsigned host, unsigned plane) const {
     return host_down_[host * settings_.planes + plane];
   }
-  /// The link from a T0 to a T1 and the way back (clos), or from T0 `t0` to the other (dumbbell).
+  /// The link from a T0 to a T1 (clos), or from T0 `t0` to the other one (dumbbell).
   [[nodiscard]] LinkId fabric_up(unsigned plane, unsigned t0, unsigned t1) const {
     return fabric_up_[(plane * settings_.t0s() + t0) * uplinks() + t1];
   }
+  /// The opposite direction of fabric_up().
   [[nodiscard]] LinkId fabric_down(unsigned plane, unsigned t0, unsigned t1) const {
     return fabric_down_[(plane * settings_.t0s() + t0) * uplinks() + t1];
   }
-  /// Ways that a T0 has out of its plane's lower tier.
+  /// Number of uplinks of a T0 in its plane.
   [[nodiscard]] unsigned uplinks() const noexcept {
     return settings_.topology == Topology::single_switch ? 0u
            : settings_.topology == Topology::dumbbell    ? 1u
@@ -95,31 +101,31 @@ class Fabric {
 
   /// A host's address in a plane.
   [[nodiscard]] static wire::IpAddress address(unsigned host, unsigned plane) noexcept;
-  /// The outer destination address from one host to another over `uplink` (ignored when both are
-  /// on one T0).
+  /// The outer destination address from one host to another over `uplink` (ignored when both are on
+  /// the same T0).
   [[nodiscard]] wire::IpAddress route(unsigned from, unsigned to, unsigned plane,
                                       unsigned uplink) const;
-  /// Different paths per plane from one host to another.
+  /// Number of distinct paths per plane from one host to another.
   [[nodiscard]] unsigned paths(unsigned from, unsigned to) const noexcept {
     return t0_of(from) == t0_of(to) ? 1 : std::max(1u, uplinks());
   }
-  /// The EV of a path, as feedback carries it.
+  /// The EV of a path, as in feedback.
   [[nodiscard]] Ev ev(unsigned plane, unsigned uplink) const noexcept;
 
-  /// The directed links that a name (see above) stands for. Throws mrc::Error that says what names
-  /// there are.
+  /// The directed links with this name (see above). Throws mrc::Error that lists the valid names.
   [[nodiscard]] std::vector<LinkId> find(std::string_view name) const;
-  /// The number of the host that `name` names ("h3"), or -1.
+  /// The index of the host with this name ("h3"), or -1.
   [[nodiscard]] int host_of(std::string_view name) const;
 
+  /// All switches.
   [[nodiscard]] const std::vector<std::unique_ptr<Switch>>& switches() const noexcept {
     return switches_;
   }
-  /// Dropped by switches for want of a route.
+  /// Packets dropped by switches for lack of a route.
   [[nodiscard]] std::uint64_t unroutable() const noexcept;
 
  private:
-  /// Kinds of uSIDs: the top two bits.
+  /// Kind of a uSID, in its top two bits.
   enum class UsidKind : std::uint16_t { t0 = 0, t1 = 1, host = 2 };
   static constexpr std::uint32_t kBlock = 0xFC000001;
 

@@ -10,34 +10,36 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// What several faults do to the same link: each is known by its cause (a target of a schedule),
-/// so that the end of one does not end another. One thread at a time, that of the network.
+/// Combines several faults of the same link. Each fault has a cause (a target of a schedule), so
+/// that the end of one does not end another. One thread at a time, that of the network.
 class FaultState {
  public:
+  /// No faults at first.
   explicit FaultState(Network& network) : network_(network), links_(network.link_count()) {}
 
-  /// One more, or one less, holds the link down.
+  /// Adds (begin) or removes one fault that holds the link down.
   void hold_down(LinkId id, bool begin) {
     Faults& link = links_[value(id)];
     link.down += begin ? 1 : -1;
     network_.set_link_up(id, link.down == 0);
   }
-  /// One more, or one less, makes the link a black hole.
+  /// Adds (begin) or removes one fault that makes the link a black hole.
   void hold_hole(LinkId id, bool begin) {
     links_[value(id)].holes += begin ? 1 : -1;
     set_loss(id);
   }
-  /// A cause's loss rate on the link; 0: it has none any more. Likewise below.
+  /// Sets a cause's loss rate on the link; 0 removes it.
   void loss(LinkId id, std::uint32_t cause, double p) {
     put(links_[value(id)].loss, cause, p, p > 0);
     set_loss(id);
   }
+  /// Sets a cause's corruption rate on the link; 0 removes it.
   void corruption(LinkId id, std::uint32_t cause, double p) {
     Causes& causes = links_[value(id)].corruption;
     put(causes, cause, p, p > 0);
     network_.set_corruption(id, either(causes));
   }
-  /// 1: not slowed by this cause.
+  /// Sets a cause's rate divisor on the link; 1 removes it.
   void slow(LinkId id, std::uint32_t cause, double factor) {
     Causes& causes = links_[value(id)].slow;
     put(causes, cause, factor, factor > 1);
@@ -57,7 +59,7 @@ class FaultState {
     std::erase_if(causes, [cause](const auto& c) { return c.first == cause; });
     if (present) causes.emplace_back(cause, v);
   }
-  /// Probability that at least one of independent causes strikes.
+  /// Probability that at least one of the independent causes acts.
   [[nodiscard]] static double either(const Causes& causes) noexcept {
     double none = 1;
     for (const auto& [who, p] : causes) none *= 1 - p;

@@ -14,21 +14,25 @@ namespace mrc::inline v0_1::sim {
 
 /// Limits of a random schedule.
 struct SwarmOptions {
-  Time begin{};              ///< no fault before
-  Time end{};                ///< all are over by then, except that the killed stay dead
-  unsigned max_faults = 10;  ///< flaps count once
-  double max_loss = 0.5, max_corruption = 0.2;
-  double max_slow = 50;
-  bool kills = false;  ///< hosts may hang; at least one survives
+  Time begin{};                 ///< earliest fault
+  Time end{};                   ///< all faults end by then, except killed hosts
+  unsigned max_faults = 10;     ///< a flap counts once
+  double max_loss = 0.5;        ///< largest probability per packet
+  double max_corruption = 0.2;  ///< largest probability per packet
+  double max_slow = 50;         ///< largest rate divisor
+  bool kills = false;           ///< hosts may be killed; at least one survives
 };
 
-/// Draws schedules for a fabric. Swarm testing: each seed turns some kinds of fault and of place
-/// off, since what hides among many kinds shows where there are few. The fabric must outlive it.
+/// Draws random schedules for a fabric. Swarm testing: each seed disables some kinds of fault and
+/// of place, since bugs that a mix of all kinds masks show with few kinds. The fabric must outlive
+/// it.
 class FaultSwarm {
  public:
+  /// Equal arguments give equal schedules.
   FaultSwarm(const Fabric& fabric, const SwarmOptions& options, std::uint64_t seed)
       : fabric_(fabric), settings_(fabric.settings()), options_(options), random_(seed) {}
 
+  /// The next schedule.
   [[nodiscard]] FaultSchedule draw() {
     pick(kinds_,
          {Kind::down, Kind::flap, Kind::black_hole, Kind::loss, Kind::corruption, Kind::slow});
@@ -48,7 +52,7 @@ class FaultSwarm {
   enum class Kind : std::uint8_t { down, flap, black_hole, loss, corruption, slow };
   enum class Place : std::uint8_t { port, host, t0, t1, plane, cable };
 
-  /// Each of `all` with probability one half.
+  /// Keeps each of `all` with probability 1/2.
   template <class T>
   void pick(std::vector<T>& out, std::initializer_list<T> all) {
     for (const T one : all)
@@ -58,7 +62,7 @@ class FaultSwarm {
   [[nodiscard]] T one_of(const std::vector<T>& all) {
     return all[random_.below(static_cast<std::uint32_t>(all.size()))];
   }
-  /// From 1/1024 of `most` up to it, small ones as likely as large ones.
+  /// Logarithmically uniform in [most / 1024, most].
   [[nodiscard]] double magnitude(double most) {
     const auto halvings = random_.below(10);
     const double share = 0.5 + static_cast<double>(random_.below(512)) / 1024;
@@ -153,7 +157,7 @@ class FaultSwarm {
   bool one_way_ = false;
 };
 
-/// The schedule of a seed.
+/// The schedule for a seed.
 [[nodiscard]] inline FaultSchedule random_faults(const Fabric& fabric, const SwarmOptions& options,
                                                  std::uint64_t seed) {
   return FaultSwarm(fabric, options, seed).draw();

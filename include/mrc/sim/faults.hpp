@@ -14,19 +14,19 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// What goes wrong, or right again.
+/// Start or end of a fault.
 enum class FaultKind : std::uint8_t {
   down,        ///< the links are down; hosts at their ends lose the carrier
   up,          ///< ends a `down` of the same target
-  black_hole,  ///< everything vanishes, and nobody notices
+  black_hole,  ///< all packets are lost without the link going down
   heal,        ///< ends a `black_hole` of the same target
   loss,        ///< value: probability per packet; 0 ends it
-  corruption,  ///< value: probability per packet that a bit turns over; 0 ends it
+  corruption,  ///< value: probability per packet that a bit is flipped; 0 ends it
   slow,        ///< value: the rate is divided by it; 1 ends it
-  kill,        ///< a host hangs for good; its links stay up
+  kill,        ///< a host hangs permanently; its links stay up
 };
 
-/// The word for it in texts.
+/// The keyword for it in the text form.
 [[nodiscard]] constexpr const char* to_string(FaultKind kind) noexcept {
   switch (kind) {
     case FaultKind::down:
@@ -48,7 +48,7 @@ enum class FaultKind : std::uint8_t {
   }
   return "?";
 }
-/// Those that come with a value.
+/// Whether faults of this kind have a value.
 [[nodiscard]] constexpr bool has_value(FaultKind kind) noexcept {
   return kind == FaultKind::loss || kind == FaultKind::corruption || kind == FaultKind::slow;
 }
@@ -57,56 +57,61 @@ enum class FaultKind : std::uint8_t {
 struct Fault {
   Time at{};           ///< virtual time
   FaultKind kind{};    ///< what happens
-  std::string target;  ///< a name that Fabric::find() knows
+  std::string target;  ///< a name accepted by Fabric::find()
   double value = 0;    ///< for kinds that have one, else 0
 
+  /// Equal in all fields.
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-/// "20us down t1.0.2" or "1ms loss h3.p0>t0.0.1 0.02": what FaultSchedule::parse() takes.
+/// "20us down t1.0.2" or "1ms loss h3.p0>t0.0.1 0.02": accepted by FaultSchedule::parse().
 [[nodiscard]] std::string to_string(const Fault& fault);
-/// A time or span as texts have it: "20us", in the largest unit that it is a multiple of.
+/// Text of a time, in the largest unit that divides it: "20us".
 [[nodiscard]] std::string time_text(Duration t);
 
-/// Faults of a fabric over time. Faults of different targets may cover the same link: it is up only
-/// when nothing holds it down, losses and corruptions are independent of one another, and the
-/// slowest rate rules. A target that went down twice has to come up twice; a second value of loss,
-/// corruption or slow for a target replaces its first one.
+/// Faults of a fabric over time. Faults of different targets may affect the same link: it is up
+/// only when no fault holds it down, losses and corruptions are independent, and the lowest rate
+/// applies. A target that went down twice must come up twice; a new value of loss, corruption or
+/// slow for a target replaces the previous one.
 ///
-/// Text form, entries parted by `;` or newlines, `#` begins a comment:
+/// Text form, entries separated by `;` or newlines, `#` starts a comment:
 ///
 ///   TIME KIND TARGET [VALUE] [for SPAN]     20us down t1.0.2 for 1ms;  0us loss p1 0.01
 ///   TIME flap TARGET UNTIL PERIOD SPAN      1ms flap h3.p0 5ms 200us 50us
 ///
-/// `for` adds what ends the fault so much later. Times are numbers with ns, us, ms or s.
+/// `for` adds the end of the fault after SPAN. Times are numbers with ns, us, ms or s.
 class FaultSchedule {
  public:
-  /// Throws mrc::Error when the value is out of range.
+  /// Adds one fault. Throws mrc::Error when its value is out of range.
   void add(Fault fault);
-  /// The fault, and its end `span` later. Not for `up`, `heal` and `kill`, which have none.
+  /// Adds the fault and its end `span` later. Not for `up`, `heal` and `kill`, which have no end.
   void add_for(const Fault& fault, Duration span);
-  /// Goes down at `from`, after `period`, and so on before `until`, for `down_time` each, but up
-  /// at `until` at the latest. Throws mrc::Error unless 0 < down_time < period and from < until.
+  /// Adds periodic downs: first at `from`, then each `period` while before `until`, for `down_time`
+  /// each, but up again by `until`. Throws mrc::Error unless 0 < down_time < period and from <
+  /// until.
   void flap(const std::string& target, Time from, Time until, Duration period, Duration down_time);
+  /// Adds all faults of another schedule.
   void add(const FaultSchedule& other) {
     for (const Fault& fault : other.faults_) add(fault);
   }
 
-  /// Throws mrc::Error that names the entry, the word in it and what is allowed there.
+  /// Parses the text form. Throws mrc::Error that names the entry, the wrong word and what is
+  /// allowed.
   [[nodiscard]] static FaultSchedule parse(std::string_view text);
-  /// Parses to the same schedule; one entry per fault, parted by "; ".
+  /// The text form: one entry per fault, separated by "; ".
   [[nodiscard]] std::string text() const;
 
-  /// In order of time; of the same time, in the order of adding.
+  /// Ordered by time, then by order of adding.
   [[nodiscard]] const std::vector<Fault>& faults() const noexcept { return faults_; }
+  /// Whether there are no faults.
   [[nodiscard]] bool empty() const noexcept { return faults_.empty(); }
-  /// When the last one happens; Time{} if there are none.
+  /// Time of the last fault; Time{} if there are none.
   [[nodiscard]] Time last() const noexcept { return empty() ? Time{} : faults_.back().at; }
 
-  /// Plans it all in the network, at most one schedule per network; what lies in the past happens
-  /// at once. Network and fabric must live as long as the network runs, the schedule need not.
-  /// `kill` is given the number of a host. Throws mrc::Error when a target does not exist, when
-  /// something ends that has not begun, or when there is a `kill` and no function for it.
+  /// Schedules all faults in the network, at most one schedule per network; faults in the past take
+  /// effect at once. Network and fabric must live as long as the network runs, the schedule need
+  /// not. `kill` gets the index of a host. Throws mrc::Error when a target does not exist, when an
+  /// end has no beginning, or when there is a `kill` fault but no function for it.
   void apply(Network& network, const Fabric& fabric,
              const std::function<void(unsigned host)>& kill = {}) const;
 

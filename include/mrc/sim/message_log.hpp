@@ -14,54 +14,59 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// A message and when things happened to it; kNever for what has not.
+/// A message and the times of its events; kNever for events that have not happened.
 struct MessageRecord {
-  FlowId flow{};
-  std::uint64_t bytes = 0;
-  Time posted{};            ///< given to the cluster
-  Time delivered = kNever;  ///< whole in the receiver's memory, and the receiver told
+  FlowId flow{};            ///< flow of the message
+  std::uint64_t bytes = 0;  ///< payload
+  Time posted{};            ///< passed to the cluster
+  Time delivered = kNever;  ///< complete in the receiver's memory, receiver notified
   Time sent = kNever;       ///< acknowledged to the sender
 
-  /// From posting to delivery; only for messages that were delivered.
+  /// From posting to delivery; only for delivered messages.
   [[nodiscard]] Duration completion_time() const noexcept { return delivered - posted; }
 };
 
-/// A flow of the log, and why it failed if it did.
+/// A flow of the log, and its failure if any.
 struct FlowRecord {
-  unsigned from = 0, to = 0;
-  Time failed_at = kNever;
+  unsigned from = 0;                    ///< host
+  unsigned to = 0;                      ///< host
+  Time failed_at = kNever;              ///< time of the failure
   std::string failure;                  ///< the transport's reason
-  std::vector<std::uint32_t> messages;  ///< places in MessageLog::messages(), as posted
+  std::vector<std::uint32_t> messages;  ///< indices in MessageLog::messages(), in order of posting
 };
 
-/// All messages of a run, and what can be computed from them. Knows messages by their flow and
-/// their number in it (0, 1, ...), which post() gives. Recording costs an append; 40 bytes per
-/// message. For the flows of one cluster. One thread at a time.
+/// All messages of a run, and statistics over them. Messages are identified by their flow and their
+/// number in it (0, 1, ...), which post() returns. Recording is an append of 40 bytes per message.
+/// For the flows of one cluster. One thread at a time.
 class MessageLog {
  public:
   // --- Recording (workloads do it) --------------------------------------------------------------
 
+  /// Records a new flow.
   void open(FlowId flow, unsigned from, unsigned to) {
     if (flows_.size() <= value(flow)) flows_.resize(value(flow) + 1);
     flows_[value(flow)].from = from;
     flows_[value(flow)].to = to;
   }
-  /// The new message's number in its flow.
+  /// Records a message; returns its number in its flow.
   std::uint64_t post(FlowId flow, std::uint64_t bytes, Time now) {
     auto& numbers = flows_[value(flow)].messages;
     numbers.push_back(static_cast<std::uint32_t>(messages_.size()));
     messages_.push_back({flow, bytes, now, kNever, kNever});
     return numbers.size() - 1;
   }
+  /// Records the delivery of a message.
   void delivered(FlowId flow, std::uint64_t message, Time now) {
     MessageRecord& m = messages_[index(flow, message)];
     m.delivered = now;
     ++delivered_;
     delivered_bytes_ += m.bytes;
   }
+  /// Records the acknowledgement of a message.
   void sent(FlowId flow, std::uint64_t message, Time now) {
     messages_[index(flow, message)].sent = now;
   }
+  /// Records the failure of a flow.
   void failed(FlowId flow, const std::string& reason, Time now) {
     flows_[value(flow)].failed_at = now;
     flows_[value(flow)].failure = reason;
@@ -69,19 +74,21 @@ class MessageLog {
 
   // --- Getters ----------------------------------------------------------------------------------
 
-  /// In the order of their posting.
+  /// In order of posting.
   [[nodiscard]] const std::vector<MessageRecord>& messages() const noexcept { return messages_; }
-  /// By FlowId.
+  /// Indexed by FlowId.
   [[nodiscard]] const std::vector<FlowRecord>& flows() const noexcept { return flows_; }
+  /// A message by its number in its flow.
   [[nodiscard]] const MessageRecord& message(FlowId flow, std::uint64_t number) const {
     return messages_[index(flow, number)];
   }
-  /// Messages delivered, and their bytes.
+  /// Number of messages delivered.
   [[nodiscard]] std::uint64_t delivered() const noexcept { return delivered_; }
+  /// Payload bytes of delivered messages.
   [[nodiscard]] std::uint64_t delivered_bytes() const noexcept { return delivered_bytes_; }
 
-  /// Completion times of the messages posted in [from, to) that were delivered, in ascending order:
-  /// what percentile() takes.
+  /// Completion times of the delivered messages posted in [from, to), in ascending order as needed
+  /// by percentile().
   [[nodiscard]] std::vector<Duration> completion_times(Time from = Time{}, Time to = kNever) const {
     std::vector<Duration> times;
     for (const MessageRecord& m : messages_)
@@ -91,10 +98,10 @@ class MessageLog {
     return times;
   }
 
-  /// Goodput of a flow in the interval (from, to], in Gb/s. A message counts as if it arrived
-  /// evenly between its posting, or the delivery before it on the flow if that is later, and its
-  /// own delivery; so an interval may cut through messages. What was never delivered counts as
-  /// nothing: let the messages under way at `to` arrive, or they are missing.
+  /// Goodput of a flow in the interval (from, to], in Gb/s. A message counts as arriving evenly
+  /// between its posting, or the previous delivery on the flow if that is later, and its own
+  /// delivery, so an interval may cut through messages. Undelivered messages count as nothing: let
+  /// the messages in flight at `to` arrive first.
   [[nodiscard]] double goodput(FlowId flow, Time from, Time to) const {
     double bytes = 0;
     Time before{};
@@ -107,22 +114,22 @@ class MessageLog {
     }
     return gbps(bytes, to - from);
   }
-  /// The same of all flows together.
+  /// Total goodput of all flows.
   [[nodiscard]] double goodput(Time from, Time to) const {
     double sum = 0;
     for (std::uint32_t f = 0; f < flows_.size(); ++f) sum += goodput(FlowId{f}, from, to);
     return sum;
   }
 
-  /// One line per message: flow,number,from,to,bytes,posted_ns,delivered_ns,sent_ns,failure. Empty
-  /// for what did not happen; `failure` is that of the flow, on the messages it took.
+  /// One line per message: flow,number,from,to,bytes,posted_ns,delivered_ns,sent_ns,failure. Events
+  /// that did not happen are empty; `failure` is that of the message's flow.
   void write_csv(std::ostream& out) const;
 
  private:
   [[nodiscard]] std::size_t index(FlowId flow, std::uint64_t number) const {
     return flows_[value(flow)].messages[static_cast<std::size_t>(number)];
   }
-  /// The part of (begin, end] that lies in (from, to], 0 .. 1.
+  /// The fraction of (begin, end] that lies in (from, to], 0 .. 1.
   [[nodiscard]] static double share(Time begin, Time end, Time from, Time to) noexcept {
     if (begin >= end) return end > from && end <= to ? 1.0 : 0.0;
     const Duration inside = std::min(end, to) - std::max(begin, from);
@@ -136,7 +143,7 @@ class MessageLog {
   std::uint64_t delivered_ = 0, delivered_bytes_ = 0;
 };
 
-/// A CSV field: in quotes if it has to be.
+/// A CSV field, quoted if necessary.
 [[nodiscard]] inline std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

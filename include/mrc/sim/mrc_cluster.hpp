@@ -13,30 +13,35 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Hosts that run MRC. A message goes as writes of at most a chunk per queue pair, of which the
-/// last carries immediate data, which tells the receiver.
+/// Hosts that run MRC. A message is sent as writes of at most a chunk per queue pair, the last of
+/// which carries immediate data to notify the receiver.
 class MrcCluster : public Cluster, private MrcHost::Application {
  public:
+  /// Parameters of all hosts.
   struct Settings {
-    HostSettings host;
-    QpAttributes attributes;
-    std::uint32_t chunk = 1024 * 1024;  ///< largest write, in bytes; at most the arena below
+    HostSettings host;                  ///< of each host
+    QpAttributes attributes;            ///< of each queue pair
+    std::uint32_t chunk = 1024 * 1024;  ///< largest write, in bytes; at most the arena's size
   };
 
-  /// Makes the hosts, in the network but not yet in a fabric.
+  /// Creates the hosts as nodes of the network, not yet attached to a fabric.
   MrcCluster(Network& network, unsigned hosts, const Settings& settings, std::uint64_t seed);
-  /// Their nodes, to build the fabric on; then attach() it.
+  /// The hosts' nodes, to build the fabric with before attach().
   [[nodiscard]] const std::vector<NodeId>& nodes() const noexcept { return nodes_; }
+  /// Connects the hosts to the fabric. Throws mrc::Error.
   void attach(const Fabric& fabric);
 
   FlowId open(unsigned from, unsigned to, unsigned queue_pairs = 1) override;
   void send(FlowId flow, std::uint64_t bytes, std::uint64_t message) override;
+  /// Number of hosts.
   [[nodiscard]] unsigned hosts() const noexcept override {
     return static_cast<unsigned>(hosts_.size());
   }
   [[nodiscard]] std::uint64_t received_bytes(unsigned host) const override;
+  /// Sums over all hosts.
   [[nodiscard]] ClusterStats stats() const override;
 
+  /// Host by index.
   [[nodiscard]] MrcHost& host(unsigned number) { return *hosts_[number]; }
 
  private:
@@ -45,7 +50,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
     std::uint32_t bytes;
     bool last;  // of the message's part on this queue pair
   };
-  /// One queue pair of a flow, with what waits for it at both ends.
+  /// One queue pair of a flow, with the work queued at both ends.
   struct Lane {
     FlowId flow{};
     Qpn sender{}, receiver{};
@@ -56,7 +61,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   /// A message that is spread over several queue pairs.
   struct Parts {
     std::uint64_t message;
-    std::uint32_t sent, delivered;  // parts that are missing
+    std::uint32_t sent, delivered;  // parts not yet sent, delivered
   };
   struct Flow {
     unsigned from = 0, to = 0;
@@ -76,7 +81,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   Network& network_;
   Settings settings_;
   FrameBuffer frame_;
-  std::vector<std::uint8_t> arena_;  // all hosts send from here and write here
+  std::vector<std::uint8_t> arena_;  // memory that all hosts send from and write to
   std::vector<NodeId> nodes_;
   std::vector<std::unique_ptr<MrcHost>> hosts_;
   std::vector<std::uint32_t> keys_;                     // by host

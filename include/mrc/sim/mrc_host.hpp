@@ -15,7 +15,7 @@ namespace mrc::inline v0_1::sim {
 
 /// Settings of simulated hosts that run MRC.
 struct HostSettings {
-  engine::EngineOptions engine{.max_qps = 4096,
+  engine::EngineOptions engine{.max_qps = 4096,  ///< engine parameters
                                .max_cqs = 8,
                                .max_mrs = 64,
                                .max_pds = 4,
@@ -24,47 +24,55 @@ struct HostSettings {
                                .control_queue = 4096,
                                .deferred_stores = 1024,
                                .reverse_probe_floor = Duration{1}};  // mrc-1.0 §3.6: once per RTT
-  std::uint32_t mtu = 4096;
+  std::uint32_t mtu = 4096;             ///< largest payload of a packet, bytes
   unsigned paths_per_plane = 0;         ///< EVs; 0: all uplinks (srv6, stev) or 16 (udp)
-  std::uint64_t nic_queue = 12 * 1024;  ///< bytes that wait in a NIC port at most
-  bool carry_payload = false;           ///< real bytes and iCRC (needed to check contents)
-  Duration carrier_delay{1000};         ///< until a host notices that its link is down or up
+  std::uint64_t nic_queue = 12 * 1024;  ///< bytes queued in a NIC port before it is busy
+  bool carry_payload = false;           ///< carry real bytes and iCRC (needed to check contents)
+  Duration carrier_delay{1000};         ///< delay until a host detects that its link is down or up
 };
 
-/// A host that runs the MRC engine on simulated ports: it moves packets between the two, lets time
-/// pass for the engine and hands completions to the application above. One thread at a time.
+/// A host that runs the MRC engine on simulated ports: moves packets between the two, drives the
+/// engine's timers and passes completions to the application. One thread at a time.
 class MrcHost : public Node {
  public:
-  /// What runs on the host. Called when the engine has something to tell, from within events.
+  /// The application on the host. Called for engine events, from within simulation events.
   class Application {
    public:
     virtual ~Application() = default;
+    /// A work request has completed.
     virtual void on_completion(MrcHost& host, const Completion& completion) = 0;
+    /// A queue pair has gone to the error state.
     virtual void on_qp_error(MrcHost& host, Qpn qpn) = 0;
   };
 
-  /// `number`: its place among the hosts of the fabric.
+  /// `number`: its index among the hosts of the fabric.
   MrcHost(Network& network, unsigned number, const HostSettings& settings, std::uint64_t seed);
 
-  /// Gives it its ports. The fabric must outlive it.
+  /// Creates its ports. The fabric must outlive it.
   void attach(const Fabric& fabric, FrameBuffer& frame);
+  /// Sets the receiver of completions.
   void set_application(Application* application) noexcept { application_ = application; }
 
+  /// Index among the hosts of the fabric.
   [[nodiscard]] unsigned number() const noexcept { return number_; }
-  /// In its network.
+  /// Its node in the network.
   [[nodiscard]] NodeId node() const noexcept { return node_; }
+  /// The engine.
   [[nodiscard]] engine::Engine& engine() noexcept { return *engine_; }
+  /// The engine.
   [[nodiscard]] const engine::Engine& engine() const noexcept { return *engine_; }
+  /// Ports, one per plane.
   [[nodiscard]] const std::vector<std::unique_ptr<Port>>& ports() const noexcept { return ports_; }
+  /// Protection domain of all its objects.
   [[nodiscard]] PdId pd() const noexcept { return pd_; }
   /// The completion queue of all its queue pairs.
   [[nodiscard]] CqId cq() const noexcept { return cq_; }
 
-  /// The peer that stands for another host; made at the first call. Throws mrc::Error.
+  /// The engine's peer for another host; created at the first call. Throws mrc::Error.
   PeerId peer(unsigned host);
-  /// After application calls to the engine from outside of its events: sends what they caused.
+  /// Sends what calls to the engine from outside of events have queued.
   void work();
-  /// The machine hangs: its links stay up, but nothing goes in or out any more.
+  /// Makes the host hang: its links stay up, but it neither sends nor receives any more.
   void kill() noexcept { dead_ = true; }
 
   void on_packet(LinkId in, PacketId packet) override;
@@ -129,7 +137,7 @@ inline PeerId MrcHost::peer(unsigned host) {
   const FabricSettings& f = fabric_->settings();
   engine::PeerSpec spec;
   spec.slot = settings_.engine.slot;
-  // Peers are numbered from 0 on in the order of their making, here and in the engine.
+  // The engine numbers peers from 0 in order of creation.
   const PeerId id{engine_->peer_count()};
   unsigned paths = fabric_->paths(number_, host);
   if (f.forwarding == Forwarding::udp) paths = 16;
@@ -186,7 +194,7 @@ inline void MrcHost::set_timer() {
   network_.wake(node_, due, ++timer_token_);
 }
 
-/// Hands over what the engine has to tell. True if there was something.
+/// Passes the engine's completions on. True if there were any.
 inline bool MrcHost::complete() {
   bool any = false;
   std::array<Completion, 16> done;
@@ -204,7 +212,7 @@ inline bool MrcHost::complete() {
   return any;
 }
 
-/// Packets to those ports that take some. True if the engine may have more.
+/// Sends packets to ports with room. True if the engine may have more.
 inline bool MrcHost::transmit() {
   PlaneMask free = 0;
   for (std::size_t p = 0; p < ports_.size(); ++p)
@@ -217,7 +225,7 @@ inline bool MrcHost::transmit() {
 }
 
 inline void MrcHost::work() {
-  // The application's calls from within come back here.
+  // Re-entered by calls from the application's callbacks.
   if (dead_ || working_) return;
   working_ = true;
   do {

@@ -21,72 +21,76 @@ namespace mrc::inline v0_1::sim {
 
 class Network;
 
-/// Something with links: a host or a switch. Called by the network, in virtual time.
+/// A host or a switch. Called by the network, in virtual time.
 class Node {
  public:
   virtual ~Node() = default;
-  /// A packet has come in by link `in`. The node owns it now: it sends it on or gives it back.
+  /// A packet has arrived on link `in`. The node owns it now and must send or drop it.
   virtual void on_packet(LinkId in, PacketId packet) = 0;
   /// The queue of outgoing link `out` has become shorter.
   virtual void on_link_ready(LinkId) {}
-  /// A link that starts or ends here went down or came up.
+  /// A link that starts or ends here went down or up.
   virtual void on_link_state(LinkId, bool) {}
-  /// The time asked for with Network::wake().
+  /// A timer set with Network::wake() expired.
   virtual void on_timer(std::uint32_t) {}
 };
 
 /// Priority flow control of a switch, per incoming link (IEEE 802.1Qbb), on the data class.
 struct PfcSettings {
-  std::uint64_t xoff = 0;  ///< bytes buffered from a link that make it stop; 0: no flow control
-  std::uint64_t xon = 0;   ///< and that release it
+  std::uint64_t xoff = 0;  ///< bytes buffered from a link that pause it; 0: no flow control
+  std::uint64_t xon = 0;   ///< bytes at which it is resumed
 };
 
-/// A buffer that the queues of a switch share. A data queue may hold `alpha` times what is free.
+/// A buffer shared by the queues of a switch. A data queue may use `alpha` times the free space.
 struct SharedBuffer {
-  std::uint64_t size = 0, used = 0;
-  double alpha = 1;
+  std::uint64_t size = 0;  ///< bytes
+  std::uint64_t used = 0;  ///< bytes
+  double alpha = 1;        ///< factor
 };
 
-/// Nodes, links and the events that move packets over them, in virtual time. A run follows from
-/// the seed and the calls alone; digest() tells two runs apart. One thread at a time; several
-/// networks are independent.
+/// Nodes, links and the events that move packets over them, in virtual time. A run is determined by
+/// the seed and the calls; digest() distinguishes runs. One thread at a time; several networks are
+/// independent.
 class Network {
  public:
+  /// An empty network; the seed determines random losses and marks.
   explicit Network(std::uint64_t seed) : random_(seed) {}
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   // --- Building ---------------------------------------------------------------------------------
 
-  /// The node must live as long as the network runs.
+  /// Adds a node, which must live as long as the network runs.
   NodeId add_node(Node& node) {
     nodes_.push_back(&node);
     pfc_.emplace_back();
     return NodeId{static_cast<std::uint32_t>(nodes_.size() - 1)};
   }
-  /// `from_port`, `to_port`: what the nodes at its ends call it (Link).
+  /// `from_port`, `to_port`: port indices at the nodes at its ends (Link).
   LinkId add_link(NodeId from, NodeId to, const LinkSettings& settings, std::string name,
                   std::uint32_t from_port = 0, std::uint32_t to_port = 0);
-  /// The queues of these links share a buffer of so many bytes, in which a data queue may hold
-  /// `alpha` times what is free.
+  /// Makes the queues of these links share a buffer of `bytes` bytes, of which a data queue may use
+  /// `alpha` times the free space.
   void share_buffer(std::span<const LinkId> queues, std::uint64_t bytes, double alpha);
-  /// Flow control of a node towards the links that come in.
+  /// Sets flow control of a node towards its incoming links.
   void set_pfc(NodeId node, const PfcSettings& pfc) { pfc_[value(node)] = pfc; }
 
   // --- For nodes
   // ----------------------------------------------------------------------------------
 
+  /// Virtual time.
   [[nodiscard]] Time now() const noexcept { return events_.now(); }
+  /// The packets.
   [[nodiscard]] PacketStore& packets() noexcept { return packets_; }
-  /// Puts a packet in the queue of a link; the network owns it from here on. It may be marked,
-  /// trimmed or dropped there.
+  /// Enqueues a packet at a link; the network owns it from here on and may mark, trim or drop it.
   void send(LinkId out, PacketId packet);
+  /// Frees a packet.
   void drop(PacketId packet) noexcept { packets_.give_back(packet); }
-  /// on_timer(token) at `when`. Cannot be taken back: nodes ignore what is out of date.
+  /// Calls on_timer(token) at `when`. Cannot be cancelled: nodes ignore outdated timers.
   void wake(NodeId node, Time when, std::uint32_t token) {
     events_.post(std::max(when, now()), EventKind::node_timer, value(node), token);
   }
-  /// Runs `what` at `when`: faults, traffic, samples. Not for what happens per packet.
+  /// Runs `what` at `when`: for faults, traffic and samples, not for per-packet events.
   void call_at(Time when, std::function<void()> what) {
     std::uint32_t slot = static_cast<std::uint32_t>(calls_.size());
     if (free_calls_.empty())
@@ -101,10 +105,12 @@ class Network {
 
   // --- Faults ---------------------------------------------------------------------------------
 
-  /// What waits for a link that goes down, and what is on it, is lost; both ends are told.
+  /// Sets a link's state. When it goes down, queued and in-flight packets are lost; both ends are
+  /// notified.
   void set_link_up(LinkId link, bool up);
-  /// Probabilities (0 .. 1) that a packet on the link is lost or gets a bit turned over.
+  /// Sets the probability (0 .. 1) that a packet on the link is lost.
   void set_loss(LinkId link, double loss) { at(link).loss = loss; }
+  /// Sets the probability (0 .. 1) that a packet on the link has a bit flipped.
   void set_corruption(LinkId link, double probability) { at(link).corruption = probability; }
   /// Divides the rate by `factor` >= 1. Throws mrc::Error.
   void set_slow(LinkId link, double factor) {
@@ -117,25 +123,30 @@ class Network {
 
   // --- Running ----------------------------------------------------------------------------------
 
-  /// Runs until `limit`, at most 9,000 s, or until stop() is called. Time stands at `limit` or at
-  /// the stop then. kNever: until nothing is left to happen.
+  /// Runs until `limit`, at most 9,000 s, or until stop() is called, where time then stands.
+  /// kNever: until there are no more events.
   void run_until(Time limit);
+  /// Makes run_until() return after the current event.
   void stop() noexcept { stopped_ = true; }
+  /// Whether there are no events.
   [[nodiscard]] bool idle() const noexcept { return events_.empty(); }
 
   // --- Getters ----------------------------------------------------------------------------------
 
+  /// A link by its id.
   [[nodiscard]] const Link& operator[](LinkId id) const noexcept { return links_[value(id)]; }
+  /// Number of links.
   [[nodiscard]] std::size_t link_count() const noexcept { return links_.size(); }
+  /// All links, by id.
   [[nodiscard]] const std::vector<Link>& links() const noexcept { return links_; }
-  /// Events so far.
+  /// Number of events so far.
   [[nodiscard]] std::uint64_t events() const noexcept { return count_; }
-  /// Depends on every event so far: its time, place and packet number.
+  /// Hash over all events so far: time, place and packet number.
   [[nodiscard]] std::uint64_t digest() const noexcept { return digest_; }
 
  private:
   static constexpr std::int64_t kFsPerNs = 1'000'000;
-  /// Femtoseconds fill 64 bits soon after.
+  /// Limit set by 64-bit femtoseconds.
   static constexpr Time kLatest{std::chrono::seconds(9000)};
 
   [[nodiscard]] static std::int64_t fs_per_byte(double gbps) noexcept {

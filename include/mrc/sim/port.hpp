@@ -13,23 +13,24 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Memory in which ports put together what they received. One for all ports of a simulation: a
-/// packet is worked off before the next one comes, and so it stays in the cache.
+/// Memory in which ports assemble received packets. Shared by all ports of a simulation, to stay in
+/// the cache: a packet is processed before the next one arrives.
 using FrameBuffer = std::vector<std::uint8_t>;
 
 /// Settings of a simulated NIC port.
 struct PortSettings {
-  wire::DscpMap dscp{};
+  wire::DscpMap dscp{};             ///< DSCP per packet class
   std::uint32_t mtu = 4096;         ///< largest payload
   bool carry_payload = false;       ///< real payload and iCRC instead of lengths only
-  std::uint64_t queue = 12 * 1024;  ///< bytes waiting in the NIC from which on it is busy
+  std::uint64_t queue = 12 * 1024;  ///< bytes queued in the NIC from which on it is busy
 };
 
-/// A NIC port in a simulated fabric, a model of port::Port: makes whole packets of an engine's
-/// bursts, source routed as the fabric is (mrc-1.0 §1.1, §3.1, §4), and takes packets apart again.
-/// One thread at a time, that of its network.
+/// A NIC port in a simulated fabric, a model of port::Port: builds whole packets from an engine's
+/// bursts, source routed according to the fabric (mrc-1.0 §1.1, §3.1, §4), and parses received
+/// ones. One thread at a time, that of its network.
 class Port {
  public:
+  /// The port of a host in a plane. Network and fabric must outlive it.
   Port(Network& network, const Fabric& fabric, unsigned host, unsigned plane,
        const PortSettings& settings, FrameBuffer& frame)
       : network_(network),
@@ -51,7 +52,7 @@ class Port {
 
   // --- port::Port -------------------------------------------------------------------------------
 
-  /// Takes all packets: the engine asked whether the port is free().
+  /// Sends all packets of the groups; the engine has checked free().
   std::uint32_t transmit(Time, const wire::TxBurst& burst, std::span<const wire::TxGroup> groups) {
     std::uint32_t taken = 0;
     for (const wire::TxGroup& group : groups) {
@@ -60,7 +61,7 @@ class Port {
     }
     return taken;
   }
-  /// Appends the packet that deliver() brought, if it is sound.
+  /// Appends the packet of the last deliver(), if it is valid.
   void receive(Time, port::RxBurst& rx);
   /// `address.ip` is Fabric::address() of a host in this plane.
   std::uint64_t add_peer(PeerId peer, const port::PeerAddress& address) {
@@ -74,32 +75,40 @@ class Port {
     }
     return tag(address.ip);
   }
+  /// Forgets a peer's address.
   void remove_peer(PeerId peer) { peers_[mrc::value(peer)] = {}; }
+  /// Whether its link is up.
   [[nodiscard]] bool link_up() const noexcept {
     return network_[out_].up && network_[fabric_.host_down(host_, plane_)].up;
   }
+  /// None: -1.
   [[nodiscard]] int poll_fd() const noexcept { return -1; }
+  /// None: -1.
   [[nodiscard]] int link_fd() const noexcept { return -1; }
+  /// Nothing is ever held: kNever.
   [[nodiscard]] Time next_release() const noexcept { return kNever; }
+  /// Properties of the port.
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
+  /// Counters.
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
 
   // --- for the host
   // -------------------------------------------------------------------------------
 
-  /// The NIC takes packets: its link is up, as far as it sees, and what waits in it, data or
-  /// control, is less than PortSettings::queue. (Under PFC, control waits behind paused data here.)
+  /// Whether the NIC accepts packets: its link is up as far as it has detected, and it has less
+  /// than PortSettings::queue bytes queued, data and control. (Under PFC, control here waits behind
+  /// paused data.)
   [[nodiscard]] bool free() const noexcept {
     const Link& out = network_[out_];
     return out.up && out.queued() < settings_.queue;
   }
-  /// A packet came; the next receive() brings it.
+  /// A packet arrived; the next receive() returns it.
   void deliver(PacketId packet) noexcept { arrived_ = packet; }
 
  private:
   struct Peer {
     wire::IpAddress address{};
-    wire::IpAddress route{};  ///< over uplink 0
+    wire::IpAddress route{};  ///< with uplink 0
     bool over_t1 = false;     ///< the route has a T1 in its second uSID
   };
 
@@ -108,7 +117,7 @@ class Port {
     for (unsigned i = 12; i < 16; ++i) number = number << 8 | a[i];
     return number - 1;
   }
-  /// Differs for each host and plane.
+  /// Unique for each host and plane.
   [[nodiscard]] static std::uint64_t tag(const wire::IpAddress& a) noexcept {
     return std::uint64_t{host_of(a)} << 8 | a[11] | std::uint64_t{1} << 40;
   }
@@ -144,7 +153,7 @@ inline wire::Envelope Port::envelope(const wire::TxPacket& tx) const noexcept {
   e.encapsulation = wire::Encapsulation::ipv6_in_ipv6;
   e.outer_source = e.source;
   e.outer_destination = peer.route;
-  // The uplink of a T0 is the number of the T1: the low byte of the second uSID.
+  // The uplink of a T0 is the index of the T1: the low byte of the second uSID.
   if (peer.over_t1) e.outer_destination[7] = static_cast<std::uint8_t>(tx.port_path);
   return e;
 }
@@ -184,13 +193,13 @@ inline void Port::receive(Time, port::RxBurst& rx) {
   std::memcpy(frame_.data(), p.head.data(), p.head_length);
   if (!p.payload.empty())
     std::memcpy(frame_.data() + p.head_length, p.payload.data(), p.payload.size());
-  // A bit that nothing but the iCRC would notice: of the payload, else the last one of the PSN.
+  // Flip a bit that only the iCRC covers: of the payload, else the last one of the PSN.
   if (p.corrupted)
     frame_[p.payload.size() > 8 ? p.head_length + p.payload.size() / 2
                                 : p.udp + sizeof(wire::Udp) + 11] ^= 1;
   const std::uint32_t length = p.length;
-  // Without payload there is nothing to compute an iCRC over; what is left of a trimmed packet has
-  // none. Both count as found out, here by the iCRC, there by the Ethernet FCS.
+  // Without payload no iCRC can be computed, and a trimmed packet has none. Both errors count as
+  // detected: the former by the iCRC, the latter by the Ethernet FCS.
   const bool known_bad = p.corrupted && (p.trimmed || !settings_.carry_payload);
   network_.drop(arrived_);
   arrived_ = kNoPacket;

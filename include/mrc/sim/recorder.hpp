@@ -19,30 +19,32 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// What a Recorder samples, and how often.
+/// Parameters of a Recorder.
 struct RecorderSettings {
   Duration interval{10'000};  ///< of virtual time, between samples
-  bool per_host = false;      ///< goodput of every host, besides their total
-  /// Queues to watch, each a series: a name that Fabric::find() knows (of several links, the
-  /// deepest queue) or "deepest": the deepest queue of all switches.
+  bool per_host = false;      ///< record goodput per host, besides the total
+  /// Queues to record, each as a series: a name accepted by Fabric::find() (the deepest queue of
+  /// several links) or "deepest": the deepest queue of all switches.
   std::vector<std::string> queues{"deepest"};
   std::size_t max_samples = 4096;  ///< kept; a multiple of 2
 };
 
-/// What is measured over time, ready to be plotted.
+/// A quantity over time.
 struct Series {
-  enum class Merge : std::uint8_t { mean, sum, maximum };  ///< how neighbours become one value
+  /// How adjacent values are combined.
+  enum class Merge : std::uint8_t { mean, sum, maximum };
 
-  std::string name, unit;
-  Merge merge{};
-  std::vector<double> values;  ///< value i is of the i-th Recorder::width()
+  std::string name;            ///< as in the list at Recorder
+  std::string unit;            ///< of the values
+  Merge merge{};               ///< how adjacent values are combined
+  std::vector<double> values;  ///< value i covers the i-th Recorder::width()
 };
 
-/// Measures a run at equal distances of virtual time: goodput, queues, losses. Memory is bounded:
-/// when there are too many values, each two become one, and each later one stands for twice as
-/// many samples; width() tells what a value stands for. Samples are taken in the network's own
-/// time by events which count in its digest but change nothing else. It must outlive the network's
-/// runs, or these must end after stop(). One thread at a time, that of its network.
+/// Samples a run at regular intervals of virtual time: goodput, queues, losses. Memory is bounded:
+/// when there are too many values, adjacent ones are merged, and each later value covers twice as
+/// many samples; width() is the time that a value covers. Sampling uses events of the network,
+/// which change its digest but nothing else. The recorder must outlive the network's runs, unless
+/// stop() was called before. One thread at a time, that of its network.
 ///
 /// Series, in this order:
 ///     goodput         Gb/s     payload that hosts received, in all; then "goodput h0", ...
@@ -54,13 +56,13 @@ struct Series {
 ///     timeouts        events
 class Recorder {
  public:
-  /// Throws mrc::Error: a name that the fabric doesn't know, or an interval of zero.
+  /// Throws mrc::Error for a name unknown to the fabric or an interval of zero.
   Recorder(Network& network, const Fabric& fabric, const Cluster& cluster,
            const RecorderSettings& settings = {});
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The first interval begins now. Once.
+  /// Starts the first interval now. Call once.
   void start() {
     if (running_ || samples_ != 0) throw Error(Errc::invalid_state, "recorder: start() comes once");
     running_ = true;
@@ -70,27 +72,28 @@ class Recorder {
     (void)counts();
     schedule();
   }
-  /// No more samples; the interval that has begun is dropped. Values that stand for several samples
-  /// and lack some are dropped, too.
+  /// Stops sampling; the current interval is dropped, and so is a merged value that is incomplete.
   void stop() noexcept { running_ = false; }
 
+  /// All series, in the order above.
   [[nodiscard]] const std::vector<Series>& series() const noexcept { return series_; }
-  /// The series of a name. Throws mrc::Error if there is none.
+  /// The series with this name. Throws mrc::Error if there is none.
   [[nodiscard]] const Series& operator[](std::string_view name) const {
     for (const Series& s : series_)
       if (s.name == name) return s;
     throw Error(Errc::not_found, "recorder: series " + std::string(name));
   }
+  /// Time of start().
   [[nodiscard]] Time started() const noexcept { return started_; }
-  /// Virtual time that one value stands for: the interval times a power of 2. Value i is of
-  /// (started + i * width, started + (i + 1) * width].
+  /// Virtual time covered by one value: the interval times a power of 2. Value i covers (started +
+  /// i * width, started + (i + 1) * width].
   [[nodiscard]] Duration width() const noexcept {
     return settings_.interval * static_cast<Duration::rep>(merged_);
   }
-  /// Values in each series.
+  /// Number of values in each series.
   [[nodiscard]] std::size_t size() const noexcept { return series_.front().values.size(); }
 
-  /// A heading and one line per value: its end in microseconds, then the series.
+  /// Writes a heading and one line per value: its end in microseconds, then the series.
   void write_csv(std::ostream& out) const;
 
  private:
@@ -116,7 +119,7 @@ class Recorder {
   RecorderSettings settings_;
   std::vector<std::vector<LinkId>> queues_;  // by name
   std::vector<Series> series_;
-  std::vector<double> partial_;           // by series: what has been merged of the next value
+  std::vector<double> partial_;           // by series: the incomplete value
   std::vector<std::uint64_t> received_;   // by host, at the last sample
   std::vector<std::uint64_t> new_bytes_;  // by host, since the sample before
   Counters last_{};
@@ -162,7 +165,7 @@ inline void Recorder::sample() {
   if (size() == settings_.max_samples) halve();
 }
 
-/// Merges a sample into the value that is being made, and appends that when it is complete.
+/// Merges a sample into the incomplete value, and appends that when it is complete.
 inline void Recorder::add(std::size_t series, double value) {
   Series& s = series_[series];
   double& partial = partial_[series];
@@ -193,7 +196,7 @@ inline double Recorder::deepest(const std::vector<LinkId>& links) const noexcept
   return static_cast<double>(most);
 }
 
-/// Since the last call; by host in new_bytes_.
+/// Bytes since the last call; by host in new_bytes_.
 inline std::uint64_t Recorder::received_bytes() {
   std::uint64_t total = 0;
   new_bytes_.resize(received_.size());
@@ -205,7 +208,7 @@ inline std::uint64_t Recorder::received_bytes() {
   return total;
 }
 
-/// Since the last call.
+/// Changes since the last call.
 inline Recorder::Counters Recorder::counts() {
   Counters now{};
   for (const Link& link : network_.links()) {
@@ -224,7 +227,7 @@ inline Recorder::Counters Recorder::counts() {
 }
 
 inline void Recorder::write_csv(std::ostream& out) const {
-  // The shortest text that reads back as the same number, whatever the locale.
+  // The shortest text that parses to the same number, independent of the locale.
   const auto put = [&out](double v) {
     char text[32];
     out << std::string_view(

@@ -19,36 +19,37 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Cables between switches that lose packets from the start, drawn at random, without anybody being
-/// told: black holes by default.
+/// Cables between switches that lose packets from the start, drawn at random, without the link
+/// going down: black holes by default.
 struct BadCables {
-  double share = 0;       ///< of all cables between switches, 0 .. 1; clos only
+  double share = 0;       ///< fraction of all cables between switches, 0 .. 1; clos only
   double loss = 1;        ///< probability per packet
-  bool both_ways = true;  ///< false: only on the way up, so that each packet passes one
+  bool both_ways = true;  ///< false: only upwards, so that each packet passes at most one
 };
 
-/// One pattern of a scenario's traffic.
+/// One traffic pattern of a scenario.
 struct Traffic {
-  std::string name;  ///< in reports
+  std::string name;  ///< name in reports
   Time start{};      ///< when it begins
-  /// Makes the pattern; may look at the fabric. Called once, before the run.
+  /// Creates the pattern; may read the fabric. Called once, before the run.
   std::function<std::unique_ptr<Workload>(const Fabric&)> make;
 };
 
-/// Everything that a run follows from: the same scenario gives the same run, event by event.
+/// All inputs of a run: the same scenario gives the same run, event by event.
 struct Scenario {
+  /// Parameters of hosts that run RoCE.
   using Roce = baseline::RoceCluster::Settings;
 
-  std::uint64_t seed = 1;
-  std::variant<MrcCluster::Settings, Roce> transport;  ///< what all hosts run
-  FabricSettings fabric;
-  FaultSchedule faults;
-  std::optional<SwarmOptions> random_faults;  ///< drawn from the seed, besides
-  BadCables bad_cables;
-  std::vector<Traffic> traffic;
-  Time end{std::chrono::milliseconds(1)};  ///< the run's end, if the traffic isn't done before
-  Time warm_up{};                          ///< goodput is measured from here on
-  std::optional<RecorderSettings> samples = RecorderSettings{};
+  std::uint64_t seed = 1;                              ///< determines everything random
+  std::variant<MrcCluster::Settings, Roce> transport;  ///< parameters of the hosts' transport
+  FabricSettings fabric;                               ///< topology
+  FaultSchedule faults;                                ///< planned faults
+  std::optional<SwarmOptions> random_faults;           ///< additional faults, drawn from the seed
+  BadCables bad_cables;                                ///< lossy from the start
+  std::vector<Traffic> traffic;                        ///< patterns
+  Time end{std::chrono::milliseconds(1)};  ///< the run's end, unless the traffic ends before
+  Time warm_up{};                          ///< goodput is measured from then on
+  std::optional<RecorderSettings> samples = RecorderSettings{};  ///< empty: no recorder
 };
 
 }  // namespace mrc::inline v0_1::sim

@@ -10,16 +10,17 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Lets several workloads, each of which wants to be its cluster's only listener, use one cluster:
-/// each gets a view, which passes on its calls, and is told of the flows that it opened. The
-/// cluster must outlive it. One thread at a time, that of the network.
+/// Lets several workloads, each of which must be its cluster's only listener, share one cluster:
+/// each gets a view, which forwards its calls and reports the events of the flows that it opened.
+/// The cluster must outlive it. One thread at a time, that of the network.
 class SharedCluster : private FlowListener {
  public:
+  /// Becomes the listener of `cluster`.
   explicit SharedCluster(Cluster& cluster) : cluster_(cluster) { cluster.set_listener(this); }
   SharedCluster(const SharedCluster&) = delete;
   SharedCluster& operator=(const SharedCluster&) = delete;
 
-  /// A view for one more workload; lives as long as this.
+  /// A view for another workload; lives as long as this.
   Cluster& add_view() {
     views_.push_back(std::make_unique<View>(*this));
     return *views_.back();

@@ -17,8 +17,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// A scenario put together and run: the network, hosts with their transport, the fabric between
-/// them, faults, traffic, and what is measured.
+/// A runnable scenario: network, hosts with their transport, fabric, faults, traffic, and
+/// measurements.
 ///
 ///     Scenario scenario;
 ///     scenario.traffic.push_back({"permutation", Time{}, [](const Fabric&) {
@@ -31,52 +31,61 @@ namespace mrc::inline v0_1::sim {
 /// One thread at a time; several simulations are independent of one another.
 class Simulation {
  public:
-  /// Throws mrc::Error: what the scenario says can't be.
+  /// Throws mrc::Error for an invalid scenario.
   explicit Simulation(Scenario scenario);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// Runs to the end: all traffic is done, or Scenario::end. Throws mrc::Error when traffic that
-  /// starts late can't.
+  /// Runs until all traffic is done or Scenario::end. Throws mrc::Error when a pattern that starts
+  /// late is invalid.
   void run() {
     while (advance(scenario_.end - network_.now())) {
     }
   }
-  /// Runs for so much virtual time; false when the end has come. However a run is cut in pieces,
-  /// it is the same run.
+  /// Runs for this much virtual time; false when the end is reached. Dividing a run into pieces
+  /// does not change it.
   bool advance(Duration time) {
     if (ended()) return false;
     network_.run_until(std::min(scenario_.end, network_.now() + std::max(time, Duration{1})));
     return !ended();
   }
+  /// Whether the end is reached.
   [[nodiscard]] bool ended() const noexcept {
     return network_.now() >= scenario_.end || traffic_done();
   }
-  /// All of the traffic has come to its end, by success or failure.
+  /// Whether all traffic has ended, in success or failure.
   [[nodiscard]] bool traffic_done() const noexcept { return open_ == 0; }
 
+  /// The scenario.
   [[nodiscard]] const Scenario& scenario() const noexcept { return scenario_; }
+  /// The network.
   [[nodiscard]] Network& network() noexcept { return network_; }
+  /// The network.
   [[nodiscard]] const Network& network() const noexcept { return network_; }
+  /// The fabric.
   [[nodiscard]] const Fabric& fabric() const noexcept { return *fabric_; }
+  /// The hosts.
   [[nodiscard]] const Cluster& cluster() const noexcept { return *cluster_; }
-  /// The hosts if they run MRC, else nullptr; likewise for RoCE.
+  /// The hosts if they run MRC, else nullptr.
   [[nodiscard]] MrcCluster* mrc() const noexcept { return mrc_; }
+  /// The hosts if they run RoCE, else nullptr.
   [[nodiscard]] baseline::RoceCluster* roce() const noexcept { return roce_; }
   /// Patterns in the order of Scenario::traffic.
   [[nodiscard]] const std::vector<std::unique_ptr<Workload>>& traffic() const noexcept {
     return traffic_;
   }
+  /// All messages so far.
   [[nodiscard]] const MessageLog& messages() const noexcept { return log_; }
-  /// nullptr if the scenario asks for none.
+  /// nullptr if the scenario has none.
   [[nodiscard]] const Recorder* recorder() const noexcept { return recorder_.get(); }
-  /// Every fault that was planned: those of the scenario and those that were drawn.
+  /// All scheduled faults, both planned and drawn.
   [[nodiscard]] const FaultSchedule& faults() const noexcept { return faults_; }
 
-  /// Payload bytes that a host had received when goodput began to count, and when that was.
+  /// Payload bytes that a host had received at measured_from().
   [[nodiscard]] std::uint64_t received_before(unsigned host) const noexcept {
     return host < before_.size() ? before_[host] : 0;
   }
+  /// Time at which goodput measurement started.
   [[nodiscard]] Time measured_from() const noexcept { return measured_from_; }
 
  private:

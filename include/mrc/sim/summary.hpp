@@ -15,8 +15,14 @@ namespace mrc::inline v0_1::sim {
 
 /// Completion times of delivered messages.
 struct TimesSummary {
-  std::uint64_t count = 0;
-  Duration min{}, p50{}, p90{}, p99{}, p999{}, max{}, mean{};
+  std::uint64_t count = 0;  ///< number of messages
+  Duration min{};           ///< smallest
+  Duration p50{};           ///< median
+  Duration p90{};           ///< 90th percentile
+  Duration p99{};           ///< 99th percentile
+  Duration p999{};          ///< 99.9th percentile
+  Duration max{};           ///< largest
+  Duration mean{};          ///< arithmetic mean
 
   /// `sorted` in ascending order.
   [[nodiscard]] static TimesSummary of(std::span<const Duration> sorted) {
@@ -34,51 +40,58 @@ struct TimesSummary {
   }
 };
 
-/// What became of one pattern of the traffic.
+/// Result of one traffic pattern.
 struct TrafficSummary {
-  std::string name;
-  bool done = false;
-  Time started{}, finished{};  ///< finished: the last delivery so far
-  std::vector<Workload::Failure> failures;
-  /// Collectives: iterations that completed, their mean time, and bandwidths in GB/s (Collective).
+  std::string name;                         ///< as in Traffic
+  bool done = false;                        ///< all messages delivered or failed
+  Time started{};                           ///< virtual time
+  Time finished{};                          ///< time of the last delivery so far
+  std::vector<Workload::Failure> failures;  ///< of its flows
+  /// Collectives: completed iterations, their mean time, and bandwidths in GB/s (Collective).
   bool collective = false;
-  std::uint64_t iterations = 0;
-  Duration iteration_time{};
-  double algorithm_bandwidth = 0, bus_bandwidth = 0;
+  std::uint64_t iterations = 0;    ///< completed
+  Duration iteration_time{};       ///< mean
+  double algorithm_bandwidth = 0;  ///< GB/s
+  double bus_bandwidth = 0;        ///< GB/s
 };
 
-/// Goodput of a flow while its messages arrived, in Gb/s, from warm-up on.
+/// Goodput of a flow while it had messages in flight, in Gb/s, from warm-up on.
 struct FlowSummary {
-  FlowId flow{};
-  unsigned from = 0, to = 0;
+  FlowId flow{};               ///< the flow
+  unsigned from = 0;           ///< host
+  unsigned to = 0;             ///< host
   std::uint64_t messages = 0;  ///< delivered
-  double goodput = 0;
-  std::string failure;
+  double goodput = 0;          ///< Gb/s
+  std::string failure;         ///< reason; empty if it has not failed
 };
 
-/// A run in numbers, up to the network's present time.
+/// The results of a run up to the network's current time.
 struct Summary {
-  Time end{};                                          ///< virtual
-  Duration measured{};                                 ///< goodput is of the time since warm-up
-  double goodput = 0;                                  ///< of all hosts, Gb/s
-  std::vector<double> host_goodput;                    ///< by receiving host, Gb/s
-  double host_min = 0, host_median = 0, host_max = 0;  ///< of hosts that received something
-  double fairness = 1;                                 ///< Jain's index of the same hosts
-  TimesSummary times;                                  ///< of messages posted from warm-up on
-  std::uint64_t messages = 0, delivered = 0;           ///< posted, delivered
-  std::uint64_t delivered_bytes = 0;
-  ClusterStats hosts;
-  LinkStats links;  ///< of all links together; max_queue: the deepest
-  std::uint64_t unroutable = 0;
-  std::uint64_t events = 0, digest = 0;
-  std::vector<TrafficSummary> traffic;
-  std::vector<FlowSummary> flows;
+  Time end{};                           ///< virtual time
+  Duration measured{};                  ///< time since warm-up, which goodput refers to
+  double goodput = 0;                   ///< total, Gb/s
+  std::vector<double> host_goodput;     ///< by receiving host, Gb/s
+  double host_min = 0;                  ///< of hosts that received something, Gb/s
+  double host_median = 0;               ///< of the same hosts, Gb/s
+  double host_max = 0;                  ///< of the same hosts, Gb/s
+  double fairness = 1;                  ///< Jain's index of the same hosts' goodput
+  TimesSummary times;                   ///< messages posted from warm-up on
+  std::uint64_t messages = 0;           ///< posted
+  std::uint64_t delivered = 0;          ///< of these
+  std::uint64_t delivered_bytes = 0;    ///< payload
+  ClusterStats hosts;                   ///< counters of the hosts
+  LinkStats links;                      ///< sums over all links; max_queue: the largest
+  std::uint64_t unroutable = 0;         ///< dropped by switches for lack of a route
+  std::uint64_t events = 0;             ///< see Network
+  std::uint64_t digest = 0;             ///< see Network
+  std::vector<TrafficSummary> traffic;  ///< by pattern
+  std::vector<FlowSummary> flows;       ///< by flow
 
-  /// Packets that switches and links threw away, for whatever reason.
+  /// Packets lost in switches and on links, for any reason.
   [[nodiscard]] std::uint64_t lost() const noexcept {
     return links.dropped + links.lost + links.refused + unroutable;
   }
-  /// Per data packet that was sent, again or for the first time; 0 if there was none.
+  /// Events per data packet sent, retransmissions included; 0 without packets.
   [[nodiscard]] double events_per_packet() const noexcept {
     const auto packets = static_cast<double>(hosts.data_packets + hosts.retransmitted);
     return packets > 0 ? static_cast<double>(events) / packets : 0;
@@ -154,7 +167,7 @@ inline void summarize_flows(const Simulation& simulation, Summary& s) {
 
 }  // namespace detail
 
-/// The numbers of a run so far. Linear in hosts, links and messages.
+/// The results of a run so far. Linear in hosts, links and messages.
 [[nodiscard]] inline Summary summarize(const Simulation& simulation) {
   Summary s;
   const Network& network = simulation.network();

@@ -11,19 +11,22 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// How a fabric finds its ways.
+/// How switches select the next hop.
 enum class Forwarding : std::uint8_t {
   srv6,  ///< source routed: uSIDs in the outer destination address (mrc-1.0 §4)
   stev,  ///< structured EV: its first byte is the uplink (mrc-1.0 §3.1)
   udp,   ///< hash of addresses and ports over the uplinks that are up
 };
 
-/// A look-up table from numbers that lie close together to ports.
+/// A lookup table from dense numbers to ports.
 class RouteTable {
  public:
+  /// Index of a port of the switch.
   using Port = std::uint16_t;
+  /// No port.
   static constexpr Port kNoPort = 0xFFFF;
 
+  /// Adds or replaces an entry.
   void set(std::uint32_t key, Port port) {
     if (ports_.empty()) first_ = key;
     if (key < first_) {
@@ -33,6 +36,7 @@ class RouteTable {
     if (key - first_ >= ports_.size()) ports_.resize(key - first_ + 1, kNoPort);
     ports_[key - first_] = port;
   }
+  /// The port for a key; kNoPort if there is none.
   [[nodiscard]] Port operator[](std::uint32_t key) const noexcept {
     return key - first_ < ports_.size() ? ports_[key - first_] : kNoPort;
   }
@@ -42,33 +46,35 @@ class RouteTable {
   std::uint32_t first_ = 0;
 };
 
-/// A switch of one tier and plane. It looks at nothing but the packet's real outermost header (for
-/// hashing and structured EVs also at its UDP header), in tables that are set once: no routing
-/// protocol runs. Counts what it can't forward.
+/// A switch of one tier and plane. It forwards by the packet's real outermost header (hashing and
+/// structured EVs also use the UDP header) and static tables, without a routing protocol. Counts
+/// packets that it can't forward.
 class Switch : public Node {
  public:
-  /// Entry of a table: the port (place among the outgoing links) that leads there.
+  /// Index among the outgoing links.
   using Port = RouteTable::Port;
+  /// No port.
   static constexpr Port kNoPort = RouteTable::kNoPort;
-  /// The local uSID (uA) of port n is this plus n.
+  /// The local uSID (uA) of port n is this value + n.
   static constexpr path::Usid kFirstLocal = 0xE000;
 
-  /// `usid`: its own (uN); `block`: upper 32 bits of all uSID addresses; `salt` of its hash.
+  /// `usid`: its own (uN); `block`: upper 32 bits of all uSID addresses; `salt`: for its hash.
   Switch(Network& network, Forwarding forwarding, std::uint32_t block, path::Usid usid,
          std::uint64_t salt)
       : network_(network), forwarding_(forwarding), block_(block), usid_(usid), salt_(salt) {}
 
   // --- Building ---------------------------------------------------------------------------------
 
+  /// Adds an outgoing link; returns its port.
   Port add_port(LinkId out) {
     ports_.push_back(out);
     return static_cast<Port>(ports_.size() - 1);
   }
-  /// One of the ports that lead to any host which has no route of its own.
+  /// Declares one of the ports for hosts without a route of their own.
   void add_uplink(Port port) { uplinks_.push_back(port); }
-  /// Static /48 route to the node or the downlink that this uSID names.
+  /// Static /48 route to the node or downlink that the uSID names.
   void route_usid(path::Usid usid, Port port) { usid_routes_[usid >> 14].set(usid, port); }
-  /// Route to a host by its number, the last four bytes of its address.
+  /// Route to a host by its index, the last four bytes of its address.
   void route_host(std::uint32_t host, Port port) { host_routes_.set(host, port); }
 
   void on_packet(LinkId, PacketId id) override {
@@ -82,8 +88,9 @@ class Switch : public Node {
     network_.send(ports_[port], id);
   }
 
+  /// Outgoing links, by port.
   [[nodiscard]] const std::vector<LinkId>& ports() const noexcept { return ports_; }
-  /// Packets dropped for want of a route or at the end of their hop limit.
+  /// Packets dropped for lack of a route or an expired hop limit.
   [[nodiscard]] std::uint64_t unroutable() const noexcept { return unroutable_; }
 
  private:
@@ -97,8 +104,8 @@ class Switch : public Node {
     return forwarding_ == Forwarding::stev ? by_structure(p) : by_hash(p);
   }
 
-  /// uN: an own uSID in front is shifted out; the next one is looked up (mrc-1.0 §4.1).
-  /// uA: a local one is shifted out too, and names the port without a look-up of what follows.
+  /// uN: the own uSID at the front is shifted out and the next one looked up (mrc-1.0 §4.1). uA: a
+  /// local uSID is also shifted out and directly determines the port.
   [[nodiscard]] Port by_usid(wire::Ipv6& ip) const noexcept {
     if (path::usid_at(ip.destination, 0) == usid_) ip.destination = path::shift(ip.destination);
     const path::Usid next = path::usid_at(ip.destination, 0);
@@ -115,7 +122,7 @@ class Switch : public Node {
     return first < uplinks_.size() ? uplinks_[first] : kNoPort;
   }
 
-  /// An uplink that is down hands its flows to the next one that is up.
+  /// The flows of an uplink that is down go to the next uplink that is up.
   [[nodiscard]] Port by_hash(const Packet& p) const noexcept {
     const std::uint64_t h = hash(p);
     for (std::size_t i = 0; i < uplinks_.size(); ++i) {

@@ -11,25 +11,30 @@
 
 namespace mrc::inline v0_1::wire {
 
+/// Partition key of every packet (mrc-1.0 §1.3).
 inline constexpr std::uint16_t kDefaultPKey = 0xFFFF;
 
 /// Base transport header, the first 12 bytes of every MRC packet (mrc-1.0 §1.3). The data members
-/// are the bytes as they stand; use the accessors. opcode() is not checked: a packet from the wire
-/// can hold any value there.
+/// are the raw bytes; use the accessors. opcode() is not checked: a received packet can hold any
+/// value there.
 struct Bth {
-  std::uint8_t op = 0;
-  std::uint8_t se_m_pad_tver = 0;  ///< se 7, m 6, pad 5:4, tver 3:0 (IBTA order, mrc-1.0 [C-2])
-  Be16 pkey = kDefaultPKey;
+  std::uint8_t op = 0;                ///< opcode
+  std::uint8_t se_m_pad_tver = 0;     ///< se 7, m 6, pad 5:4, tver 3:0 (IBTA order, mrc-1.0 [C-2])
+  Be16 pkey = kDefaultPKey;           ///< partition key
   std::uint8_t variant_reserved = 0;  ///< may change in flight; masked in the iCRC
-  Be24 dest_qp;
-  std::uint8_t a_rtx_ts = 0;  ///< a 7, R 6, rtx 5, ts 4, reserved 3:0
-  Be24 sequence;
+  Be24 dest_qp;                       ///< destination QPN
+  std::uint8_t a_rtx_ts = 0;          ///< a 7, R 6, rtx 5, ts 4, reserved 3:0
+  Be24 sequence;                      ///< PSN, or the request id of an endpoint packet
 
-  static constexpr std::uint8_t kSolicitedBit = 0x80, kMigrationBit = 0x40;
-  static constexpr std::uint8_t kPadMask = 0x30, kVersionMask = 0x0F;
-  static constexpr std::uint8_t kAckBit = 0x80, kRtxBit = 0x20, kTimestampBit = 0x10;
+  static constexpr std::uint8_t kSolicitedBit = 0x80;  ///< in se_m_pad_tver
+  static constexpr std::uint8_t kMigrationBit = 0x40;  ///< in se_m_pad_tver
+  static constexpr std::uint8_t kPadMask = 0x30;       ///< in se_m_pad_tver
+  static constexpr std::uint8_t kVersionMask = 0x0F;   ///< in se_m_pad_tver
+  static constexpr std::uint8_t kAckBit = 0x80;        ///< in a_rtx_ts
+  static constexpr std::uint8_t kRtxBit = 0x20;        ///< in a_rtx_ts
+  static constexpr std::uint8_t kTimestampBit = 0x10;  ///< in a_rtx_ts
 
-  /// All defaults: p_key 0xFFFF, every flag 0.
+  /// A header with p_key 0xFFFF and all flags 0.
   [[nodiscard]] static constexpr Bth make(Opcode opcode, Qpn dqp, Psn psn) noexcept {
     Bth bth;
     bth.set_opcode(opcode);
@@ -38,10 +43,13 @@ struct Bth {
     return bth;
   }
 
+  /// Not checked: see is_known().
   [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
+  /// The receiver's application is to be notified; not used by MRC.
   [[nodiscard]] constexpr bool solicited_event() const noexcept {
     return (se_m_pad_tver & kSolicitedBit) != 0;
   }
+  /// IBTA migration state; not used by MRC.
   [[nodiscard]] constexpr bool migration() const noexcept {
     return (se_m_pad_tver & kMigrationBit) != 0;
   }
@@ -53,29 +61,39 @@ struct Bth {
   [[nodiscard]] constexpr std::uint8_t tver() const noexcept {
     return static_cast<std::uint8_t>(se_m_pad_tver & kVersionMask);
   }
+  /// Partition key.
   [[nodiscard]] constexpr std::uint16_t p_key() const noexcept { return pkey; }
+  /// Destination queue pair.
   [[nodiscard]] constexpr Qpn dqp() const noexcept { return Qpn{dest_qp.value()}; }
   /// The sender asks for a SACK.
   [[nodiscard]] constexpr bool ack_request() const noexcept { return (a_rtx_ts & kAckBit) != 0; }
   /// The packet is a retransmission.
   [[nodiscard]] constexpr bool rtx() const noexcept { return (a_rtx_ts & kRtxBit) != 0; }
-  /// Data packets: a TSETH follows METH.
+  /// A TSETH follows METH (data packets only).
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
     return (a_rtx_ts & kTimestampBit) != 0;
   }
+  /// Packet sequence number.
   [[nodiscard]] constexpr Psn psn() const noexcept { return Psn{sequence.value()}; }
 
+  /// Sets the opcode.
   constexpr void set_opcode(Opcode opcode) noexcept { op = static_cast<std::uint8_t>(opcode); }
-  /// Takes the low two bits.
+  /// Sets the pad count; only the low two bits are used.
   constexpr void set_pad(unsigned pad) noexcept {
     se_m_pad_tver =
         static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kPadMask}) | ((pad & 3u) << 4));
   }
+  /// Sets the partition key.
   constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }
+  /// Sets the destination queue pair.
   constexpr void set_dqp(Qpn dqp) noexcept { dest_qp = mrc::value(dqp); }
+  /// Asks for a SACK.
   constexpr void set_ack_request(bool on) noexcept { set_bit(kAckBit, on); }
+  /// Marks a retransmission.
   constexpr void set_rtx(bool on) noexcept { set_bit(kRtxBit, on); }
+  /// Announces a TSETH.
   constexpr void set_has_timestamp(bool on) noexcept { set_bit(kTimestampBit, on); }
+  /// Sets the packet sequence number.
   constexpr void set_psn(Psn psn) noexcept { sequence = psn.value(); }
 
  private:

@@ -9,51 +9,52 @@
 
 #include "mrc/core/types.hpp"
 
-/// The packets that cross the border between the engine and a port, in bursts. A packet here is
-/// the transport part only: BTH .. payload and pad. IP, UDP and the iCRC are the port's.
+/// Packets passed between the engine and a port, in bursts. A packet here is the transport part
+/// only: BTH .. payload and pad. The port adds and removes IP, UDP and the iCRC.
 namespace mrc::inline v0_1::wire {
 
-/// What a port found out about the trimming of a received packet (mrc-1.0 §1.12).
+/// Whether a received packet was trimmed on its way, as the port read it from the DSCP (mrc-1.0
+/// §1.12).
 enum class Trim : std::uint8_t { none, trimmed, trimmed_last_hop };
 
 /// One received packet. `bytes` points into the port's buffers and is valid until the port's next
 /// receive(). The port has checked the IP and UDP lengths and, unless the packet is trimmed, the
-/// iCRC (a packet that fails is counted by the port and never gets here).
+/// iCRC (packets that fail are counted and dropped by the port).
 struct RxPacket {
-  Bytes bytes;                   ///< BTH .. payload and pad; the iCRC is cut off
-  std::uint64_t source = 0;      ///< tag of the sender's IP address (Port::add_peer), 0: not known
+  Bytes bytes;                   ///< BTH .. payload and pad, without the iCRC
+  std::uint64_t source = 0;      ///< tag of the sender's IP address (Port::add_peer), 0: unknown
   std::uint32_t udp_length = 0;  ///< length field of the UDP header, also when trimmed
   Ev entropy{};                  ///< EV as seen on the wire (mrc-1.0 §3.1, to be reflected)
-  Plane plane = 0;               ///< the port that it came in by
-  Ecn ecn = Ecn::not_ect;        ///< of the outer header
-  Trim trim = Trim::none;
+  Plane plane = 0;               ///< plane of the receiving port
+  Ecn ecn = Ecn::not_ect;        ///< of the outermost IP header
+  Trim trim = Trim::none;        ///< read from the DSCP
 };
 
-/// A piece of payload in the user's memory.
+/// A contiguous part of the payload, in the user's memory.
 struct Piece {
-  const std::uint8_t* data;
-  std::uint32_t length;
+  const std::uint8_t* data;  ///< first byte
+  std::uint32_t length;      ///< bytes
 };
 
 /// Longest transport header: BTH 12 + SETH and CC_STATE 36; data: 12 + 4 + 4 + 16 + 4.
 inline constexpr std::size_t kMaxTransportHeader = 48;
 
-/// One packet to send: header bytes made by the engine, payload pieces in user memory, and the
+/// One packet to send: header bytes written by the engine, payload pieces in user memory, and the
 /// path that the engine chose.
 struct TxPacket {
   std::array<std::uint8_t, kMaxTransportHeader> header;  ///< BTH .. ImmDt, from header[0]
-  std::uint8_t header_length = 0;
-  std::uint8_t pad = 0;   ///< zero bytes (0..3) between payload and iCRC
-  std::uint8_t dscp = 0;  ///< 6 bit
-  Ecn ecn = Ecn::not_ect;
-  std::uint16_t piece_count = 0;  ///< pieces of this packet, in TxBurst::pieces()
-  std::uint32_t first_piece = 0;
+  std::uint8_t header_length = 0;                        ///< bytes used in `header`
+  std::uint8_t pad = 0;              ///< zero bytes (0..3) between payload and iCRC
+  std::uint8_t dscp = 0;             ///< 6 bit
+  Ecn ecn = Ecn::not_ect;            ///< for the outermost IP header
+  std::uint16_t piece_count = 0;     ///< pieces of this packet, in TxBurst::pieces()
+  std::uint32_t first_piece = 0;     ///< index of the first piece in the burst
   std::uint32_t payload_length = 0;  ///< sum of the pieces, without pad
-  PeerId peer{};
-  Ev entropy{};                 ///< the path: its EV ...
-  std::uint16_t port_path = 0;  ///< ... and its index among the port's own paths
-  Plane plane = 0;
-  Qpn owner{};  ///< local queue pair of a data packet, so that an untaken one finds its way back
+  PeerId peer{};                     ///< destination
+  Ev entropy{};                      ///< EV of the path
+  std::uint16_t port_path = 0;       ///< index of the path among the port's own paths
+  Plane plane = 0;                   ///< plane (NIC port) to send on
+  Qpn owner{};  ///< local queue pair of a data packet, to return it to if the port does not take it
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.
   [[nodiscard]] std::uint32_t transport_length() const noexcept {
@@ -64,9 +65,9 @@ struct TxPacket {
 /// Consecutive packets of one burst with the same plane, peer and path: what a port can hand to
 /// the kernel in one GSO call or to a NIC with one doorbell.
 struct TxGroup {
-  std::uint32_t first;
-  std::uint32_t count;
-  Plane plane;
+  std::uint32_t first;  ///< index of the first packet in the burst
+  std::uint32_t count;  ///< number of packets
+  Plane plane;          ///< plane of all of them
 };
 
 /// A fixed-capacity burst to transmit. Allocated once; filled by Engine::poll_transmit(), read by
@@ -77,21 +78,30 @@ class TxBurst {
   explicit TxBurst(std::size_t packets = 256, std::size_t pieces = 1024)
       : packets_(packets), pieces_(pieces), groups_(packets) {}
 
+  /// Removes all packets.
   void clear() noexcept { packet_count_ = piece_count_ = group_count_ = 0; }
+  /// Whether there are no packets.
   [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
+  /// Number of packets.
   [[nodiscard]] std::size_t size() const noexcept { return packet_count_; }
+  /// Packets that still fit.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.size() - packet_count_; }
+  /// Payload pieces that still fit.
   [[nodiscard]] std::size_t piece_room() const noexcept { return pieces_.size() - piece_count_; }
 
+  /// The groups, in the order of appending.
   [[nodiscard]] std::span<const TxGroup> groups() const noexcept {
     return {groups_.data(), group_count_};
   }
+  /// The packets of one group.
   [[nodiscard]] std::span<const TxPacket> packets(const TxGroup& g) const noexcept {
     return {packets_.data() + g.first, g.count};
   }
+  /// All packets.
   [[nodiscard]] std::span<const TxPacket> packets() const noexcept {
     return {packets_.data(), packet_count_};
   }
+  /// The payload pieces of one packet.
   [[nodiscard]] std::span<const Piece> pieces(const TxPacket& p) const noexcept {
     return {pieces_.data() + p.first_piece, p.piece_count};
   }

@@ -7,13 +7,13 @@
 #include "mrc/core/types.hpp"
 
 /// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12): 0xEDB88320 reflected, start
-/// and result inverted. Start with 0, pass the result on to continue over more bytes.
+/// and result inverted. Start with 0; pass a result as `crc` to continue over more bytes.
 namespace mrc::inline v0_1::wire {
 
-/// The fastest version that the build has.
+/// The fastest implementation in this build (ISA-L if available).
 [[nodiscard]] std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept;
 
-/// Portable version, eight bytes per step.
+/// Portable implementation, eight bytes per step.
 [[nodiscard]] std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept;
 
 }  // namespace mrc::inline v0_1::wire

@@ -22,8 +22,10 @@ struct Meth {
 inline constexpr Duration kTimestampTick{128};
 /// ftype of a header whose timestamp is valid.
 inline constexpr std::uint16_t kFtypeTimestamp = 1;
-/// The tsr bit: set when the tick is not 128 ns (what it is then, nobody says: mrc-1.0 [O-13]).
+/// The tsr bit: set when the tick is not 128 ns. Which tick it then is, is not specified (mrc-1.0
+/// [O-13]).
 inline constexpr std::uint16_t kTsrBit = 0x8000;
+/// The bits of ftype.
 inline constexpr std::uint16_t kFtypeMask = 0x000F;
 
 /// The low 16 bits of a time in ticks of 128 ns: what a sender writes into tx_timestamp.
@@ -44,6 +46,7 @@ struct Tseth {
 
   /// The timestamp's tick is 128 ns (tsr = 0).
   [[nodiscard]] constexpr bool tick_is_128ns() const noexcept { return (tsr_ftype & kTsrBit) == 0; }
+  /// 1 (kFtypeTimestamp) when the timestamp is valid.
   [[nodiscard]] constexpr std::uint16_t ftype() const noexcept {
     return static_cast<std::uint16_t>(tsr_ftype & kFtypeMask);
   }
@@ -51,14 +54,14 @@ struct Tseth {
 
 /// Target of this packet's payload; in every data packet.
 struct Reth {
-  Be64 va;  ///< virtual address of this packet's payload, not of the message
-  Be32 rkey;
+  Be64 va;          ///< virtual address of this packet's payload, not of the message
+  Be32 rkey;        ///< remote key of the memory region
   Be32 dma_length;  ///< length of the whole message (mrc-1.0 [C-7])
 };
 
 /// Immediate value of a WriteImm, in its last packet.
 struct ImmDt {
-  Be32 immediate;
+  Be32 immediate;  ///< passed to the receiver unchanged
 };
 
 /// AETH.syndrome: an acknowledgement (upper three bits 0b000) or a NAK with its cause (0b011).
@@ -79,6 +82,7 @@ enum class Syndrome : std::uint8_t {
   return (static_cast<unsigned>(s) >> 5) == 0b000;
 }
 
+/// Short English text for a syndrome; static storage.
 [[nodiscard]] constexpr const char* to_string(Syndrome s) noexcept {
   switch (s) {
     case Syndrome::ack:
@@ -97,10 +101,12 @@ enum class Syndrome : std::uint8_t {
 
 /// Transport ACK: completion or NAK of a message.
 struct Aeth {
-  std::uint8_t syndrome = 0;
-  Be24 msn;  ///< the message's 16-bit MSN, zero-extended (mrc-1.0 [O-15])
+  std::uint8_t syndrome = 0;  ///< see code()
+  Be24 msn;                   ///< the message's 16-bit MSN, zero-extended (mrc-1.0 [O-15])
 
+  /// The syndrome, which may lack an enumerator.
   [[nodiscard]] constexpr Syndrome code() const noexcept { return static_cast<Syndrome>(syndrome); }
+  /// Sets the syndrome.
   constexpr void set_code(Syndrome s) noexcept { syndrome = static_cast<std::uint8_t>(s); }
 };
 

@@ -17,18 +17,19 @@ struct DscpMap {
   std::uint8_t trimmed_last_hop = 16;  ///< set by the switch before the receiver that trims
   std::uint8_t control = 46;           ///< SACK, NACK, Transport ACK, endpoint responses
 
+  /// Equal in all classes.
   friend constexpr bool operator==(const DscpMap&, const DscpMap&) = default;
 
-  /// All values fit in 6 bits, and those that say "trimmed" say nothing else. The two may be equal
-  /// (trimmed_last_hop is optional; then all trimmed packets count as trimmed on the path), and so
-  /// may the classes that hosts send.
+  /// All values fit in 6 bits, and neither value for trimmed packets is used for a class that hosts
+  /// send. The two may be equal (trimmed_last_hop is optional; then all trimmed packets count as
+  /// trimmed on the path), and so may the classes that hosts send.
   [[nodiscard]] constexpr bool valid() const noexcept {
     for (const std::uint8_t sent : {no_trim, trimmable, trimmable_retx, control})
       if (sent > 63 || sent == trimmed || sent == trimmed_last_hop) return false;
     return trimmed <= 63 && trimmed_last_hop <= 63;
   }
 
-  /// What the DSCP of a received packet says about trimming.
+  /// Whether a received packet with this DSCP was trimmed.
   [[nodiscard]] constexpr Trim classify(std::uint8_t dscp) const noexcept {
     if (dscp == trimmed) return Trim::trimmed;
     if (dscp == trimmed_last_hop) return Trim::trimmed_last_hop;

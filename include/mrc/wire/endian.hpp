@@ -20,21 +20,23 @@ template <class T>
 
 }  // namespace detail
 
-/// An unsigned integer of N bytes as it stands in a packet: most significant byte first, no
-/// alignment. It converts to and from T, its host value; a value over N bytes loses its upper bits.
-/// Headers made of these can be laid over received bytes at any address.
+/// An unsigned integer of N bytes as in a packet: most significant byte first, no alignment. It
+/// converts to and from T, its host value; a value over N bytes loses its upper bits. Headers made
+/// of these can be overlaid on received bytes at any address.
 template <class T, std::size_t N = sizeof(T)>
 class BigEndian {
   static_assert(std::is_unsigned_v<T> && N >= 2 && N <= sizeof(T));
-  /// Whole machine words go by one load and a byte swap, others byte by byte.
+  /// Whole machine words take one load and a byte swap, others go byte by byte.
   static constexpr bool kWord = N == sizeof(T);
 
  public:
   constexpr BigEndian() noexcept = default;
-  constexpr BigEndian(T value) noexcept { store(value); }   // NOLINT(google-explicit-constructor)
+  /// Stores `value`, most significant byte first.
+  constexpr BigEndian(T value) noexcept { store(value); }  // NOLINT(google-explicit-constructor)
+  /// The host value.
   constexpr operator T() const noexcept { return load(); }  // NOLINT(google-explicit-constructor)
 
-  /// The host value, where a conversion would not be deduced.
+  /// The host value, for contexts that do not convert implicitly.
   [[nodiscard]] constexpr T value() const noexcept { return load(); }
 
  private:
@@ -66,16 +68,20 @@ class BigEndian {
   std::uint8_t bytes_[N] = {};
 };
 
+/// 16 bits on the wire.
 using Be16 = BigEndian<std::uint16_t>;
+/// 24 bits on the wire.
 using Be24 = BigEndian<std::uint32_t, 3>;
+/// 32 bits on the wire.
 using Be32 = BigEndian<std::uint32_t>;
+/// 64 bits on the wire.
 using Be64 = BigEndian<std::uint64_t>;
 
 static_assert(sizeof(Be16) == 2 && sizeof(Be24) == 3 && sizeof(Be32) == 4 && sizeof(Be64) == 8);
 static_assert(alignof(Be16) == 1 && alignof(Be24) == 1 && alignof(Be32) == 1 && alignof(Be64) == 1);
 static_assert(std::is_trivially_copyable_v<Be24> && std::is_trivially_copyable_v<Be64>);
 
-/// The little-endian number at `p`.
+/// The little-endian 32-bit number at `p`.
 [[nodiscard]] constexpr std::uint32_t load_little(const std::uint8_t* p) noexcept {
   return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
          static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;

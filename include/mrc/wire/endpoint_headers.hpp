@@ -10,15 +10,15 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endian.hpp"
 
-/// Endpoint requests and responses, which travel between the endpoints (QPN 2) of two hosts:
-/// mrc-1.0 §1.10. BTH.psn[15:0] is the request id; the response copies it.
+/// Endpoint requests and responses between the endpoints (QPN 2) of two hosts: mrc-1.0 §1.10.
+/// BTH.psn[15:0] is the request id; the response copies it.
 namespace mrc::inline v0_1::wire {
 
-/// What an endpoint request is about, as numbered on the wire. The MRC API counts the other way
-/// round (EV probe 0, port status update 1): translate, never copy the number.
+/// Operation of an endpoint request, as numbered on the wire. The MRC API numbers them the other
+/// way round (EV probe 0, port status update 1): convert with to_api(), never copy the number.
 enum class EndpointOp : std::uint8_t { port_status = 0, ev_probe = 1 };
 
-/// Is the value, which may come from the wire, one of the enumerators?
+/// Whether a value, possibly from the wire, is one of the enumerators.
 [[nodiscard]] constexpr bool is_known(EndpointOp op) noexcept {
   return op == EndpointOp::port_status || op == EndpointOp::ev_probe;
 }
@@ -27,66 +27,75 @@ enum class EndpointOp : std::uint8_t { port_status = 0, ev_probe = 1 };
 [[nodiscard]] constexpr int to_api(EndpointOp op) noexcept {
   return op == EndpointOp::ev_probe ? 0 : 1;
 }
-/// The operation behind a number of the MRC API; empty for a number that it does not define.
+/// The operation for a number of the MRC API; empty for an undefined number.
 [[nodiscard]] constexpr std::optional<EndpointOp> endpoint_op_from_api(int number) noexcept {
   if (number == 0) return EndpointOp::ev_probe;
   if (number == 1) return EndpointOp::port_status;
   return std::nullopt;
 }
 
-/// Endpoint request. An instance starts as all zero: port status, no valid timestamp.
+/// Endpoint request. A new instance is all zero: port status, no valid timestamp.
 struct Erth {
-  Be16 type_op_;  ///< type, nh, reserved; op in bits 1:0
-  std::uint8_t reserved_ = 0;
-  std::uint8_t vendor_info_ = 0;
-  Be32 port_status_mask_;
-  Be32 reserved2_;
-  Be16 tx_timestamp_;
-  Be16 tsr_ftype_;
+  Be16 type_op_;                  ///< type, nh, reserved; op in bits 1:0
+  std::uint8_t reserved_ = 0;     ///< sent 0
+  std::uint8_t vendor_info_ = 0;  ///< see vendor_info()
+  Be32 port_status_mask_;         ///< see port_status_mask()
+  Be32 reserved2_;                ///< sent 0
+  Be16 tx_timestamp_;             ///< see tx_timestamp()
+  Be16 tsr_ftype_;                ///< tsr 15, reserved 14:4, ftype 3:0
 
   /// Not checked: see is_known(EndpointOp).
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
     return static_cast<EndpointOp>(type_op_ & 3);
   }
+  /// Sets the operation.
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ = static_cast<std::uint16_t>((type_op_ & ~3u) | (static_cast<unsigned>(op) & 3u));
   }
+  /// Vendor specific; OpenMRC sends the slot of the requesting process.
   [[nodiscard]] constexpr std::uint8_t vendor_info() const noexcept { return vendor_info_; }
+  /// Sets vendor_info.
   constexpr void set_vendor_info(std::uint8_t info) noexcept { vendor_info_ = info; }
-  /// Which of the sender's planes are up, bit 0 for plane 0 ([O-19]). Only with port_status.
+  /// The sender's planes that are up, bit 0 for plane 0 ([O-19]). Only with port_status.
   [[nodiscard]] constexpr PlaneMask port_status_mask() const noexcept { return port_status_mask_; }
+  /// Sets port_status_mask.
   constexpr void set_port_status_mask(PlaneMask mask) noexcept { port_status_mask_ = mask; }
+  /// The sender's clock in ticks; valid if has_timestamp().
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
+  /// Whether ftype says that the timestamp is valid.
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
     return (tsr_ftype_ & kFtypeMask) == kFtypeTimestamp;
   }
+  /// The timestamp's tick is 128 ns (tsr = 0).
   [[nodiscard]] constexpr bool tick_is_128ns() const noexcept {
     return (tsr_ftype_ & kTsrBit) == 0;
   }
-  /// A timestamp in ticks of 128 ns; sets ftype too.
+  /// Sets a timestamp in ticks of 128 ns, and ftype.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept {
     tx_timestamp_ = ts;
     tsr_ftype_ = kFtypeTimestamp;
   }
 };
 
-/// Endpoint response. As long as SETH and CC_STATE, with the timestamp at the same place.
+/// Endpoint response. Its size is that of SETH and CC_STATE, with the timestamp at the same offset.
 struct Eeth {
-  Be16 type_op_;  ///< type, nh, reserved; op in bits 3:2 ([C-3]: not where ERTH has it)
-  std::uint8_t reserved_[26] = {};
-  Be16 tx_timestamp_;
-  std::uint8_t reserved2_[6] = {};
+  Be16 type_op_;  ///< type, nh, reserved; op in bits 3:2 ([C-3]: other bits than in ERTH)
+  std::uint8_t reserved_[26] = {};  ///< sent 0
+  Be16 tx_timestamp_;               ///< see tx_timestamp()
+  std::uint8_t reserved2_[6] = {};  ///< sent 0
 
   /// Not checked: see is_known(EndpointOp).
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
     return static_cast<EndpointOp>((type_op_ >> 2) & 3);
   }
+  /// Sets the operation.
   constexpr void set_op(EndpointOp op) noexcept {
     type_op_ =
         static_cast<std::uint16_t>((type_op_ & ~0xCu) | ((static_cast<unsigned>(op) & 3u) << 2));
   }
   /// Copied from the request.
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
+  /// Sets tx_timestamp.
   constexpr void set_tx_timestamp(std::uint16_t ts) noexcept { tx_timestamp_ = ts; }
 };
 

@@ -16,29 +16,31 @@
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/overhead.hpp"
 
-/// The invariant CRC of RoCEv2, which MRC keeps (mrc-1.0 §1.12): a CRC-32 over a masked image of
-/// the packet from the IP header that is nearest to UDP, so that switches may change traffic class,
-/// flow label and hop limit. The UDP source port is covered.
+/// The invariant CRC of RoCEv2, also used by MRC (mrc-1.0 §1.12): a CRC-32 over a masked image of
+/// the packet from the IP header nearest to UDP on. Switches may change the masked fields: traffic
+/// class, flow label and hop limit. The UDP source port is covered.
 namespace mrc::inline v0_1::wire {
 
 /// The part of the masked image before BTH: 8 bytes of ones, IP header, UDP header. Prepared once
 /// per pair of addresses, patched per packet. A plain value; one thread at a time.
 struct IcrcPrefix {
+  /// Bytes of ones before the IP header.
   static constexpr std::size_t kOnes = 8;
   static constexpr std::size_t kMaxIpHeader = 60;  ///< IPv4 with options
 
+  /// The bytes to run the CRC over.
   std::array<std::uint8_t, kOnes + kMaxIpHeader + sizeof(Udp)> image{};
   std::uint8_t length = 0;  ///< bytes of `image` in use
 
-  /// Both addresses are IPv6, or both are mapped IPv4. An IPv4 image is the canonical one:
-  /// identification 0 and DF set, since a socket sees neither.
+  /// Both addresses are IPv6, or both are mapped IPv4. An IPv4 image assumes identification 0 and
+  /// DF, since a socket can see neither.
   [[nodiscard]] static IcrcPrefix make(const IpAddress& source, const IpAddress& destination,
                                        std::uint16_t udp_destination_port) noexcept;
-  /// From the headers of a packet at hand, `ip` with its options if any (20 .. 60 bytes, or 40 of
-  /// IPv6; the caller has checked that). Needs no patch().
+  /// From the headers of a packet, `ip` with its options if any (20 .. 60 bytes, or 40 of IPv6; the
+  /// caller has checked that). Needs no patch().
   [[nodiscard]] static IcrcPrefix of_packet(Bytes ip, const Udp& udp) noexcept;
 
-  /// Sets what differs between packets: UDP source port, and the lengths in UDP and IP header.
+  /// Sets the fields that differ per packet: UDP source port, and the lengths in UDP and IP header.
   /// `udp_length` counts from the UDP header to the iCRC (TxPacket::transport_length() plus the UDP
   /// header).
   void patch(std::uint16_t udp_source_port, std::uint16_t udp_length) noexcept {
@@ -62,7 +64,7 @@ struct IcrcPrefix {
 
 namespace detail {
 
-/// The fields that switches may change become all ones.
+/// Sets the fields that switches may change to all ones.
 inline void mask(Ipv6& ip) noexcept {
   ip.set_first_word(0xFF, 0xFFFFF);
   ip.hop_limit = 0xFF;
@@ -113,8 +115,8 @@ inline IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& des
 
 namespace detail {
 
-/// CRC over prefix and `head`, with BTH's variant byte masked, in one run over one small buffer.
-/// `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
+/// CRC over prefix and `head`, with BTH's variant byte masked, copied into one buffer for a single
+/// CRC call. `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
 [[nodiscard]] inline std::uint32_t icrc_head(const IcrcPrefix& prefix, Bytes head) noexcept {
   std::uint8_t buffer[sizeof(IcrcPrefix::image) + kMaxTransportHeader];
   std::memcpy(buffer, prefix.image.data(), sizeof(IcrcPrefix::image));
@@ -125,9 +127,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// iCRC of a packet to be sent, whose payload lies in pieces, without touching either. `header`:
-/// BTH .. last extension header, 12 .. kMaxTransportHeader bytes; `pad`: 0..3 zero bytes after the
-/// payload. The prefix has been patched for this packet.
+/// iCRC of a packet to be sent, whose payload is in pieces; copies no payload. `header`: BTH ..
+/// last extension header, 12 .. kMaxTransportHeader bytes; `pad`: 0..3 zero bytes after the
+/// payload. `prefix` has been patched for this packet.
 [[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes header,
                                         std::span<const Piece> payload, unsigned pad) noexcept {
   assert(header.size() >= sizeof(Bth) && header.size() <= kMaxTransportHeader && pad <= 3);
@@ -138,7 +140,7 @@ namespace detail {
   return crc;
 }
 
-/// iCRC of a packet that lies in one piece: BTH .. payload and pad, at least a BTH.
+/// iCRC of a contiguous packet: BTH .. payload and pad, at least a BTH.
 [[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes whole) noexcept {
   assert(whole.size() >= sizeof(Bth));
   const std::size_t head = whole.size() < kMaxTransportHeader ? whole.size() : kMaxTransportHeader;
@@ -146,10 +148,11 @@ namespace detail {
   return head == whole.size() ? crc : crc32(crc, whole.subspan(head));
 }
 
-/// The iCRC stands least significant byte first after payload and pad.
+/// Writes an iCRC after payload and pad: 4 bytes, least significant byte first.
 inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
   for (std::size_t i = 0; i < kIcrcSize; ++i) at[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
 }
+/// Reads the 4 bytes that store_icrc() writes.
 [[nodiscard]] inline std::uint32_t load_icrc(const std::uint8_t* at) noexcept {
   return load_little(at);
 }

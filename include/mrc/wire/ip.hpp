@@ -9,41 +9,51 @@
 #include "mrc/core/types.hpp"
 #include "mrc/wire/endian.hpp"
 
-/// IPv4, IPv6, UDP and segment routing headers as they stand in a packet (mrc-1.0 §1.1, §1.2,
-/// §4.3).
+/// IPv4, IPv6, UDP and segment routing headers in wire format (mrc-1.0 §1.1, §1.2, §4.3).
 namespace mrc::inline v0_1::wire {
 
-/// An IPv6 address, or an IPv4 address mapped into one (::ffff:a.b.c.d).
+/// An IPv6 address, or an IPv4 address mapped into one (`::ffff:a.b.c.d`).
 using IpAddress = std::array<std::uint8_t, 16>;
 
 /// An Ethernet address.
 using MacAddress = std::array<std::uint8_t, 6>;
 
-/// The numbers that follow an IP header, in IPv6's next header and IPv4's protocol field.
-inline constexpr std::uint8_t kNextUdp = 17, kNextIpv6 = 41, kNextRouting = 43;
-/// Destination port of MRC. 4971 is what some readers found printed: send the first, accept both
-/// (mrc-1.0 [C-1]).
-inline constexpr std::uint16_t kUdpPort = 4791, kUdpPortAlternative = 4971;
+/// Protocol numbers, for IPv6's next header and IPv4's protocol field.
+inline constexpr std::uint8_t kNextUdp = 17;
+inline constexpr std::uint8_t kNextIpv6 = 41;     ///< an encapsulated IPv6 packet
+inline constexpr std::uint8_t kNextRouting = 43;  ///< a routing header
+/// Destination port of MRC (mrc-1.0 [C-1]).
+inline constexpr std::uint16_t kUdpPort = 4791;
+/// Also accepted: some copies of the specification print this port (mrc-1.0 [C-1]).
+inline constexpr std::uint16_t kUdpPortAlternative = 4971;
+/// Hop limit or TTL of packets that are sent.
 inline constexpr std::uint8_t kDefaultHopLimit = 64;
 
+/// The ToS or traffic class of a DSCP (6 bit) and an ECN field.
 [[nodiscard]] constexpr std::uint8_t make_tos(std::uint8_t dscp, Ecn ecn) noexcept {
   return static_cast<std::uint8_t>(((dscp & 0x3F) << 2) | static_cast<std::uint8_t>(ecn));
 }
+/// Upper 6 bits of a ToS or traffic class.
 [[nodiscard]] constexpr std::uint8_t dscp_of(std::uint8_t tos) noexcept {
   return static_cast<std::uint8_t>(tos >> 2);
 }
+/// Low 2 bits of a ToS or traffic class.
 [[nodiscard]] constexpr Ecn ecn_of(std::uint8_t tos) noexcept {
   return static_cast<Ecn>(tos & 3);
 }
 
+/// An IPv4 address in network byte order.
 using Ipv4Address = std::array<std::uint8_t, 4>;
 
+/// The IPv4-mapped IPv6 address.
 [[nodiscard]] constexpr IpAddress map_ipv4(const Ipv4Address& v4) noexcept {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, v4[0], v4[1], v4[2], v4[3]};
 }
+/// The IPv4 address of a mapped one; the last four bytes of any other.
 [[nodiscard]] constexpr Ipv4Address unmap_ipv4(const IpAddress& a) noexcept {
   return {a[12], a[13], a[14], a[15]};
 }
+/// Whether the address is in ::ffff:0:0/96.
 [[nodiscard]] constexpr bool is_mapped_ipv4(const IpAddress& a) noexcept {
   return map_ipv4(unmap_ipv4(a)) == a;
 }
@@ -51,27 +61,33 @@ using Ipv4Address = std::array<std::uint8_t, 4>;
 /// IPv6 header.
 struct Ipv6 {
   Be32 version_tc_label = 0x60000000u;  ///< version 31:28, traffic class 27:20, flow label 19:0
-  Be16 payload_length;
-  std::uint8_t next_header = 0;
-  std::uint8_t hop_limit = 0;
-  IpAddress source{};
-  IpAddress destination{};
+  Be16 payload_length;                  ///< bytes after this header
+  std::uint8_t next_header = 0;         ///< protocol number
+  std::uint8_t hop_limit = 0;           ///< hops left
+  IpAddress source{};                   ///< sender
+  IpAddress destination{};              ///< receiver, or the next uSID carrier
 
+  /// 6 in a well-formed header.
   [[nodiscard]] constexpr std::uint8_t version() const noexcept {
     return static_cast<std::uint8_t>(version_tc_label >> 28);
   }
+  /// DSCP and ECN.
   [[nodiscard]] constexpr std::uint8_t traffic_class() const noexcept {
     return static_cast<std::uint8_t>(version_tc_label >> 20);
   }
+  /// DSCP, 6 bit.
   [[nodiscard]] constexpr std::uint8_t dscp() const noexcept { return dscp_of(traffic_class()); }
+  /// ECN field.
   [[nodiscard]] constexpr Ecn ecn() const noexcept { return ecn_of(traffic_class()); }
+  /// Flow label, 20 bit.
   [[nodiscard]] constexpr std::uint32_t flow_label() const noexcept {
     return version_tc_label & 0xFFFFFu;
   }
-  /// Sets version 6 too; takes the low 20 bits of the label.
+  /// Sets version 6, traffic class and the low 20 bits of the flow label.
   constexpr void set_first_word(std::uint8_t traffic_class, std::uint32_t flow_label) noexcept {
     version_tc_label = 0x60000000u | std::uint32_t{traffic_class} << 20 | (flow_label & 0xFFFFFu);
   }
+  /// Sets the DSCP; keeps ECN and flow label.
   constexpr void set_dscp(std::uint8_t dscp) noexcept {
     set_first_word(make_tos(dscp, ecn()), flow_label());
   }
@@ -80,20 +96,22 @@ struct Ipv6 {
 /// IPv4 header without options.
 struct Ipv4 {
   std::uint8_t version_ihl = 0x45;  ///< version 7:4, header length in 4-byte words 3:0
-  std::uint8_t tos = 0;
-  Be16 total_length;
-  Be16 identification;
-  Be16 flags_fragment;  ///< DF 14, MF 13, fragment offset 12:0
-  std::uint8_t ttl = 0;
-  std::uint8_t protocol = 0;
-  Be16 checksum;
-  Ipv4Address source{};
-  Ipv4Address destination{};
+  std::uint8_t tos = 0;             ///< DSCP and ECN
+  Be16 total_length;                ///< header and payload, in bytes
+  Be16 identification;              ///< of the datagram, for fragments
+  Be16 flags_fragment;              ///< DF 14, MF 13, fragment offset 12:0
+  std::uint8_t ttl = 0;             ///< hops left
+  std::uint8_t protocol = 0;        ///< protocol number
+  Be16 checksum;                    ///< see ipv4_checksum()
+  Ipv4Address source{};             ///< sender
+  Ipv4Address destination{};        ///< receiver
 
+  /// DF in flags_fragment.
   static constexpr std::uint16_t kDontFragment = 0x4000;
-  /// MF and offset: any bit set means that this is a fragment.
+  /// MF and offset: any of these bits set marks a fragment.
   static constexpr std::uint16_t kFragmentMask = 0x3FFF;
 
+  /// 4 in a well-formed header.
   [[nodiscard]] constexpr std::uint8_t version() const noexcept {
     return static_cast<std::uint8_t>(version_ihl >> 4);
   }
@@ -101,14 +119,16 @@ struct Ipv4 {
   [[nodiscard]] constexpr std::size_t header_length() const noexcept {
     return (version_ihl & 0x0Fu) * 4u;
   }
+  /// DSCP, 6 bit.
   [[nodiscard]] constexpr std::uint8_t dscp() const noexcept { return dscp_of(tos); }
+  /// ECN field.
   [[nodiscard]] constexpr Ecn ecn() const noexcept { return ecn_of(tos); }
-  /// The checksum becomes wrong.
+  /// Sets the DSCP; keeps ECN. Does not update the checksum.
   constexpr void set_dscp(std::uint8_t dscp) noexcept { tos = make_tos(dscp, ecn()); }
 };
 
-/// Internet checksum over an IPv4 header (an even number of bytes). With the checksum field zero it
-/// is the value for that field; over a correct header it is 0.
+/// Internet checksum over an IPv4 header (an even number of bytes). With the checksum field zero
+/// the result is the value for that field; over a correct header it is 0.
 [[nodiscard]] inline std::uint16_t ipv4_checksum(Bytes header) noexcept {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i + 1 < header.size(); i += 2)
@@ -117,27 +137,28 @@ struct Ipv4 {
   return static_cast<std::uint16_t>(~sum);
 }
 
-/// UDP header. The checksum may be 0 with IPv6 as well, and nobody here looks at it.
+/// UDP header. The checksum may be 0 with IPv6 as well, and is not verified on receipt.
 struct Udp {
-  Be16 source_port;
-  Be16 destination_port;
-  Be16 length;  ///< this header and what follows; keeps its value when a packet is trimmed
-  Be16 checksum;
+  Be16 source_port;       ///< carries EV bits (mrc-1.0 §3.1)
+  Be16 destination_port;  ///< kUdpPort for MRC
+  Be16 length;            ///< this header and its payload; unchanged when a packet is trimmed
+  Be16 checksum;          ///< 0, or as set by the kernel; ignored on receipt
 };
 
-/// Segment routing header, without its segments (16 bytes each, last one first).
+/// Segment routing header, without its segments (16 bytes each, last segment first).
 struct Srh {
-  std::uint8_t next_header = 0;
-  std::uint8_t ext_length = 0;  ///< in 8-byte units, without the first; two per segment
-  std::uint8_t routing_type = kRoutingType;
-  std::uint8_t segments_left = 0;
-  std::uint8_t last_entry = 0;  ///< index of the last segment
-  std::uint8_t flags = 0;
-  Be16 tag;
+  std::uint8_t next_header = 0;  ///< protocol number
+  std::uint8_t ext_length = 0;   ///< in 8-byte units, without the first unit; two per segment
+  std::uint8_t routing_type = kRoutingType;  ///< kRoutingType
+  std::uint8_t segments_left = 0;            ///< segments still to visit
+  std::uint8_t last_entry = 0;               ///< index of the last segment
+  std::uint8_t flags = 0;                    ///< sent 0
+  Be16 tag;                                  ///< sent 0
 
+  /// routing_type of an SRH.
   static constexpr std::uint8_t kRoutingType = 4;
 
-  /// Header, segments and whatever follows them in it, in bytes.
+  /// Bytes of header, segments and TLVs.
   [[nodiscard]] constexpr std::size_t total_length() const noexcept {
     return 8u * (ext_length + std::size_t{1});
   }

@@ -5,18 +5,18 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// Why a responder refuses a data packet (mrc-1.0 §1.13). What the requestor does about it: §2.9.
+/// Why a responder refuses a data packet (mrc-1.0 §1.13). The requester's reaction: §2.9.
 enum class NackReason : std::uint8_t {
   trimmed = 0x01,           ///< a switch cut the payload: the path is congested
   trimmed_last_hop = 0x02,  ///< cut at the last hop: the receiver is congested, not the path
   no_bitmap = 0x06,         ///< no tracking state for the PSN
   no_pkt_buffer = 0x07,     ///< no packet buffer
-  no_resource = 0x0A,       ///< another resource is short
+  no_resource = 0x0A,       ///< another resource is exhausted
   psn_oor_window = 0x0B,    ///< PSN above the responder's window
-  unexp_event = 0x19,       ///< fatal: the requestor's QP goes to error
+  unexp_event = 0x19,       ///< fatal: the requester's QP goes to error
 };
 
-/// Is the value, which may come from the wire, one of the enumerators?
+/// Whether a value, possibly from the wire, is one of the enumerators.
 [[nodiscard]] constexpr bool is_known(NackReason reason) noexcept {
   switch (reason) {
     case NackReason::trimmed:
@@ -31,11 +31,12 @@ enum class NackReason : std::uint8_t {
   return false;
 }
 
-/// The packet was trimmed: resend at once, no retry is counted.
+/// The packet was trimmed: retransmit at once, without counting a retry.
 [[nodiscard]] constexpr bool is_trim(NackReason reason) noexcept {
   return reason == NackReason::trimmed || reason == NackReason::trimmed_last_hop;
 }
 
+/// Short English text for a reason; static storage.
 [[nodiscard]] constexpr const char* to_string(NackReason reason) noexcept {
   switch (reason) {
     case NackReason::trimmed:

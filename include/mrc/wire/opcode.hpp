@@ -6,8 +6,8 @@
 namespace mrc::inline v0_1::wire {
 
 /// BTH opcodes (mrc-1.0 §1.11). Bits 7:5 are 0b110, the rest is the operation of an RC queue pair
-/// where there is one. An OpenMRC extension between consenting peers can use the free codes of the
-/// same pattern: SEND C0-C5, READ request CC, atomics D3 and D4.
+/// where there is one. An OpenMRC extension could use the free codes of the same pattern: SEND
+/// C0-C5, READ request CC, atomics D3 and D4.
 enum class Opcode : std::uint8_t {
   write_first = 0xC6,
   write_middle = 0xC7,
@@ -23,27 +23,27 @@ enum class Opcode : std::uint8_t {
   probe = 0xDE,
 };
 
-/// A data packet: carries METH and RETH, consumes a PSN.
+/// Whether it is a data packet: carries METH and RETH, consumes a PSN.
 [[nodiscard]] constexpr bool is_write(Opcode op) noexcept {
   return op >= Opcode::write_first && op <= Opcode::write_only_imm;
 }
 
-/// The packet starts a message (First or Only).
+/// Whether it starts a message (First or Only).
 [[nodiscard]] constexpr bool is_first(Opcode op) noexcept {
   return op == Opcode::write_first || op == Opcode::write_only || op == Opcode::write_only_imm;
 }
 
-/// The packet ends a message (Last or Only, with or without immediate).
+/// Whether it ends a message (Last or Only, with or without immediate).
 [[nodiscard]] constexpr bool is_last(Opcode op) noexcept {
   return op >= Opcode::write_last && op <= Opcode::write_only_imm;
 }
 
-/// An ImmDt follows RETH.
+/// Whether an ImmDt follows RETH.
 [[nodiscard]] constexpr bool has_immediate(Opcode op) noexcept {
   return op == Opcode::write_last_imm || op == Opcode::write_only_imm;
 }
 
-/// Is `code`, a byte from the wire, one of the enumerators?
+/// Whether a byte from the wire is one of the enumerators.
 [[nodiscard]] constexpr bool is_known(std::uint8_t code) noexcept {
   switch (static_cast<Opcode>(code)) {
     case Opcode::write_first:
@@ -63,6 +63,7 @@ enum class Opcode : std::uint8_t {
   return false;
 }
 
+/// Name of an opcode; static storage.
 [[nodiscard]] constexpr const char* to_string(Opcode op) noexcept {
   switch (op) {
     case Opcode::write_first:

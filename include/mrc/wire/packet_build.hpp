@@ -13,22 +13,23 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// Everything of a packet that stands before BTH: addresses, path, class.
+/// The fields of all headers before BTH: addresses, path, class.
 struct Envelope {
-  IpAddress source{};       ///< both IPv6, or both mapped IPv4
-  IpAddress destination{};  ///< likewise
-  std::uint16_t source_port = 0;
-  std::uint16_t destination_port = kUdpPort;
+  IpAddress source{};                         ///< both IPv6, or both mapped IPv4
+  IpAddress destination{};                    ///< likewise
+  std::uint16_t source_port = 0;              ///< UDP source port
+  std::uint16_t destination_port = kUdpPort;  ///< UDP destination port
   std::uint32_t flow_label = 0;  ///< 20 bit; of the IP header nearest to UDP; not on IPv4
-  std::uint8_t hop_limit = kDefaultHopLimit;
-  std::uint8_t dscp = 0;  ///< 6 bit; inside and outside
-  Ecn ecn = Ecn::not_ect;
+  std::uint8_t hop_limit = kDefaultHopLimit;          ///< of all IP headers
+  std::uint8_t dscp = 0;                              ///< 6 bit; inside and outside
+  Ecn ecn = Ecn::not_ect;                             ///< inside and outside
   Encapsulation encapsulation = Encapsulation::none;  ///< with IPv6 only (mrc-1.0 §1.1)
   IpAddress outer_source{};                           ///< the NIC's address
   IpAddress outer_destination{};                      ///< the first uSID carrier: the path
   IpAddress segment{};                                ///< Encapsulation::srh: the second carrier
-  std::uint32_t outer_flow_label = 0;
+  std::uint32_t outer_flow_label = 0;                 ///< flow label of the outer header, 20 bit
 
+  /// Whether the packet is IPv4.
   [[nodiscard]] constexpr bool is_ipv4() const noexcept { return is_mapped_ipv4(destination); }
 
   /// Bytes before BTH.
@@ -45,7 +46,7 @@ template <class H>
   return at + sizeof header;
 }
 
-/// `payload`: bytes after the IP header.
+/// IPv6 header nearest to UDP. `payload`: bytes after the IP header.
 [[nodiscard]] inline Ipv6 make_ipv6(const Envelope& e, std::uint8_t next,
                                     std::size_t payload) noexcept {
   Ipv6 ip;
@@ -71,7 +72,7 @@ template <class H>
   return ip;
 }
 
-/// Outer IPv6 header and SRH; `inner`: bytes from the inner IP header on.
+/// Writes outer IPv6 header and SRH. `inner`: bytes from the inner IP header on.
 [[nodiscard]] inline std::uint8_t* put_outer(std::uint8_t* at, const Envelope& e,
                                              std::size_t inner) noexcept {
   const bool routed = e.encapsulation == Encapsulation::srh;
@@ -85,16 +86,16 @@ template <class H>
   Srh srh;
   srh.next_header = kNextIpv6;
   srh.ext_length = 2;
-  srh.segments_left = 1;  // the carrier in the destination address is not one of the segments
+  srh.segments_left = 1;  // the carrier in the destination address is not counted as a segment
   return put(put(at, srh), e.segment);
 }
 
 }  // namespace detail
 
 /// Writes the headers before BTH for a transport packet of `transport_length` bytes, iCRC included.
-/// UDP checksum 0; on IPv4 identification 0 and DF. Returns their size, or 0 when `out` is too
-/// small, the packet would have over 65,535 bytes, or the addresses don't go together (IPv4 with
-/// encapsulation or mixed with IPv6).
+/// UDP checksum 0; on IPv4 identification 0 and DF. Returns their size; 0 when `out` is too small,
+/// the packet would exceed 65,535 bytes, or the address families do not match (IPv4 with
+/// encapsulation, or mixed with IPv6).
 [[nodiscard]] inline std::size_t build_envelope(MutableBytes out, const Envelope& e,
                                                 std::size_t transport_length) noexcept {
   const std::size_t size = e.size();
@@ -113,9 +114,9 @@ template <class H>
 }
 
 /// Writes a whole packet: envelope, `header` (BTH .. last extension header), payload, `pad` zero
-/// bytes (0..3), iCRC. Returns its length, or 0 for the reasons of build_envelope(), a header
-/// without complete BTH, or too much pad. Copies the payload; ports that need not do so use
-/// build_envelope() and icrc().
+/// bytes (0..3), iCRC. Returns its length; 0 for the reasons of build_envelope(), an incomplete
+/// BTH, or a pad over 3. Copies the payload; ports that avoid the copy use build_envelope() and
+/// icrc().
 [[nodiscard]] inline std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
                                               std::span<const Piece> payload,
                                               unsigned pad) noexcept {

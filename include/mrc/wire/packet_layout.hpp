@@ -9,7 +9,7 @@
 #include "mrc/wire/overhead.hpp"
 #include "mrc/wire/transport.hpp"
 
-/// Where the headers of a whole layer 3 packet are (mrc-1.0 §1.1).
+/// Offsets of the headers of a whole layer 3 packet (mrc-1.0 §1.1).
 namespace mrc::inline v0_1::wire {
 
 /// Why a packet is not usable. Suitable as an index for counters (count_ of them).
@@ -17,18 +17,19 @@ enum class PacketError : std::uint8_t {
   none = 0,
   too_short,        ///< ends within the IP, routing or UDP header
   bad_ip_version,   ///< neither 4 nor 6, or not 6 inside IPv6
-  bad_ip_length,    ///< an IP length that does not fit the packet or the header around it
+  bad_ip_length,    ///< an IP length that contradicts the packet or the header around it
   bad_ip_checksum,  ///< of an IPv4 header
   fragment,         ///< MRC packets are never fragmented
-  bad_srh,          ///< a routing header that is no SRH or is malformed
-  not_udp,          ///< something else than UDP inside
-  foreign_port,     ///< UDP, but not to a port of MRC
+  bad_srh,          ///< a routing header that is malformed or no SRH
+  not_udp,          ///< payload other than UDP
+  foreign_port,     ///< UDP, but to a port other than MRC's
   bad_udp_length,   ///< UDP length that is not the IP payload's, or without room for BTH and iCRC
   bad_icrc,
   bad_transport,  ///< see ParsedPacket::transport_error
   count_,
 };
 
+/// Short English text for an error; static storage.
 [[nodiscard]] constexpr const char* to_string(PacketError e) noexcept {
   switch (e) {
     case PacketError::none:
@@ -61,16 +62,16 @@ enum class PacketError : std::uint8_t {
   return "unknown packet error";
 }
 
-/// Offsets from the packet's first byte. All headers that they name lie inside the packet.
+/// Offsets from the packet's first byte. All headers named here lie inside the packet.
 struct PacketLayout {
   std::size_t ip = 0;   ///< IP header nearest to UDP
   std::size_t udp = 0;  ///< UDP header; the IP header ends here
-  std::size_t end = 0;  ///< end by the outermost IP length; what follows is link padding
-  Encapsulation encapsulation = Encapsulation::none;
-  std::uint8_t ip_version = 0;  ///< of the header at `ip`
-  std::uint8_t outer_tos = 0;   ///< ToS or traffic class of the outermost header
-  /// The inner IP length says more than the outer one leaves: a switch has cut the packet and
-  /// adjusted the header that it knows.
+  std::size_t end = 0;  ///< end according to the outermost IP length; the rest is link padding
+  Encapsulation encapsulation = Encapsulation::none;  ///< headers outside the IP header at `ip`
+  std::uint8_t ip_version = 0;                        ///< of the header at `ip`
+  std::uint8_t outer_tos = 0;  ///< ToS or traffic class of the outermost header
+  /// The inner IP length exceeds what the outer one leaves: a switch that adjusts only the outer
+  /// header has trimmed the packet.
   bool inner_cut = false;
 };
 
@@ -92,7 +93,7 @@ namespace detail {
   return out.end - out.udp < sizeof(Udp) ? PacketError::too_short : PacketError::none;
 }
 
-/// Steps over an SRH at `at`; it has to lead to an IPv6 header.
+/// Advances `at` over an SRH; an IPv6 header must follow.
 [[nodiscard]] inline PacketError skip_srh(Bytes packet, std::size_t& at) noexcept {
   if (packet.size() - at < sizeof(Srh)) return PacketError::too_short;
   const Srh& srh = view_as<Srh>(packet.subspan(at));
@@ -139,8 +140,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Finds the headers of a packet that starts with an outermost IP header. Safe on any input; `out`
-/// can be relied on when the answer is none. The UDP header's contents are not looked at.
+/// Locates the headers of a packet that starts with its outermost IP header. Safe on any input;
+/// `out` is valid only when the result is none. Does not check the UDP header's fields.
 [[nodiscard]] inline PacketError locate(Bytes l3, PacketLayout& out) noexcept {
   out = {};
   if (l3.empty()) return PacketError::too_short;

@@ -14,45 +14,48 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// What a receiver takes for its own.
+/// What a receiver accepts.
 struct ParseOptions {
-  DscpMap dscp{};
+  DscpMap dscp{};  ///< to recognize trimmed packets
+  /// Accepted UDP destination ports.
   std::array<std::uint16_t, 2> udp_ports{kUdpPort, kUdpPortAlternative};
-  bool check_icrc = true;  ///< false only where a device below has done it
+  bool check_icrc =
+      true;  ///< false only if the iCRC is verified elsewhere, for instance by hardware
 };
 
-/// What became of a received packet's iCRC.
+/// Result of the iCRC check of a received packet.
 enum class IcrcState : std::uint8_t {
   ok,
   bad,
   absent,     ///< cut off with the payload (trimmed packet)
-  unchecked,  ///< not looked at
+  unchecked,  ///< check_icrc is off
 };
 
-/// A received packet taken apart. Points into the bytes parsed.
+/// A parsed packet. Points into the bytes parsed.
 struct ParsedPacket {
-  Bytes transport;          ///< BTH .. payload and pad; of a trimmed packet what is left of that
-  IpAddress source{};       ///< of the IP header nearest to UDP, IPv4 mapped
-  IpAddress destination{};  ///< likewise
+  Bytes transport;               ///< BTH .. payload and pad; of a trimmed packet what is left of it
+  IpAddress source{};            ///< of the IP header nearest to UDP, IPv4 mapped
+  IpAddress destination{};       ///< likewise
   std::uint32_t flow_label = 0;  ///< of the IP header nearest to UDP; 0 on IPv4
-  std::uint16_t source_port = 0;
-  std::uint16_t destination_port = 0;
-  std::uint16_t udp_length = 0;  ///< as it stands, so the untrimmed length of a trimmed packet
-  std::uint8_t ip_version = 0;   ///< of the IP header nearest to UDP
-  std::uint8_t outer_dscp = 0;   ///< of the outermost header: what switches have set
-  Ecn outer_ecn = Ecn::not_ect;  ///< likewise
-  Trim trim = Trim::none;
-  IcrcState icrc = IcrcState::unchecked;
+  std::uint16_t source_port = 0;       ///< UDP source port
+  std::uint16_t destination_port = 0;  ///< UDP destination port
+  std::uint16_t udp_length = 0;        ///< field value, so the untrimmed length of a trimmed packet
+  std::uint8_t ip_version = 0;         ///< of the IP header nearest to UDP
+  std::uint8_t outer_dscp = 0;         ///< of the outermost header, which switches rewrite
+  Ecn outer_ecn = Ecn::not_ect;        ///< likewise
+  Trim trim = Trim::none;              ///< from outer_dscp
+  IcrcState icrc = IcrcState::unchecked;  ///< result of the check
+  /// Headers outside the IP header nearest to UDP.
   Encapsulation encapsulation = Encapsulation::none;
-  ParseError transport_error = ParseError::none;  ///< why, after PacketError::bad_transport
+  ParseError transport_error = ParseError::none;  ///< set with PacketError::bad_transport
 
-  /// The fields that carry the EV.
+  /// The header fields that carry the EV.
   [[nodiscard]] WireEntropy entropy() const noexcept { return {source_port, flow_label}; }
 };
 
 namespace detail {
 
-/// Copies out what the headers say.
+/// Copies header fields to `out`.
 inline void read_headers(Bytes l3, const PacketLayout& at, const DscpMap& dscp,
                          ParsedPacket& out) noexcept {
   out.ip_version = at.ip_version;
@@ -76,7 +79,7 @@ inline void read_headers(Bytes l3, const PacketLayout& at, const DscpMap& dscp,
   out.udp_length = udp.length;
 }
 
-/// Shortest UDP length: a packet without extension header.
+/// Shortest UDP length: BTH and iCRC without extension header.
 inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSize;
 
 [[nodiscard]] inline PacketError finish(ParsedPacket& out, ParseError e) noexcept {
@@ -84,10 +87,11 @@ inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSi
   return e == ParseError::none ? PacketError::none : PacketError::bad_transport;
 }
 
-/// `after_udp`: what the IP length leaves of BTH .. iCRC.
+/// `after_udp`: bytes from BTH on, according to the IP length.
 [[nodiscard]] inline PacketError parse_trimmed(Bytes after_udp, ParsedPacket& out) noexcept {
-  // What the switch did not have to cut still ends with its iCRC, where the UDP length says. It is
-  // left out, so that trimmed packets look alike, cut or not.
+  // A packet marked as trimmed that was short enough to keep all its bytes still ends with its
+  // iCRC, at the end given by the UDP length. Drop it, so that all trimmed packets have the same
+  // form.
   const std::size_t before_icrc = out.udp_length - sizeof(Udp) - kIcrcSize;
   out.transport = after_udp.first(std::min(after_udp.size(), before_icrc));
   out.icrc = IcrcState::absent;
@@ -97,9 +101,9 @@ inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSi
 
 }  // namespace detail
 
-/// Takes a packet apart that starts with its outermost IP header: steps 1 to 5 of mrc-1.0 §2.13.
-/// Safe on any input. After an error `out` holds what had been read until then, for diagnosis only.
-/// A packet whose DSCP says "trimmed" is read as far as it goes and has no iCRC; use
+/// Parses a packet that starts with its outermost IP header: steps 1 to 5 of mrc-1.0 §2.13. Safe on
+/// any input. After an error `out` holds what had been read until then, for diagnosis only. A
+/// packet whose DSCP marks it as trimmed is read as far as possible and has no iCRC; use
 /// view_trimmed(). The UDP checksum is ignored.
 [[nodiscard]] inline PacketError parse_packet(Bytes l3, const ParseOptions& options,
                                               ParsedPacket& out) noexcept {

@@ -13,13 +13,13 @@ namespace mrc::inline v0_1::wire {
 /// Bytes from the UDP header on that a trimming switch should keep: UDP, BTH, METH, TSETH, so that
 /// a NACK can echo the timestamp (mrc-1.0 §1.12).
 inline constexpr std::size_t kTrimKeep = sizeof(Udp) + sizeof(Bth) + sizeof(Meth) + sizeof(Tseth);
-/// The least that can be used at all: UDP and BTH.
+/// The least that a receiver can use: UDP and BTH.
 inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
 
-/// Does what a switch with a full queue does to a data packet (mrc-1.0 §1.12): keeps `keep` bytes
-/// from the UDP header on (at least kTrimKeepMin), shortens the IP lengths inside and outside, sets
-/// the outermost DSCP and mends the IPv4 checksum. The UDP length stays. Returns the new length, at
-/// most the old one; 0 when the packet could not be read, which is then untouched.
+/// Trims a packet as a switch with a full queue does (mrc-1.0 §1.12): keeps `keep` bytes from the
+/// UDP header on (at least kTrimKeepMin), shortens the inner and outer IP lengths, sets the
+/// outermost DSCP and updates the IPv4 checksum. The UDP length is unchanged. Returns the new
+/// length, at most the old one; 0 for an unreadable packet, which is left untouched.
 [[nodiscard]] inline std::size_t trim_packet(MutableBytes packet, std::size_t keep,
                                              std::uint8_t dscp) noexcept {
   PacketLayout at;

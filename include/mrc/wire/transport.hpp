@@ -14,35 +14,40 @@
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/write_header.hpp"
 
-/// Whole transport packets: check once with check(), then read them in place. "Transport" is BTH ..
+/// Whole transport packets: validate once with check(), then read in place. "Transport" is BTH ..
 /// payload and pad, without the iCRC.
 namespace mrc::inline v0_1::wire {
 
-/// Control packets, for reading in place and for building.
+/// SACK, for reading in place and for building; like the control packets below.
 struct SackPacket {
-  Bth bth;
-  Seth seth;
-  CcState cc;
+  Bth bth;     ///< base transport header
+  Seth seth;   ///< acknowledgement
+  CcState cc;  ///< congestion control state
 };
+/// NACK.
 struct NackPacket {
-  Bth bth;
-  Neth neth;
+  Bth bth;    ///< base transport header
+  Neth neth;  ///< NACK header
 };
+/// Reliability probe request.
 struct ProbePacket {
-  Bth bth;
-  Peth peth;
+  Bth bth;    ///< base transport header
+  Peth peth;  ///< probe header
 };
+/// Transport ACK.
 struct AckPacket {
-  Bth bth;
-  Aeth aeth;
+  Bth bth;    ///< base transport header
+  Aeth aeth;  ///< syndrome and MSN
 };
+/// Endpoint request.
 struct EndpointRequestPacket {
-  Bth bth;
-  Erth erth;
+  Bth bth;    ///< base transport header
+  Erth erth;  ///< request header
 };
+/// Endpoint response.
 struct EndpointResponsePacket {
-  Bth bth;
-  Eeth eeth;
+  Bth bth;    ///< base transport header
+  Eeth eeth;  ///< response header
 };
 
 static_assert(sizeof(SackPacket) <= kMaxTransportHeader);
@@ -61,15 +66,16 @@ static_assert(std::is_trivially_copyable_v<EndpointRequestPacket> &&
 /// Why a transport packet is not usable. Suitable as an index for counters (count_ of them).
 enum class ParseError : std::uint8_t {
   none = 0,
-  too_short,       ///< ends within BTH or within the headers that opcode and ts bit demand
+  too_short,       ///< ends within BTH or within the headers required by opcode and ts bit
   bad_version,     ///< transport version other than 0
   unknown_opcode,  ///< not an MRC opcode
   bad_length,      ///< a control packet with bytes after its header
-  bad_pad,         ///< more pad than there are bytes after the headers
-  not_a_write,     ///< trimmed, but no data packet
+  bad_pad,         ///< pad count exceeds the bytes after the headers
+  not_a_write,     ///< trimmed, but not a data packet
   count_,
 };
 
+/// Short English text for an error; static storage.
 [[nodiscard]] constexpr const char* to_string(ParseError e) noexcept {
   switch (e) {
     case ParseError::none:
@@ -94,7 +100,7 @@ enum class ParseError : std::uint8_t {
 
 namespace detail {
 
-/// Bytes of extension headers after BTH for each opcode, without TSETH; 0: no such opcode.
+/// Bytes of extension headers after BTH for each opcode, without TSETH; 0: unknown opcode.
 [[nodiscard]] constexpr std::array<std::uint8_t, 256> make_extension_lengths() noexcept {
   std::array<std::uint8_t, 256> length{};
   const auto set = [&length](Opcode op, std::size_t bytes) {
@@ -117,8 +123,8 @@ inline constexpr std::array<std::uint8_t, 256> kExtensionLengths = make_extensio
 
 }  // namespace detail
 
-/// The packet's bytes as a header or control packet P. The caller has made sure that there are
-/// sizeof(P) of them: by check() and the opcode, or by looking.
+/// The packet's bytes as a header or control packet P. The caller has made sure that there are at
+/// least sizeof(P) bytes.
 template <class P>
 [[nodiscard]] inline const P& view_as(Bytes bytes) noexcept {
   static_assert(alignof(P) == 1 && std::is_trivially_copyable_v<P>);
@@ -126,9 +132,9 @@ template <class P>
   return *reinterpret_cast<const P*>(bytes.data());
 }
 
-/// Is this a packet whose headers can be read? Checks version, opcode, and that the headers and the
-/// pad fit; a control packet must have exactly its length. Safe on any input. Reserved bits, p_key
-/// and everything that depends on a queue pair are not looked at (mrc-1.0 §2.13, step 5).
+/// Validates a packet so that its headers can be read: version, opcode, and that headers and pad
+/// fit; a control packet must have exactly its length. Safe on any input. Reserved bits, p_key and
+/// everything that depends on a queue pair are not checked (mrc-1.0 §2.13, step 5).
 [[nodiscard]] inline ParseError check(Bytes transport) noexcept {
   if (transport.size() < sizeof(Bth)) return ParseError::too_short;
   const Bth& bth = view_as<Bth>(transport);
@@ -144,7 +150,7 @@ template <class P>
   return bth.pad() <= rest ? ParseError::none : ParseError::bad_pad;
 }
 
-/// The parts of a data packet. Only after check() said none, and when the opcode is a write.
+/// The parts of a data packet. Requires that check() returned none and the opcode is a write.
 [[nodiscard]] inline WriteView view_write(Bytes transport) noexcept {
   const std::uint8_t* p = transport.data();
   const auto take = [&p]<class H>(const H*& header) {
@@ -163,15 +169,15 @@ template <class P>
   return view;
 }
 
-/// What a trimming switch left of a data packet.
+/// The remaining parts of a trimmed data packet.
 struct TrimmedView {
-  const Bth* bth = nullptr;
+  const Bth* bth = nullptr;      ///< always present
   const Meth* meth = nullptr;    ///< null when cut off
   const Tseth* tseth = nullptr;  ///< null when cut off, or when the packet had none
 };
 
-/// Reads the head of a trimmed data packet, from a complete BTH on (mrc-1.0 §1.12 [O-10]). Safe on
-/// any input. Nothing protects these bytes: they may cause a NACK and nothing else.
+/// Reads the head of a trimmed data packet, which must have a complete BTH (mrc-1.0 §1.12 [O-10]).
+/// Safe on any input. These bytes are not covered by a checksum: they may only cause a NACK.
 [[nodiscard]] inline ParseError view_trimmed(Bytes transport, TrimmedView& view) noexcept {
   view = {};
   if (transport.size() < sizeof(Bth)) return ParseError::too_short;

@@ -14,22 +14,22 @@
 
 namespace mrc::inline v0_1::wire {
 
-/// What the headers of a data packet say, apart from fields that MRC fixes (p_key, reserved bits).
+/// Header fields of a data packet, except those with a fixed value in MRC (p_key, reserved bits).
 struct WriteHeader {
-  Opcode opcode = Opcode::write_only;
-  std::uint8_t pad = 0;  ///< 0..3
-  bool ack_request = false;
-  bool rtx = false;
-  bool has_timestamp = false;   ///< write a TSETH with ...
-  std::uint16_t timestamp = 0;  ///< ... this tx_timestamp
-  Qpn dqp{};
-  Psn psn;
-  Rqmsn rqmsn;
-  Msn msn;
-  std::uint64_t va = 0;
-  std::uint32_t rkey = 0;
-  std::uint32_t dma_length = 0;
-  std::uint32_t immediate = 0;  ///< used only when the opcode has one
+  Opcode opcode = Opcode::write_only;  ///< one of the write opcodes
+  std::uint8_t pad = 0;                ///< 0..3
+  bool ack_request = false;            ///< ask for a SACK
+  bool rtx = false;                    ///< retransmission
+  bool has_timestamp = false;          ///< add a TSETH
+  std::uint16_t timestamp = 0;         ///< its tx_timestamp, in ticks of 128 ns
+  Qpn dqp{};                           ///< destination queue pair
+  Psn psn;                             ///< packet sequence number
+  Rqmsn rqmsn;                         ///< receive-queue message number; 0 in plain Writes
+  Msn msn;                             ///< message number
+  std::uint64_t va = 0;                ///< virtual address of this packet's payload
+  std::uint32_t rkey = 0;              ///< remote key
+  std::uint32_t dma_length = 0;        ///< length of the whole message, in bytes
+  std::uint32_t immediate = 0;         ///< used only when the opcode has one
 };
 
 static_assert(kMaxWriteHeader <= kMaxTransportHeader);
@@ -56,17 +56,17 @@ static_assert(kMaxWriteHeader <= kMaxTransportHeader);
   return static_cast<std::size_t>(p - out);
 }
 
-/// A data packet's parts, all inside the packet's bytes.
+/// Parts of a data packet; points into the packet's bytes.
 struct WriteView {
-  const Bth* bth;
-  const Meth* meth;
+  const Bth* bth;      ///< base transport header
+  const Meth* meth;    ///< message numbers
   const Tseth* tseth;  ///< null when there is none
-  const Reth* reth;
-  const ImmDt* imm;  ///< null when there is none
-  Bytes payload;     ///< without pad
+  const Reth* reth;    ///< target address
+  const ImmDt* imm;    ///< null when there is none
+  Bytes payload;       ///< without pad
 };
 
-/// The reverse of build_write_header(): what a checked data packet's headers say.
+/// The inverse of build_write_header(), for a checked data packet.
 [[nodiscard]] inline WriteHeader header_of(const WriteView& view) noexcept {
   WriteHeader h;
   h.opcode = view.bth->opcode();

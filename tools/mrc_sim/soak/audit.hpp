@@ -9,8 +9,8 @@
 
 namespace mrc::soak {
 
-/// Checks that the books of a soak run balance when it is over and everything has come to rest.
-/// Failed checks throw SoakFailure.
+/// Consistency checks of all counters after a soak run, when no packets are in flight. Failed
+/// checks throw SoakFailure.
 class SoakAudit {
  public:
   SoakAudit(Network& network, const Fabric& fabric, const SoakSetup& setup,
@@ -59,7 +59,7 @@ class SoakAudit {
   bool corruption_ = false, kills_ = false, others_ = false;
 };
 
-/// No link may do what was not asked of it, and nothing may wait in it.
+/// Links must have only the faults injected, and empty queues.
 inline void SoakAudit::check_links() const {
   for (const Link& l : network_.links()) {
     zero(l.name, "packets in the queue", !l.control.empty() + !l.data.empty());
@@ -76,7 +76,7 @@ inline void SoakAudit::check_links() const {
     zero("the switches", "packets without a route", fabric_.unroutable());
 }
 
-/// Every packet that was sent came somewhere or is counted where it went.
+/// Every packet sent is accounted for, as received or in a drop counter.
 inline void SoakAudit::check_packets() const {
   zero("the network", "packets under way", network_.packets().in_use());
   std::uint64_t sent = 0, received = 0, gone = fabric_.unroutable();
@@ -100,7 +100,7 @@ inline void SoakAudit::check_packets() const {
       bad += port->stats().rx_bad_icrc;
     }
   }
-  // A reliability probe that was trimmed is no trimmed write (mrc-1.0 §2.13 step 3).
+  // A trimmed reliability probe is not a trimmed write (mrc-1.0 §2.13 step 3).
   if (setup_.fabric.queue.overflow == Overflow::drop) probes = 0;
   soak_require(malformed <= probes, [&] {
     return std::to_string(malformed) + " malformed packets received, with at most " +
@@ -149,7 +149,7 @@ inline void SoakAudit::check_queue_pairs(const SoakHost& host) const {
     const bool open = !qp->tx.window.empty() || qp->tx.queue.backlog();
     waits |= open;
     const std::string qp_name = name(host) + " queue pair " + std::to_string(mrc::value(qp->qpn));
-    // Only with a dead peer, for which it waits for ever.
+    // Only with a dead peer and unlimited retries.
     if (!kills_) zero(qp_name, "packets in the send window", qp->tx.window.span());
     if (!open) zero(qp_name, "bytes in its account", qp->tx.inflight);
   }
@@ -167,7 +167,7 @@ inline void SoakAudit::check_peers(const SoakHost& host) const {
   const engine::Engine& e = host.engine();
   for (std::uint32_t i = 0; i < e.peer_count(); ++i) {
     const engine::Peer& peer = *e.find_peer(PeerId{i});
-    // Peers are numbered as they were made; their tag tells which host they are.
+    // Peers are numbered in order of creation; their tag identifies the host.
     const auto other = static_cast<std::size_t>(peer.source_tags[0] >> 8 & 0xFFFF);
     if (traffic_.hosts().at(other)->killed()) continue;
     const std::string where = name(host) + " peer h" + std::to_string(other);

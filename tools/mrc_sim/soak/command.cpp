@@ -26,15 +26,15 @@ using namespace soak;
 namespace {
 
 constexpr unsigned kMostThreads = 256;
-/// Every so many seeds one is run twice.
+/// One in this many seeds is run twice.
 constexpr std::uint64_t kReplayEvery = 32;
-/// What a seed that is under way in no thread is called.
+/// Marks a slot of a thread without a running seed.
 constexpr std::uint64_t kNoSeed = ~std::uint64_t{0};
 
 std::array<std::atomic<std::uint64_t>, kMostThreads> g_under_way;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// A crash says which seeds were under way, with what may be called in a signal handler.
+/// On a crash, prints the running seeds, using async-signal-safe calls only.
 extern "C" void on_soak_crash(int signal) {
   const auto say = [](const char* text, std::size_t n) { (void)!::write(2, text, n); };
   for (const auto& slot : g_under_way) {
@@ -66,7 +66,7 @@ std::string replay(std::uint64_t seed) {
   return fmt::format("scripts/soak --seed {}", seed);
 }
 
-/// One seed, and once more if asked: it has to come to the same.
+/// Runs one seed, twice if requested: both results must be equal.
 SoakResult run(std::uint64_t seed, bool twice) {
   SoakResult first = run_soak_seed(seed);
   if (!twice || !first.passed()) return first;
@@ -79,7 +79,7 @@ SoakResult run(std::uint64_t seed, bool twice) {
   return first;
 }
 
-/// Seeds from a range, worked off by several threads.
+/// Runs a range of seeds on several threads.
 class Runner {
  public:
   explicit Runner(const SoakCommand& command) : command_(command), next_(command.from) {}

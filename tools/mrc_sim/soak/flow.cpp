@@ -42,21 +42,21 @@ void SoakFlow::post(Time now) {
     const Errc e = from_.host->engine().post_write(from_.qpn, r, now);
     if (e == Errc::queue_full || (e == Errc::invalid_state && from_.in_error())) return;
     soak_require(e == Errc::ok, [&] { return message(posted_) + ": not posted: " + to_string(e); });
-    if (m.inlined && m.length > 0) std::memset(source, 0xDD, m.length);  // it is ours again
+    if (m.inlined && m.length > 0) std::memset(source, 0xDD, m.length);  // copied: may be reused
   }
 }
 
 // --- completions
 // ----------------------------------------------------------------------------------
 
-/// True once, for the mistake that is asked for.
+/// True once, if this mistake is to be injected.
 bool SoakFlow::sabotaged(SoakSabotage kind) {
   if (sabotage_ != kind) return false;
   sabotage_ = SoakSabotage::none;
   return true;
 }
 
-/// Message `i` is said to be in place. Its memory at the sender is the sender's again.
+/// Message `i` has completed. The sender may reuse its memory.
 void SoakFlow::verify(std::size_t i) {
   SoakMessage& m = messages_[i];
   if (m.verified) return;
@@ -91,7 +91,7 @@ void SoakFlow::on_sent(const Completion& c) {
       return message(k) + ": its completion is missing, that of message " + std::to_string(i) +
              " came";
     });
-  // Those that were passed over succeeded: after an error every one of them has a completion.
+  // Skipped ones succeeded: after an error every request has a completion.
   for (; completed_ < i + success; ++completed_) {
     const SoakMessage& done = messages_[completed_];
     verify(completed_);
@@ -143,7 +143,7 @@ bool SoakFlow::over(bool patient) const {
   if (from_.failed) return completed_ == posted_;
   if (completed_ == messages_.size())
     return to_.host->killed() || to_.failed || received_ == immediates_.size();
-  return to_.host->killed() && patient;  // it waits for ever, as it was told
+  return to_.host->killed() && patient;  // unlimited retries: it never gives up
 }
 
 // --- the end

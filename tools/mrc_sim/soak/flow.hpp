@@ -16,9 +16,9 @@ namespace mrc::soak {
 struct SoakEnd {
   SoakHost* host = nullptr;
   Qpn qpn{};
-  SoakMemory* memory = nullptr;  ///< where the peer writes to
+  SoakMemory* memory = nullptr;  ///< memory that the peer writes to
   std::uint32_t rkey = 0;
-  std::vector<std::uint8_t>* sources = nullptr;  ///< where the host sends from
+  std::vector<std::uint8_t>* sources = nullptr;  ///< memory that the host sends from
   std::uint32_t lkey = 0;
   std::uint64_t receives_posted = 0, receives_done = 0;
   bool failed = false;
@@ -27,8 +27,8 @@ struct SoakEnd {
   [[nodiscard]] bool in_error() const { return qp().state == QpState::err; }
 };
 
-/// The messages from one end of a connection to the other: posts them and checks all that comes of
-/// it. Failed checks throw SoakFailure.
+/// The messages from one end of a connection to the other: posts them and checks all results.
+/// Failed checks throw SoakFailure.
 class SoakFlow {
  public:
   SoakFlow(std::string name, SoakEnd& from, SoakEnd& to, std::vector<SoakMessage> messages,
@@ -43,29 +43,29 @@ class SoakFlow {
       if (messages_[i].with_immediate) immediates_.push_back(i);
   }
 
-  /// Posts what is released, as long as there is room.
+  /// Posts released messages while there is room.
   void post(Time now);
   /// A completion of a message at the sender.
   void on_sent(const Completion& c);
   /// A completion of a receive at the receiver.
   void on_received(const Completion& c);
-  /// Nothing more can come of it. `patient`: retries never run out.
+  /// No further progress is possible. `patient`: retries are unlimited.
   [[nodiscard]] bool over(bool patient) const;
-  /// At the end: what the queue pairs have counted, and what lies in memory.
+  /// At the end: checks the queue pairs' counters and the contents of memory.
   void audit(std::uint32_t mtu) const;
 
   [[nodiscard]] const std::vector<SoakMessage>& messages() const noexcept { return messages_; }
-  /// All messages have arrived, and both ends know.
+  /// All messages have arrived, and both ends have been notified.
   [[nodiscard]] bool complete() const noexcept {
     return !flushing_ && completed_ == messages_.size() && received_ == immediates_.size();
   }
   [[nodiscard]] std::size_t completed() const noexcept { return completed_; }
   [[nodiscard]] SoakHost& sender() const noexcept { return *from_.host; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Where it stands, for reports.
+  /// Current state, for reports.
   [[nodiscard]] std::string text() const;
 
-  bool closed = false;  ///< over() was seen
+  bool closed = false;  ///< over() was true
 
  private:
   [[nodiscard]] std::string message(std::size_t i) const {
@@ -82,8 +82,8 @@ class SoakFlow {
   std::vector<SoakMessage> messages_;
   std::vector<std::uint32_t> immediates_;
   std::size_t posted_ = 0, completed_ = 0, received_ = 0;
-  std::size_t vouched_ = 0;  // messages that a received immediate vouches for
-  bool flushing_ = false;    // an error completion came
+  std::size_t vouched_ = 0;  // messages whose arrival a received immediate implies
+  bool flushing_ = false;    // an error completion arrived
   Random random_;
   SoakSabotage& sabotage_;
 };

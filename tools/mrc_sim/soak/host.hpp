@@ -11,8 +11,8 @@ namespace mrc::soak {
 
 using namespace sim;
 
-/// A host whose application has a completion queue of just the depth that it needs, and looks into
-/// it after each event, or some time later. Counts what it is sent after its death.
+/// A host whose application has a completion queue of the minimum depth, and polls it after each
+/// event or with a delay. Counts packets sent to it after its death.
 class SoakHost : public MrcHost {
  public:
   using Reader = std::function<void(const Completion&)>;
@@ -21,7 +21,7 @@ class SoakHost : public MrcHost {
            Duration poll_delay)
       : MrcHost(network, number, settings, seed), net_(network), poll_delay_(poll_delay) {}
 
-  /// Makes the queue, whose completions go to `reader`.
+  /// Creates the queue, whose completions go to `reader`.
   void make_queue(std::uint32_t depth, Reader reader) {
     const auto cq = engine().create_cq(depth);
     if (!cq) throw Error(cq.error(), "soak: completion queue");
@@ -35,7 +35,7 @@ class SoakHost : public MrcHost {
     kill();
   }
   [[nodiscard]] bool killed() const noexcept { return killed_; }
-  /// Packets that came to it when it was dead.
+  /// Packets that arrived after its death.
   [[nodiscard]] std::uint64_t swallowed() const noexcept { return swallowed_; }
 
   void on_packet(LinkId in, PacketId packet) override {

@@ -11,12 +11,12 @@
 
 namespace mrc::soak {
 
-/// Contents that follow from a key and a place, so that every byte can be checked anywhere.
+/// Contents determined by a key and an offset, so that every byte can be checked anywhere.
 class SoakPattern {
  public:
   explicit SoakPattern(std::uint64_t key) noexcept : key_(key) {}
 
-  /// The eight bytes of place 8 x word and behind.
+  /// The eight bytes from offset 8 x word on.
   [[nodiscard]] std::uint64_t word(std::uint64_t word) const noexcept {
     std::uint64_t h = (word + 1) * 0x9E3779B97F4A7C15u ^ key_;
     h = (h ^ h >> 32) * 0xD6E8FEB86659FD93u;
@@ -34,27 +34,26 @@ class SoakPattern {
   std::uint64_t key_;
 };
 
-/// Memory of a host that peers write to. Messages have their places, with guard bytes between them.
-/// A message that was found in its place is turned over there, bit by bit, so that a second write
-/// shows.
+/// Memory of a host that peers write to. Messages have places with guard bytes between them. A
+/// message verified in its place is then inverted, so that a second write is detected.
 class SoakMemory {
  public:
   SoakMemory(std::string owner, std::uint64_t key) : owner_(std::move(owner)), pattern_(key) {}
 
-  /// Leaves a gap, then a place for a message; while the memory is laid out.
+  /// Reserves a gap, then a place for a message; during layout only.
   [[nodiscard]] std::uint64_t place(std::uint32_t length, std::uint32_t gap) {
     const std::uint64_t at = size_ + gap;
     size_ = at + length;
     return at;
   }
-  /// Makes the memory; no places after that.
+  /// Allocates the memory; ends the layout.
   void make(std::uint32_t gap) { bytes_.assign(size_ + gap, kGuard); }
 
   [[nodiscard]] const SoakPattern& pattern() const noexcept { return pattern_; }
   [[nodiscard]] std::uint8_t* data() noexcept { return bytes_.data(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
 
-  /// The message has come. Throws SoakFailure when a byte is not there.
+  /// The message has arrived. Throws SoakFailure if a byte is wrong.
   void verify(std::uint64_t at, std::uint32_t length, const std::string& message) {
     for (std::uint32_t i = 0; i < length; ++i) {
       const std::uint8_t expected = pattern_.byte(at + i);
@@ -67,7 +66,8 @@ class SoakMemory {
     }
   }
 
-  /// At the end: `verified` messages are as verify() left them, others have come in parts or not.
+  /// At the end: checks that `verified` messages are as verify() left them; others may have arrived
+  /// in part.
   void check_message(std::uint64_t at, std::uint32_t length, bool verified,
                      const std::string& message) const {
     for (std::uint32_t i = 0; i < length; ++i) {
@@ -81,7 +81,7 @@ class SoakMemory {
       });
     }
   }
-  /// At the end: nobody wrote to [at, end).
+  /// At the end: checks that [at, end) was never written.
   void check_guard(std::uint64_t at, std::uint64_t end) const {
     for (; at < end; ++at)
       soak_require(bytes_[at] == kGuard,

@@ -13,12 +13,13 @@
 /// each seed. A run checks
 /// * safety: every byte exactly once in its place and none elsewhere, completions in the order of
 ///   posting, none lost or made up, queue pairs that break only when they may, counters that agree;
-/// * liveness: all is done within a bound after the faults have ended, all paths are back in use.
+/// * liveness: all is done within a bound after the faults have ended, and all paths are in use
+///   again.
 namespace mrc::soak {
 
 namespace detail {
 
-/// One run. The order of the members is that of their making.
+/// One run. The order of the members is the order of construction.
 class SoakRun {
  public:
   SoakRun(std::uint64_t seed, const SoakOptions& options, SoakResult& result)
@@ -50,9 +51,9 @@ class SoakRun {
   }
 
  private:
-  /// Until all messages have come to an end, which the traffic tells by stopping the network.
+  /// Runs until all messages have ended, when the traffic stops the network.
   void drive(SoakTraffic& traffic) {
-    const Time quiet{setup_.horizon};  // no fault and no new message from then on
+    const Time quiet{setup_.horizon};  // no faults and no new messages from then on
     result_.bound = bound();
     while (!traffic.done() && network_.now() < quiet + result_.bound)
       run_until(std::min(quiet + result_.bound, network_.now() + kSlice));
@@ -62,14 +63,14 @@ class SoakRun {
     });
     result_.after_faults = std::max(Duration{}, network_.now() - quiet);
   }
-  /// Stragglers come in, ports tell what became of them, probes bring paths back.
+  /// Lets late packets arrive, ports report their state, and probes revive paths.
   void settle() {
     const Time end = std::max(network_.now(), Time{setup_.horizon}) + std::chrono::seconds(2);
     while (network_.now() < end) run_until(std::min(end, network_.now() + kSlice));
     for (unsigned i = 0; i < 1000 && network_.packets().in_use() > 0; ++i)
       run_until(network_.now() + setup_.round_trip);
   }
-  /// In slices, so that a run that goes in circles ends too.
+  /// In slices, so that an endless run is stopped too.
   void run_until(Time when) {
     network_.run_until(when);
     soak_require(network_.events() < options_.max_events, [&] {
@@ -78,8 +79,8 @@ class SoakRun {
     });
   }
 
-  /// The time for all after the last fault: retransmission timers may have backed off to as long as
-  /// the faults lasted, and queue pairs without a peer have to find out.
+  /// Time limit after the last fault: retransmission timers may have backed off to the length of
+  /// the faults, and queue pairs without a peer need time to give up.
   [[nodiscard]] Duration bound() const {
     Duration longest = std::chrono::milliseconds(20) + 4 * setup_.horizon;
     const auto transfer = static_cast<double>(setup_.bytes) * 8 /
@@ -132,9 +133,8 @@ class SoakRun {
 
 }  // namespace detail
 
-/// Runs a seed. The same seed and options give the same result everywhere, digest included. Never
-/// throws for what goes wrong in the run: that is in the result. Runs on several threads are
-/// independent.
+/// Runs a seed. The same seed and options give the same result on any machine, digest included.
+/// Failures of the run are in the result, never thrown. Runs on several threads are independent.
 [[nodiscard]] inline SoakResult run_soak_seed(std::uint64_t seed, const SoakOptions& options = {}) {
   SoakResult result;
   result.seed = seed;

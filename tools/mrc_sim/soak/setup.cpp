@@ -49,7 +49,7 @@ void SoakSetup::draw_hosts() {
   relaxed = chance(0.5);
   patient = chance(0.75);
   horizon = Duration{50'000} * magnitude(400);
-  // Four hops with a full packet each, there and back.
+  // Four hops with a full packet each, in both directions.
   const double slowest = std::min(fabric.host_gbps, fabric.fabric_gbps);
   const Duration packet{static_cast<std::int64_t>((host.mtu + 200) * 8 / slowest) + 1};
   round_trip = 4 * fabric.host_delay + 4 * fabric.fabric_delay + 8 * packet;
@@ -60,7 +60,7 @@ void SoakSetup::draw_engine() {
   e.max_qps = 64;
   e.max_mrs = 8;
   e.max_peers = 16;
-  // What is under way to a dead peer stays in the pool as long as it is tried again: for ever.
+  // Packets in flight to a dead peer stay in the pool while retries continue, possibly forever.
   const bool plenty = patient && swarm.kills;
   e.max_outstanding = plenty ? 65'536 : one_of({256u, 4'096u, 16'384u});
   e.control_queue = chance(0.1) ? 16 : 1024;
@@ -68,8 +68,8 @@ void SoakSetup::draw_engine() {
   e.sack_threshold = one_of({1'024u, 4'096u, 16'384u, 65'536u});
   e.burst = chance(0.5) ? 1 : 1 + random_.below(8);
   e.trimming = chance(0.9);
-  // NSCC steers by round-trip times alone. Windows that no trim makes smaller fill a link that is
-  // far too narrow for them with nothing but the heads of trimmed packets, which go first.
+  // NSCC here reacts to round-trip times alone. Windows that trims do not reduce would fill a far
+  // too narrow link with nothing but the headers of trimmed packets, which have priority.
   e.timestamps = chance(0.9);
   const bool trims = fabric.queue.overflow == Overflow::trim;
   if (trims) e.timestamps = true;
@@ -96,7 +96,7 @@ void SoakSetup::draw_connection() {
   const bool both = chance(0.6);
   for (unsigned side = 0; side < (both ? 2u : 1u); ++side) draw_messages(c, side);
   for (unsigned side = 0; side < 2; ++side) {
-    // A receive for each write with immediate that may be under way, or for all of them.
+    // A receive for each write with immediate that may be in flight, or for all of them.
     const std::uint32_t enough =
         std::min(c.attributes[1 - side].max_wimm, c.attributes[side].max_wimm_dest);
     const auto all = static_cast<std::uint32_t>(c.messages[1 - side].size());
@@ -115,7 +115,7 @@ void SoakSetup::draw_side(SoakConnection& c, unsigned side) {
   a.retry_linear = static_cast<std::uint8_t>(random_.below(8));
   a.retry_exponential = reliability::kRetryForever;
   a.timeout = static_cast<std::uint8_t>(2 + random_.below(11));
-  if (!patient) {  // yet so that congestion alone does not exhaust it
+  if (!patient) {  // large enough not to be exhausted by congestion alone
     a.retry_linear = static_cast<std::uint8_t>(4 + random_.below(4));
     a.retry_exponential = static_cast<std::uint8_t>(2 + random_.below(3));
     a.timeout = 6;
@@ -145,7 +145,8 @@ void SoakSetup::draw_messages(SoakConnection& c, unsigned side) {
     m.length = chance(0.08) ? 0 : chance(0.2) ? random_.below(64) : random_.below(most + 1);
     m.immediate = static_cast<std::uint32_t>(random_.next());
     m.with_immediate = chance(immediates);
-    // One in each full send queue is signaled, or its poster would never hear of room in it.
+    // One request in each full send queue is signaled, or its poster would never be notified of
+    // room.
     m.signaled = chance(signals) || i + 1 == n || i % q.send == q.send - 1;
     m.pieces = 1 + random_.below(q.send_sges);
     m.inlined = m.length <= q.inline_bytes && chance(0.5);

@@ -21,7 +21,7 @@ struct SoakMessage {
   std::uint32_t pieces = 0;  ///< SGEs
   bool with_immediate = false, signaled = false, inlined = false;
   bool verified = false;
-  Time release{};            ///< not posted before
+  Time release{};            ///< earliest posting
   std::uint64_t target = 0;  ///< offset in the receiver's memory
   std::uint64_t source = 0;  ///< offset in the sender's memory
 };
@@ -38,20 +38,19 @@ struct SoakConnection {
   }
 };
 
-/// Everything about a run that a seed decides: the fabric, the hosts, what they send. Extremes are
-/// as likely as the usual: queues of two packets and of hundreds, timers far below and above a
-/// round trip.
+/// Everything about a run that a seed determines: fabric, hosts, traffic. Extremes are as likely as
+/// usual values: queues of two packets and of hundreds, timers far below and above a round trip.
 struct SoakSetup {
   FabricSettings fabric;
   HostSettings host;
   std::vector<SoakConnection> connections;
   SwarmOptions swarm;
   bool faults = true;
-  bool patient = true;       ///< retries never run out
+  bool patient = true;       ///< unlimited retries
   bool relaxed = true;       ///< memory with relaxed ordering
-  Duration poll_delay{0};    ///< until a host looks into its completion queue
-  Duration horizon{};        ///< all faults are over and all messages are released by then
-  Duration round_trip{};     ///< of an empty network, at most
+  Duration poll_delay{0};    ///< delay until a host polls its completion queue
+  Duration horizon{};        ///< end of all faults and of the release of messages
+  Duration round_trip{};     ///< of an empty network, upper bound
   std::uint64_t bytes = 0;   ///< of all messages
   std::uint64_t seeds[4]{};  ///< of network, fabric, faults, hosts
 
@@ -68,7 +67,7 @@ struct SoakSetup {
     faults = !chance(0.15);
   }
 
-  /// How long a queue pair waits in vain before it gives up: the sum of its timers, each at least
+  /// Time without progress after which a queue pair gives up: the sum of its timers, each at least
   /// `floor`.
   [[nodiscard]] static Duration patience(const QpAttributes& a, Duration floor) noexcept {
     Duration sum{};
@@ -102,7 +101,7 @@ struct SoakSetup {
 
   Random random_;
   std::uint32_t largest_ = 0;
-  unsigned popular_ = 0;  // host that many send to; none if there is no such number
+  unsigned popular_ = 0;  // a host that many send to; none if the index does not exist
 };
 
 }  // namespace mrc::soak

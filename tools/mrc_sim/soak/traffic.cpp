@@ -20,7 +20,7 @@ SoakTraffic::SoakTraffic(Network& network, const SoakSetup& setup, SoakSabotage 
   uses_.resize(hosts_.size());
 }
 
-/// Gives all messages their places: at the receiver in any order, some next to one another.
+/// Assigns places to all messages: at the receiver in random order, some adjacent.
 void SoakTraffic::lay_out(Random& random) {
   std::vector<std::pair<SoakMessage*, unsigned>> all;
   std::vector<std::uint64_t> sent(hosts_.size(), 1);
@@ -54,13 +54,13 @@ void SoakTraffic::lay_out(Random& random) {
   }
 }
 
-/// Completion queues that can just hold all that may be in them at a time.
+/// Completion queues of the minimum size for the completions that can be pending.
 void SoakTraffic::make_queues() {
   std::vector<std::uint32_t> depth(hosts_.size(), 1);
   for (const SoakConnection& c : setup_.connections)
     for (unsigned side = 0; side < 2; ++side) {
       depth[c.host[side]] += c.capacity[side].send + c.capacity[side].receive;
-      // Who looks into it late finds what came of all requests, not only of the present ones.
+      // A late poll finds completions of all requests, not only of current ones.
       if (setup_.poll_delay.count() > 0)
         depth[c.host[side]] +=
             static_cast<std::uint32_t>(c.messages[0].size() + c.messages[1].size());

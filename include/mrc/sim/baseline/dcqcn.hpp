@@ -8,32 +8,32 @@
 #include "mrc/core/time.hpp"
 
 /// DCQCN, the congestion control of RoCE networks: Zhu et al., "Congestion Control for Large-Scale
-/// RDMA Deployments", SIGCOMM 2015. A switch marks (ECN), the receiver's NIC answers marks with a
-/// CNP now and then (notification point), the sender's NIC cuts the queue pair's rate on a CNP and
-/// raises it again by time and by bytes (reaction point). The switch's part is in the fabric; the
-/// paper marks from 5 KB of queue on, with a probability that grows to 1 % at 200 KB and is 1
-/// above, on 40 Gb/s links.
+/// RDMA Deployments", SIGCOMM 2015. A switch marks packets (ECN), the receiver's NIC answers marks
+/// with CNPs at a limited rate (notification point), the sender's NIC cuts the queue pair's rate on
+/// a CNP and raises it again by time and by bytes (reaction point). The switch's part is in the
+/// fabric; the paper marks from 5 KB of queue on, with a probability that rises to 1 % at 200 KB
+/// and is 1 above, on 40 Gb/s links.
 ///
-/// What real NICs do differently, by the published defaults of a common family, and why it is left
-/// out:
-/// - They increase more slowly (timer 300 us, steps of 5 and 50 Mb/s whatever the link). A baseline
-///   must not lose by that, so the paper's faster figures are used, in proportion to the link.
-/// - They update alpha every microsecond, so that it forgets within a millisecond; the paper's
-/// takes
-///   about 14 ms. Both are a choice of alpha_period and gain_shift; the paper's is the default.
-/// - They send CNPs every 4 us at most, and bound the time between two cuts to 4 us. Here it is 50
-///   us between CNPs, as in the paper.
+/// Differences of real NICs, by the published defaults of a common family, and why they are not
+/// modelled:
+/// - They increase more slowly (timer 300 us, steps of 5 and 50 Mb/s on any link). To avoid a
+///   disadvantage for the baseline, the paper's faster values are used, scaled with the link.
+/// - They update alpha every microsecond, so that it decays within a millisecond; the paper's
+///   decays within about 14 ms. Both result from alpha_period and gain_shift; the default is the
+///   paper's.
+/// - They send CNPs at most every 4 us, and limit cuts to one in 4 us. Here it is 50 us between
+///   CNPs, as in the paper.
 /// - Some count that interval per port or per destination address, which starves some of the flows
 ///   of CNPs. Here it is per queue pair, as published.
 ///
-/// All arithmetic is on integers, so that a run is the same on every machine.
+/// Integer arithmetic only, so that runs are reproducible on every machine.
 namespace mrc::inline v0_1::sim::baseline {
 
-/// Parameters of a reaction point. Rates are in bits/s; 0 stands for the default that is derived
-/// from the line rate. The paper's network has 40 Gb/s links; steps that were right there would
-/// take ten times as long to fill a 400 Gb/s link, so the defaults keep their ratio to the line.
+/// Parameters of a reaction point. Rates are in bits/s; 0 selects the default derived from the line
+/// rate. The paper's network has 40 Gb/s links; its absolute steps would take ten times as long to
+/// fill a 400 Gb/s link, so the defaults scale with the line rate.
 struct DcqcnOptions {
-  std::uint64_t line_rate = 100'000'000'000;  ///< where a flow starts and what it never exceeds
+  std::uint64_t line_rate = 100'000'000'000;  ///< initial and largest rate
   std::uint64_t min_rate = 0;                 ///< default line_rate / 1000 (40 Mb/s at 40 Gb/s)
   /// Step of the target rate in additive increase; default line_rate / 1000, the paper's 40 Mb/s
   /// at 40 Gb/s.
@@ -41,28 +41,28 @@ struct DcqcnOptions {
   /// Step of the target rate in hyper increase, times the number of the step; default 10 additive
   /// steps, the ratio in QCN (IEEE 802.1Qau) and in NICs.
   std::uint64_t hyper_increase = 0;
-  /// Weight g = 2^-gain_shift of one observation in alpha: 1/256 as in the paper, which is also
-  /// about what current NICs have (5/1024). 1/16 (shift 4), DCTCP's, is used in simulations too;
-  /// the paper shows that it makes rates oscillate. 1 .. 20.
+  /// Weight g = 2^-gain_shift of one observation in alpha: 1/256 as in the paper, close to current
+  /// NICs (5/1024). DCTCP's 1/16 (shift 4) is also common in simulations; the paper shows that it
+  /// makes rates oscillate. 1 .. 20.
   unsigned gain_shift = 8;
   /// Time without a CNP after which alpha decays by one step; longer than the CNP interval.
   Duration alpha_period{55'000};
-  Duration increase_period{55'000};  ///< of the increase timer
-  /// Bytes of the byte counter. Not scaled: it makes a fast link recover a bit sooner, and at 100
-  /// Gb/s (800 us) it is still far slower than the timer, as the paper wants.
+  Duration increase_period{55'000};  ///< period of the increase timer
+  /// Bytes of the byte counter. Not scaled: a fast link recovers slightly sooner, but at 100 Gb/s
+  /// (800 us) it is still far slower than the timer, as intended by the paper.
   std::uint64_t byte_counter = 10'000'000;
   unsigned fast_recovery_steps = 5;  ///< F
 };
 
-/// The sender's side of DCQCN for one queue pair: rate(), which starts at the line rate, is cut by
-/// on_cnp() and comes back in three phases. With T timer and B byte counter expiries since the last
+/// The sender's side of DCQCN for one queue pair: rate() starts at the line rate, is cut by
+/// on_cnp() and recovers in three phases. With T timer and B byte counter expiries since the last
 /// CNP, each expiry halves the distance to the target rate; before that the target stays (T and B
 /// up to F: fast recovery), rises by a fixed step (one of them above F: additive increase) or by a
 /// growing one (both above F: hyper increase).
 ///
-/// Lazy: no timer has to be served in time. Every input carries the time and catches up with the
-/// expiries since. A caller that wants the rate at some time calls advance() first. Time never goes
-/// back between calls. A plain value; one thread at a time.
+/// Lazy: no timer needs to be served. Every input carries the time and processes the expiries since
+/// the previous one; advance() does only that. Time must not go back between calls. A plain value;
+/// one thread at a time.
 class DcqcnReactionPoint {
  public:
   /// Throws Error (invalid_argument) when an option is out of range.
@@ -94,7 +94,7 @@ class DcqcnReactionPoint {
     }
   }
 
-  /// Brings rate() up to date.
+  /// Processes the expiries up to `now`, so that rate() is current.
   void advance(Time now) noexcept {
     while (limited_ && increase_at_ <= now) {
       increase_at_ += o_.increase_period;
@@ -105,11 +105,11 @@ class DcqcnReactionPoint {
 
   /// Current rate in bits/s, as of the last call that carried a time.
   [[nodiscard]] std::uint64_t rate() const noexcept { return rate_; }
-  /// Where recovery heads for, bits/s.
+  /// Rate that recovery approaches, bits/s.
   [[nodiscard]] std::uint64_t target_rate() const noexcept { return target_; }
-  /// False at line rate, when no limiter is in use.
+  /// Whether the rate is limited; false at line rate.
   [[nodiscard]] bool limited() const noexcept { return limited_; }
-  /// When rate() changes next by itself; kNever at line rate.
+  /// When rate() changes next without input; kNever at line rate.
   [[nodiscard]] Time next_deadline() const noexcept { return limited_ ? increase_at_ : kNever; }
   /// Estimate of congestion, 0 .. 1, as of `now`.
   [[nodiscard]] double alpha(Time now) noexcept {
@@ -146,7 +146,7 @@ class DcqcnReactionPoint {
   }
 
   void decay_alpha(Time now) noexcept {
-    // Rounded up, so that alpha gets to 0 and a long silence costs a bounded number of steps.
+    // Rounded up, so that alpha reaches 0 and a long silence costs a bounded number of steps.
     // Before the first CNP alpha_at_ is kNever: alpha stays 1.
     for (; alpha_ > 0 && alpha_at_ <= now; alpha_at_ += o_.alpha_period)
       alpha_ -= (alpha_ + (std::uint64_t{1} << o_.gain_shift) - 1) >> o_.gain_shift;
@@ -155,13 +155,13 @@ class DcqcnReactionPoint {
   void increase() noexcept {
     const unsigned least = std::min(timer_steps_, byte_steps_);
     if (least > o_.fast_recovery_steps)
-      // Bounded, so that the product can't overflow; a step that reaches the line is enough anyway.
+      // Bounded against overflow of the product; such a step exceeds the line rate anyway.
       target_ += std::min(least - o_.fast_recovery_steps, 1000u) * o_.hyper_increase;
     else if (std::max(timer_steps_, byte_steps_) > o_.fast_recovery_steps)
       target_ += o_.additive_increase;
     target_ = std::min(target_, o_.line_rate);
     rate_ = (rate_ + target_) / 2;
-    // The distance is halved each time and would never end; a NIC frees its limiter at line rate.
+    // Halving the distance would never end; a NIC releases its limiter at line rate.
     if (rate_ >= o_.line_rate - o_.line_rate / 1024) {
       rate_ = target_ = o_.line_rate;
       limited_ = false;
@@ -177,17 +177,17 @@ class DcqcnReactionPoint {
   bool limited_ = false;
 };
 
-/// The receiver's side of DCQCN for one queue pair: which marked packets are answered with a CNP.
-/// A plain value; one thread at a time.
+/// The receiver's side of DCQCN for one queue pair: decides which marked packets are answered with
+/// a CNP. A plain value; one thread at a time.
 class DcqcnNotificationPoint {
  public:
   static constexpr Duration kDefaultInterval{50'000};  ///< the paper's N
 
-  /// `interval`: least time between two CNPs; 0 answers every mark.
+  /// `interval`: minimum time between two CNPs; 0 answers every mark.
   explicit DcqcnNotificationPoint(Duration interval = kDefaultInterval) noexcept
       : interval_(interval) {}
 
-  /// A packet has arrived; `marked`: its ECN field says congestion experienced. True: send a CNP.
+  /// A packet has arrived; `marked`: with ECN CE. Returns true when a CNP is to be sent.
   [[nodiscard]] bool on_packet(Time now, bool marked) noexcept {
     if (!marked || now < quiet_until_) return false;
     quiet_until_ = now + interval_;

@@ -12,38 +12,43 @@ namespace mrc::inline v0_1::sim::baseline {
 
 /// Settings of an RcReceiver.
 struct RcReceiverOptions {
-  Psn first_psn{};
-  /// Packets in order that are answered with one ACK when no packet asks for one before; from 1.
-  /// NICs choose freely; 16 (64 KiB) costs the way back 0.1 % and keeps a window of 1 MiB moving.
+  Psn first_psn{};  ///< PSN of the first packet
+  /// In-order packets per ACK unless a packet requests one earlier; from 1. NICs choose freely;
+  /// with 16 (64 KiB) ACKs use 0.1 % of the reverse path, and a window of 1 MiB keeps moving.
   std::uint32_t ack_every = 16;
+  /// Minimum time between two CNPs.
   Duration cnp_interval = DcqcnNotificationPoint::kDefaultInterval;
 };
 
 /// Counters of an RcReceiver.
 struct RcReceiverStats {
   std::uint64_t packets = 0;       ///< all that arrived
-  std::uint64_t out_of_order = 0;  ///< dropped: an earlier one is missing
-  std::uint64_t duplicates = 0;    ///< dropped: had arrived before
-  std::uint64_t acks = 0, naks = 0, cnps = 0;
-  std::uint64_t messages = 0, bytes = 0;  ///< delivered; payload taken
+  std::uint64_t out_of_order = 0;  ///< dropped: an earlier packet is missing
+  std::uint64_t duplicates = 0;    ///< dropped: received before
+  std::uint64_t acks = 0;          ///< sent
+  std::uint64_t naks = 0;          ///< sent
+  std::uint64_t cnps = 0;          ///< requested by on_packet()
+  std::uint64_t messages = 0;      ///< delivered
+  std::uint64_t bytes = 0;         ///< payload accepted
 };
 
-/// Responder of one RC queue pair (go_back_n.hpp). It takes packets in PSN order only. A packet
-/// ahead of its turn is dropped and answered with a NAK, but with one per gap: until the expected
-/// PSN arrives, further packets are dropped silently, so that one loss makes the requester go back
-/// once. A duplicate is answered with an ACK of all that has arrived, since it may mean that an ACK
-/// was lost. Of a duplicate's payload nothing is taken.
+/// Responder of one RC queue pair (go_back_n.hpp). Accepts packets in PSN order only. A packet
+/// above the expected PSN is dropped and answered with one NAK per gap: until the expected PSN
+/// arrives, further packets are dropped silently, so that one loss makes the requester go back
+/// once. A duplicate is answered with an ACK of everything received, since an ACK may have been
+/// lost; its payload is discarded.
 ///
-/// Sans-IO. Packets that failed their iCRC are not handed in. A plain value; one thread at a time.
+/// Sans-IO. Packets with a bad iCRC must not be passed in. A plain value; one thread at a time.
 class RcReceiver {
  public:
+  /// A receiver that expects `first_psn`.
   explicit RcReceiver(const RcReceiverOptions& options = {}) noexcept
       : ack_every_(std::max(options.ack_every, 1u)),
         expected_(options.first_psn),
         notification_(options.cnp_interval) {}
 
-  /// A packet has arrived; `marked`: with ECN "congestion experienced". The reply is to be sent at
-  /// once. A mark counts whether or not the packet is taken.
+  /// A packet has arrived; `marked`: with ECN CE. The response is to be sent at once. A mark counts
+  /// whether or not the packet is accepted.
   [[nodiscard]] RcReply on_packet(Time now, const RcPacket& packet, bool marked) noexcept {
     ++stats_.packets;
     RcReply reply;
@@ -63,8 +68,9 @@ class RcReceiver {
     return reply;
   }
 
-  /// The next PSN that will be taken.
+  /// The next PSN to be accepted.
   [[nodiscard]] Psn expected() const noexcept { return expected_; }
+  /// Counters.
   [[nodiscard]] const RcReceiverStats& stats() const noexcept { return stats_; }
 
  private:
@@ -90,12 +96,12 @@ class RcReceiver {
     reply.psn = nak ? expected_ : expected_ - 1;
     reply.msn = static_cast<std::uint32_t>(stats_.messages) & Psn::kMask;
     ++(nak ? stats_.naks : stats_.acks);
-    unanswered_ = 0;  // a NAK acknowledges what is before it
+    unanswered_ = 0;  // a NAK acknowledges everything before it
   }
 
   std::uint32_t ack_every_;
   Psn expected_;
-  std::uint32_t unanswered_ = 0;  // packets taken since the last answer
+  std::uint32_t unanswered_ = 0;  // packets accepted since the last response
   bool gap_reported_ = false;
   RcDelivery current_;  // the message being received
   DcqcnNotificationPoint notification_;

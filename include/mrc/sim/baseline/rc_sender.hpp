@@ -14,8 +14,8 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-/// A QP's local ACK timeout by its number in the verbs API, 0 .. 31: 4.096 us * 2^exponent. 0 means
-/// "no timeout" there and is not supported here.
+/// A QP's local ACK timeout by its exponent in the verbs API, 0 .. 31: 4.096 us * 2^exponent. The
+/// API's 0, "no timeout", is not supported here.
 [[nodiscard]] constexpr Duration rc_ack_timeout(unsigned exponent) noexcept {
   return Duration{std::int64_t{4096} << (exponent & 31)};
 }
@@ -23,44 +23,46 @@ namespace mrc::inline v0_1::sim::baseline {
 /// Settings of an RcSender.
 struct RcSenderOptions {
   std::uint32_t mtu = 4096;  ///< payload bytes of a full packet, 1 .. 65,000
-  /// Payload bytes that may be unacknowledged; at least one packet always may. RC itself has no
-  /// window (only half the PSN space), NICs bound what they keep in flight per QP. 256 packets of 4
+  /// Payload bytes that may be unacknowledged; one packet is always allowed. RC itself has no
+  /// window (only half the PSN space), but NICs limit the bytes in flight per QP. 256 packets of 4
   /// KiB are 8 bandwidth-delay products of a 100 Gb/s port at 10 us, and one at 800 Gb/s: no limit
-  /// where there is no congestion, yet no bottomless queue before the first CNP.
+  /// without congestion, and a bounded queue before the first CNP.
   std::uint64_t window = 1u << 20;
-  /// Time without an answer after which everything unacknowledged is sent again. Exponent 8, 1.05
-  /// ms. Usual settings are 14 .. 20 (67 ms .. 4.3 s), chosen for networks where nothing is lost.
-  /// This one is kind to RC under loss and still well above the delay of a full switch buffer.
+  /// Time without a response after which everything unacknowledged is resent. Exponent 8, 1.05 ms.
+  /// Usual settings are 14 .. 20 (67 ms .. 4.3 s), chosen for lossless networks. This one favours
+  /// RC under loss and is still well above the delay of a full switch buffer.
   Duration ack_timeout = rc_ack_timeout(8);
-  /// Times in a row that going back brings no progress before the QP fails; 7 is the most that
-  /// verbs allow, and what libraries set.
+  /// Consecutive timeouts or NAKs without progress before the QP fails; 7 is the maximum in verbs,
+  /// and the default of libraries.
   unsigned retry_count = 7;
-  /// Bytes of a packet on the wire besides its payload, which the rate counts: Ethernet with
-  /// preamble and gap 38, IPv6 40, UDP 8, BTH 12, iCRC 4. (RETH and ImmDt are left out.)
+  /// Bytes of a packet on the wire besides its payload, counted by the rate: Ethernet with preamble
+  /// and gap 38, IPv6 40, UDP 8, BTH 12, iCRC 4. (RETH and ImmDt are neglected.)
   std::uint32_t overhead = wire::kEthernetLink +
                            wire::envelope_size(false, wire::Encapsulation::none) +
                            sizeof(wire::Bth) + wire::kIcrcSize;
-  Psn first_psn{};
+  Psn first_psn{};  ///< PSN of the first packet
 };
 
 /// Counters of an RcSender.
 struct RcSenderStats {
   std::uint64_t packets = 0;        ///< sent, retransmissions included
   std::uint64_t bytes = 0;          ///< their payload
-  std::uint64_t retransmitted = 0;  ///< packets sent that had been sent before
-  std::uint64_t acks = 0, naks = 0;
-  std::uint64_t stale = 0;     ///< answers to what had been answered before, or to nothing sent
-  std::uint64_t timeouts = 0;  ///< expiries of the retransmission timer
+  std::uint64_t retransmitted = 0;  ///< packets sent that were sent before
+  std::uint64_t acks = 0;           ///< received
+  std::uint64_t naks = 0;           ///< received
+  std::uint64_t stale = 0;          ///< responses to packets already acknowledged or never sent
+  std::uint64_t timeouts = 0;       ///< expiries of the retransmission timer
 };
 
 /// Requester of one RC queue pair (go_back_n.hpp): RDMA Writes of posted messages, in order, one
 /// PSN per packet.
 ///
 /// Sans-IO. After each input (post, on_ack, on_nak, on_timer, set_rate) and at next_deadline(),
-/// call on_timer(), then poll() until it answers false or the port is full, then poll_completion()
-/// until false. Time never goes back between calls. One thread at a time.
+/// call on_timer(), then poll() until it returns false or the port is full, then poll_completion()
+/// until false. Time must not go back between calls. One thread at a time.
 class RcSender {
  public:
+  /// Largest message, bytes.
   static constexpr std::uint32_t kMaxMessage = std::uint32_t{1} << 31;
 
   /// Throws Error (invalid_argument) when an option is out of range.
@@ -70,8 +72,8 @@ class RcSender {
     if (o_.overhead > 1000) throw Error(Errc::invalid_argument, "rc: overhead");
   }
 
-  /// Queues a message of `bytes` (0 too: one empty packet) with an id of the caller's choice;
-  /// `notify`: Write with immediate. Errors: too_long (over kMaxMessage), invalid_state (failed).
+  /// Queues a message of `bytes` (0: one empty packet) with an id chosen by the caller; `notify`:
+  /// Write with immediate. Errors: too_long (over kMaxMessage), invalid_state (failed).
   Errc post(std::uint64_t id, std::uint32_t bytes, bool notify) {
     if (bytes > kMaxMessage) return Errc::too_long;
     if (failed_) return Errc::invalid_state;
@@ -82,26 +84,26 @@ class RcSender {
     return Errc::ok;
   }
 
-  /// The next packet to send now; false when there is none: nothing posted, window used up, or the
-  /// rate says later. A packet handed out counts as sent.
+  /// The next packet to send now; false when there is none: nothing posted, window used up, or
+  /// limited by the rate. A packet returned counts as sent.
   [[nodiscard]] bool poll(Time now, RcPacket& out);
 
-  /// An ACK up to and with `psn`.
+  /// An ACK of everything up to and including `psn`.
   void on_ack(Time now, Psn psn);
-  /// A NAK (sequence error): `psn` is missing, what was before it has arrived. Goes back to it.
+  /// A NAK (sequence error): `psn` is missing, everything before it has arrived. Goes back to it.
   void on_nak(Time now, Psn psn);
-  /// Lets the retransmission timer expire when it is due; harmless at any time.
+  /// Processes the retransmission timer if it has expired; may be called at any time.
   void on_timer(Time now);
   /// Rate limit in bits/s on the wire (DcqcnReactionPoint::rate()), 0: none. Applies at once.
   void set_rate(std::uint64_t bits_per_second) noexcept { pacer_.set_rate(bits_per_second); }
 
-  /// When to call again without other input: the retransmission timer, or the next packet's turn.
-  /// Not after now: there is something to send now.
+  /// When to call again without other input: retransmission timer or next paced packet. If not
+  /// after now, there is something to send.
   [[nodiscard]] Time next_deadline() const noexcept {
     return sendable() ? std::min(timer_, pacer_.ready()) : timer_;
   }
 
-  /// The next message that is done, in the order of posting; false when there is none.
+  /// The next completed message, in order of posting; false when there is none.
   [[nodiscard]] bool poll_completion(RcCompletion& out) {
     if (completions_.empty()) return false;
     out = completions_.front();
@@ -109,20 +111,21 @@ class RcSender {
     return true;
   }
 
-  /// Out of retries: every message has completed without success, and nothing is sent any more.
+  /// Out of retries: all messages have completed with an error, and nothing is sent any more.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   /// Everything posted has been acknowledged.
   [[nodiscard]] bool idle() const noexcept { return messages_.empty(); }
-  /// Payload bytes sent and not yet acknowledged; what go-back-N is about to send again is not in.
+  /// Payload bytes sent and not acknowledged, without those that go-back-N has yet to resend.
   [[nodiscard]] std::uint64_t inflight() const noexcept { return next_bytes_ - unacked_bytes_; }
-  /// Bytes of a packet as the rate counts them, for DcqcnReactionPoint::on_send().
+  /// Bytes of a packet as counted by the rate, for DcqcnReactionPoint::on_send().
   [[nodiscard]] std::uint32_t wire_bytes(const RcPacket& packet) const noexcept {
     return packet.payload + o_.overhead;
   }
+  /// Counters.
   [[nodiscard]] const RcSenderStats& stats() const noexcept { return stats_; }
 
  private:
-  // Packets are counted from 0 in 64 bits; the PSN is the low end of that.
+  // Packets are counted from 0 in 64 bits; the PSN is the low 24.
   struct Message {
     std::uint64_t id;
     std::uint32_t bytes;
@@ -130,7 +133,7 @@ class RcSender {
     std::uint64_t first;  // number of its first packet
     std::uint64_t start;  // bytes posted before it
   };
-  // Answers are told from old ones within half the PSN space.
+  // Half the PSN space distinguishes new responses from old ones.
   static constexpr std::uint64_t kMaxOutstanding = std::uint64_t{1} << 22;
 
   [[nodiscard]] Psn psn_of(std::uint64_t packet) const noexcept {
@@ -140,7 +143,7 @@ class RcSender {
   [[nodiscard]] std::uint64_t end_of(std::size_t i) const noexcept {
     return i + 1 < messages_.size() ? messages_[i + 1].first : posted_packets_;
   }
-  /// Bytes posted before a packet of `m`.
+  /// Bytes posted before packet number `packet`, which belongs to `m`.
   [[nodiscard]] std::uint64_t position(const Message& m, std::uint64_t packet) const noexcept {
     return m.start + std::min<std::uint64_t>((packet - m.first) * o_.mtu, m.bytes);
   }
@@ -166,10 +169,10 @@ class RcSender {
   std::uint64_t unacked_ = 0, unacked_bytes_ = 0;  // first packet not acknowledged, its position
   std::uint64_t next_ = 0, next_bytes_ = 0;        // next packet to send, its position
   std::size_t message_ = 0;                        // index of the message that next_ is in
-  std::uint64_t sent_ = 0;                         // packets below have been sent at least once
-  std::uint64_t asked_ = 0;  // after the last packet that asked for an ACK and was not gone back on
-  Time timer_ = kNever;      // runs while asked_ is ahead of unacked_
-  unsigned retries_ = 0;     // without progress
+  std::uint64_t sent_ = 0;                         // all lower packet numbers have been sent
+  std::uint64_t asked_ = 0;  // after the last packet that requested an ACK, unless gone back since
+  Time timer_ = kNever;      // runs while asked_ > unacked_
+  unsigned retries_ = 0;     // consecutive ones without progress
   bool ask_next_ = false;
   bool failed_ = false;
   RcSenderStats stats_;
@@ -189,8 +192,8 @@ inline bool RcSender::poll(Time now, RcPacket& out) {
   out.message_bytes = m.bytes;
   ++next_;
   next_bytes_ += out.payload;
-  // Whenever the sender may come to wait for an answer it has to ask for one; and the first packet
-  // after going back asks, so that its loss is noticed without waiting for the message's end.
+  // A packet after which the sender may have to wait requests an ACK; so does the first packet
+  // after going back, so that its loss is detected before the message's end.
   out.ack_request = out.last || ask_next_ || inflight() + o_.mtu > o_.window;
   ask_next_ = false;
   if (out.ack_request) {
@@ -233,7 +236,8 @@ inline void RcSender::on_timer(Time now) {
   if (spend_retry(now)) go_back();
 }
 
-/// Makes `packet`, one of a message not yet completed or the next to be posted, the next to send.
+/// Makes `packet` the next to send; it belongs to an incomplete message or is the next to be
+/// posted.
 inline void RcSender::seek(std::uint64_t packet) noexcept {
   while (message_ > 0 && (message_ == messages_.size() || messages_[message_].first > packet))
     --message_;
@@ -245,7 +249,7 @@ inline void RcSender::seek(std::uint64_t packet) noexcept {
 inline void RcSender::go_back() noexcept {
   seek(unacked_);
   asked_ = unacked_;
-  timer_ = kNever;  // starts again with the first packet, however late the rate lets it go
+  timer_ = kNever;  // restarts with the first packet, which the rate may delay
   ask_next_ = true;
 }
 
@@ -259,13 +263,13 @@ inline void RcSender::progress(Time now, std::uint64_t packet) {
   }
   unacked_ = packet;
   unacked_bytes_ = messages_.empty() ? posted_bytes_ : position(messages_.front(), packet);
-  // Answers to what was sent before going back may come in still, and spare the rest.
+  // Responses to packets sent before going back may still arrive and make resending unnecessary.
   if (next_ < unacked_) seek(unacked_);
   retries_ = 0;
   timer_ = asked_ > unacked_ ? now + o_.ack_timeout : kNever;
 }
 
-/// False: that was the last one, the queue pair has failed.
+/// Uses a retry; false if none was left and the queue pair has failed.
 inline bool RcSender::spend_retry(Time now) {
   if (++retries_ <= o_.retry_count) return true;
   failed_ = true;

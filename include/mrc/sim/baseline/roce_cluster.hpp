@@ -15,47 +15,53 @@
 
 namespace mrc::inline v0_1::sim::baseline {
 
-/// Hosts that run RoCE RC (go_back_n.hpp), under the same traffic as MrcCluster: a message goes in
-/// equal parts over the queue pairs of its flow, each part as Writes of at most a chunk, of which
-/// the last carries immediate data, which tells the receiver.
+/// Hosts that run RoCE RC (go_back_n.hpp), under the same traffic as MrcCluster: a message is split
+/// in equal parts over the queue pairs of its flow, each part sent as Writes of at most a chunk,
+/// the last of which carries immediate data to notify the receiver.
 ///
-/// The fabric it is for: Forwarding::udp, so that ECMP picks the path of each queue pair;
-/// FabricSettings::queue as roce_queue(), which has to drop, since RC has no use for trimmed
-/// packets; ecn_last_hop for DCQCN, which would not hear of incasts otherwise. With PFC a queue
-/// must hold PfcSettings::xoff and what comes in until a pause takes effect, from each link that
-/// leads to its switch. With one plane a host is a NIC with a single port, which suits RC best;
-/// with several, each queue pair is bound to one of them.
+/// Requirements on the fabric: Forwarding::udp, so that ECMP picks the path of each queue pair;
+/// FabricSettings::queue from roce_queue(), which drops, since RC can't use trimmed packets;
+/// ecn_last_hop for DCQCN, which would not detect incasts otherwise. With PFC a queue must hold
+/// PfcSettings::xoff plus what arrives until a pause takes effect, from each link into its switch.
+/// With one plane a host has a NIC with a single port, which is best for RC; with several, each
+/// queue pair is bound to one of them.
 class RoceCluster : public Cluster, private RoceHost::Application {
  public:
+  /// Parameters of all hosts.
   struct Settings {
-    RoceHostSettings host{};
+    RoceHostSettings host{};            ///< of each host
     std::uint32_t chunk = 1024 * 1024;  ///< largest Write, in bytes; 1 .. RcSender::kMaxMessage
   };
 
-  /// Makes the hosts, in the network but not yet in a fabric. Throws mrc::Error (settings).
+  /// Creates the hosts as nodes of the network, not yet attached to a fabric. Throws mrc::Error for
+  /// invalid settings.
   RoceCluster(Network& network, unsigned hosts, const Settings& settings, std::uint64_t seed);
-  /// Their nodes, to build the fabric on; then attach() it.
+  /// The hosts' nodes, to build the fabric with before attach().
   [[nodiscard]] const std::vector<NodeId>& nodes() const noexcept { return nodes_; }
+  /// Connects the hosts to the fabric. Throws mrc::Error.
   void attach(const Fabric& fabric) {
     for (auto& host : hosts_) host->attach(fabric);
   }
 
   FlowId open(unsigned from, unsigned to, unsigned queue_pairs = 1) override;
   void send(FlowId flow, std::uint64_t bytes, std::uint64_t message) override;
+  /// Number of hosts.
   [[nodiscard]] unsigned hosts() const noexcept override {
     return static_cast<unsigned>(hosts_.size());
   }
   [[nodiscard]] std::uint64_t received_bytes(unsigned host) const override {
     return hosts_[host]->stats().received_bytes;
   }
+  /// Sums over all hosts.
   [[nodiscard]] ClusterStats stats() const override;
 
+  /// Host by index.
   [[nodiscard]] RoceHost& host(unsigned number) { return *hosts_[number]; }
-  /// Queue pairs of a flow, by their index among the senders of its host.
+  /// Queue pairs of a flow, as indices among the senders of its host.
   [[nodiscard]] std::vector<std::uint32_t> queue_pairs(FlowId flow) const;
 
  private:
-  /// One queue pair of a flow. Its number is the context that the hosts know it by.
+  /// One queue pair of a flow. Its index is the context of the queue pair at the hosts.
   struct Lane {
     FlowId flow{};
     std::uint32_t sender = 0;
@@ -63,7 +69,7 @@ class RoceCluster : public Cluster, private RoceHost::Application {
   /// A message that is spread over several queue pairs.
   struct Parts {
     std::uint64_t message;
-    std::uint32_t sent, delivered;  // parts that are missing
+    std::uint32_t sent, delivered;  // parts not yet sent, delivered
   };
   struct Flow {
     unsigned from = 0, to = 0;
@@ -132,7 +138,7 @@ inline void RoceCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t mess
   Flow& flow = flows_[value(id)];
   if (flow.failed || bytes == 0) return;
   RoceHost& host = *hosts_[flow.from];
-  // A message that is smaller than its lanes' number of packets does not gain from all of them.
+  // A message with fewer packets than lanes uses only as many lanes.
   const std::uint64_t packets = (bytes + settings_.host.sender.mtu - 1) / settings_.host.sender.mtu;
   const auto parts = static_cast<std::uint32_t>(std::min<std::uint64_t>(flow.lanes, packets));
   flow.open.push_back({message, parts, parts});
@@ -145,7 +151,8 @@ inline void RoceCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t mess
       const auto n =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(end - begin, settings_.chunk));
       begin += n;
-      (void)host.post(lane.sender, message, n, begin == end);  // if it failed, that is reported
+      (void)host.post(lane.sender, message, n,
+                      begin == end);  // a failure is reported by a completion
     }
   }
   host.work();
@@ -165,7 +172,7 @@ inline void RoceCluster::on_completion(std::uint32_t lane, const RcCompletion& c
 
 inline void RoceCluster::part_done(FlowId id, std::uint64_t message, bool delivered) {
   Flow& flow = flows_[value(id)];
-  // Parts on the queue pairs that still work go on, but the message can't become whole.
+  // Parts on working queue pairs continue, but the message can't be completed.
   if (flow.failed) return;
   const auto parts = std::find_if(flow.open.begin(), flow.open.end(),
                                   [&](const Parts& p) { return p.message == message; });
@@ -174,7 +181,7 @@ inline void RoceCluster::part_done(FlowId id, std::uint64_t message, bool delive
   while (!flow.open.empty() && flow.open.front().sent == 0 && flow.open.front().delivered == 0)
     flow.open.pop_front();
   if (!done || listener_ == nullptr) return;
-  // The listener may open flows and send: no reference survives this.
+  // The listener may open flows and send, which invalidates references.
   if (delivered)
     listener_->on_delivered(id, message, network_.now());
   else

@@ -9,13 +9,13 @@
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/packet_build.hpp"
 
-/// RoCEv2 packets from their IP header on, so that a switch of the simulator finds the real fields
-/// to hash, mark and forward by.
+/// RoCEv2 packets from their IP header on, so that simulated switches hash, mark and forward by
+/// real header fields.
 namespace mrc::inline v0_1::sim::baseline {
 
-/// The UDP source port of a queue pair, which is all that tells one of a host's flows to the same
-/// peer from another: ECMP picks the path by it. Spread by a hash of both QPNs over the dynamic
-/// ports, 49152 .. 65535, as drivers do. Both directions of a connection may use the same.
+/// The UDP source port of a queue pair, which alone distinguishes a host's flows to the same peer:
+/// ECMP picks the path by it. A hash of both QPNs over the dynamic ports, 49152 .. 65535, as
+/// drivers do. Both directions of a connection may use the same port.
 [[nodiscard]] constexpr std::uint16_t roce_source_port(Qpn local, Qpn remote) noexcept {
   std::uint64_t x = std::uint64_t{value(local)} << 24 | value(remote);
   x *= 0x9E3779B97F4A7C15u;
@@ -31,7 +31,7 @@ namespace mrc::inline v0_1::sim::baseline {
 }
 
 /// Writes envelope, BTH and extension headers of a packet whose payload, pad and iCRC are not
-/// carried; the lengths in the headers count them. (With payload: build_roce(), then
+/// carried; the lengths in the headers include them. (With payload: build_roce(), then
 /// wire::build_packet().) Returns the bytes written, or 0 for the reasons of wire::build_envelope()
 /// and build_roce().
 [[nodiscard]] inline std::size_t build_roce_headers(MutableBytes out, const wire::Envelope& e,
@@ -43,22 +43,23 @@ namespace mrc::inline v0_1::sim::baseline {
   return transport == 0 ? 0 : envelope + transport;
 }
 
-/// A packet taken apart.
+/// A parsed packet.
 struct RoceFrame {
-  RoceHeader header;
-  wire::IpAddress source{}, destination{};  ///< IPv4: mapped
-  std::uint16_t source_port = 0;
-  Ecn ecn = Ecn::not_ect;
-  std::size_t size = 0;  ///< of the whole packet by its IP length, carried or not
+  RoceHeader header;              ///< transport headers
+  wire::IpAddress source{};       ///< IPv4: mapped
+  wire::IpAddress destination{};  ///< IPv4: mapped
+  std::uint16_t source_port = 0;  ///< UDP source port
+  Ecn ecn = Ecn::not_ect;         ///< of the IP header
+  std::size_t size = 0;           ///< of the whole packet by its IP length, carried or not
 };
 
-/// Reads a packet that starts with its IP header (IPv4, or IPv6 without extension headers) and is
-/// carried at least up to its last extension header. Safe on any input; `out` is good when the
-/// answer is none.
+/// Parses a packet that starts with its IP header (IPv4, or IPv6 without extension headers) and is
+/// carried at least up to its last extension header. Safe on any input; `out` is valid only when
+/// the result is none.
 [[nodiscard]] inline RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept {
   out = {};
   if (l3.empty()) return RoceError::too_short;
-  std::size_t at = 0, after_ip = 0;  // where UDP starts, bytes from there by the IP length
+  std::size_t at = 0, after_ip = 0;  // start of UDP, and bytes from there by the IP length
   if ((l3[0] >> 4) == 6) {
     at = sizeof(wire::Ipv6);
     if (l3.size() < at) return RoceError::too_short;

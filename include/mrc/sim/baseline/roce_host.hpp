@@ -14,51 +14,59 @@
 namespace mrc::inline v0_1::sim::baseline {
 
 /// A host that runs RoCE on simulated ports: RcSenders with DCQCN at one end of its queue pairs,
-/// RcReceivers at the other, packets with real headers between them. Every queue pair keeps to one
-/// port, as it keeps to one path. A port serves those that have something to send round robin,
-/// packet by packet, as long as little waits in it; ACKs go at once.
+/// RcReceivers at the other, exchanging packets with real headers. Every queue pair uses one port,
+/// as it uses one path. A port serves its senders round robin, packet by packet, while its queue is
+/// short; ACKs are sent at once.
 ///
-/// The cost per packet does not depend on the number of queue pairs. One thread at a time.
+/// The cost per packet is independent of the number of queue pairs. One thread at a time.
 class RoceHost : public Node {
  public:
-  /// What runs on the host. Called from within events; may post and connect.
+  /// The application on the host. Called from within events; may post and connect.
   class Application {
    public:
     virtual ~Application() = default;
-    /// A message has arrived at the receiver that was connected with this context.
+    /// A message has arrived at the receiver connected with this context.
     virtual void on_delivered(std::uint32_t context, const RcDelivery& delivery) = 0;
-    /// A posted message is acknowledged; or its queue pair has failed, and with it every message.
+    /// A posted message is acknowledged, or its queue pair has failed and with it every message.
     virtual void on_completion(std::uint32_t context, const RcCompletion& completion) = 0;
   };
 
-  /// `number`: its place among the hosts of the fabric. `seed`: of QPNs and first PSNs, and by that
-  /// of the paths that ECMP picks. Throws mrc::Error (settings).
+  /// `number`: its index among the hosts of the fabric. `seed`: for QPNs and first PSNs, and
+  /// thereby the paths that ECMP picks. Throws mrc::Error for invalid settings.
   RoceHost(Network& network, unsigned number, const RoceHostSettings& settings, std::uint64_t seed);
 
-  /// Gives it its ports. The fabric must outlive it. Throws mrc::Error (DCQCN settings).
+  /// Creates its ports. The fabric must outlive it. Throws mrc::Error for invalid DCQCN settings.
   void attach(const Fabric& fabric);
+  /// Sets the receiver of events.
   void set_application(Application* application) noexcept { application_ = application; }
 
-  /// Makes a queue pair from one attached host to another, in the plane that the hash of its
-  /// numbers says. `context` is for the applications of both. Answers its index at `from`.
+  /// Creates a queue pair from one attached host to another, in the plane selected by a hash of its
+  /// QPNs. `context` is passed to the applications of both. Returns its index at `from`.
   static std::uint32_t connect(RoceHost& from, RoceHost& to, std::uint32_t context);
-  /// RcSender::post() on queue pair `index`. Call work() when all is posted.
+  /// RcSender::post() on queue pair `index`. Call work() after the last one.
   Errc post(std::uint32_t index, std::uint64_t message, std::uint32_t bytes, bool notify);
-  /// Sends what was posted.
+  /// Sends posted messages.
   void work();
-  /// The machine hangs: its links stay up, but nothing goes in or out any more.
+  /// Makes the host hang: its links stay up, but it neither sends nor receives any more.
   void kill() noexcept { dead_ = true; }
 
+  /// Index among the hosts of the fabric.
   [[nodiscard]] unsigned number() const noexcept { return number_; }
+  /// Its node in the network.
   [[nodiscard]] NodeId node() const noexcept { return node_; }
+  /// Counters.
   [[nodiscard]] const RoceHostStats& stats() const noexcept { return stats_; }
+  /// Number of senders.
   [[nodiscard]] std::size_t senders() const noexcept { return senders_.size(); }
+  /// Number of receivers.
   [[nodiscard]] std::size_t receivers() const noexcept { return receivers_.size(); }
+  /// Sender by index.
   [[nodiscard]] const RcSender& sender(std::size_t index) const { return senders_[index].sender; }
   /// The rate limiter of a sender, as of its last event.
   [[nodiscard]] const DcqcnReactionPoint& reaction(std::size_t index) const {
     return senders_[index].reaction;
   }
+  /// Receiver by index.
   [[nodiscard]] const RcReceiver& receiver(std::size_t index) const {
     return receivers_[index].receiver;
   }
@@ -70,7 +78,7 @@ class RoceHost : public Node {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  /// How packets of a queue pair get to its other end.
+  /// Route from a queue pair to its other end.
   struct Way {
     Qpn remote{};
     std::uint32_t peer = 0;  // host
@@ -82,8 +90,8 @@ class RoceHost : public Node {
     RcSender sender;
     DcqcnReactionPoint reaction;
     std::uint32_t context = 0;
-    std::uint32_t next = kNone;  // in the line of its port
-    Time alarm = kNever;         // the wake-up that counts; earlier posted ones are void
+    std::uint32_t next = kNone;  // next in its port's list
+    Time alarm = kNever;         // the valid wake-up; those posted earlier are void
     bool in_line = false;
   };
   struct Receiver {
@@ -91,7 +99,7 @@ class RoceHost : public Node {
     RcReceiver receiver;
     std::uint32_t context = 0;
   };
-  /// A port, and who has something to send by it.
+  /// A port, and the senders with packets for it.
   struct Outlet {
     LinkId link{};
     std::uint32_t head = kNone, tail = kNone;
@@ -101,7 +109,7 @@ class RoceHost : public Node {
     RcCompletion completion;
   };
 
-  /// QPNs count from first_qpn_ on; senders have the even, receivers the odd places.
+  /// QPNs count from first_qpn_; senders have even, receivers odd offsets.
   [[nodiscard]] Qpn qpn(std::size_t index, bool receiver) const noexcept {
     return Qpn{first_qpn_ + static_cast<std::uint32_t>(2 * index + receiver)};
   }
@@ -120,10 +128,10 @@ class RoceHost : public Node {
   Random random_;
   std::uint32_t first_qpn_;
   std::vector<Outlet> outlets_;  // by plane
-  // Deques: an application may connect while one of them is in use.
+  // Deques: an application may connect while an element is in use.
   std::deque<Sender> senders_;
   std::deque<Receiver> receivers_;
-  std::deque<Done> done_;  // what the application is to be told
+  std::deque<Done> done_;  // events for the application
   Application* application_ = nullptr;
   RoceHostStats stats_;
   bool working_ = false;
@@ -243,7 +251,7 @@ inline void RoceHost::on_timer(std::uint32_t index) {
 
 // --- sending ------------------------------------------------------------------------------------
 
-/// After an input to a sender: lets time pass for it and finds out what it waits for.
+/// After an input to a sender: advances its timers and determines what it waits for.
 inline void RoceHost::update(std::uint32_t index) {
   Sender& s = senders_[index];
   const Time now = network_.now();
@@ -258,8 +266,8 @@ inline void RoceHost::update(std::uint32_t index) {
   if (!s.in_line) plan(index);
 }
 
-/// Queues a sender at its port if it has something to send, else sets its alarm. Who stands in
-/// line, for however long the port is paused, needs no alarm: its turn comes.
+/// Appends a sender to its port's list if it has something to send, else sets its alarm. A sender
+/// in the list needs no alarm, even while the port is paused.
 inline void RoceHost::plan(std::uint32_t index) {
   Sender& s = senders_[index];
   Time due = s.sender.next_deadline();
@@ -271,14 +279,14 @@ inline void RoceHost::plan(std::uint32_t index) {
     s.in_line = true;
     return;
   }
-  // A rate that rises lets a packet go sooner; without packets the rate can wait.
+  // A rising rate lets a packet go earlier; without packets it is irrelevant.
   if (settings_.dcqcn && due != kNever) due = std::min(due, s.reaction.next_deadline());
   if (due >= s.alarm) return;
   s.alarm = due;
   network_.wake(node_, due, index);
 }
 
-/// One packet of each sender in line, again and again, until the port is full or the line empty.
+/// Sends one packet per listed sender, round robin, until the port is full or the list empty.
 inline void RoceHost::transmit(Outlet& outlet) {
   const Link& link = network_[outlet.link];
   while (outlet.head != kNone && link.queued() < settings_.nic_queue) {
@@ -302,7 +310,7 @@ inline void RoceHost::transmit(Outlet& outlet) {
 }
 
 inline void RoceHost::work() {
-  // The application's calls from within come back here.
+  // Re-entered by calls from the application's callbacks.
   if (dead_ || working_) return;
   working_ = true;
   for (;;) {

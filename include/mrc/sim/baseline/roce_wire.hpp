@@ -13,12 +13,14 @@
 #include "mrc/wire/transport.hpp"
 
 /// RoCEv2 transport packets in bytes: BTH, extension headers, payload, pad to four bytes, iCRC, in
-/// UDP with destination port 4791 (wire::kUdpPort). Unlike in MRC, RETH is in a message's first
-/// packet only, the rest of the message goes where that one says.
+/// UDP with destination port 4791 (wire::kUdpPort). Unlike in MRC, only a message's first packet
+/// has a RETH, which covers the whole message.
 namespace mrc::inline v0_1::sim::baseline {
 
-/// DSCP of RoCE data and ACKs as networks are usually set up, and of CNPs (class of their own).
-inline constexpr std::uint8_t kRoceDscp = 26, kCnpDscp = 48;
+/// Usual DSCP of RoCE data and ACKs.
+inline constexpr std::uint8_t kRoceDscp = 26;
+/// Usual DSCP of CNPs, which have a class of their own.
+inline constexpr std::uint8_t kCnpDscp = 48;
 
 /// The BTH opcodes in use: RDMA Writes and ACK of the RC service, and CNP.
 enum class RoceOpcode : std::uint8_t {
@@ -28,13 +30,13 @@ enum class RoceOpcode : std::uint8_t {
   write_last_imm = 0x09,
   write_only = 0x0A,
   write_only_imm = 0x0B,
-  acknowledge = 0x11,  ///< also NAK: AETH tells
+  acknowledge = 0x11,  ///< ACK or NAK, by AETH
   cnp = 0x81,          ///< congestion notification packet
 };
 
 /// The 16 bytes after BTH in a CNP, all zero.
 struct CnpPayload {
-  std::uint8_t reserved[16] = {};
+  std::uint8_t reserved[16] = {};  ///< zeros
 };
 
 /// Why a transport packet can't be read.
@@ -43,28 +45,31 @@ enum class RoceError : std::uint8_t {
   too_short,       ///< ends within the headers, the pad or the iCRC
   bad_version,     ///< BTH.TVer is not 0
   unknown_opcode,  ///< none of RoceOpcode
-  bad_length,  ///< a payload or a pad that a packet of this opcode can't have, or that RETH denies
+  bad_length,    ///< a payload or a pad that a packet of this opcode can't have or that contradicts
+                 ///< RETH
   bad_envelope,  ///< roce_frame.hpp: not an IP and UDP header of RoCE, or lengths that disagree
 };
 
+/// Whether a RETH follows BTH.
 [[nodiscard]] constexpr bool roce_has_reth(RoceOpcode op) noexcept {
   return op == RoceOpcode::write_first || op == RoceOpcode::write_only ||
          op == RoceOpcode::write_only_imm;
 }
+/// Whether an ImmDt is present.
 [[nodiscard]] constexpr bool roce_has_immediate(RoceOpcode op) noexcept {
   return op == RoceOpcode::write_last_imm || op == RoceOpcode::write_only_imm;
 }
-/// A data packet.
+/// Whether it is a data packet.
 [[nodiscard]] constexpr bool roce_is_write(RoceOpcode op) noexcept {
   return op >= RoceOpcode::write_first && op <= RoceOpcode::write_only_imm;
 }
-/// Ends a message.
+/// Whether it ends a message.
 [[nodiscard]] constexpr bool roce_is_last(RoceOpcode op) noexcept {
   return op >= RoceOpcode::write_last && op <= RoceOpcode::write_only_imm;
 }
 
-/// Bytes from BTH to the last extension header; 0 for a code that is no RoceOpcode. A CNP's 16
-/// bytes count as one.
+/// Bytes from BTH to the last extension header; 0 for an unknown opcode. A CNP's 16 bytes count as
+/// an extension header.
 [[nodiscard]] constexpr std::size_t roce_header_size(RoceOpcode op) noexcept {
   if (roce_is_write(op))
     return sizeof(wire::Bth) + (roce_has_reth(op) ? sizeof(wire::Reth) : 0) +
@@ -72,7 +77,7 @@ enum class RoceError : std::uint8_t {
   if (op == RoceOpcode::acknowledge) return sizeof(wire::Bth) + sizeof(wire::Aeth);
   return op == RoceOpcode::cnp ? sizeof(wire::Bth) + sizeof(CnpPayload) : 0;
 }
-/// Longest roce_header_size().
+/// Largest roce_header_size().
 inline constexpr std::size_t kMaxRoceHeader = 32;
 static_assert(roce_header_size(RoceOpcode::write_first) == 28);
 static_assert(roce_header_size(RoceOpcode::write_middle) == 12);
@@ -92,11 +97,11 @@ static_assert(roce_header_size(RoceOpcode::cnp) == 28);
   return roce_header_size(op) + payload + roce_pad(payload) + wire::kIcrcSize;
 }
 
-/// What the headers of a packet say.
+/// Fields of a packet's headers.
 struct RoceHeader {
-  RoceOpcode opcode = RoceOpcode::write_only;
-  bool ack_request = false;
-  Qpn dqp{};
+  RoceOpcode opcode = RoceOpcode::write_only;     ///< opcode
+  bool ack_request = false;                       ///< BTH.AckReq
+  Qpn dqp{};                                      ///< destination queue pair
   Psn psn;                                        ///< 0 in a CNP
   std::uint64_t va = 0;                           ///< RETH
   std::uint32_t rkey = 0;                         ///< RETH
@@ -106,11 +111,12 @@ struct RoceHeader {
   std::uint32_t msn = 0;                          ///< AETH, 24 bit
   std::uint32_t payload = 0;                      ///< bytes, without pad
 
+  /// Equal in all fields.
   friend bool operator==(const RoceHeader&, const RoceHeader&) = default;
 };
 
-/// Header of a data packet. RETH's address is the message's id, so that a receiver learns it as a
-/// real one would the address; the immediate is the id's low 32 bits.
+/// Header of a data packet. RETH's address carries the message's id, in place of a real address;
+/// the immediate is the id's low 32 bits.
 [[nodiscard]] inline RoceHeader roce_header(const RcPacket& packet, Qpn dqp) noexcept {
   RoceHeader h;
   if (packet.first && packet.last)
@@ -131,7 +137,7 @@ struct RoceHeader {
   return h;
 }
 
-/// Header of the ACK or NAK that a reply asks for; its kind is not none.
+/// Header of the ACK or NAK of a reply, whose kind is not none.
 [[nodiscard]] inline RoceHeader roce_header(const RcReply& reply, Qpn dqp) noexcept {
   RoceHeader h;
   h.opcode = RoceOpcode::acknowledge;
@@ -151,8 +157,8 @@ struct RoceHeader {
   return h;
 }
 
-/// A data packet as RcReceiver wants it; the opcode is a Write. What is not on the wire stays at
-/// its default.
+/// A data packet as input to RcReceiver; the opcode is a Write. Fields that are not on the wire
+/// keep their defaults.
 [[nodiscard]] inline RcPacket rc_packet(const RoceHeader& h) noexcept {
   return {.psn = h.psn,
           .payload = h.payload,
@@ -165,7 +171,7 @@ struct RoceHeader {
 }
 
 /// Writes BTH and extension headers. Returns their size, or 0 when `out` is too small or the opcode
-/// is none of RoceOpcode.
+/// is unknown.
 [[nodiscard]] inline std::size_t build_roce(MutableBytes out, const RoceHeader& h) noexcept {
   constexpr std::uint8_t kBecn = 0x40;  // byte 4 of BTH in RoCE: FECN 7, BECN 6
   const std::size_t size = roce_header_size(h.opcode);
@@ -191,9 +197,10 @@ struct RoceHeader {
   return size;
 }
 
-/// The reverse. `head` starts with BTH and holds at least the extension headers; `transport_size`
-/// is the packet's size from BTH to the iCRC by its UDP length. A simulator need not carry payload
-/// and iCRC, so they are not looked at. Safe on any input; `out` is good when the answer is none.
+/// The inverse. `head` starts with BTH and holds at least the extension headers; `transport_size`
+/// is the packet's size from BTH to the iCRC by its UDP length. Payload and iCRC are not read,
+/// since a simulator need not carry them. Safe on any input; `out` is valid only when the result is
+/// none.
 [[nodiscard]] inline RoceError parse_roce(Bytes head, std::size_t transport_size,
                                           RoceHeader& out) noexcept {
   out = {};

@@ -67,13 +67,13 @@ MRC_DECL wire::IpAddress Fabric::route(unsigned from, unsigned to, unsigned plan
 
 MRC_DECL Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
   const std::uint32_t port = 0xC000u | plane << 8;
-  // A structured EV has the uplink in its first byte, the others in their last.
+  // A structured EV has the uplink in its first byte, other formats in their last.
   return settings_.forwarding == Forwarding::stev ? Ev{uplink << 24 | port} : Ev{port | uplink};
 }
 
 namespace detail {
 
-/// Takes apart names like "t0.1.2": the letters in front, then numbers between dots.
+/// Parses names like "t0.1.2": leading letters, then numbers separated by dots.
 struct Name {
   std::string_view kind;
   unsigned numbers[2] = {0, 0};
@@ -198,7 +198,7 @@ MRC_DECL LinkSettings Fabric::link(double gbps, Duration delay, bool from_host,
     l.queue.trimmed_dscp = settings_.trimmed_last_hop_dscp;
     if (!settings_.ecn_last_hop) l.queue.ecn_max = 0;
   }
-  if (from_host) {  // the host holds its packets back itself
+  if (from_host) {  // the host limits its own queue
     l.queue = {};
     l.queue.data_limit = l.queue.control_limit = std::uint64_t{1} << 40;
   }

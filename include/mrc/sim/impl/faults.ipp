@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "mrc/sim/fault_state.hpp"
 #include "mrc/core/value_text.hpp"
+#include "mrc/sim/fault_state.hpp"
 #include "mrc/sim/faults.hpp"
 
 namespace mrc::inline v0_1::sim {
@@ -27,7 +27,7 @@ struct TimeUnit {
 inline constexpr std::array<TimeUnit, 4> kTimeUnits{
     {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}}};
 
-/// What ends a fault; nothing where that is not possible.
+/// The end of a fault; empty for kinds that have none.
 [[nodiscard]] inline std::optional<Fault> end_of(const Fault& fault, Duration span) {
   switch (fault.kind) {
     case FaultKind::down:
@@ -48,7 +48,7 @@ inline constexpr std::array<TimeUnit, 4> kTimeUnits{
   throw Error(Errc::invalid_argument, "faults: " + what);
 }
 
-/// The words of one entry, with errors that say which word is wrong.
+/// The words of one entry; errors name the wrong word.
 class FaultEntry {
  public:
   FaultEntry(std::string_view entry, unsigned number) : number_(number) {
@@ -196,7 +196,7 @@ MRC_DECL std::string FaultSchedule::text() const {
 
 namespace detail {
 
-/// A fault that is known to make sense, with what its names stand for.
+/// A validated fault, with its targets resolved.
 struct PlannedFault {
   FaultKind kind;
   double value;
@@ -240,7 +240,7 @@ MRC_DECL void FaultSchedule::apply(Network& network, const Fabric& fabric,
     int down = 0, holes = 0;
   };
   std::map<std::string, Target> targets;
-  std::vector<detail::PlannedFault> plan;  // all is checked before anything is planned
+  std::vector<detail::PlannedFault> plan;  // everything is validated before anything is scheduled
   for (const Fault& f : faults_) {
     const auto next = static_cast<std::uint32_t>(targets.size());
     Target& target = targets.try_emplace(f.target, Target{next, 0, 0}).first->second;

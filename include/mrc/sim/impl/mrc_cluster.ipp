@@ -103,7 +103,7 @@ MRC_DECL MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noe
 MRC_DECL void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t message) {
   Flow& flow = flows_[value(id)];
   if (flow.failed || bytes == 0) return;
-  // A message that is smaller than its lanes' number of packets does not gain from all of them.
+  // A message with fewer packets than lanes uses only as many lanes.
   const auto lanes = static_cast<std::uint32_t>(flow.lanes.size());
   const std::uint64_t packets = (bytes + settings_.host.mtu - 1) / settings_.host.mtu;
   const auto parts = static_cast<std::uint32_t>(std::min<std::uint64_t>(lanes, packets));
@@ -125,7 +125,7 @@ MRC_DECL void MrcCluster::send(FlowId id, std::uint64_t bytes, std::uint64_t mes
   hosts_[flow.from]->work();
 }
 
-/// Fills the send queue from what waits.
+/// Fills the send queue from the queued chunks.
 MRC_DECL void MrcCluster::post(Lane& lane) {
   const Flow& flow = flows_[value(lane.flow)];
   MrcHost& host = *hosts_[flow.from];
@@ -148,7 +148,7 @@ MRC_DECL void MrcCluster::on_completion(MrcHost& host, const Completion& c) {
   if (lane == nullptr || c.status != WcStatus::success) return;
   if (c.opcode == WcOpcode::recv_write_imm) {
     (void)host.engine().post_receive(c.qpn, c.wr_id);
-    // Completions that nobody waits for would be a fault of the engine: not to be passed over.
+    // An unexpected completion would be a bug of the engine and must not be ignored.
     if (lane->to_be_received.empty() ||
         c.immediate != static_cast<std::uint32_t>(lane->to_be_received.front()))
       throw Error(Errc::invalid_state, "simulated host: a message out of turn was received");
@@ -175,7 +175,7 @@ MRC_DECL void MrcCluster::part_done(Lane& lane, std::uint64_t message, bool deli
   while (!flow.open.empty() && flow.open.front().sent == 0 && flow.open.front().delivered == 0)
     flow.open.pop_front();
   if (!done || listener_ == nullptr) return;
-  // The listener may open flows and send: no reference survives this.
+  // The listener may open flows and send, which invalidates references.
   if (delivered)
     listener_->on_delivered(id, message, network_.now());
   else

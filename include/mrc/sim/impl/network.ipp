@@ -51,7 +51,7 @@ MRC_DECL PacketId Network::pop(Link::Fifo& queue) noexcept {
   return id;
 }
 
-/// Room for a packet in the class that it has now.
+/// Whether the packet's current class has room for it.
 MRC_DECL bool Network::has_room(const Link& link, const Packet& packet) const noexcept {
   const QueueSettings& q = link.settings.queue;
   const bool data = packet.traffic == TrafficClass::data;
@@ -65,7 +65,7 @@ MRC_DECL bool Network::has_room(const Link& link, const Packet& packet) const no
   return depth + packet.wire_length() <= limit;
 }
 
-/// Decides about a packet that has to wait: marks it, trims it. False: it has no room.
+/// Admission of a packet that has to be queued: marks or trims it. False: no room.
 MRC_DECL bool Network::admit(Link& link, Packet& packet) {
   if (has_room(link, packet)) {
     if (packet.traffic == TrafficClass::data) mark(link, packet);
@@ -95,7 +95,7 @@ MRC_DECL void Network::mark(Link& link, Packet& packet) {
   ++link.stats.marked;
 }
 
-/// Keeps the books of buffers, and asks the link by which a packet came to pause or to go on.
+/// Updates buffer accounting, and pauses or resumes the link by which a packet arrived.
 MRC_DECL void Network::account(const Link& link, const Packet& packet, bool enters) {
   if (link.buffer >= 0) {
     SharedBuffer& b = buffers_[static_cast<std::size_t>(link.buffer)];
@@ -139,7 +139,7 @@ MRC_DECL void Network::send(LinkId id, PacketId packet) {
   schedule(id, link);
 }
 
-/// Posts the event that serves the queue next, if one is needed.
+/// Posts the next event to serve the queue, if one is needed.
 MRC_DECL void Network::schedule(LinkId id, Link& link) {
   const bool waiting = !link.control.empty() || (!link.data.empty() && !link.paused);
   if (link.scheduled || !waiting) return;
@@ -151,7 +151,7 @@ MRC_DECL void Network::schedule(LinkId id, Link& link) {
 
 MRC_DECL void Network::transmit(LinkId id, Link& link, PacketId packet) {
   Packet& p = packets_[packet];
-  // It may have become free within the nanosecond that has begun: rounding must not add up.
+  // It may have become free within the current nanosecond: rounding errors must not add up.
   const std::int64_t now_fs = now_ns() * kFsPerNs;
   const std::int64_t start = link.busy_until > now_fs - kFsPerNs ? link.busy_until : now_fs;
   link.busy_until = start + p.wire_length() * link.fs_per_byte;
@@ -165,7 +165,7 @@ MRC_DECL void Network::transmit(LinkId id, Link& link, PacketId packet) {
 
 MRC_DECL void Network::on_link_free(LinkId id, std::uint32_t epoch) {
   Link& link = at(id);
-  if (epoch != link.epoch) return;  // of before it went down
+  if (epoch != link.epoch) return;  // sent before the link went down
   link.scheduled = false;
   Link::Fifo* queue = !link.control.empty()                ? &link.control
                       : !link.data.empty() && !link.paused ? &link.data
@@ -259,8 +259,8 @@ MRC_DECL void Network::dispatch(const Event& event) {
   }
 }
 
-/// Links and packets lie wherever, and a run waits for memory more than for anything else: fetches
-/// what the next event will touch.
+/// Prefetches what the next event will use: links and packets are scattered in memory, and a run is
+/// memory-bound.
 MRC_DECL void Network::prefetch() const noexcept {
   const Event next = events_.upcoming();
   if (next.kind != EventKind::link_rx) return;

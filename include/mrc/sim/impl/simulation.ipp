@@ -55,7 +55,7 @@ MRC_DECL void Simulation::plan_faults() {
   });
 }
 
-/// Cables between switches, so many as the scenario's share of all of them.
+/// Draws cables between switches, as many as the scenario's fraction of all of them.
 MRC_DECL FaultSchedule Simulation::draw_bad_cables() const {
   FaultSchedule schedule;
   const BadCables& bad = scenario_.bad_cables;

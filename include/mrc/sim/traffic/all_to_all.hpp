@@ -8,19 +8,20 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// An all-to-all as AllToAll takes it.
+/// Parameters of an AllToAll.
 struct AllToAllSettings {
-  CollectiveSettings collective{};
-  unsigned peers = 4;  ///< sends that a rank has under way at a time
+  CollectiveSettings collective{};  ///< common to all collectives
+  unsigned peers = 4;               ///< messages of a rank in flight at a time
 };
 
 /// All-to-all: every rank sends a different part of its buffer to every other. The buffer has one
-/// part per rank, the own included, as nccl-tests count it: of n ranks each sends (n - 1) messages
-/// of bytes / n, rounded down. Pairwise exchange: in round r = 1 .. n - 1 rank i sends to i + r
-/// (modulo n) and so receives from i - r. Ranks are not kept in step: each goes on to its next
-/// round as soon as one of its messages is acknowledged.
+/// part per rank, including its own, as in nccl-tests: of n ranks each sends (n - 1) messages of
+/// bytes / n, rounded down. Pairwise exchange: in round r = 1 .. n - 1 rank i sends to i + r
+/// (modulo n) and so receives from i - r. Ranks are not synchronized: each starts its next round as
+/// soon as one of its messages is acknowledged.
 class AllToAll final : public Collective {
  public:
+  /// See Workload.
   explicit AllToAll(const AllToAllSettings& settings)
       : Collective(settings.collective), peers_(settings.peers) {}
 
@@ -33,7 +34,7 @@ class AllToAll final : public Collective {
 
  private:
   struct Rank {
-    std::uint32_t round = 1;  // the next one
+    std::uint32_t round = 1;  // next round
     std::uint32_t under_way = 0;
   };
 

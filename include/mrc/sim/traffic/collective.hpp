@@ -12,34 +12,36 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// What every collective operation is told.
+/// Parameters of every collective operation.
 struct CollectiveSettings {
-  std::uint64_t bytes = 64 * 1024 * 1024;  ///< buffer of a rank
-  std::vector<unsigned> ranks{};           ///< their hosts, in order of rank; none: all hosts
-  unsigned iterations = 1;                 ///< one after another
+  std::uint64_t bytes = 64 * 1024 * 1024;  ///< buffer of a rank, bytes
+  std::vector<unsigned> ranks{};           ///< their hosts, in order of rank; empty: all hosts
+  unsigned iterations = 1;                 ///< run one after another
   unsigned queue_pairs = 1;                ///< per flow
 };
 
-/// Base of the collective operations. The first iteration begins at the start; each further one
-/// when the last byte of the one before has been delivered anywhere (a barrier that costs nothing).
-/// If a flow fails, no further message is sent: the operation can't complete. stop_at() lets the
+/// Base of the collective operations. The first iteration begins at the start, each further one
+/// when the last byte of the previous one has been delivered (a barrier without cost). If a flow
+/// fails, no further message is sent, since the operation can't complete. stop_at() lets the
 /// running iteration finish.
 class Collective : public Workload {
  public:
+  /// See Workload.
   explicit Collective(const CollectiveSettings& settings) : collective_(settings) {}
 
-  /// Times of the iterations that completed, in order.
+  /// Times of the completed iterations, in order.
   [[nodiscard]] const std::vector<Duration>& times() const noexcept { return times_; }
-  /// A flow failed.
+  /// Whether a flow failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
-  /// Bandwidths as nccl-tests define them, in GB/s (10^9 bytes), of the mean of times(): the buffer
-  /// of a rank over the time, and that times the share of it which has to cross the network, which
-  /// makes it comparable to the hardware's peak. Zero if nothing completed.
+  /// Bandwidth as nccl-tests define it, in GB/s (10^9 bytes): a rank's buffer over the mean of
+  /// times(). Zero if no iteration completed.
   [[nodiscard]] double algorithm_bandwidth() const noexcept {
     const Duration time = mean(std::span<const Duration>(times_));
     return gbps(static_cast<double>(collective_.bytes), time) / 8;
   }
+  /// The same times the fraction of the buffer that crosses the network, which makes it comparable
+  /// to the hardware's peak.
   [[nodiscard]] double bus_bandwidth() const noexcept {
     return algorithm_bandwidth() * bus_factor();
   }
@@ -47,19 +49,22 @@ class Collective : public Workload {
   [[nodiscard]] const std::vector<unsigned>& ranks() const noexcept { return collective_.ranks; }
 
  protected:
-  /// Checks what is particular and opens the flows; ranks() are known.
+  /// Checks the operation's own settings and opens the flows; ranks() is set.
   virtual void prepare() = 0;
-  /// Sends what an iteration begins with; messages of earlier ones may lack their acknowledgement.
+  /// Sends the first messages of an iteration; messages of earlier ones may be unacknowledged.
   virtual void begin_iteration() = 0;
-  /// Messages that make an iteration.
+  /// Number of messages in an iteration.
   [[nodiscard]] virtual std::uint64_t messages() const noexcept = 0;
+  /// Ratio of bus_bandwidth() to algorithm_bandwidth().
   [[nodiscard]] virtual double bus_factor() const noexcept = 0;
-  /// A message was delivered; unless it was the iteration's last.
+  /// A message was delivered, other than the iteration's last.
   virtual void delivered(std::uint32_t tag, std::uint64_t message) = 0;
 
+  /// Number of ranks.
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(collective_.ranks.size());
   }
+  /// The parameters.
   [[nodiscard]] const CollectiveSettings& collective() const noexcept { return collective_; }
 
   void begin() final {
@@ -79,11 +84,13 @@ class Collective : public Workload {
     next_iteration();
   }
   [[nodiscard]] bool exhausted() const final { return broken_ || missing_ == 0; }
+  /// See Workload.
   void message_delivered(std::uint32_t tag, std::uint64_t message) final {
     if (--missing_ > 0) return delivered(tag, message);
     times_.push_back(now() - iteration_start_);
     if (times_.size() < collective_.iterations && !stopped() && !broken_) next_iteration();
   }
+  /// See Workload.
   void flow_failed(std::uint32_t) final { broken_ = true; }
 
  private:
@@ -96,7 +103,7 @@ class Collective : public Workload {
   CollectiveSettings collective_;
   std::vector<Duration> times_;
   Time iteration_start_{};
-  std::uint64_t missing_ = 0;  // deliveries
+  std::uint64_t missing_ = 0;  // deliveries outstanding
   bool broken_ = false;
 };
 

@@ -10,17 +10,17 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// An incast as Incast takes it.
+/// Parameters of an Incast.
 struct IncastSettings {
   StreamSettings stream{};           ///< of the senders and of the victim
   unsigned receiver = 0;             ///< host
   std::vector<unsigned> senders{};   ///< hosts
-  Duration stagger{};                ///< sender i begins i times this after the start
-  std::optional<HostPair> victim{};  ///< a flow of bystanders, from the start on
+  Duration stagger{};                ///< sender i starts after i times this
+  std::optional<HostPair> victim{};  ///< a flow between uninvolved hosts, from the start on
 };
 
-/// The last `count` hosts of `hosts` (without the receiver), which in a Clos fabric are those
-/// furthest from a low-numbered receiver, in ascending order. Fewer if there are not so many.
+/// The last `count` hosts of `hosts` (without the receiver), in ascending order; in a Clos fabric
+/// these are the furthest from a low-numbered receiver. Fewer if there are not enough.
 [[nodiscard]] inline std::vector<unsigned> far_senders(unsigned hosts, unsigned receiver,
                                                        unsigned count) {
   std::vector<unsigned> senders;
@@ -30,10 +30,10 @@ struct IncastSettings {
   return senders;
 }
 
-/// A victim for an incast: a flow from a bystander under the T0 of a sender (or as many senders as
-/// possible) to a bystander under the receiver's T0. It shares uplinks with the senders and
-/// downlinks with the incast, but no host, so whatever it loses is the fabric's doing. Nothing if
-/// there is no such pair.
+/// A victim for an incast: a flow from an uninvolved host under the T0 of a sender (of as many
+/// senders as possible) to one under the receiver's T0. It shares uplinks with the senders and
+/// downlinks with the incast, but no host, so that its losses are caused by the fabric alone. Empty
+/// if there is no such pair.
 [[nodiscard]] inline std::optional<HostPair> pick_victim(const Fabric& fabric,
                                                          const IncastSettings& incast) {
   const auto bystander = [&](unsigned host) {
@@ -54,18 +54,20 @@ struct IncastSettings {
   return HostPair{*from, *to};
 }
 
-/// Many senders to one receiver, whose link is the bottleneck, and beside them a victim that should
-/// not notice. Without senders the victim runs alone: the figure to compare with.
+/// Many senders to one receiver, whose link is the bottleneck, and a victim flow that ideally is
+/// unaffected. Without senders the victim runs alone, for reference.
 class Incast final : public Streams {
  public:
+  /// See Workload.
   explicit Incast(const IncastSettings& settings) : Streams(settings.stream), incast_(settings) {}
 
-  /// Flows of the senders, in their order, and of the victim. After start().
+  /// Flows of the senders, in their order. After start().
   [[nodiscard]] std::vector<FlowId> sender_flows() const {
     std::vector<FlowId> flows;
     for (std::size_t i = 0; i < incast_.senders.size(); ++i) flows.push_back(streams()[i].flow);
     return flows;
   }
+  /// Flow of the victim, if there is one. After start().
   [[nodiscard]] std::optional<FlowId> victim_flow() const {
     if (!incast_.victim) return std::nullopt;
     return streams().back().flow;

@@ -10,8 +10,8 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// The value that `p` percent (0 .. 100) of `sorted` do not exceed (nearest rank, exact: an
-/// element of it). Zero of nothing. `sorted` must be in ascending order.
+/// The `p`-th percentile (p: 0 .. 100) of `sorted` by nearest rank (exact: one of its elements).
+/// Zero if empty. `sorted` must be in ascending order.
 [[nodiscard]] inline Duration percentile(std::span<const Duration> sorted, double p) noexcept {
   if (sorted.empty()) return Duration{};
   const double n = static_cast<double>(sorted.size());
@@ -21,20 +21,20 @@ namespace mrc::inline v0_1::sim {
   return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
 }
 
-/// Arithmetic mean, rounded down to whole nanoseconds. Zero of nothing.
+/// Arithmetic mean, rounded down to whole nanoseconds. Zero if empty.
 [[nodiscard]] inline Duration mean(std::span<const Duration> times) noexcept {
   Duration sum{};
   for (const Duration t : times) sum += t;
   return times.empty() ? sum : sum / static_cast<Duration::rep>(times.size());
 }
 
-/// Bytes in a time as Gb/s (10^9 bits per second). Zero if the time is not above zero.
+/// Bytes in a time as Gb/s (10^9 bits per second). Zero if the time is not positive.
 [[nodiscard]] inline double gbps(double bytes, Duration time) noexcept {
   return time > Duration{} ? bytes * 8.0 / static_cast<double>(time.count()) : 0.0;
 }
 
-/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything. 1 of
-/// nothing and of nothing but zeros.
+/// Jain's fairness index: 1 when all shares are equal, 1/n when one has everything. 1 if empty or
+/// all zero.
 [[nodiscard]] inline double jain_index(std::span<const double> shares) noexcept {
   double sum = 0, squares = 0;
   for (const double share : shares) {

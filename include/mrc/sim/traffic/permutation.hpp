@@ -10,12 +10,13 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// A seeded permutation without fixed points: element i is whom host i sends to. `hosts` >= 2.
+/// A random permutation without fixed points: element i is the destination of host i. `hosts` >= 2.
 [[nodiscard]] inline std::vector<unsigned> derangement(unsigned hosts, std::uint64_t seed) {
   Random random(seed);
   std::vector<unsigned> to(hosts);
   std::iota(to.begin(), to.end(), 0u);
-  // One shuffle in e has no fixed point, so this takes about three; all derangements are as likely.
+  // One shuffle in e has no fixed point, so this takes about three; all derangements are equally
+  // likely.
   const auto fixed = [&] {
     for (unsigned h = 0; h < hosts; ++h)
       if (to[h] == h) return true;
@@ -26,17 +27,18 @@ namespace mrc::inline v0_1::sim {
   return to;
 }
 
-/// A permutation as Permutation takes it.
+/// Parameters of a Permutation.
 struct PermutationSettings {
-  StreamSettings stream{};
-  unsigned shift = 0;      ///< host h sends to h + shift; 0: to a random other host
-  std::uint64_t seed = 1;  ///< of the random permutation
+  StreamSettings stream{};  ///< of each host
+  unsigned shift = 0;       ///< host h sends to h + shift; 0: random permutation
+  std::uint64_t seed = 1;   ///< of the random permutation
 };
 
 /// Every host sends a stream to one other and receives one: the pattern that a fabric without
 /// oversubscription can carry at full rate if the load is spread evenly over its paths.
 class Permutation final : public Streams {
  public:
+  /// See Workload.
   explicit Permutation(const PermutationSettings& settings)
       : Streams(settings.stream), shift_(settings.shift), seed_(settings.seed) {}
 

@@ -8,43 +8,44 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// A ring all-reduce as RingAllReduce takes it.
+/// Parameters of a RingAllReduce.
 struct RingAllReduceSettings {
-  CollectiveSettings collective{};
-  unsigned channels = 1;  ///< rings, each with its share of the buffer and its own flows
-  unsigned slices = 1;    ///< messages per chunk: the next rank goes on with the first of them
-  unsigned depth = 2;     ///< messages that a rank has under way on a ring (its send slots)
+  CollectiveSettings collective{};  ///< common to all collectives
+  unsigned channels = 1;  ///< rings, each with an equal part of the buffer and its own flows
+  unsigned slices = 1;    ///< messages per chunk: the next rank continues after the first of them
+  unsigned depth = 2;     ///< messages of a rank in flight on a ring (its send slots)
 };
 
-/// Ring all-reduce. Each ring's share of the buffer is cut into one chunk per rank. In step s = 0
-/// .. 2 (n - 1) - 1 rank r sends chunk r - s (modulo n) to rank r + 1: during the first half the
-/// chunks are summed up on their way, during the second half the sums go round. From the second
-/// step on a rank sends what it received in the step before, so a slice goes out when the same
-/// slice of that step was delivered and a send slot is free. The time for summing up is left out.
+/// Ring all-reduce. Each ring's part of the buffer is divided into one chunk per rank. In step s =
+/// 0 .. 2 (n - 1) - 1 rank r sends chunk r - s (modulo n) to rank r + 1: the first half of the
+/// steps adds up the chunks, the second half distributes the sums. From the second step on a rank
+/// sends what it received in the previous step, so a slice is sent when the same slice of that step
+/// was delivered and a send slot is free. The time for the additions is not modelled.
 class RingAllReduce final : public Collective {
  public:
+  /// See Workload.
   explicit RingAllReduce(const RingAllReduceSettings& settings)
       : Collective(settings.collective),
         channels_(settings.channels),
         slices_(settings.slices),
         depth_(settings.depth) {}
 
-  /// The flow by which a rank sends on a ring. After start(). Its message i, counted anew in each
-  /// iteration of messages_per_rank(), is slice i % slices of step i / slices.
+  /// The flow on which a rank sends on a ring. After start(). Its message i, counted from 0 in each
+  /// iteration up to messages_per_rank(), is slice i % slices of step i / slices.
   [[nodiscard]] FlowId flow(unsigned channel, unsigned rank) const {
     return seats_[std::size_t{channel} * size() + rank].flow;
   }
-  /// Messages of a rank on a ring.
+  /// Number of messages of a rank on a ring.
   [[nodiscard]] std::uint32_t messages_per_rank() const noexcept {
     return 2 * (size() - 1) * slices_;
   }
-  /// Bytes of message i of a rank on a ring.
+  /// Size of message i of a rank on a ring, in bytes.
   [[nodiscard]] std::uint64_t message_bytes(unsigned channel, unsigned rank,
                                             std::uint32_t i) const noexcept {
     const std::uint32_t n = size();
     const std::uint32_t chunk = (rank + 2 * n - i / slices_) % n;
     const std::uint64_t piece = (std::uint64_t{channel} * n + chunk) * slices_ + i % slices_;
-    // Cut so that the pieces make the whole buffer, whatever its size.
+    // Rounded so that the pieces add up to the buffer.
     const std::uint64_t even = collective().bytes / pieces(), rest = collective().bytes % pieces();
     return even + (piece < rest ? 1 : 0);
   }
@@ -53,9 +54,9 @@ class RingAllReduce final : public Collective {
   /// A rank on a ring.
   struct Seat {
     FlowId flow{};
-    std::uint32_t next = 0;              // message
+    std::uint32_t next = 0;              // next message
     std::uint32_t under_way = 0;         // not yet acknowledged
-    std::vector<std::uint8_t> received;  // by message of the rank before
+    std::vector<std::uint8_t> received;  // by message of the previous rank
   };
 
   [[nodiscard]] std::uint64_t pieces() const noexcept {

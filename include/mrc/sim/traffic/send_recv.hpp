@@ -7,17 +7,19 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Pairs of hosts as SendRecv takes them.
+/// Parameters of a SendRecv.
 struct SendRecvSettings {
-  StreamSettings stream{};
-  std::vector<HostPair> pairs{};  ///< none: host h with h + hosts / 2, for the first half of them
-  bool both_ways = true;          ///< each also sends back, at the same time
+  StreamSettings stream{};  ///< of each pair and direction
+  std::vector<HostPair>
+      pairs{};            ///< empty: host h with h + hosts / 2, for the first half of the hosts
+  bool both_ways = true;  ///< both directions at the same time
 };
 
-/// Pairs of hosts that send to each other: one pair is a point-to-point test, all hosts are what
-/// the send/recv test of collective libraries does.
+/// Pairs of hosts that send to each other: with one pair a point-to-point test, with all hosts the
+/// send/recv test of collective libraries.
 class SendRecv final : public Streams {
  public:
+  /// See Workload.
   explicit SendRecv(const SendRecvSettings& settings)
       : Streams(settings.stream), pairs_(settings.pairs), both_ways_(settings.both_ways) {}
 

@@ -9,38 +9,42 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// A stream of equal messages, of which some are always under way.
+/// A stream of equal messages, of which a fixed number is kept in flight.
 struct StreamSettings {
   std::uint64_t bytes = 1024 * 1024;  ///< per message
-  unsigned depth = 2;                 ///< messages posted and not yet acknowledged
+  unsigned depth = 2;                 ///< messages posted but not acknowledged
   std::uint64_t count = 0;            ///< messages per stream; 0: no limit
-  Duration duration{};                ///< from the start on; 0: until stop_at(), or the count
+  Duration duration{};                ///< from the start on; 0: until stop_at() or the count
   unsigned queue_pairs = 1;           ///< per stream
 };
 
 /// Independent streams between hosts, each a flow of its own. Base of the patterns that differ only
-/// in who talks to whom; alone, it takes its streams by add(). A stream ends by its count, by the
-/// time to stop or by the failure of its flow. See Workload for threads and lifetimes.
+/// in the pairs of hosts; used directly, streams are added by add(). A stream ends by its count, at
+/// the time to stop or when its flow fails. See Workload for threads and lifetimes.
 class Streams : public Workload {
  public:
+  /// The same settings for all streams.
   explicit Streams(const StreamSettings& settings) : settings_(settings) {}
 
-  /// A stream, which begins `delay` after the start. Only before start().
+  /// Adds a stream that begins `delay` after the start. Only before start().
   void add(HostPair hosts, Duration delay = {}) { streams_.push_back({hosts, delay}); }
 
+  /// State of a stream.
   struct Stream {
-    HostPair hosts;
+    HostPair hosts;            ///< from, to
     Duration delay{};          ///< after the start
     FlowId flow{};             ///< valid from the start on
     std::uint64_t posted = 0;  ///< messages
     unsigned under_way = 0;    ///< messages not yet acknowledged
-    bool ended = false;        ///< posts no more
+    bool ended = false;        ///< posts no more messages
   };
+  /// All streams.
   [[nodiscard]] const std::vector<Stream>& streams() const noexcept { return streams_; }
+  /// The settings of all streams.
   [[nodiscard]] const StreamSettings& settings() const noexcept { return settings_; }
 
  protected:
-  /// Adds the pattern's streams, now that the number of hosts is known.
+  /// Adds the pattern's streams; the number of hosts is known.
   virtual void plan() {}
 
   void begin() final {
@@ -63,6 +67,7 @@ class Streams : public Workload {
     --streams_[tag].under_way;
     fill(streams_[tag]);
   }
+  /// See Workload.
   void flow_failed(std::uint32_t tag) final { end(streams_[tag]); }
 
  private:

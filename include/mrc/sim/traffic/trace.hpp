@@ -12,21 +12,23 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// Sends what a trace says. All messages from one host to another share a flow. A message whose
-/// flow has failed, or that depends on one that was never delivered, is skipped, as is one that
-/// falls due after the time to stop.
+/// Replays a trace. All messages from one host to another share a flow. A message is skipped if its
+/// flow has failed, if it depends on one that was never delivered, or if it is due after the time
+/// to stop.
 class Trace final : public Workload {
  public:
+  /// `queue_pairs`: per flow.
   explicit Trace(TraceFile file, unsigned queue_pairs = 1)
       : file_(std::move(file)), queue_pairs_(queue_pairs) {}
 
-  /// Messages that were not sent, for the reasons above.
+  /// Number of messages skipped.
   [[nodiscard]] std::uint64_t skipped() const noexcept { return skipped_; }
+  /// The trace.
   [[nodiscard]] const TraceFile& file() const noexcept { return file_; }
 
  private:
   static constexpr std::uint32_t kNone = TraceEntry::kNone;
-  /// A message: what depends on it is a list through `next`.
+  /// A message; `next` links the messages that depend on the same one.
   struct Node {
     std::uint32_t flow = 0;
     std::uint32_t first = kNone, next = kNone;
@@ -42,7 +44,7 @@ class Trace final : public Workload {
     open_flows();
     const auto& entries = file_.entries;
     nodes_left_ = entries.size();
-    // Backwards, so that the lists run in the order of the file.
+    // In reverse, so that the lists are in file order.
     for (auto i = static_cast<std::uint32_t>(entries.size()); i-- > 0;) {
       if (entries[i].depends_on == kNone)
         roots_.push_back(i);
@@ -72,7 +74,7 @@ class Trace final : public Workload {
     }
   }
 
-  /// Those that are due, and one call for the time when the next will be.
+  /// Posts the messages that are due, and schedules a call for the next one.
   void post_roots() {
     while (next_root_ < roots_.size()) {
       const Duration due = file_.entries[roots_[next_root_]].delay - (now() - started());
@@ -89,7 +91,7 @@ class Trace final : public Workload {
     flow.delivered.push_back(false);
     post(flow.id, file_.entries[i].bytes);
   }
-  /// This message and all that wait for it will never be sent.
+  /// Skips this message and all that depend on it.
   void skip(std::uint32_t i) {
     std::vector<std::uint32_t> rest{i};
     while (!rest.empty()) {
@@ -121,7 +123,7 @@ class Trace final : public Workload {
     for (std::size_t m = 0; m < flow.posted.size(); ++m)
       if (!flow.delivered[m]) skip(flow.posted[m]);
   }
-  /// Nothing that still waits for its time would be sent: it need not be waited for.
+  /// Messages that are not yet due would not be sent any more: do not wait for them.
   void on_stop() override {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i)
       if (!nodes_[i].gone) skip(i);
@@ -131,7 +133,7 @@ class Trace final : public Workload {
   unsigned queue_pairs_;
   std::vector<Node> nodes_;  // by entry
   std::vector<Flow> flows_;
-  std::vector<std::uint32_t> roots_;  // depend on nothing; in order of time
+  std::vector<std::uint32_t> roots_;  // without dependency; ordered by time
   std::size_t next_root_ = 0;
   std::uint64_t nodes_left_ = 0;
   std::uint64_t skipped_ = 0;

@@ -19,13 +19,14 @@ namespace mrc::inline v0_1::sim {
 
 /// A message of a trace.
 struct TraceEntry {
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};  ///< no dependency
 
-  Duration delay{};  ///< after the start, or after the delivery of what it depends on
-  unsigned from = 0, to = 0;
-  std::uint64_t bytes = 0;
-  std::uint32_t depends_on = kNone;  ///< place of an earlier entry
-  unsigned line = 0;                 ///< in the file, from 1
+  Duration delay{};         ///< after the start, or after the delivery of the message it depends on
+  unsigned from = 0;        ///< host
+  unsigned to = 0;          ///< host
+  std::uint64_t bytes = 0;  ///< size of the message
+  std::uint32_t depends_on = kNone;  ///< index of an earlier entry
+  unsigned line = 0;                 ///< line in the file, from 1
 };
 
 /// The messages of a trace file. One line per message:
@@ -33,27 +34,27 @@ struct TraceEntry {
 ///     time_us,from,to,bytes[,depends_on]
 ///
 /// `time_us` counts from the start of the run, in microseconds, fractions allowed. `depends_on` is
-/// the number of an earlier line of the file (as editors count): the message waits until that one's
-/// message was delivered, and time_us counts from then. `from` and `to` are hosts. Blank lines,
-/// lines that begin with '#' and a heading in the first line that holds something are passed over.
-/// Lines may come in any order of time.
+/// the number of an earlier line of the file (from 1): the message waits for the delivery of that
+/// line's message, and time_us counts from then. `from` and `to` are hosts. Blank lines, lines that
+/// begin with '#' and a heading in the first non-empty line are ignored. Lines need not be ordered
+/// by time.
 struct TraceFile {
-  std::string name;  ///< for messages
-  std::vector<TraceEntry> entries;
+  std::string name;                 ///< for error messages
+  std::vector<TraceEntry> entries;  ///< in file order
 
-  /// Throws mrc::Error that names file, line, field and value.
+  /// Parses text. Throws mrc::Error that names file, line, field and value.
   [[nodiscard]] static TraceFile parse(std::string name, std::string_view text);
-  /// Also throws when the file can't be read.
+  /// Reads and parses a file. Also throws when the file can't be read.
   [[nodiscard]] static TraceFile read(const std::string& path);
 
-  /// Throws the mrc::Error about a line.
+  /// Throws an mrc::Error that names file and line.
   [[noreturn]] void fail(unsigned line, const std::string& what) const {
     throw Error(Errc::invalid_argument, name + ":" + std::to_string(line) + ": " + what);
   }
 
  private:
   using Fields = std::vector<std::string_view>;
-  /// Longest time: about 11 days. Far enough, and sums of a few million stay in range.
+  /// Longest time: about 11 days; sums of a few million such times don't overflow.
   static constexpr double kLargestTime = 1e12;
 
   [[nodiscard]] static std::string_view trim(std::string_view text) noexcept {

@@ -15,33 +15,34 @@
 
 namespace mrc::inline v0_1::sim {
 
-/// From one host to another.
+/// Source and destination of a flow.
 struct HostPair {
-  unsigned from = 0, to = 0;
+  unsigned from = 0;  ///< host
+  unsigned to = 0;    ///< host
+  /// Equal in both.
   friend bool operator==(const HostPair&, const HostPair&) = default;
 };
 
-/// Base of the traffic patterns: keeps the books of what is under way and what failed, and lets a
-/// pattern say only what is sent when. Runs on any transport, so that all get the same traffic.
-///
+/// Base of the traffic patterns: tracks flows in progress and failures, so that a pattern only
+/// defines what is sent when. Independent of the transport, so that all get the same traffic.
 /// A workload is the cluster's only listener from start() on, runs once, and must outlive the runs
 /// of its network, as must the log. One thread at a time, that of its network.
 class Workload : public FlowListener {
  public:
   /// A flow that the transport gave up.
   struct Failure {
-    FlowId flow;
-    HostPair hosts;
-    std::string reason;
-    Time when;
+    FlowId flow;         ///< the flow
+    HostPair hosts;      ///< its hosts
+    std::string reason;  ///< the transport's reason
+    Time when;           ///< virtual time
   };
 
   Workload() = default;
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  /// Opens the flows and begins to send, at the network's present time. Throws mrc::Error: settings
-  /// that do not fit each other or the cluster, or a flow that could not be opened.
+  /// Opens the flows and starts sending, at the network's current time. Throws mrc::Error for
+  /// settings that are inconsistent or do not suit the cluster, or a flow that could not be opened.
   void start(Network& network, Cluster& cluster, MessageLog& log) {
     if (network_ != nullptr) throw Error(Errc::invalid_state, "workload: start() comes once");
     network_ = &network;
@@ -55,8 +56,8 @@ class Workload : public FlowListener {
     settle();
   }
 
-  /// Nothing new is begun from `when` on; what is under way runs to its end. May be called before
-  /// and after start(); the earliest time holds.
+  /// Starts nothing new from `when` on; traffic in progress is completed. May be called before and
+  /// after start(); the earliest time applies.
   void stop_at(Time when) {
     stop_ = std::min(stop_, when);
     if (network_ == nullptr) return;
@@ -66,23 +67,25 @@ class Workload : public FlowListener {
     });
   }
 
-  /// Takes the flows of a sender that has died as failed, for this reason: a transport that is dead
-  /// can't say so itself, and done() would wait for ever. After start().
+  /// Marks the flows of a dead sender as failed for this reason: a dead transport can't report it,
+  /// and done() would never become true. After start().
   void abandon_sender(unsigned host, const std::string& reason) {
     for (std::uint32_t i = 0; i < flows_.size(); ++i)
       if (flows_[i].mine && !flows_[i].failed && log_->flows()[i].from == host)
         on_failed(FlowId{i}, reason, now());
   }
 
-  /// Everything was sent, delivered and acknowledged, or failed.
+  /// Whether everything was sent, delivered and acknowledged, or failed.
   [[nodiscard]] bool done() const noexcept { return done_; }
-  /// Called once, when done() has become true: for instance to stop the network.
+  /// Sets a function that is called once when done() becomes true, for instance to stop the
+  /// network.
   void when_done(std::function<void()> call) { when_done_ = std::move(call); }
 
+  /// Time of start().
   [[nodiscard]] Time started() const noexcept { return started_; }
-  /// Of the last delivery so far.
+  /// Time of the last delivery so far.
   [[nodiscard]] Time finished() const noexcept { return finished_; }
-  /// In the order of their time.
+  /// In order of time.
   [[nodiscard]] const std::vector<Failure>& failures() const noexcept { return failures_; }
 
   // --- FlowListener -----------------------------------------------------------------------------
@@ -118,21 +121,24 @@ class Workload : public FlowListener {
 
  protected:
   // --- What a pattern defines -------------------------------------------------------------------
-  // Any post() may call these from within, so a pattern's own state has to be in order before.
+  // post() may call these recursively, so a pattern's state must be consistent before any post().
 
   /// Checks the settings, opens flows, sends the first messages.
   virtual void begin() = 0;
-  /// True if nothing more will be sent, whatever arrives. Asked often: must be cheap.
+  /// Whether the pattern will send nothing more in any case. Called often: must be cheap.
   [[nodiscard]] virtual bool exhausted() const = 0;
-  /// `tag`: what open() got. `message`: its number in the flow.
+  /// A message was acknowledged. `tag`: the argument of open(). `message`: its number in the flow.
   virtual void message_sent(std::uint32_t /*tag*/, std::uint64_t /*message*/) {}
+  /// A message was delivered; arguments as above.
   virtual void message_delivered(std::uint32_t /*tag*/, std::uint64_t /*message*/) {}
+  /// A flow failed; argument as above.
   virtual void flow_failed(std::uint32_t /*tag*/) {}
-  /// The time of stop_at() has come.
+  /// The time of stop_at() is reached.
   virtual void on_stop() {}
 
   // --- What a pattern uses ----------------------------------------------------------------------
 
+  /// Opens a flow; `tag` is passed to the functions above.
   FlowId open(HostPair hosts, unsigned queue_pairs, std::uint32_t tag) {
     const FlowId flow = cluster_->open(hosts.from, hosts.to, queue_pairs);
     if (flows_.size() <= value(flow)) flows_.resize(value(flow) + 1);
@@ -140,18 +146,22 @@ class Workload : public FlowListener {
     log_->open(flow, hosts.from, hosts.to);
     return flow;
   }
-  /// Sends a message. Not on a failed flow: it would never be heard of again.
+  /// Sends a message. Not on a failed flow, which reports nothing any more.
   void post(FlowId flow, std::uint64_t bytes) {
     FlowState& f = flows_[value(flow)];
     f.reports_due += 2;
     reports_due_ += 2;
     cluster_->send(flow, bytes, log_->post(flow, bytes, now()));
   }
+  /// Whether the flow has failed.
   [[nodiscard]] bool has_failed(FlowId flow) const noexcept { return flows_[value(flow)].failed; }
+  /// Whether the time to stop is reached.
   [[nodiscard]] bool stopped() const noexcept { return now() >= stop_; }
+  /// Virtual time.
   [[nodiscard]] Time now() const noexcept { return network_->now(); }
+  /// Number of hosts of the cluster.
   [[nodiscard]] unsigned hosts() const noexcept { return cluster_->hosts(); }
-  /// Runs `what` after a time; the books are settled after it.
+  /// Runs `what` after a delay, and then checks whether the workload is done.
   template <class F>
   void call_after(Duration time, F what) {
     network_->call_at(now() + time, [this, what] {
@@ -172,8 +182,8 @@ class Workload : public FlowListener {
     bool failed = false;
   };
 
-  /// The flow if it is one of this workload's (an earlier one on the same cluster may have left
-  /// some) and lives.
+  /// The flow if it belongs to this workload (an earlier one on the same cluster may have left
+  /// some) and has not failed.
   [[nodiscard]] FlowState* find(FlowId flow) noexcept {
     if (value(flow) >= flows_.size()) return nullptr;
     FlowState& f = flows_[value(flow)];

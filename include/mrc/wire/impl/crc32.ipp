@@ -7,8 +7,8 @@
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
 
-/// Set by the build to 1 when ISA-L is there to link with: in every unit of a header-only program
-/// alike, otherwise where the library is compiled.
+/// 1 if ISA-L is available to link with; set by the build, for every unit of a header-only program
+/// alike, otherwise for the unit that compiles the library.
 #ifndef MRC_HAVE_ISAL
 #define MRC_HAVE_ISAL 0
 #endif

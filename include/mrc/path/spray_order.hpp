@@ -16,21 +16,21 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Where one QP is in its walk over the active set. Plain data; belongs to the PathSet that made
-/// it. A default one starts at the same place as every other default one.
+/// Position of one QP in the spraying order. Plain data; valid for the PathSet that created it. All
+/// default-constructed cursors start at the same position.
 struct Cursor {
-  std::uint32_t epoch = 0;     ///< of the order that the rest refers to; 0 is none
-  std::uint32_t random = 1;    ///< state of the QP's own generator
+  std::uint32_t epoch = 0;     ///< version of the order that the other fields refer to; 0: none
+  std::uint32_t random = 1;    ///< state of the QP's own random generator
   std::uint16_t position = 0;  ///< next position in the order
-  std::uint16_t stride = 0;
-  std::uint16_t left = 0;  ///< positions left in this turn
+  std::uint16_t stride = 0;    ///< step between positions in this turn, below the order's length
+  std::uint16_t left = 0;      ///< positions left in this turn (one full pass over the order)
 };
 static_assert(sizeof(Cursor) <= 16 && std::is_trivially_copyable_v<Cursor>);
 
 namespace detail {
 
-/// 32 bits from the cursor's own generator: a Weyl sequence through a mixer, so every state will
-/// do, zero too.
+/// 32 bits from the cursor's own generator: a Weyl sequence through a mixer, for which any state is
+/// valid, also zero.
 inline std::uint32_t next_random(Cursor& c) noexcept {
   c.random += 0x9E37'79B9u;
   std::uint32_t z = c.random;
@@ -39,19 +39,18 @@ inline std::uint32_t next_random(Cursor& c) noexcept {
   return z ^ (z >> 16);
 }
 
-/// The paths that data may use now (active, GOOD or SKIP, plane up), in the order of the walk.
+/// The paths that can carry data now (active, GOOD or SKIP, plane up), in spraying order.
 ///
-/// One shared order serves any number of cursors: positions alternate between the planes, each
-/// plane's paths shuffled, and each cursor makes its full turns with a start and a stride of its
-/// own, drawn anew for each turn. A stride that has no factor in common with the length visits
-/// every position exactly once; since planes of equal size alternate with a period that divides
-/// the length, every run of as many steps as there are planes also visits each plane once.
+/// One order is shared by any number of cursors. Positions alternate between planes, with each
+/// plane's paths shuffled. Each cursor makes full turns (passes) over it, with a random start and
+/// stride for each turn. A stride coprime to the length visits every position exactly once; since
+/// planes of equal size alternate with a period that divides the length, any run of as many steps
+/// as there are planes also visits each plane once.
 ///
-/// Beside the order stand lists and bitmaps by plane, which answer "any usable path of this plane"
-/// without a walk.
-class TurnOrder {
+/// Lists and bitmaps by plane answer "any usable path of this plane" without a walk.
+class SprayOrder {
  public:
-  explicit TurnOrder(std::size_t paths)
+  explicit SprayOrder(std::size_t paths)
       : order_(paths),
         slot_path_(paths + kMaxPlanes * 64, kNoPath),
         good_(slot_path_.size() / 64 + 1) {}
@@ -61,7 +60,7 @@ class TurnOrder {
   /// Planes with at least one path that is GOOD, not SKIP.
   [[nodiscard]] PlaneMask good_planes() const noexcept { return good_planes_; }
 
-  /// Builds the order anew from the entries that belong into it. Linear; allocates nothing.
+  /// Rebuilds the order from the entries that belong in it. Linear; allocates nothing.
   void rebuild(std::span<Entry> entries, PlaneMask up, Random& random) noexcept {
     if (++epoch_ == 0) epoch_ = 1;
     collect(entries, up);
@@ -80,7 +79,7 @@ class TurnOrder {
     interleave(random);
   }
 
-  /// The position that the cursor comes to; needs size() > 0.
+  /// The cursor's next position; needs size() > 0.
   PathIndex step(Cursor& c) const noexcept {
     if (c.epoch != epoch_ || c.left == 0) begin_turn(c);
     --c.left;
@@ -91,19 +90,19 @@ class TurnOrder {
     return path;
   }
 
-  /// An entry of the order turned from SKIP to GOOD.
+  /// An entry in the order changed from SKIP to GOOD.
   void set_good(const Entry& e) noexcept {
     good_[e.slot / 64] |= std::uint64_t{1} << (e.slot % 64);
     if (good_count_[e.plane]++ == 0) good_planes_ |= plane_bit(e.plane);
   }
-  /// An entry of the order turned from GOOD to SKIP.
+  /// An entry in the order changed from GOOD to SKIP.
   void clear_good(const Entry& e) noexcept {
     good_[e.slot / 64] &= ~(std::uint64_t{1} << (e.slot % 64));
     if (--good_count_[e.plane] == 0) good_planes_ &= ~plane_bit(e.plane);
   }
 
-  /// A GOOD path of the planes in `mask`, searched from a place that `salt` picks; neither `a` nor
-  /// `b`. kNoPath when there is none.
+  /// A GOOD path of the planes in `mask`, other than `a` and `b`; the search starts at a place
+  /// chosen by `salt`. kNoPath when there is none.
   [[nodiscard]] PathIndex find_good(PlaneMask mask, std::uint32_t salt, PathIndex a,
                                     PathIndex b) const noexcept {
     mask &= good_planes_;
@@ -111,7 +110,8 @@ class TurnOrder {
       const unsigned p = (salt + i) % kMaxPlanes;
       if ((mask >> p & 1) == 0) continue;
       const std::size_t words = (count_[p] + 63u) / 64;
-      for (std::size_t w = 0; w <= words; ++w) {  // the first word comes twice: whole at the end
+      for (std::size_t w = 0; w <= words;
+           ++w) {  // the first word is visited twice: its rest, finally all of it
         std::uint64_t bits = good_[word_[p] + (salt / 64 + w) % words];
         if (w == 0) bits &= ~std::uint64_t{0} << (salt % 64);
         for (; bits != 0; bits &= bits - 1) {
@@ -142,7 +142,7 @@ class TurnOrder {
     return std::size_t{word_[plane]} * 64;
   }
 
-  /// Fills the planes' lists; each starts at a word of its own in the bitmap.
+  /// Fills the planes' lists; each starts at its own word of the bitmap.
   void collect(std::span<Entry> entries, PlaneMask up) noexcept {
     const auto belongs = [up](const Entry& e) {
       return e.active && usable(e.health) && (up >> e.plane & 1) != 0;
@@ -166,8 +166,8 @@ class TurnOrder {
             static_cast<PathIndex>(i);
   }
 
-  /// Merges the planes' lists into the order: as many rounds as the longest list is long, and each
-  /// plane spreads its paths evenly over the rounds.
+  /// Merges the planes' lists into the order, in as many rounds as the longest list has paths; each
+  /// plane's paths are spread evenly over the rounds.
   void interleave(Random& random) noexcept {
     std::array<std::uint8_t, kMaxPlanes> planes{};
     std::size_t n = 0;
@@ -175,7 +175,7 @@ class TurnOrder {
       planes[n++] = static_cast<std::uint8_t>(std::countr_zero(m));
     random.shuffle(std::span<std::uint8_t>(planes.data(), n));
     const std::uint32_t rounds = *std::max_element(count_.begin(), count_.end());
-    std::array<std::uint32_t, kMaxPlanes> share{};  // count / rounds of a path per round, summed
+    std::array<std::uint32_t, kMaxPlanes> share{};  // paths * count / rounds, accumulated per round
     std::array<std::uint16_t, kMaxPlanes> taken{};
     std::size_t at = 0;
     for (std::uint32_t r = 0; r < rounds; ++r)
@@ -188,9 +188,9 @@ class TurnOrder {
       }
   }
 
-  /// A new turn: new start, new stride.
+  /// Starts a turn with a new start and stride.
   void begin_turn(Cursor& c) const noexcept {
-    // Primes above kMaxPaths: none divides a length, so none shares a factor with it.
+    // Primes above kMaxPaths are coprime to every length.
     static constexpr std::array<std::uint32_t, 32> kStrides = {
         1000003, 1010033, 1020101, 1030291, 1040489, 1050811, 1061171, 1071641,
         1082153, 1092757, 1103437, 1114193, 1120019, 1130929, 1141901, 1152937,
@@ -204,11 +204,11 @@ class TurnOrder {
     c.stride = static_cast<std::uint16_t>(kStrides[r % kStrides.size()] % n);
   }
 
-  std::vector<PathIndex> order_;                   ///< the walk; the first size_ are valid
-  std::vector<PathIndex> slot_path_;               ///< lists by plane, each from a multiple of 64
-  std::vector<std::uint64_t> good_;                ///< bit per slot: GOOD
-  std::array<std::uint16_t, kMaxPlanes> word_{};   ///< first word of each plane in good_
-  std::array<std::uint16_t, kMaxPlanes> count_{};  ///< paths of each plane in the order
+  std::vector<PathIndex> order_;      ///< the positions; the first size_ are valid
+  std::vector<PathIndex> slot_path_;  ///< lists by plane, each starting at a multiple of 64
+  std::vector<std::uint64_t> good_;   ///< bit per slot: GOOD
+  std::array<std::uint16_t, kMaxPlanes> word_{};        ///< first word of each plane in good_
+  std::array<std::uint16_t, kMaxPlanes> count_{};       ///< paths of each plane in the order
   std::array<std::uint16_t, kMaxPlanes> good_count_{};  ///< of these, GOOD
   std::size_t size_ = 0;
   std::uint32_t epoch_ = 0;
