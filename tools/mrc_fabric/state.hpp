@@ -42,6 +42,6 @@ class State {
 [[nodiscard]] std::vector<std::string> known_fabrics();
 
 /// Commands that change fabrics run one after the other: held until the end of the scope.
-[[nodiscard]] FileDescriptor lock_fabrics();
+[[nodiscard]] UniqueFd lock_fabrics();
 
 }  // namespace mrc::bench

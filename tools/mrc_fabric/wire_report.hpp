@@ -47,12 +47,12 @@ struct WireReport {
 
 /// Where the wire of the namespace that this thread is in tells its report to whoever connects.
 /// There is one: the second wire that asks gets a descriptor of -1. Throws mrc::Error.
-[[nodiscard]] FileDescriptor listen_as_wire();
+[[nodiscard]] UniqueFd listen_as_wire();
 /// Gives the report to those that wait at the listener.
-void tell_report(const FileDescriptor& listener, const WireReport& report);
+void tell_report(const UniqueFd& listener, const WireReport& report);
 
 /// Asks the wire of the namespace that this thread is in; nothing if none answers. `process`
 /// becomes a pidfd of it.
-[[nodiscard]] std::optional<WireReport> ask_wire(FileDescriptor* process = nullptr);
+[[nodiscard]] std::optional<WireReport> ask_wire(UniqueFd* process = nullptr);
 
 }  // namespace mrc::bench

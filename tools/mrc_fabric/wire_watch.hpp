@@ -21,14 +21,14 @@ class WireWatch {
  public:
   /// Asks for all interfaces that there are. Throws mrc::Error.
   WireWatch();
-  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
   /// What has come since. If it was too much for the kernel to keep, all interfaces come anew.
   [[nodiscard]] std::vector<LinkNews> read();
 
  private:
   void ask_for_all() const;
 
-  FileDescriptor socket_;
+  UniqueFd socket_;
   std::vector<char> buffer_;
 };
 

@@ -150,7 +150,7 @@ class TcpListener {
     const detail::TcpWait wait{timeout, cancel_};
     std::string peer;
     detail::Socket socket;
-    while (!(socket = detail::tcp_accept(socket_, peer)).valid())
+    while (!(socket = detail::tcp_accept(socket_, peer)).open())
       detail::tcp_wait(socket_, POLLIN, wait, "a connection on port " + std::to_string(port_));
     return {std::move(socket), std::move(peer), cancel_};
   }

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,33 +20,14 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
 /// when a flag is set, errors that name host, port, cause and remedy. Set-up only.
 namespace mrc::inline v0_1::detail {
 
-/// Owns a file descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    other.reset();
-    return *this;
-  }
-  ~Socket() { reset(); }
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
-
- private:
-  void reset() noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-  int fd_ = -1;
-};
+/// A TCP socket, closed with its owner.
+using Socket = UniqueFd;
 
 /// When a wait ends without success.
 class TcpWait {
@@ -125,7 +105,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int one = 1;
   // Messages are small and answered: waiting to fill a segment only delays them.
-  if (socket.valid()) ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (socket.open()) ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   return socket;
 }
 
@@ -144,7 +124,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 [[nodiscard]] inline int tcp_try(const addrinfo& address, const TcpWait& wait,
                                  const std::string& what, Socket& socket) {
   socket = tcp_open(address);
-  if (!socket.valid()) return errno;
+  if (!socket.open()) return errno;
   if (::connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
     // An interrupted connect goes on by itself, like one in progress.
     if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -182,11 +162,11 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   }
 }
 
-/// One try at listening; error is the errno value when the socket is not valid.
+/// One try at listening; error is the errno value when the socket is not open.
 [[nodiscard]] inline Socket tcp_try_listen(const addrinfo& address, int& error) {
   Socket socket = tcp_open(address);
   const int one = 1, off = 0;
-  const bool done = socket.valid() &&
+  const bool done = socket.open() &&
                     ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
                     (address.ai_family != AF_INET6 ||
                      ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
@@ -203,7 +183,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
     const AddressList list =
         tcp_lookup(host, port, host.empty() ? family : int{AF_UNSPEC}, AI_PASSIVE);
     for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next)
-      if (Socket socket = tcp_try_listen(*a, error); socket.valid()) return socket;
+      if (Socket socket = tcp_try_listen(*a, error); socket.open()) return socket;
     // A port in use is in use for both families: don't hide the cause behind the second try.
     if (!host.empty() || error == EADDRINUSE || error == EACCES) break;
   }
@@ -223,13 +203,13 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
                                            : reinterpret_cast<sockaddr_in&>(local).sin_port);
 }
 
-/// The next connection, or an invalid socket when there is none yet.
+/// The next connection, or a closed socket when there is none yet.
 [[nodiscard]] inline Socket tcp_accept(const Socket& listener, std::string& peer) {
   sockaddr_storage remote{};
   socklen_t length = sizeof remote;
   Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&remote), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) {
+  if (!socket.open()) {
     // A connection that was given up before it was accepted is no error of the listener.
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return socket;
     throw Error(errno_code(), "accepting a connection");

@@ -3,45 +3,22 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <system_error>
-#include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/port/address.hpp"
 
-/// What the socket ports need of the BSD socket interface: ownership, addresses, options.
+/// What the socket ports need of the BSD socket interface: addresses and options.
 namespace mrc::inline v0_1::port {
 
-/// Owns one file descriptor. One thread at a time.
-class Socket {
- public:
-  Socket() noexcept = default;
-  explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    if (this != &other) {
-      close();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Socket() { close(); }
-
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
-  void close() noexcept {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_ = -1;
-};
+/// A socket, closed with its owner.
+using Socket = UniqueFd;
 
 /// A socket address of either family, always handed to the kernel with the right length.
 struct SocketAddress {
@@ -69,11 +46,6 @@ struct SocketAddress {
     }
   }
 };
-
-/// Throws Error with the current errno: "<what>: <reason>" with both in plain words.
-[[noreturn]] inline void throw_errno(const std::string& what, int error = errno) {
-  throw Error(std::error_code(error, std::generic_category()), what);
-}
 
 /// setsockopt() of an int; false on failure with errno set.
 [[nodiscard]] inline bool try_option(const Socket& socket, int level, int name,
