@@ -5,5 +5,6 @@
 /// (mrc/core/linkage.hpp). Each file of mrc/impl/src/ can be a unit of its own instead, so that
 /// they compile side by side; OpenMRC's CMake targets do that.
 #include "mrc/impl/src/device.hpp"
+#include "mrc/impl/src/device_fabric.hpp"
 #include "mrc/impl/src/engine.hpp"
 #include "mrc/impl/src/sim.hpp"
