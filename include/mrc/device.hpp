@@ -15,7 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/engine/types.hpp"
-#include "mrc/exchange.hpp"
+#include "mrc/exchange/connection_info.hpp"
 #include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1 {
@@ -172,7 +172,7 @@ class Device {
                                std::optional<PdId> pd = std::nullopt);
   /// Registers the elements of a vector, an array, a span or the like.
   template <class R>
-    requires requires(R& elements) { std::span(elements); }
+  requires requires(R& elements) { std::span(elements); }
   MemoryRegion register_memory(R&& elements, Access access) {
     const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "mrc/device/fabric_settings.hpp"
 #include "mrc/device/probe_responder.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "port/packet_rig.hpp"

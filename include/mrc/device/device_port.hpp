@@ -56,14 +56,15 @@ class DevicePort {
   [[nodiscard]] virtual const port::FaultStats& fault_stats() const noexcept = 0;
 };
 
-/// A DevicePort that owns a port of type P. A kind of port whose peers have routes overrides
-/// add_peer().
+/// A DevicePort that owns a port of type P, made from the constructor's arguments. A kind of port
+/// whose peers have routes overrides add_peer().
 template <class P>
 class PortModel : public DevicePort {
   static_assert(port::Port<P>);
 
  public:
-  explicit PortModel(P port) : port_(std::move(port)) {}
+  template <class... Args>
+  explicit PortModel(Args&&... args) : port_(std::forward<Args>(args)...) {}
   [[nodiscard]] P& port() noexcept { return port_; }
 
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,

@@ -124,7 +124,7 @@ class FabricOpener final : public PlaneOpener {
       set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
       o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
       o.may_be_absent = any_interface;
-      auto port = std::make_unique<FabricPort>(port::PacketPort(o));
+      auto port = std::make_unique<FabricPort>(o);
       ports.push_back(&port->port());
       planes.adopt(std::move(port), config, log);
     }

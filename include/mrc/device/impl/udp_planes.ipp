@@ -67,9 +67,8 @@ class UdpOpener final : public PlaneOpener {
       o.paths = config.paths;
       o.gso = config.gso;
       o.gro = config.gro;
-      planes.adopt(
-          std::make_unique<PortModel<port::UdpPort>>(port::UdpPort(o, std::move(claim.sockets[i]))),
-          config, log);
+      planes.adopt(std::make_unique<PortModel<port::UdpPort>>(o, std::move(claim.sockets[i])),
+                   config, log);
     }
   }
 };
