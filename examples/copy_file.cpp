@@ -18,6 +18,7 @@
 #include <string>
 
 #include "mrc/device.hpp"
+#include "mrc/exchange.hpp"
 
 namespace {
 

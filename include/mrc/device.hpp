@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/engine/types.hpp"
-#include "mrc/exchange.hpp"
+#include "mrc/exchange/connection_info.hpp"
 #include "mrc/stats.hpp"
 
 namespace mrc::inline v0_1 {
@@ -189,7 +188,8 @@ class Device {
   MemoryRegion register_memory(void* address, std::size_t length, Access access,
                                std::optional<PdId> pd = std::nullopt);
   /// Registers the elements of a vector, an array, a span or the like.
-  template <std::ranges::contiguous_range R>
+  template <class R>
+  requires requires(R& elements) { std::span(elements); }
   MemoryRegion register_memory(R&& elements, Access access) {
     const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);
@@ -230,5 +230,8 @@ class Device {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/impl/completion_queue.ipp"
 #include "mrc/impl/device.ipp"
+#include "mrc/impl/memory_region.ipp"
+#include "mrc/impl/queue_pair.ipp"
 #endif

@@ -6,13 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "mrc/device/fabric_settings.hpp"
 #include "mrc/device/probe_responder.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "port/packet_rig.hpp"
 
 using namespace mrc;
 using namespace std::chrono_literals;
-using detail::DevicePort;
 using detail::ProbeResponder;
 using mrc::test::in_new_network;
 using port::test::make_veth;
@@ -66,7 +66,7 @@ struct Responding {
 
   fabric::Description d;
   Config config;
-  DevicePort port{port::PacketPort(packet_options(true))};
+  port::PacketPort port{packet_options(true)};
   port::PacketPort asker{packet_options(false)};
   ProbeResponder responder;
   port::RxBurst rx{64};

@@ -99,8 +99,7 @@ inline std::uint32_t nominal_size(const engine::Engine& engine, const QueuePairS
     const SendWqe& w = q.at(i);
     const std::int32_t k = psn - w.first;
     if (k >= 0 && k < static_cast<std::int32_t>(w.packets))
-      return engine::slice_of(w, static_cast<std::uint32_t>(k), qp.mtu,
-                                      engine.options().timestamps)
+      return engine::slice_of(w, static_cast<std::uint32_t>(k), qp.mtu, engine.options().timestamps)
           .size;
   }
   require(false);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# An #include arrow goes down the layers only. What stands above them (device.hpp and the like) may
-# include everything and is included by no layer.
+# An #include arrow goes down the layers only. The top level (device.hpp and the like) is in no list
+# below: it may include everything, and only impl/, which defines its classes, may include it.
 BEGIN {
   below["core"] = ""
   below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
@@ -8,6 +8,11 @@ BEGIN {
   below["engine"] = "core wire path cc reliability"
   below["port"] = "core wire"
   below["fabric"] = "core wire path json"
+  below["probe"] = "core wire path json fabric"
+  below["config"] = "core wire cc port"
+  below["exchange"] = "core wire port"
+  below["device"] = "core wire path cc json reliability engine port fabric config exchange"
+  below["impl"] = below["device"] " probe sim device the top level"
   below["sim"] = "core wire path cc reliability engine port"
 }
 FNR == 1 {

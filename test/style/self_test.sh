@@ -46,6 +46,13 @@ expect 'may not include wire' include/mrc/core/a.hpp "$header#include \"mrc/wire
 expect 'may not include port' include/mrc/engine/a.hpp "$header#include \"mrc/port/b.hpp\""
 expect 'may not include engine' include/mrc/port/a.hpp "$header#include \"mrc/engine/b.hpp\""
 expect 'may not include the top' include/mrc/engine/a.hpp "$header#include \"mrc/device.hpp\""
+expect 'may not include engine' include/mrc/config/a.hpp "$header#include \"mrc/engine/b.hpp\""
+expect 'may not include fabric' include/mrc/exchange/a.hpp "$header#include \"mrc/fabric/b.hpp\""
+expect 'may not include device' include/mrc/exchange/a.hpp "$header#include \"mrc/device/b.hpp\""
+expect 'may not include the top' include/mrc/device/a.hpp "$header#include \"mrc/config.hpp\""
+expect 'may not include impl' include/mrc/device/a.hpp "$header#include \"mrc/impl/b.ipp\""
+expect 'may not include sim' include/mrc/device/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
+expect 'may not include device' include/mrc/probe/a.hpp "$header#include \"mrc/device/b.hpp\""
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
 for kind in 'class A {};' 'struct A : B {' 'enum class A : int { x };' 'union A {' \
   $'template <class T>\nclass A {' $'template <class T>\nconcept A = true;' \
@@ -70,6 +77,10 @@ int* a = new int;  // set-up"
 accept include/mrc/device.hpp "$header#include \"mrc/port/b.hpp\"
 class A;
 struct B;  // forward"
+accept include/mrc/device/a.hpp "$header#include \"mrc/config/b.hpp\"
+#include \"mrc/exchange/b.hpp\""
+accept include/mrc/impl/a.ipp "$header#include \"mrc/device.hpp\"
+#include \"mrc/device/b.hpp\""
 accept include/mrc/core/a.hpp "${header}template <>
 struct hash<A> : B {};
 namespace detail {

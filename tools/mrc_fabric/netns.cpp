@@ -25,13 +25,13 @@ std::string file_of(const std::string& netns) {
   return "/run/netns/" + netns;
 }
 
-FileDescriptor open_file(const std::string& file) {
-  return FileDescriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+UniqueFd open_file(const std::string& file) {
+  return UniqueFd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 void enter(const std::string& netns) {
-  const FileDescriptor file = open_file(file_of(netns));
-  if (file.get() < 0 || setns(file.get(), CLONE_NEWNET) != 0)
+  const UniqueFd file = open_file(file_of(netns));
+  if (!file.open() || setns(file.fd(), CLONE_NEWNET) != 0)
     throw_errno("can't enter the network namespace '" + netns +
                 "': `mrc_fabric up` repairs a fabric");
 }
@@ -43,8 +43,8 @@ ifreq request_for(const std::string& interface) {
   return request;
 }
 
-FileDescriptor any_socket() {
-  return FileDescriptor(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+UniqueFd any_socket() {
+  return UniqueFd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ InNetns::InNetns(const std::string& name) : before_(open_file("/proc/thread-self
 
 InNetns::~InNetns() {
   // In the wrong namespace, further calls would change the machine's own network.
-  if (setns(before_.get(), CLONE_NEWNET) != 0) std::terminate();
+  if (setns(before_.fd(), CLONE_NEWNET) != 0) std::terminate();
 }
 
 void move_to_netns(const std::string& name) {
@@ -78,35 +78,35 @@ bool is_netns(const std::string& name) {
 
 InterfaceState interface_state(const std::string& interface) {
   ifreq request = request_for(interface);
-  const FileDescriptor any = any_socket();
+  const UniqueFd any = any_socket();
   // Querying the carrier makes the kernel process a change at once, which otherwise takes up to a
   // second.
   ethtool_value link{};
   link.cmd = ETHTOOL_GLINK;
   request.ifr_data = reinterpret_cast<char*>(&link);
-  (void)ioctl(any.get(), SIOCETHTOOL, &request);
-  if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return {};
+  (void)ioctl(any.fd(), SIOCETHTOOL, &request);
+  if (ioctl(any.fd(), SIOCGIFFLAGS, &request) != 0) return {};
   return {true, (request.ifr_flags & IFF_UP) != 0, (request.ifr_flags & IFF_RUNNING) != 0};
 }
 
 void switch_offloads_off(const std::string& interface) {
   ifreq request = request_for(interface);
-  const FileDescriptor any = any_socket();
+  const UniqueFd any = any_socket();
   for (const __u32 command : {ETHTOOL_SGSO, ETHTOOL_STSO, ETHTOOL_STXCSUM, ETHTOOL_SSG}) {
     ethtool_value off{};
     off.cmd = command;
     request.ifr_data = reinterpret_cast<char*>(&off);
-    if (ioctl(any.get(), SIOCETHTOOL, &request) != 0)
+    if (ioctl(any.fd(), SIOCETHTOOL, &request) != 0)
       throw_errno("can't switch the offloads of " + interface + " off");
   }
 }
 
 void set_up(const std::string& interface) {
   ifreq request = request_for(interface);
-  const FileDescriptor any = any_socket();
-  const bool is_there = ioctl(any.get(), SIOCGIFFLAGS, &request) == 0;
+  const UniqueFd any = any_socket();
+  const bool is_there = ioctl(any.fd(), SIOCGIFFLAGS, &request) == 0;
   request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
-  if (!is_there || ioctl(any.get(), SIOCSIFFLAGS, &request) != 0)
+  if (!is_there || ioctl(any.fd(), SIOCSIFFLAGS, &request) != 0)
     throw_errno("can't set " + interface + " up");
 }
 

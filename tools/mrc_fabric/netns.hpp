@@ -17,7 +17,7 @@ class InNetns {
   InNetns& operator=(const InNetns&) = delete;
 
  private:
-  FileDescriptor before_;
+  UniqueFd before_;
 };
 
 /// Moves this process there permanently, with a matching /sys, as `ip netns exec` does.

@@ -103,12 +103,12 @@ std::vector<std::string> known_fabrics() {
   return names;
 }
 
-FileDescriptor lock_fabrics() {
+UniqueFd lock_fabrics() {
   fs::create_directories(kRunFolder);
   // Inherited by the programs run here, which may outlive this one if it is killed.
-  FileDescriptor folder(open(kRunFolder, O_RDONLY | O_DIRECTORY));
-  if (folder.get() < 0) throw_errno(std::string("can't open ") + kRunFolder);
-  while (flock(folder.get(), LOCK_EX) != 0)
+  UniqueFd folder(open(kRunFolder, O_RDONLY | O_DIRECTORY));
+  if (!folder.open()) throw_errno(std::string("can't open ") + kRunFolder);
+  while (flock(folder.fd(), LOCK_EX) != 0)
     if (errno != EINTR) throw_errno(std::string("can't lock ") + kRunFolder);
   return folder;
 }

@@ -42,6 +42,6 @@ class State {
 [[nodiscard]] std::vector<std::string> known_fabrics();
 
 /// Serializes commands that change fabrics: held until the end of the scope.
-[[nodiscard]] FileDescriptor lock_fabrics();
+[[nodiscard]] UniqueFd lock_fabrics();
 
 }  // namespace mrc::bench

@@ -86,23 +86,23 @@ void pin(int fd, const std::string& file) {
   if (bpf_obj_pin(fd, file.c_str()) != 0) throw_errno("can't pin " + file);
 }
 
-FileDescriptor open_pin(const std::string& file) {
-  return FileDescriptor(bpf_obj_get(file.c_str()));
+UniqueFd open_pin(const std::string& file) {
+  return UniqueFd(bpf_obj_get(file.c_str()));
 }
 
 template <class Value>
-Value look_up(const FileDescriptor& map, std::size_t port) {
+Value look_up(const UniqueFd& map, std::size_t port) {
   Value value{};
   const unsigned key = SwitchPorts::class_of(port);
-  if (bpf_map_lookup_elem(map.get(), &key, &value) != 0)
+  if (bpf_map_lookup_elem(map.fd(), &key, &value) != 0)
     throw_errno("can't read a table of the switch ports");
   return value;
 }
 
 template <class Value>
-void update(const FileDescriptor& map, std::size_t port, const Value& value) {
+void update(const UniqueFd& map, std::size_t port, const Value& value) {
   const unsigned key = SwitchPorts::class_of(port);
-  if (bpf_map_update_elem(map.get(), &key, &value, BPF_ANY) != 0)
+  if (bpf_map_update_elem(map.fd(), &key, &value, BPF_ANY) != 0)
     throw_errno("can't write a table of the switch ports");
 }
 
@@ -113,7 +113,7 @@ std::optional<SwitchPorts> SwitchPorts::open(const std::string& folder) {
   ports.folder_ = folder;
   ports.configs_ = open_pin(folder + "/configs");
   ports.states_ = open_pin(folder + "/states");
-  if (ports.states_.get() < 0) return std::nullopt;
+  if (!ports.states_.open()) return std::nullopt;
   return ports;
 }
 

@@ -38,7 +38,7 @@ class SwitchPorts {
   }
 
  private:
-  FileDescriptor configs_, states_;
+  UniqueFd configs_, states_;
   std::string folder_;
 };
 

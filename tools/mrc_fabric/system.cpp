@@ -17,21 +17,21 @@ namespace {
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& text = {}) : file_(memfd_create("input", MFD_CLOEXEC)) {
-    const bool written = file_.get() >= 0 && write(file_.get(), text.data(), text.size()) ==
-                                                 static_cast<ssize_t>(text.size());
-    if (!written || lseek(file_.get(), 0, SEEK_SET) != 0) throw_errno("no memory for a file");
+    const bool written = file_.open() && write(file_.fd(), text.data(), text.size()) ==
+                                             static_cast<ssize_t>(text.size());
+    if (!written || lseek(file_.fd(), 0, SEEK_SET) != 0) throw_errno("no memory for a file");
   }
-  [[nodiscard]] int fd() const noexcept { return file_.get(); }
+  [[nodiscard]] int fd() const noexcept { return file_.fd(); }
   [[nodiscard]] std::string text() const {
-    std::string out(static_cast<std::size_t>(lseek(file_.get(), 0, SEEK_END)), '\0');
-    const ssize_t n = pread(file_.get(), out.data(), out.size(), 0);
+    std::string out(static_cast<std::size_t>(lseek(file_.fd(), 0, SEEK_END)), '\0');
+    const ssize_t n = pread(file_.fd(), out.data(), out.size(), 0);
     out.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
     while (!out.empty() && out.back() == '\n') out.pop_back();
     return out;
   }
 
  private:
-  FileDescriptor file_;
+  UniqueFd file_;
 };
 
 /// The folders of `ip` and `tc`, which `su` leaves out of PATH.

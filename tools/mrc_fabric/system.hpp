@@ -1,41 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <string>
-#include <system_error>
-#include <utility>
 #include <vector>
 
-#include "mrc/core/error.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 /// Operating system functions for the tool: programs, files, privileges.
 namespace mrc::bench {
-
-/// Throws mrc::Error with errno as its cause.
-[[noreturn]] inline void throw_errno(const std::string& what) {
-  throw Error(std::error_code(errno, std::generic_category()), what);
-}
-
-/// Owns one file descriptor.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) noexcept : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 /// Runs a program in this process's network namespace, with `input` as its standard input, and
 /// returns its standard output. Throws mrc::Error if it is not installed, or if its status is not

@@ -49,7 +49,7 @@ void become_punctual() {
 
 class Wire {
  public:
-  explicit Wire(const FileDescriptor& listener) : listener_(listener) { hear_news(); }
+  explicit Wire(const UniqueFd& listener) : listener_(listener) { hear_news(); }
 
   void run() {
     while (!queues_.empty() && g_ended == 0) {
@@ -178,7 +178,7 @@ class Wire {
     return out;
   }
 
-  const FileDescriptor& listener_;
+  const UniqueFd& listener_;
   WireSocket socket_;
   WireWatch watch_;
   WireMemory memory_;
@@ -186,7 +186,7 @@ class Wire {
   std::uint64_t missed_ = 0;
   bool may_rest_ = false;  // frames were read last time, and none is left
   pollfd polled_[3] = {
-      {socket_.fd(), POLLIN, 0}, {watch_.fd(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      {socket_.fd(), POLLIN, 0}, {watch_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
 };
 
 }  // namespace
@@ -194,8 +194,8 @@ class Wire {
 int run_wire(const Options&) {
   if (chdir("/") != 0) throw_errno("can't leave the working directory");
   (void)prctl(PR_SET_NAME, "mrc_wire");
-  const FileDescriptor listener = listen_as_wire();
-  if (listener.get() < 0) return 0;
+  const UniqueFd listener = listen_as_wire();
+  if (!listener.open()) return 0;
   catch_end();
   Wire wire(listener);
   become_punctual();

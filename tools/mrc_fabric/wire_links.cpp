@@ -197,11 +197,11 @@ void end_wire_of(const std::string& fabric) {
   const std::string netns = wire_netns(fabric);
   if (!is_netns(netns)) return;
   const InNetns inside(netns);
-  FileDescriptor process;
+  UniqueFd process;
   (void)ask_wire(&process);
   remove_interfaces(wire_interfaces());
-  if (process.get() < 0) return;
-  pollfd ended{process.get(), POLLIN, 0};
+  if (!process.open()) return;
+  pollfd ended{process.fd(), POLLIN, 0};
   (void)poll(&ended, 1, static_cast<int>(milliseconds(kPatience).count()));
 }
 

@@ -34,26 +34,25 @@ struct WireAddress {
   }
 };
 
-FileDescriptor unix_socket(int flags) {
-  FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (made.get() < 0) throw_errno("can't make a socket");
+UniqueFd unix_socket(int flags) {
+  UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!made.open()) throw_errno("can't make a socket");
   return made;
 }
 
-std::string read_all(const FileDescriptor& connection) {
+std::string read_all(const UniqueFd& connection) {
   std::string text;
   char part[4096];
   for (ssize_t n = 1; n > 0; text.append(part, static_cast<std::size_t>(std::max<ssize_t>(n, 0))))
-    n = recv(connection.get(), part, sizeof part, 0);
+    n = recv(connection.fd(), part, sizeof part, 0);
   return text;
 }
 
-FileDescriptor process_behind(const FileDescriptor& connection) {
+UniqueFd process_behind(const UniqueFd& connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
-    return FileDescriptor();
-  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (getsockopt(connection.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return UniqueFd();
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 }  // namespace
@@ -97,37 +96,37 @@ std::optional<WireReport> WireReport::parse(const std::string& text) {
   return report;
 }
 
-FileDescriptor listen_as_wire() {
-  FileDescriptor listener = unix_socket(SOCK_NONBLOCK);
+UniqueFd listen_as_wire() {
+  UniqueFd listener = unix_socket(SOCK_NONBLOCK);
   const WireAddress name;
-  if (bind(listener.get(), name.any(), name.length) != 0) {
-    if (errno == EADDRINUSE) return FileDescriptor();
+  if (bind(listener.fd(), name.any(), name.length) != 0) {
+    if (errno == EADDRINUSE) return UniqueFd();
     throw_errno("can't bind the wire's socket");
   }
   constexpr int kBacklog = 16;
-  if (listen(listener.get(), kBacklog) != 0) throw_errno("can't listen on the wire's socket");
+  if (listen(listener.fd(), kBacklog) != 0) throw_errno("can't listen on the wire's socket");
   return listener;
 }
 
-void tell_report(const FileDescriptor& listener, const WireReport& report) {
+void tell_report(const UniqueFd& listener, const WireReport& report) {
   const std::string text = report.text();
   while (true) {
-    const FileDescriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection.get() < 0) return;
+    const UniqueFd connection(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection.open()) return;
     const int room = static_cast<int>(2 * text.size());
-    (void)setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+    (void)setsockopt(connection.fd(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
     // A partial report lacks its end, and the receiver asks again.
-    (void)send(connection.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)send(connection.fd(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
 
-std::optional<WireReport> ask_wire(FileDescriptor* process) {
-  const FileDescriptor connection = unix_socket(0);
+std::optional<WireReport> ask_wire(UniqueFd* process) {
+  const UniqueFd connection = unix_socket(0);
   constexpr timeval kAnswerTime{1, 0};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
-    (void)setsockopt(connection.get(), SOL_SOCKET, option, &kAnswerTime, sizeof kAnswerTime);
+    (void)setsockopt(connection.fd(), SOL_SOCKET, option, &kAnswerTime, sizeof kAnswerTime);
   const WireAddress name;
-  if (connect(connection.get(), name.any(), name.length) != 0) return std::nullopt;
+  if (connect(connection.fd(), name.any(), name.length) != 0) return std::nullopt;
   if (process != nullptr) *process = process_behind(connection);
   return WireReport::parse(read_all(connection));
 }

@@ -47,12 +47,12 @@ struct WireReport {
 
 /// The listener on which the wire of this thread's namespace offers its report. Only one exists: a
 /// second wire gets a descriptor of -1. Throws mrc::Error.
-[[nodiscard]] FileDescriptor listen_as_wire();
+[[nodiscard]] UniqueFd listen_as_wire();
 /// Sends the report to all waiting connections.
-void tell_report(const FileDescriptor& listener, const WireReport& report);
+void tell_report(const UniqueFd& listener, const WireReport& report);
 
 /// Requests the report of the wire in this thread's namespace; empty if there is no response. Sets
 /// `process` to a pidfd of it.
-[[nodiscard]] std::optional<WireReport> ask_wire(FileDescriptor* process = nullptr);
+[[nodiscard]] std::optional<WireReport> ask_wire(UniqueFd* process = nullptr);
 
 }  // namespace mrc::bench

@@ -38,9 +38,9 @@ Duration age(msghdr& message, Time now) {
 WireSocket::WireSocket()
     : socket_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL))),
       frames_(new std::byte[kBatch * kFrame]) {
-  if (socket_.get() < 0) throw_errno("can't make a packet socket");
+  if (!socket_.open()) throw_errno("can't make a packet socket");
   const auto set = [&](int level, int option, int value) {
-    return setsockopt(socket_.get(), level, option, &value, sizeof value) == 0;
+    return setsockopt(socket_.fd(), level, option, &value, sizeof value) == 0;
   };
   if (!set(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) || !set(SOL_SOCKET, SO_TIMESTAMPNS, 1))
     throw_errno("can't set up a packet socket");
@@ -57,7 +57,7 @@ std::span<const WireSocket::Arrival> WireSocket::receive() {
         &slot.address, sizeof slot.address, &slot.piece, 1, &slot.control, slot.control.size(), 0};
   }
   const Time before = monotonic_now();
-  const int n = recvmmsg(socket_.get(), messages_.data(), kBatch, MSG_DONTWAIT, nullptr);
+  const int n = recvmmsg(socket_.fd(), messages_.data(), kBatch, MSG_DONTWAIT, nullptr);
   const auto count = static_cast<std::size_t>(std::max(n, 0));
   const Time wall = wall_now(), now = monotonic_now();
   for (std::size_t i = 0; i < count; ++i)
@@ -78,14 +78,14 @@ std::size_t WireSocket::send(std::span<const Departure> frames) {
     slot.piece = {frames[i].bytes.data(), frames[i].bytes.size()};
     messages_[i].msg_hdr = {&slot.address, sizeof slot.address, &slot.piece, 1, nullptr, 0, 0};
   }
-  const int n = sendmmsg(socket_.get(), messages_.data(), static_cast<unsigned>(count), 0);
+  const int n = sendmmsg(socket_.fd(), messages_.data(), static_cast<unsigned>(count), 0);
   return static_cast<std::size_t>(std::max(n, 0));
 }
 
 std::uint64_t WireSocket::take_missed() {
   tpacket_stats statistics{};
   socklen_t length = sizeof statistics;
-  if (getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) != 0) return 0;
+  if (getsockopt(socket_.fd(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) != 0) return 0;
   return statistics.tp_drops;
 }
 

@@ -35,7 +35,7 @@ class WireSocket {
 
   /// Throws mrc::Error.
   WireSocket();
-  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
   /// The waiting frames, up to kBatch.
   [[nodiscard]] std::span<const Arrival> receive();
@@ -55,7 +55,7 @@ class WireSocket {
     alignas(std::size_t) std::array<std::byte, kControl> control;
   };
 
-  FileDescriptor socket_;
+  UniqueFd socket_;
   std::unique_ptr<std::byte[]> frames_;
   std::array<Slot, kBatch> slots_{};
   std::array<mmsghdr, kBatch> messages_{};

@@ -36,11 +36,11 @@ WireWatch::WireWatch()
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;
-  if (socket_.get() < 0 ||
-      bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (!socket_.open() ||
+      bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw_errno("can't watch the network interfaces (netlink)");
   constexpr int kRoom = 4 << 20;
-  (void)setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kRoom, sizeof kRoom);
+  (void)setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVBUFFORCE, &kRoom, sizeof kRoom);
   ask_for_all();
 }
 
@@ -53,14 +53,14 @@ void WireWatch::ask_for_all() const {
   request.head.nlmsg_type = RTM_GETLINK;
   request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.link.ifi_family = AF_UNSPEC;
-  if (send(socket_.get(), &request, sizeof request, 0) < 0)
+  if (send(socket_.fd(), &request, sizeof request, 0) < 0)
     throw_errno("can't ask for the network interfaces");
 }
 
 std::vector<LinkNews> WireWatch::read() {
   std::vector<LinkNews> all;
   while (true) {
-    const ssize_t n = recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+    const ssize_t n = recv(socket_.fd(), buffer_.data(), buffer_.size(), 0);
     if (n < 0 && errno == ENOBUFS) {
       ask_for_all();
       continue;

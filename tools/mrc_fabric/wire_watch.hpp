@@ -21,7 +21,7 @@ class WireWatch {
  public:
   /// Requests all existing interfaces. Throws mrc::Error.
   WireWatch();
-  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
   /// Changes since the last call. After an overflow in the kernel, all interfaces are reported
   /// anew.
   [[nodiscard]] std::vector<LinkNews> read();
@@ -29,7 +29,7 @@ class WireWatch {
  private:
   void ask_for_all() const;
 
-  FileDescriptor socket_;
+  UniqueFd socket_;
   std::vector<char> buffer_;
 };
 

@@ -1,102 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
-#include <vector>
 
-#include "mrc/port/packet.hpp"
-#include "mrc/port/udp.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/port/fault_spec.hpp"
+#include "mrc/port/path.hpp"
+#include "mrc/port/port.hpp"
+#include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// A port of a device, of one of the kinds that there are: the Port concept, and what the kinds
-/// offer beside it. One thread at a time.
+/// How a peer is reached in one plane, beyond its address. Made by the PathProvider and read by the
+/// port of the same PlaneOpener; nothing between them looks inside. Empty: the address is enough.
+using PeerRoute = std::any;
+
+/// A port of a device, of whatever kind: the Port concept (port/port.hpp), and what a device needs
+/// beside it. Calls are virtual, at most a few per burst. Set-up calls throw mrc::Error. One thread
+/// at a time.
 class DevicePort {
- private:
-  template <class F>
-  decltype(auto) visit(F&& f) {
-    return std::visit(std::forward<F>(f), port_);
-  }
-  template <class F>
-  decltype(auto) visit(F&& f) const {
-    return std::visit(std::forward<F>(f), port_);
-  }
-
  public:
-  explicit DevicePort(port::UdpPort port) : port_(std::move(port)) {}
-  explicit DevicePort(port::PacketPort port) : port_(std::move(port)) {}
+  DevicePort() = default;
+  DevicePort(const DevicePort&) = delete;
+  DevicePort& operator=(const DevicePort&) = delete;
+  virtual ~DevicePort() = default;
 
-  // --- port::Port
-  std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) noexcept {
-    return visit([&](auto& p) { return p.transmit(now, burst, groups); });
-  }
-  void receive(Time now, port::RxBurst& rx) noexcept {
-    visit([&](auto& p) { p.receive(now, rx); });
-  }
-  std::uint64_t add_peer(PeerId peer, const port::PeerAddress& address) {
-    return visit([&](auto& p) { return p.add_peer(peer, address); });
-  }
-  void remove_peer(PeerId peer) noexcept {
-    visit([&](auto& p) { p.remove_peer(peer); });
-  }
-  [[nodiscard]] bool link_up() const noexcept {
-    return visit([](const auto& p) { return p.link_up(); });
-  }
-  [[nodiscard]] int poll_fd() const noexcept {
-    return visit([](const auto& p) { return p.poll_fd(); });
-  }
-  [[nodiscard]] int link_fd() const noexcept {
-    return visit([](const auto& p) { return p.link_fd(); });
-  }
-  [[nodiscard]] Time next_release() const noexcept {
-    return visit([](const auto& p) { return p.next_release(); });
-  }
-  [[nodiscard]] const port::Capabilities& capabilities() const noexcept {
-    return visit([](const auto& p) -> const port::Capabilities& { return p.capabilities(); });
-  }
-  [[nodiscard]] port::PortStats stats() const noexcept {
-    return visit([](const auto& p) { return p.stats(); });
-  }
+  // --- the Port concept
+  virtual std::uint32_t transmit(Time now, const wire::TxBurst& burst,
+                                 std::span<const wire::TxGroup> groups) noexcept = 0;
+  virtual void receive(Time now, port::RxBurst& rx) noexcept = 0;
+  virtual void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute& route) = 0;
+  virtual void remove_peer(PeerId peer) noexcept = 0;
+  [[nodiscard]] virtual bool link_up() const noexcept = 0;
+  [[nodiscard]] virtual int poll_fd() const noexcept = 0;
+  [[nodiscard]] virtual int link_fd() const noexcept = 0;
+  [[nodiscard]] virtual Time next_release() const noexcept = 0;
+  [[nodiscard]] virtual const port::Capabilities& capabilities() const noexcept = 0;
+  [[nodiscard]] virtual port::PortStats stats() const noexcept = 0;
 
-  /// A peer that is reached by source routes; for packet ports only.
-  std::uint64_t add_peer(PeerId peer, const port::PeerAddress& address,
-                         std::vector<port::PacketRoute> routes,
-                         Duration patience = port::PacketPort::kResolveTime) {
-    return std::get<port::PacketPort>(port_).add_peer(peer, address, std::move(routes), patience);
-  }
+  /// The port's own paths, in the order of their numbers.
+  [[nodiscard]] virtual std::span<const port::PortPath> paths() const noexcept = 0;
+  /// Where peers send to.
+  [[nodiscard]] virtual port::PeerAddress address() const noexcept = 0;
+  /// Messages to be logged once; set-up calls may append some.
+  [[nodiscard]] virtual std::span<const std::string> notes() const noexcept = 0;
 
-  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept {
-    return visit([](const auto& p) { return p.paths(); });
-  }
-  [[nodiscard]] port::PeerAddress address() const noexcept {
-    return visit([](const auto& p) { return p.address(); });
-  }
-  [[nodiscard]] std::span<const std::string> notes() const noexcept {
-    return visit([](const auto& p) { return p.notes(); });
-  }
-
-  void set_fault(const port::FaultSpec& spec) {
-    visit([&](auto& p) { p.set_fault(spec); });
-  }
-  void set_path_fault(std::uint16_t port_path, const port::FaultSpec& spec) {
-    visit([&](auto& p) { p.set_path_fault(port_path, spec); });
-  }
-  void clear_faults() {
-    visit([](auto& p) { p.clear_faults(); });
-  }
-  [[nodiscard]] const port::FaultStats& fault_stats() const noexcept {
-    return visit([](const auto& p) -> const port::FaultStats& { return p.fault_stats(); });
-  }
-
- private:
-  std::variant<port::UdpPort, port::PacketPort> port_;
+  /// Injected faults: of the whole port, of what is sent on one path, and none.
+  virtual void set_fault(const port::FaultSpec& spec) = 0;
+  virtual void set_path_fault(std::uint16_t port_path, const port::FaultSpec& spec) = 0;
+  virtual void clear_faults() = 0;
+  [[nodiscard]] virtual const port::FaultStats& fault_stats() const noexcept = 0;
 };
 
-static_assert(port::Port<DevicePort>);
+/// A DevicePort that owns a port of type P, made from the constructor's arguments. A kind of port
+/// whose peers have routes overrides add_peer().
+template <class P>
+class PortModel : public DevicePort {
+  static_assert(port::Port<P>);
+
+ public:
+  template <class... Args>
+  explicit PortModel(Args&&... args) : port_(std::forward<Args>(args)...) {}
+  [[nodiscard]] P& port() noexcept { return port_; }
+
+  std::uint32_t transmit(Time now, const wire::TxBurst& burst,
+                         std::span<const wire::TxGroup> groups) noexcept final {
+    return port_.transmit(now, burst, groups);
+  }
+  void receive(Time now, port::RxBurst& rx) noexcept final { port_.receive(now, rx); }
+  void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute&) override {
+    (void)port_.add_peer(peer, address);
+  }
+  void remove_peer(PeerId peer) noexcept final { port_.remove_peer(peer); }
+  [[nodiscard]] bool link_up() const noexcept final { return port_.link_up(); }
+  [[nodiscard]] int poll_fd() const noexcept final { return port_.poll_fd(); }
+  [[nodiscard]] int link_fd() const noexcept final { return port_.link_fd(); }
+  [[nodiscard]] Time next_release() const noexcept final { return port_.next_release(); }
+  [[nodiscard]] const port::Capabilities& capabilities() const noexcept final {
+    return port_.capabilities();
+  }
+  [[nodiscard]] port::PortStats stats() const noexcept final { return port_.stats(); }
+  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept final {
+    return port_.paths();
+  }
+  [[nodiscard]] port::PeerAddress address() const noexcept final { return port_.address(); }
+  [[nodiscard]] std::span<const std::string> notes() const noexcept final { return port_.notes(); }
+  void set_fault(const port::FaultSpec& spec) final { port_.set_fault(spec); }
+  void set_path_fault(std::uint16_t port_path, const port::FaultSpec& spec) final {
+    port_.set_path_fault(port_path, spec);
+  }
+  void clear_faults() final { port_.clear_faults(); }
+  [[nodiscard]] const port::FaultStats& fault_stats() const noexcept final {
+    return port_.fault_stats();
+  }
+
+ private:
+  P port_;
+};
 
 }  // namespace mrc::inline v0_1::detail

@@ -8,33 +8,15 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
 
 /// TCP sockets for the exchange of connection data: non-blocking, waits that end at a deadline or
 /// when a flag is set, errors that name host, port, cause and remedy. Set-up only. Socket
 /// headers are included by impl/tcp_socket.ipp only.
 namespace mrc::inline v0_1::detail {
 
-/// Owns a file descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    other.reset();
-    return *this;
-  }
-  ~Socket() { reset(); }
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
-
- private:
-  /// Closes the descriptor.
-  void reset() noexcept;
-
-  int fd_ = -1;
-};
+/// A TCP socket, closed with its owner.
+using Socket = UniqueFd;
 
 class TcpWait;  // deadline and cancel flag (impl/tcp_socket.ipp)
 

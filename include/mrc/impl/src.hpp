@@ -6,6 +6,7 @@
 /// they compile side by side; OpenMRC's CMake targets do that.
 #include "mrc/impl/src/config.hpp"
 #include "mrc/impl/src/device.hpp"
+#include "mrc/impl/src/device_fabric.hpp"
 #include "mrc/impl/src/engine.hpp"
 #include "mrc/impl/src/fabric.hpp"
 #include "mrc/impl/src/port.hpp"

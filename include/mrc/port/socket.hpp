@@ -4,41 +4,17 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "mrc/core/linkage.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/port/address.hpp"
 
 /// File descriptors and socket options. Socket addresses are in socket_address.hpp.
 namespace mrc::inline v0_1::port {
 
-/// Owns one file descriptor and closes it. One thread at a time.
-class Socket {
- public:
-  Socket() noexcept = default;
-  explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    if (this != &other) {
-      close();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Socket() { close(); }
-
-  /// -1 if there is none.
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
-  /// Does nothing if no descriptor is owned.
-  void close() noexcept;
-
- private:
-  int fd_ = -1;
-};
-
-/// Throws Error with the code `error` and the message "<what>: <description of the code>".
-[[noreturn]] void throw_errno(const std::string& what, int error = errno);
+/// A socket, closed with its owner.
+using Socket = UniqueFd;
 
 /// setsockopt() of an int; false on failure with errno set.
 [[nodiscard]] bool try_option(const Socket& socket, int level, int name, int value) noexcept;

@@ -90,7 +90,7 @@ MRC_DECL TcpChannel TcpListener::accept(Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::string peer;
   detail::Socket socket;
-  while (!(socket = detail::tcp_accept(socket_, peer)).valid())
+  while (!(socket = detail::tcp_accept(socket_, peer)).open())
     detail::tcp_wait_readable(socket_, wait, "a connection on port " + std::to_string(port_));
   return {std::move(socket), std::move(peer), cancel_};
 }

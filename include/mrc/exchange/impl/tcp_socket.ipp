@@ -21,11 +21,6 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL void Socket::reset() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 /// When a wait ends without success.
 class TcpWait {
  public:
@@ -107,7 +102,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int one = 1;
   // Messages are small and answered: waiting to fill a segment only delays them.
-  if (socket.valid()) ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (socket.open()) ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   return socket;
 }
 
@@ -126,7 +121,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 [[nodiscard]] inline int tcp_try(const addrinfo& address, const TcpWait& wait,
                                  const std::string& what, Socket& socket) {
   socket = tcp_open(address);
-  if (!socket.valid()) return errno;
+  if (!socket.open()) return errno;
   if (::connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
     // An interrupted connect goes on by itself, like one in progress.
     if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -167,7 +162,7 @@ MRC_DECL Socket tcp_connect(const std::string& host, std::uint16_t port, const T
 [[nodiscard]] inline Socket tcp_try_listen(const addrinfo& address, int& error) {
   Socket socket = tcp_open(address);
   const int one = 1, off = 0;
-  const bool done = socket.valid() &&
+  const bool done = socket.open() &&
                     ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
                     (address.ai_family != AF_INET6 ||
                      ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
@@ -183,7 +178,7 @@ MRC_DECL Socket tcp_listen(std::uint16_t port, const std::string& host) {
     const AddressList list =
         tcp_lookup(host, port, host.empty() ? family : int{AF_UNSPEC}, AI_PASSIVE);
     for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next)
-      if (Socket socket = tcp_try_listen(*a, error); socket.valid()) return socket;
+      if (Socket socket = tcp_try_listen(*a, error); socket.open()) return socket;
     // A port in use is in use for both families: don't hide the cause behind the second try.
     if (!host.empty() || error == EADDRINUSE || error == EACCES) break;
   }
@@ -208,7 +203,7 @@ MRC_DECL Socket tcp_accept(const Socket& listener, std::string& peer) {
   socklen_t length = sizeof remote;
   Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&remote), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) {
+  if (!socket.open()) {
     // A connection that was given up before it was accepted is no error of the listener.
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return socket;
     throw Error(errno_code(), "accepting a connection");

@@ -5,20 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <system_error>
-
-#include "mrc/core/error.hpp"
 #include "mrc/port/socket.hpp"
 
 namespace mrc::inline v0_1::port {
-
-MRC_DECL void Socket::close() noexcept {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
-MRC_DECL void throw_errno(const std::string& what, int error) {
-  throw Error(std::error_code(error, std::generic_category()), what);
-}
 
 MRC_DECL bool try_option(const Socket& socket, int level, int name, int value) noexcept {
   return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/config/setting_source.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/device/fabric_planes.hpp"
+#include "mrc/device/fabric_settings.hpp"
+#include "mrc/device/probe_responder.hpp"
+#include "mrc/fabric/description.hpp"
+#include "mrc/fabric/routes.hpp"
+#include "mrc/fabric/self.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/port/packet.hpp"
+#include "mrc/port/packet_slot.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Packets per plane in a burst through packet ports. Each costs microseconds, and a burst goes out
+/// plane by plane: if the process is preempted mid-burst, every packet in it is already stamped as
+/// sent. 16 instead of 4 save nothing measurable, and beside two busy programs twice as many
+/// packets are falsely judged lost.
+inline constexpr std::size_t kFabricBurst = 4;
+
+/// A packet port whose peers may be reached by source routes. One thread at a time.
+class FabricPort final : public PortModel<port::PacketPort> {
+ public:
+  using Routes = std::vector<port::PacketRoute>;  ///< what a PeerRoute holds here
+
+  using PortModel::PortModel;
+  void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute& route) override {
+    (void)port().add_peer(peer, address, std::any_cast<const Routes&>(route));
+  }
+};
+
+/// Paths to the hosts of a fabric, as its description has them. The description and the
+/// configuration must outlive it.
+class FabricPaths final : public PathProvider {
+ public:
+  FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config)
+      : fabric_(fabric), self_(self), config_(config) {}
+
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const override {
+    const fabric::Host* host = fabric_.find_host(plane, peer.ip);
+    if (host == nullptr)
+      throw Error(Errc::unreachable, "no host of fabric " + fabric_.file + " has address " +
+                                         port::format_ip(peer.ip) + " in plane " +
+                                         std::to_string(plane) + "; add the peer to it");
+    const auto paths = fabric::plane_paths(fabric_, plane, self_, *host, config_.paths);
+    FabricPort::Routes routes = routes_of(paths);
+    FabricSpecs evs = specs_of(paths, !routes.empty(), fabric_.planes);
+    return {std::move(evs.specs), evs.active, std::move(routes)};
+  }
+  [[nodiscard]] bool shared_routes() const noexcept override { return true; }
+  [[nodiscard]] std::string why_none() const override {
+    return "all paths to it are denied in " + fabric_.file;
+  }
+
+ private:
+  const fabric::Description& fabric_;
+  const fabric::Host& self_;
+  const Config& config_;
+};
+
+/// Answers EV probes through the packet ports they came by. The ports must outlive it. Under the
+/// device's lock.
+class FabricProbes final : public UnconnectedProbes {
+ public:
+  FabricProbes(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
+               std::vector<port::PacketPort*> ports)
+      : responder_(fabric, self, config), ports_(std::move(ports)) {}
+
+  bool answer(Time now, const engine::UnconnectedProbe& probe) noexcept override {
+    return probe.plane < ports_.size() && responder_.answer(now, probe, *ports_[probe.plane]);
+  }
+  void flush(Time now, Plane plane) noexcept override { responder_.flush(now, *ports_[plane]); }
+
+ private:
+  ProbeResponder responder_;
+  std::vector<port::PacketPort*> ports_;  ///< [plane]
+};
+
+/// See make_fabric_opener(). Set-up only.
+class FabricOpener final : public PlaneOpener {
+ public:
+  explicit FabricOpener(const Config& config) : fabric_(read_fabric(config)) {}
+
+  [[nodiscard]] Config in_force(const Config& config) const override {
+    return detail::in_force(config, fabric_);
+  }
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
+                                  const Log& log) override {
+    OpenedPlanes planes;
+    naming_variables(config, {"fabric", "host", "slot"},
+                     [&] { open_ports(planes, config, fault_seed, log); });
+    return planes;
+  }
+
+ private:
+  void open_ports(OpenedPlanes& planes, const Config& config, std::uint64_t fault_seed,
+                  const Log& log) const {
+    const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
+    std::optional<std::uint8_t> wanted;
+    if (config.slot >= 0) wanted = static_cast<std::uint8_t>(config.slot);
+    port::PacketSlotClaim claim = port::claim_packet_slot(wanted);
+    planes.slot = claim.slot;
+    planes.slot_claim = std::move(claim.socket);
+    // A host that has lost some interfaces opens without them; one that has none is not set up.
+    const bool any_interface =
+        std::any_of(self.interfaces.begin(), self.interfaces.end(),
+                    [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });
+    std::vector<port::PacketPort*> ports;
+    for (unsigned i = 0; i < fabric_.planes; ++i) {
+      port::PacketPortOptions o = port_options(self, static_cast<Plane>(i), config);
+      set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
+      o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
+      o.may_be_absent = any_interface;
+      auto port = std::make_unique<FabricPort>(o);
+      ports.push_back(&port->port());
+      planes.adopt(std::move(port), config, log);
+    }
+    planes.burst = std::max<std::size_t>(16, kFabricBurst * fabric_.planes);
+    planes.few_packets = planes.burst / 4;
+    planes.paths = std::make_unique<FabricPaths>(fabric_, self, config);
+    planes.unconnected_probes =
+        std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));
+    log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +
+             "): " + std::to_string(fabric_.planes) + " planes of packet ports");
+  }
+
+  [[nodiscard]] port::PacketPortOptions port_options(const fabric::Host& self, Plane plane,
+                                                     const Config& config) const {
+    port::PacketPortOptions o;
+    o.interface = self.interfaces[plane];
+    o.local = self.addresses[plane];
+    o.udp_port = config.udp_port;
+    o.mtu = fabric_.mtu;
+    o.ev_format = fabric_.entropy;
+    if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
+    o.encapsulation = encapsulation_of(fabric_);
+    o.paths = paths_of(fabric_, self, plane, config.paths);
+    return o;
+  }
+
+  const fabric::Description fabric_;
+};
+
+MRC_DECL std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config) {
+  return std::make_unique<FabricOpener>(config);
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+#include "mrc/device/peers.hpp"
+#include "mrc/port/address.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_DECL PeerId Peers::find_or_add(const ConnectionInfo& info) {
+  if (const auto it = known_.find(info.device_guid); it != known_.end()) return it->second.id;
+  const Candidate candidate = make_candidate(info);
+  const Result<PeerId> peer = engine_.add_peer(candidate.spec);
+  if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
+  try {
+    for (std::size_t i = 0; i < candidate.routes.size(); ++i)
+      if ((candidate.spec.planes >> i & 1) != 0)
+        add_to_port(peer.value(), static_cast<Plane>(i), info.planes[i], candidate.routes[i]);
+  } catch (...) {
+    for (auto& port : planes_.ports) port->remove_peer(peer.value());
+    (void)engine_.remove_peer(peer.value());
+    throw;
+  }
+  known_[info.device_guid] = {peer.value(), candidate.name};
+  return peer.value();
+}
+
+MRC_DECL Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) const {
+  Candidate c;
+  c.spec.slot = info.slot;
+  c.spec.plane_window = info.receive_window;
+  c.spec.shared_routes = planes_.paths->shared_routes();
+  c.routes.resize(std::min<std::size_t>(planes_.count(), info.planes.size()));
+  std::size_t active = 0;
+  bool none_usable = false;  // in a plane that both have
+  for (std::size_t i = 0; i < c.routes.size(); ++i) {
+    if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
+    const auto plane = static_cast<Plane>(i);
+    PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i]);
+    if (paths.specs.empty()) {
+      none_usable = true;
+      continue;
+    }
+    c.spec.planes |= plane_bit(plane);
+    c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
+    active += paths.active;
+    c.routes[i] = std::move(paths.route);
+    c.spec.source_tags[i] = port::source_tag(info.planes[i].ip);
+    c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
+  }
+  if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
+  if (c.spec.planes == 0)
+    throw Error(Errc::unreachable,
+                "peer " + to_string(info) + ": " +
+                    (none_usable ? planes_.paths->why_none()
+                                 : "no plane of it has the IP version of the local plane of the "
+                                   "same number; give both sides matching planes"));
+  return c;
+}
+
+/// Logs what the port notes about the peer.
+MRC_DECL void Peers::add_to_port(PeerId peer, Plane plane, const port::PeerAddress& address,
+                                 const PeerRoute& route) {
+  DevicePort& port = *planes_.ports[plane];
+  const std::size_t before = port.notes().size();
+  port.add_peer(peer, address, route);
+  for (const std::string& note : port.notes().subspan(before))
+    log_.warn("plane " + std::to_string(plane) + ": " + note);
+}
+
+MRC_DECL void Peers::forget_unused(PeerId id) noexcept {
+  if (engine_.remove_peer(id) != Errc::ok) return;
+  for (auto& port : planes_.ports) port->remove_peer(id);
+  std::erase_if(known_, [id](const auto& known) { return known.second.id == id; });
+}
+
+MRC_DECL std::string Peers::error_text(const engine::QueuePairState& qp) const {
+  if (qp.state != QpState::err) return {};
+  std::string text = to_string(qp.cause);
+  if (qp.peer == nullptr) return text;
+  for (const auto& [guid, known] : known_)
+    if (known.id == qp.peer->id) text += "; peer " + known.name;
+  if (qp.cause == QpErrorCause::retry_exhausted) {
+    unsigned bad = 0;
+    const path::PathSet& paths = qp.peer->paths;
+    for (path::PathIndex i = 0; i < paths.size(); ++i)
+      bad += paths.health(i) == path::Health::assumed_bad;
+    text += "; tried " + std::to_string(qp.tx.retries.used()) + " timeouts, " +
+            std::to_string(qp.stats.retransmits) + " retransmissions and " +
+            std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
+            " paths, " + std::to_string(bad) + " of them assumed bad";
+    if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
+  }
+  return text;
+}
+
+}  // namespace mrc::inline v0_1::detail

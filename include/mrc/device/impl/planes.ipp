@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+#include "mrc/device/planes.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_DECL void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config& config,
+                                  const Log& log) {
+  const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
+  for (const std::string& note : port->notes()) log.warn(plane + note);
+  if (mtu == 0) mtu = config.mtu;
+  const std::uint32_t room = port->capabilities().max_packet;
+  while (mtu > 256 && mtu + kPacketOverhead > room) mtu /= 2;
+  if (mtu + kPacketOverhead > room)
+    throw Error(Errc::invalid_argument,
+                plane + "the interface's MTU leaves " + std::to_string(room) +
+                    " bytes for a packet, needed are " + std::to_string(256 + kPacketOverhead) +
+                    "; raise it with `ip link set`");
+  ports.push_back(std::move(port));
+}
+
+MRC_DECL void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
+                                 std::uint8_t slot, std::uint64_t fault_seed) {
+  o.plane = plane;
+  o.slot = slot;
+  o.receive_buffer = config.receive_buffer;
+  o.send_buffer = config.send_buffer;
+  o.receive_slots = config.rx_batch;
+  o.icrc = config.icrc;
+  o.dscp = dscp_of(config);
+  o.fault_seed = fault_seed + plane;
+}
+
+}  // namespace mrc::inline v0_1::detail

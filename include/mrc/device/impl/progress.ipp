@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+#include "mrc/core/system_error.hpp"
+#include "mrc/device/progress.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
+inline constexpr unsigned kLongestNap = 2;
+/// A thread that has been in wait_cq() for this long is expected to stay there.
+inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
+
+// --- Threads of the application ---------------------------------------------------------------
+
+MRC_DECL bool Progress::poll() noexcept {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  note_use(now);
+  const bool moved = rounds_.advance_out_first(now);
+  leave(now, false);
+  return moved || rounds_.unfinished();
+}
+
+MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::size_t n = engine_.poll_cq(cq, out);
+  if (n > 0 && !rounds_.work_left()) return n;
+  const Time now = monotonic_now();
+  const bool last = std::exchange(armed_, false);  // before it sleeps on the queue's descriptor
+  if (!last) note_use(now);
+  if (n == 0) {
+    (void)rounds_.advance_out_first(now);
+    n = engine_.poll_cq(cq, out);
+  }
+  leave(now, n > 0 || last);
+  return n;
+}
+
+/// Called when a polling thread leaves. Flushes pending output if the thread now has `work` to do,
+/// since its next call may be a while off, or if sleepers rely on this thread; wakes any sleeper,
+/// the helper included, whose deadline is now too late.
+MRC_DECL void Progress::leave(Time now, bool work) noexcept {
+  if (rounds_.work_left() && (work || sleepers_ != nullptr)) (void)rounds_.send(now);
+  if (sleepers_ != nullptr || helper_sleeps_until_.load(std::memory_order_acquire) != INT64_MIN)
+    deadline_changed();
+}
+
+MRC_DECL std::size_t Progress::wait_cq(CqId cq, int fd, std::span<Completion> out,
+                                       Duration timeout) noexcept {
+  const Time start = monotonic_now();
+  const Time end = timeout >= kNever - start ? kNever : start + timeout;
+  waiters_.fetch_add(1);
+  std::size_t n = 0;
+  for (;;) {
+    n = poll_cq(cq, out);
+    const Time now = monotonic_now();
+    if (n > 0 || now >= end) break;
+    if (now - start < config_.spin) continue;
+    std::unique_lock lock(mutex_);
+    (void)engine_.arm_cq(cq);
+    n = engine_.poll_cq(cq, out);
+    if (n > 0) break;
+    if (const Time late = monotonic_now(); rounds_.wants_to_send(late)) (void)rounds_.send(late);
+    sleep_in_list(fd, std::min(end, rounds_.next_deadline()), lock);
+    std::uint64_t count = 0;
+    (void)!::read(fd, &count, sizeof count);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const Time now = monotonic_now();
+    note_use(now);
+    waiters_.fetch_sub(1);
+    if (rounds_.work_left()) (void)rounds_.send(now);
+    deadline_changed();  // hands this thread's deadlines to another waiter or the helper
+  }
+  if (helper_parked_.load()) wake_helper();
+  return n;
+}
+
+MRC_DECL Errc Progress::arm_cq(CqId cq) noexcept {
+  const std::lock_guard lock(mutex_);
+  armed_ = true;
+  const Errc e = engine_.arm_cq(cq);
+  last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
+  wake_helper();
+  return e;
+}
+
+// --- Sleep --------------------------------------------------------------------------------------
+
+/// Waits until a port or `fd` has something, or until a time. Not under the lock.
+MRC_DECL void Progress::sleep(int fd, Time until) noexcept {
+  std::array<pollfd, 2 * kMaxPlanes + 1> fds;
+  nfds_t n = 0;
+  const auto watch = [&](int what) {
+    if (what >= 0) fds[n++] = {what, POLLIN, 0};
+  };
+  for (const auto& port : planes_.ports) {
+    watch(port->poll_fd());
+    watch(port->link_fd());
+  }
+  watch(fd);
+  timespec limit{};
+  if (until != kNever) {
+    const Time now = monotonic_now();
+    const std::int64_t left = until > now ? (until - now).count() : 0;
+    limit = {left / 1'000'000'000, left % 1'000'000'000};
+  }
+  (void)ppoll(fds.data(), n, until == kNever ? nullptr : &limit, nullptr);
+}
+
+/// Sleeps in the list of threads that wake_for() can wake. Unlocks `lock` meanwhile.
+MRC_DECL void Progress::sleep_in_list(int fd, Time until,
+                                      std::unique_lock<CourteousMutex>& lock) noexcept {
+  Sleeper self{fd, until, sleepers_};
+  sleepers_ = &self;
+  lock.unlock();
+  sleep(fd, until);
+  lock.lock();
+  Sleeper** at = &sleepers_;
+  while (*at != &self) at = &(*at)->next;
+  *at = self.next;
+}
+
+/// Makes sure that a thread is awake at a deadline: one that sleeps in wait_cq() if there is one,
+/// else the helper.
+MRC_DECL void Progress::wake_for(Time deadline) noexcept {
+  for (const Sleeper* s = sleepers_; s != nullptr; s = s->next)
+    if (s->until <= deadline) return;
+  if (sleepers_ != nullptr) {
+    const std::uint64_t one = 1;
+    (void)!::write(sleepers_->fd, &one, sizeof one);
+  } else if (deadline.time_since_epoch().count() <
+             helper_sleeps_until_.load(std::memory_order_acquire)) {
+    helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);  // one wake-up is enough
+    wake_helper();
+  }
+}
+
+// --- The helper thread --------------------------------------------------------------------------
+
+MRC_DECL void Progress::start() {
+  if (!config_.helper) return;
+  wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_up_.open()) throw_errno("cannot start the helper thread");
+  helper_ = std::thread([this] { run_helper(); });
+}
+
+MRC_DECL void Progress::stop() noexcept {
+  if (!helper_.joinable()) return;
+  stop_.store(true);
+  wake_helper();
+  helper_.join();
+}
+
+MRC_DECL void Progress::wake_helper() noexcept {
+  const std::uint64_t one = 1;
+  if (wake_up_.open()) (void)!::write(wake_up_.fd(), &one, sizeof one);
+}
+
+MRC_DECL bool Progress::in_use(Time now) const noexcept {
+  return waiters_.load(std::memory_order_relaxed) > 0 ||
+         now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
+             config_.helper_takeover.count();
+}
+
+/// How long the helper naps while the application makes the progress, before it checks again. A
+/// program that was found polling `before` times in a row gets longer naps: on a single processor
+/// the end of each nap costs the program some 20 us, which showed in the 99th percentile of its
+/// latency. When a thread has been in wait_cq() for long, it watches the ports, so the helper
+/// sleeps until it is woken.
+MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
+  const Duration time = config_.helper_takeover * (1 << std::min(before, kLongestNap));
+  const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);
+  if (waiters_.load() == 0 || idle < kParkAfter.count()) return time;
+  helper_parked_.store(true);
+  return waiters_.load() > 0 ? Duration::max() : time;
+}
+
+/// `naps`: how many the helper has taken in a row.
+MRC_DECL void Progress::take_nap(unsigned& naps, Time now) noexcept {
+  pollfd wake{wake_up_.fd(), POLLIN, 0};
+  // Only polling earns longer ones, and only without a pause.
+  if (waiters_.load(std::memory_order_relaxed) > 0) naps = 0;
+  const Duration wait = nap(now, naps++);
+  const timespec limit{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+  if (ppoll(&wake, 1, wait == Duration::max() ? nullptr : &limit, nullptr) > 0) naps = 0;
+  helper_parked_.store(false);
+}
+
+/// While the application polls or waits the helper only checks now and then that it still does;
+/// otherwise it makes the rounds and sleeps until a port has something or a timer is due. An idle
+/// device without deadlines does not wake it at all.
+MRC_DECL void Progress::run_helper() noexcept {
+  unsigned naps = 0;
+  while (!stop_.load()) {
+    Time now = monotonic_now();
+    mutex_.let_others_in();
+    if (in_use(now)) {
+      take_nap(naps, now);
+    } else {
+      naps = 0;
+      Time until = kNever;
+      {
+        const std::lock_guard lock(mutex_);
+        now = monotonic_now();
+        const bool moved = rounds_.advance(now);
+        helper_rounds_.fetch_add(1, std::memory_order_relaxed);
+        if (moved || rounds_.work_left()) continue;
+        until = rounds_.next_deadline();
+        helper_sleeps_until_.store(until.time_since_epoch().count(), std::memory_order_release);
+      }
+      sleep(wake_up_.fd(), until);
+    }
+    helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);
+    std::uint64_t count = 0;
+    (void)!::read(wake_up_.fd(), &count, sizeof count);
+  }
+}
+
+}  // namespace mrc::inline v0_1::detail

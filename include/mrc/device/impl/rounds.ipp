@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "mrc/device/rounds.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Bursts that one round sends at most before it receives again.
+inline constexpr unsigned kBurstsPerRound = 4;
+/// A port that was busy is tried again after this long.
+inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
+
+MRC_DECL Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
+                        engine::Engine& engine, Faults& faults, CqEvents& events, Time start)
+    : config_(config),
+      log_(log),
+      planes_(planes),
+      engine_(engine),
+      faults_(faults),
+      events_(events),
+      tx_(planes.burst),
+      by_plane_(planes.count()) {
+  for (auto& groups : by_plane_) groups.reserve(tx_.room());
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const auto plane = static_cast<Plane>(i);
+    if (planes_.ports[i]->link_up())
+      planes_up_ |= plane_bit(plane);
+    else
+      engine_.set_plane_up(start, plane, false);
+  }
+}
+
+MRC_DECL bool Rounds::advance(Time now) noexcept {
+  const bool moved = take_in(now);
+  return send(now) || moved;
+}
+
+MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
+  const bool moved = wants_to_send(now) && send(now);
+  const bool came = take_in(now);
+  work_left_ = work_left_ || engine_.has_output();
+  return moved || came;
+}
+
+MRC_DECL bool Rounds::send(Time now) noexcept {
+  const auto sent = [this] {
+    const EngineStats& s = engine_.stats();
+    return s.tx_data + s.tx_retransmits + s.tx_control;
+  };
+  const std::uint64_t before = sent();
+  work_left_ = transmit(now);
+  signal_events();
+  return sent() != before;
+}
+
+MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
+  work_left_ = !idle || transmit(now);
+  signal_events();
+}
+
+MRC_DECL Time Rounds::next_deadline() const noexcept {
+  if (work_left_) return Time::min();
+  Time next = std::min({engine_.next_deadline(), faults_.next_change(), retry_});
+  for (const auto& port : planes_.ports) next = std::min(next, port->next_release());
+  return next;
+}
+
+/// Everything of a round but transmission. True if there were packets.
+MRC_DECL bool Rounds::take_in(Time now) noexcept {
+  if (now >= faults_.next_change()) faults_.apply(now);
+  const bool moved = receive(now);
+  watch_links(now);
+  // Only after all ports are drained: packets still queued in a socket must not be judged lost.
+  engine_.review_losses(now);
+  if (engine_.next_deadline() <= now) engine_.on_time(now);
+  signal_events();
+  return moved;
+}
+
+MRC_DECL bool Rounds::receive(Time now) noexcept {
+  bool any = false;
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    rx_.clear();
+    planes_.ports[i]->receive(now, rx_);
+    if (rx_.empty()) continue;
+    any = true;
+    engine_.receive(now, rx_.packets());
+    if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
+  }
+  return any;
+}
+
+MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept {
+  engine::UnconnectedProbe probe;
+  while (engine_.poll_unconnected_probe(probe))
+    ++(planes_.unconnected_probes->answer(now, probe) ? unconnected_answered_
+                                                      : unconnected_refused_);
+  planes_.unconnected_probes->flush(now, plane);
+}
+
+/// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
+MRC_DECL void Rounds::watch_links(Time now) noexcept {
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const bool up = usable(i);
+    if (up == ((planes_up_ >> i & 1) != 0)) continue;
+    planes_up_ ^= plane_bit(static_cast<Plane>(i));
+    engine_.set_plane_up(now, static_cast<Plane>(i), up);
+  }
+}
+
+MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
+  const DevicePort& port = *planes_.ports[plane];
+  if (!port.link_up()) return false;
+  const std::uint32_t room = port.capabilities().max_packet;
+  const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
+  if (planes_.mtu + kPacketOverhead <= room) {
+    too_small_ &= ~bit;
+    return true;
+  }
+  if ((too_small_ & bit) == 0)
+    log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
+              std::to_string(room) + " bytes for a packet, needed are " +
+              std::to_string(planes_.mtu + kPacketOverhead) +
+              "; the plane is down until it is raised with `ip link set`");
+  too_small_ |= bit;
+  return false;
+}
+
+/// True if there is more to send than one round sends.
+MRC_DECL bool Rounds::transmit(Time now) noexcept {
+  if (now >= retry_) {
+    busy_ = 0;
+    retry_ = kNever;
+  }
+  for (unsigned n = 0; n < kBurstsPerRound; ++n) {
+    tx_.clear();
+    engine_.poll_transmit(now, ~busy_, tx_);
+    if (tx_.empty()) return false;
+    // Each group or plane costs a system call, and the engine puts control packets in front. In
+    // small bursts data goes first, since a program waits for it. In large ones sockets may fill
+    // up, and control packets that are refused are lost, so these go first.
+    const auto late = [&](const wire::TxGroup& group) {
+      return tx_.size() <= planes_.few_packets &&
+             tx_.packets(group).front().dscp == config_.dscp_control;
+    };
+    for (auto& groups : by_plane_) groups.clear();
+    for (const bool pass : {false, true})
+      for (const wire::TxGroup& group : tx_.groups())
+        if (late(group) == pass) by_plane_[group.plane].push_back(group);
+    for (std::size_t plane = 0; plane < by_plane_.size(); ++plane)
+      if (!by_plane_[plane].empty()) transmit(now, static_cast<Plane>(plane), by_plane_[plane]);
+  }
+  return true;
+}
+
+MRC_DECL void Rounds::transmit(Time now, Plane plane,
+                               std::span<const wire::TxGroup> groups) noexcept {
+  std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
+  for (const wire::TxGroup& group : groups) {
+    const std::uint32_t sent = std::min(taken, group.count);
+    taken -= sent;
+    if (sent == group.count) continue;
+    engine_.on_untransmitted(now, tx_.packets(group).subspan(sent));
+    busy_ |= plane_bit(plane);
+    retry_ = now + kBusyRetry;
+  }
+}
+
+MRC_DECL void Rounds::signal_events() noexcept {
+  using Kind = engine::Engine::Event::Kind;
+  engine::Engine::Event event;
+  while (engine_.poll_event(event))
+    if (event.kind != Kind::qp_error) events_.signal(event.cq);  // else its completions say so
+}
+
+}  // namespace mrc::inline v0_1::detail

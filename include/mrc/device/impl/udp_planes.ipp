@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/config/setting_source.hpp"
+#include "mrc/device/udp_planes.hpp"
+#include "mrc/port/address.hpp"
+#include "mrc/port/udp.hpp"
+#include "mrc/port/udp_slot.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Paths through UDP ports: those of the port, whoever the peer is. The ports must outlive it.
+class UdpPaths final : public PathProvider {
+ public:
+  explicit UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports) {
+    for (const auto& port : ports) ports_.push_back(port.get());
+  }
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress&) const override {
+    PlanePaths out;
+    for (const port::PortPath& path : ports_[plane]->paths())
+      out.specs.push_back({path.ev, plane, path.port_path});
+    out.active = out.specs.size();
+    return out;
+  }
+  [[nodiscard]] bool shared_routes() const noexcept override { return false; }
+  [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
+
+ private:
+  std::vector<const DevicePort*> ports_;
+};
+
+/// See make_udp_opener(). Set-up only.
+class UdpOpener final : public PlaneOpener {
+ public:
+  [[nodiscard]] Config in_force(const Config& config) const override { return config; }
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
+                                  const Log& log) override {
+    OpenedPlanes planes;
+    naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
+                     [&] { open_ports(planes, config, fault_seed, log); });
+    planes.paths = std::make_unique<UdpPaths>(planes.ports);
+    return planes;
+  }
+
+ private:
+  static void open_ports(OpenedPlanes& planes, const Config& config, std::uint64_t fault_seed,
+                         const Log& log) {
+    std::vector<port::LocalAddress> addresses;
+    for (const std::string& text : config.plane_list())
+      addresses.push_back(port::parse_local_address(text));
+    std::optional<std::uint8_t> wanted;
+    if (config.slot >= 0) wanted = static_cast<std::uint8_t>(config.slot);
+    port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, wanted);
+    planes.slot = claim.slot;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      port::UdpPortOptions o;
+      set_shared_options(o, config, static_cast<Plane>(i), claim.slot, fault_seed);
+      o.local = addresses[i];
+      o.base_port = claim.base_ports[i];
+      o.paths = config.paths;
+      o.gso = config.gso;
+      o.gro = config.gro;
+      planes.adopt(std::make_unique<PortModel<port::UdpPort>>(o, std::move(claim.sockets[i])),
+                   config, log);
+    }
+  }
+};
+
+MRC_DECL std::unique_ptr<PlaneOpener> make_udp_opener() {
+  return std::make_unique<UdpOpener>();
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/device/planes.hpp"
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include <atomic>
+#endif
+
+namespace mrc::inline v0_1::detail {
+
+/// The opener for a configuration: of a fabric's planes if option fabric is set, else of UDP
+/// sockets. Throws mrc::Error; `unsupported` if the program lacks that kind of planes.
+[[nodiscard]] std::unique_ptr<PlaneOpener> make_opener(const Config& config);
+
+#ifndef MRC_SEPARATE_COMPILATION
+/// Makes the opener of a fabric's planes; null in a program none of whose units includes
+/// mrc/fabric.hpp, which sets it before main(). A pointer, since most header-only programs need no
+/// fabric and are spared its parser and ports. (The compiled library has all openers.)
+inline constinit std::atomic<std::unique_ptr<PlaneOpener> (*)(const Config&)> fabric_opener{
+    nullptr};
+#endif
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/openers.ipp"
+#endif

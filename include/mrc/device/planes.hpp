@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/device/device_port.hpp"
+#include "mrc/device/log.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/path/path_entry.hpp"
+#include "mrc/port/port_options.hpp"
+#include "mrc/wire/dscp.hpp"
+
+/// What a device knows of its planes. A kind of plane (UDP sockets, packet ports of a fabric) is a
+/// PlaneOpener; it alone knows which ports these are and how a peer is reached through them.
+namespace mrc::inline v0_1::detail {
+
+/// Bytes that a port adds to the payload at most: headers, pad, iCRC.
+inline constexpr std::uint32_t kPacketOverhead = wire::kMaxWriteOverhead;
+
+/// How a peer is reached in one plane.
+struct PlanePaths {
+  std::vector<path::PathSpec> specs;  ///< its EVs; the first `active` carry data from the start
+  std::size_t active = 0;             ///< the rest are backups
+  PeerRoute route;                    ///< for DevicePort::add_peer()
+};
+
+/// Knows the paths to peers. Set-up only; under the device's lock.
+class PathProvider {
+ public:
+  virtual ~PathProvider() = default;
+  /// The paths of `plane` to the peer with that address. No specs: none may be used, why_none()
+  /// says why. Throws mrc::Error if the address cannot be a peer's.
+  [[nodiscard]] virtual PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const = 0;
+  /// Several EVs share a route (path::PathSetOptions::shared_routes).
+  [[nodiscard]] virtual bool shared_routes() const noexcept = 0;
+  /// Why paths_to() may return no specs, for an error message.
+  [[nodiscard]] virtual std::string why_none() const = 0;
+};
+
+/// Answers EV probes of hosts to which no queue pair is connected (mrc-1.0 §5). Under the device's
+/// lock.
+class UnconnectedProbes {
+ public:
+  /// Probes that wait to be answered: as many as a port receives at once.
+  static constexpr std::uint32_t kQueue = 256;
+
+  virtual ~UnconnectedProbes() = default;
+  /// Prepares an answer to a probe that came through probe.plane. False: it is not for this process
+  /// to answer.
+  virtual bool answer(Time now, const engine::UnconnectedProbe& probe) noexcept = 0;
+  /// Sends the answers that were prepared for probes of that plane.
+  virtual void flush(Time now, Plane plane) noexcept = 0;
+};
+
+/// Open planes: ports, and what comes with them. A value; its owner says who may use it when.
+struct OpenedPlanes {
+  std::vector<std::unique_ptr<DevicePort>> ports;  ///< [plane]
+  std::uint8_t slot = 0;         ///< of this process on this host: top 8 bits of its QPNs
+  UniqueFd slot_claim;           ///< holds the slot, where no socket of a port does
+  std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
+  std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
+  std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
+  std::unique_ptr<PathProvider> paths;
+  std::unique_ptr<UnconnectedProbes> unconnected_probes;  ///< null: such probes are dropped
+
+  [[nodiscard]] unsigned count() const noexcept { return static_cast<unsigned>(ports.size()); }
+  /// Adds the port of the next plane: logs its notes, and lowers the MTU to what it carries. Throws
+  /// mrc::Error if that is too little.
+  void adopt(std::unique_ptr<DevicePort> port, const Config& config, const Log& log);
+};
+
+/// Opens planes of one kind. One object serves a device for its life; what it opens may refer to
+/// it.
+class PlaneOpener {
+ public:
+  virtual ~PlaneOpener() = default;
+  /// The configuration in force: the user's, with this opener's defaults for options that are at
+  /// theirs. Throws mrc::Error if the result is not valid.
+  [[nodiscard]] virtual Config in_force(const Config& config) const = 0;
+  /// Opens ports with a claim of a slot. `config` is in_force() and must outlive what is returned;
+  /// the seed of injected faults counts up from `fault_seed` by plane. Throws mrc::Error.
+  [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
+                                          const Log& log) = 0;
+};
+
+[[nodiscard]] inline wire::DscpMap dscp_of(const Config& c) noexcept {
+  return {c.dscp_no_trim, c.dscp_trimmable,        c.dscp_trimmable_retx,
+          c.dscp_trimmed, c.dscp_trimmed_last_hop, c.dscp_control};
+}
+
+/// Fills in the options that all kinds of ports share.
+void set_shared_options(port::PortOptions& options, const Config& config, Plane plane,
+                        std::uint8_t slot, std::uint64_t fault_seed);
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/planes.ipp"
+#include "mrc/wire/overhead.hpp"
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/device/courteous_mutex.hpp"
+#include "mrc/device/planes.hpp"
+#include "mrc/device/rounds.hpp"
+#include "mrc/engine/engine.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Decides which thread makes the rounds, and puts threads to sleep.
+///
+/// The application's polling thread makes them, or a thread that sleeps in wait_cq(). While there
+/// is neither, the helper thread takes over. Otherwise the helper stays away: it neither watches
+/// the sockets nor takes the lock, so a polling application never meets it.
+///
+/// Thread contract: any thread, without the lock, except deadline_changed(). The lock is that of
+/// the engine and the rounds. What the constructor takes must outlive it.
+class Progress {
+ public:
+  Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
+           engine::Engine& engine, Rounds& rounds) noexcept
+      : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {}
+  ~Progress() { stop(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Starts the helper thread, if option helper wants it. Throws mrc::Error.
+  void start();
+  /// Ends it.
+  void stop() noexcept;
+
+  /// One round by a thread that polls. True if anything moved or is still to go out.
+  bool poll() noexcept;
+  /// Completions; a round is made if there are none yet.
+  std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
+  /// Polls, then sleeps. A sleeping thread watches the ports itself, so no other is needed to make
+  /// progress. `fd` is the queue's event descriptor.
+  std::size_t wait_cq(CqId cq, int fd, std::span<Completion> out, Duration timeout) noexcept;
+  /// Arms a queue. The caller is about to sleep on its descriptor: the helper takes over at once.
+  Errc arm_cq(CqId cq) noexcept;
+
+  /// Under the lock, after anything that may have moved Rounds::next_deadline() forward: wakes a
+  /// sleeper whose own deadline is now too late.
+  void deadline_changed() noexcept { wake_for(rounds_.next_deadline()); }
+
+  [[nodiscard]] std::uint64_t helper_rounds() const noexcept {
+    return helper_rounds_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  /// A thread asleep in wait_cq(), in a list through the stacks of those threads.
+  struct Sleeper {
+    int fd;      ///< eventfd that ends its sleep
+    Time until;  ///< when it wakes by itself
+    Sleeper* next;
+  };
+
+  void leave(Time now, bool work) noexcept;
+  void sleep(int fd, Time until) noexcept;
+  void sleep_in_list(int fd, Time until, std::unique_lock<CourteousMutex>& lock) noexcept;
+  void wake_for(Time deadline) noexcept;
+
+  void note_use(Time now) noexcept {
+    last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool in_use(Time now) const noexcept;
+  [[nodiscard]] Duration nap(Time now, unsigned before) noexcept;
+  void take_nap(unsigned& naps, Time now) noexcept;
+  void wake_helper() noexcept;
+  void run_helper() noexcept;
+
+  const Config& config_;
+  CourteousMutex& mutex_;
+  const OpenedPlanes& planes_;
+  engine::Engine& engine_;
+  Rounds& rounds_;
+
+  // Under the lock.
+  Sleeper* sleepers_ = nullptr;
+  bool armed_ = false;  ///< a queue was armed, and none polled since
+
+  UniqueFd wake_up_;                                   ///< eventfd that ends the helper's sleep
+  std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last, ns
+  std::atomic<int> waiters_{0};                        ///< application threads in wait_cq()
+  std::atomic<std::int64_t> helper_sleeps_until_{0};   ///< ns; INT64_MIN: it is awake or napping
+  std::atomic<std::uint64_t> helper_rounds_{0};
+  std::atomic<bool> helper_parked_{false};  ///< it sleeps until woken: a waiter watches the ports
+  std::atomic<bool> stop_{false};
+  std::thread helper_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/progress.ipp"
+#endif

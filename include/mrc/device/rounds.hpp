@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/device/cq_events.hpp"
+#include "mrc/device/faults.hpp"
+#include "mrc/device/log.hpp"
+#include "mrc/device/planes.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/port/port.hpp"
+#include "mrc/wire/burst.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// One round of progress between an engine and its ports: receive from every port, link states,
+/// timers, transmit, events. It neither sleeps nor knows which thread calls; see Progress.
+///
+/// Thread contract: under the device's lock. What the constructor takes must outlive it.
+class Rounds {
+ public:
+  /// Marks the planes that are down at `start` in the engine.
+  Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
+         Faults& faults, CqEvents& events, Time start);
+
+  /// Receives first, then transmits. True if anything moved.
+  bool advance(Time now) noexcept;
+  /// Transmits first: the round of a thread that polls and will be back soon. Answers to what comes
+  /// in wait for its next call, so a program that polls memory sees its message, and has its reply
+  /// under way, two system calls earlier.
+  bool advance_out_first(Time now) noexcept;
+  /// Transmits, and signals events. True if something was sent.
+  bool send(Time now) noexcept;
+  /// After calls of the application that may have given something to send. `idle`: the engine was
+  /// quiet before them, so nothing would bring the next round soon and this one is made here.
+  /// Otherwise what was posted goes out with others, in larger bursts.
+  void after_post(Time now, bool idle) noexcept;
+
+  /// The last round left something to send.
+  [[nodiscard]] bool work_left() const noexcept { return work_left_; }
+  /// send() may do something: work is left, or a port that was busy is to be tried again.
+  [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
+  /// Something is left to send, now or when a busy port is tried again.
+  [[nodiscard]] bool unfinished() const noexcept { return work_left_ || retry_ != kNever; }
+  /// When the next round is due if no packet arrives; Time::min() if work is left.
+  [[nodiscard]] Time next_deadline() const noexcept;
+
+  /// The plane's link is up, and its port can carry the device's packets: an interface that was
+  /// added or changed after the device opened may have too small an MTU.
+  [[nodiscard]] bool usable(unsigned plane) noexcept;
+  [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
+    return unconnected_answered_;
+  }
+  [[nodiscard]] std::uint64_t unconnected_probes_refused() const noexcept {
+    return unconnected_refused_;
+  }
+
+ private:
+  bool take_in(Time now) noexcept;
+  bool receive(Time now) noexcept;
+  void answer_unconnected_probes(Time now, Plane plane) noexcept;
+  void watch_links(Time now) noexcept;
+  bool transmit(Time now) noexcept;
+  void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
+  void signal_events() noexcept;
+
+  const Config& config_;
+  const Log& log_;
+  OpenedPlanes& planes_;
+  engine::Engine& engine_;
+  Faults& faults_;
+  CqEvents& events_;
+  wire::TxBurst tx_;
+  port::RxBurst rx_;
+  std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
+  PlaneMask planes_up_ = 0;                           ///< as the engine knows them
+  PlaneMask too_small_ = 0;  ///< planes already logged as having too small an MTU
+  PlaneMask busy_ = 0;       ///< ports that took no more, until retry_
+  Time retry_ = kNever;
+  bool work_left_ = false;
+  std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/rounds.ipp"
+#endif

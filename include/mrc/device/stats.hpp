@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc/core/types.hpp"
+#include "mrc/engine/stats.hpp"
+#include "mrc/port/fault_spec.hpp"
+#include "mrc/port/port_stats.hpp"
+
+/// Statistics of a device: plain structs, copies of the state at one moment. Counters only grow,
+/// from the opening of the device; the difference of two copies is what happened between them.
+/// stats_json.hpp writes them as JSON under the same names.
+namespace mrc::inline v0_1 {
+
+/// One plane of a device.
+struct PlaneStats {
+  std::string address;      ///< as Device::plane_names() gives it
+  bool up = false;          ///< can be used: link state (injected faults included), and MTU
+  port::PortStats port;     ///< packets, bytes and system calls
+  port::FaultStats faults;  ///< packets hit by injected faults
+};
+
+/// One path towards one peer: its state and counters (mrc-1.0 §3.4). Packets are the first
+/// transmissions and retransmissions of all queue pairs to that peer.
+struct PathReport {
+  Ev ev{};                            ///< entropy value: names the path in SACKs
+  Plane plane = 0;                    ///< plane of the path
+  std::uint16_t port_path = 0;        ///< index among the port's own paths
+  std::string state;                  ///< "good", "skip", "assumed_bad" or "denied"
+  bool active = false;                ///< in use, not held as a backup
+  std::uint64_t packets = 0;          ///< data packets sent over it
+  std::uint64_t bytes = 0;            ///< their payload
+  std::uint64_t delivered = 0;        ///< packets reported received
+  std::uint64_t marks = 0;            ///< SACKs that asked to skip it
+  std::uint64_t trims = 0;            ///< packets trimmed on it
+  std::uint64_t losses = 0;           ///< packets inferred lost on it
+  std::uint64_t timeouts = 0;         ///< retransmission timeouts of packets sent over it
+  std::uint64_t probes_sent = 0;      ///< EV probes
+  std::uint64_t probes_answered = 0;  ///< answered EV probes
+  std::uint64_t times_bad = 0;        ///< times that it became ASSUMED_BAD
+};
+
+/// A device.
+struct DeviceStats {
+  EngineStats engine;              ///< counters of the protocol engine
+  std::vector<PlaneStats> planes;  ///< one entry per plane
+  std::uint32_t qps = 0;           ///< queue pairs that exist now
+  std::uint32_t cqs = 0;           ///< completion queues
+  std::uint32_t mrs = 0;           ///< memory regions
+  std::uint32_t pds = 0;           ///< protection domains
+  std::uint32_t peers = 0;         ///< remote devices
+  /// EV probes answered that came from hosts of the fabric to which no queue pair is connected.
+  std::uint64_t unconnected_probes_answered = 0;
+  /// Such probes not answered: left to another process of this host, or of no host of the fabric.
+  std::uint64_t unconnected_probes_refused = 0;
+  std::uint64_t helper_rounds = 0;  ///< rounds of progress that the helper thread made
+};
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// CompletionQueue: a thin cover over DeviceCore.
+#pragma once
+
+#include <utility>
+
+#include "mrc/device.hpp"
+#include "mrc/device/core.hpp"
+
+namespace mrc::inline v0_1 {
+
+MRC_DECL CompletionQueue::CompletionQueue(std::shared_ptr<detail::DeviceCore> core, CqId id, int fd)
+    : core_(std::move(core)), id_(id), fd_(fd) {}
+
+MRC_DECL void CompletionQueue::swap(CompletionQueue& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(id_, other.id_);
+  std::swap(fd_, other.fd_);
+}
+MRC_DECL CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
+  CompletionQueue taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+MRC_DECL std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
+  return core_ ? core_->progress().poll_cq(id_, out) : 0;
+}
+MRC_DECL std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
+  return core_ ? core_->progress().wait_cq(id_, fd_, out, timeout) : 0;
+}
+MRC_DECL Errc CompletionQueue::arm() noexcept {
+  return core_ ? core_->progress().arm_cq(id_) : Errc::not_found;
+}
+MRC_DECL int CompletionQueue::fd() const noexcept {
+  return fd_;
+}
+MRC_DECL bool CompletionQueue::overrun() const noexcept {
+  return core_ && core_->with_engine([&](engine::Engine& engine, Time) {
+    const engine::CompletionRing* cq = engine.find_cq(id_);
+    return cq != nullptr && cq->overrun();
+  });
+}
+MRC_DECL Errc CompletionQueue::close() noexcept {
+  if (!core_) return Errc::not_found;
+  if (const Errc e = core_->close_cq(id_); e != Errc::ok) return e;
+  core_->count_object(&DeviceStats::cqs, -1);
+  core_.reset();
+  fd_ = -1;
+  return Errc::ok;
+}
+/// A queue that is still used stays in the device, which destroys it in the end.
+MRC_DECL CompletionQueue::~CompletionQueue() {
+  (void)close();
+}
+
+}  // namespace mrc::inline v0_1

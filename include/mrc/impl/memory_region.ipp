@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemoryRegion: a thin cover over DeviceCore.
+#pragma once
+
+#include <utility>
+
+#include "mrc/device.hpp"
+#include "mrc/device/core.hpp"
+
+namespace mrc::inline v0_1 {
+
+MRC_DECL MemoryRegion::MemoryRegion(std::shared_ptr<detail::DeviceCore> core, void* address,
+                                    std::size_t length, std::uint32_t key)
+    : core_(std::move(core)), address_(address), length_(length), key_(key) {}
+
+MRC_DECL void MemoryRegion::swap(MemoryRegion& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(address_, other.address_);
+  std::swap(length_, other.length_);
+  std::swap(key_, other.key_);
+}
+MRC_DECL MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
+  MemoryRegion taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+MRC_DECL Errc MemoryRegion::close() noexcept {
+  if (!core_) return Errc::not_found;
+  const Errc e = core_->with_engine(
+      [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_); });
+  if (e != Errc::ok) return e;
+  core_->count_object(&DeviceStats::mrs, -1);
+  core_.reset();
+  address_ = nullptr;
+  length_ = 0;
+  key_ = 0;
+  return Errc::ok;
+}
+MRC_DECL MemoryRegion::~MemoryRegion() {
+  if (!core_ || close() == Errc::ok) return;
+  (void)core_->with_doorbell(
+      [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_, true); });
+  core_->count_object(&DeviceStats::mrs, -1);
+}
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// QueuePair: a thin cover over DeviceCore.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "mrc/device.hpp"
+#include "mrc/device/core.hpp"
+
+namespace mrc::inline v0_1 {
+
+MRC_DECL QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, Qpn qpn)
+    : core_(std::move(core)), qpn_(qpn) {}
+
+MRC_DECL void QueuePair::swap(QueuePair& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(qpn_, other.qpn_);
+}
+MRC_DECL QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
+  QueuePair taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+MRC_DECL QpState QueuePair::state() const noexcept {
+  if (!core_) return QpState::reset;
+  return core_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpState::reset : qp->state;
+  });
+}
+MRC_DECL ConnectionInfo QueuePair::local_info() const {
+  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  return core_->local_info(qpn_);
+}
+MRC_DECL void QueuePair::connect(const ConnectionInfo& peer) {
+  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  core_->connect(qpn_, peer);
+}
+MRC_DECL Errc QueuePair::post_write(const WriteRequest& request) noexcept {
+  std::size_t posted = 0;
+  return post_writes({&request, 1}, posted);
+}
+MRC_DECL Errc QueuePair::post_writes(std::span<const WriteRequest> requests,
+                                     std::size_t& posted) noexcept {
+  posted = 0;
+  if (!core_) return Errc::not_found;
+  return core_->with_doorbell([&](engine::Engine& engine, Time now) {
+    for (const WriteRequest& request : requests) {
+      if (const Errc e = engine.post_write(qpn_, request, now); e != Errc::ok) return e;
+      ++posted;
+    }
+    return Errc::ok;
+  });
+}
+MRC_DECL Errc QueuePair::post_receive(std::uint64_t wr_id) noexcept {
+  if (!core_) return Errc::not_found;
+  return core_->with_engine(
+      [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, wr_id); });
+}
+MRC_DECL Errc QueuePair::to_error() noexcept {
+  if (!core_) return Errc::not_found;
+  return core_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
+}
+MRC_DECL Errc QueuePair::reset() noexcept {
+  return core_ ? core_->reset_qp(qpn_) : Errc::not_found;
+}
+MRC_DECL std::string QueuePair::error_text() const {
+  return core_ ? core_->error_text(qpn_) : std::string();
+}
+MRC_DECL QpErrorCause QueuePair::error_cause() const noexcept {
+  if (!core_) return QpErrorCause::none;
+  return core_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpErrorCause::none : qp->cause;
+  });
+}
+MRC_DECL QpStats QueuePair::stats() const {
+  if (!core_) return {};
+  return core_->with_engine([&](engine::Engine& engine, Time) {
+    const auto* qp = engine.find_qp(qpn_);
+    return qp == nullptr ? QpStats{} : engine.qp_stats(*qp);
+  });
+}
+MRC_DECL Errc QueuePair::close() noexcept {
+  if (!core_) return Errc::not_found;
+  const Errc e = core_->close_qp(qpn_);
+  core_.reset();
+  return e;
+}
+MRC_DECL QueuePair::~QueuePair() {
+  (void)close();
+}
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A header-only program that opens a device, in the fabric that its argument names (empty: on the
+// loopback). Built without mrc/fabric.hpp and, with another unit, with it.
+#include <cstdio>
+#include <string>
+
+#include "mrc/mrc.hpp"
+
+#ifdef INCLUDE_NLOHMANN_JSON_HPP_
+#error "mrc/mrc.hpp includes JSON"
+#endif
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  mrc::Config config;
+  config.fabric = argv[1];
+  try {
+    const mrc::Device device(config);
+    std::puts("open");
+    return 0;
+  } catch (const mrc::Error& error) {
+    std::printf("%s: %s\n", error.code() == mrc::Errc::unsupported ? "unsupported" : "refused",
+                error.what());
+    return 1;
+  }
+}
