@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
+#include "mrc/fabric/address.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "mrc/probe/second_look.hpp"
 #include "mrc/probe/verdict.hpp"

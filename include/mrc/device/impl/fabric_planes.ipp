@@ -22,6 +22,7 @@
 #include "mrc/port/address.hpp"
 #include "mrc/port/packet.hpp"
 #include "mrc/port/packet_slot.hpp"
+#include "mrc/port/socket_interface.hpp"
 
 namespace mrc::inline v0_1::detail {
 
