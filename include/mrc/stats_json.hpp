@@ -43,7 +43,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
                                    probes_answered, times_bad)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, pds, peers,
-                                   unconnected_probes_answered, unconnected_probes_refused, helper_rounds)
+                                   unconnected_probes_answered, unconnected_probes_refused,
+                                   helper_rounds)
 
 /// The same as a function, for those who don't want to know how it works.
 [[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {
