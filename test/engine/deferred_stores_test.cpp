@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "mrc/engine/placement.hpp"
 #include "support/single.hpp"
 
 using namespace mrc;
