@@ -185,7 +185,7 @@ class DeviceCore {
   std::unordered_map<std::uint64_t, KnownPeer> peers_;  ///< by device_guid
   PdId default_pd_{};
   std::vector<int> cq_fds_;  ///< eventfd of each completion queue
-  DeviceStats objects_;      ///< only its counts of objects and of guests' probes
+  DeviceStats objects_;      ///< only its counts of objects and of unconnected probes
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< of the burst that is being sent
