@@ -35,23 +35,23 @@ void post_on(Single& s, Qpn q, std::uint32_t length) {
 
 }  // namespace
 
-TEST_CASE("fair: equal backlogs advance within a turn of each other, at every moment") {
-  struct Turn {
+TEST_CASE("fair: equal backlogs advance within a quantum of each other, at every moment") {
+  struct Service {
     std::uint32_t burst, quantum, packets;  // of 1,112 nominal bytes
   };
-  for (const Turn& turn :
-       {Turn{1, 1, 1}, {4, 1, 4}, {1, 5000, 5}, {4, 5000, 8}, {1, 32 * 1024, 30}}) {
-    CAPTURE(turn.burst);
-    CAPTURE(turn.quantum);
+  for (const Service& service :
+       {Service{1, 1, 1}, {4, 1, 4}, {1, 5000, 5}, {4, 5000, 8}, {1, 32 * 1024, 30}}) {
+    CAPTURE(service.burst);
+    CAPTURE(service.quantum);
     Single::Setup setup;
-    setup.options.burst = turn.burst;
-    setup.options.quantum = turn.quantum;
+    setup.options.burst = service.burst;
+    setup.options.quantum = service.quantum;
     setup.options.cc.algorithm = cc::Algorithm::none;
     Single s(setup);
     const auto qps = more(s, 10);
     for (const Qpn q : qps) post_on(s, q, 1024 * 60);
     std::map<std::uint32_t, std::uint32_t> sent;
-    bool whole_turns = false;
+    bool whole_quantum = false;
     for (const Qpn q : qps) sent[value(s.engine.find_qp(q)->remote.qpn)] = 0;
     for (const Sent& p : data_of(s.transmit())) {
       ++sent[value(p.bth().dqp())];
@@ -61,10 +61,10 @@ TEST_CASE("fair: equal backlogs advance within a turn of each other, at every mo
         most = std::max(most, n);
       }
       // A port's burst of 64 may end in the middle of a path's burst, which is then begun again.
-      REQUIRE(most - least <= turn.packets + turn.burst - 1);
-      whole_turns = whole_turns || most - least >= turn.packets;
+      REQUIRE(most - least <= service.packets + service.burst - 1);
+      whole_quantum = whole_quantum || most - least >= service.packets;
     }
-    CHECK(whole_turns);
+    CHECK(whole_quantum);
     for (const auto& [qpn, n] : sent) CHECK(n == 60);
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("fair: many small messages do not wait for a large one") {
   std::size_t last_small = 0;
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i].bth().dqp() != Single::kRemote) last_small = i;
-  CHECK(last_small <= 20 + 30);  // and the rest of the large one's turn
+  CHECK(last_small <= 20 + 30);  // and the rest of the large one's quantum
 }
 
 TEST_CASE("fair: a window of less than a burst goes round, too") {
@@ -147,7 +147,9 @@ TEST_CASE("congestion window: one for all queue pairs to a peer, one more for an
   CHECK(data_of(s.transmit()).size() >= 3);
 }
 
-TEST_CASE("congestion window: who waits long for a turn keeps to it as long as the peer answers") {
+TEST_CASE(
+    "congestion window: a queue pair that waits long for service gets no exemption while the peer "
+    "answers") {
   EnginePair::Setup setup;
   setup.gbps = 1;
   setup.options.cc.algorithm = cc::Algorithm::fixed;
@@ -158,7 +160,7 @@ TEST_CASE("congestion window: who waits long for a turn keeps to it as long as t
     most = std::max(most, pair[0].find_peer(pair.peer(0))->congestion.inflight());
   };
   TrafficOptions o{.queue_pairs = 40, .messages = 10};
-  o.attributes.timeout = 8;  // 262 us; a turn comes every 2.6 ms
+  o.attributes.timeout = 8;  // 262 us; served every 2.6 ms
   Traffic traffic(pair, o, 3);
   CHECK(traffic.run(5s));
   CHECK(most >= 16'000);
@@ -172,7 +174,7 @@ TEST_CASE(
   EnginePair::Setup setup;
   setup.gbps = 1;
   setup.options.cc.algorithm = cc::Algorithm::fixed;
-  setup.options.cc.fixed_window = 60'000;  // more than the turn of one queue pair
+  setup.options.cc.fixed_window = 60'000;  // more than the quantum of one queue pair
   EnginePair pair(setup, 3);
   std::int64_t most = 0;
   pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>&) {

@@ -40,10 +40,10 @@ class EndpointService {
   /// A peer's timer has expired: probes and port status that are due.
   void on_timer(Time now, Peer& peer) noexcept;
 
-  /// An own port went down or came up. Peers with queue pairs are told.
+  /// An own port went down or came up. It is announced to all peers with queue pairs.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
-  /// A queue pair was connected to `peer`. Peers without queue pairs are not told of port changes
-  /// and their paths are not probed: with the first queue pair both begin.
+  /// A queue pair was connected to `peer`. Port changes are announced to, and paths probed of, only
+  /// peers with queue pairs: with the first one both begin.
   void on_connected(Time now, Peer& peer) noexcept;
   /// Tells the path set of a peer which planes are usable.
   void update_planes(Peer& peer) noexcept;

@@ -63,10 +63,9 @@ struct RequesterState {
   Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool window_exempt =
-      false;                 ///< one packet may be sent though congestion window or planes are full
-  std::uint32_t passed = 0;  ///< packets marked Missed::passed since the last loss review
-  Time loss_check = kNever;  ///< when to review losses again even if no SACK arrives
+  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
+  std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
   std::uint16_t probe_id = 0;  ///< of the newest reliability probe
   std::uint8_t probes = 0;     ///< reliability probes since the last progress
   bool probe_pending = false;  ///< the newest one is unanswered

@@ -177,8 +177,9 @@ std::string SoakSetup::text() const {
   if (f.pfc.xoff > 0) s += ", PFC";
   s += "\n  MTU " + number(host.mtu) + ", " + cc::to_string(e.cc.algorithm) + ", burst " +
        number(e.burst) + ", SACK threshold " + number(e.sack_threshold) + ", outstanding " +
-       number(e.max_outstanding) + ", control queue " + number(e.control_queue) + ", tails " +
-       number(e.deferred_stores) + ", active paths " + number(e.paths.active);
+       number(e.max_outstanding) + ", control queue " + number(e.control_queue) +
+       ", deferred stores " + number(e.deferred_stores) + ", active paths " +
+       number(e.paths.active);
   s += std::string(e.trimming ? "" : ", no trimming") + (e.timestamps ? "" : ", no timestamps") +
        (relaxed ? ", relaxed" : "") + (patient ? ", retry for ever" : "");
   if (poll_delay.count() > 0) s += ", polls after " + time_text(poll_delay);

@@ -66,8 +66,8 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
   return qp->peer;
 }
 
-MRC_DECL path::PathIndex ControlSender::choose_path(const ControlItem& item, Peer& peer,
-                                                    PlaneMask planes, SharedPath& shared) noexcept {
+[[gnu::always_inline]] inline path::PathIndex ControlSender::choose_path(
+    const ControlItem& item, Peer& peer, PlaneMask planes, SharedPath& shared) noexcept {
   if (item.kind == ControlItem::Kind::probe)
     return peer.paths.select(ctx_.objects.qp(item.qpn)->tx.cursor, planes);
   if (item.path != path::kNoPath)  // an EV probe

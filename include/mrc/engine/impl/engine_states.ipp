@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "mrc/engine/engine.hpp"
+#include "mrc/engine/impl/requester.ipp"
 
 namespace mrc::inline v0_1::engine {
 

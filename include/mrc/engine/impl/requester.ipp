@@ -56,7 +56,8 @@ MRC_DECL Errc Requester::check_pieces(const QueuePairState& qp, const WriteReque
 }
 
 /// Copies inline data, or the checked pieces, behind the send queue entry.
-MRC_DECL void Requester::copy_pieces(SendWqe& w, const WriteRequest& request) noexcept {
+[[gnu::always_inline]] inline void Requester::copy_pieces(SendWqe& w,
+                                                          const WriteRequest& request) noexcept {
   if (w.inlined) {
     std::uint8_t* to = SendQueue::inline_data(w);
     for (const Sge& s : request.pieces) {
@@ -72,7 +73,9 @@ MRC_DECL void Requester::copy_pieces(SendWqe& w, const WriteRequest& request) no
   }
 }
 
-MRC_DECL Errc Requester::post(Time now, QueuePairState& qp, const WriteRequest& request) noexcept {
+/// Inlined into Engine::post_write().
+[[gnu::always_inline]] inline Errc Requester::post(Time now, QueuePairState& qp,
+                                                   const WriteRequest& request) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.full()) return Errc::queue_full;
   std::uint64_t length = 0;

@@ -129,8 +129,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
 
 /// May this packet be placed? Each packet is checked by itself (mrc-1.0 §2.3). `region` is set to
 /// its memory region if it has payload.
-MRC_DECL QpErrorCause Responder::check_write(const QueuePairState& qp, const wire::WriteView& w,
-                                             const MemoryEntry** region) noexcept {
+[[gnu::always_inline]] inline QpErrorCause Responder::check_write(
+    const QueuePairState& qp, const wire::WriteView& w, const MemoryEntry** region) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
   const std::size_t length = w.payload.size();
   const std::uint32_t mtu = qp.mtu;

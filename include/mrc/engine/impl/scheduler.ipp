@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/engine/scheduler.hpp"
-
-// DataSender::send() is inlined here.
 #include "mrc/engine/impl/data_sender.ipp"
+#include "mrc/engine/scheduler.hpp"
 
 namespace mrc::inline v0_1::engine {
 

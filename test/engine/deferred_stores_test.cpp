@@ -61,7 +61,7 @@ TEST_CASE("copies in ascending order: every length and alignment, nothing else i
   }
 }
 
-TEST_CASE("held tails: checked at every delivered packet, in random orders with duplicates") {
+TEST_CASE("deferred stores: checked at every delivered packet, in random orders with duplicates") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     INFO("seed ", seed);
     Random r(seed);
@@ -104,13 +104,13 @@ TEST_CASE("held tails: checked at every delivered packet, in random orders with 
   }
 }
 
-TEST_CASE("held tails: with relaxed ordering everything is visible on arrival") {
+TEST_CASE("deferred stores: with relaxed ordering everything is visible on arrival") {
   Single s;
   s.data({.n = 5, .fill = 0x22});
   CHECK(std::count(s.target.begin(), s.target.begin() + 64, 0x22) == 64);
 }
 
-TEST_CASE("held tails: not written to a region that was withdrawn meanwhile") {
+TEST_CASE("deferred stores: not written to a region that was withdrawn meanwhile") {
   Single::Setup setup;
   setup.access = Access::local_write | Access::remote_write;
   Single s(setup);
@@ -123,7 +123,7 @@ TEST_CASE("held tails: not written to a region that was withdrawn meanwhile") {
   CHECK(s.qp().state == QpState::rts);
 }
 
-TEST_CASE("held tails: given back when a queue pair fails, is reset or destroyed") {
+TEST_CASE("deferred stores: given back when a queue pair fails, is reset or destroyed") {
   Single::Setup setup;
   setup.access = Access::local_write | Access::remote_write;
   setup.options.deferred_stores = 4;
