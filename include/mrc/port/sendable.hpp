@@ -17,7 +17,8 @@ inline constexpr std::size_t kMaxPieces = 1024 - 2;
 /// Whether a port that can carry transport packets of `max_packet` bytes can send this one.
 [[nodiscard]] inline bool sendable(const wire::TxPacket& p, std::uint32_t max_packet) noexcept {
   return p.header_length >= sizeof(wire::Bth) && p.header_length <= wire::kMaxTransportHeader &&
-         p.pad <= wire::kMaxPad && p.piece_count <= kMaxPieces && p.transport_length() <= max_packet;
+         p.pad <= wire::kMaxPad && p.piece_count <= kMaxPieces &&
+         p.transport_length() <= max_packet;
 }
 
 }  // namespace mrc::inline v0_1::port
