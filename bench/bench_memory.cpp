@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "mrc/engine/engine.hpp"
 #include "mrc/mrc.hpp"
 
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet.hpp"
 
 // Fuzzes everything that reads bytes from the network before a queue pair is known. The first input

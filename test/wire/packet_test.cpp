@@ -8,6 +8,7 @@
 #include <set>
 
 #include "mrc/core/random.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet.hpp"
 #include "vectors.hpp"
 

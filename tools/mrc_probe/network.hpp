@@ -12,7 +12,9 @@
 #include "mrc/config.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/port/packet.hpp"
+#include "mrc/port/packet_slot.hpp"
 #include "mrc/probe/part.hpp"
+#include "mrc/probe/paths.hpp"  // IWYU pragma: keep (declares namespace mrc::v0_1::probe)
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -105,32 +105,14 @@ class FaultInjector {
   }
 
  private:
+  /// Sorted by key.
   template <class Key>
   using Table = std::vector<std::pair<Key, FaultSpec>>;
-
-  template <class Key>
-  static void replace(Table<Key>& table, Key key, const FaultSpec& spec) {
-    std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
-    if (!spec.any()) return;
-    const auto above = std::find_if(table.begin(), table.end(),
-                                    [&](const auto& entry) { return entry.first > key; });
-    table.insert(above, {key, spec});
-  }
-
-  template <class Key>
-  [[nodiscard]] static const FaultSpec* find(const Table<Key>& table, Key key) noexcept {
-    const auto at = std::lower_bound(table.begin(), table.end(), key,
-                                     [](const auto& entry, Key k) { return entry.first < k; });
-    return at != table.end() && at->first == key ? &at->second : nullptr;
-  }
 
   /// Recomputes what depends on the specs.
   void update();
 
-  [[nodiscard]] const FaultSpec& spec_of(Ev ev) const noexcept {
-    const FaultSpec* path = both_.empty() ? nullptr : find(both_, ev);
-    return path != nullptr ? *path : port_;
-  }
+  [[nodiscard]] const FaultSpec& spec_of(Ev ev) const noexcept;
 
   /// A probability of 0, the usual case, draws no random number.
   [[nodiscard]] bool hits(double probability) noexcept {

@@ -111,7 +111,7 @@ class PacketPort {
   /// Interval between look-ups while a next hop is stale, to have it confirmed if it is in use.
   static constexpr Duration kCheckInterval = std::chrono::seconds{1};
 
-  /// A transmit() call that is under way.
+  /// The progress of a transmit() call.
   struct Batch;
 
   [[nodiscard]] PacketPeer* find_peer(const wire::TxPacket& packet) noexcept;

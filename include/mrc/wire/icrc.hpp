@@ -64,59 +64,8 @@ struct IcrcPrefix {
 
 namespace detail {
 
-/// Sets the fields that switches may change to all ones.
-inline void mask(Ipv6& ip) noexcept {
-  ip.set_first_word(0xFF, 0xFFFFF);
-  ip.hop_limit = 0xFF;
-}
-inline void mask(Ipv4& ip) noexcept {
-  ip.tos = 0xFF;
-  ip.ttl = 0xFF;
-  ip.checksum = 0xFFFF;
-}
-
-}  // namespace detail
-
-inline IcrcPrefix IcrcPrefix::of_packet(Bytes ip, const Udp& udp) noexcept {
-  assert(ip.size() >= sizeof(Ipv4) && ip.size() <= kMaxIpHeader);
-  IcrcPrefix prefix;
-  prefix.image.fill(0xFF);
-  std::uint8_t* at = prefix.image.data() + kOnes;
-  std::memcpy(at, ip.data(), ip.size());
-  if ((ip[0] >> 4) == 6)
-    detail::mask(*reinterpret_cast<Ipv6*>(at));
-  else
-    detail::mask(*reinterpret_cast<Ipv4*>(at));
-  Udp masked = udp;
-  masked.checksum = 0xFFFF;
-  std::memcpy(at + ip.size(), &masked, sizeof masked);
-  prefix.length = static_cast<std::uint8_t>(kOnes + ip.size() + sizeof masked);
-  return prefix;
-}
-
-inline IcrcPrefix IcrcPrefix::make(const IpAddress& source, const IpAddress& destination,
-                                   std::uint16_t udp_destination_port) noexcept {
-  Udp udp;
-  udp.destination_port = udp_destination_port;
-  if (is_mapped_ipv4(destination)) {
-    Ipv4 ip;
-    ip.flags_fragment = Ipv4::kDontFragment;
-    ip.protocol = kNextUdp;
-    ip.source = unmap_ipv4(source);
-    ip.destination = unmap_ipv4(destination);
-    return of_packet({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip}, udp);
-  }
-  Ipv6 ip;
-  ip.next_header = kNextUdp;
-  ip.source = source;
-  ip.destination = destination;
-  return of_packet({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip}, udp);
-}
-
-namespace detail {
-
-/// CRC over prefix and `head`, with BTH's variant byte masked, copied into one buffer for a single
-/// CRC call. `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
+/// CRC over prefix and `head`, with BTH's variant byte masked, in one run over one small buffer.
+/// `head` starts with a complete BTH and has at most kMaxTransportHeader bytes.
 [[nodiscard]] inline std::uint32_t icrc_head(const IcrcPrefix& prefix, Bytes head) noexcept {
   std::uint8_t buffer[sizeof(IcrcPrefix::image) + kMaxTransportHeader];
   std::memcpy(buffer, prefix.image.data(), sizeof(IcrcPrefix::image));
@@ -148,7 +97,7 @@ namespace detail {
   return head == whole.size() ? crc : crc32(crc, whole.subspan(head));
 }
 
-/// Writes an iCRC after payload and pad: 4 bytes, least significant byte first.
+/// The iCRC follows payload and pad, least significant byte first.
 inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
   for (std::size_t i = 0; i < kIcrcSize; ++i) at[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
 }
@@ -158,3 +107,7 @@ inline void store_icrc(std::uint8_t* at, std::uint32_t icrc) noexcept {
 }
 
 }  // namespace mrc::inline v0_1::wire
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/wire/impl/icrc.ipp"
+#endif

@@ -3,17 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/ip.hpp"
 #include "mrc/wire/overhead.hpp"
-#include "mrc/wire/packet_layout.hpp"
 
 namespace mrc::inline v0_1::wire {
 
-/// The fields of all headers before BTH: addresses, path, class.
+/// The contents of all headers before BTH: addresses, path, class. A plain value.
 struct Envelope {
   IpAddress source{};                         ///< both IPv6, or both mapped IPv4
   IpAddress destination{};                    ///< likewise
@@ -38,109 +38,22 @@ struct Envelope {
   }
 };
 
-namespace detail {
-
-template <class H>
-[[nodiscard]] inline std::uint8_t* put(std::uint8_t* at, const H& header) noexcept {
-  std::memcpy(at, &header, sizeof header);
-  return at + sizeof header;
-}
-
-/// IPv6 header nearest to UDP. `payload`: bytes after the IP header.
-[[nodiscard]] inline Ipv6 make_ipv6(const Envelope& e, std::uint8_t next,
-                                    std::size_t payload) noexcept {
-  Ipv6 ip;
-  ip.set_first_word(make_tos(e.dscp, e.ecn), e.flow_label);
-  ip.payload_length = static_cast<std::uint16_t>(payload);
-  ip.next_header = next;
-  ip.hop_limit = e.hop_limit;
-  ip.source = e.source;
-  ip.destination = e.destination;
-  return ip;
-}
-
-[[nodiscard]] inline Ipv4 make_ipv4(const Envelope& e, std::size_t payload) noexcept {
-  Ipv4 ip;
-  ip.tos = make_tos(e.dscp, e.ecn);
-  ip.total_length = static_cast<std::uint16_t>(sizeof ip + payload);
-  ip.flags_fragment = Ipv4::kDontFragment;
-  ip.ttl = e.hop_limit;
-  ip.protocol = kNextUdp;
-  ip.source = unmap_ipv4(e.source);
-  ip.destination = unmap_ipv4(e.destination);
-  ip.checksum = ipv4_checksum({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip});
-  return ip;
-}
-
-/// Writes outer IPv6 header and SRH. `inner`: bytes from the inner IP header on.
-[[nodiscard]] inline std::uint8_t* put_outer(std::uint8_t* at, const Envelope& e,
-                                             std::size_t inner) noexcept {
-  const bool routed = e.encapsulation == Encapsulation::srh;
-  const std::size_t srh_length = routed ? kSrhSize : 0;
-  Ipv6 outer = make_ipv6(e, routed ? kNextRouting : kNextIpv6, srh_length + inner);
-  outer.set_first_word(outer.traffic_class(), e.outer_flow_label);
-  outer.source = e.outer_source;
-  outer.destination = e.outer_destination;
-  at = put(at, outer);
-  if (!routed) return at;
-  Srh srh;
-  srh.next_header = kNextIpv6;
-  srh.ext_length = 2;
-  srh.segments_left = 1;  // the carrier in the destination address is not counted as a segment
-  return put(put(at, srh), e.segment);
-}
-
-}  // namespace detail
-
 /// Writes the headers before BTH for a transport packet of `transport_length` bytes, iCRC included.
-/// UDP checksum 0; on IPv4 identification 0 and DF. Returns their size; 0 when `out` is too small,
-/// the packet would exceed 65,535 bytes, or the address families do not match (IPv4 with
+/// UDP checksum 0; on IPv4 identification 0 and DF. Returns their size, or 0 when `out` is too
+/// small, the packet would exceed 65,535 bytes, or the addresses don't fit together (IPv4 with
 /// encapsulation, or mixed with IPv6).
-[[nodiscard]] inline std::size_t build_envelope(MutableBytes out, const Envelope& e,
-                                                std::size_t transport_length) noexcept {
-  const std::size_t size = e.size();
-  const bool v4 = e.is_ipv4();
-  if (out.size() < size || transport_length > 0xFFFF || size + transport_length > 0xFFFF) return 0;
-  if (v4 != is_mapped_ipv4(e.source) || (v4 && e.encapsulation != Encapsulation::none)) return 0;
-  const std::size_t udp_length = sizeof(Udp) + transport_length;
-  std::uint8_t* at = out.data();
-  if (e.encapsulation != Encapsulation::none)
-    at = detail::put_outer(at, e, sizeof(Ipv6) + udp_length);
-  at = v4 ? detail::put(at, detail::make_ipv4(e, udp_length))
-          : detail::put(at, detail::make_ipv6(e, kNextUdp, udp_length));
-  const Udp udp{e.source_port, e.destination_port, static_cast<std::uint16_t>(udp_length), {}};
-  at = detail::put(at, udp);
-  return static_cast<std::size_t>(at - out.data());
-}
+[[nodiscard]] std::size_t build_envelope(MutableBytes out, const Envelope& e,
+                                         std::size_t transport_length) noexcept;
 
 /// Writes a whole packet: envelope, `header` (BTH .. last extension header), payload, `pad` zero
-/// bytes (0..3), iCRC. Returns its length; 0 for the reasons of build_envelope(), an incomplete
-/// BTH, or a pad over 3. Copies the payload; ports that avoid the copy use build_envelope() and
-/// icrc().
-[[nodiscard]] inline std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                              std::span<const Piece> payload,
-                                              unsigned pad) noexcept {
-  if (header.size() < sizeof(Bth) || pad > kMaxPad) return 0;
-  std::size_t length = header.size() + pad;
-  for (const Piece& piece : payload) length += piece.length;
-  const std::size_t envelope = build_envelope(out, e, length + kIcrcSize);
-  if (envelope == 0 || out.size() - envelope < length + kIcrcSize) return 0;
-  std::uint8_t* at = out.data() + envelope;
-  std::memcpy(at, header.data(), header.size());
-  at += header.size();
-  for (const Piece& piece : payload) {
-    if (piece.length != 0) std::memcpy(at, piece.data, piece.length);
-    at += piece.length;
-  }
-  std::memset(at, 0, pad);
-  at += pad;
-  const std::size_t udp = envelope - sizeof(Udp);
-  const std::size_t ip = udp - (e.is_ipv4() ? sizeof(Ipv4) : sizeof(Ipv6));
-  const Bytes packet = out;
-  const IcrcPrefix prefix =
-      IcrcPrefix::of_packet(packet.subspan(ip, udp - ip), view_as<Udp>(packet.subspan(udp)));
-  store_icrc(at, icrc(prefix, packet.subspan(envelope, length)));
-  return envelope + length + kIcrcSize;
-}
+/// bytes (0..3), iCRC. Returns its length, or 0 for the reasons of build_envelope(), a header
+/// without complete BTH, or too much pad. Copies the payload; ports that avoid the copy use
+/// build_envelope() and icrc().
+[[nodiscard]] std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
+                                       std::span<const Piece> payload, unsigned pad) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/wire/impl/packet_build.ipp"
+#endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/wire/packet_layout.hpp"
+#include "mrc/wire/bth.hpp"
+#include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/ip.hpp"
 
 namespace mrc::inline v0_1::wire {
 
@@ -16,30 +18,15 @@ inline constexpr std::size_t kTrimKeep = sizeof(Udp) + sizeof(Bth) + sizeof(Meth
 /// The least that a receiver can use: UDP and BTH.
 inline constexpr std::size_t kTrimKeepMin = sizeof(Udp) + sizeof(Bth);
 
-/// Trims a packet as a switch with a full queue does (mrc-1.0 §1.12): keeps `keep` bytes from the
-/// UDP header on (at least kTrimKeepMin), shortens the inner and outer IP lengths, sets the
+/// Trims a data packet as a switch with a full queue does (mrc-1.0 §1.12): keeps `keep` bytes from
+/// the UDP header on (at least kTrimKeepMin), adjusts the inner and outer IP lengths, sets the
 /// outermost DSCP and updates the IPv4 checksum. The UDP length is unchanged. Returns the new
-/// length, at most the old one; 0 for an unreadable packet, which is left untouched.
-[[nodiscard]] inline std::size_t trim_packet(MutableBytes packet, std::size_t keep,
-                                             std::uint8_t dscp) noexcept {
-  PacketLayout at;
-  if (locate(packet, at) != PacketError::none) return 0;
-  const std::size_t kept = std::min(std::max(keep, kTrimKeepMin), at.end - at.udp);
-  const std::size_t end = at.udp + kept;
-  if (at.ip_version == 4) {
-    Ipv4& ip = *reinterpret_cast<Ipv4*>(packet.data());
-    ip.total_length = static_cast<std::uint16_t>(end);
-    ip.set_dscp(dscp);
-    ip.checksum = 0;
-    ip.checksum = ipv4_checksum(packet.first(at.udp));
-    return end;
-  }
-  Ipv6& inner = *reinterpret_cast<Ipv6*>(packet.data() + at.ip);
-  inner.payload_length = static_cast<std::uint16_t>(kept);
-  Ipv6& outer = *reinterpret_cast<Ipv6*>(packet.data());
-  outer.payload_length = static_cast<std::uint16_t>(end - sizeof(Ipv6));
-  outer.set_dscp(dscp);
-  return end;
-}
+/// length, at most the old one, or 0 if locate() rejects the packet, which is then unchanged.
+[[nodiscard]] std::size_t trim_packet(MutableBytes packet, std::size_t keep,
+                                      std::uint8_t dscp) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/wire/impl/packet_trim.ipp"
+#endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): ports on sockets.
+/// One of the units of the compiled library (mrc/impl/src.hpp): ports on sockets, and the
+/// packets that they build and parse.
 #ifndef MRC_SEPARATE_COMPILATION
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
@@ -29,3 +30,8 @@
 #include "mrc/port/impl/udp_receive.ipp"
 #include "mrc/port/impl/udp_slot.ipp"
 #include "mrc/port/impl/udp_transmit.ipp"
+#include "mrc/wire/impl/icrc.ipp"
+#include "mrc/wire/impl/packet_build.ipp"
+#include "mrc/wire/impl/packet_layout.ipp"
+#include "mrc/wire/impl/packet_parse.ipp"
+#include "mrc/wire/impl/packet_trim.ipp"

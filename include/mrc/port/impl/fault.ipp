@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "mrc/core/error.hpp"
 #include "mrc/port/fault.hpp"
 
@@ -12,6 +14,28 @@ namespace detail {
 [[nodiscard]] inline bool holds_back(const FaultSpec& spec) noexcept {
   return spec.duplicate > 0 || spec.reorder > 0 || spec.delay > Duration{} ||
          spec.jitter > Duration{};
+}
+
+/// A FaultInjector's table, sorted by key.
+template <class Key>
+using FaultTable = std::vector<std::pair<Key, FaultSpec>>;
+
+/// Sets the entry of `key`, or removes it if the spec has no faults.
+template <class Key>
+void set_fault(FaultTable<Key>& table, Key key, const FaultSpec& spec) {
+  std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
+  if (!spec.any()) return;
+  const auto above = std::find_if(table.begin(), table.end(),
+                                  [&](const auto& entry) { return entry.first > key; });
+  table.insert(above, {key, spec});
+}
+
+/// The entry of `key`, or null.
+template <class Key>
+[[nodiscard]] const FaultSpec* find_fault(const FaultTable<Key>& table, Key key) noexcept {
+  const auto at = std::lower_bound(table.begin(), table.end(), key,
+                                   [](const auto& entry, Key k) { return entry.first < k; });
+  return at != table.end() && at->first == key ? &at->second : nullptr;
 }
 
 }  // namespace detail
@@ -44,13 +68,13 @@ MRC_DECL void FaultInjector::set(const FaultSpec& spec) {
 
 MRC_DECL void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
   check(spec);
-  replace(inbound_, ev, spec);
+  detail::set_fault(inbound_, ev, spec);
   update();
 }
 
 MRC_DECL void FaultInjector::set_outbound(std::uint16_t port_path, const FaultSpec& spec) {
   check_outbound(spec);
-  replace(outbound_, port_path, spec);
+  detail::set_fault(outbound_, port_path, spec);
   update();
 }
 
@@ -62,7 +86,7 @@ MRC_DECL void FaultInjector::clear() {
 }
 
 MRC_DECL bool FaultInjector::vanishes(std::uint16_t port_path) noexcept {
-  const FaultSpec* path = find(outbound_, port_path);
+  const FaultSpec* path = detail::find_fault(outbound_, port_path);
   if (port_.black_hole || (path != nullptr && (path->black_hole || path->down))) {
     ++stats_.black_holed;
     return true;
@@ -83,6 +107,11 @@ MRC_DECL void FaultInjector::update() {
   only_loss_ = port_ == FaultSpec{.loss = port_.loss} && both_.empty() && hold_ == nullptr;
   any_ = port_.any() || !inbound_.empty() || !outbound_.empty();
   active_ = any_ || (hold_ != nullptr && !hold_->empty());
+}
+
+MRC_DECL const FaultSpec& FaultInjector::spec_of(Ev ev) const noexcept {
+  const FaultSpec* path = both_.empty() ? nullptr : detail::find_fault(both_, ev);
+  return path != nullptr ? *path : port_;
 }
 
 MRC_DECL bool FaultInjector::survives(const FaultSpec& spec) noexcept {

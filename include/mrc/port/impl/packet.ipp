@@ -56,6 +56,7 @@ MRC_DECL PacketPort::PacketPort(PacketPort&&) noexcept = default;
 MRC_DECL PacketPort& PacketPort::operator=(PacketPort&&) noexcept = default;
 MRC_DECL PacketPort::~PacketPort() = default;
 
+/// Counts the packets of one transmit() call on their way through the transmitter.
 struct PacketPort::Batch {
   PacketPort& port;
   std::uint32_t before = 0;   ///< packets that were sent, or counted as such or as errors

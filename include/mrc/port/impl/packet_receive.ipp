@@ -7,6 +7,7 @@
 
 namespace mrc::inline v0_1::port {
 
+/// Receives the packets that fault injection lets through, for ReceiveCheck.
 struct PacketReceiver::Sink {
   ReceiveCheck& check;
   RxBurst& rx;

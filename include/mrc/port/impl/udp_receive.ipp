@@ -24,6 +24,7 @@ template <class T>
 
 }  // namespace detail
 
+/// Receives the packets that fault injection lets through, for ReceiveCheck.
 struct UdpReceiver::Sink {
   UdpReceiver& receiver;
   RxBurst& rx;
