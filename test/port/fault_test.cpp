@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc/port/fault.hpp"
+#include "mrc/core/error.hpp"
 
 #include <doctest/doctest.h>
 
