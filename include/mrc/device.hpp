@@ -27,7 +27,7 @@ class DeviceCore;
 
 /// A registered range of memory. Move-only; the destructor deregisters it, and moves queue pairs
 /// that still have requests on it to ERR, so the memory is never touched again afterwards.
-class MemoryRegion {
+class MRC_API MemoryRegion {
  public:
   MemoryRegion() = default;
   /// Takes the region over; `other` is empty afterwards.
@@ -66,7 +66,7 @@ class MemoryRegion {
 
 /// A completion queue. Move-only. Methods may be called from any thread; polling from the thread
 /// that posts is the fast way.
-class CompletionQueue {
+class MRC_API CompletionQueue {
  public:
   CompletionQueue() = default;
   /// Takes the queue over; `other` is empty afterwards.
@@ -105,7 +105,7 @@ class CompletionQueue {
 };
 
 /// A queue pair. Move-only. Methods may be called from any thread.
-class QueuePair {
+class MRC_API QueuePair {
  public:
   QueuePair() = default;
   /// Takes the queue pair over; `other` is empty afterwards.
@@ -168,7 +168,7 @@ struct QpOptions {
 /// A device: the planes of this host, one engine, and progress. Methods may be called from any
 /// thread; handles keep the device alive. One helper thread makes progress while the application
 /// does not poll (mrc::Config::helper).
-class Device {
+class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());

@@ -79,6 +79,8 @@ if(MRC_BUILD_SHARED)
   target_compile_definitions(openmrc_shared PRIVATE MRC_SHARED_LIBRARY)
   # nodelete: an mrc::Error that outlives dlclose() refers to its category in the library, and the
   # helper thread of a device whose last handle goes in another thread may still be in its code.
+  # A sanitizer's functions are found in the program that uses the library.
   target_link_options(openmrc_shared PRIVATE
-    -Wl,--version-script=${version_script} -Wl,-z,nodelete -Wl,--no-undefined)
+    -Wl,--version-script=${version_script} -Wl,-z,nodelete
+    $<$<NOT:$<BOOL:${MRC_SANITIZE}>>:-Wl,--no-undefined>)
 endif()

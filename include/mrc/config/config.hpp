@@ -20,7 +20,7 @@ enum class LogLevel : std::uint8_t { off, warn, info };
 /// (config/option_table.hpp) gives each its MRC_ variable, range and documentation;
 /// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
 /// validates it and keeps its own copy. Not synchronized.
-struct Config {
+struct MRC_API Config {
   // Planes and paths
   std::vector<std::string> planes{"loopback:1"};
   std::string fabric;
@@ -115,7 +115,7 @@ struct Config {
 };
 
 /// Sets an option from "name=value", as `--option` of programs takes it. Throws like Config::set.
-void set_option(Config& config, std::string_view assignment);
+MRC_API void set_option(Config& config, std::string_view assignment);
 
 }  // namespace mrc::inline v0_1
 

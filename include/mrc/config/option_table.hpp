@@ -26,33 +26,33 @@ struct OptionKind;  // the member of Config, its type and its range (config/impl
 
 /// One row of the option table. The default is the member's in a fresh Config.
 struct Option {
-  std::string_view name;
-  const detail::OptionKind* kind;
-  std::string_view unit;   ///< empty when the value includes it, or has none
-  std::string_view group;  ///< heading in the documentation
-  std::string_view doc;    ///< one line
+  std::string_view name;           ///< as in Config::set()
+  const detail::OptionKind* kind;  ///< type and range
+  std::string_view unit;           ///< empty when the value includes it, or has none
+  std::string_view group;          ///< heading in the documentation
+  std::string_view doc;            ///< one line
 };
 
 /// All options, in the order of the documentation.
-[[nodiscard]] std::span<const Option> options() noexcept;
+[[nodiscard]] MRC_API std::span<const Option> options() noexcept;
 
 /// The option of that name ('-' is read as '_'), or nullptr.
-[[nodiscard]] const Option* find_option(std::string_view name) noexcept;
+[[nodiscard]] MRC_API const Option* find_option(std::string_view name) noexcept;
 
 /// The same, but throws mrc::Error (invalid_argument) that proposes a similar name.
-[[nodiscard]] const Option& require_option(std::string_view name);
+[[nodiscard]] MRC_API const Option& require_option(std::string_view name);
 
 /// The option's environment variable: "MRC_" and the name in capitals.
-[[nodiscard]] std::string variable_name(const Option& option);
+[[nodiscard]] MRC_API std::string variable_name(const Option& option);
 
 /// What the option may be, in words: "1 .. 1024", "nscc, fixed, none".
-[[nodiscard]] std::string allowed_text(const Option& option);
+[[nodiscard]] MRC_API std::string allowed_text(const Option& option);
 
 /// The option's value in `config`, as text that assign_option() reads back.
-[[nodiscard]] std::string value_text(const Option& option, const Config& config);
+[[nodiscard]] MRC_API std::string value_text(const Option& option, const Config& config);
 
 /// Whether the option's value in `config` is inside its range.
-[[nodiscard]] bool value_allowed(const Option& option, const Config& config);
+[[nodiscard]] MRC_API bool value_allowed(const Option& option, const Config& config);
 
 /// The error for a value that is not allowed. `what` is "option 'paths'" or the variable.
 [[nodiscard]] Error not_allowed(const std::string& what, std::string_view value,

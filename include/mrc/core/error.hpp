@@ -76,6 +76,7 @@ enum class [[nodiscard]] Errc : std::uint8_t{
 /// The category of error codes made from Errc, named "mrc".
 class MRC_API ErrorCategory final : public std::error_category {
  public:
+  /// "mrc".
   [[nodiscard]] const char* name() const noexcept override;
   /// to_string() of the Errc with this value.
   [[nodiscard]] std::string message(int e) const override;

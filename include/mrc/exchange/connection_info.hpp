@@ -34,14 +34,14 @@ struct ConnectionInfo {
 
 /// The bytes to give to the peer. Throws mrc::Error (invalid_argument) when a field is outside the
 /// range that a peer accepts.
-[[nodiscard]] std::vector<std::uint8_t> encode(const ConnectionInfo& info);
+[[nodiscard]] MRC_API std::vector<std::uint8_t> encode(const ConnectionInfo& info);
 
 /// Reads what a peer has encoded. Any bytes are safe: throws mrc::Error (bad_message) that says
 /// what is wrong with them.
-[[nodiscard]] ConnectionInfo decode_connection_info(Bytes blob);
+[[nodiscard]] MRC_API ConnectionInfo decode_connection_info(Bytes blob);
 
 /// One line for logs and error messages.
-[[nodiscard]] std::string to_string(const ConnectionInfo& info);
+[[nodiscard]] MRC_API std::string to_string(const ConnectionInfo& info);
 
 }  // namespace mrc::inline v0_1
 

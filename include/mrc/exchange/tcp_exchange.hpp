@@ -30,7 +30,7 @@ inline constexpr Duration kForever = Duration::max();
 /// Errc::timed_out, Errc::bad_message (a length over the limit), operation_canceled, or the errno
 /// of the socket. After an error, only close() and the destructor may be called, except after a
 /// receive that timed out.
-class TcpChannel {
+class MRC_API TcpChannel {
  public:
   /// Longest message.
   static constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
@@ -88,7 +88,7 @@ class TcpChannel {
 };
 
 /// Waits for connections on a TCP port. Move-only; one thread at a time. Errors as for TcpChannel.
-class TcpListener {
+class MRC_API TcpListener {
  public:
   /// `port` 0 takes a free one. `bind` is a local address or name; empty: every address, IPv4 and
   /// IPv6.
@@ -111,7 +111,7 @@ class TcpListener {
 
 /// Exchanges connection data: sends mine, returns the peer's. Both sides call it. Throws as
 /// TcpChannel and decode_connection_info() do.
-[[nodiscard]] ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
+[[nodiscard]] MRC_API ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
                                       Duration timeout = TcpChannel::kDefaultTimeout);
 
 }  // namespace mrc::inline v0_1

@@ -75,11 +75,11 @@ struct LocalAddress {
 }
 
 /// "192.0.2.1", "2001:db8::1" or "::ffff:192.0.2.1". Throws Error.
-[[nodiscard]] IpAddress parse_ip(std::string_view text);
+[[nodiscard]] MRC_API IpAddress parse_ip(std::string_view text);
 
 /// "192.0.2.1", "192.0.2.1:4791", "2001:db8::1", "[2001:db8::1]" or "[2001:db8::1]:4791". Without a
 /// port, `default_port` is taken. Throws Error.
-[[nodiscard]] PeerAddress parse_address(std::string_view text,
+[[nodiscard]] MRC_API PeerAddress parse_address(std::string_view text,
                                         std::uint16_t default_port = wire::kUdpPort);
 
 /// "192.0.2.1", "2001:db8::1", "fe80::1%eth0", or an interface name such as "eth0". Throws Error;
@@ -87,10 +87,10 @@ struct LocalAddress {
 [[nodiscard]] LocalAddress parse_local_address(std::string_view text);
 
 /// "192.0.2.1" or "2001:db8::1".
-[[nodiscard]] std::string format_ip(const IpAddress& ip);
+[[nodiscard]] MRC_API std::string format_ip(const IpAddress& ip);
 
 /// "192.0.2.1:4791" or "[2001:db8::1]:4791"; parse_address() reads it back.
-[[nodiscard]] std::string format_address(const PeerAddress& address);
+[[nodiscard]] MRC_API std::string format_address(const PeerAddress& address);
 
 }  // namespace mrc::inline v0_1::port
 
