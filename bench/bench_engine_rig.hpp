@@ -171,9 +171,9 @@ class Rig {
 
   /// All writes use the same bytes, so that memory other than the engine's stays in cache.
   void post(Qpn qpn) {
-    const Sge piece{memory_.data(), setup_.message, sides_[0].key};
+    const Sge sge{memory_.data(), setup_.message, sides_[0].key};
     WriteRequest request;
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = {reinterpret_cast<std::uint64_t>(memory_.data()), sides_[1].key};
     request.flags.signaled = ++posted_ % setup_.signal_every == 0;
     if (sides_[0].engine->post_write(qpn, request, now_) != Errc::ok)

@@ -142,9 +142,9 @@ void busy_queue_pair(benchmark::State& state) {
       std::vector<std::uint8_t> data(1 << 20);
       const std::uint32_t key =
           *e.register_memory(data.data(), data.size(), Access::local_write, pair.first().pd);
-      const Sge piece{data.data(), static_cast<std::uint32_t>(data.size()), key};
+      const Sge sge{data.data(), static_cast<std::uint32_t>(data.size()), key};
       WriteRequest request;
-      request.pieces = {&piece, 1};
+      request.sges = {&sge, 1};
       while (e.post_write(qpn, request, Time{}) == Errc::ok) continue;
       wire::TxBurst burst(64, 128);
       do {

@@ -24,7 +24,7 @@ namespace {
 
 std::atomic<bool> interrupted{false};  // by Ctrl-C
 
-constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;  // bytes per write
+constexpr std::uint64_t kChunk = std::uint64_t{1} << 20;  // bytes per write
 constexpr std::uint32_t kDepth = 32;                      // writes in flight
 constexpr auto kPoll = std::chrono::milliseconds(100);
 
@@ -141,26 +141,26 @@ void send_file(const std::string& host, std::uint16_t port, const std::string& n
   Progress progress(file.size());
   std::array<mrc::Completion, 16> done;
   std::uint64_t posted = 0, completed = 0;
-  const std::uint64_t pieces = (file.size() + kPiece - 1) / kPiece;
+  const std::uint64_t chunks = (file.size() + kChunk - 1) / kChunk;
   // The last request is empty and carries an immediate: it is delivered after all earlier ones.
-  while (completed < pieces + 1) {
-    while (posted < pieces + 1 && posted - completed < kDepth) {
-      const std::uint64_t at = posted * kPiece;
-      mrc::Sge piece;
+  while (completed < chunks + 1) {
+    while (posted < chunks + 1 && posted - completed < kDepth) {
+      const std::uint64_t at = posted * kChunk;
+      mrc::Sge sge;
       mrc::WriteRequest write;
-      if (posted < pieces) {
-        piece = {file.data() + at, static_cast<std::uint32_t>(std::min(kPiece, file.size() - at)),
-                 region.lkey()};
-        write.pieces = {&piece, 1};
+      if (posted < chunks) {
+        sge = {file.data() + at, static_cast<std::uint32_t>(std::min(kChunk, file.size() - at)),
+               region.lkey()};
+        write.sges = {&sge, 1};
         write.remote = {remote.address + at, remote.rkey};
       }
-      write.with_immediate = posted == pieces;
+      write.with_immediate = posted == chunks;
       if (qp.post_write(write) != mrc::Errc::ok)
         throw std::runtime_error("transfer failed: " + qp.error_text());
       ++posted;
     }
     completed += take(cq, qp, done);
-    progress.show(std::min(completed * kPiece, file.size()));
+    progress.show(std::min(completed * kChunk, file.size()));
   }
   progress.show(file.size(), true);
 

@@ -16,8 +16,8 @@ int main() {
   a.connect(b.local_info());  // two processes would exchange these over TCP (mrc::exchange)
   b.connect(a.local_info());
 
-  const mrc::Sge piece{from.data(), from.size(), source.lkey()};
-  if (a.post_write({.pieces = {&piece, 1}, .remote = target.remote()}) != mrc::Errc::ok) return 1;
+  const mrc::Sge sge{from.data(), from.size(), source.lkey()};
+  if (a.post_write({.sges = {&sge, 1}, .remote = target.remote()}) != mrc::Errc::ok) return 1;
   mrc::Completion done;
   if (cq.wait({&done, 1}, std::chrono::seconds(5)) == 0) return 1;
   std::printf("%s: \"%s\"\n", mrc::to_string(done.status), to.data());

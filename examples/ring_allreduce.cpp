@@ -115,10 +115,10 @@ class Rank {
   }
 
   void write(std::uint32_t step, std::uint32_t chunk, mrc::RemoteAddress to, std::uint64_t at) {
-    const mrc::Sge piece{&data_[chunk * chunk_], static_cast<std::uint32_t>(chunk_ * sizeof(float)),
-                         data_region_.lkey()};
+    const mrc::Sge sge{&data_[chunk * chunk_], static_cast<std::uint32_t>(chunk_ * sizeof(float)),
+                       data_region_.lkey()};
     mrc::WriteRequest request;
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = {to.address + at * sizeof(float), to.rkey};
     request.with_immediate = true;
     request.immediate = step;

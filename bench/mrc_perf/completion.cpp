@@ -19,10 +19,10 @@ class CompletionClient {
   /// Sends one write; returns the time until its completion.
   std::optional<Duration> once() {
     const Time start = monotonic_now();
-    const Sge piece{session_.send_area(0), static_cast<std::uint32_t>(size_), session_.send_lkey()};
+    const Sge sge{session_.send_area(0), static_cast<std::uint32_t>(size_), session_.send_lkey()};
     WriteRequest request;
     request.wr_id = RequestId{Purpose::data, 0, 0}.pack();
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = session_.peer_area(0, 0);
     request.flags.inline_data = size_ <= session_.parameters().inline_bytes;
     if (const Errc error = session_.qp(0).post_write(request); error != Errc::ok) {

@@ -29,13 +29,13 @@ class Player {
   void write(std::uint8_t* area, std::uint32_t lkey, bool stamp) {
     counter_ = static_cast<std::uint8_t>(counter_ % 255 + 1);
     if (stamp) area[size_ - 1] = counter_;
-    const Sge piece{area, static_cast<std::uint32_t>(size_), lkey};
+    const Sge sge{area, static_cast<std::uint32_t>(size_), lkey};
     const Parameters& p = session_.parameters();
     const std::uint32_t every =
         p.signal_every != 0 ? std::min(p.signal_every, p.depth) : std::min(16u, p.depth);
     WriteRequest request;
     request.wr_id = RequestId{Purpose::data, 0, 0}.pack();
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = session_.peer_area(0, 0);
     request.flags.signaled = ++unsignaled_ >= every;
     request.flags.inline_data = size_ <= p.inline_bytes;

@@ -69,7 +69,7 @@ bool Sender::fill(std::uint32_t q, Queue& queue, std::uint64_t number) noexcept 
 
 bool Sender::post_some(std::uint32_t q, Queue& queue) {
   std::array<WriteRequest, kMostPerDoorbell> requests;
-  std::array<Sge, kMostPerDoorbell> pieces;
+  std::array<Sge, kMostPerDoorbell> sges;
   std::size_t most = std::clamp<std::size_t>(kDoorbellBytes / ring_.size, 1, kMostPerDoorbell);
   if (notes_) most = std::min<std::size_t>(most, ring_.batch - (queue.posted - queue.noted));
 
@@ -80,11 +80,11 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
     const std::uint64_t number = queue.posted + n;
     filled_some = p_.check;
     if (!fill(q, queue, number)) break;
-    pieces[n] = {session_.send_area(q) + ring_.offset(number),
-                 static_cast<std::uint32_t>(ring_.size), session_.send_lkey()};
+    sges[n] = {session_.send_area(q) + ring_.offset(number), static_cast<std::uint32_t>(ring_.size),
+               session_.send_lkey()};
     WriteRequest& r = requests[n];
     r.wr_id = RequestId{Purpose::data, q, number + 1}.pack();
-    r.pieces = {&pieces[n], 1};
+    r.sges = {&sges[n], 1};
     r.remote = session_.peer_area(q, ring_.offset(number));
     r.with_immediate = p_.test == Test::write_imm;
     r.immediate = static_cast<std::uint32_t>(number + 1);

@@ -88,7 +88,7 @@ struct Side {
     return qps.back();
   }
 
-  [[nodiscard]] Sge piece(std::size_t offset, std::size_t length) const {
+  [[nodiscard]] Sge sge(std::size_t offset, std::size_t length) const {
     return {source.data() + offset, static_cast<std::uint32_t>(length), source_region.lkey()};
   }
 
@@ -124,10 +124,10 @@ inline void connect(QueuePair& a, QueuePair& b) {
 /// A write from `from`'s source to the same place of `to`'s target.
 inline Errc post_copy(Side& from, QueuePair& qp, const Side& to, std::size_t offset,
                       std::size_t length, std::uint64_t wr_id = 0) {
-  const Sge piece = from.piece(offset, length);
+  const Sge sge = from.sge(offset, length);
   WriteRequest request;
   request.wr_id = wr_id;
-  request.pieces = {&piece, 1};
+  request.sges = {&sge, 1};
   request.remote = to.target_region.remote(offset);
   return qp.post_write(request);
 }

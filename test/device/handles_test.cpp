@@ -61,28 +61,28 @@ TEST_CASE("posting in a state that does not allow it") {
 TEST_CASE("requests that do not fit are refused and leave no trace") {
   Pair pair;
   QueuePair& qp = pair.a.qps[0];
-  const Sge piece = pair.a.piece(0, 64);
-  const std::vector<Sge> two(2, piece), many(1000, piece);
-  const auto post = [&](std::span<const Sge> pieces, bool in_request = false) {
+  const Sge sge = pair.a.sge(0, 64);
+  const std::vector<Sge> two(2, sge), many(1000, sge);
+  const auto post = [&](std::span<const Sge> sges, bool in_request = false) {
     WriteRequest request = empty_write(pair.b);
-    request.pieces = pieces;
+    request.sges = sges;
     request.flags.inline_data = in_request;
     return qp.post_write(request);
   };
   CHECK(post(two) == Errc::too_many_sges);
   CHECK(post(many) == Errc::too_many_sges);
-  const Sge too_long = pair.a.piece(0, 17);
+  const Sge too_long = pair.a.sge(0, 17);
   CHECK(post({&too_long, 1}, true) == Errc::too_long);
   CHECK(post(many, true) == Errc::too_long);
-  Sge wrong = piece;
+  Sge wrong = sge;
   wrong.lkey += 1;
   CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = pair.a.piece(pair.a.source.size() - 63, 64);  // one byte too far
+  wrong = pair.a.sge(pair.a.source.size() - 63, 64);  // one byte too far
   CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = piece;
+  wrong = sge;
   wrong.address = reinterpret_cast<const void*>(~std::uintptr_t{0} - 10);  // wraps around
   CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = piece;
+  wrong = sge;
   wrong.length = ~std::uint32_t{0};
   CHECK(post({&wrong, 1}) == Errc::too_long);
   CHECK(qp.state() == QpState::rts);
@@ -212,9 +212,9 @@ TEST_CASE("protection domains keep memory and queue pairs apart") {
   const PdId pd = pair.a.device.alloc_pd();
   auto foreign = pair.a.device.register_memory(pair.a.source.data(), 100, Access::none, pd);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::in_use);
-  const Sge piece{pair.a.source.data(), 10, foreign.lkey()};
+  const Sge sge{pair.a.source.data(), 10, foreign.lkey()};
   WriteRequest request = empty_write(pair.b);
-  request.pieces = {&piece, 1};
+  request.sges = {&sge, 1};
   CHECK(pair.a.qps[0].post_write(request) == Errc::wrong_pd);
   CHECK(foreign.close() == Errc::ok);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::ok);
@@ -305,10 +305,10 @@ TEST_CASE("destruction in any order") {
       two = device.create_qp(options);
       connect(one, two);
     }
-    const Sge piece{memory.data(), 500, region.lkey()};
+    const Sge sge{memory.data(), 500, region.lkey()};
     memory[7] = 77;
     WriteRequest request;
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = region.remote(500);
     CHECK(one.post_write(request) == Errc::ok);
     Completion done;
@@ -331,10 +331,10 @@ TEST_CASE("destruction in any order") {
     {
       std::vector<std::uint8_t> memory(10'000, 1);
       auto region = pair.a.device.register_memory(std::span(memory), Access::none);
-      const Sge piece{memory.data(), 10'000, region.lkey()};
+      const Sge sge{memory.data(), 10'000, region.lkey()};
       WriteRequest request = empty_write(pair.b);
       request.wr_id = 5;
-      request.pieces = {&piece, 1};
+      request.sges = {&sge, 1};
       REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
     }  // retransmissions would read freed memory
     const Completion done = pair.a.await_one();
@@ -373,9 +373,9 @@ TEST_CASE("bad writes fail both sides with a cause") {
     CAPTURE(static_cast<int>(mistake));
     Pair pair;
     const auto before = pair.b.target;
-    const Sge piece = pair.a.piece(0, 100);
+    const Sge sge = pair.a.sge(0, 100);
     WriteRequest request = empty_write(pair.b);
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     QpErrorCause expected = QpErrorCause::bad_key;
     if (mistake == Mistake::key) request.remote.rkey ^= 1;
     if (mistake == Mistake::bounds) {

@@ -42,10 +42,10 @@ TEST_CASE("write with immediate: receives complete in order, after their data") 
   std::vector<std::uint32_t> lengths;
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     lengths.push_back(i == 5 ? 0 : 1 + random.below(16'000));  // one without any data
-    const Sge piece = pair.a.piece(i * 16'000, lengths[i]);
+    const Sge sge = pair.a.sge(i * 16'000, lengths[i]);
     WriteRequest request;
     request.wr_id = i;
-    request.pieces = {&piece, lengths[i] == 0 ? 0u : 1u};
+    request.sges = {&sge, lengths[i] == 0 ? 0u : 1u};
     request.remote = pair.b.target_region.remote(i * 16'000);
     request.with_immediate = true;
     request.immediate = 0xABCD0000 + i;
@@ -68,7 +68,7 @@ TEST_CASE("write with immediate: receives complete in order, after their data") 
   }
 }
 
-/// Writes of random sizes from random pieces, with gaps between them that must stay untouched.
+/// Writes of random sizes from random SGEs, with gaps between them that must stay untouched.
 void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
   constexpr std::uint8_t kGap = 0x5A;
   Random random(seed);
@@ -79,7 +79,7 @@ void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
     at += 1 + random.below(64);
     const std::size_t length = random.below(static_cast<std::uint32_t>(longest));
     if (at + length >= expected.size()) break;
-    std::array<Sge, 4> pieces;
+    std::array<Sge, 4> sges;
     const std::size_t count = length == 0 ? random.below(2) : 1 + random.below(4);
     std::size_t put = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -87,12 +87,12 @@ void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
       const std::size_t n =
           i + 1 == count ? rest : random.below(static_cast<std::uint32_t>(rest + 1));
       const std::size_t from = random.below(static_cast<std::uint32_t>(pair.a.source.size() - n));
-      pieces[i] = pair.a.piece(from, n);
+      sges[i] = pair.a.sge(from, n);
       std::memcpy(&expected[at + put], &pair.a.source[from], n);
       put += n;
     }
     WriteRequest request;
-    request.pieces = {pieces.data(), count};
+    request.sges = {sges.data(), count};
     request.remote = pair.b.target_region.remote(at);
     request.flags.inline_data = length <= 64 && random.chance(0.5);
     Errc e;
@@ -108,7 +108,7 @@ void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
   CHECK(pair.b.target == expected);
 }
 
-QpCapacity four_pieces() {
+QpCapacity four_sges() {
   QpCapacity capacity;
   capacity.send_sges = 4;
   capacity.inline_bytes = 64;
@@ -134,7 +134,7 @@ void write_over_all_paths(Pair& pair, std::uint64_t seed, std::size_t longest) {
 
 TEST_CASE("random sizes over four planes: every byte right, every path used") {
   const Config config = test_config("loopback:4");
-  Pair pair(config, Pair::other(config), 4 << 20, four_pieces());
+  Pair pair(config, Pair::other(config), 4 << 20, four_sges());
   random_writes(pair, 1, 100'000);
   write_over_all_paths(pair, 2, 3'000);
   std::set<unsigned> planes;
@@ -149,7 +149,7 @@ TEST_CASE("IPv6: one plane and four on one address") {
   for (const char* planes : {"loopback6:1", "loopback6:4"}) {
     CAPTURE(planes);
     const Config config = test_config(planes);
-    Pair pair(config, Pair::other(config), 1 << 20, four_pieces());
+    Pair pair(config, Pair::other(config), 1 << 20, four_sges());
     CHECK(contains(pair.a.device.plane_names()[0], "[::1]:21000"));
     write_over_all_paths(pair, 3, 20'000);
   }
@@ -170,7 +170,7 @@ TEST_CASE("packet sizes, bursts and offloads") {
     CAPTURE(v.name);
     Config config = test_config();
     config.set(v.option, v.value);
-    Pair pair(config, Pair::other(config), 300'001, four_pieces());
+    Pair pair(config, Pair::other(config), 300'001, four_sges());
     random_writes(pair, 4, 50'000);
   }
 }
@@ -199,16 +199,16 @@ TEST_CASE("several queue pairs, both directions at once") {
   Pair pair(test_config("loopback:4"), 2 << 20);
   for (int i = 1; i < 4; ++i) pair.add_qps();
   constexpr std::size_t kPiece = 16 << 10;
-  const std::size_t pieces = pair.a.source.size() / kPiece;
-  for (std::size_t i = 0; i < pieces; ++i) {
+  const std::size_t writes = pair.a.source.size() / kPiece;
+  for (std::size_t i = 0; i < writes; ++i) {
     REQUIRE(post_copy(pair.a, pair.a.qps[i % 4], pair.b, i * kPiece, kPiece) == Errc::ok);
     REQUIRE(post_copy(pair.b, pair.b.qps[i % 4], pair.a, i * kPiece, kPiece) == Errc::ok);
   }
-  for (const Completion& c : pair.a.await(pieces)) CHECK(c.status == WcStatus::success);
-  for (const Completion& c : pair.b.await(pieces)) CHECK(c.status == WcStatus::success);
+  for (const Completion& c : pair.a.await(writes)) CHECK(c.status == WcStatus::success);
+  for (const Completion& c : pair.b.await(writes)) CHECK(c.status == WcStatus::success);
   CHECK(pair.a.source == pair.b.target);
   CHECK(pair.b.source == pair.a.target);
-  for (const QueuePair& qp : pair.a.qps) CHECK(qp.stats().writes_completed == pieces / 4);
+  for (const QueuePair& qp : pair.a.qps) CHECK(qp.stats().writes_completed == writes / 4);
 }
 
 TEST_CASE("a device can be its own peer") {
@@ -224,11 +224,11 @@ TEST_CASE("a device can be its own peer") {
 TEST_CASE("silent writes: one completion speaks for those before it") {
   Pair pair;
   std::vector<WriteRequest> requests(8);
-  std::vector<Sge> pieces(8);
+  std::vector<Sge> sges(8);
   for (std::size_t i = 0; i < 8; ++i) {
-    pieces[i] = pair.a.piece(i * 8192, 8192);
+    sges[i] = pair.a.sge(i * 8192, 8192);
     requests[i].wr_id = i;
-    requests[i].pieces = {&pieces[i], 1};
+    requests[i].sges = {&sges[i], 1};
     requests[i].remote = pair.b.target_region.remote(i * 8192);
     requests[i].flags.signaled = i == 7;
   }

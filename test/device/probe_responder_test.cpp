@@ -107,7 +107,7 @@ TEST_CASE("probe responder: with ECMP the EV comes back as it is") {
   });
 }
 
-TEST_CASE("probe responder: more guests than it keeps are answered all the same") {
+TEST_CASE("probe responder: more strangers than it keeps are answered all the same") {
   in_new_network([] {
     make_veth();
     Responding h0(describe());

@@ -21,17 +21,17 @@ constexpr std::size_t kPiece = 8 << 10;
 
 TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one changes faults") {
   Pair pair(test_config("loopback:2"), 2 << 20);
-  const std::size_t pieces = pair.a.source.size() / kPiece;
+  const std::size_t writes = pair.a.source.size() / kPiece;
   std::atomic<std::size_t> completed{0}, bad{0};
   std::atomic<bool> stop{false};
-  const auto finished = [&] { return completed.load() == pieces || stop.load(); };
+  const auto finished = [&] { return completed.load() == writes || stop.load(); };
   const auto take = [&](std::span<const Completion> done) {
     for (const Completion& c : done) bad += c.status != WcStatus::success;
     completed += done.size();
   };
   std::vector<std::jthread> threads;
   threads.emplace_back([&] {
-    for (std::size_t i = 0; i < pieces && !stop;) {
+    for (std::size_t i = 0; i < writes && !stop;) {
       const Errc e = post_copy(pair.a, pair.a.qps[0], pair.b, i * kPiece, kPiece, i);
       if (e == Errc::ok) ++i;
       if (e != Errc::ok) std::this_thread::yield();
@@ -71,7 +71,7 @@ TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one cha
   while (!finished() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
   stop = true;
   for (auto& thread : threads) thread.join();
-  CHECK(completed == pieces);
+  CHECK(completed == writes);
   CHECK(bad == 0);
   CHECK(pair.a.source == pair.b.target);
 }
@@ -127,9 +127,9 @@ TEST_CASE("objects are made and closed while others transfer") {
         options.send_cq = &other_cq;
         auto other = pair.b.device.create_qp(options);
         connect(qp, other);
-        const Sge piece{memory.data(), 4096, region.lkey()};
+        const Sge sge{memory.data(), 4096, region.lkey()};
         WriteRequest request;
-        request.pieces = {&piece, 1};  // to nowhere: both sides fail, and both are closed
+        request.sges = {&sge, 1};  // to nowhere: both sides fail, and both are closed
         if (qp.post_write(request) == Errc::ok) ++rounds;
         (void)qp.to_error();
         (void)qp.reset();

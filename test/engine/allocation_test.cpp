@@ -107,10 +107,10 @@ class BackToBack {
     }
   }
   void post(unsigned side, std::uint64_t id) {
-    const Sge piece{memory[side], 1 + random.below(9000), key[side]};
+    const Sge sge{memory[side], 1 + random.below(9000), key[side]};
     WriteRequest r;
     r.wr_id = id;
-    r.pieces = {&piece, 1};
+    r.sges = {&sge, 1};
     r.remote = {reinterpret_cast<std::uint64_t>(memory[1 - side]) + 10'000, key[1 - side]};
     r.with_immediate = id % 3 == 0;
     r.flags.signaled = id % 2 == 0;
@@ -130,9 +130,9 @@ class BackToBack {
     if (fate < 3) return;
     std::size_t n = p.header_length;
     std::memcpy(buffer, p.header.data(), n);
-    for (const auto& piece : burst.pieces(p)) {
-      std::memcpy(buffer + n, piece.data, piece.length);
-      n += piece.length;
+    for (const auto& sge : burst.sges(p)) {
+      std::memcpy(buffer + n, sge.data, sge.length);
+      n += sge.length;
     }
     std::memset(buffer + n, 0, p.pad);
     n += p.pad;

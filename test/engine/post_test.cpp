@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Posting: limits, pieces, inline data; memory regions; completion queues and events.
+// Posting: limits, SGEs, inline data; memory regions; completion queues and events.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -13,11 +13,11 @@ using wire::Opcode;
 
 namespace {
 
-/// Posts pieces as they are and returns what goes out.
-Errc post_pieces(Single& s, std::span<const Sge> pieces, bool inlined = false) {
+/// Posts SGEs as they are and returns what goes out.
+Errc post_sges(Single& s, std::span<const Sge> sges, bool inlined = false) {
   WriteRequest r;
   r.wr_id = 1;
-  r.pieces = pieces;
+  r.sges = sges;
   r.remote = {0x5000'0000, 0x1234};
   r.flags.inline_data = inlined;
   return s.engine.post_write(s.qpn, r, s.now);
@@ -44,11 +44,11 @@ TEST_CASE("post: the send queue holds what it was made for") {
   CHECK(s.post({}) == Errc::queue_full);
 }
 
-TEST_CASE("post: pieces are checked one by one, and nothing is left of a refused post") {
+TEST_CASE("post: SGEs are checked one by one, and nothing is left of a refused post") {
   Single s;
   const std::uint8_t* data = s.source.data();
   const Sge ok{data, 10, s.lkey};
-  const auto one = [&](const Sge& piece) { return post_pieces(s, std::array{ok, piece}); };
+  const auto one = [&](const Sge& sge) { return post_sges(s, std::array{ok, sge}); };
   CHECK(one({data, 10, s.lkey ^ 0x10000}) == Errc::invalid_lkey);
   CHECK(one({data + s.source.size() - 9, 10, s.lkey}) == Errc::invalid_lkey);
   CHECK(one({data - 1, 10, s.lkey}) == Errc::invalid_lkey);
@@ -56,29 +56,29 @@ TEST_CASE("post: pieces are checked one by one, and nothing is left of a refused
   const PdId other = *s.engine.alloc_pd();
   const auto foreign = *s.engine.register_memory(s.source.data(), 100, Access::none, other);
   CHECK(one({data, 10, foreign}) == Errc::wrong_pd);
-  CHECK(post_pieces(s, std::array{ok, ok, ok, ok}) == Errc::too_many_sges);
+  CHECK(post_sges(s, std::array{ok, ok, ok, ok}) == Errc::too_many_sges);
   const Sge big{data, 0x8000'0000u, s.lkey};
-  CHECK(post_pieces(s, std::array{big, ok}) == Errc::too_long);
+  CHECK(post_sges(s, std::array{big, ok}) == Errc::too_long);
   CHECK(s.transmit().empty());
   CHECK(s.qp().tx.next_msn == Msn{0});
   CHECK(s.engine.deregister_memory(s.lkey) == Errc::ok);  // no use was counted
 }
 
-TEST_CASE("post: pieces may split anywhere, packets too") {
+TEST_CASE("post: SGEs may split anywhere, packets too") {
   Single s;
   const std::uint32_t cuts[][3] = {{1, 1, 3000}, {1023, 2, 1}, {1024, 1024, 1024}, {0, 2048, 5},
                                    {5, 0, 1019}, {1025, 0, 0}, {2000, 1500, 7},    {0, 0, 0}};
   for (const auto& cut : cuts) {
     std::vector<std::uint8_t> want;
-    std::array<Sge, 3> pieces;
+    std::array<Sge, 3> sges;
     std::size_t at = 0;
     for (unsigned i = 0; i < 3; ++i) {
-      pieces[i] = {s.source.data() + at, cut[i], s.lkey};
+      sges[i] = {s.source.data() + at, cut[i], s.lkey};
       want.insert(want.end(), s.source.begin() + static_cast<std::ptrdiff_t>(at),
                   s.source.begin() + static_cast<std::ptrdiff_t>(at + cut[i]));
       at += cut[i] + 100;  // not next to each other
     }
-    REQUIRE(post_pieces(s, pieces) == Errc::ok);
+    REQUIRE(post_sges(s, sges) == Errc::ok);
     const SentList out = data_of(s.transmit());
     CHECK(out.size() == std::max<std::size_t>(1, (want.size() + 1023) / 1024));
     CHECK(payload_of(out) == want);
@@ -91,14 +91,14 @@ TEST_CASE("post: inline data is copied at once, needs no key, and has its limit"
   std::vector<std::uint8_t> data(64);
   std::iota(data.begin(), data.end(), std::uint8_t{1});
   const std::vector<std::uint8_t> want = data;
-  const std::array pieces = {Sge{data.data(), 20, 0}, Sge{data.data() + 20, 0, 0},
-                             Sge{data.data() + 20, 14, 99}, Sge{data.data() + 34, 30, 0}};
-  REQUIRE(post_pieces(s, pieces, true) == Errc::ok);
+  const std::array sges = {Sge{data.data(), 20, 0}, Sge{data.data() + 20, 0, 0},
+                           Sge{data.data() + 20, 14, 99}, Sge{data.data() + 34, 30, 0}};
+  REQUIRE(post_sges(s, sges, true) == Errc::ok);
   std::fill(data.begin(), data.end(), std::uint8_t{0});
   CHECK(payload_of(data_of(s.transmit())) == want);
   const std::vector<std::uint8_t> more(65);
-  CHECK(post_pieces(s, std::array{Sge{more.data(), 65, 0}}, true) == Errc::too_long);
-  CHECK(post_pieces(s, {}, true) == Errc::ok);
+  CHECK(post_sges(s, std::array{Sge{more.data(), 65, 0}}, true) == Errc::too_long);
+  CHECK(post_sges(s, {}, true) == Errc::ok);
 }
 
 TEST_CASE("memory: registration checks, and a key that is gone stays gone") {
@@ -134,7 +134,7 @@ TEST_CASE("memory: by force under posted requests, their queue pairs fail and ot
   const auto other = *s.engine.register_memory(s.source.data(), 4096, Access::none, s.pd);
   REQUIRE(s.post({.id = 5}) == Errc::ok);
   s.qpn = first;
-  REQUIRE(post_pieces(s, std::array{Sge{s.source.data(), 10, other}}) == Errc::ok);
+  REQUIRE(post_sges(s, std::array{Sge{s.source.data(), 10, other}}) == Errc::ok);
   REQUIRE(s.post({.id = 6}) == Errc::ok);
   CHECK(s.engine.deregister_memory(other) == Errc::in_use);
   CHECK(s.engine.deregister_memory(other, true) == Errc::ok);

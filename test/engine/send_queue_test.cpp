@@ -16,7 +16,7 @@ using namespace mrc::engine;
 
 TEST_CASE("send queue: entries keep their contents, in any pattern of posts and completions") {
   struct Shape {
-    std::uint32_t capacity, pieces, inline_bytes;
+    std::uint32_t capacity, sges, inline_bytes;
   };
   for (const Shape& shape : {Shape{1, 1, 16},
                              {2, 0, 0},
@@ -28,17 +28,17 @@ TEST_CASE("send queue: entries keep their contents, in any pattern of posts and 
                              {40, 64, 1024},
                              {33, 0, 1},
                              {1000, 4, 100}}) {
-    const std::uint32_t capacity = shape.capacity, pieces = shape.pieces;
+    const std::uint32_t capacity = shape.capacity, sges = shape.sges;
     const std::uint32_t inline_bytes = shape.inline_bytes;
     CAPTURE(capacity);
     SendPool pool;
-    SendQueue q(pool, capacity, pieces, inline_bytes);
+    SendQueue q(pool, capacity, sges, inline_bytes);
     CHECK(pool.used() == 0);
     Random random(capacity);
     std::deque<std::uint64_t> model;
     std::uint64_t id = 0;
-    const auto room = static_cast<std::uint32_t>(
-        std::max(pieces * sizeof(LocalPiece), std::size_t{inline_bytes}));
+    const auto room =
+        static_cast<std::uint32_t>(std::max(sges * sizeof(LocalSge), std::size_t{inline_bytes}));
     for (unsigned round = 0; round < 200; ++round) {
       for (std::uint32_t n = random.below(2 * capacity); n > 0 && !q.full(); --n) {
         SendWqe& w = q.post();

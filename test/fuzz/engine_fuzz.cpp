@@ -280,15 +280,15 @@ class World {
     Side& s = sides_[side];
     const Region none{in_.byte(), 0};
     WriteRequest w;
-    std::array<Sge, 4> pieces;
+    std::array<Sge, 4> sges;
     const std::uint32_t count = in_.below(5);
     const Region from =
         in_.below(8) != 0 && !s.regions.empty() ? s.regions[0] : choose(in_, s.regions, none);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t offset = in_.byte();
-      pieces[i] = {s.arena.slot(from.slot) + offset, in_.byte(), from.key};
+      sges[i] = {s.arena.slot(from.slot) + offset, in_.byte(), from.key};
     }
-    w.pieces = {pieces.data(), count};
+    w.sges = {sges.data(), count};
     w.wr_id = in_.byte();
     const auto& theirs = sides_[1 - side].regions;
     const Region to =
@@ -310,8 +310,8 @@ class World {
       require((planes & plane_bit(p.plane)) != 0);
       Packet out;
       out.bytes.assign(p.header.begin(), p.header.begin() + p.header_length);
-      for (const auto& piece : burst_.pieces(p))
-        out.bytes.insert(out.bytes.end(), piece.data, piece.data + piece.length);
+      for (const auto& sge : burst_.sges(p))
+        out.bytes.insert(out.bytes.end(), sge.data, sge.data + sge.length);
       out.bytes.insert(out.bytes.end(), p.pad, 0);
       out.source = tag(side, p.plane);
       out.entropy = p.entropy;

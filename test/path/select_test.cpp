@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing;
 
-TEST_CASE("select: each full turn uses every path exactly once, in another order each time") {
+TEST_CASE("select: each full pass uses every path exactly once, in another order each time") {
   struct Shape {
     unsigned planes, per_plane;
   };
@@ -22,7 +22,7 @@ TEST_CASE("select: each full turn uses every path exactly once, in another order
     const std::size_t n = set.size();
     Cursor c = set.make_cursor();
     std::set<std::vector<PathIndex>> orders;
-    for (int turn = 0; turn < 8; ++turn) {
+    for (int pass = 0; pass < 8; ++pass) {
       std::vector<PathIndex> order;
       for (std::size_t i = 0; i < n; ++i) order.push_back(set.select(c, kAllPlanes));
       orders.insert(order);
@@ -32,7 +32,7 @@ TEST_CASE("select: each full turn uses every path exactly once, in another order
   }
 }
 
-TEST_CASE("select: within a turn the planes alternate, so a short burst is balanced as well") {
+TEST_CASE("select: within a pass the planes alternate, so a short burst is balanced as well") {
   constexpr unsigned kPlanes = 8;
   PathSet set(universe(kPlanes, 16), {}, 3);
   Cursor c = set.make_cursor();
@@ -93,12 +93,12 @@ TEST_CASE("select: a SKIP path is passed over exactly once") {
   PathSet set(universe(2, 8), {}, 4);
   Cursor c = set.make_cursor();
   set.on_mark(5, Mark::skip_once, at(0ms));
-  // One turn: 15 of 16 positions give a packet, and path 5 none.
-  const auto turn = counts(set, c, 15);
-  CHECK(turn[5] == 0);
+  // One pass: 15 of 16 positions give a packet, and path 5 none.
+  const auto pass = counts(set, c, 15);
+  CHECK(pass[5] == 0);
   for (PathIndex i = 0; i < 16; ++i)
-    if (i != 5) CHECK(turn[i] == 1);
-  // The next packet is the next turn's first; by then the mark is gone wherever path 5 stood.
+    if (i != 5) CHECK(pass[i] == 1);
+  // The next packet is the next pass's first; by then the mark is gone wherever path 5 stood.
   const PathIndex first = set.select(c, kAllPlanes);
   CHECK(set.health(5) == Health::good);
   CHECK(counts(set, c, 15)[5] + (first == 5) == 1);

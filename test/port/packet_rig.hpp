@@ -66,7 +66,7 @@ struct PacketRig : PortRig<PacketPort> {
   explicit PacketRig(std::vector<PacketRoute> routes = packet_routes())
       : PacketRig(packet_options(true), packet_options(false), std::move(routes)) {}
 
-  /// Puts one packet into the burst: a write with the number as PSN, and payload in two pieces.
+  /// Puts one packet into the burst: a write with the number as PSN, and payload in two SGEs.
   void add(std::uint32_t number, std::size_t payload, std::uint16_t path, Ecn ecn = Ecn::ect0,
            Qpn to = Qpn{7}) {
     std::array<std::uint8_t, sizeof(wire::Bth) + sizeof(wire::Meth) + sizeof(wire::Reth)> header{};
@@ -118,9 +118,9 @@ inline std::vector<std::uint8_t> make_frame(const wire::Envelope& e, Qpn to, std
   const auto bth = wire::Bth::make(wire::Opcode::write_only, to, Psn{1});
   std::memcpy(header.data(), &bth, sizeof bth);
   const auto data = payload_of(1, payload);
-  const wire::Piece piece{data.data(), static_cast<std::uint32_t>(data.size())};
+  const wire::TxSge sge{data.data(), static_cast<std::uint32_t>(data.size())};
   std::vector<std::uint8_t> frame(wire::kMaxEnvelope + header.size() + payload + 8);
-  frame.resize(wire::build_packet(frame, e, header, std::span(&piece, 1), 0));
+  frame.resize(wire::build_packet(frame, e, header, std::span(&sge, 1), 0));
   REQUIRE(!frame.empty());
   return frame;
 }

@@ -40,7 +40,7 @@ template <class P>
 struct PortRig {
   PortRig(P a, P b) : sender(std::move(a)), receiver(std::move(b)) {}
 
-  /// Puts one packet into the burst: that header, and payload in two pieces.
+  /// Puts one packet into the burst: that header, and payload in two SGEs.
   void append(Bytes header, std::uint32_t number, std::size_t payload, std::uint16_t path, Ecn ecn,
               std::uint8_t dscp, Ev ev) {
     payloads.push_back(payload_of(number, payload));
@@ -57,8 +57,8 @@ struct PortRig {
     p.plane = 0;
     const auto& data = payloads.back();
     const auto half = static_cast<std::uint32_t>(payload / 2);
-    burst.add_piece(data.data(), half);
-    burst.add_piece(data.data() + half, static_cast<std::uint32_t>(payload) - half);
+    burst.add_sge(data.data(), half);
+    burst.add_sge(data.data() + half, static_cast<std::uint32_t>(payload) - half);
     burst.commit();
   }
   [[nodiscard]] static std::uint8_t pad_of(std::size_t payload) {

@@ -48,7 +48,7 @@ struct Rig : PortRig<UdpPort> {
     sender.add_peer(PeerId{5}, receiver.address());
   }
 
-  /// Puts one packet into the burst: a BTH with the number as PSN, and payload in two pieces.
+  /// Puts one packet into the burst: a BTH with the number as PSN, and payload in two SGEs.
   void add(std::uint32_t number, std::size_t payload, std::uint16_t path, Ecn ecn = Ecn::ect0,
            std::uint8_t dscp = 4) {
     std::array<std::uint8_t, sizeof(wire::Bth)> header{};

@@ -25,7 +25,7 @@ export MRC_UDP_PORT=$((12000 + RANDOM % 2000))  # eight planes on one address ta
 
 # mrc_perf polls memory that its peer writes to, as programs do that know RDMA. Seen as C++ that is
 # a race with the thread that places the packet; every other race is still reported.
-printf 'race:mrc::engine::Engine::place\n' >"$work/thread_sanitizer"
+printf 'race:mrc::*::engine::Responder::place\n' >"$work/thread_sanitizer"
 export TSAN_OPTIONS="${TSAN_OPTIONS-} suppressions=$work/thread_sanitizer"
 
 say() { printf '%s\n' "-- $*"; }

@@ -206,11 +206,11 @@ TEST_CASE("roce frame: with payload and iCRC it is a whole packet for everybody"
   std::array<std::uint8_t, kMaxRoceHeader> head{};
   const std::size_t n = build_roce(head, h);
   std::array<std::uint8_t, 101> payload{};
-  const wire::Piece piece{payload.data(), payload.size()};
+  const wire::TxSge sge{payload.data(), payload.size()};
   std::array<std::uint8_t, 512> b{};
   const wire::Envelope e = envelope(false);
   const std::size_t size =
-      wire::build_packet(b, e, Bytes(head).first(n), {&piece, 1}, roce_pad(payload.size()));
+      wire::build_packet(b, e, Bytes(head).first(n), {&sge, 1}, roce_pad(payload.size()));
   REQUIRE(size == roce_packet_size(e, h));
   wire::PacketLayout layout;
   CHECK(wire::locate(Bytes(b).first(size), layout) == wire::PacketError::none);

@@ -54,6 +54,10 @@ expect 'may not include impl' include/mrc/device/a.hpp "$header#include \"mrc/im
 expect 'may not include sim' include/mrc/device/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
 expect 'may not include device' include/mrc/probe/a.hpp "$header#include \"mrc/device/b.hpp\""
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
+expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc {"
+expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc::wire {"
+expect 'elsewhere' include/mrc/core/a.hpp "${header}namespace mrc::inline v0_1 {
+namespace mrc::inline v0_2 {"
 for kind in 'class A {};' 'struct A : B {' 'enum class A : int { x };' 'union A {' \
   $'template <class T>\nclass A {' $'template <class T>\nconcept A = true;' \
   $'template <class T,\n          class U>\nstruct A {'; do
@@ -88,6 +92,8 @@ struct C {
   int x;
 };
 }  // namespace detail"
+accept include/mrc/core/a.hpp "${header}namespace mrc::inline v0_1::core {
+namespace detail {"
 accept scripts/a $'#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0'
 
 if ((failures > 0)); then

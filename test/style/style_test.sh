@@ -59,6 +59,7 @@ findings=$(
   check source.awk "${sources[@]}"
   check layers.awk "${headers[@]}"
   check docs.awk "${headers[@]}"
+  check namespace.awk "${headers[@]}"
   check data_path.awk "${data_path[@]}"
   # Spelled so that this line is no finding itself.
   grep -HnIwE -e 'TO[D]O|FIX[M]E|X{3}|[Ss][t]ubs?|ST[U]BS?' "${texts[@]}" |

@@ -179,8 +179,8 @@ class EnginePair {
 
   void send(unsigned side, const wire::TxPacket& p) {
     std::vector<std::uint8_t> bytes(p.header.begin(), p.header.begin() + p.header_length);
-    for (const auto& piece : burst_.pieces(p))
-      bytes.insert(bytes.end(), piece.data, piece.data + piece.length);
+    for (const auto& sge : burst_.sges(p))
+      bytes.insert(bytes.end(), sge.data, sge.data + sge.length);
     bytes.insert(bytes.end(), p.pad, 0);
     if (tap) tap(side, p, bytes);
     if (filter && !filter(side, p, bytes)) return;

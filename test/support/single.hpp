@@ -265,10 +265,10 @@ class Single {
     std::size_t offset = 0;
   };
   Errc post(const Post& m) {
-    const Sge piece{source.data() + m.offset, m.length, lkey};
+    const Sge sge{source.data() + m.offset, m.length, lkey};
     WriteRequest r;
     r.wr_id = m.id;
-    if (m.length > 0) r.pieces = {&piece, 1};
+    if (m.length > 0) r.sges = {&sge, 1};
     r.remote = {0x5000'0000, 0x1234};
     r.with_immediate = m.with_immediate;
     r.immediate = m.immediate;
@@ -295,8 +295,8 @@ class Single {
       for (const auto& p : burst.packets()) {
         Sent s;
         s.bytes.assign(p.header.begin(), p.header.begin() + p.header_length);
-        for (const auto& piece : burst.pieces(p))
-          s.bytes.insert(s.bytes.end(), piece.data, piece.data + piece.length);
+        for (const auto& sge : burst.sges(p))
+          s.bytes.insert(s.bytes.end(), sge.data, sge.data + sge.length);
         s.bytes.insert(s.bytes.end(), p.pad, 0);
         s.plane = p.plane;
         s.ev = p.entropy;

@@ -158,10 +158,10 @@ class Traffic {
       m.with_immediate = random_.chance(options_.immediates) || m.id + 1 == options_.messages;
       m.signaled = random_.chance(options_.signaled) || m.id + 1 == options_.messages;
       m.verified = false;
-      std::vector<Sge> pieces = cut(f, m);
+      std::vector<Sge> sges = cut(f, m);
       WriteRequest r;
       r.wr_id = m.id;
-      r.pieces = pieces;
+      r.sges = sges;
       r.remote = {reinterpret_cast<std::uint64_t>(f.target.data()) + m.offset, f.rkey};
       r.with_immediate = m.with_immediate;
       r.immediate = m.immediate;
@@ -176,13 +176,13 @@ class Traffic {
     }
   }
   std::vector<Sge> cut(Flow& f, const Message& m) {
-    std::vector<Sge> pieces;
-    if (m.length == 0) return pieces;
+    std::vector<Sge> sges;
+    if (m.length == 0) return sges;
     const std::uint32_t first = random_.below(m.length + 1);
     const std::uint8_t* data = f.source.data() + m.offset;
-    pieces.push_back({data, first, f.lkey});
-    if (first < m.length) pieces.push_back({data + first, m.length - first, f.lkey});
-    return pieces;
+    sges.push_back({data, first, f.lkey});
+    if (first < m.length) sges.push_back({data + first, m.length - first, f.lkey});
+    return sges;
   }
 
   void poll(Flow& f) {

@@ -64,7 +64,7 @@ TEST_CASE("iCRC: the worked values") {
   CHECK(prefix.length == 56);
   prefix.patch(0x1234, 0x38);
   CHECK(icrc(prefix, transport) == test::kWriteOnlyIcrc);
-  const Piece payload{test::kLetters, 8};
+  const TxSge payload{test::kLetters, 8};
   const Buffer header = test::header_bytes(test::write_only_header());
   CHECK(icrc(prefix, header, {&payload, 1}, 0) == test::kWriteOnlyIcrc);
 
@@ -95,7 +95,7 @@ TEST_CASE("iCRC: BTH's variant byte is masked, not changed; every other byte cou
   }
 }
 
-TEST_CASE("iCRC: any split into pieces gives the value of the whole, pad included") {
+TEST_CASE("iCRC: any split into SGEs gives the value of the whole, pad included") {
   Random random(3);
   for (int round = 0; round < 200; ++round) {
     WriteHeader h = test::write_only_header();
@@ -103,11 +103,11 @@ TEST_CASE("iCRC: any split into pieces gives the value of the whole, pad include
     const Buffer data = random_bytes(random, random.below(5000));
     h.pad = static_cast<std::uint8_t>((4 - data.size() % 4) % 4);
     const Buffer header = test::header_bytes(h);
-    std::vector<Piece> pieces;
+    std::vector<TxSge> sges;
     for (std::uint32_t at = 0; at < data.size();) {
       const auto left = static_cast<std::uint32_t>(data.size() - at);
       const std::uint32_t n = random.chance(0.2) ? left : random.below(left + 1);  // 0 too
-      pieces.push_back({data.data() + at, n});
+      sges.push_back({data.data() + at, n});
       at += n;
     }
     Buffer whole = header;
@@ -115,7 +115,7 @@ TEST_CASE("iCRC: any split into pieces gives the value of the whole, pad include
     whole.resize(whole.size() + h.pad);
     IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
     prefix.patch(0xC000, static_cast<std::uint16_t>(whole.size() + 12));
-    REQUIRE(icrc(prefix, header, pieces, h.pad) == icrc(prefix, whole));
+    REQUIRE(icrc(prefix, header, sges, h.pad) == icrc(prefix, whole));
   }
 }
 

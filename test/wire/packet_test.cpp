@@ -386,7 +386,7 @@ TEST_CASE("build: refuses what can't be built") {
   const Envelope e = test::write_only_envelope();
   CHECK(write_packet(e).size() == 96);
   Buffer out(95);
-  const Piece payload{test::kLetters, 8};
+  const TxSge payload{test::kLetters, 8};
   for (std::size_t n = 0; n < 96; ++n) {
     Buffer small(n);
     CHECK(build_packet(small, e, header, {&payload, 1}, 0) == 0);
@@ -402,7 +402,7 @@ TEST_CASE("build: refuses what can't be built") {
   CHECK(build_packet(out, tunnel4, header, {&payload, 1}, 0) == 0);
   const Buffer large(65536);
   out.resize(70000);
-  const Piece too_long{large.data(), 65536};
+  const TxSge too_long{large.data(), 65536};
   CHECK(build_packet(out, e, header, {&too_long, 1}, 0) == 0);
 }
 

@@ -109,8 +109,8 @@ inline constexpr std::uint8_t kLetters[8] = {'A', 'B', 'C', 'D', 'E', 'F', 'G', 
 [[nodiscard]] inline Buffer packet_of(const Envelope& e, Bytes header, Bytes payload = {},
                                       unsigned pad = 0) {
   Buffer out(kMaxEnvelope + header.size() + payload.size() + pad + kIcrcSize);
-  const Piece piece{payload.data(), static_cast<std::uint32_t>(payload.size())};
-  out.resize(build_packet(out, e, header, {&piece, 1}, pad));
+  const TxSge sge{payload.data(), static_cast<std::uint32_t>(payload.size())};
+  out.resize(build_packet(out, e, header, {&sge, 1}, pad));
   return out;
 }
 [[nodiscard]] inline Buffer header_bytes(const WriteHeader& h) {

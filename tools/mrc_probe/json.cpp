@@ -12,7 +12,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_probe/output.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -126,4 +126,4 @@ std::string denying_description(const Description& d, const Verdict& verdict) {
   return j.dump(2) + "\n";
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

@@ -15,7 +15,7 @@
 #include "mrc_probe/output.hpp"
 #include "mrc_probe/watch.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 constexpr int kCannotRun = 3;
@@ -85,11 +85,11 @@ int run(const Options& o) {
 }
 
 }  // namespace
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool
 
 /// mrc_probe: sweeps the paths of a fabric, and finds what is dead.
 int main(int argc, char** argv) {
   return mrc::bench::run_main(
-      "mrc_probe", [&] { return mrc::probe::run(mrc::probe::parse_options(argc, argv)); },
-      mrc::probe::kCannotRun);
+      "mrc_probe", [&] { return mrc::probe_tool::run(mrc::probe_tool::parse_options(argc, argv)); },
+      mrc::probe_tool::kCannotRun);
 }

@@ -11,7 +11,7 @@
 #include "mrc/device/fabric_settings.hpp"
 #include "mrc/fabric/routes.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 port::PacketPortOptions port_options(const fabric::Description& d, const fabric::Host& self,
@@ -93,4 +93,4 @@ void Network::wait(Time until) noexcept {
   bench::HeldSignals().sleep(events_, until == kNever ? nullptr : &limit);
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

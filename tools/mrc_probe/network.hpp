@@ -14,11 +14,12 @@
 #include "mrc/port/packet.hpp"
 #include "mrc/port/packet_slot.hpp"
 #include "mrc/probe/part.hpp"
-#include "mrc/probe/paths.hpp"  // IWYU pragma: keep (declares namespace mrc::v0_1::probe)
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
+
+using namespace probe;
 
 /// A way for packets through one of the ports.
 struct Way {
@@ -86,4 +87,4 @@ class Network {
   std::set<std::string> told_;
 };
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

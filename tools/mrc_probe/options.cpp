@@ -9,7 +9,7 @@
 #include "common/program.hpp"
 #include "mrc/core/value_text.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 using namespace std::chrono_literals;
@@ -132,4 +132,4 @@ Options parse_options(int argc, char** argv) {
   return o;
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

@@ -9,7 +9,9 @@
 #include "mrc/core/time.hpp"
 #include "mrc/probe/sweep.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
+
+using namespace probe;
 
 /// The command line.
 struct Options {
@@ -33,4 +35,4 @@ struct Options {
 /// mrc::Error for what is wrong with the environment.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

@@ -7,7 +7,9 @@
 #include "mrc/probe/changes.hpp"
 #include "mrc/probe/report.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
+
+using namespace probe;
 
 /// "12:00:03.512", local time.
 [[nodiscard]] std::string clock_text(WallTime time);
@@ -25,4 +27,4 @@ void print_report(const Description& d, const Report& report, bool verbose);
 /// The description in d.file, with that list. Comments are lost. Throws mrc::Error.
 [[nodiscard]] std::string denying_description(const Description& d, const Verdict& verdict);
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

@@ -14,7 +14,7 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endpoint_headers.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 /// Probes of the second look for each of the first: what lets half of them through can't pass for
@@ -157,4 +157,4 @@ void Prober::on_packet(Sweep& sweep, const wire::RxPacket& packet) {
   sweep.on_answer(monotonic_now(), id);
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

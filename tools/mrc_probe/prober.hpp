@@ -9,7 +9,9 @@
 #include "mrc/probe/sweep.hpp"
 #include "mrc_probe/network.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
+
+using namespace probe;
 
 /// What to probe, and how often.
 struct ProberOptions {
@@ -46,4 +48,4 @@ class Prober {
   std::uint16_t next_id_;
 };
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

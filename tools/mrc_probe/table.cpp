@@ -7,7 +7,7 @@
 
 #include "mrc_probe/output.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 /// More than fit a line are shown one block below the other.
@@ -149,4 +149,4 @@ void print_report(const Description& d, const Report& report, bool verbose) {
   Table(d, report, verbose).print();
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

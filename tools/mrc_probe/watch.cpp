@@ -10,7 +10,7 @@
 #include "common/interrupt.hpp"
 #include "mrc_probe/output.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
 namespace {
 
 double seconds(Duration d) {
@@ -103,4 +103,4 @@ int watch(const Options& o, const Description& d, Network& network, Prober& prob
   return last.verdict.all_alive() ? 0 : 1;
 }
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

@@ -8,7 +8,9 @@
 #include "mrc_probe/options.hpp"
 #include "mrc_probe/prober.hpp"
 
-namespace mrc::probe {
+namespace mrc::probe_tool {
+
+using namespace probe;
 
 /// Sweeps again and again and prints what changes, until the program is interrupted. Returns its
 /// exit status. Throws mrc::Error.
@@ -18,4 +20,4 @@ int watch(const Options& o, const Description& d, Network& network, Prober& prob
 void write_files(const Options& o, const Description& d, const Report& report,
                  const std::vector<Change>& changes = {});
 
-}  // namespace mrc::probe
+}  // namespace mrc::probe_tool

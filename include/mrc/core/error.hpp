@@ -48,7 +48,7 @@ enum class [[nodiscard]] Errc : std::uint8_t{
     case Errc::too_long:
       return "message or inline data too long";
     case Errc::invalid_lkey:
-      return "local key unknown or piece outside its memory region";
+      return "local key unknown or SGE outside its memory region";
     case Errc::access_denied:
       return "memory region lacks the access right";
     case Errc::wrong_pd:

@@ -19,7 +19,7 @@ struct MemoryEntry {
   PdId pd{};
   Access access = Access::none;
   bool live = false;
-  std::uint32_t uses = 0;  ///< pieces of posted requests in it
+  std::uint32_t uses = 0;  ///< SGEs of posted requests in it
 };
 
 /// Why a remote access is refused.

@@ -52,9 +52,9 @@ class Requester {
     path::PathIndex path = path::kNoPath;
   };
 
-  Errc check_pieces(const QueuePairState& qp, const WriteRequest& request,
-                    std::uint64_t& length) noexcept;
-  void copy_pieces(SendWqe& w, const WriteRequest& request) noexcept;
+  Errc check_sges(const QueuePairState& qp, const WriteRequest& request,
+                  std::uint64_t& length) noexcept;
+  void copy_sges(SendWqe& w, const WriteRequest& request) noexcept;
 
   // impl/requester_sack.ipp
   RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;

@@ -26,33 +26,32 @@ struct SendWqe {
   Psn first;                  ///< PSN of its first packet, set when that is sent
   std::uint16_t msn = 0;
   std::uint16_t rqmsn = 0;
-  std::uint8_t pieces = 0;
+  std::uint8_t sges = 0;
   bool with_immediate : 1 = false;
   bool signaled : 1 = false;
   bool inlined : 1 = false;
 };
 static_assert(sizeof(SendWqe) == 48);
 
-/// A piece of local memory in a posted write, checked when posted.
-struct LocalPiece {
+/// An SGE of a posted write, checked when posted.
+struct LocalSge {
   const std::uint8_t* address;
   std::uint32_t length;
   std::uint32_t lkey;
 };
-static_assert(sizeof(LocalPiece) == 16);
+static_assert(sizeof(LocalSge) == 16);
 
 /// The send queue of a queue pair: writes that are posted, being sent, or sent and waiting for
 /// their Transport ACK. Positions are counters that only grow, modulo 2^32: done <= sending <=
-/// posted. Entries are in chunks of the engine's pool, each followed by fixed room for its pieces
+/// posted. Entries are in chunks of the engine's pool, each followed by fixed room for its SGEs
 /// or inline data. Nothing allocates after the constructor. One thread.
 class SendQueue {
  public:
-  SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t pieces,
-            std::uint32_t inline_bytes)
+  SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes)
       : pool_(&pool),
         capacity_(capacity),
         mask_(std::bit_ceil(capacity) - 1),
-        stride_(sizeof(SendWqe) + room(pieces, inline_bytes)),
+        stride_(sizeof(SendWqe) + room(sges, inline_bytes)),
         shift_(static_cast<std::uint32_t>(
             std::countr_zero(std::bit_floor(SendPool::kChunkBytes / stride_)))),
         chunks_((mask_ >> shift_) + 1) {
@@ -81,9 +80,9 @@ class SendQueue {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// The room behind an entry: pieces, or inline data.
-  [[nodiscard]] static LocalPiece* pieces(SendWqe& w) noexcept {
-    return reinterpret_cast<LocalPiece*>(&w + 1);
+  /// The room behind an entry: SGEs, or inline data.
+  [[nodiscard]] static LocalSge* sges(SendWqe& w) noexcept {
+    return reinterpret_cast<LocalSge*>(&w + 1);
   }
   [[nodiscard]] static std::uint8_t* inline_data(SendWqe& w) noexcept {
     return reinterpret_cast<std::uint8_t*>(&w + 1);
@@ -120,12 +119,11 @@ class SendQueue {
 
  private:
   static_assert(sizeof(SendWqe) +
-                    std::max<std::size_t>(kMaxSendSges * sizeof(LocalPiece), kMaxInlineBytes) <=
+                    std::max<std::size_t>(kMaxSendSges * sizeof(LocalSge), kMaxInlineBytes) <=
                 SendPool::kChunkBytes);
 
-  [[nodiscard]] static std::uint32_t room(std::uint32_t pieces,
-                                          std::uint32_t inline_bytes) noexcept {
-    return (std::max<std::uint32_t>(pieces * sizeof(LocalPiece), inline_bytes) + 15) / 16 * 16;
+  [[nodiscard]] static std::uint32_t room(std::uint32_t sges, std::uint32_t inline_bytes) noexcept {
+    return (std::max<std::uint32_t>(sges * sizeof(LocalSge), inline_bytes) + 15) / 16 * 16;
   }
   [[nodiscard]] std::uint16_t slot(std::uint32_t position) const noexcept {
     return static_cast<std::uint16_t>(position & mask_);

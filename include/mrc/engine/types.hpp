@@ -98,11 +98,11 @@ struct Completion {
   WcOpcode opcode = WcOpcode::write;    ///< kind of the request
 };
 
-/// A piece of local memory inside a registered region.
+/// A range of local memory inside a registered region.
 struct Sge {
   const void* address = nullptr;  ///< first byte
   std::uint32_t length = 0;       ///< bytes
-  std::uint32_t lkey = 0;         ///< of the region that holds the piece
+  std::uint32_t lkey = 0;         ///< of the region that holds the SGE
 };
 
 /// Where a write goes in the peer's memory.
@@ -114,17 +114,17 @@ struct RemoteAddress {
 /// Flags of a send request.
 struct SendFlags {
   bool signaled = true;      ///< produce a completion on success (errors always produce one)
-  bool inline_data = false;  ///< copy the data now; the pieces need no lkey and are free at once
+  bool inline_data = false;  ///< copy the data now; the SGEs need no lkey and are free at once
 };
 
 /// An RDMA Write, with immediate data or without.
 struct WriteRequest {
-  std::uint64_t wr_id = 0;        ///< returned in the completion
-  std::span<const Sge> pieces{};  ///< none: a zero-length write
-  RemoteAddress remote{};         ///< destination
-  bool with_immediate = false;    ///< WriteImm: consumes a receive and completes at the peer
-  std::uint32_t immediate = 0;    ///< delivered in the peer's completion
-  SendFlags flags{};              ///< signaled, inline
+  std::uint64_t wr_id = 0;      ///< returned in the completion
+  std::span<const Sge> sges{};  ///< none: a zero-length write
+  RemoteAddress remote{};       ///< destination
+  bool with_immediate = false;  ///< WriteImm: consumes a receive and completes at the peer
+  std::uint32_t immediate = 0;  ///< delivered in the peer's completion
+  SendFlags flags{};            ///< signaled, inline
 };
 
 /// Longest message, in bytes (as in RC, mrc-1.0 §9).
@@ -134,7 +134,7 @@ inline constexpr std::uint32_t kMprUnit = 128;
 /// Largest MPR that the API's 8 bits express, in units.
 inline constexpr std::uint32_t kMaxMpr = 255;
 
-/// Most pieces of a send request.
+/// Most SGEs of a send request.
 inline constexpr std::uint32_t kMaxSendSges = 64;
 /// Most bytes of inline data of a send request.
 inline constexpr std::uint32_t kMaxInlineBytes = 1024;
@@ -143,7 +143,7 @@ inline constexpr std::uint32_t kMaxInlineBytes = 1024;
 struct QpCapacity {
   std::uint32_t send = 128;         ///< work requests on the send queue, 1 .. 32,768
   std::uint32_t receive = 128;      ///< receive requests, 0 .. 32,768
-  std::uint32_t send_sges = 1;      ///< pieces per send request, 0 .. 64
+  std::uint32_t send_sges = 1;      ///< SGEs per send request, 0 .. 64
   std::uint32_t inline_bytes = 16;  ///< inline data per send request, 0 .. 1,024
 };
 

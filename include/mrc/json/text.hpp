@@ -11,7 +11,7 @@
 
 #include "mrc/core/linkage.hpp"
 
-/// Pieces of the messages about a file.
+/// Texts of the messages about a file.
 namespace mrc::inline v0_1::json_file {
 
 /// Names in alphabetical order.

@@ -98,7 +98,7 @@ class PathSet {
       } else if (restored == kNoPath) {
         const bool none_good = (order_.good_planes() & planes) == 0;
         rotate(e);
-        // The order would only return to this path: treat the turn as complete.
+        // The order would only return to this path: treat the pass as complete.
         if (none_good) return path;
         restored = path;
       }

@@ -22,8 +22,8 @@ struct Cursor {
   std::uint32_t epoch = 0;     ///< version of the order that the other fields refer to; 0: none
   std::uint32_t random = 1;    ///< state of the QP's own random generator
   std::uint16_t position = 0;  ///< next position in the order
-  std::uint16_t stride = 0;    ///< step between positions in this turn, below the order's length
-  std::uint16_t left = 0;      ///< positions left in this turn (one full pass over the order)
+  std::uint16_t stride = 0;    ///< step between positions in this pass, below the order's length
+  std::uint16_t left = 0;      ///< positions left in this pass over the order
 };
 static_assert(sizeof(Cursor) <= 16 && std::is_trivially_copyable_v<Cursor>);
 
@@ -42,8 +42,8 @@ inline std::uint32_t next_random(Cursor& c) noexcept {
 /// The paths that can carry data now (active, GOOD or SKIP, plane up), in spraying order.
 ///
 /// One order is shared by any number of cursors. Positions alternate between planes, with each
-/// plane's paths shuffled. Each cursor makes full turns (passes) over it, with a random start and
-/// stride for each turn. A stride coprime to the length visits every position exactly once; since
+/// plane's paths shuffled. Each cursor makes full passes over it, with a random start and
+/// stride for each pass. A stride coprime to the length visits every position exactly once; since
 /// planes of equal size alternate with a period that divides the length, any run of as many steps
 /// as there are planes also visits each plane once.
 ///
@@ -81,7 +81,7 @@ class SprayOrder {
 
   /// The cursor's next position; needs size() > 0.
   PathIndex step(Cursor& c) const noexcept {
-    if (c.epoch != epoch_ || c.left == 0) begin_turn(c);
+    if (c.epoch != epoch_ || c.left == 0) begin_pass(c);
     --c.left;
     const PathIndex path = order_[c.position];
     std::size_t next = std::size_t{c.position} + c.stride;
@@ -188,8 +188,8 @@ class SprayOrder {
       }
   }
 
-  /// Starts a turn with a new start and stride.
-  void begin_turn(Cursor& c) const noexcept {
+  /// Starts a pass with a new start and stride.
+  void begin_pass(Cursor& c) const noexcept {
     // Primes above kMaxPaths are coprime to every length.
     static constexpr std::array<std::uint32_t, 32> kStrides = {
         1000003, 1010033, 1020101, 1030291, 1040489, 1050811, 1061171, 1071641,

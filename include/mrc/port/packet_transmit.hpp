@@ -48,7 +48,7 @@ class PacketTransmitter {
 
   /// True while no further packet may be added before flush().
   [[nodiscard]] bool full(const wire::TxPacket& next) const noexcept {
-    return count_ == kBatch || vectors_used_ + next.piece_count + 2 > kVectors;
+    return count_ == kBatch || vectors_used_ + next.sge_count + 2 > kVectors;
   }
 
   /// Adds a frame. `route` is null for a packet without encapsulation. full() must be false.

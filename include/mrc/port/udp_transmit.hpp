@@ -91,7 +91,7 @@ class UdpTransmitter {
                           const UdpPath& path) noexcept;
 
   /// Adds the packet to the last message.
-  void append(const wire::TxPacket& p, std::span<const wire::Piece> pieces, UdpPeer& peer,
+  void append(const wire::TxPacket& p, std::span<const wire::TxSge> sges, UdpPeer& peer,
               const UdpPath& path) noexcept;
 
   void push(const std::uint8_t* data, std::size_t length) noexcept {

@@ -56,7 +56,7 @@ class Port {
   std::uint32_t transmit(Time, const wire::TxBurst& burst, std::span<const wire::TxGroup> groups) {
     std::uint32_t taken = 0;
     for (const wire::TxGroup& group : groups) {
-      for (const wire::TxPacket& p : burst.packets(group)) send(p, burst.pieces(p));
+      for (const wire::TxPacket& p : burst.packets(group)) send(p, burst.sges(p));
       taken += group.count;
     }
     return taken;
@@ -122,7 +122,7 @@ class Port {
     return std::uint64_t{host_of(a)} << 8 | a[11] | std::uint64_t{1} << 40;
   }
 
-  void send(const wire::TxPacket& tx, std::span<const wire::Piece> pieces);
+  void send(const wire::TxPacket& tx, std::span<const wire::TxSge> sges);
   [[nodiscard]] wire::Envelope envelope(const wire::TxPacket& tx) const noexcept;
 
   Network& network_;
@@ -158,7 +158,7 @@ inline wire::Envelope Port::envelope(const wire::TxPacket& tx) const noexcept {
   return e;
 }
 
-inline void Port::send(const wire::TxPacket& tx, std::span<const wire::Piece> pieces) {
+inline void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> sges) {
   const PacketId id = network_.packets().take();
   Packet& p = network_.packets()[id];
   const wire::Envelope e = envelope(tx);
@@ -167,7 +167,7 @@ inline void Port::send(const wire::TxPacket& tx, std::span<const wire::Piece> pi
   std::size_t before = 0;
   if (settings_.carry_payload) {
     before = e.size();
-    const std::size_t whole = wire::build_packet(frame_, e, header, pieces, tx.pad);
+    const std::size_t whole = wire::build_packet(frame_, e, header, sges, tx.pad);
     std::memcpy(p.head.data(), frame_.data(), before + header.size());
     p.payload.assign(frame_.begin() + static_cast<std::ptrdiff_t>(before + header.size()),
                      frame_.begin() + static_cast<std::ptrdiff_t>(whole));

@@ -31,7 +31,7 @@ struct RxPacket {
 };
 
 /// A contiguous part of the payload, in the user's memory.
-struct Piece {
+struct TxSge {
   const std::uint8_t* data;  ///< first byte
   std::uint32_t length;      ///< bytes
 };
@@ -39,7 +39,7 @@ struct Piece {
 /// Longest transport header: BTH 12 + SETH and CC_STATE 36; data: 12 + 4 + 4 + 16 + 4.
 inline constexpr std::size_t kMaxTransportHeader = 48;
 
-/// One packet to send: header bytes written by the engine, payload pieces in user memory, and the
+/// One packet to send: header bytes written by the engine, payload SGEs in user memory, and the
 /// path that the engine chose.
 struct TxPacket {
   std::array<std::uint8_t, kMaxTransportHeader> header;  ///< BTH .. ImmDt, from header[0]
@@ -47,9 +47,9 @@ struct TxPacket {
   std::uint8_t pad = 0;              ///< zero bytes (0..3) between payload and iCRC
   std::uint8_t dscp = 0;             ///< 6 bit
   Ecn ecn = Ecn::not_ect;            ///< for the outermost IP header
-  std::uint16_t piece_count = 0;     ///< pieces of this packet, in TxBurst::pieces()
-  std::uint32_t first_piece = 0;     ///< index of the first piece in the burst
-  std::uint32_t payload_length = 0;  ///< sum of the pieces, without pad
+  std::uint16_t sge_count = 0;       ///< SGEs of this packet, in TxBurst::sges()
+  std::uint32_t first_sge = 0;       ///< index of the first SGE in the burst
+  std::uint32_t payload_length = 0;  ///< sum of the SGEs, without pad
   PeerId peer{};                     ///< destination
   Ev entropy{};                      ///< EV of the path
   std::uint16_t port_path = 0;       ///< index of the path among the port's own paths
@@ -74,20 +74,20 @@ struct TxGroup {
 /// ports. Not thread-safe.
 class TxBurst {
  public:
-  /// At most `packets` packets with `pieces` payload pieces between them.
-  explicit TxBurst(std::size_t packets = 256, std::size_t pieces = 1024)
-      : packets_(packets), pieces_(pieces), groups_(packets) {}
+  /// At most `packets` packets with `sges` payload SGEs between them.
+  explicit TxBurst(std::size_t packets = 256, std::size_t sges = 1024)
+      : packets_(packets), sges_(sges), groups_(packets) {}
 
   /// Removes all packets.
-  void clear() noexcept { packet_count_ = piece_count_ = group_count_ = 0; }
+  void clear() noexcept { packet_count_ = sge_count_ = group_count_ = 0; }
   /// Whether there are no packets.
   [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
   /// Number of packets.
   [[nodiscard]] std::size_t size() const noexcept { return packet_count_; }
   /// Packets that still fit.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.size() - packet_count_; }
-  /// Payload pieces that still fit.
-  [[nodiscard]] std::size_t piece_room() const noexcept { return pieces_.size() - piece_count_; }
+  /// Payload SGEs that still fit.
+  [[nodiscard]] std::size_t sge_room() const noexcept { return sges_.size() - sge_count_; }
 
   /// The groups, in the order of appending.
   [[nodiscard]] std::span<const TxGroup> groups() const noexcept {
@@ -101,28 +101,28 @@ class TxBurst {
   [[nodiscard]] std::span<const TxPacket> packets() const noexcept {
     return {packets_.data(), packet_count_};
   }
-  /// The payload pieces of one packet.
-  [[nodiscard]] std::span<const Piece> pieces(const TxPacket& p) const noexcept {
-    return {pieces_.data() + p.first_piece, p.piece_count};
+  /// The payload SGEs of one packet.
+  [[nodiscard]] std::span<const TxSge> sges(const TxPacket& p) const noexcept {
+    return {sges_.data() + p.first_sge, p.sge_count};
   }
 
   /// Engine: the next packet to fill in; needs room() > 0. Its fields hold stale values. Call
   /// commit() when peer, plane and path are set, before the next append().
   [[nodiscard]] TxPacket& append() noexcept {
     TxPacket& p = packets_[packet_count_++];
-    p.first_piece = static_cast<std::uint32_t>(piece_count_);
-    p.piece_count = 0;
+    p.first_sge = static_cast<std::uint32_t>(sge_count_);
+    p.sge_count = 0;
     p.payload_length = 0;
     p.pad = 0;
     return p;
   }
   /// Engine: drops the packet appended last, before its commit().
   void take_back() noexcept { --packet_count_; }
-  /// Engine: adds a payload piece to the packet appended last; needs piece_room() > 0.
-  void add_piece(const std::uint8_t* data, std::uint32_t length) noexcept {
+  /// Engine: adds an SGE of payload to the packet appended last; needs sge_room() > 0.
+  void add_sge(const std::uint8_t* data, std::uint32_t length) noexcept {
     TxPacket& p = packets_[packet_count_ - 1];
-    pieces_[piece_count_++] = {data, length};
-    ++p.piece_count;
+    sges_[sge_count_++] = {data, length};
+    ++p.sge_count;
     p.payload_length += length;
   }
   /// Engine: closes the packet appended last and puts it into a group.
@@ -141,10 +141,10 @@ class TxBurst {
 
  private:
   std::vector<TxPacket> packets_;
-  std::vector<Piece> pieces_;
+  std::vector<TxSge> sges_;
   std::vector<TxGroup> groups_;
   std::size_t packet_count_ = 0;
-  std::size_t piece_count_ = 0;
+  std::size_t sge_count_ = 0;
   std::size_t group_count_ = 0;
 };
 

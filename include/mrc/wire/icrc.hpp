@@ -76,14 +76,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// iCRC of a packet to be sent, whose payload is in pieces; copies no payload. `header`: BTH ..
+/// iCRC of a packet to be sent, whose payload is in SGEs; copies no payload. `header`: BTH ..
 /// last extension header, 12 .. kMaxTransportHeader bytes; `pad`: 0..3 zero bytes after the
 /// payload. `prefix` has been patched for this packet.
 [[nodiscard]] inline std::uint32_t icrc(const IcrcPrefix& prefix, Bytes header,
-                                        std::span<const Piece> payload, unsigned pad) noexcept {
+                                        std::span<const TxSge> payload, unsigned pad) noexcept {
   assert(header.size() >= sizeof(Bth) && header.size() <= kMaxTransportHeader && pad <= 3);
   std::uint32_t crc = detail::icrc_head(prefix, header);
-  for (const Piece& piece : payload) crc = crc32(crc, {piece.data, piece.length});
+  for (const TxSge& sge : payload) crc = crc32(crc, {sge.data, sge.length});
   static constexpr std::uint8_t kZeros[3] = {};
   if (pad != 0) crc = crc32(crc, {kZeros, pad & 3u});
   return crc;

@@ -50,7 +50,7 @@ struct Envelope {
 /// without complete BTH, or too much pad. Copies the payload; ports that avoid the copy use
 /// build_envelope() and icrc().
 [[nodiscard]] std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                       std::span<const Piece> payload, unsigned pad) noexcept;
+                                       std::span<const TxSge> payload, unsigned pad) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
 

@@ -10,18 +10,18 @@ namespace mrc::soak {
 // --------------------------------------------------------------------------------------
 
 std::vector<Sge> SoakFlow::cut(const SoakMessage& m) {
-  std::vector<std::uint32_t> ends(m.pieces);
+  std::vector<std::uint32_t> ends(m.sges);
   for (std::uint32_t& end : ends) end = random_.below(m.length + 1);
   ends.back() = m.length;
   std::sort(ends.begin(), ends.end());
-  std::vector<Sge> pieces;
+  std::vector<Sge> sges;
   std::uint32_t begin = 0;
   for (const std::uint32_t end : ends) {
-    pieces.push_back(
+    sges.push_back(
         {from_.sources->data() + m.source + begin, end - begin, m.inlined ? 0u : from_.lkey});
     begin = end;
   }
-  return pieces;
+  return sges;
 }
 
 void SoakFlow::post(Time now) {
@@ -30,10 +30,10 @@ void SoakFlow::post(Time now) {
     const SoakMessage& m = messages_[posted_];
     std::uint8_t* source = from_.sources->data() + m.source;
     to_.memory->pattern().fill(source, m.target, m.length);
-    const std::vector<Sge> pieces = cut(m);
+    const std::vector<Sge> sges = cut(m);
     WriteRequest r;
     r.wr_id = posted_;
-    r.pieces = pieces;
+    r.sges = sges;
     r.remote = {reinterpret_cast<std::uint64_t>(to_.memory->data()) + m.target, to_.rkey};
     r.with_immediate = m.with_immediate;
     r.immediate = m.immediate;

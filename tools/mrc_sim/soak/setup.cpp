@@ -148,7 +148,7 @@ void SoakSetup::draw_messages(SoakConnection& c, unsigned side) {
     // One request in each full send queue is signaled, or its poster would never be notified of
     // room.
     m.signaled = chance(signals) || i + 1 == n || i % q.send == q.send - 1;
-    m.pieces = 1 + random_.below(q.send_sges);
+    m.sges = 1 + random_.below(q.send_sges);
     m.inlined = m.length <= q.inline_bytes && chance(0.5);
     m.release = releases[i];
     bytes += m.length;

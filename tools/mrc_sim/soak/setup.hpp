@@ -18,7 +18,7 @@ using namespace sim;
 /// A message of a soak run.
 struct SoakMessage {
   std::uint32_t length = 0, immediate = 0;
-  std::uint32_t pieces = 0;  ///< SGEs
+  std::uint32_t sges = 0;  ///< SGEs
   bool with_immediate = false, signaled = false, inlined = false;
   bool verified = false;
   Time release{};            ///< earliest posting

@@ -19,9 +19,9 @@ MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
 
 MRC_DECL void Context::release_memory(SendWqe& wqe) noexcept {
   if (wqe.inlined) return;
-  const LocalPiece* pieces = SendQueue::pieces(wqe);
-  for (unsigned i = 0; i < wqe.pieces; ++i)
-    if (MemoryEntry* e = memory.find(pieces[i].lkey)) --e->uses;
+  const LocalSge* sges = SendQueue::sges(wqe);
+  for (unsigned i = 0; i < wqe.sges; ++i)
+    if (MemoryEntry* e = memory.find(sges[i].lkey)) --e->uses;
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -146,16 +146,16 @@ MRC_DECL void DataSender::add_payload(SendWqe& w, const PacketSlice& slice,
   std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
   if (w.inlined) {
-    burst.add_piece(SendQueue::inline_data(w) + offset, length);
+    burst.add_sge(SendQueue::inline_data(w) + offset, length);
     return;
   }
-  for (const LocalPiece* piece = SendQueue::pieces(w); length > 0; ++piece) {
-    if (offset >= piece->length) {
-      offset -= piece->length;
+  for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
+    if (offset >= sge->length) {
+      offset -= sge->length;
       continue;
     }
-    const std::uint32_t n = std::min(length, piece->length - offset);
-    burst.add_piece(piece->address + offset, n);
+    const std::uint32_t n = std::min(length, sge->length - offset);
+    burst.add_sge(sge->address + offset, n);
     length -= n;
     offset = 0;
   }

@@ -79,9 +79,9 @@ MRC_DECL Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept 
     SendQueue& q = qp.tx.queue;
     for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
       SendWqe& w = q.at(p);
-      const LocalPiece* pieces = q.pieces(w);
-      const auto uses_it = [key](const LocalPiece& piece) { return piece.lkey == key; };
-      if (w.inlined || std::none_of(pieces, pieces + w.pieces, uses_it)) continue;
+      const LocalSge* sges = q.sges(w);
+      const auto uses_it = [key](const LocalSge& sge) { return sge.lkey == key; };
+      if (w.inlined || std::none_of(sges, sges + w.sges, uses_it)) continue;
       teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
       break;
     }

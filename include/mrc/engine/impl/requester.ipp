@@ -35,17 +35,17 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
 
 // ------------------------------------------------------------------------------------- posting
 
-/// Checks the pieces of a write against the queue pair's capacity and the memory regions; `length`
+/// Checks the SGEs of a write against the queue pair's capacity and the memory regions; `length`
 /// is their sum.
-MRC_DECL Errc Requester::check_pieces(const QueuePairState& qp, const WriteRequest& request,
-                                      std::uint64_t& length) noexcept {
+MRC_DECL Errc Requester::check_sges(const QueuePairState& qp, const WriteRequest& request,
+                                    std::uint64_t& length) noexcept {
   length = 0;
-  for (const Sge& s : request.pieces) length += s.length;
+  for (const Sge& s : request.sges) length += s.length;
   const QpCapacity& c = qp.init.capacity;
   if (request.flags.inline_data) return length <= c.inline_bytes ? Errc::ok : Errc::too_long;
   if (length > kMaxMessage) return Errc::too_long;
-  if (request.pieces.size() > c.send_sges) return Errc::too_many_sges;
-  for (const Sge& s : request.pieces) {
+  if (request.sges.size() > c.send_sges) return Errc::too_many_sges;
+  for (const Sge& s : request.sges) {
     const MemoryEntry* e = ctx_.memory.find(s.lkey);
     if (e == nullptr) return Errc::invalid_lkey;
     if (e->pd != qp.init.pd) return Errc::wrong_pd;
@@ -55,20 +55,20 @@ MRC_DECL Errc Requester::check_pieces(const QueuePairState& qp, const WriteReque
   return Errc::ok;
 }
 
-/// Copies inline data, or the checked pieces, behind the send queue entry.
-[[gnu::always_inline]] inline void Requester::copy_pieces(SendWqe& w,
-                                                          const WriteRequest& request) noexcept {
+/// Copies inline data, or the checked SGEs, behind the send queue entry.
+[[gnu::always_inline]] inline void Requester::copy_sges(SendWqe& w,
+                                                        const WriteRequest& request) noexcept {
   if (w.inlined) {
     std::uint8_t* to = SendQueue::inline_data(w);
-    for (const Sge& s : request.pieces) {
+    for (const Sge& s : request.sges) {
       if (s.length > 0) std::memcpy(to, s.address, s.length);
       to += s.length;
     }
     return;
   }
-  LocalPiece* pieces = SendQueue::pieces(w);
-  for (const Sge& s : request.pieces) {
-    pieces[w.pieces++] = {static_cast<const std::uint8_t*>(s.address), s.length, s.lkey};
+  LocalSge* sges = SendQueue::sges(w);
+  for (const Sge& s : request.sges) {
+    sges[w.sges++] = {static_cast<const std::uint8_t*>(s.address), s.length, s.lkey};
     ++ctx_.memory.find(s.lkey)->uses;
   }
 }
@@ -79,7 +79,7 @@ MRC_DECL Errc Requester::check_pieces(const QueuePairState& qp, const WriteReque
   RequesterState& tx = qp.tx;
   if (tx.queue.full()) return Errc::queue_full;
   std::uint64_t length = 0;
-  if (const Errc e = check_pieces(qp, request, length); e != Errc::ok) return e;
+  if (const Errc e = check_sges(qp, request, length); e != Errc::ok) return e;
 
   if (!Timers::awaits_peer(qp)) tx.timer_start = now;
   SendWqe& w = tx.queue.post();
@@ -92,7 +92,7 @@ MRC_DECL Errc Requester::check_pieces(const QueuePairState& qp, const WriteReque
   w.immediate = request.immediate;
   w.signaled = request.flags.signaled || qp.init.signal_all;
   w.inlined = request.flags.inline_data;
-  copy_pieces(w, request);
+  copy_sges(w, request);
   w.msn = static_cast<std::uint16_t>(tx.next_msn.value());
   ++tx.next_msn;
   if (w.with_immediate) {

@@ -60,7 +60,7 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
   const bool exempt = tx.window_exempt;
   path::PathIndex path = path::kNoPath;
   for (std::uint32_t n = ctx_.options.burst; n > 0; --n) {
-    if (burst.room() == 0 || burst.piece_room() < qp.init.capacity.send_sges + 1)
+    if (burst.room() == 0 || burst.sge_room() < qp.init.capacity.send_sges + 1)
       return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
     const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full;

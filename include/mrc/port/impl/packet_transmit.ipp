@@ -16,9 +16,9 @@ MRC_DECL void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxP
   std::memcpy(head.data() + in_front, packet.header.data(), packet.header_length);
   iovec* first = &vectors_[vectors_used_];
   vectors_[vectors_used_++] = {head.data(), in_front + packet.header_length};
-  for (const wire::Piece& piece : burst.pieces(packet))
-    if (piece.length != 0)
-      vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(piece.data), piece.length};
+  for (const wire::TxSge& sge : burst.sges(packet))
+    if (sge.length != 0)
+      vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(sge.data), sge.length};
   std::uint8_t* trailer = trailers_[count_].data();
   std::memset(trailer, 0, packet.pad);
   wire::store_icrc(trailer + packet.pad, icrc_ ? icrc_of(burst, packet, peer) : 0);
@@ -73,7 +73,7 @@ MRC_DECL std::uint32_t PacketTransmitter::icrc_of(const wire::TxBurst& burst,
   peer.prefix.patch(wire::to_wire(packet.entropy, format_).source_port,
                     static_cast<std::uint16_t>(packet.transport_length() + sizeof(wire::Udp)));
   return wire::icrc(peer.prefix, Bytes(packet.header).first(packet.header_length),
-                    burst.pieces(packet), packet.pad);
+                    burst.sges(packet), packet.pad);
 }
 
 }  // namespace mrc::inline v0_1::port

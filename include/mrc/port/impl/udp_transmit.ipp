@@ -72,12 +72,12 @@ MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
                                     const UdpPath& path) noexcept {
   used_ = vectors_used_ = trailers_used_ = 0;
   for (const wire::TxPacket& p : packets) {
-    const std::size_t vectors = p.piece_count + std::size_t{2};
+    const std::size_t vectors = p.sge_count + std::size_t{2};
     if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
         trailers_used_ == kPackets)
       break;
     if (!(gso_ && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
-    append(p, burst.pieces(p), peer, path);
+    append(p, burst.sges(p), peer, path);
   }
   for (std::size_t i = 0; i < used_; ++i) close(i);
 }
@@ -87,7 +87,7 @@ MRC_DECL bool UdpTransmitter::joins(const wire::TxPacket& p, std::size_t vectors
   const std::uint32_t length = p.transport_length();
   return !run.closed && run.packets < kMaxSegments && length <= run.segment &&
          run.bytes + length <= kMaxMessage && run.tos == wire::make_tos(p.dscp, p.ecn) &&
-         messages_[used_ - 1].msg_hdr.msg_iovlen + vectors <= kMaxPieces + 2;
+         messages_[used_ - 1].msg_hdr.msg_iovlen + vectors <= kMaxSges + 2;
 }
 
 MRC_DECL bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
@@ -106,18 +106,18 @@ MRC_DECL bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
   return true;
 }
 
-MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::Piece> pieces,
+MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
                                      UdpPeer& peer, const UdpPath& path) noexcept {
   const std::uint32_t length = p.transport_length();
   const std::size_t first = vectors_used_;
   push(p.header.data(), p.header_length);
-  for (const wire::Piece& piece : pieces) push(piece.data, piece.length);
+  for (const wire::TxSge& sge : sges) push(sge.data, sge.length);
   Trailer& trailer = trailers_[trailers_used_++];
   trailer = {};
   if (icrc_) {
     peer.prefix.patch(path.source_port, static_cast<std::uint16_t>(length + sizeof(wire::Udp)));
     wire::store_icrc(trailer.data() + p.pad,
-                     wire::icrc(peer.prefix, {p.header.data(), p.header_length}, pieces, p.pad));
+                     wire::icrc(peer.prefix, {p.header.data(), p.header_length}, sges, p.pad));
   }
   push(trailer.data(), p.pad + wire::kIcrcSize);
   Run& run = runs_[used_ - 1];

@@ -131,9 +131,9 @@ MRC_DECL void MrcCluster::post(Lane& lane) {
   MrcHost& host = *hosts_[flow.from];
   while (!lane.waiting.empty()) {
     const Chunk& chunk = lane.waiting.front();
-    const Sge piece{arena_.data(), chunk.bytes, keys_[flow.from]};
+    const Sge sge{arena_.data(), chunk.bytes, keys_[flow.from]};
     WriteRequest request;
-    request.pieces = {&piece, 1};
+    request.sges = {&sge, 1};
     request.remote = {reinterpret_cast<std::uint64_t>(arena_.data()), keys_[flow.to]};
     request.with_immediate = chunk.last;
     request.immediate = static_cast<std::uint32_t>(chunk.message);

@@ -81,18 +81,18 @@ MRC_DECL std::size_t build_envelope(MutableBytes out, const Envelope& e,
 }
 
 MRC_DECL std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                  std::span<const Piece> payload, unsigned pad) noexcept {
+                                  std::span<const TxSge> payload, unsigned pad) noexcept {
   if (header.size() < sizeof(Bth) || pad > kMaxPad) return 0;
   std::size_t length = header.size() + pad;
-  for (const Piece& piece : payload) length += piece.length;
+  for (const TxSge& sge : payload) length += sge.length;
   const std::size_t envelope = build_envelope(out, e, length + kIcrcSize);
   if (envelope == 0 || out.size() - envelope < length + kIcrcSize) return 0;
   std::uint8_t* at = out.data() + envelope;
   std::memcpy(at, header.data(), header.size());
   at += header.size();
-  for (const Piece& piece : payload) {
-    if (piece.length != 0) std::memcpy(at, piece.data, piece.length);
-    at += piece.length;
+  for (const TxSge& sge : payload) {
+    if (sge.length != 0) std::memcpy(at, sge.data, sge.length);
+    at += sge.length;
   }
   std::memset(at, 0, pad);
   at += pad;
