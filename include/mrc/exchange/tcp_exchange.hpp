@@ -112,7 +112,7 @@ class MRC_API TcpListener {
 /// Exchanges connection data: sends mine, returns the peer's. Both sides call it. Throws as
 /// TcpChannel and decode_connection_info() do.
 [[nodiscard]] MRC_API ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
-                                      Duration timeout = TcpChannel::kDefaultTimeout);
+                                              Duration timeout = TcpChannel::kDefaultTimeout);
 
 }  // namespace mrc::inline v0_1
 

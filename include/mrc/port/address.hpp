@@ -80,7 +80,7 @@ struct LocalAddress {
 /// "192.0.2.1", "192.0.2.1:4791", "2001:db8::1", "[2001:db8::1]" or "[2001:db8::1]:4791". Without a
 /// port, `default_port` is taken. Throws Error.
 [[nodiscard]] MRC_API PeerAddress parse_address(std::string_view text,
-                                        std::uint16_t default_port = wire::kUdpPort);
+                                                std::uint16_t default_port = wire::kUdpPort);
 
 /// "192.0.2.1", "2001:db8::1", "fe80::1%eth0", or an interface name such as "eth0". Throws Error;
 /// whether the interface exists is found out when a socket is opened.
