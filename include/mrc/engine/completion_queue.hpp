@@ -14,6 +14,7 @@ namespace mrc::inline v0_1::engine {
 /// queue is overrun from then on and its queue pairs move to ERR. One thread.
 class CompletionRing {
  public:
+  /// `depth`: number of completions that fit.
   explicit CompletionRing(std::uint32_t depth) : ring_(depth) {}
 
   /// False: no room; the queue is overrun from now on.
@@ -22,6 +23,7 @@ class CompletionRing {
     overrun_ = true;
     return false;
   }
+  /// Moves the oldest completions to `out`, as many as fit; returns how many.
   std::size_t poll(std::span<Completion> out) noexcept {
     const std::size_t n = std::min(out.size(), ring_.size());
     for (std::size_t i = 0; i < n; ++i) {
@@ -30,7 +32,9 @@ class CompletionRing {
     }
     return n;
   }
+  /// Completions waiting to be polled.
   [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
+  /// True once a completion did not fit; polling does not reset it.
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
 
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive

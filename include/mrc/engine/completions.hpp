@@ -19,10 +19,15 @@ namespace mrc::inline v0_1::engine {
 /// What an application waits for, beside completions themselves. Each event stays queued until it
 /// is polled.
 struct EngineEvent {
-  enum class Kind : std::uint8_t { completion, cq_overrun, qp_error };
-  Kind kind{};
-  CqId cq{};
-  Qpn qpn{};
+  /// What happened.
+  enum class Kind : std::uint8_t {
+    completion,  ///< an armed completion queue got a completion
+    cq_overrun,  ///< a completion queue had no room for a completion
+    qp_error     ///< a queue pair moved to ERR
+  };
+  Kind kind{};  ///< what happened
+  CqId cq{};    ///< completion, cq_overrun: the queue
+  Qpn qpn{};    ///< qp_error: the queue pair
 };
 
 /// Removes every entry equal to `value` from a ring.
@@ -40,8 +45,12 @@ void remove_all(Ring<T>& ring, const T& value) noexcept {
 /// poll_event(). Calls no other part.
 class Completions {
  public:
+  /// Room for `max_queues` completion queues and for one qp_error event of each of `max_qps` queue
+  /// pairs.
   Completions(std::uint32_t max_queues, std::uint32_t max_qps);
 
+  /// A new queue for `depth` completions. Errc::invalid_argument unless `depth` is 1 .. 4,194,304;
+  /// Errc::no_resources if there are as many queues as allowed.
   Result<CqId> create(std::uint32_t depth);
   /// Errc::in_use while a queue pair uses it.
   Errc destroy(CqId id) noexcept;
@@ -50,6 +59,7 @@ class Completions {
     const auto i = static_cast<std::uint32_t>(id);
     return i < queues_.size() ? queues_[i].get() : nullptr;
   }
+  /// The same, read-only.
   [[nodiscard]] const CompletionRing* find(CqId id) const noexcept {
     return const_cast<Completions*>(this)->find(id);
   }
@@ -57,7 +67,11 @@ class Completions {
   /// Appends a completion and raises the event of an armed queue. False: no room; the queue is
   /// overrun, and take_overrun() says so.
   bool complete(CqId id, const Completion& completion) noexcept;
+  /// Moves the oldest completions of a queue to `out`; returns how many, 0 if there is no such
+  /// queue.
   std::size_t poll(CqId id, std::span<Completion> out) noexcept;
+  /// The next completion of this queue raises an event, once. Errc::not_found if there is no such
+  /// queue.
   Errc arm(CqId id) noexcept;
 
   /// Was a queue overrun since the last call?

@@ -36,6 +36,7 @@ namespace mrc::inline v0_1::engine {
 ///
 /// Engine owns the context and all parts. One thread.
 struct Context {
+  /// Allocates all tables and pools. Engine checks the ranges of the options.
   explicit Context(const EngineOptions& o)
       : options(o),
         random(o.seed),
@@ -73,18 +74,18 @@ struct Context {
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
 
-  const EngineOptions options;
-  EngineStats stats;
-  Random random;
-  Timers timers;
-  reliability::PacketPool records;  ///< of packets in flight
-  SendPool writes;                  ///< entries of send queues
-  MemoryTable memory;
-  DeferredStores deferred;
-  ControlQueue control;
-  Completions completions;
-  ObjectTables objects;
-  ReadyQueue ready;
+  const EngineOptions options;  ///< fixed at creation
+  EngineStats stats;            ///< counters of the whole engine
+  Random random;                ///< of keys, PSNs and path choice; seeded with EngineOptions::seed
+  Timers timers;                ///< of queue pairs and peers
+  reliability::PacketPool records;     ///< of packets in flight
+  SendPool writes;                     ///< entries of send queues
+  MemoryTable memory;                  ///< registered memory regions
+  DeferredStores deferred;             ///< ends of messages that arrived out of order
+  ControlQueue control;                ///< control packets waiting to be sent
+  Completions completions;             ///< completion queues and events
+  ObjectTables objects;                ///< protection domains, queue pairs, peers
+  ReadyQueue ready;                    ///< queue pairs with packets to send
   PlaneMask local_up = ~PlaneMask{0};  ///< own ports that are up
   Time latest;                         ///< see forward()
 };

@@ -17,6 +17,7 @@ namespace mrc::inline v0_1::engine {
 /// A control packet or probe that waits to be sent. Its header is written when it is sent, from the
 /// state at that time; the item has only what comes from the packet that triggered it.
 struct ControlItem {
+  /// The packet to be sent.
   enum class Kind : std::uint8_t {
     sack,             ///< SACK for the packet `psn`
     probe_sack,       ///< SACK that answers the reliability probe `id`
@@ -28,19 +29,19 @@ struct ControlItem {
     port_status,      ///< endpoint request: port status
     endpoint_answer,  ///< endpoint response to request `id`
   };
-  Kind kind{};
+  Kind kind{};      ///< decides which of the other fields count
   Plane plane = 0;  ///< in which the trigger arrived; preferred for the answer ([O-18])
-  wire::SackMark mark = wire::SackMark::none;
-  wire::NackReason reason{};
-  wire::Syndrome syndrome{};
-  wire::EndpointOp op{};
-  path::PathIndex path = path::kNoPath;  ///< ev_probe: the path to probe
-  std::uint16_t timestamp = 0;           ///< of the trigger, reflected
-  std::uint16_t id = 0;                  ///< number of the probe or endpoint request
-  Psn psn;
-  Ev entropy{};
-  Qpn qpn{};  ///< own queue pair; 0 in endpoint packets
-  PeerId peer{};
+  wire::SackMark mark = wire::SackMark::none;  ///< sack, probe_sack: SETH.m (mrc-1.0 §2.7)
+  wire::NackReason reason{};                   ///< nack: NETH reason (mrc-1.0 §1.13)
+  wire::Syndrome syndrome{};                   ///< nak: AETH syndrome
+  wire::EndpointOp op{};                       ///< endpoint_answer: operation of the request
+  path::PathIndex path = path::kNoPath;        ///< ev_probe: the path to probe
+  std::uint16_t timestamp = 0;                 ///< of the trigger, reflected
+  std::uint16_t id = 0;                        ///< number of the probe or endpoint request
+  Psn psn;        ///< sack, nack: PSN of the trigger; nak: of the refused request
+  Ev entropy{};   ///< sack, probe_sack, nack: EV of the trigger, reflected
+  Qpn qpn{};      ///< own queue pair; 0 in endpoint packets
+  PeerId peer{};  ///< endpoint packets: the destination
 };
 
 /// Low 16 bits of a QPN, as SPDCID and DPDCID carry them ([C-21]).
@@ -59,10 +60,14 @@ void put_header(wire::TxPacket& packet, const Header& header) noexcept {
 /// newest SACK and update it instead of queueing another. One thread.
 class ControlQueue {
  public:
+  /// `capacity`: number of items that fit.
   explicit ControlQueue(std::size_t capacity) : ring_(capacity) {}
 
+  /// True if no item waits.
   [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
+  /// The oldest item; needs !empty().
   [[nodiscard]] ControlItem& front() noexcept { return ring_.front(); }
+  /// Removes the oldest item; needs !empty().
   void pop() noexcept {
     ring_.pop_front();
     ++first_;

@@ -25,6 +25,7 @@ namespace mrc::inline v0_1::engine {
 /// EndpointService to write headers.
 class ControlSender {
  public:
+  /// The arguments must outlive this object.
   ControlSender(Context& context, Responder& responder, LossRecovery& loss,
                 EndpointService& endpoint)
       : ctx_(context), responder_(responder), loss_(loss), endpoint_(endpoint) {}

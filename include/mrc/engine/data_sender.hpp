@@ -27,6 +27,7 @@ enum class SendStatus : std::uint8_t {
 /// Input: calls from Scheduler. State: RequesterState::window and queue. Calls no other part.
 class DataSender {
  public:
+  /// `context` must outlive this object.
   explicit DataSender(Context& context) : ctx_(context) {}
 
   /// Sends one packet of `qp`: the oldest lost one if there is one, else the next new one.

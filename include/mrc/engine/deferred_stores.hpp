@@ -15,29 +15,35 @@ namespace mrc::inline v0_1::engine {
 /// in PSN order. Fixed size; one thread.
 class DeferredStores {
  public:
+  /// Index of a store in the pool.
   using Index = std::uint32_t;
+  /// No store: the end of a list.
   static constexpr Index kNone = ~Index{0};
   /// Bytes deferred per message: the largest word that a program polls.
   static constexpr std::uint32_t kBytes = 8;
 
+  /// A deferred store.
   struct Store {
-    std::uint64_t address;
-    std::uint32_t key;
-    Psn psn;
-    Index next;
-    std::uint8_t length;
-    std::uint8_t bytes[kBytes];
+    std::uint64_t address;       ///< destination, virtual address on this host
+    std::uint32_t key;           ///< R_Key of the packet; checked again before the store
+    Psn psn;                     ///< packet that carried the bytes
+    Index next;                  ///< next store of the list, or kNone
+    std::uint8_t length;         ///< bytes, at most kBytes
+    std::uint8_t bytes[kBytes];  ///< data to store
   };
+  /// A queue pair's deferred stores, in PSN order.
   struct List {
-    Index head = kNone;
-    Index last = kNone;
+    Index head = kNone;  ///< lowest PSN; kNone if the list is empty
+    Index last = kNone;  ///< highest PSN; kNone if the list is empty
   };
 
+  /// A pool of `capacity` stores.
   explicit DeferredStores(std::size_t capacity) : stores_(capacity) {
     free_.reserve(capacity);
     for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
   }
 
+  /// True if the pool has no free store.
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
 
   /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Needs !full().

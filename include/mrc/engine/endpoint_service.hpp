@@ -17,11 +17,11 @@ namespace mrc::inline v0_1::engine {
 /// An EV probe (mrc-1.0 §5) of a host that is no peer: of mrc_probe, or of a device to which no
 /// queue pair is connected. The engine has no path to it; a driver that has one answers.
 struct UnconnectedProbe {
-  std::uint64_t source = 0;  ///< RxPacket::source
-  Ev entropy{};              ///< as received
-  std::uint16_t id = 0;      ///< number of the request
-  std::uint16_t timestamp = 0;
-  Plane plane = 0;
+  std::uint64_t source = 0;     ///< RxPacket::source
+  Ev entropy{};                 ///< as received
+  std::uint16_t id = 0;         ///< number of the request
+  std::uint16_t timestamp = 0;  ///< of the request; the response copies it
+  Plane plane = 0;              ///< in which it arrived
 };
 
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
@@ -33,9 +33,15 @@ struct UnconnectedProbe {
 /// hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
 class EndpointService {
  public:
+  /// The arguments must outlive this object.
   EndpointService(Context& context, LossRecovery& loss);
 
+  /// An endpoint request. Applies a port status and queues the response. An EV probe of a host that
+  /// is no peer is kept for poll_unconnected_probe(); a port status of such a host is dropped
+  /// (DropStats::foreign).
   void on_request(Time now, const wire::RxPacket& packet) noexcept;
+  /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
+  /// status. Without a matching open request it is dropped (DropStats::stale).
   void on_response(Time now, const wire::RxPacket& packet) noexcept;
   /// A peer's timer has expired: probes and port status that are due.
   void on_timer(Time now, Peer& peer) noexcept;

@@ -58,6 +58,7 @@ class Engine {
 
   // --- Application calls: objects -----------------------------------------------------------
 
+  /// Allocates a protection domain. Errc::no_resources at EngineOptions::max_pds.
   Result<PdId> alloc_pd();
   /// Errc::in_use while a memory region or a queue pair uses it.
   Errc dealloc_pd(PdId pd) noexcept;
@@ -127,10 +128,12 @@ class Engine {
 
   // --- Getters ----------------------------------------------------------------------------------
 
+  /// What poll_event() returns.
   using Event = EngineEvent;
   /// The next event. False if there is none.
   bool poll_event(Event& event) noexcept;
 
+  /// What poll_unconnected_probe() returns.
   using UnconnectedProbe = engine::UnconnectedProbe;
   /// The oldest EV probe of a host that is no peer, for the driver to answer. At most
   /// EngineOptions::unconnected_probes are kept; further ones are dropped.
@@ -138,15 +141,24 @@ class Engine {
     return endpoint_.poll_unconnected_probe(probe);
   }
 
+  /// The options given to the constructor.
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
+  /// Counters of the whole engine.
   [[nodiscard]] const EngineStats& stats() const noexcept { return ctx_.stats; }
-  /// Null when there is no such object. Valid until the next call that is not a getter.
+  /// A queue pair; null if there is none with this number. Valid until the next call that is not a
+  /// getter, as are the results of the other find_ functions.
   [[nodiscard]] const QueuePairState* find_qp(Qpn qpn) const noexcept;
+  /// A peer; null if there is none with this number.
   [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept;
+  /// The same, writable.
   [[nodiscard]] Peer* find_peer(PeerId peer) noexcept;
+  /// A completion queue; null if there is none with this number.
   [[nodiscard]] const CompletionRing* find_cq(CqId cq) const noexcept;
+  /// Counters of a queue pair, with its present RTT, window and bytes in flight.
   [[nodiscard]] QpStats qp_stats(const QueuePairState& qp) const noexcept;
+  /// Queue pairs that exist, in any state.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return ctx_.objects.qp_count(); }
+  /// Peers that exist.
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return ctx_.objects.peer_count(); }
   /// How many packets more can be in flight; max_outstanding when the engine is idle.
   [[nodiscard]] std::size_t free_records() const noexcept {

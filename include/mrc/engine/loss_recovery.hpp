@@ -27,16 +27,18 @@ class LossRecovery {
  public:
   /// The transmission of a packet that was given up.
   struct LostPacket {
-    path::PathIndex path = path::kNoPath;
-    std::uint32_t size = 0;  ///< nominal
+    path::PathIndex path = path::kNoPath;  ///< on which it was sent
+    std::uint32_t size = 0;                ///< nominal size, bytes
   };
 
+  /// The arguments must outlive this object.
   LossRecovery(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A SACK arrived: review() is to look at this queue pair.
   void request_review(QueuePairState& qp) noexcept {
     if (!qp.review_hook.is_linked()) to_review_.push_back(qp);
   }
+  /// True if review() has queue pairs to look at.
   [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }
   /// Infers losses for all queue pairs with new SACKs. To be called when everything that has
   /// arrived by `now` was received: a host that was not scheduled for a while finds SACKs of

@@ -13,13 +13,13 @@ namespace mrc::inline v0_1::engine {
 
 /// A registered range of memory.
 struct MemoryEntry {
-  std::uint8_t* address = nullptr;
-  std::uint64_t length = 0;
-  std::uint32_t key = 0;
-  PdId pd{};
-  Access access = Access::none;
-  bool live = false;
-  std::uint32_t uses = 0;  ///< SGEs of posted requests in it
+  std::uint8_t* address = nullptr;  ///< first byte
+  std::uint64_t length = 0;         ///< bytes
+  std::uint32_t key = 0;            ///< L_Key and R_Key
+  PdId pd{};                        ///< protection domain of the region
+  Access access = Access::none;     ///< rights; remote_write includes local_write
+  bool live = false;                ///< false: deregistered, the entry is free
+  std::uint32_t uses = 0;           ///< SGEs of posted requests in it
 };
 
 /// Why a remote access is refused.
@@ -29,8 +29,10 @@ enum class AccessFault : std::uint8_t { none, key, pd, bounds, access };
 /// deregistered or guessed key does not open another region. One thread.
 class MemoryTable {
  public:
+  /// Most regions of a table: a key has a 16-bit index.
   static constexpr std::uint32_t kMaxRegions = 1u << 16;
 
+  /// `limit`: number of regions that fit, up to kMaxRegions.
   explicit MemoryTable(std::uint32_t limit) : limit_(limit) { entries_.reserve(limit); }
 
   /// Registers [address, address + length). Errc::no_resources at the limit.
@@ -90,6 +92,7 @@ class MemoryTable {
     return address >= base && address - base <= e.length && length <= e.length - (address - base);
   }
 
+  /// True if a registered region belongs to `pd`.
   [[nodiscard]] bool uses_pd(PdId pd) const noexcept {
     for (const auto& e : entries_)
       if (e.live && e.pd == pd) return true;

@@ -25,8 +25,11 @@ class ObjectTables {
   /// `options` must outlive the tables.
   explicit ObjectTables(const EngineOptions& options);
 
+  /// A new protection domain, or Errc::no_resources.
   Result<PdId> add_pd();
+  /// Frees a protection domain; needs has_pd().
   void remove_pd(PdId pd) noexcept { pds_[static_cast<std::uint32_t>(pd)] = 0; }
+  /// True if there is such a protection domain.
   [[nodiscard]] bool has_pd(PdId pd) const noexcept {
     const auto i = static_cast<std::uint32_t>(pd);
     return i < pds_.size() && pds_[i] != 0;
@@ -35,6 +38,7 @@ class ObjectTables {
   /// A new queue pair, or Errc::no_resources. A freed number is reused as late as possible, so that
   /// late packets of its former owner are dropped.
   Result<Qpn> add_qp(const QpInit& init, SendPool& writes, reliability::PacketPool& records);
+  /// Destroys a queue pair, which must exist.
   void remove_qp(Qpn qpn) noexcept;
   /// Null when there is no such queue pair.
   [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
@@ -42,6 +46,7 @@ class ObjectTables {
     if (slot_of(qpn) != options_.slot || index >= qps_.size()) return nullptr;
     return qps_[index].get();
   }
+  /// The same, read-only.
   [[nodiscard]] const QueuePairState* qp(Qpn qpn) const noexcept {
     return const_cast<ObjectTables*>(this)->qp(qpn);
   }
@@ -51,15 +56,18 @@ class ObjectTables {
     for (auto& qp : qps_)
       if (qp) fn(*qp);
   }
+  /// Number of queue pairs.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
 
   /// A new peer, or Errc::no_resources. Takes one random number if there is room.
   Result<PeerId> add_peer(const PeerSpec& spec, Random& random);
+  /// Destroys a peer of this table.
   void remove_peer(Peer& peer) noexcept;
   /// Null when there is no such peer.
   [[nodiscard]] Peer* peer(PeerId id) noexcept {
     return value(id) < peers_.size() ? peers_[value(id)].get() : nullptr;
   }
+  /// The same, read-only.
   [[nodiscard]] const Peer* peer(PeerId id) const noexcept {
     return const_cast<ObjectTables*>(this)->peer(id);
   }
@@ -74,6 +82,7 @@ class ObjectTables {
     for (auto& peer : peers_)
       if (peer) fn(*peer);
   }
+  /// Number of peers.
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return peer_count_; }
 
  private:

@@ -17,11 +17,11 @@ struct EngineOptions {
   std::uint8_t slot = 0;         ///< of the process; top 8 bits of its QPNs
   std::uint64_t seed = 1;        ///< of keys, PSNs and path order; the same seed gives the same run
   Time start{};                  ///< no later than the first `now` passed to the engine
-  std::uint32_t max_qps = 1024;  ///< 1 .. 65,533
-  std::uint32_t max_cqs = 1024;
-  std::uint32_t max_mrs = 4096;  ///< 1 .. 65,536
-  std::uint32_t max_pds = 64;
-  std::uint32_t max_peers = 1024;
+  std::uint32_t max_qps = 1024;  ///< queue pairs, 1 .. 65,533
+  std::uint32_t max_cqs = 1024;  ///< completion queues
+  std::uint32_t max_mrs = 4096;  ///< memory regions, 1 .. 65,536
+  std::uint32_t max_pds = 64;    ///< protection domains
+  std::uint32_t max_peers = 1024;          ///< remote devices
   std::uint32_t max_outstanding = 65'536;  ///< packets in flight of all queue pairs together
   std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
   /// Probes of unconnected hosts that wait for poll_unconnected_probe(); 0: they are dropped.
@@ -36,10 +36,12 @@ struct EngineOptions {
   std::uint32_t quantum = 32 * 1024;
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
   bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT
+  /// Shortest interval between EV probes for reverse paths; the interval is the RTT if that is
+  /// longer (mrc-1.0 §3.6).
   Duration reverse_probe_floor = std::chrono::milliseconds(1);
-  wire::DscpMap dscp{};
-  cc::Options cc{};
-  path::PathSetOptions paths{};
+  wire::DscpMap dscp{};          ///< the fabric's packet classes (mrc-1.0 §1.14)
+  cc::Options cc{};              ///< congestion control (mrc-1.0 §6)
+  path::PathSetOptions paths{};  ///< path selection and health (mrc-1.0 §3)
 };
 
 /// A remote device, for Engine::add_peer().

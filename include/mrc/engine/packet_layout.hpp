@@ -17,10 +17,12 @@ namespace mrc::inline v0_1::engine {
 
 /// The part of a message that one packet carries.
 struct PacketSlice {
-  std::uint32_t offset, length;  ///< the payload, bytes of the message
-  std::uint32_t size;            ///< nominal size, as both sides count it (mrc-1.0 [C-15])
-  std::uint8_t pad;              ///< zero bytes after the payload, to a multiple of 4
-  bool first, last;              ///< packet of the message
+  std::uint32_t offset,  ///< of the payload in the message, bytes
+      length;            ///< payload bytes
+  std::uint32_t size;    ///< nominal size, as both sides count it (mrc-1.0 [C-15])
+  std::uint8_t pad;      ///< zero bytes after the payload, to a multiple of 4
+  bool first,            ///< first packet of the message
+      last;              ///< last packet of the message
 };
 
 /// Packet `k` of a message. `timestamps`: data packets have a TSETH.

@@ -23,6 +23,7 @@ inline constexpr std::uint32_t kLeastCharge = 1024;
 /// A remote device, and what all queue pairs connected to it share: the congestion control context
 /// (mrc-1.0 §6.8), path health, reverse paths, bytes in flight per plane, port status.
 struct Peer : EngineTimer {
+  /// `seed` determines the order in which paths are used.
   Peer(PeerId number, const PeerSpec& spec, const EngineOptions& options, std::uint64_t seed)
       : EngineTimer(Owner::peer),
         id(number),
@@ -34,6 +35,7 @@ struct Peer : EngineTimer {
         paths(spec.paths, path_options(spec, options), seed),
         reverse({.probe_floor = options.reverse_probe_floor}) {}
 
+  /// EngineOptions::paths with the settings of `spec` applied.
   [[nodiscard]] static path::PathSetOptions path_options(const PeerSpec& spec,
                                                          const EngineOptions& options) {
     path::PathSetOptions paths = options.paths;
@@ -42,31 +44,33 @@ struct Peer : EngineTimer {
     return paths;
   }
 
+  /// Queue pairs, linked by their ready_hook.
   using ReadyList = intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::ready_hook>,
       intrusive::constant_time_size<false>>;
 
-  const PeerId id;
-  const std::uint8_t slot;
+  const PeerId id;                      ///< index in ObjectTables
+  const std::uint8_t slot;              ///< top 8 bits of its QPNs
   const PlaneMask planes;               ///< planes in which it has an address
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
   PlaneMask full = 0;                   ///< planes whose window (plane_window) is used up
-  std::array<std::uint64_t, kMaxPlanes> source_tags;
+  std::array<std::uint64_t, kMaxPlanes> source_tags;  ///< by plane: RxPacket::source of its packets
   std::array<std::uint64_t, kMaxPlanes> plane_inflight{};  ///< bytes sent and not yet reported
   std::uint64_t plane_window;                              ///< bytes, 0: no limit
-  cc::Controller congestion;
-  path::PathSet paths;
-  path::ReverseSet reverse;
-  ReadyList ready;    ///< queue pairs with packets to send, in service order
-  ReadyList starved;  ///< those that need a packet record while the pool is empty
+  cc::Controller congestion;                               ///< shared by its queue pairs
+  path::PathSet paths;                                     ///< paths to it, and their health
+  path::ReverseSet reverse;  ///< paths for responses to it (mrc-1.0 §3.6)
+  ReadyList ready;           ///< queue pairs with packets to send, in service order
+  ReadyList starved;         ///< those that need a packet record while the pool is empty
+  /// Link in ReadyQueue's list of peers.
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;  ///< connected to it
   Time answered{};                ///< newest SACK, NACK or Transport ACK from it
   Time exempted{};                ///< when its waiting queue pairs last got a window exemption
   Time status_due = kNever;       ///< when to send, or repeat, the port status
-  std::uint8_t status_tries = 0;
-  std::uint16_t status_id = 0;          ///< request number of the newest port status sent
+  std::uint8_t status_tries = 0;  ///< times the current port status was sent
+  std::uint16_t status_id = 0;    ///< request number of the newest port status sent
   PlaneMask announced = ~PlaneMask{0};  ///< the port mask in it
   std::uint16_t remote_status_id = 0;   ///< request number of the newest port status received
   Time remote_status_at = Time{Duration::min() / 2};  ///< when that arrived

@@ -28,48 +28,50 @@ namespace intrusive = boost::intrusive;
 
 /// What a queue pair is created with.
 struct QpInit {
-  PdId pd{};
-  CqId send_cq{};
-  CqId receive_cq{};
-  QpCapacity capacity{};
-  QpAttributes attributes{};
-  bool signal_all = false;
+  PdId pd{};                  ///< protection domain of all memory it uses
+  CqId send_cq{};             ///< for completions of writes
+  CqId receive_cq{};          ///< for completions of receives
+  QpCapacity capacity{};      ///< sizes of its queues
+  QpAttributes attributes{};  ///< this side's attributes of the connection
+  bool signal_all = false;    ///< every write is signaled, whatever its flags
 };
 
 /// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester, LossRecovery
 /// and DataSender.
 struct RequesterState {
+  /// Reserves room for the send queue in `writes`. Packet records are taken from `packets` only
+  /// while packets are in flight. Both must outlive it.
   RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
       : queue(writes, init.capacity.send, init.capacity.send_sges, init.capacity.inline_bytes),
         window(packets, init.attributes.mpr * kMprUnit) {}
 
-  SendQueue queue;
-  reliability::SendWindow window;
-  reliability::RetryCounter retries;
-  reliability::RttEstimator rtt;
-  path::Cursor cursor{};
+  SendQueue queue;                    ///< posted writes
+  reliability::SendWindow window;     ///< sent packets above the cumulative PSN
+  reliability::RetryCounter retries;  ///< retry counters (mrc-1.0 §2.10)
+  reliability::RttEstimator rtt;      ///< RTT estimate and upper bound
+  path::Cursor cursor{};              ///< position in the peer's spraying order
   std::uint32_t next_packet = 0;  ///< index in the message at queue.sending() of what is sent next
   std::uint32_t range = 0;        ///< MPR in effect, packets: least of own, peer's and dynamic one
   std::uint32_t fixed_range = 0;  ///< the same without the dynamic one
   Msn next_msn;                   ///< of the next posted write
-  Rqmsn next_rqmsn;
-  std::uint16_t wimm_limit = 0;  ///< most WriteImm in flight
-  std::uint16_t wimm_in_flight = 0;
-  std::uint32_t rcvd_bytes = 0;    ///< in the newest SACK: units of 256 B, modulo 2^24
-  std::uint32_t quantum_used = 0;  ///< bytes sent in the present service
-  std::uint64_t inflight = 0;      ///< its part of the congestion context's inflight, bytes
-  Time last_sent{};
-  Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
-  Time timer_start{};   ///< of the retransmission timer
+  Rqmsn next_rqmsn;               ///< of the next posted WriteImm
+  std::uint16_t wimm_limit = 0;   ///< most WriteImm in flight
+  std::uint16_t wimm_in_flight = 0;  ///< WriteImm partly or wholly sent, not completed
+  std::uint32_t rcvd_bytes = 0;      ///< in the newest SACK: units of 256 B, modulo 2^24
+  std::uint32_t quantum_used = 0;    ///< bytes sent in the present service
+  std::uint64_t inflight = 0;        ///< its part of the congestion context's inflight, bytes
+  Time last_sent{};                  ///< newest transmission of a data packet
+  Time paused_until{};               ///< after a NACK for lack of resources (mrc-1.0 §2.9)
+  Time timer_start{};                ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
-  std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
-  Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
-  std::uint16_t probe_id = 0;  ///< of the newest reliability probe
-  std::uint8_t probes = 0;     ///< reliability probes since the last progress
-  bool probe_pending = false;  ///< the newest one is unanswered
-  Time probe_sent{};
+  bool window_exempt = false;     ///< one packet may exceed congestion window and plane windows
+  std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
+  std::uint16_t probe_id = 0;     ///< of the newest reliability probe
+  std::uint8_t probes = 0;        ///< reliability probes since the last progress
+  bool probe_pending = false;     ///< the newest one is unanswered
+  Time probe_sent{};              ///< when the newest reliability probe was sent
   std::uint32_t probe_order = 0;  ///< its position in the send order
 
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
@@ -83,36 +85,40 @@ struct RequesterState {
 
 /// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
 struct ResponderState {
+  /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue.
   explicit ResponderState(const QpInit& init)
       : window(init.attributes.mpr_dest * kMprUnit),
         wimms(init.attributes.max_wimm_dest),
         receives(init.capacity.receive) {}
 
-  reliability::ReceiveWindow window;
-  reliability::WimmTable wimms;
-  Ring<std::uint64_t> receives;  ///< wr_ids of posted receive requests
-  DeferredStores::List deferred;
-  std::uint64_t rcvd_bytes = 0;    ///< nominal bytes of accepted packets ([C-15])
-  std::uint32_t since_sack = 0;    ///< bytes received since the last SACK (mrc-1.0 §2.6)
-  std::uint32_t newest_sack = 0;   ///< control queue number of its newest SACK
-  std::uint32_t sacks_queued = 0;  ///< SACKs in the control queue
-  std::uint32_t messages = 0;      ///< messages finished; the newest has MSN messages - 1
-  Psn last_end;                    ///< last PSN of the newest finished message
-  std::uint8_t mpr = 0;            ///< sent in SACKs; 0: no dynamic MPR
-  bool ack_queued = false;         ///< a Transport ACK is in the control queue
-  std::optional<Psn> refused;      ///< the request whose refusal moved the queue pair to ERR
-  Time last_limited{};             ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
+  reliability::ReceiveWindow window;  ///< which PSNs have arrived
+  reliability::WimmTable wimms;       ///< WriteImm that wait for delivery in order
+  Ring<std::uint64_t> receives;       ///< wr_ids of posted receive requests
+  DeferredStores::List deferred;      ///< stores that wait for earlier packets
+  std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])
+  std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
+  std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
+  std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
+  std::uint32_t messages = 0;         ///< messages finished; the newest has MSN messages - 1
+  Psn last_end;                       ///< last PSN of the newest finished message
+  std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
+  bool ack_queued = false;            ///< a Transport ACK is in the control queue
+  std::optional<Psn> refused;         ///< the request whose refusal moved the queue pair to ERR
+  Time last_limited{};  ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
 };
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
 struct EngineTimer : TimerNode {
+  /// What the timer belongs to.
   enum class Owner : std::uint8_t { queue_pair, peer };
+  /// A timer of a derived object of type `o`, not scheduled.
   explicit EngineTimer(Owner o) noexcept : owner(o) {}
-  const Owner owner;
+  const Owner owner;  ///< type that it can be cast to
 };
 
 /// A queue pair inside an engine: identity, connection state and both halves.
 struct QueuePairState : EngineTimer {
+  /// A queue pair in RESET. Reserves room for the send queue in `writes`. Throws std::bad_alloc.
   QueuePairState(Qpn number, const QpInit& setup, SendPool& writes,
                  reliability::PacketPool& packets)
       : EngineTimer(Owner::queue_pair),
@@ -121,22 +127,23 @@ struct QueuePairState : EngineTimer {
         tx(setup, writes, packets),
         rx(setup) {}
 
-  const Qpn qpn;
-  const QpInit init;
-  QpState state = QpState::reset;
-  QpErrorCause cause = QpErrorCause::none;
-  bool error_reported = false;  ///< its qp_error event waits to be polled
-  bool starved = false;         ///< in Peer::starved, not Peer::ready
-  RemoteQp remote;
-  Psn start_psn;          ///< first PSN that this side sends
-  std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
-  Peer* peer = nullptr;
+  const Qpn qpn;                            ///< top 8 bits: slot of the process
+  const QpInit init;                        ///< as created
+  QpState state = QpState::reset;           ///< as in mrc-1.0 §2.11
+  QpErrorCause cause = QpErrorCause::none;  ///< why it is in ERR; none in other states
+  bool error_reported = false;              ///< its qp_error event waits to be polled
+  bool starved = false;                     ///< in Peer::starved, not Peer::ready
+  RemoteQp remote;                          ///< the peer's side, from RTR on
+  Psn start_psn;                            ///< first PSN that this side sends
+  std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
+  Peer* peer = nullptr;                     ///< remote device; null before RTR
+  /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
-  Hook ready_hook;   ///< in Peer::ready or Peer::starved
-  Hook review_hook;  ///< in LossRecovery's list of queue pairs to review
-  RequesterState tx;
-  ResponderState rx;
-  QpStats stats;
+  Hook ready_hook;    ///< in Peer::ready or Peer::starved
+  Hook review_hook;   ///< in LossRecovery's list of queue pairs to review
+  RequesterState tx;  ///< requester half
+  ResponderState rx;  ///< responder half
+  QpStats stats;      ///< counters; Engine::qp_stats() adds present values
 
   /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {

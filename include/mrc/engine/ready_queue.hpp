@@ -22,6 +22,7 @@ namespace mrc::inline v0_1::engine {
 /// peers out. Calls no other part.
 class ReadyQueue {
  public:
+  /// `objects` must outlive this object.
   explicit ReadyQueue(ObjectTables& objects) : objects_(objects) {}
 
   /// Adds a queue pair if it has a packet that its own windows admit (mrc-1.0 §2.4, §2.8), and
@@ -54,6 +55,7 @@ class ReadyQueue {
   /// window then detect a dead peer at the same time, and not one after the other.
   void exempt_waiting(Time now, Peer& peer, Duration timeout) noexcept;
 
+  /// True if no peer is to be served.
   [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
   /// Takes the first peer out; needs !empty().
   [[nodiscard]] Peer& pop() noexcept {
@@ -61,7 +63,9 @@ class ReadyQueue {
     peers_.pop_front();
     return peer;
   }
+  /// Returns a peer that was taken out, first in line.
   void push_front(Peer& peer) noexcept { peers_.push_front(peer); }
+  /// Returns a peer that was taken out, last in line.
   void push_back(Peer& peer) noexcept { peers_.push_back(peer); }
 
  private:

@@ -29,6 +29,7 @@ namespace mrc::inline v0_1::engine {
 /// loss review after SACKs) and Teardown (fatal answers).
 class Requester {
  public:
+  /// The arguments must outlive this object.
   Requester(Context& context, LossRecovery& loss, Teardown& teardown)
       : ctx_(context), loss_(loss), teardown_(teardown) {}
 
@@ -38,10 +39,12 @@ class Requester {
   /// Posts a write to a queue pair in RTS. Nothing is posted if it fails.
   Errc post(Time now, QueuePairState& qp, const WriteRequest& request) noexcept;
 
-  /// Control packets of the responder, for a queue pair in RTS. What doesn't fit its state is
-  /// dropped and counted.
+  /// A SACK for a queue pair in RTS. If it does not fit the queue pair's state, it is dropped and
+  /// counted (DropStats::stale, implausible).
   void on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// A NACK, under the same conditions. UNEXP_EVENT moves the queue pair to ERR.
   void on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// A Transport ACK, under the same conditions. A NAK moves the queue pair to ERR.
   void on_ack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
 
  private:

@@ -27,6 +27,7 @@ namespace mrc::inline v0_1::engine {
 /// state at that time. Calls Teardown when it refuses a request.
 class Responder {
  public:
+  /// The arguments must outlive this object.
   Responder(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
 
   /// A queue pair moves to RTR: its responder state begins anew.
@@ -38,8 +39,9 @@ class Responder {
   /// The MPR that SACKs carry from now on, units of 128 PSNs (mrc-1.0 §2.4).
   static Errc set_mpr(QueuePairState& qp, std::uint8_t units) noexcept;
 
-  /// Packets of the requester, for a queue pair in RTR or RTS.
+  /// A data packet for a queue pair in RTR or RTS.
   void on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// A reliability probe for a queue pair in RTR or RTS.
   void on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// A trimmed packet. Nothing protects its header, so all of it is checked here.
   void on_trimmed(Time now, const wire::RxPacket& packet) noexcept;

@@ -23,6 +23,7 @@ namespace mrc::inline v0_1::engine {
 /// ControlSender and DataSender.
 class Scheduler {
  public:
+  /// The arguments must outlive this object.
   Scheduler(Context& context, LossRecovery& loss, ControlSender& control, DataSender& data)
       : ctx_(context), loss_(loss), control_(control), data_(data) {}
 

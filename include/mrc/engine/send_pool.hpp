@@ -44,12 +44,15 @@ class SendPool {
     const std::size_t i = touched_++;
     return blocks_[i / kBlockChunks][i % kBlockChunks].bytes;
   }
+  /// Returns a chunk from acquire(); its contents are lost.
   void release(std::byte* chunk) noexcept {
     --used_;
     free_ = std::construct_at(reinterpret_cast<Free*>(chunk), free_);
   }
 
+  /// Chunks reserved by all queues.
   [[nodiscard]] std::size_t booked() const noexcept { return booked_; }
+  /// Chunks in use at present.
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
   /// Most chunks ever in use at a time: the part of the pool that takes memory.
   [[nodiscard]] std::size_t touched() const noexcept { return touched_; }

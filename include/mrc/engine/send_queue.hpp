@@ -17,27 +17,27 @@ namespace mrc::inline v0_1::engine {
 
 /// A posted write.
 struct SendWqe {
-  std::uint64_t wr_id = 0;
-  std::uint64_t remote = 0;
-  std::uint32_t rkey = 0;
-  std::uint32_t immediate = 0;
-  std::uint32_t length = 0;
-  std::uint32_t packets = 0;  ///< packets of the message, at least 1
-  Psn first;                  ///< PSN of its first packet, set when that is sent
-  std::uint16_t msn = 0;
-  std::uint16_t rqmsn = 0;
-  std::uint8_t sges = 0;
-  bool with_immediate : 1 = false;
-  bool signaled : 1 = false;
-  bool inlined : 1 = false;
+  std::uint64_t wr_id = 0;          ///< returned in the completion
+  std::uint64_t remote = 0;         ///< virtual address at the peer
+  std::uint32_t rkey = 0;           ///< of the peer's memory region
+  std::uint32_t immediate = 0;      ///< WriteImm only
+  std::uint32_t length = 0;         ///< of the message, bytes
+  std::uint32_t packets = 0;        ///< packets of the message, at least 1
+  Psn first;                        ///< PSN of its first packet, set when that is sent
+  std::uint16_t msn = 0;            ///< MSN, low 16 bits
+  std::uint16_t rqmsn = 0;          ///< WriteImm only: RQMSN
+  std::uint8_t sges = 0;            ///< number of local SGEs; 0 if inlined
+  bool with_immediate : 1 = false;  ///< WriteImm
+  bool signaled : 1 = false;        ///< produces a completion on success
+  bool inlined : 1 = false;         ///< its data is in the entry, not in the user's memory
 };
 static_assert(sizeof(SendWqe) == 48);
 
 /// An SGE of a posted write, checked when posted.
 struct LocalSge {
-  const std::uint8_t* address;
-  std::uint32_t length;
-  std::uint32_t lkey;
+  const std::uint8_t* address;  ///< first byte
+  std::uint32_t length;         ///< bytes
+  std::uint32_t lkey;           ///< of the region that holds the SGE
 };
 static_assert(sizeof(LocalSge) == 16);
 
@@ -47,6 +47,8 @@ static_assert(sizeof(LocalSge) == 16);
 /// or inline data. Nothing allocates after the constructor. One thread.
 class SendQueue {
  public:
+  /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each. Reserves
+  /// their chunks in `pool`, which must outlive the queue. Throws std::bad_alloc.
   SendQueue(SendPool& pool, std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes)
       : pool_(&pool),
         capacity_(capacity),
@@ -64,10 +66,15 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
+  /// Position behind the newest entry.
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
+  /// Position of the oldest entry with unsent packets; posted() if there is none.
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
+  /// Position of the oldest entry; posted() if there is none.
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
+  /// True if post() has no room.
   [[nodiscard]] bool full() const noexcept { return posted_ - done_ >= capacity_; }
+  /// True if there are no entries.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
   /// Some posted write has packets that were never sent.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
@@ -76,14 +83,16 @@ class SendQueue {
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
+  /// The same, read-only.
   [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// The room behind an entry: SGEs, or inline data.
+  /// The SGEs of an entry, in the room behind it; needs !w.inlined.
   [[nodiscard]] static LocalSge* sges(SendWqe& w) noexcept {
     return reinterpret_cast<LocalSge*>(&w + 1);
   }
+  /// The data of an entry, in the room behind it; needs w.inlined.
   [[nodiscard]] static std::uint8_t* inline_data(SendWqe& w) noexcept {
     return reinterpret_cast<std::uint8_t*>(&w + 1);
   }
@@ -95,6 +104,7 @@ class SendQueue {
     if (chunk == nullptr) chunk = pool_->acquire();
     return *std::construct_at(reinterpret_cast<SendWqe*>(address(s)));
   }
+  /// The last packet of the entry at sending() was sent: moves on to the next entry.
   void sent() noexcept { ++sending_; }
   /// Removes the oldest entry.
   void complete() noexcept {
@@ -105,6 +115,7 @@ class SendQueue {
     if (!empty() && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
+  /// Removes all entries and returns their chunks to the pool.
   void clear() noexcept {
     done_ = sending_ = posted_;
     for (std::byte*& chunk : chunks_) release(chunk);

@@ -11,7 +11,7 @@ struct DropStats {
   std::uint64_t malformed = 0;         ///< lengths, version or opcode do not fit
   std::uint64_t unknown_qp = 0;        ///< no such QPN here
   std::uint64_t foreign = 0;           ///< the sender is not the queue pair's peer
-  std::uint64_t wrong_state = 0;       ///< QP in RESET or INIT, or not yet sending
+  std::uint64_t wrong_state = 0;       ///< QP in RESET, INIT or ERR, or not yet sending
   std::uint64_t stale = 0;             ///< SACK, NACK or ACK for packets that are long done
   std::uint64_t implausible = 0;       ///< acknowledges what was never sent
   std::uint64_t control_overflow = 0;  ///< answers not sent: the control queue was full
@@ -26,7 +26,7 @@ struct EngineStats {
   std::uint64_t rx_duplicates = 0;          ///< data packets received before
   std::uint64_t rx_control = 0;             ///< control packets
   std::uint64_t rx_trimmed = 0;             ///< packets that a switch trimmed
-  std::uint64_t rx_ecn = 0;                 ///< data packets and probes marked CE
+  std::uint64_t rx_ecn = 0;                 ///< data packets marked CE
   std::uint64_t sacks_sent = 0;             ///< SACKs
   std::uint64_t sacks_received = 0;         ///< SACKs
   std::uint64_t nacks_sent = 0;             ///< NACKs

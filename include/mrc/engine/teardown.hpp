@@ -17,6 +17,7 @@ namespace mrc::inline v0_1::engine {
 /// is out of timers, ready queue and congestion account. Calls no other part.
 class Teardown {
  public:
+  /// `context` must outlive this object.
   explicit Teardown(Context& context) : ctx_(context) {}
 
   /// Moves a queue pair to ERR. The send request at `position`, if any, completes with `status`;

@@ -21,14 +21,17 @@ namespace mrc::inline v0_1::engine {
 /// Input: their state. It changes nothing but the timers. One thread.
 class Timers {
  public:
+  /// `start`: no later than the first `now`.
   explicit Timers(Time start) : wheel_(start) {}
 
+  /// When to call expire(): no later than the earliest timer; kNever if none is set.
   [[nodiscard]] Time next_deadline() const noexcept { return wheel_.next_deadline(); }
   /// Calls fn(EngineTimer&) for each timer that is due.
   template <class F>
   void expire(Time now, F&& fn) noexcept {
     wheel_.expire(now, [&](TimerNode& node) { fn(static_cast<EngineTimer&>(node)); });
   }
+  /// Stops a timer; no effect if it is not set.
   void cancel(EngineTimer& timer) noexcept { wheel_.cancel(timer); }
 
   /// Sets the timer of a queue pair to its earliest deadline, or cancels it if there is none.
@@ -43,6 +46,7 @@ class Timers {
   /// Upper bound of a round trip: base RTT plus target queueing delay, or the measured bound if
   /// that is larger.
   [[nodiscard]] static Duration round_trip(const QueuePairState& qp) noexcept;
+  /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10, [O-20]).
   [[nodiscard]] static Time retransmission_deadline(const QueuePairState& qp) noexcept;
   /// When to send a reliability probe: a round trip after the last packet. kNever if nothing is
   /// outstanding or the number of probes is used up ([O-6]).

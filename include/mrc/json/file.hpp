@@ -33,6 +33,7 @@ class File {
   /// to the length of a list appends to it. To be called before anything is read.
   void override(std::string_view path, std::string_view text);
 
+  /// The outermost object. It keeps the contents of the file alive.
   [[nodiscard]] Object root() const { return {tree_, *tree_->root}; }
 
  private:

@@ -42,6 +42,7 @@ class Object {
                           std::type_identity_t<T> max) const {
     return detail::read_integer<T>(*tree_, required(name), min, max);
   }
+  /// The same; `fallback` if the field is missing.
   template <std::integral T = std::int64_t>
   [[nodiscard]] T integer(std::string_view name, std::type_identity_t<T> min,
                           std::type_identity_t<T> max, std::type_identity_t<T> fallback) const {
@@ -60,38 +61,51 @@ class Object {
   /// A 16-bit number, also as hexadecimal text: 256, "0x0100".
   [[nodiscard]] std::uint16_t hex(std::string_view name, std::uint16_t fallback) const;
 
+  /// A number, with or without a fraction.
   [[nodiscard]] double number(std::string_view name, double min, double max) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] double number(std::string_view name, double min, double max, double fallback) const;
+  /// A list of numbers; `fallback` if the field is missing.
   [[nodiscard]] std::vector<double> numbers(std::string_view name, double min, double max,
                                             std::vector<double> fallback = {}) const;
 
   /// A time: "500ns", "1.5us", "2ms", "3s", 0.
   [[nodiscard]] Duration duration(std::string_view name, Duration min, Duration max) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] Duration duration(std::string_view name, Duration min, Duration max,
                                   Duration fallback) const;
+  /// A list of times; `fallback` if the field is missing.
   [[nodiscard]] std::vector<Duration> durations(std::string_view name, Duration min, Duration max,
                                                 std::vector<Duration> fallback = {}) const;
 
   /// Bytes: 4096, "512B", "64KiB" or "64K" (binary), "1MB" (decimal).
   [[nodiscard]] std::uint64_t bytes(std::string_view name, std::uint64_t min,
                                     std::uint64_t max) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] std::uint64_t bytes(std::string_view name, std::uint64_t min, std::uint64_t max,
                                     std::uint64_t fallback) const;
+  /// A list of sizes in bytes; `fallback` if the field is missing.
   [[nodiscard]] std::vector<std::uint64_t> sizes(std::string_view name, std::uint64_t min,
                                                  std::uint64_t max,
                                                  std::vector<std::uint64_t> fallback = {}) const;
 
+  /// `true` or `false`.
   [[nodiscard]] bool boolean(std::string_view name) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] bool boolean(std::string_view name, bool fallback) const;
 
+  /// A string.
   [[nodiscard]] std::string text(std::string_view name) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] std::string text(std::string_view name, std::string fallback) const;
+  /// A list of strings; `fallback` if the field is missing.
   [[nodiscard]] std::vector<std::string> texts(std::string_view name,
                                                std::vector<std::string> fallback = {}) const;
 
   /// One of some words.
   [[nodiscard]] std::string choice(std::string_view name,
                                    const std::vector<std::string>& allowed) const;
+  /// The same; `fallback` if the field is missing.
   [[nodiscard]] std::string choice(std::string_view name, const std::vector<std::string>& allowed,
                                    std::string fallback) const;
 

@@ -31,6 +31,7 @@ struct LocalAddress {
   IpAddress ip{};         ///< all zero: the first address of `interface`
   std::string interface;  ///< name, or empty; the scope of a link-local address
 
+  /// Equal in both fields.
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 

@@ -59,6 +59,7 @@ class FaultInjector {
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// True if the port as a whole is set to `down`.
   [[nodiscard]] bool down() const noexcept { return port_.down; }
+  /// Packets hit since construction, by kind of fault.
   [[nodiscard]] const FaultStats& stats() const noexcept { return stats_; }
 
   /// When release() will have a packet to deliver, or kNever.

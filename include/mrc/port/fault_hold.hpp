@@ -60,6 +60,7 @@ class FaultHold {
   /// Frees the slots of the packets that take_due() returned.
   void recycle() noexcept;
 
+  /// True if no packet is held back.
   [[nodiscard]] bool empty() const noexcept { return timed_.empty() && counted_size_ == 0; }
 
  private:

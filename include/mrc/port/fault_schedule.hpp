@@ -17,9 +17,10 @@ namespace mrc::inline v0_1::port {
 /// Where a fault applies: everywhere, or to one plane, one path (TxPacket::port_path, the index of
 /// a path of the sending port), or one path of one plane.
 struct FaultTarget {
-  std::optional<Plane> plane;
-  std::optional<std::uint16_t> path;
+  std::optional<Plane> plane;         ///< without a value: all planes
+  std::optional<std::uint16_t> path;  ///< without a value: the whole port
 
+  /// Equal in both fields.
   friend bool operator==(const FaultTarget&, const FaultTarget&) = default;
 };
 
@@ -28,8 +29,8 @@ struct FaultTarget {
 
 /// A fault and where it applies.
 struct TargetedFault {
-  FaultTarget target;
-  FaultSpec spec;
+  FaultTarget target;  ///< where it applies
+  FaultSpec spec;      ///< what goes wrong
 };
 
 /// Faults over time, from a line of text. Entries are separated by ';', the items of an entry by
@@ -71,6 +72,7 @@ class FaultSchedule {
   /// The first moment after t at which active_at() changes; Duration::max() if none.
   [[nodiscard]] Duration next_change(Duration t) const noexcept;
 
+  /// True if it has no entries.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
 
  private:

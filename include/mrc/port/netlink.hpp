@@ -28,6 +28,7 @@ class NetlinkMonitor {
   /// Throws Error.
   NetlinkMonitor();
 
+  /// Becomes readable when there is something to read().
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
 
   /// Reads the messages that are waiting, 64 at most, and returns what they are about. The caller
@@ -48,7 +49,7 @@ class NetlinkMonitor {
 
 /// What the kernel knows of a neighbour.
 struct Neighbour {
-  wire::MacAddress mac{};
+  wire::MacAddress mac{};  ///< Ethernet address
   /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
   /// it since (NUD_STALE).
   bool stale = false;

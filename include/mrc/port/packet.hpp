@@ -50,7 +50,9 @@ class PacketPort {
 
   /// Throws Error: no CAP_NET_RAW, or no such interface (unless options.may_be_absent).
   explicit PacketPort(PacketPortOptions options);
+  /// Takes the other port over.
   PacketPort(PacketPort&&) noexcept;
+  /// Closes this port and takes the other one over.
   PacketPort& operator=(PacketPort&&) noexcept;
   ~PacketPort();
 
@@ -79,8 +81,12 @@ class PacketPort {
   /// Port concept: false while a `down` fault is set, or the interface is gone, administratively
   /// down or without a carrier.
   [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
+  /// Port concept: the receiving socket.
   [[nodiscard]] int poll_fd() const noexcept { return receive_.fd(); }
+  /// Port concept: the netlink socket.
   [[nodiscard]] int link_fd() const noexcept { return monitor_.fd(); }
+  /// Port concept: in the past while frames that were read wait for room, else when a fault
+  /// releases its next packet.
   [[nodiscard]] Time next_release() const noexcept;
   /// Port concept. max_burst is 1: there is no segmentation offload, so packets gain nothing from
   /// sharing a path.
@@ -88,16 +94,20 @@ class PacketPort {
   /// Port concept. Costs a system call.
   [[nodiscard]] PortStats stats() const noexcept;
 
+  /// The port's own paths, as in the options.
   [[nodiscard]] std::span<const PortPath> paths() const noexcept { return options_.paths; }
   /// Where peers send to.
   [[nodiscard]] PeerAddress address() const noexcept { return {options_.local, options_.udp_port}; }
   /// One line for each problem that does not keep the port from working, to be logged once.
   [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
 
-  /// Fault injection, as UdpPort has it.
+  /// Fault injection for the whole port, see FaultInjector::set().
   void set_fault(const FaultSpec& spec);
+  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
   void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
   void clear_faults();
+  /// Packets hit by injected faults.
   [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this, see

@@ -25,12 +25,12 @@ namespace mrc::inline v0_1::port {
 
 /// The settings of a PacketReceiver. A plain value.
 struct PacketReceiverOptions {
-  IpAddress local{};  ///< (inner) destination address of the packets
-  Plane plane = 0;
-  wire::EvFormat ev_format = wire::EvFormat::stev;
-  wire::ParseOptions parse;
-  bool icrc = true;
-  std::size_t slots = 64;  ///< frames per system call
+  IpAddress local{};                                ///< (inner) destination address of the packets
+  Plane plane = 0;                                  ///< copied into RxPacket::plane
+  wire::EvFormat ev_format = wire::EvFormat::stev;  ///< how EVs are carried
+  wire::ParseOptions parse;                         ///< what is accepted; its check_icrc is ignored
+  bool icrc = true;                                 ///< false: the iCRC is not checked
+  std::size_t slots = 64;                           ///< frames per system call
 };
 
 /// Receives frames into a fixed pool, parses their headers, checks the iCRC and returns the packets
@@ -41,6 +41,7 @@ class PacketReceiver {
   /// Bytes of a slot: any frame fits.
   static constexpr std::size_t kSlotBytes = 65536 + wire::kEthernetHeader;
 
+  /// Allocates the pool: options.slots slots of kSlotBytes.
   explicit PacketReceiver(const PacketReceiverOptions& options);
   PacketReceiver(const PacketReceiver&) = delete;
   PacketReceiver& operator=(const PacketReceiver&) = delete;

@@ -19,8 +19,8 @@ namespace mrc::inline v0_1::port {
 /// A slot among the processes that use packet ports on this host, held as long as the socket is
 /// open.
 struct PacketSlotClaim {
-  std::uint8_t slot = 0;
-  Socket socket;
+  std::uint8_t slot = 0;  ///< top 8 bits of its QPNs
+  Socket socket;          ///< holds the claim while it is open
 };
 
 /// Claims slot `wanted`, or the lowest free one of this network namespace. Throws Error when none

@@ -24,15 +24,15 @@ namespace mrc::inline v0_1::port {
 /// An entry of a packet port's address table: the headers in front of BTH, complete except for the
 /// fields that differ between packets.
 struct PacketPeer {
-  bool known = false;
-  bool resolved = false;  ///< next_hop is known
-  bool used = false;      ///< a packet was sent since the next hop was looked up
-  IpAddress ip{};
-  IpAddress gateway{};
-  MacAddress next_hop{};
+  bool known = false;               ///< the entry is in use
+  bool resolved = false;            ///< next_hop is known
+  bool used = false;                ///< a packet was sent since the next hop was looked up
+  IpAddress ip{};                   ///< of the peer: (inner) destination address
+  IpAddress gateway{};              ///< neighbour that gets the frames: a router, or the peer
+  MacAddress next_hop{};            ///< its Ethernet address, if resolved
   wire::Envelope envelope;          ///< of all its packets
   std::vector<PacketRoute> routes;  ///< [port_path]; empty: not encapsulated
-  wire::IcrcPrefix prefix;
+  wire::IcrcPrefix prefix;          ///< iCRC input in front of BTH, patched per packet
 };
 
 /// Sends each packet as a frame of its own, up to kBatch frames with one system call. Payload is
@@ -42,6 +42,7 @@ class PacketTransmitter {
  public:
   static constexpr std::size_t kBatch = 64;  ///< frames per system call
 
+  /// `format`: how EVs are carried; `icrc`: if false, the iCRC is sent as 0.
   PacketTransmitter(wire::EvFormat format, bool icrc) noexcept : format_(format), icrc_(icrc) {}
   PacketTransmitter(const PacketTransmitter&) = delete;
   PacketTransmitter& operator=(const PacketTransmitter&) = delete;

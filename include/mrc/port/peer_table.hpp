@@ -34,7 +34,9 @@ class PeerTable {
     return value(id) < entries_.size() ? &entries_[value(id)] : nullptr;
   }
 
+  /// All entries, also empty ones, in the order of the peers' numbers.
   [[nodiscard]] auto begin() noexcept { return entries_.begin(); }
+  /// End of the entries.
   [[nodiscard]] auto end() noexcept { return entries_.end(); }
 
  private:

@@ -33,6 +33,7 @@ struct PortOptions {
   void check(const char* kind) const;
 
  protected:
+  /// Throws the Error of check(): "KIND: NAME is VALUE, allowed is ALLOWED".
   [[noreturn]] static void reject(const char* kind, const char* name, std::size_t value,
                                   const char* allowed);
 };

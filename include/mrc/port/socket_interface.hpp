@@ -16,8 +16,8 @@ namespace mrc::inline v0_1::port {
 
 /// The interface of a local address. A plain value.
 struct Interface {
-  std::string name;  ///< empty if none was found
-  std::uint32_t index = 0;
+  std::string name;          ///< empty if none was found
+  std::uint32_t index = 0;   ///< the kernel's interface index; 0 if none was found
   std::uint32_t mtu = 1500;  ///< bytes of the largest IP packet; Ethernet's where not known
 };
 

@@ -45,14 +45,17 @@ struct UdpPeer;
 /// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
 class UdpPort {
  public:
-  /// Interval between checks of the interface's state, while it is up and while it is down.
+  /// Interval between checks of the interface's state while it is up.
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
+  /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
 
   /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
   /// binds its own. Throws Error, for instance if the UDP port is in use.
   explicit UdpPort(UdpPortOptions options, Socket receive_socket = {});
+  /// Takes the other port over.
   UdpPort(UdpPort&&) noexcept;
+  /// Closes this port and takes the other one over.
   UdpPort& operator=(UdpPort&&) noexcept;
   ~UdpPort();
 
@@ -84,7 +87,8 @@ class UdpPort {
   [[nodiscard]] int poll_fd() const noexcept { return socket_.fd(); }
   /// Port concept: none; the link is polled.
   [[nodiscard]] int link_fd() const noexcept { return -1; }
-  /// Port concept.
+  /// Port concept: in the past while packets that were read wait for room, else when a fault
+  /// releases its next packet.
   [[nodiscard]] Time next_release() const noexcept;
 
   /// Port concept. `segmentation` and `max_burst` change if a device refuses GSO later on.
@@ -105,12 +109,15 @@ class UdpPort {
   /// One line for each capability that was wanted and is missing, to be logged once.
   [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
 
-  /// Fault injection for the whole port, for received packets by entropy value, and for sent
-  /// packets by path. See FaultInjector.
+  /// Fault injection for the whole port, see FaultInjector::set().
   void set_fault(const FaultSpec& spec);
+  /// Fault injection for the received packets with an EV, see FaultInjector::set_inbound().
   void set_inbound_fault(Ev ev, const FaultSpec& spec);
+  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
   void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
   void clear_faults();
+  /// Packets hit by injected faults.
   [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel

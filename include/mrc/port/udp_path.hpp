@@ -14,9 +14,9 @@ namespace mrc::inline v0_1::port {
 
 /// One of the port's own paths: the socket and the header fields of the packets sent on it.
 struct UdpPath {
-  Socket socket;  ///< bound to the source port; sends only
-  std::uint16_t source_port = 0;
-  std::uint16_t flow_label = 0;  ///< 0 on IPv4, and where the kernel refuses labels
+  Socket socket;                  ///< bound to the source port; sends only
+  std::uint16_t source_port = 0;  ///< UDP source port, host byte order
+  std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
 };
 
 /// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths

@@ -27,11 +27,11 @@ namespace mrc::inline v0_1::port {
 struct UdpReceiverOptions {
   IpAddress local{};           ///< destination address of the packets, covered by the iCRC
   std::uint16_t udp_port = 0;  ///< destination port, likewise; host byte order
-  Plane plane = 0;
-  wire::EvFormat ev_format = wire::EvFormat::udp;
-  wire::DscpMap dscp;
-  bool icrc = true;
-  std::size_t slots = 16;  ///< datagrams per system call
+  Plane plane = 0;             ///< copied into RxPacket::plane
+  wire::EvFormat ev_format = wire::EvFormat::udp;  ///< how EVs are carried
+  wire::DscpMap dscp;                              ///< to recognize trimmed packets
+  bool icrc = true;                                ///< false: the iCRC is not checked
+  std::size_t slots = 16;                          ///< datagrams per system call
 };
 
 /// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
@@ -42,6 +42,7 @@ class UdpReceiver {
   /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
   static constexpr std::size_t kSlotBytes = 65536;
 
+  /// Allocates the pool: options.slots slots of kSlotBytes.
   explicit UdpReceiver(const UdpReceiverOptions& options);
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;

@@ -17,12 +17,13 @@
 /// that an address and a QPN are enough to find it.
 namespace mrc::inline v0_1::port {
 
+/// Slots per host: one for each value of a QPN's top 8 bits.
 inline constexpr unsigned kSlots = 256;
 
 /// A claimed slot. The bound sockets are the claim: no other process can claim the slot while they
 /// are open.
 struct SlotClaim {
-  std::uint8_t slot = 0;
+  std::uint8_t slot = 0;        ///< top 8 bits of its QPNs
   std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
   std::vector<std::uint16_t> base_ports;  ///< UdpPortOptions::base_port of each
 };

@@ -13,7 +13,7 @@ namespace mrc::inline v0_1::probe {
 
 /// A trouble that appeared, changed its kind or ended between two sweeps.
 struct Change {
-  WallTime when;
+  WallTime when;         ///< start of the sweep that found it
   bool is_back = false;  ///< it ended
   Trouble trouble;       ///< is_back: as last seen
   Duration lasted{};     ///< is_back: since it was first seen

@@ -29,11 +29,12 @@ enum class PartKind : std::uint8_t {
 
 /// Something that can fail: every path over it is dead then.
 struct Part {
-  PartKind kind = PartKind::host;
-  Plane plane = 0;      ///< of everything but a host
-  unsigned number = 0;  ///< of the host, the T0 or the T1; of a switch_link its T0
-  unsigned t1 = 0;      ///< of a switch_link
+  PartKind kind = PartKind::host;  ///< says which of the other fields count
+  Plane plane = 0;                 ///< of everything but a host
+  unsigned number = 0;             ///< of the host, the T0 or the T1; of a switch_link its T0
+  unsigned t1 = 0;                 ///< of a switch_link
 
+  /// By kind, plane, number, t1.
   friend constexpr auto operator<=>(const Part&, const Part&) = default;
 };
 

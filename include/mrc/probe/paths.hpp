@@ -30,25 +30,27 @@ enum class PathKind : std::uint8_t {
 
 /// A host or switch on a path.
 struct Stop {
+  /// What it is. unknown: a uSID that no switch or host of the description has, or the T1 that
+  /// ECMP chooses.
   enum class Kind : std::uint8_t { host, t0, t1, unknown };
-  /// unknown: a uSID that no switch or host of the description has, or the T1 that ECMP chooses
-  Kind kind = Kind::unknown;
-  unsigned number = 0;
+  Kind kind = Kind::unknown;  ///< host or switch
+  unsigned number = 0;        ///< index of the host, T0 or T1
 
+  /// Equal in both fields.
   friend constexpr bool operator==(const Stop&, const Stop&) = default;
 };
 
 /// The path of a probe, from the host that sends it to the host that receives it.
 struct ProbePath {
-  PathKind kind = PathKind::peer;
-  Plane plane = 0;
+  PathKind kind = PathKind::peer;  ///< what it is for
+  Plane plane = 0;                 ///< plane of all its links
   /// Uplink of the sender's T0; of a detour, that of the T1 it tests; with ECMP a plain number.
   std::uint16_t uplink = 0;
-  unsigned to = 0;   ///< index of the host at its end; of loops and detours the sender
-  unsigned far = 0;  ///< far_loop, detour: the other T0
-  Ev ev{};
-  path::UsidRoute route;  ///< empty with ECMP
-  std::vector<Stop> stops;
+  unsigned to = 0;          ///< index of the host at its end; of loops and detours the sender
+  unsigned far = 0;         ///< far_loop, detour: the other T0
+  Ev ev{};                  ///< EV of the probes on it
+  path::UsidRoute route;    ///< empty with ECMP
+  std::vector<Stop> stops;  ///< from sender to receiver, both included
   std::vector<Part> parts;  ///< all that have to work, each once, sorted
   bool denied = false;      ///< the description denies one of them
 };
@@ -66,7 +68,9 @@ class PathMaker {
   /// `self` is the index of the sending host in d.hosts.
   PathMaker(const Description& d, unsigned self);
 
+  /// The description given to the constructor.
   [[nodiscard]] const Description& description() const noexcept { return d_; }
+  /// Index of the sending host.
   [[nodiscard]] unsigned self() const noexcept { return self_; }
 
   /// All loops: paths from the host back to itself. Every link between switches is on one of them.

@@ -20,22 +20,23 @@ using WallTime = std::chrono::system_clock::time_point;
 
 /// The results of one sweep.
 struct Report {
-  unsigned self = 0;  ///< index of the host that probed
-  WallTime started;
-  Duration took{};
-  std::uint64_t probes = 0;  ///< sent
-  std::vector<ProbePath> paths;
+  unsigned self = 0;                ///< index of the host that probed
+  WallTime started;                 ///< start of the sweep
+  Duration took{};                  ///< duration, verdict included
+  std::uint64_t probes = 0;         ///< sent
+  std::vector<ProbePath> paths;     ///< probed, detours of the second look included
   std::vector<PathResult> results;  ///< [path]
-  Verdict verdict;
-  std::vector<bool> link_up;  ///< [plane]: whether the host's own port has a carrier
+  Verdict verdict;                  ///< what the results say about the fabric
+  std::vector<bool> link_up;        ///< [plane]: whether the host's own port has a carrier
 };
 
 /// Something that is wrong, in words.
 struct Trouble {
+  /// dead: no probe was answered; silent: a host answers on no path; lossy: some probes were lost.
   enum class Kind : std::uint8_t { dead, silent, lossy };
-  Kind kind = Kind::dead;
-  std::string what;    ///< "link p1t0-0 - p1t1-1"
-  std::string detail;  ///< "12 of 12 paths over it"
+  Kind kind = Kind::dead;  ///< severity
+  std::string what;        ///< "link p1t0-0 - p1t1-1"
+  std::string detail;      ///< "12 of 12 paths over it"
 };
 
 /// "dead", "silent" or "lossy".

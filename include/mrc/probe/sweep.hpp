@@ -21,6 +21,7 @@ struct PathResult {
   unsigned answered = 0;         ///< including late answers
   std::vector<Duration> rtts{};  ///< of the answers
 
+  /// Probes without an answer; late answers count as answers.
   [[nodiscard]] unsigned lost() const noexcept { return tries - std::min(tries, answered); }
 };
 
@@ -40,9 +41,9 @@ class Sweep {
  public:
   /// A probe to be sent now.
   struct Probe {
-    std::uint16_t id = 0;
-    std::size_t path = 0;
-    Time sent{};
+    std::uint16_t id = 0;  ///< number of the probe, for on_answer()
+    std::size_t path = 0;  ///< as numbered in ask()
+    Time sent{};           ///< `now` of the poll() that returned it
   };
 
   /// Probes are numbered from `first_id`, modulo 2^16.

@@ -14,7 +14,7 @@ namespace mrc::inline v0_1::probe {
 
 /// A part that explains the losses of paths.
 struct Finding {
-  Part part;
+  Part part;                ///< explains the losses best
   std::vector<Part> alike;  ///< parts that would explain the very same losses
   unsigned paths = 0;       ///< paths over it that were probed
   unsigned tries = 0;       ///< lossy parts: probes over it, ...
@@ -24,10 +24,12 @@ struct Finding {
 
 /// What the results of all paths say about the fabric.
 struct Verdict {
-  std::vector<Finding> dead, lossy;
+  std::vector<Finding> dead,     ///< smallest set of parts that explains the dead paths
+      lossy;                     ///< the same for the lossy paths
   std::vector<unsigned> silent;  ///< hosts that answer on no path, where no dead part explains it
-  /// Indices of dead or lossy paths that no part explains: all of their parts work on other paths.
-  std::vector<std::size_t> dead_paths, lossy_paths;
+  std::vector<std::size_t> dead_paths,  ///< indices of dead paths that no part explains: all of
+                                        ///< their parts work on other paths
+      lossy_paths;                      ///< indices of lossy paths that no part explains
 
   /// True if nothing is dead or silent; parts and paths may be lossy.
   [[nodiscard]] bool all_alive() const noexcept {

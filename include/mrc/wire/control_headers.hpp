@@ -69,7 +69,6 @@ struct Seth {
   /// Sets the reflected EV.
   constexpr void set_entropy(Ev ev) noexcept { entropy_ = mrc::value(ev); }
   /// Low 16 bits of the QPN of the SACK's sender ([C-21]: ignored on receipt).
-  /// Sets spdcid.
   [[nodiscard]] constexpr std::uint16_t spdcid() const noexcept { return spdcid_; }
   /// Sets spdcid.
   constexpr void set_spdcid(std::uint16_t id) noexcept { spdcid_ = id; }

@@ -12,7 +12,7 @@
 /// IPv4, IPv6, UDP and segment routing headers in wire format (mrc-1.0 §1.1, §1.2, §4.3).
 namespace mrc::inline v0_1::wire {
 
-/// An IPv6 address, or an IPv4 address mapped into one (`::ffff:a.b.c.d`).
+/// An IPv6 address, or an IPv4 address mapped into one (::ffff:a.b.c.d).
 using IpAddress = std::array<std::uint8_t, 16>;
 
 /// An Ethernet address.

@@ -48,6 +48,7 @@ inline constexpr std::size_t kSrhSize = sizeof(Srh) + sizeof(IpAddress);
   if (e == Encapsulation::none) return inner;
   return sizeof(Ipv6) + (e == Encapsulation::srh ? kSrhSize : 0) + inner;
 }
+/// Largest envelope_size().
 inline constexpr std::size_t kMaxEnvelope = envelope_size(false, Encapsulation::srh);
 
 /// From BTH to the last extension header of a data packet.
@@ -55,10 +56,12 @@ inline constexpr std::size_t kMaxEnvelope = envelope_size(false, Encapsulation::
   return sizeof(Bth) + sizeof(Meth) + (timestamp ? sizeof(Tseth) : 0) + sizeof(Reth) +
          (immediate ? sizeof(ImmDt) : 0);
 }
+/// Largest write_header_size().
 inline constexpr std::size_t kMaxWriteHeader = write_header_size(true, true);
 
 /// The payload is padded to a multiple of 4.
 inline constexpr std::size_t kMaxPad = 3;
+/// The iCRC at the end of a packet.
 inline constexpr std::size_t kIcrcSize = 4;
 
 /// Most bytes that a data packet's transport packet (BTH .. iCRC) has besides its payload.
@@ -67,6 +70,7 @@ inline constexpr std::uint32_t kMaxWriteOverhead = kMaxWriteHeader + kMaxPad + k
 /// Nominal packet size, which both sides use for congestion control: UDP length + 40, whatever the
 /// IP headers are (mrc-1.0 [C-15]).
 inline constexpr std::uint32_t kNominalIp = 40;
+/// Nominal size of a packet with this UDP length, in bytes.
 [[nodiscard]] constexpr std::uint32_t nominal_size(std::uint32_t udp_length) noexcept {
   return udp_length + kNominalIp;
 }

@@ -66,9 +66,9 @@ struct PacketLayout {
   std::size_t ip = 0;   ///< IP header nearest to UDP
   std::size_t udp = 0;  ///< UDP header; the IP header ends here
   std::size_t end = 0;  ///< end by the outermost IP length; what follows is link padding
-  Encapsulation encapsulation = Encapsulation::none;
-  std::uint8_t ip_version = 0;  ///< of the header at `ip`
-  std::uint8_t outer_tos = 0;   ///< ToS or traffic class of the outermost header
+  Encapsulation encapsulation = Encapsulation::none;  ///< outer headers
+  std::uint8_t ip_version = 0;                        ///< of the header at `ip`
+  std::uint8_t outer_tos = 0;  ///< ToS or traffic class of the outermost header
   /// The inner IP length exceeds what the outer one leaves: a switch has trimmed the packet and
   /// adjusted the outer header only.
   bool inner_cut = false;

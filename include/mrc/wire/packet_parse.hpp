@@ -37,17 +37,17 @@ struct ParsedPacket {
   Bytes transport;          ///< BTH .. payload and pad; of a trimmed packet, the part that is left
   IpAddress source{};       ///< of the IP header nearest to UDP, IPv4 mapped
   IpAddress destination{};  ///< likewise
-  std::uint32_t flow_label = 0;  ///< of the IP header nearest to UDP; 0 on IPv4
-  std::uint16_t source_port = 0;
-  std::uint16_t destination_port = 0;
-  std::uint16_t udp_length = 0;  ///< of the UDP header: the length before trimming
-  std::uint8_t ip_version = 0;   ///< of the IP header nearest to UDP
-  std::uint8_t outer_dscp = 0;   ///< of the outermost header, which switches change
-  Ecn outer_ecn = Ecn::not_ect;  ///< likewise
-  Trim trim = Trim::none;
-  IcrcState icrc = IcrcState::unchecked;
-  Encapsulation encapsulation = Encapsulation::none;
-  ParseError transport_error = ParseError::none;  ///< the reason for PacketError::bad_transport
+  std::uint32_t flow_label = 0;           ///< of the IP header nearest to UDP; 0 on IPv4
+  std::uint16_t source_port = 0;          ///< UDP source port, host byte order
+  std::uint16_t destination_port = 0;     ///< UDP destination port, host byte order
+  std::uint16_t udp_length = 0;           ///< of the UDP header: the length before trimming
+  std::uint8_t ip_version = 0;            ///< of the IP header nearest to UDP
+  std::uint8_t outer_dscp = 0;            ///< of the outermost header, which switches change
+  Ecn outer_ecn = Ecn::not_ect;           ///< likewise
+  Trim trim = Trim::none;                 ///< whether a switch trimmed it, by outer_dscp
+  IcrcState icrc = IcrcState::unchecked;  ///< result of the iCRC check
+  Encapsulation encapsulation = Encapsulation::none;  ///< outer headers
+  ParseError transport_error = ParseError::none;      ///< the reason for PacketError::bad_transport
 
   /// The header fields that carry the EV.
   [[nodiscard]] WireEntropy entropy() const noexcept { return {source_port, flow_label}; }
