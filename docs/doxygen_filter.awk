@@ -7,6 +7,8 @@
 #   describes it. Without that Doxygen would not check functions outside of classes.
 # * The members of mrc::Config get the meaning of their option from the table in
 #   docs/configuration.md, which is generated from the option table.
+# * Digit separators are left out. Doxygen 1.9.4 takes them for quotes: after 10'000 it adds the
+#   comment above a member to the member before.
 
 # Prints what was held back: perhaps an empty line, then perhaps lines of a comment.
 function flush(as_file) {
@@ -25,6 +27,9 @@ BEGIN {
     gsub(/`/, "", cell[1])
     meaning[cell[1]] = cell[5] " Variable " cell[2] ", allowed: " cell[4] "."
   }
+}
+!/^ *\/\// {
+  while (match($0, /[0-9]'[0-9]/)) $0 = substr($0, 1, RSTART) substr($0, RSTART + 2)
 }
 /\/\/\// { gsub(/::ffff/, "\\\\::ffff") }  # an address, not a name to link to
 FNR == 1 { print "/** @file */"; next }
