@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "common/program.hpp"
+#include "common/command_line.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/port/fault_schedule.hpp"
 #include "results.hpp"

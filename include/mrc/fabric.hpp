@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mrc/device/fabric_planes.hpp"
-#include "mrc/device/openers.hpp"
-
 /// Fabric descriptions for header-only programs. Devices of option `fabric` need the parser of
 /// descriptions (and with it nlohmann/json) and packet ports, which mrc/mrc.hpp leaves out: include
 /// this header in one file of a header-only program that is to support that option. Programs that
 /// link the compiled library have it anyway.
-namespace mrc::inline v0_1::detail {
-
 #ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/fabric_planes.hpp"
+#include "mrc/device/openers.hpp"
+
+namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.
 inline const bool fabric_opener_registered = (fabric_opener.store(&make_fabric_opener), true);
-#endif
-
 }  // namespace mrc::inline v0_1::detail
+#endif

@@ -27,12 +27,6 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(MRC_CCACHE ccache)
   mark_as_advanced(MRC_CCACHE)
   if(MRC_CCACHE)
-    # What ccache needs to be told before it caches a compilation with a precompiled header.
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      ${MRC_CCACHE})
-    target_compile_options(mrc_flags INTERFACE
-      $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
-      "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${MRC_CCACHE})
   endif()
 endif()

@@ -14,15 +14,19 @@ if(MRC_SANITIZE MATCHES "address")
   target_compile_options(mrc_own_brief INTERFACE -O0)
 endif()
 
-# A program with a command line from its sources. NAME's folder of JSON files DATA is installed with
-# it. HEADERS are compiled once for all of its units.
+# A program with a command line (options.cpp) from its sources. Its folder of JSON files DATA is
+# installed with it.
 function(mrc_add_tool name)
-  cmake_parse_arguments(PARSE_ARGV 1 tool "" "DATA" "SOURCES;HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 tool "" "DATA" "SOURCES")
   find_package(CLI11 REQUIRED)
   add_executable(${name} ${tool_SOURCES})
   target_link_libraries(${name} PRIVATE mrc_own CLI11::CLI11)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
-  target_precompile_headers(${name} PRIVATE ${tool_HEADERS} <CLI/CLI.hpp>)
+  # Most of the compiler's time goes into headers that the sources share, and into CLI11.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+  list(FILTER tool_SOURCES INCLUDE REGEX "/options\\.cpp$")
+  set_source_files_properties(${tool_SOURCES} PROPERTIES
+    COMPILE_OPTIONS -O0 SKIP_UNITY_BUILD_INCLUSION ON)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools OPTIONAL)
   if(tool_DATA)
     install(DIRECTORY ${tool_DATA} DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc COMPONENT tools

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # links_test.sh [ROOT]: relative links in README.md and docs/*.md lead to files that exist and to
 # headings that are there; docs/index.md lists every page; paths of scripts, tools and headers that
-# the pages name in backquotes exist. Prints FILE:LINE for each finding.
+# the pages name in backquotes exist, headers also relative to include/mrc/. Prints FILE:LINE for
+# each finding.
 set -euo pipefail
 export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -41,7 +42,7 @@ findings=$(
       if [[ -n $file ]]; then path=$(dirname "$page")/$file; fi
       if [[ ! -e $path ]]; then
         echo "$page:$line: no file $target"
-      elif [[ -n $anchor ]] && ! anchors "$path" | grep -qxF -- "$anchor"; then
+      elif [[ -n $anchor ]] && ! grep -qxF -- "$anchor" <<<"$(anchors "$path")"; then
         echo "$page:$line: no heading #$anchor in $path"
       fi
     done < <(links "$page")
@@ -49,6 +50,11 @@ findings=$(
     grep -noE '`(scripts|tools|bench|examples|include|test)/[A-Za-z0-9_./-]+' "$page" |
       tr -d '`' | while IFS=: read -r line path; do
       [[ -e ${path%.} ]] || echo "$page:$line: no file $path"
+    done
+    # `engine/engine.hpp`, relative to include/mrc/.
+    grep -noE '`[a-z0-9_/]+\.[hi]pp`' "$page" | tr -d '`' | while IFS=: read -r line path; do
+      [[ -e $path || -e include/mrc/$path || -e include/${path} ]] ||
+        echo "$page:$line: no file $path"
     done
   done
   for page in docs/*.md; do

@@ -71,8 +71,8 @@ is_punctual 1500 h0 h1 fd00:1::2
 until_true 5 no_wire || fail 'the wire runs on'
 expect 'no namespace' [ "$(ip netns list | grep -c "$prefix-demo-wire")" = 0 ]
 for node in h0 p0t0-0 p0t1-1; do
-  if tool exec "$demo" "$node" -- tc qdisc show | grep -q 'htb\|clsact' ||
-    tool exec "$demo" "$node" -- ip link show | grep -q wire; then
+  if tool exec "$demo" "$node" -- tc qdisc show | grep_all 'htb\|clsact' ||
+    tool exec "$demo" "$node" -- ip link show | grep_all wire; then
     fail "clear leaves something at $node"
   fi
 done
@@ -80,7 +80,7 @@ done
 say 'with other conditions on both ends, which stay when the delay goes'
 port='p0t0-1>h1'
 queue='rate=50Mbit trim=64K ctl=1M lasthop'
-shows() { tool show "$demo" | grep -q "^$port .*$1\$"; }
+shows() { tool show "$demo" | grep_all "^$port .*$1\$"; }
 tool set "$demo" "$port" rate=50Mbit trim=64K delay=2ms
 tool set "$demo" 'h1>p0t0-1' loss=1
 is_late 2000 h0 h1 fd00:1::2
@@ -145,7 +145,7 @@ say 'MRC over delayed links in all planes: every byte'
 tool set "$demo" all delay=300us
 start server "${fabric[@]}" exec "$demo" h1 -- "$mrc_perf" --quiet --port 18515
 server=$pid
-perf_listens() { tool exec "$demo" h1 -- cat /proc/net/tcp6 | grep -q ':4853 .* 0A '; }
+perf_listens() { tool exec "$demo" h1 -- cat /proc/net/tcp6 | grep_all ':4853 .* 0A '; }
 until_true 20 perf_listens || fail 'the server does not listen'
 start mrc "${fabric[@]}" exec "$demo" h0 -- "$mrc_perf" fd00:1::2 --port 18515 --check --quiet \
   --size 64K --iters 500 --json "$work/mrc.json"
@@ -220,7 +220,8 @@ for file in host interface; do
 done
 
 gone_completely() {
-  no_wire && ! ip netns list | grep -q "^$prefix" && ! compgen -G "/run/openmrc/$prefix*" >/dev/null
+  no_wire && ! ip netns list | grep_all "^$prefix" &&
+    ! compgen -G "/run/openmrc/$prefix*" >/dev/null
 }
 say 'down leaves nothing, whoever still runs a program there'
 start sleeper "${fabric[@]}" exec "$demo" p0t0-0 -- sleep 100

@@ -30,7 +30,7 @@ take_down() {
       "$mrc_fabric" --prefix "$p" down "$name" >/dev/null || true
     done
   done
-  if ip netns list | grep -q "^$prefix-$foreign"; then ip netns del "$prefix-$foreign"; fi
+  if ip netns list | grep_all "^$prefix-$foreign"; then ip netns del "$prefix-$foreign"; fi
 }
 trap 'take_down; clean_up' EXIT
 

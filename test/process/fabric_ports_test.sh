@@ -153,6 +153,6 @@ tool set "$demo" h0-p2t0-0 loss=0.5
 expect 'ports' [ "$(tool show "$demo" | grep -c '^\(h0>p2t0-0\|p2t0-0>h0\).*loss=0.5')" = 2 ]
 tool set "$demo" all clear
 expect 'none' [ "$(tool show "$demo" | grep -c Gbit)" = 0 ]
-if tool exec "$demo" p0t0-1 -- tc qdisc show | grep -q 'htb\|clsact'; then
+if tool exec "$demo" p0t0-1 -- tc qdisc show | grep_all 'htb\|clsact'; then
   fail 'clear leaves something'
 fi

@@ -168,7 +168,7 @@ expect_text frr/p1t1-1/frr.conf 'sid fcbb:0:2101::/48 locator MRC behavior uN' \
   'ipv6 route fcbb:0:3110::/48 fe80::2 l1'
 
 gone_completely() {  # nothing of this test's fabrics is left
-  ! ip netns list | grep -q "^$prefix" && ! compgen -G "/run/openmrc/$prefix*" >/dev/null &&
+  ! ip netns list | grep_all "^$prefix" && ! compgen -G "/run/openmrc/$prefix*" >/dev/null &&
     ! grep -q "/run/openmrc/$prefix" /proc/self/mounts
 }
 say 'down leaves nothing, and may be said twice'

@@ -28,6 +28,10 @@ export MRC_UDP_PORT=$((12000 + RANDOM % 2000))  # eight planes on one address ta
 printf 'race:mrc::*::engine::Responder::place\n' >"$work/thread_sanitizer"
 export TSAN_OPTIONS="${TSAN_OPTIONS-} suppressions=$work/thread_sanitizer"
 
+# Like grep -q, but reads all of its input: a writer that its reader leaves ends with SIGPIPE, which
+# pipefail takes for a failure.
+grep_all() { grep -q "$@" <<<"$(cat)"; }
+
 say() { printf '%s\n' "-- $*"; }
 
 fail() {

@@ -20,7 +20,7 @@ for family in "${families[@]}"; do
     done
     say "latency over $family:$planes: percentiles in order"
     checked_run latency --test latency --planes "$family:$planes" --size 8 --iters 200
-    json "$work/latency.json" iterations | grep -qx 200 || fail 'not 200 round trips'
+    json "$work/latency.json" iterations | grep_all -x 200 || fail 'not 200 round trips'
     for field in min p50 p90 p99 max; do json "$work/latency.json" "$field"; done |
       awk '$1 <= 0 || $1 < last { bad = 1 } { last = $1 } END { exit bad || NR != 5 }' ||
       fail 'the percentiles are not in order'

@@ -14,11 +14,11 @@ using namespace mrc::reliability;
 
 namespace {
 
-constexpr std::uint32_t kPsnSpace = 1u << 24;
+constexpr std::uint32_t kPsns = 1u << 24;
 constexpr std::uint32_t kMaxPath = 0x7FFF;
 
 /// The same window as a plain list of packets and a plain list of transmissions.
-class Model {
+class WindowModel {
  public:
   struct Packet {
     Psn psn;
@@ -105,7 +105,7 @@ class Fixture {
     }
   }
   void compare_order() {
-    const std::vector<Model::Packet> order = model.in_send_order();
+    const std::vector<WindowModel::Packet> order = model.in_send_order();
     SendOrder walk(window);
     for (std::uint32_t i = 0; i < order.size(); ++i, walk.advance()) {
       REQUIRE_FALSE(walk.done());
@@ -119,12 +119,12 @@ class Fixture {
   std::uint32_t range_;
   PacketPool pool;
   SendWindow window;
-  Model model;
+  WindowModel model;
   Time now{std::chrono::hours(1)};
   std::uint64_t wraps = 0;
 
  private:
-  void transmit(Model::Packet& p) {
+  void transmit(WindowModel::Packet& p) {
     p.order = model.next_order++;
     p.path = static_cast<std::uint16_t>(kMaxPath - random.below(100));
     p.size = 0xFFFF - p.path % 1000u;
@@ -138,22 +138,22 @@ class Fixture {
     REQUIRE(window.open(range_) == open);
     if (!open) return;
     if (psn.value() == 0) ++wraps;
-    Model::Packet& p = model.packets.emplace_back(Model::Packet{psn});
+    WindowModel::Packet& p = model.packets.emplace_back(WindowModel::Packet{psn});
     transmit(p);
     REQUIRE(window.append(now, p.path, p.size));  // the pool never runs out here
   }
   void retransmit() {
     if (window.lost() == 0) return;
-    Model::Packet& p = model.at(window.first_lost());
+    WindowModel::Packet& p = model.at(window.first_lost());
     transmit(p);
     window.resend(p.psn, now, p.path);
   }
-  Model::Packet* any() {
+  WindowModel::Packet* any() {
     if (model.packets.empty()) return nullptr;
     return &model.packets[random.below(static_cast<std::uint32_t>(model.packets.size()))];
   }
   void report() {
-    Model::Packet* const p = any();
+    WindowModel::Packet* const p = any();
     if (p == nullptr) return;
     const PacketState before = p->state;
     unsigned calls = 0;
@@ -172,7 +172,7 @@ class Fixture {
     std::uint64_t bits = random.next() & random.next();
     if (random.below(4) == 0) bits = ~std::uint64_t{0};
     std::vector<Psn> news, expected;
-    for (Model::Packet& p : model.packets) {
+    for (WindowModel::Packet& p : model.packets) {
       const std::int32_t bit = p.psn - base;
       if (bit < 0 || bit >= 64 || (bits >> bit & 1) == 0) continue;
       if (p.state != PacketState::reported) expected.push_back(p.psn);
@@ -187,7 +187,7 @@ class Fixture {
     std::vector<Psn> news, expected;
     const Psn cack = model.packets[n - 1].psn;
     for (std::uint32_t i = 0; i < n; ++i) {
-      const Model::Packet& p = model.packets.front();
+      const WindowModel::Packet& p = model.packets.front();
       if (p.state != PacketState::reported) expected.push_back(p.psn);
       model.packets.pop_front();
     }
@@ -196,13 +196,13 @@ class Fixture {
     REQUIRE(window.unacked() == cack + 1);
   }
   void lose() {
-    Model::Packet* const p = any();
+    WindowModel::Packet* const p = any();
     if (p == nullptr) return;
     window.lose(p->psn);
     if (p->state == PacketState::outstanding) p->state = PacketState::lost;
   }
   void unsend() {
-    Model::Packet* const p = any();
+    WindowModel::Packet* const p = any();
     if (p == nullptr) return;
     window.unsend(p->psn);
     if (p->state != PacketState::outstanding) return;
@@ -224,7 +224,7 @@ TEST_CASE("send window: a naive model agrees after every operation, across the P
     // A range of all slots makes the newest packets share the oldest ones' chunk.
     const std::uint32_t slots = std::max(64u, std::bit_ceil(limit));
     const std::uint32_t range = seed % 2 == 0 ? slots : std::max(1u, limit / 2);
-    Fixture f(limit, range, Psn{kPsnSpace - 200}, seed);
+    Fixture f(limit, range, Psn{kPsns - 200}, seed);
     for (unsigned i = 0; i < 2000; ++i) {
       f.step();
       f.compare();

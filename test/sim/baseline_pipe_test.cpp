@@ -118,7 +118,7 @@ struct Pipe {
   std::int32_t highest_ = -1;
 };
 
-void post(RcSender& s, std::uint64_t id, std::uint32_t bytes, bool notify = false) {
+void post_to(RcSender& s, std::uint64_t id, std::uint32_t bytes, bool notify = false) {
   REQUIRE(s.post(id, bytes, notify) == Errc::ok);
 }
 
@@ -147,8 +147,8 @@ auto lose(std::vector<std::uint64_t> which) {
 
 TEST_CASE("rc pipe: without loss every packet is sent once, at the speed of the port") {
   Pipe pipe;
-  post(pipe.sender, 0, 100 * 4096, true);
-  post(pipe.sender, 1, 900 * 4096);
+  post_to(pipe.sender, 0, 100 * 4096, true);
+  post_to(pipe.sender, 1, 900 * 4096);
   pipe.run();
   check_all(pipe, 2);
   CHECK(pipe.sender.stats().packets == 1000);
@@ -160,7 +160,7 @@ TEST_CASE("rc pipe: without loss every packet is sent once, at the speed of the 
 
 TEST_CASE("rc pipe: one loss costs all that is in flight, and one NAK") {
   Pipe pipe;
-  post(pipe.sender, 0, 1000 * 4096, true);
+  post_to(pipe.sender, 0, 1000 * 4096, true);
   pipe.data = lose({300});
   pipe.run();
   check_all(pipe, 1);
@@ -176,7 +176,7 @@ TEST_CASE("rc pipe: one loss costs all that is in flight, and one NAK") {
 
 TEST_CASE("rc pipe: losses in the window that is sent again cost it once more") {
   Pipe pipe;
-  post(pipe.sender, 0, 1000 * 4096, true);
+  post_to(pipe.sender, 0, 1000 * 4096, true);
   pipe.data = lose({300, 345});
   pipe.run();
   check_all(pipe, 1);
@@ -187,7 +187,7 @@ TEST_CASE("rc pipe: losses in the window that is sent again cost it once more") 
 
 TEST_CASE("rc pipe: the same packet lost twice is found by the timer, since there is one NAK") {
   Pipe pipe;
-  post(pipe.sender, 0, 1000 * 4096, true);
+  post_to(pipe.sender, 0, 1000 * 4096, true);
   unsigned lost = 0;
   pipe.data = [&](const RcPacket& p, std::uint64_t) {
     return Fate{p.psn == Psn{300} && lost++ < 2, {}};
@@ -202,7 +202,7 @@ TEST_CASE("rc pipe: the same packet lost twice is found by the timer, since ther
 TEST_CASE("rc pipe: a lost tail, a lost NAK and a lost ACK are found by the timer") {
   SUBCASE("tail") {
     Pipe pipe;
-    post(pipe.sender, 0, 100 * 4096, true);
+    post_to(pipe.sender, 0, 100 * 4096, true);
     pipe.data = lose({98, 99});
     pipe.run();
     check_all(pipe, 1);
@@ -214,7 +214,7 @@ TEST_CASE("rc pipe: a lost tail, a lost NAK and a lost ACK are found by the time
   }
   SUBCASE("NAK") {
     Pipe pipe;
-    post(pipe.sender, 0, 100 * 4096, true);
+    post_to(pipe.sender, 0, 100 * 4096, true);
     pipe.data = lose({50});
     pipe.answers = [](const RcReply& r, std::uint64_t) {
       return Fate{r.kind == RcReply::Kind::nak, {}};
@@ -226,7 +226,7 @@ TEST_CASE("rc pipe: a lost tail, a lost NAK and a lost ACK are found by the time
   }
   SUBCASE("ACK") {
     Pipe pipe;
-    post(pipe.sender, 0, 4096, true);
+    post_to(pipe.sender, 0, 4096, true);
     pipe.answers = lose({0});
     pipe.run();
     check_all(pipe, 1);
@@ -237,7 +237,7 @@ TEST_CASE("rc pipe: a lost tail, a lost NAK and a lost ACK are found by the time
 
 TEST_CASE("rc pipe: a dead path fails the queue pair") {
   Pipe pipe({.ack_timeout = Duration{100'000}});
-  for (std::uint64_t id = 0; id < 10; ++id) post(pipe.sender, id, 40'960);
+  for (std::uint64_t id = 0; id < 10; ++id) post_to(pipe.sender, id, 40'960);
   pipe.data = [](const RcPacket&, std::uint64_t n) { return Fate{n >= 50, {}}; };
   pipe.run();
   CHECK(pipe.sender.failed());
@@ -252,7 +252,7 @@ TEST_CASE("rc pipe: a dead path fails the queue pair") {
 
 TEST_CASE("rc pipe: a packet that is overtaken costs as much as a lost one") {
   Pipe pipe;
-  post(pipe.sender, 0, 1000 * 4096, true);
+  post_to(pipe.sender, 0, 1000 * 4096, true);
   pipe.data = [](const RcPacket&, std::uint64_t n) {
     return Fate{false, Duration{n == 300 ? 1000 : 0}};  // overtaken by two or three
   };
@@ -285,7 +285,7 @@ TEST_CASE("rc pipe: messages arrive once and in order whatever is lost, also acr
     constexpr std::uint64_t kMessages = 200;
     for (std::uint64_t id = 0; id < kMessages; ++id) {
       const std::uint32_t bytes = random.below(10) == 0 ? 0 : random.below(20'000);
-      post(pipe.sender, id, bytes, id % 3 == 0);
+      post_to(pipe.sender, id, bytes, id % 3 == 0);
     }
     pipe.run();
     CHECK_FALSE(pipe.sender.failed());
@@ -304,7 +304,7 @@ TEST_CASE("rc pipe: with DCQCN the sender finds a bottleneck's rate and keeps it
     pipe.bottleneck_gbps = 40;
     pipe.mark_from = Duration{20'000};  // 100 KB
     if (with) pipe.dcqcn.emplace(DcqcnOptions{.line_rate = 100'000'000'000});
-    post(pipe.sender, 0, 250'000'000, true);
+    post_to(pipe.sender, 0, 250'000'000, true);
     pipe.run();
     check_all(pipe, 1);
     CHECK(pipe.receiver.stats().cnps > 0);

@@ -25,8 +25,8 @@ struct Ear : Node {
   void on_link_state(LinkId, bool) override { ++changes; }
 };
 
-struct Rig : test::FabricRig<Ear> {
-  explicit Rig(Topology topology = Topology::clos) : FabricRig(settings(topology)) {}
+struct FaultsRig : test::FabricRig<Ear> {
+  explicit FaultsRig(Topology topology = Topology::clos) : FabricRig(settings(topology)) {}
   static FabricSettings settings(Topology topology) {
     FabricSettings s = test::small_clos(8);
     s.topology = topology;
@@ -50,7 +50,7 @@ std::string refused(std::string_view text) {
   return "accepted";
 }
 std::string not_applied(std::string_view text) {
-  Rig rig;
+  FaultsRig rig;
   try {
     rig.apply(text);
   } catch (const Error& e) {
@@ -63,7 +63,7 @@ std::string not_applied(std::string_view text) {
 }  // namespace
 
 TEST_CASE("faults: a link is up only when nothing holds it down") {
-  Rig rig;
+  FaultsRig rig;
   rig.apply("10us down t1.0.2; 20us down p0; 30us up t1.0.2; 40us up p0");
   CHECK(rig.at(9us, "t0.0.1>t1.0.2").up);
   CHECK_FALSE(rig.at(10us, "t0.0.1>t1.0.2").up);
@@ -76,7 +76,7 @@ TEST_CASE("faults: a link is up only when nothing holds it down") {
 }
 
 TEST_CASE("faults: what went down twice comes up with the second end") {
-  Rig rig;
+  FaultsRig rig;
   rig.apply("10us down h1.p1 for 30us; 20us down h1.p1 for 10us");
   CHECK_FALSE(rig.at(30us, "h1.p1>t0.1.0").up);
   CHECK_FALSE(rig.at(39us, "t0.1.0>h1.p1").up);
@@ -85,7 +85,7 @@ TEST_CASE("faults: what went down twice comes up with the second end") {
 }
 
 TEST_CASE("faults: one direction of a cable") {
-  Rig rig;
+  FaultsRig rig;
   rig.apply("1us down t0.1.0>t1.1.2 for 1us");
   CHECK_FALSE(rig.at(1us, "t0.1.0>t1.1.2").up);
   CHECK(rig.at(1us, "t1.1.2>t0.1.0").up);
@@ -93,7 +93,7 @@ TEST_CASE("faults: one direction of a cable") {
 }
 
 TEST_CASE("faults: rates of several causes combine, and each end takes its own away") {
-  Rig rig;
+  FaultsRig rig;
   rig.apply(
       "1us loss t0.0.0 0.5; 2us loss h0.p0 0.5; 3us black_hole p0; 4us loss t0.0.0 0;"
       "5us heal p0; 6us loss h0.p0 0");
@@ -109,7 +109,7 @@ TEST_CASE("faults: rates of several causes combine, and each end takes its own a
 }
 
 TEST_CASE("faults: corruption, and the slowest rate rules") {
-  Rig rig;
+  FaultsRig rig;
   rig.apply(
       "1us slow t0.0.0 4 for 4us; 2us slow h0.p0 10 for 1us; 1us corruption h0 0.25 for 2us;"
       "1us slow h0.p0 2 for 9us");
@@ -167,7 +167,7 @@ TEST_CASE("faults: schedules that do not fit the fabric are refused as a whole")
 }
 
 TEST_CASE("faults: killed hosts") {
-  Rig rig;
+  FaultsRig rig;
   std::vector<unsigned> killed;
   FaultSchedule::parse("1us kill h3; 2us kill h0").apply(rig.network, *rig.fabric, [&](unsigned h) {
     killed.push_back(h);
@@ -193,7 +193,7 @@ TEST_CASE("fault swarm: a seed gives its schedule, within the limits") {
   std::array<unsigned, 8> seen{};
   unsigned without_loss = 0;
   for (const Topology topology : {Topology::clos, Topology::single_switch, Topology::dumbbell}) {
-    const Rig rig(topology);
+    const FaultsRig rig(topology);
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       const FaultSchedule s = random_faults(*rig.fabric, options, seed);
       CHECK(s.faults() == random_faults(*rig.fabric, options, seed).faults());
@@ -216,7 +216,7 @@ TEST_CASE("fault swarm: a seed gives its schedule, within the limits") {
 
 TEST_CASE("fault swarm: when it is over, the fabric is as it was") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    Rig rig;
+    FaultsRig rig;
     SwarmOptions options;
     options.end = Time{2ms};
     const FaultSchedule s = random_faults(*rig.fabric, options, seed);

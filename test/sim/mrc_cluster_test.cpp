@@ -22,8 +22,8 @@ FabricSettings clos(unsigned hosts, unsigned planes) {
 }
 
 /// Streams of messages; each that is sent makes room for the next.
-struct Rig : FlowListener {
-  Rig(const FabricSettings& f, MrcCluster::Settings s = {}, std::uint64_t seed = 1)
+struct ClusterRig : FlowListener {
+  ClusterRig(const FabricSettings& f, MrcCluster::Settings s = {}, std::uint64_t seed = 1)
       : network(seed), cluster(network, f.hosts, told(f, s), seed + 1) {
     fabric = std::make_unique<Fabric>(network, f, cluster.nodes(), seed + 2);
     cluster.attach(*fabric);
@@ -78,7 +78,7 @@ struct Rig : FlowListener {
 
 TEST_CASE("MRC in a fabric: a stream takes all of its NIC, in one T0 and over T1, nothing twice") {
   for (const unsigned to : {1u, 7u}) {
-    Rig rig(clos(8, 8));
+    ClusterRig rig(clos(8, 8));
     rig.stream(0, to, 256 * 1024);
     (void)rig.rate(to, 100us);
     CHECK(rig.rate(to, 400us) > 0.96 * 800);
@@ -89,7 +89,7 @@ TEST_CASE("MRC in a fabric: a stream takes all of its NIC, in one T0 and over T1
 }
 
 TEST_CASE("MRC in a fabric: a permutation over all T1s, 9 of 10 parts of the wire's best") {
-  Rig rig(clos(16, 4));
+  ClusterRig rig(clos(16, 4));
   for (unsigned h = 0; h < 16; ++h) rig.stream(h, (h + 8) % 16, 256 * 1024);
   (void)rig.rate(0, 100us);
   double least = 1e9;
@@ -109,7 +109,7 @@ TEST_CASE("MRC in a fabric: a permutation over all T1s, 9 of 10 parts of the wir
 TEST_CASE("MRC in a fabric: real bytes with iCRC over links that turn bits over") {
   MrcCluster::Settings s;
   s.host.carry_payload = true;
-  Rig rig(clos(8, 2), s);
+  ClusterRig rig(clos(8, 2), s);
   for (std::uint32_t i = 0; i < rig.network.link_count(); ++i)
     rig.network.set_corruption(LinkId{i}, 0.01);
   rig.stream(0, 7, 50'000, 4);
@@ -124,7 +124,7 @@ TEST_CASE("MRC in a fabric: real bytes with iCRC over links that turn bits over"
 }
 
 TEST_CASE("MRC in a fabric: a dead T0 costs its plane's share, a dead T1 nothing that lasts") {
-  Rig rig(clos(8, 4));
+  ClusterRig rig(clos(8, 4));
   rig.stream(0, 7, 256 * 1024);
   (void)rig.rate(7, 100us);
   const double before = rig.rate(7, 300us);
@@ -146,7 +146,7 @@ TEST_CASE("MRC in a fabric: a dead T0 costs its plane's share, a dead T1 nothing
 TEST_CASE("MRC in a fabric: trimmed packets come again within round trips, without a timeout") {
   FabricSettings f = clos(8, 2);
   f.queue.data_limit = 32 * 1024;
-  Rig rig(f);
+  ClusterRig rig(f);
   for (unsigned h = 1; h < 8; ++h) rig.stream(h, 0, 64 * 1024);
   (void)rig.rate(0, 100us);
   CHECK(rig.rate(0, 500us) > 0.85 * 200);
@@ -162,7 +162,7 @@ TEST_CASE("MRC in a fabric: structured EVs and hashed ones work too") {
   for (const Forwarding forwarding : {Forwarding::stev, Forwarding::udp}) {
     FabricSettings f = clos(8, 4);
     f.forwarding = forwarding;
-    Rig rig(f);
+    ClusterRig rig(f);
     rig.stream(0, 7, 256 * 1024);
     (void)rig.rate(7, 200us);
     CHECK(rig.rate(7, 300us) > 0.8 * 400);
@@ -175,7 +175,7 @@ TEST_CASE("MRC in a fabric: a peer that hangs fails the flow, with its reason") 
   s.attributes.timeout = 4;
   s.attributes.retry_linear = 2;
   s.attributes.retry_exponential = 2;
-  Rig rig(clos(8, 2), s);
+  ClusterRig rig(clos(8, 2), s);
   rig.stream(0, 7, 4096);
   (void)rig.rate(7, 20us);
   rig.cluster.host(7).kill();
@@ -186,7 +186,7 @@ TEST_CASE("MRC in a fabric: a peer that hangs fails the flow, with its reason") 
 
 TEST_CASE("MRC in a fabric: the same run on every machine and compiler") {
   const auto run = [](std::uint64_t seed) {
-    Rig rig(clos(12, 3), {}, seed);
+    ClusterRig rig(clos(12, 3), {}, seed);
     for (unsigned h = 0; h < 12; ++h)
       rig.stream(h, (h * 5 + 1) % 12 == h ? 0 : (h * 5 + 1) % 12, 100'000, 1 + h % 3);
     for (std::uint32_t i = 0; i < rig.network.link_count(); i += 3)

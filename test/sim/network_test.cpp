@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Keeps what comes in and what it was told.
-struct Sink : Node {
+struct Arrivals : Node {
   struct Got {
     Time when;
     std::uint32_t length;
@@ -22,7 +22,7 @@ struct Sink : Node {
     bool trimmed, corrupted;
     std::uint8_t dscp;
   };
-  explicit Sink(Network& n) : network(n), id(n.add_node(*this)) {}
+  explicit Arrivals(Network& n) : network(n), id(n.add_node(*this)) {}
   void on_packet(LinkId, PacketId packet) override {
     const Packet& p = network.packets()[packet];
     got.push_back(
@@ -39,8 +39,8 @@ struct Sink : Node {
 };
 
 /// Two nodes and a link.
-struct Rig {
-  explicit Rig(const LinkSettings& settings = {}, std::uint64_t seed = 1)
+struct NetworkRig {
+  explicit NetworkRig(const LinkSettings& settings = {}, std::uint64_t seed = 1)
       : network(seed), from(network), to(network) {
     link = network.add_link(from.id, to.id, settings, "a>b");
   }
@@ -69,7 +69,7 @@ struct Rig {
   [[nodiscard]] const LinkStats& stats() const { return network[link].stats; }
 
   Network network;
-  Sink from, to;
+  Arrivals from, to;
   LinkId link;
 };
 
@@ -83,7 +83,7 @@ LinkSettings settings(double gbps, Duration delay) {
 }  // namespace
 
 TEST_CASE("link: serialisation by its rate, then its delay; packets follow each other") {
-  Rig rig(settings(100, 500ns));
+  NetworkRig rig(settings(100, 500ns));
   const std::uint32_t wire = 92 + 4000 + kEthernetOverhead;  // 4,130 bytes are 330.4 ns
   rig.send(4000);
   rig.send(4000);
@@ -102,7 +102,7 @@ TEST_CASE("link: serialisation by its rate, then its delay; packets follow each 
 TEST_CASE("queue: control goes first, data in order; a full one drops") {
   LinkSettings s = settings(1, 10ns);
   s.queue.data_limit = 3 * 1130;
-  Rig rig(s);
+  NetworkRig rig(s);
   for (std::uint32_t i = 0; i < 6; ++i) rig.send(1000 - i);  // one is sent, three wait
   rig.network.send(rig.link, rig.packet(10, TrafficClass::control));
   rig.network.run_until(Time{1ms});
@@ -118,7 +118,7 @@ TEST_CASE("queue: ECN from the ramp's end on, never below its begin, not on Not-
   LinkSettings s = settings(1, 10ns);
   s.queue.ecn_min = 2000;
   s.queue.ecn_max = 6000;
-  Rig rig(s);
+  NetworkRig rig(s);
   for (int i = 0; i < 12; ++i) rig.send(1000);
   rig.network.send(rig.link, rig.packet(1000, TrafficClass::data, 4, Ecn::not_ect));
   rig.network.run_until(Time{1ms});
@@ -135,7 +135,7 @@ TEST_CASE("queue: the ramp marks in proportion") {
   s.queue.ecn_max = 1'000'000;
   s.queue.data_limit = 1'000'000;
   s.queue.ecn_probability = 0.5;
-  Rig rig(s);
+  NetworkRig rig(s);
   for (int i = 0; i < 500; ++i) rig.send(872);  // 1,002 bytes each: half a megabyte in the end
   rig.network.run_until(Time{1ms});
   // The depth grows evenly from 0 to a half, so the share is 0.5 x 0.25 of 500.
@@ -148,7 +148,7 @@ TEST_CASE("queue: trims what may be trimmed, just as wire::trim_packet() does") 
   s.queue.data_limit = 1200;
   s.queue.overflow = Overflow::trim;
   s.queue.trimmed_dscp = 12;
-  Rig rig(s);
+  NetworkRig rig(s);
   const PacketId whole = rig.packet(1000);
   std::vector<std::uint8_t> bytes(rig.network.packets()[whole].length);
   const Packet& p = rig.network.packets()[whole];
@@ -172,7 +172,7 @@ TEST_CASE("queue: trims what may be trimmed, just as wire::trim_packet() does") 
 }
 
 TEST_CASE("link: down loses what waits and what is under way, and both ends hear of it") {
-  Rig rig(settings(1, 50us));
+  NetworkRig rig(settings(1, 50us));
   for (int i = 0; i < 10; ++i) rig.send(1000);  // 9 us each
   rig.network.call_at(Time{30us}, [&] { rig.network.set_link_up(rig.link, false); });
   rig.network.call_at(Time{40us}, [&] { rig.send(1000); });
@@ -190,7 +190,7 @@ TEST_CASE("link: down loses what waits and what is under way, and both ends hear
 }
 
 TEST_CASE("link: loss, corruption and a lower rate") {
-  Rig rig(settings(100, 10ns));
+  NetworkRig rig(settings(100, 10ns));
   rig.network.set_loss(rig.link, 0.3);
   rig.network.set_corruption(rig.link, 0.2);
   rig.network.set_slow(rig.link, 100);
@@ -208,8 +208,8 @@ TEST_CASE("link: loss, corruption and a lower rate") {
 TEST_CASE("shared buffer: a queue takes its part of what is free") {
   LinkSettings s = settings(1, 10ns);
   s.queue.data_limit = 1;  // not asked
-  Rig rig(s);
-  Sink third(rig.network);
+  NetworkRig rig(s);
+  Arrivals third(rig.network);
   const LinkId other = rig.network.add_link(rig.from.id, third.id, s, "a>c");
   const LinkId both[] = {rig.link, other};
   rig.network.share_buffer(both, 12 * 1130, 1);
@@ -229,14 +229,14 @@ TEST_CASE("flow control: a full buffer stops the link that fills it, and nothing
     LinkId out{};
   };
   Network network(1);
-  Sink from(network), to(network);
+  Arrivals from(network), to(network);
   Relay relay(network);
   LinkSettings fast = settings(10, 100ns), slow = settings(1, 100ns);
   fast.queue.data_limit = slow.queue.data_limit = 40'000;
   const LinkId in = network.add_link(from.id, relay.id, fast, "a>r");
   relay.out = network.add_link(relay.id, to.id, slow, "r>b");
   network.set_pfc(relay.id, {.xoff = 10'000, .xon = 5'000});
-  Rig helper;
+  NetworkRig helper;
   for (int i = 0; i < 30; ++i) {
     const PacketId id = helper.packet(1000);
     const PacketId own = network.packets().take();
@@ -253,7 +253,7 @@ TEST_CASE("flow control: a full buffer stops the link that fills it, and nothing
 
 TEST_CASE("network: timers, calls and stopping; the digest tells runs apart") {
   const auto run = [](std::uint64_t seed, Duration last) {
-    Rig rig(settings(100, 10ns), seed);
+    NetworkRig rig(settings(100, 10ns), seed);
     rig.network.set_loss(rig.link, 0.5);
     rig.network.wake(rig.to.id, Time{5us}, 42);
     std::function<void()> again = [&] {
@@ -268,7 +268,7 @@ TEST_CASE("network: timers, calls and stopping; the digest tells runs apart") {
   };
   CHECK(run(1, 100us) == run(1, 100us));
   CHECK(run(1, 100us).first != run(1, 101us).first);
-  Rig rig;
+  NetworkRig rig;
   rig.network.call_at(Time{3us}, [&] { rig.network.stop(); });
   rig.network.call_at(Time{4us}, [&] { FAIL("went on"); });
   rig.network.run_until(Time{1ms});

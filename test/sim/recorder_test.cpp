@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// MRC hosts on one switch per plane, which trims.
-struct Rig : test::ClusterRig {
-  Rig() : ClusterRig(fabric_settings()) {}
+struct RecorderRig : test::ClusterRig {
+  RecorderRig() : ClusterRig(fabric_settings()) {}
   static FabricSettings fabric_settings() {
     FabricSettings f;
     f.topology = Topology::single_switch;
@@ -129,7 +129,7 @@ TEST_CASE("message log: CSV") {
 }
 
 TEST_CASE("recorder: goodput adds up to what was received, per host and in all") {
-  Rig rig;
+  RecorderRig rig;
   Recorder recorder(rig.network, rig.fabric, rig.cluster, {.interval = 10us, .per_host = true});
   Incast work(incast());
   recorder.start();
@@ -150,7 +150,7 @@ TEST_CASE("recorder: goodput adds up to what was received, per host and in all")
 }
 
 TEST_CASE("recorder: queues and counters of an incast") {
-  Rig rig;
+  RecorderRig rig;
   const std::string down = rig.network[rig.fabric.host_down(0, 1)].name;
   Recorder recorder(rig.network, rig.fabric, rig.cluster,
                     {.interval = 5us, .queues = {"deepest", down, "h3"}});
@@ -179,7 +179,7 @@ TEST_CASE("recorder: queues and counters of an incast") {
 }
 
 TEST_CASE("recorder: loss by faults, from the recorder's start on") {
-  Rig rig;
+  RecorderRig rig;
   rig.network.set_loss(rig.fabric.host_up(1, 0), 0.05);
   Recorder recorder(rig.network, rig.fabric, rig.cluster, {.interval = 5us});
   Incast work(incast());
@@ -197,7 +197,7 @@ TEST_CASE("recorder: loss by faults, from the recorder's start on") {
 
 TEST_CASE("recorder: merging keeps sums, means and maxima and bounds the memory") {
   const auto run = [](std::size_t max_samples) {
-    auto rig = std::make_unique<Rig>();
+    auto rig = std::make_unique<RecorderRig>();
     auto recorder =
         std::make_unique<Recorder>(rig->network, rig->fabric, rig->cluster,
                                    RecorderSettings{.interval = 2us, .max_samples = max_samples});
@@ -231,7 +231,7 @@ TEST_CASE("recorder: merging keeps sums, means and maxima and bounds the memory"
 }
 
 TEST_CASE("recorder: CSV, and mistakes") {
-  Rig rig;
+  RecorderRig rig;
   Recorder recorder(rig.network, rig.fabric, rig.cluster,
                     {.interval = 1500ns, .queues = {"h0.p0"}});
   recorder.start();

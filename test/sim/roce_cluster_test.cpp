@@ -71,9 +71,9 @@ FabricSettings small(double gbps = 100) {
   return f;
 }
 
-struct Rig {
-  explicit Rig(const FabricSettings& f = small(), const RoceCluster::Settings& s = {},
-               std::uint64_t seed = 1)
+struct RoceRig {
+  explicit RoceRig(const FabricSettings& f = small(), const RoceCluster::Settings& s = {},
+                   std::uint64_t seed = 1)
       : network(1), cluster(network, f.hosts, s, seed), fabric(network, f, cluster.nodes(), 2) {
     cluster.attach(fabric);
   }
@@ -119,7 +119,7 @@ RoceCluster::Settings without_dcqcn() {
 TEST_CASE("roce cluster: a stream alone gets the line rate, on one uplink") {
   for (const double gbps : {100.0, 400.0}) {
     CAPTURE(gbps);
-    Rig rig(small(gbps));
+    RoceRig rig(small(gbps));
     Traffic traffic(rig.cluster);
     traffic.stream(0, 7, 1, 1 << 20);
     rig.run(100us);
@@ -133,7 +133,7 @@ TEST_CASE("roce cluster: a stream alone gets the line rate, on one uplink") {
 }
 
 TEST_CASE("roce cluster: several queue pairs take several uplinks, by their source ports") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 8, 1 << 20);
   rig.run(1ms);
@@ -153,7 +153,7 @@ TEST_CASE("roce cluster: several queue pairs take several uplinks, by their sour
 TEST_CASE("roce cluster: messages of any size arrive once, and are then acknowledged") {
   for (const unsigned qps : {1u, 3u, 16u}) {
     CAPTURE(qps);
-    Rig rig;
+    RoceRig rig;
     Traffic traffic(rig.cluster);
     std::vector<FlowId> flows;
     std::uint64_t bytes = 0;
@@ -188,7 +188,7 @@ TEST_CASE("roce cluster: a message is reported when its last part is there") {
     }
     void on_failed(FlowId, const std::string&, Time) override { CHECK(false); }
   };
-  Rig rig;
+  RoceRig rig;
   Listener listener(rig.cluster);
   rig.cluster.send(rig.cluster.open(0, 7, 8), 1'000'001, 0);
   // One of the paths is slow, so that the parts do not arrive together.
@@ -201,7 +201,7 @@ TEST_CASE("roce cluster: a message is reported when its last part is there") {
 }
 
 TEST_CASE("roce cluster: queue pairs of a host share its port evenly") {
-  Rig rig(small(), without_dcqcn());
+  RoceRig rig(small(), without_dcqcn());
   Traffic traffic(rig.cluster);
   for (const unsigned to : {1u, 2u, 3u}) traffic.stream(0, to, to == 3 ? 2 : 1, 1 << 20);
   rig.run(200us);
@@ -216,7 +216,7 @@ TEST_CASE("roce cluster: queue pairs of a host share its port evenly") {
 
 TEST_CASE("roce cluster: 1 % of loss makes go-back-N collapse, yet everything arrives") {
   const auto transfer = [](double loss) {
-    Rig rig(small(400));
+    RoceRig rig(small(400));
     Traffic traffic(rig.cluster);
     rig.network.set_loss(rig.fabric.host_down(7, 0), loss);
     const FlowId flow = traffic.stream(0, 7, 1, 1 << 20, 200);
@@ -237,7 +237,7 @@ TEST_CASE("roce cluster: 1 % of loss makes go-back-N collapse, yet everything ar
 }
 
 TEST_CASE("roce cluster: corrupted packets are dropped by the receiver and sent again") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   rig.network.set_corruption(rig.fabric.host_down(7, 0), 0.002);
   const FlowId flow = traffic.stream(0, 7, 1, 1 << 20, 20);
@@ -260,7 +260,7 @@ TEST_CASE("roce cluster: DCQCN keeps the queue of an incast short and its shares
     f.queue = roce_queue(100, 8 * 1024 * 1024);
     RoceCluster::Settings s;
     s.host.dcqcn = dcqcn;
-    Rig rig(f, s);
+    RoceRig rig(f, s);
     Traffic traffic(rig.cluster);
     std::vector<FlowId> flows;
     for (const unsigned from : {1u, 2u, 5u, 6u})
@@ -311,7 +311,7 @@ TEST_CASE("roce cluster: PFC loses nothing in an incast, but a bystander pays") 
     // With PFC a queue takes 100 KB from each of its switch's links, and what follows the pause.
     f.queue = roce_queue(100, 1024 * 1024);
     if (pfc) f.pfc = {.xoff = 100'000, .xon = 50'000};
-    Rig rig(f, dcqcn ? RoceCluster::Settings{} : without_dcqcn());
+    RoceRig rig(f, dcqcn ? RoceCluster::Settings{} : without_dcqcn());
     Traffic traffic(rig.cluster);
     if (senders)
       for (const unsigned from : {2u, 3u, 4u}) traffic.stream(from, 0, 1, 1 << 20);
@@ -341,7 +341,7 @@ TEST_CASE("roce cluster: PFC loses nothing in an incast, but a bystander pays") 
 TEST_CASE("roce cluster: with several planes each queue pair is bound to one") {
   FabricSettings f = small();
   f.planes = 4;
-  Rig rig(f);
+  RoceRig rig(f);
   Traffic traffic(rig.cluster);
   const auto planes = [&rig](unsigned host) {
     unsigned used = 0;
@@ -363,7 +363,7 @@ TEST_CASE("roce cluster: with several planes each queue pair is bound to one") {
 
 TEST_CASE("roce cluster: a run follows from its seeds") {
   const auto run = [](std::uint64_t seed) {
-    Rig rig(small(), {}, seed);
+    RoceRig rig(small(), {}, seed);
     Traffic traffic(rig.cluster);
     for (unsigned h = 0; h < 8; ++h) traffic.stream(h, (h + 3) % 8, 2, 100'000);
     rig.network.set_loss(rig.fabric.host_down(3, 0), 0.001);
@@ -376,7 +376,7 @@ TEST_CASE("roce cluster: a run follows from its seeds") {
 }
 
 TEST_CASE("roce cluster: a link that stays down fails the flows over it, and only these") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   const FlowId dead = traffic.stream(0, 7, 4, 1 << 20), alive = traffic.stream(1, 6, 4, 1 << 20);
   rig.run(500us);
@@ -402,7 +402,7 @@ TEST_CASE("roce cluster: a link that stays down fails the flows over it, and onl
 }
 
 TEST_CASE("roce cluster: one dead path fails a flow, whatever its other queue pairs still carry") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 8, 32 << 20);
   rig.run(200us);
@@ -419,7 +419,7 @@ TEST_CASE("roce cluster: one dead path fails a flow, whatever its other queue pa
 }
 
 TEST_CASE("roce cluster: a link that comes back in time fails nothing") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 2, 1 << 20, 50);
   rig.run(300us);
@@ -434,7 +434,7 @@ TEST_CASE("roce cluster: a link that comes back in time fails nothing") {
 }
 
 TEST_CASE("roce cluster: a host that hangs neither sends nor answers") {
-  Rig rig;
+  RoceRig rig;
   Traffic traffic(rig.cluster);
   const FlowId to = traffic.stream(0, 7, 1, 1 << 20);
   traffic.stream(7, 1, 1, 1 << 20);
@@ -448,7 +448,7 @@ TEST_CASE("roce cluster: a host that hangs neither sends nor answers") {
 }
 
 TEST_CASE("roce cluster: packets that are no queue pair's are counted and dropped") {
-  Rig rig;
+  RoceRig rig;
   rig.cluster.open(0, 7);
   const auto hand_in = [&](std::uint32_t dqp, bool trimmed) {
     const PacketId id = rig.network.packets().take();
@@ -482,8 +482,8 @@ TEST_CASE("roce cluster: settings and flows that can't be are refused") {
   CHECK_THROWS_AS(RoceCluster(network, 2, s, 1), Error);
   s = {};
   s.host.reaction.gain_shift = 99;
-  CHECK_THROWS_AS(Rig(small(), s), Error);
-  Rig rig;
+  CHECK_THROWS_AS(RoceRig(small(), s), Error);
+  RoceRig rig;
   CHECK_THROWS_AS(rig.cluster.open(0, 0), Error);
   CHECK_THROWS_AS(rig.cluster.open(0, 8), Error);
   CHECK_THROWS_AS(rig.cluster.open(0, 1, 0), Error);

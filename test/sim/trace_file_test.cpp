@@ -22,10 +22,6 @@ std::string trace_error(const std::string& text) {
   return error_of([&] { (void)TraceFile::parse("t.csv", text); });
 }
 
-bool starts_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("trace file: read from a file, large enough for several reads") {
@@ -50,19 +46,19 @@ TEST_CASE("trace file: read from a file, large enough for several reads") {
 }
 
 TEST_CASE("trace: errors name file, line and field") {
-  CHECK(starts_with(trace_error("0,1,2,3\n\n0,1,2\n"), "t.csv:3: has 3 fields"));
-  CHECK(starts_with(trace_error("0,1,2,3,,\n"), "t.csv:1: has 6 fields"));
-  CHECK(starts_with(trace_error("-1,1,2,3"), "t.csv:1: time_us: is \"-1\", must be a time"));
-  CHECK(starts_with(trace_error("nan,1,2,3"), "t.csv:1: time_us: is \"nan\""));
-  CHECK(starts_with(trace_error("0,h1,2,3"), "t.csv:1: from: is \"h1\", must be a host's number"));
-  CHECK(starts_with(trace_error("0,1,2x,3"), "t.csv:1: to: is \"2x\""));
-  CHECK(starts_with(trace_error("0,1,1,3"), "t.csv:1: to: is \"1\", the sender itself"));
-  CHECK(starts_with(trace_error("0,1,2,0"), "t.csv:1: bytes: is \"0\""));
-  CHECK(starts_with(trace_error("0,1,2,3,1"), "t.csv:1: depends_on: is \"1\", not an earlier"));
-  CHECK(starts_with(trace_error("#\n0,1,2,3,1"), "t.csv:2: depends_on: is \"1\", not an earlier"));
-  CHECK(starts_with(trace_error("0,1,2,3\ntime_us,from,to,bytes\n"), "t.csv:2: time_us:"));
+  CHECK(trace_error("0,1,2,3\n\n0,1,2\n").starts_with("t.csv:3: has 3 fields"));
+  CHECK(trace_error("0,1,2,3,,\n").starts_with("t.csv:1: has 6 fields"));
+  CHECK(trace_error("-1,1,2,3").starts_with("t.csv:1: time_us: is \"-1\", must be a time"));
+  CHECK(trace_error("nan,1,2,3").starts_with("t.csv:1: time_us: is \"nan\""));
+  CHECK(trace_error("0,h1,2,3").starts_with("t.csv:1: from: is \"h1\", must be a host's number"));
+  CHECK(trace_error("0,1,2x,3").starts_with("t.csv:1: to: is \"2x\""));
+  CHECK(trace_error("0,1,1,3").starts_with("t.csv:1: to: is \"1\", the sender itself"));
+  CHECK(trace_error("0,1,2,0").starts_with("t.csv:1: bytes: is \"0\""));
+  CHECK(trace_error("0,1,2,3,1").starts_with("t.csv:1: depends_on: is \"1\", not an earlier"));
+  CHECK(trace_error("#\n0,1,2,3,1").starts_with("t.csv:2: depends_on: is \"1\", not an earlier"));
+  CHECK(trace_error("0,1,2,3\ntime_us,from,to,bytes\n").starts_with("t.csv:2: time_us:"));
   CHECK(trace_error("") == "no error");
   CHECK(error_of([] { (void)TraceFile::read("/nonexistent/t.csv"); }) ==
         "trace file /nonexistent/t.csv: No such file or directory");
-  CHECK(starts_with(error_of([] { (void)TraceFile::read("/"); }), "trace file /: "));
+  CHECK(error_of([] { (void)TraceFile::read("/"); }).starts_with("trace file /: "));
 }

@@ -97,10 +97,6 @@ struct FakeCluster : Cluster {
   std::vector<Message> sent;
 };
 
-bool starts_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("derangement: nobody sends to itself, everybody receives once, the seed decides") {
@@ -240,7 +236,7 @@ TEST_CASE("incast: no victim where every host takes part") {
   FakeCluster cluster(2);
   MessageLog log;
   Incast idle{{}};
-  CHECK(starts_with(error_of([&] { idle.start(network, cluster, log); }), "incast: neither"));
+  CHECK(error_of([&] { idle.start(network, cluster, log); }).starts_with("incast: neither"));
 }
 
 TEST_CASE("all-to-all: every pair once, with the size of a part") {
@@ -360,11 +356,11 @@ TEST_CASE("collectives: settings that do not fit are refused") {
     RingAllReduce work({.collective = std::move(c), .channels = 2});
     return error_of([&] { work.start(network, cluster, log); });
   };
-  CHECK(starts_with(error({.bytes = 7}), "all-reduce: bytes is 7, must be at least 8"));
-  CHECK(starts_with(error({.ranks = {1}}), "collective: needs at least 2 ranks"));
-  CHECK(starts_with(error({.ranks = {1, 3, 1}}), "collective: a host has two ranks"));
-  CHECK(starts_with(error({.ranks = {1, 4}}), "collective: rank on host 4 of 4"));
-  CHECK(starts_with(error({.iterations = 0}), "collective: iterations"));
+  CHECK(error({.bytes = 7}).starts_with("all-reduce: bytes is 7, must be at least 8"));
+  CHECK(error({.ranks = {1}}).starts_with("collective: needs at least 2 ranks"));
+  CHECK(error({.ranks = {1, 3, 1}}).starts_with("collective: a host has two ranks"));
+  CHECK(error({.ranks = {1, 4}}).starts_with("collective: rank on host 4 of 4"));
+  CHECK(error({.iterations = 0}).starts_with("collective: iterations"));
   CHECK(error({.bytes = 8}) == "no error");
 }
 
@@ -440,8 +436,9 @@ TEST_CASE("trace: hosts that the cluster has not") {
   FakeCluster cluster(3);
   MessageLog log;
   Trace work(TraceFile::parse("t.csv", "0,0,1,1\n0,1,3,1\n"));
-  CHECK(starts_with(error_of([&] { work.start(network, cluster, log); }),
-                    "t.csv:2: to: is 3, must be 0 to 2"));
+  CHECK(error_of([&] {
+          work.start(network, cluster, log);
+        }).starts_with("t.csv:2: to: is 3, must be 0 to 2"));
 }
 
 TEST_CASE("workloads: the same seed gives the same run, another one another") {

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${MRC_SOURCE_DIR:-$here/../..}"
 
 format=$(command -v clang-format-14 || command -v clang-format || true)
-if [[ -z $format ]] || ! "$format" --version | grep -q ' version 14\.'; then
+if [[ -z $format ]] || [[ $("$format" --version) != *' version 14.'* ]]; then
   echo "clang-format 14 not found"
   exit 77
 fi

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
@@ -19,25 +18,6 @@ inline constexpr int kBadOptionStatus = 2;
 struct Exit {
   int code;
 };
-
-/// Parses the command line and calls `finish()` to validate it as a whole. Throws Exit after --help
-/// and, after printing the message, for a CLI::ParseError of either.
-template <class Finish>
-void parse_command_line(CLI::App& app, int argc, char** argv, Finish finish) {
-  try {
-    app.parse(argc, argv);
-    finish();
-  } catch (const CLI::CallForHelp& help) {
-    throw Exit{app.exit(help)};
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{0}: {1}\nTry '{0} --help'.\n", app.get_name(), error.what());
-    throw Exit{kBadOptionStatus};
-  }
-}
-
-inline void parse_command_line(CLI::App& app, int argc, char** argv) {
-  parse_command_line(app, argc, argv, [] {});
-}
 
 /// The body of main(): returns what `run()` returns; if it throws, prints the error with the
 /// program's name and returns kBadOptionStatus for invalid options or input files, else `failed`.

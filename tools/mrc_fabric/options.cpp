@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/program.hpp"
+#include "common/command_line.hpp"
 #include "mrc_fabric/plan.hpp"
 
 namespace mrc::bench {

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
-#include "common/program.hpp"
+#include "common/command_line.hpp"
 #include "mrc/core/value_text.hpp"
 
 namespace mrc::probe_tool {

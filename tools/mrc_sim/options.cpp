@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "common/program.hpp"
+#include "common/command_line.hpp"
 
 namespace mrc::bench {
 namespace {

@@ -24,6 +24,11 @@ namespace detail {
 struct OptionKind;  // the member of Config, its type and its range (config/impl/option_kind.ipp)
 }  // namespace detail
 
+namespace detail {
+/// Sets the option from text; false and no change when that is malformed or out of range.
+[[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text);
+}  // namespace detail
+
 /// One row of the option table. The default is the member's in a fresh Config.
 struct Option {
   std::string_view name;           ///< as in Config::set()

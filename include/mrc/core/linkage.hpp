@@ -21,6 +21,10 @@
 #define MRC_DECL inline
 #endif
 
+/// The same for functions that run at set-up or on errors only: compiled for size and placed apart
+/// from the data path. Header-only programs compile faster.
+#define MRC_SETUP MRC_DECL __attribute__((cold))
+
 /// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
 /// exports. Everything else in it is hidden. Empty where the library becomes part of another
 /// program or shared object, which should export nothing of it: compile with -fvisibility=hidden.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "mrc/config/config.hpp"
@@ -36,6 +35,7 @@ class Peers {
  private:
   /// A remote device.
   struct Known {
+    std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };
@@ -54,7 +54,7 @@ class Peers {
   const Log& log_;
   OpenedPlanes& planes_;
   engine::Engine& engine_;
-  std::unordered_map<std::uint64_t, Known> known_;  ///< by device_guid
+  std::vector<Known> known_;
 };
 
 }  // namespace mrc::inline v0_1::detail

@@ -17,6 +17,7 @@
 #include "mrc/path/path_entry.hpp"
 #include "mrc/port/port_options.hpp"
 #include "mrc/wire/dscp.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// What a device knows of its planes. A kind of plane (UDP sockets, packet ports of a fabric) is a
 /// PlaneOpener; it alone knows which ports these are and how a peer is reached through them.
@@ -104,5 +105,4 @@ void set_shared_options(port::PortOptions& options, const Config& config, Plane 
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/device/impl/planes.ipp"
-#include "mrc/wire/overhead.hpp"
 #endif

@@ -10,21 +10,21 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL Device::Device(const Config& config)
+MRC_SETUP Device::Device(const Config& config)
     : core_(std::make_shared<detail::DeviceCore>(config)) {}
 
 MRC_DECL PdId Device::default_pd() const noexcept {
   return core_->default_pd();
 }
 
-MRC_DECL PdId Device::alloc_pd() {
+MRC_SETUP PdId Device::alloc_pd() {
   const auto pd =
       core_->with_engine([](engine::Engine& engine, Time) { return engine.alloc_pd(); });
   if (!pd) throw Error(pd.error(), "protection domains: see option max_pds");
   core_->count_object(&DeviceStats::pds, 1);
   return pd.value();
 }
-MRC_DECL Errc Device::dealloc_pd(PdId pd) noexcept {
+MRC_SETUP Errc Device::dealloc_pd(PdId pd) noexcept {
   if (pd == core_->default_pd()) return Errc::in_use;
   const Errc e =
       core_->with_engine([pd](engine::Engine& engine, Time) { return engine.dealloc_pd(pd); });
@@ -32,8 +32,8 @@ MRC_DECL Errc Device::dealloc_pd(PdId pd) noexcept {
   return e;
 }
 
-MRC_DECL MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
-                                              std::optional<PdId> pd) {
+MRC_SETUP MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
+                                               std::optional<PdId> pd) {
   const auto key = core_->with_engine([&](engine::Engine& engine, Time) {
     return engine.register_memory(address, length, access, pd.value_or(core_->default_pd()));
   });
@@ -44,7 +44,7 @@ MRC_DECL MemoryRegion Device::register_memory(void* address, std::size_t length,
   return MemoryRegion(core_, address, length, key.value());
 }
 
-MRC_DECL CompletionQueue Device::create_cq(std::uint32_t depth) {
+MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth) {
   UniqueFd event = detail::DeviceCore::open_cq_fd();
   const auto cq =
       core_->with_engine([depth](engine::Engine& engine, Time) { return engine.create_cq(depth); });
@@ -57,7 +57,7 @@ MRC_DECL CompletionQueue Device::create_cq(std::uint32_t depth) {
   return CompletionQueue(core_, cq.value(), fd);
 }
 
-MRC_DECL QueuePair Device::create_qp(const QpOptions& options) {
+MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   if (options.send_cq == nullptr)
     throw Error(Errc::invalid_argument, "QpOptions::send_cq is not set");
   const CompletionQueue* receive = options.receive_cq ? options.receive_cq : options.send_cq;
@@ -81,7 +81,7 @@ MRC_DECL QueuePair Device::create_qp(const QpOptions& options) {
 MRC_DECL bool Device::progress() noexcept {
   return core_->progress().poll();
 }
-MRC_DECL void Device::set_faults(std::string_view schedule) {
+MRC_SETUP void Device::set_faults(std::string_view schedule) {
   core_->set_faults(schedule);
 }
 MRC_DECL const Config& Device::config() const noexcept {
@@ -90,13 +90,13 @@ MRC_DECL const Config& Device::config() const noexcept {
 MRC_DECL unsigned Device::plane_count() const noexcept {
   return core_->plane_count();
 }
-MRC_DECL std::vector<std::string> Device::plane_names() const {
+MRC_SETUP std::vector<std::string> Device::plane_names() const {
   return core_->plane_names();
 }
-MRC_DECL DeviceStats Device::stats() const {
+MRC_SETUP DeviceStats Device::stats() const {
   return core_->stats();
 }
-MRC_DECL std::vector<PathReport> Device::paths(const QueuePair& qp) const {
+MRC_SETUP std::vector<PathReport> Device::paths(const QueuePair& qp) const {
   if (qp.core_ != core_) return {};  // its number may be that of another queue pair here
   return core_->paths(qp.qpn());
 }

@@ -78,7 +78,7 @@ inline void check_classes(const Config& c) {
 
 }  // namespace detail
 
-MRC_DECL std::vector<std::string> Config::plane_list() const {
+MRC_SETUP std::vector<std::string> Config::plane_list() const {
   std::vector<std::string> list;
   for (const auto& text : planes) {
     if (const auto count = detail::loopback_count(*this, text, "loopback:")) {
@@ -99,7 +99,7 @@ MRC_DECL std::vector<std::string> Config::plane_list() const {
   return list;
 }
 
-MRC_DECL void Config::validate() const {
+MRC_SETUP void Config::validate() const {
   for (const Option& option : options())
     if (!value_allowed(option, *this))
       throw value_error(option, value_text(option, *this),
@@ -110,7 +110,7 @@ MRC_DECL void Config::validate() const {
   detail::check_classes(*this);
 }
 
-MRC_DECL Config Config::from_environment() {
+MRC_SETUP Config Config::from_environment() {
   Config config;
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
@@ -122,16 +122,16 @@ MRC_DECL Config Config::from_environment() {
   return config;
 }
 
-MRC_DECL void Config::set(std::string_view name, std::string_view value) {
+MRC_SETUP void Config::set(std::string_view name, std::string_view value) {
   const Option& option = require_option(name);
   assign_option(option, *this, value, "option '" + std::string(option.name) + "'");
 }
 
-MRC_DECL std::string Config::get(std::string_view name) const {
+MRC_SETUP std::string Config::get(std::string_view name) const {
   return value_text(require_option(name), *this);
 }
 
-MRC_DECL void set_option(Config& config, std::string_view assignment) {
+MRC_SETUP void set_option(Config& config, std::string_view assignment) {
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos)
     throw Error(Errc::invalid_argument, "option '" + std::string(assignment) +

@@ -31,7 +31,7 @@ inline constexpr std::string_view kTestVariables = "MRC_TEST_";
 inline constexpr std::array<std::string_view, 4> kProjectVariables{
     "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
 
-MRC_DECL bool reserved_variable(std::string_view name) noexcept {
+MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
   return name.starts_with(kTestVariables) ||
          std::find(kProjectVariables.begin(), kProjectVariables.end(), name) !=
              kProjectVariables.end();
@@ -47,15 +47,14 @@ MRC_DECL bool reserved_variable(std::string_view name) noexcept {
     const bool known = std::any_of(options().begin(), options().end(), [&](const Option& option) {
       return variable_name(option) == name;
     });
-    if (!known) names.emplace_back(name);
+    if (!known) names.insert(std::upper_bound(names.begin(), names.end(), name), std::string(name));
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
 }  // namespace detail
 
-MRC_DECL std::string unknown_variables() {
+MRC_SETUP std::string unknown_variables() {
   std::string text;
   for (const auto& name : detail::unknown_variable_names()) {
     text += (text.empty() ? "unknown environment variables, ignored: " : ", ") + name;
@@ -65,7 +64,7 @@ MRC_DECL std::string unknown_variables() {
   return text;
 }
 
-MRC_DECL std::string unknown_variables_once() {
+MRC_SETUP std::string unknown_variables_once() {
   static std::atomic<bool> reported{false};
   std::string text = unknown_variables();
   if (!text.empty() && reported.exchange(true)) text.clear();

@@ -9,46 +9,50 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL std::string variable_name(const Option& option) {
+MRC_SETUP std::string variable_name(const Option& option) {
   std::string name = "MRC_";
   for (const char c : option.name)
     name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return name;
 }
 
-MRC_DECL std::string allowed_text(const Option& option) {
+MRC_SETUP std::string allowed_text(const Option& option) {
   std::string text =
-      std::visit([](const auto& o) { return detail::allowed_by(o); }, option.kind->value);
+      detail::visit_kind([](const auto& o) { return detail::allowed_by(o); }, option.kind->value);
   if (!option.unit.empty()) text.append(" (").append(option.unit).append(")");
   return text;
 }
 
-MRC_DECL std::string value_text(const Option& option, const Config& config) {
-  return std::visit([&](const auto& o) { return detail::text_of(o, config); }, option.kind->value);
+MRC_SETUP std::string value_text(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::text_of(o, config); },
+                            option.kind->value);
 }
 
-MRC_DECL bool value_allowed(const Option& option, const Config& config) {
-  return std::visit([&](const auto& o) { return detail::holds(o, config); }, option.kind->value);
+MRC_SETUP bool value_allowed(const Option& option, const Config& config) {
+  return detail::visit_kind([&](const auto& o) { return detail::holds(o, config); },
+                            option.kind->value);
 }
 
-MRC_DECL Error not_allowed(const std::string& what, std::string_view value,
-                           const std::string& allowed) {
+MRC_SETUP Error not_allowed(const std::string& what, std::string_view value,
+                            const std::string& allowed) {
   return {Errc::invalid_argument,
           what + ": value '" + std::string(value) + "' is not allowed; allowed: " + allowed};
 }
 
-MRC_DECL Error value_error(const Option& option, std::string_view value, const std::string& what) {
+MRC_SETUP Error value_error(const Option& option, std::string_view value, const std::string& what) {
   if (const auto* text = std::get_if<detail::TextOption>(&option.kind->value))
     return {Errc::invalid_argument, what + ": value '" + std::string(value) + "' is not allowed; " +
                                         text->mistake_in(value)};
   return not_allowed(what, value, allowed_text(option));
 }
 
-MRC_DECL void assign_option(const Option& option, Config& config, std::string_view text,
-                            const std::string& what) {
-  if (!std::visit([&](const auto& o) { return detail::assign(o, config, text); },
-                  option.kind->value))
-    throw value_error(option, text, what);
+MRC_SETUP bool detail::try_assign(const Option& option, Config& config, std::string_view text) {
+  return visit_kind([&](const auto& o) { return assign(o, config, text); }, option.kind->value);
+}
+
+MRC_SETUP void assign_option(const Option& option, Config& config, std::string_view text,
+                             const std::string& what) {
+  if (!detail::try_assign(option, config, text)) throw value_error(option, text, what);
 }
 
 }  // namespace mrc::inline v0_1

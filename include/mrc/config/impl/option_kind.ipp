@@ -94,6 +94,40 @@ using OptionVariant =
                  ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
                  TextOption, ListOption>;
 
+/// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
+template <class F>
+decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
+  static_assert(std::variant_size_v<OptionVariant> == 13);
+  switch (kind.index()) {
+    case 0:
+      return f(*std::get_if<0>(&kind));
+    case 1:
+      return f(*std::get_if<1>(&kind));
+    case 2:
+      return f(*std::get_if<2>(&kind));
+    case 3:
+      return f(*std::get_if<3>(&kind));
+    case 4:
+      return f(*std::get_if<4>(&kind));
+    case 5:
+      return f(*std::get_if<5>(&kind));
+    case 6:
+      return f(*std::get_if<6>(&kind));
+    case 7:
+      return f(*std::get_if<7>(&kind));
+    case 8:
+      return f(*std::get_if<8>(&kind));
+    case 9:
+      return f(*std::get_if<9>(&kind));
+    case 10:
+      return f(*std::get_if<10>(&kind));
+    case 11:
+      return f(*std::get_if<11>(&kind));
+    default:
+      return f(*std::get_if<12>(&kind));
+  }
+}
+
 /// What an Option points at.
 struct OptionKind {
   template <class Kind>

@@ -225,11 +225,11 @@ inline constexpr auto kOptions = [] {
 
 }  // namespace detail
 
-MRC_DECL std::span<const Option> options() noexcept {
+MRC_SETUP std::span<const Option> options() noexcept {
   return detail::kOptions;
 }
 
-MRC_DECL const Option* find_option(std::string_view name) noexcept {
+MRC_SETUP const Option* find_option(std::string_view name) noexcept {
   for (const Option& option : options()) {
     if (option.name.size() != name.size()) continue;
     bool equal = true;
@@ -258,7 +258,7 @@ namespace detail {
   return row[b.size()];
 }
 
-MRC_DECL const Option* similar_option(std::string_view name) {
+MRC_SETUP const Option* similar_option(std::string_view name) {
   const Option* best = nullptr;
   std::size_t best_distance = std::min<std::size_t>(3, name.size() / 2 + 1);
   for (const Option& option : options()) {
@@ -272,7 +272,7 @@ MRC_DECL const Option* similar_option(std::string_view name) {
 
 }  // namespace detail
 
-MRC_DECL const Option& require_option(std::string_view name) {
+MRC_SETUP const Option& require_option(std::string_view name) {
   if (const Option* option = find_option(name)) return *option;
   std::string text = "no option '" + std::string(name) + "'";
   if (const Option* similar = detail::similar_option(name))

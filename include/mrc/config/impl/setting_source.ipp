@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdlib>
-#include <variant>
 
 #include "mrc/config/config.hpp"
-#include "mrc/config/impl/option_kind.ipp"
 #include "mrc/config/option_table.hpp"
 #include "mrc/config/setting_source.hpp"
 
@@ -16,21 +14,19 @@ namespace mrc::inline v0_1::detail {
   const char* text = std::getenv(variable_name(option).c_str());
   if (text == nullptr || *text == '\0') return false;
   Config same;
-  const bool allowed =
-      std::visit([&](const auto& o) { return assign(o, same, text); }, option.kind->value);
-  return allowed && value_text(option, same) == value_text(option, config);
+  return try_assign(option, same, text) && value_text(option, same) == value_text(option, config);
 }
 
-MRC_DECL std::string setting_name(std::string_view name, const Config& config) {
+MRC_SETUP std::string setting_name(std::string_view name, const Config& config) {
   const Option& option = *find_option(name);
   const std::string text = "option '" + std::string(name) + "'";
   if (!set_by_environment(option, config)) return text;
   return text + " (environment variable " + variable_name(option) + ")";
 }
 
-MRC_DECL void throw_naming_variables(const Config& config,
-                                     std::initializer_list<std::string_view> names,
-                                     const Error& error) {
+MRC_SETUP void throw_naming_variables(const Config& config,
+                                      std::initializer_list<std::string_view> names,
+                                      const Error& error) {
   std::string note;
   for (const std::string_view name : names) {
     const Option& option = *find_option(name);

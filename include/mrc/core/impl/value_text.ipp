@@ -58,11 +58,11 @@ template <class T>
   return 16;
 }
 
-MRC_DECL std::optional<double> take_real(std::string_view& text) {
+MRC_SETUP std::optional<double> take_real(std::string_view& text) {
   return take_number<double>(text);
 }
 
-MRC_DECL std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max) {
+MRC_SETUP std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max) {
   const int base = take_base(text);
   const auto number = take_number<std::uint64_t>(text, base);
   const auto shift = size_shift(text);
@@ -70,8 +70,8 @@ MRC_DECL std::optional<std::uint64_t> parse_unsigned(std::string_view text, std:
   return *number << *shift;
 }
 
-MRC_DECL std::optional<std::int64_t> parse_signed(std::string_view text, std::int64_t min,
-                                                  std::int64_t max) {
+MRC_SETUP std::optional<std::int64_t> parse_signed(std::string_view text, std::int64_t min,
+                                                   std::int64_t max) {
   const int base = take_base(text);
   const auto number = take_number<std::int64_t>(text, base);
   const auto shift = size_shift(text);
@@ -83,13 +83,13 @@ MRC_DECL std::optional<std::int64_t> parse_signed(std::string_view text, std::in
 
 }  // namespace detail
 
-MRC_DECL std::optional<double> parse_real(std::string_view text) {
+MRC_SETUP std::optional<double> parse_real(std::string_view text) {
   const auto number = detail::take_real(text);
   if (!number || !text.empty() || !std::isfinite(*number)) return std::nullopt;
   return number;
 }
 
-MRC_DECL std::optional<Duration> parse_duration(std::string_view text) {
+MRC_SETUP std::optional<Duration> parse_duration(std::string_view text) {
   const auto number = detail::take_real(text);
   if (!number || !std::isfinite(*number)) return std::nullopt;
   double unit = 0;
@@ -103,13 +103,13 @@ MRC_DECL std::optional<Duration> parse_duration(std::string_view text) {
   return Duration{static_cast<Duration::rep>(ns)};
 }
 
-MRC_DECL std::optional<bool> parse_bool(std::string_view text) {
+MRC_SETUP std::optional<bool> parse_bool(std::string_view text) {
   if (text == "on" || text == "true" || text == "1") return true;
   if (text == "off" || text == "false" || text == "0") return false;
   return std::nullopt;
 }
 
-MRC_DECL std::optional<std::vector<std::string>> parse_list(std::string_view text) {
+MRC_SETUP std::optional<std::vector<std::string>> parse_list(std::string_view text) {
   std::vector<std::string> elements;
   for (bool more = true; more;) {
     const auto comma = text.find(',');
@@ -124,14 +124,14 @@ MRC_DECL std::optional<std::vector<std::string>> parse_list(std::string_view tex
   return elements;
 }
 
-MRC_DECL std::string format_size(std::uint64_t bytes) {
+MRC_SETUP std::string format_size(std::uint64_t bytes) {
   for (const auto& [shift, suffix] : {std::pair{30u, "G"}, {20u, "M"}, {10u, "K"}})
     if (bytes != 0 && (bytes & ((std::uint64_t{1} << shift) - 1)) == 0)
       return std::to_string(bytes >> shift) + suffix;
   return std::to_string(bytes);
 }
 
-MRC_DECL std::string format_duration(Duration duration) {
+MRC_SETUP std::string format_duration(Duration duration) {
   const auto ns = duration.count();
   if (ns == 0) return "0";
   for (const auto& [unit, suffix] :
@@ -140,7 +140,7 @@ MRC_DECL std::string format_duration(Duration duration) {
   return std::to_string(ns) + "ns";
 }
 
-MRC_DECL std::string format_real(double number) {
+MRC_SETUP std::string format_real(double number) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, number).ptr;
   return {text, end};

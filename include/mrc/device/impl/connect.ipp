@@ -8,7 +8,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL QpAttributes DeviceCore::default_attributes() const noexcept {
+MRC_SETUP QpAttributes DeviceCore::default_attributes() const noexcept {
   QpAttributes a;
   a.mtu = planes_.mtu;
   a.mpr = config_.mpr;
@@ -23,7 +23,7 @@ MRC_DECL QpAttributes DeviceCore::default_attributes() const noexcept {
   return a;
 }
 
-MRC_DECL ConnectionInfo DeviceCore::local_info(Qpn qpn) {
+MRC_SETUP ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
@@ -49,7 +49,7 @@ MRC_DECL ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   return info;
 }
 
-MRC_DECL void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
+MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
@@ -94,21 +94,21 @@ Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
   return e;
 }
 
-MRC_DECL Errc DeviceCore::close_qp(Qpn qpn) noexcept {
+MRC_SETUP Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     (void)rounds_.advance(monotonic_now());  // acknowledgements that wait still go out
     return engine_.destroy_qp(qpn);
   });
 }
 
-MRC_DECL Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
+MRC_SETUP Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     if (rounds_.work_left()) (void)rounds_.send(monotonic_now());  // the peer waits for answers
     return engine_.to_reset(qpn);
   });
 }
 
-MRC_DECL std::string DeviceCore::error_text(Qpn qpn) {
+MRC_SETUP std::string DeviceCore::error_text(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   return qp == nullptr ? std::string() : peers_.error_text(*qp);

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
   return seed;
 }
 
-MRC_DECL DeviceCore::DeviceCore(const Config& config)
+MRC_SETUP DeviceCore::DeviceCore(const Config& config)
     : opener_((config.validate(), make_opener(config))),
       config_(opener_->in_force(config)),
       log_(config_.log),
@@ -44,13 +44,13 @@ MRC_DECL DeviceCore::DeviceCore(const Config& config)
   progress_.start();
 }
 
-MRC_DECL DeviceCore::~DeviceCore() {
+MRC_SETUP DeviceCore::~DeviceCore() {
   progress_.stop();
   const std::lock_guard lock(mutex_);
   (void)rounds_.advance(monotonic_now());  // answers that wait go out before the end
 }
 
-MRC_DECL OpenedPlanes DeviceCore::open_planes() const {
+MRC_SETUP OpenedPlanes DeviceCore::open_planes() const {
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log_.warn(unknown);
   OpenedPlanes planes = opener_->open(config_, config_.seed != 0 ? config_.seed : guid_, log_);
   if (planes.mtu != config_.mtu)
@@ -59,7 +59,7 @@ MRC_DECL OpenedPlanes DeviceCore::open_planes() const {
   return planes;
 }
 
-MRC_DECL engine::EngineOptions DeviceCore::engine_options() const {
+MRC_SETUP engine::EngineOptions DeviceCore::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
   o.seed = config_.seed != 0 ? config_.seed : random_seed();
@@ -98,25 +98,25 @@ MRC_DECL engine::EngineOptions DeviceCore::engine_options() const {
   return o;
 }
 
-MRC_DECL UniqueFd DeviceCore::open_cq_fd() {
+MRC_SETUP UniqueFd DeviceCore::open_cq_fd() {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd.open()) throw_errno("cannot open a completion queue's event descriptor");
   return fd;
 }
 
-MRC_DECL void DeviceCore::add_cq_fd(CqId cq, UniqueFd fd) {
+MRC_SETUP void DeviceCore::add_cq_fd(CqId cq, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   cq_events_.add(cq, std::move(fd));
 }
 
-MRC_DECL Errc DeviceCore::close_cq(CqId cq) noexcept {
+MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
   const std::lock_guard lock(mutex_);
   const Errc e = engine_.destroy_cq(cq);
   if (e == Errc::ok) cq_events_.remove(cq);
   return e;
 }
 
-MRC_DECL void DeviceCore::set_faults(std::string_view text, const std::string& source) {
+MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& source) {
   port::FaultSchedule schedule = faults_.parse(text, source);
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
@@ -125,7 +125,7 @@ MRC_DECL void DeviceCore::set_faults(std::string_view text, const std::string& s
   progress_.deadline_changed();
 }
 
-MRC_DECL std::vector<std::string> DeviceCore::plane_names() const {
+MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
   std::vector<std::string> names;
   for (const auto& port : planes_.ports) names.push_back(port::format_address(port->address()));
   return names;
@@ -136,7 +136,7 @@ MRC_DECL void DeviceCore::count_object(std::uint32_t DeviceStats::*kind, int cha
   objects_.*kind += static_cast<std::uint32_t>(change);
 }
 
-MRC_DECL DeviceStats DeviceCore::stats() {
+MRC_SETUP DeviceStats DeviceCore::stats() {
   const std::lock_guard lock(mutex_);
   DeviceStats s = objects_;
   s.engine = engine_.stats();
@@ -153,7 +153,7 @@ MRC_DECL DeviceStats DeviceCore::stats() {
   return s;
 }
 
-MRC_DECL std::vector<PathReport> DeviceCore::paths(Qpn qpn) {
+MRC_SETUP std::vector<PathReport> DeviceCore::paths(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   std::vector<PathReport> reports;
   const engine::QueuePairState* qp = engine_.find_qp(qpn);

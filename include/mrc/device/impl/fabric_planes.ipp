@@ -155,7 +155,7 @@ class FabricOpener final : public PlaneOpener {
   const fabric::Description fabric_;
 };
 
-MRC_DECL std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config) {
+MRC_SETUP std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config) {
   return std::make_unique<FabricOpener>(config);
 }
 

@@ -10,7 +10,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL fabric::Description read_fabric(const Config& config) {
+MRC_SETUP fabric::Description read_fabric(const Config& config) {
   fabric::Description fabric;
   naming_variables(config, {"fabric"}, [&] {
     try {
@@ -22,7 +22,7 @@ MRC_DECL fabric::Description read_fabric(const Config& config) {
   return fabric;
 }
 
-MRC_DECL Config in_force(Config config, const fabric::Description& fabric) {
+MRC_SETUP Config in_force(Config config, const fabric::Description& fabric) {
   const Config defaults;
   const auto take = [&](auto Config::*option, auto value) {
     if (config.*option == defaults.*option) config.*option = value;
@@ -39,8 +39,8 @@ MRC_DECL Config in_force(Config config, const fabric::Description& fabric) {
   return config;
 }
 
-MRC_DECL FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool routed,
-                              unsigned planes) {
+MRC_SETUP FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool routed,
+                               unsigned planes) {
   FabricSpecs out;
   for (const fabric::Path& path : paths)
     if (!path.denied) out.specs.push_back({path.ev, path.plane, path.uplink});
@@ -54,7 +54,7 @@ MRC_DECL FabricSpecs specs_of(const std::vector<fabric::Path>& paths, bool route
   return out;
 }
 
-MRC_DECL std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths) {
+MRC_SETUP std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths) {
   std::vector<port::PacketRoute> routes;
   for (const fabric::Path& path : paths)
     if (path.route.destination != path::Ipv6{})
@@ -62,7 +62,7 @@ MRC_DECL std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path
   return routes;
 }
 
-MRC_DECL wire::Encapsulation encapsulation_of(const fabric::Description& fabric) {
+MRC_SETUP wire::Encapsulation encapsulation_of(const fabric::Description& fabric) {
   if (fabric.forwarding != fabric::Forwarding::srv6) return wire::Encapsulation::none;
   for (const fabric::RoutePattern& pattern : fabric.patterns)
     if (std::max(pattern.remote.size(), pattern.local.size()) > path::kUsidsPerCarrier)
@@ -70,9 +70,9 @@ MRC_DECL wire::Encapsulation encapsulation_of(const fabric::Description& fabric)
   return wire::Encapsulation::ipv6_in_ipv6;
 }
 
-MRC_DECL std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
-                                              const fabric::Host& self, Plane plane,
-                                              unsigned ecmp_paths) {
+MRC_SETUP std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
+                                               const fabric::Host& self, Plane plane,
+                                               unsigned ecmp_paths) {
   std::vector<port::PortPath> paths;
   if (fabric.forwarding == fabric::Forwarding::ecmp) {
     for (const fabric::Path& path : fabric::plane_paths(fabric, plane, self, self, ecmp_paths))

@@ -9,13 +9,14 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL port::FaultSchedule Faults::parse(std::string_view text, const std::string& source) const {
+MRC_SETUP port::FaultSchedule Faults::parse(std::string_view text,
+                                            const std::string& source) const {
   port::FaultSchedule parsed = port::FaultSchedule::parse(text);
   check(parsed, source);
   return parsed;
 }
 
-MRC_DECL void Faults::check(const port::FaultSchedule& schedule, const std::string& source) const {
+MRC_SETUP void Faults::check(const port::FaultSchedule& schedule, const std::string& source) const {
   for (const port::TargetedFault& fault : schedule.all()) {
     const auto fail = [&](Errc code, const std::string& why) {
       throw Error(code, source + "fault '" + port::to_string(fault.target) + "': " + why);

@@ -13,7 +13,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL std::unique_ptr<PlaneOpener> make_opener(const Config& config) {
+MRC_SETUP std::unique_ptr<PlaneOpener> make_opener(const Config& config) {
   if (config.fabric.empty()) return make_udp_opener();
 #ifdef MRC_SEPARATE_COMPILATION
   return make_fabric_opener(config);

@@ -12,8 +12,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL PeerId Peers::find_or_add(const ConnectionInfo& info) {
-  if (const auto it = known_.find(info.device_guid); it != known_.end()) return it->second.id;
+MRC_SETUP PeerId Peers::find_or_add(const ConnectionInfo& info) {
+  for (const Known& known : known_)
+    if (known.guid == info.device_guid) return known.id;
   const Candidate candidate = make_candidate(info);
   const Result<PeerId> peer = engine_.add_peer(candidate.spec);
   if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
@@ -26,11 +27,11 @@ MRC_DECL PeerId Peers::find_or_add(const ConnectionInfo& info) {
     (void)engine_.remove_peer(peer.value());
     throw;
   }
-  known_[info.device_guid] = {peer.value(), candidate.name};
+  known_.push_back({info.device_guid, peer.value(), candidate.name});
   return peer.value();
 }
 
-MRC_DECL Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) const {
+MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) const {
   Candidate c;
   c.spec.slot = info.slot;
   c.spec.plane_window = info.receive_window;
@@ -64,8 +65,8 @@ MRC_DECL Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) cons
 }
 
 /// Logs what the port notes about the peer.
-MRC_DECL void Peers::add_to_port(PeerId peer, Plane plane, const port::PeerAddress& address,
-                                 const PeerRoute& route) {
+MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const port::PeerAddress& address,
+                                  const PeerRoute& route) {
   DevicePort& port = *planes_.ports[plane];
   const std::size_t before = port.notes().size();
   port.add_peer(peer, address, route);
@@ -73,17 +74,17 @@ MRC_DECL void Peers::add_to_port(PeerId peer, Plane plane, const port::PeerAddre
     log_.warn("plane " + std::to_string(plane) + ": " + note);
 }
 
-MRC_DECL void Peers::forget_unused(PeerId id) noexcept {
+MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   if (engine_.remove_peer(id) != Errc::ok) return;
   for (auto& port : planes_.ports) port->remove_peer(id);
-  std::erase_if(known_, [id](const auto& known) { return known.second.id == id; });
+  std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
-MRC_DECL std::string Peers::error_text(const engine::QueuePairState& qp) const {
+MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const {
   if (qp.state != QpState::err) return {};
   std::string text = to_string(qp.cause);
   if (qp.peer == nullptr) return text;
-  for (const auto& [guid, known] : known_)
+  for (const Known& known : known_)
     if (known.id == qp.peer->id) text += "; peer " + known.name;
   if (qp.cause == QpErrorCause::retry_exhausted) {
     unsigned bad = 0;

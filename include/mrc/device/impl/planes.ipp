@@ -9,8 +9,8 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config& config,
-                                  const Log& log) {
+MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config& config,
+                                   const Log& log) {
   const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
   for (const std::string& note : port->notes()) log.warn(plane + note);
   if (mtu == 0) mtu = config.mtu;
@@ -24,8 +24,8 @@ MRC_DECL void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config
   ports.push_back(std::move(port));
 }
 
-MRC_DECL void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
-                                 std::uint8_t slot, std::uint64_t fault_seed) {
+MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
+                                  std::uint8_t slot, std::uint64_t fault_seed) {
   o.plane = plane;
   o.slot = slot;
   o.receive_buffer = config.receive_buffer;

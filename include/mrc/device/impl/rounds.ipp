@@ -13,8 +13,8 @@ inline constexpr unsigned kBurstsPerRound = 4;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
-MRC_DECL Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
-                        engine::Engine& engine, Faults& faults, CqEvents& events, Time start)
+MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
+                         engine::Engine& engine, Faults& faults, CqEvents& events, Time start)
     : config_(config),
       log_(log),
       planes_(planes),

@@ -73,7 +73,7 @@ class UdpOpener final : public PlaneOpener {
   }
 };
 
-MRC_DECL std::unique_ptr<PlaneOpener> make_udp_opener() {
+MRC_SETUP std::unique_ptr<PlaneOpener> make_udp_opener() {
   return std::make_unique<UdpOpener>();
 }
 

@@ -31,7 +31,7 @@ inline void require(bool ok, const char* what) {
 
 }  // namespace detail
 
-MRC_DECL Engine::Engine(const EngineOptions& options) : ctx_(options) {
+MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
   detail::require(options.max_qps >= 1 && options.max_qps <= detail::kMaxQps,
                   "max_qps must be 1 .. 65533");
   detail::require(options.max_mrs >= 1 && options.max_mrs <= MemoryTable::kMaxRegions,
@@ -41,18 +41,18 @@ MRC_DECL Engine::Engine(const EngineOptions& options) : ctx_(options) {
   detail::require(options.burst >= 1, "burst must be at least 1");
 }
 
-MRC_DECL Engine::~Engine() {
+MRC_SETUP Engine::~Engine() {
   ctx_.objects.for_each_qp([this](QueuePairState& qp) { teardown_.detach(qp); });
   ctx_.objects.for_each_peer([this](Peer& peer) { ctx_.timers.cancel(peer); });
 }
 
 // ------------------------------------------------------- protection domains and memory regions
 
-MRC_DECL Result<PdId> Engine::alloc_pd() {
+MRC_SETUP Result<PdId> Engine::alloc_pd() {
   return ctx_.objects.add_pd();
 }
 
-MRC_DECL Errc Engine::dealloc_pd(PdId pd) noexcept {
+MRC_SETUP Errc Engine::dealloc_pd(PdId pd) noexcept {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   bool used = ctx_.memory.uses_pd(pd);
   ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
@@ -61,8 +61,8 @@ MRC_DECL Errc Engine::dealloc_pd(PdId pd) noexcept {
   return Errc::ok;
 }
 
-MRC_DECL Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
-                                                       Access access, PdId pd) {
+MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
+                                                        Access access, PdId pd) {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
@@ -70,7 +70,7 @@ MRC_DECL Result<std::uint32_t> Engine::register_memory(void* address, std::uint6
   return ctx_.memory.add(address, length, access, pd, ctx_.random);
 }
 
-MRC_DECL Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
+MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {
   const MemoryEntry* e = ctx_.memory.find(key);
   if (e == nullptr) return Errc::not_found;
   if (e->uses > 0 && !force) return Errc::in_use;
@@ -93,10 +93,10 @@ MRC_DECL Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept 
 
 // -------------------------------------------------------------------------- completion queues
 
-MRC_DECL Result<CqId> Engine::create_cq(std::uint32_t depth) {
+MRC_SETUP Result<CqId> Engine::create_cq(std::uint32_t depth) {
   return ctx_.completions.create(depth);
 }
-MRC_DECL Errc Engine::destroy_cq(CqId cq) noexcept {
+MRC_SETUP Errc Engine::destroy_cq(CqId cq) noexcept {
   return ctx_.completions.destroy(cq);
 }
 MRC_DECL std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
@@ -111,7 +111,7 @@ MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
 
 // -------------------------------------------------------------------------------- queue pairs
 
-MRC_DECL Result<Qpn> Engine::create_qp(const QpInit& init) {
+MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& init) {
   if (!detail::in_range(init)) return Errc::invalid_argument;
   CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
   CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
@@ -125,7 +125,7 @@ MRC_DECL Result<Qpn> Engine::create_qp(const QpInit& init) {
   return qpn;
 }
 
-MRC_DECL Errc Engine::destroy_qp(Qpn qpn) noexcept {
+MRC_SETUP Errc Engine::destroy_qp(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
     ctx_.completions.forget(qpn);
@@ -154,7 +154,7 @@ MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
 
 // -------------------------------------------------------------------------------------- peers
 
-MRC_DECL Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
+MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   detail::require(!spec.paths.empty(), "a peer needs at least one path");
   Result<PeerId> id = ctx_.objects.add_peer(spec, ctx_.random);
   if (!id) return id;
@@ -164,7 +164,7 @@ MRC_DECL Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   return id;
 }
 
-MRC_DECL Errc Engine::remove_peer(PeerId id) noexcept {
+MRC_SETUP Errc Engine::remove_peer(PeerId id) noexcept {
   Peer* peer = ctx_.objects.peer(id);
   if (peer == nullptr) return Errc::not_found;
   if (peer->queue_pairs > 0) return Errc::in_use;

@@ -9,13 +9,13 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
+MRC_SETUP Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
   return qp->start_psn;
 }
 
-MRC_DECL Errc Engine::to_init(Qpn qpn) noexcept {
+MRC_SETUP Errc Engine::to_init(Qpn qpn) noexcept {
   return with_qp(qpn, [](QueuePairState& qp) {
     if (qp.state != QpState::reset) return Errc::invalid_state;
     qp.state = QpState::init;
@@ -23,7 +23,7 @@ MRC_DECL Errc Engine::to_init(Qpn qpn) noexcept {
   });
 }
 
-MRC_DECL Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
+MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::init) return Errc::invalid_state;
     Peer* peer = ctx_.objects.peer(remote.peer);
@@ -42,7 +42,7 @@ MRC_DECL Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
   });
 }
 
-MRC_DECL Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
+MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::rtr) return Errc::invalid_state;
@@ -62,7 +62,7 @@ MRC_DECL Errc Engine::to_error(Qpn qpn) noexcept {
   });
 }
 
-MRC_DECL Errc Engine::to_reset(Qpn qpn) noexcept {
+MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
     qp.state = QpState::reset;
@@ -72,7 +72,7 @@ MRC_DECL Errc Engine::to_reset(Qpn qpn) noexcept {
   });
 }
 
-MRC_DECL Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
+MRC_SETUP Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) { return Responder::set_mpr(qp, units); });
 }
 

@@ -5,7 +5,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL ObjectTables::ObjectTables(const EngineOptions& options)
+MRC_SETUP ObjectTables::ObjectTables(const EngineOptions& options)
     : options_(options), free_qps_(options.max_qps) {
   qps_.resize(options.max_qps);
   for (std::uint32_t i = 0; i < options.max_qps; ++i) free_qps_.push_back(i);
@@ -13,7 +13,7 @@ MRC_DECL ObjectTables::ObjectTables(const EngineOptions& options)
   peers_.reserve(options.max_peers);
 }
 
-MRC_DECL Result<PdId> ObjectTables::add_pd() {
+MRC_SETUP Result<PdId> ObjectTables::add_pd() {
   for (std::uint32_t i = 0; i < options_.max_pds; ++i) {
     if (i == pds_.size()) pds_.push_back(0);
     if (pds_[i] == 0) {
@@ -24,8 +24,8 @@ MRC_DECL Result<PdId> ObjectTables::add_pd() {
   return Errc::no_resources;
 }
 
-MRC_DECL Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
-                                          reliability::PacketPool& records) {
+MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
+                                           reliability::PacketPool& records) {
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
   const Qpn qpn{(std::uint32_t{options_.slot} << 16) | (index + kFirstUserQpn)};
@@ -35,14 +35,14 @@ MRC_DECL Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
   return qpn;
 }
 
-MRC_DECL void ObjectTables::remove_qp(Qpn qpn) noexcept {
+MRC_SETUP void ObjectTables::remove_qp(Qpn qpn) noexcept {
   const std::uint32_t index = (value(qpn) & 0xFFFF) - kFirstUserQpn;
   --qp_count_;
   qps_[index].reset();
   free_qps_.push_back(index);
 }
 
-MRC_DECL Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
+MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
   std::uint32_t i = 0;
   while (i < peers_.size() && peers_[i]) ++i;
   if (i >= options_.max_peers) return Errc::no_resources;
@@ -55,7 +55,7 @@ MRC_DECL Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& ran
   return PeerId{i};
 }
 
-MRC_DECL void ObjectTables::remove_peer(Peer& peer) noexcept {
+MRC_SETUP void ObjectTables::remove_peer(Peer& peer) noexcept {
   for (const std::uint64_t tag : peer.source_tags) {
     const auto it = peer_by_source_.find(source_key(tag, peer.slot));
     if (it != peer_by_source_.end() && it->second == peer.id) peer_by_source_.erase(it);

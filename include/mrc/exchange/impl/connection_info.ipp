@@ -98,7 +98,7 @@ inline void check_envelope(Bytes blob) {
 
 }  // namespace detail
 
-MRC_DECL std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
+MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   if (const char* fault = detail::info_fault(info))
     throw Error(Errc::invalid_argument, std::string("connection data: ") + fault);
   const std::size_t length =
@@ -129,7 +129,7 @@ MRC_DECL std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   return out;
 }
 
-MRC_DECL ConnectionInfo decode_connection_info(Bytes blob) {
+MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
   detail::check_envelope(blob);
   detail::InfoReader reader(blob.subspan(8));
   ConnectionInfo info;
@@ -160,7 +160,7 @@ MRC_DECL ConnectionInfo decode_connection_info(Bytes blob) {
   return info;
 }
 
-MRC_DECL std::string to_string(const ConnectionInfo& info) {
+MRC_SETUP std::string to_string(const ConnectionInfo& info) {
   char head[160];
   std::snprintf(head, sizeof head, "device %016llx slot %u qpn 0x%06x psn 0x%06x mtu %u mpr %u",
                 static_cast<unsigned long long>(info.device_guid), info.slot, value(info.qpn),

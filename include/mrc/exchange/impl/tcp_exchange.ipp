@@ -10,13 +10,13 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL TcpChannel TcpChannel::connect(const std::string& host, std::uint16_t port,
-                                        Duration timeout, const std::atomic<bool>* cancel) {
+MRC_SETUP TcpChannel TcpChannel::connect(const std::string& host, std::uint16_t port,
+                                         Duration timeout, const std::atomic<bool>* cancel) {
   return {detail::tcp_connect(host, port, {timeout, cancel}),
           "'" + host + "' port " + std::to_string(port), cancel};
 }
 
-MRC_DECL void TcpChannel::send(Bytes message, Duration timeout) {
+MRC_SETUP void TcpChannel::send(Bytes message, Duration timeout) {
   if (message.size() > kMaxMessageBytes)
     throw Error(Errc::too_long, "message of " + std::to_string(message.size()) + " bytes to " +
                                     peer_ + "; the limit is 16 MiB");
@@ -35,11 +35,11 @@ MRC_DECL void TcpChannel::send(Bytes message, Duration timeout) {
   }
 }
 
-MRC_DECL void TcpChannel::send_text(std::string_view text, Duration timeout) {
+MRC_SETUP void TcpChannel::send_text(std::string_view text, Duration timeout) {
   send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, timeout);
 }
 
-MRC_DECL std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
+MRC_SETUP std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::optional<std::vector<std::uint8_t>> message;
   while (!(message = try_receive()))
@@ -47,12 +47,12 @@ MRC_DECL std::vector<std::uint8_t> TcpChannel::receive(Duration timeout) {
   return std::move(*message);
 }
 
-MRC_DECL std::string TcpChannel::receive_text(Duration timeout) {
+MRC_SETUP std::string TcpChannel::receive_text(Duration timeout) {
   const auto bytes = receive(timeout);
   return {bytes.begin(), bytes.end()};
 }
 
-MRC_DECL std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
+MRC_SETUP std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
   // The inbox grows as bytes arrive: the length field alone allocates nothing.
   std::array<std::uint8_t, kChunk> chunk;
   while (inbox_.size() < wanted()) {
@@ -66,11 +66,11 @@ MRC_DECL std::optional<std::vector<std::uint8_t>> TcpChannel::try_receive() {
   return message;
 }
 
-MRC_DECL bool TcpChannel::peer_closed() const noexcept {
+MRC_SETUP bool TcpChannel::peer_closed() const noexcept {
   return inbox_.empty() && detail::tcp_closed(socket_);
 }
 
-MRC_DECL std::size_t TcpChannel::wanted() const {
+MRC_SETUP std::size_t TcpChannel::wanted() const {
   if (inbox_.size() < kHead) return kHead;
   std::size_t size = 0;
   for (std::size_t i = 0; i < kHead; ++i) size = size << 8 | inbox_[i];
@@ -80,13 +80,13 @@ MRC_DECL std::size_t TcpChannel::wanted() const {
   return kHead + size;
 }
 
-MRC_DECL TcpListener::TcpListener(std::uint16_t port, const std::string& bind,
-                                  const std::atomic<bool>* cancel)
+MRC_SETUP TcpListener::TcpListener(std::uint16_t port, const std::string& bind,
+                                   const std::atomic<bool>* cancel)
     : socket_(detail::tcp_listen(port, bind)),
       port_(detail::tcp_local_port(socket_)),
       cancel_(cancel) {}
 
-MRC_DECL TcpChannel TcpListener::accept(Duration timeout) {
+MRC_SETUP TcpChannel TcpListener::accept(Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::string peer;
   detail::Socket socket;
@@ -95,8 +95,8 @@ MRC_DECL TcpChannel TcpListener::accept(Duration timeout) {
   return {std::move(socket), std::move(peer), cancel_};
 }
 
-MRC_DECL ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
-                                 Duration timeout) {
+MRC_SETUP ConnectionInfo exchange(TcpChannel& channel, const ConnectionInfo& mine,
+                                  Duration timeout) {
   channel.send(encode(mine), timeout);
   return decode_connection_info(channel.receive(timeout));
 }

@@ -73,8 +73,8 @@ inline void tcp_wait(const Socket& socket, short events, const TcpWait& wait,
   }
 }
 
-MRC_DECL void tcp_wait_readable(const Socket& socket, const TcpWait& wait,
-                                const std::string& what) {
+MRC_SETUP void tcp_wait_readable(const Socket& socket, const TcpWait& wait,
+                                 const std::string& what) {
   tcp_wait(socket, POLLIN, wait, what);
 }
 
@@ -136,7 +136,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   return same_ends(socket) ? ECONNREFUSED : 0;
 }
 
-MRC_DECL Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
+MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
   const AddressList list = tcp_lookup(host, port, AF_UNSPEC, AI_ADDRCONFIG);
   const std::string where = "'" + host + "' port " + std::to_string(port);
   for (;;) {
@@ -172,7 +172,7 @@ MRC_DECL Socket tcp_connect(const std::string& host, std::uint16_t port, const T
   return done ? std::move(socket) : Socket{};
 }
 
-MRC_DECL Socket tcp_listen(std::uint16_t port, const std::string& host) {
+MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
   int error = EADDRNOTAVAIL;
   for (const int family : {AF_INET6, AF_INET}) {
     const AddressList list =
@@ -189,7 +189,7 @@ MRC_DECL Socket tcp_listen(std::uint16_t port, const std::string& host) {
                                      "port " + std::to_string(port) + remedy);
 }
 
-MRC_DECL std::uint16_t tcp_local_port(const Socket& socket) {
+MRC_SETUP std::uint16_t tcp_local_port(const Socket& socket) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length) != 0)
@@ -198,7 +198,7 @@ MRC_DECL std::uint16_t tcp_local_port(const Socket& socket) {
                                            : reinterpret_cast<sockaddr_in&>(local).sin_port);
 }
 
-MRC_DECL Socket tcp_accept(const Socket& listener, std::string& peer) {
+MRC_SETUP Socket tcp_accept(const Socket& listener, std::string& peer) {
   sockaddr_storage remote{};
   socklen_t length = sizeof remote;
   Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&remote), &length,
@@ -217,8 +217,8 @@ MRC_DECL Socket tcp_accept(const Socket& listener, std::string& peer) {
   return socket;
 }
 
-MRC_DECL void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait,
-                       const std::string& peer) {
+MRC_SETUP void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait,
+                        const std::string& peer) {
   while (!bytes.empty()) {
     const auto sent = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0)
@@ -230,7 +230,7 @@ MRC_DECL void tcp_send(const Socket& socket, Bytes bytes, const TcpWait& wait,
   }
 }
 
-MRC_DECL std::size_t tcp_read(const Socket& socket, MutableBytes room, const std::string& peer) {
+MRC_SETUP std::size_t tcp_read(const Socket& socket, MutableBytes room, const std::string& peer) {
   for (;;) {
     const auto got = ::recv(socket.fd(), room.data(), room.size(), 0);
     if (got > 0) return static_cast<std::size_t>(got);
@@ -242,13 +242,13 @@ MRC_DECL std::size_t tcp_read(const Socket& socket, MutableBytes room, const std
   }
 }
 
-MRC_DECL bool tcp_closed(const Socket& socket) noexcept {
+MRC_SETUP bool tcp_closed(const Socket& socket) noexcept {
   char byte = 0;
   const auto got = ::recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-MRC_DECL void tcp_end_sending(const Socket& socket) noexcept {
+MRC_SETUP void tcp_end_sending(const Socket& socket) noexcept {
   ::shutdown(socket.fd(), SHUT_WR);
 }
 

@@ -7,20 +7,20 @@
 
 namespace mrc::inline v0_1::fabric {
 
-MRC_DECL const Host* Description::find_host(std::string_view host) const noexcept {
+MRC_SETUP const Host* Description::find_host(std::string_view host) const noexcept {
   for (const Host& h : hosts)
     if (h.name == host) return &h;
   return nullptr;
 }
 
-MRC_DECL const Host* Description::find_host(Plane p,
-                                            const wire::IpAddress& address) const noexcept {
+MRC_SETUP const Host* Description::find_host(Plane p,
+                                             const wire::IpAddress& address) const noexcept {
   for (const Host& h : hosts)
     if (p < h.addresses.size() && h.addresses[p] == address) return &h;
   return nullptr;
 }
 
-MRC_DECL path::Ipv6 Description::usid_prefix(Plane p, Usid usid) const noexcept {
+MRC_SETUP path::Ipv6 Description::usid_prefix(Plane p, Usid usid) const noexcept {
   return path::make_carrier(blocks[p], std::span<const Usid>(&usid, 1));
 }
 

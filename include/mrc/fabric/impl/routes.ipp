@@ -142,8 +142,8 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
 
 }  // namespace detail
 
-MRC_DECL std::vector<Path> plane_paths(const Description& d, Plane plane, const Host& from,
-                                       const Host& to, unsigned ecmp_count) {
+MRC_SETUP std::vector<Path> plane_paths(const Description& d, Plane plane, const Host& from,
+                                        const Host& to, unsigned ecmp_count) {
   if (d.forwarding == Forwarding::ecmp) return detail::ecmp_paths(d, plane, from, to, ecmp_count);
   const std::vector<PatternStep>& steps = detail::steps_between(d, from, to);
   path::UsidTemplate t = detail::make_template(d, steps, from, to);
@@ -164,8 +164,8 @@ MRC_DECL std::vector<Path> plane_paths(const Description& d, Plane plane, const 
   return out;
 }
 
-MRC_DECL std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
-                                 unsigned ecmp_per_plane) {
+MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
+                                  unsigned ecmp_per_plane) {
   std::vector<std::vector<Path>> planes;
   for (unsigned p = 0; p < d.planes; ++p)
     planes.push_back(plane_paths(d, static_cast<Plane>(p), from, to, ecmp_per_plane));

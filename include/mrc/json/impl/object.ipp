@@ -5,12 +5,12 @@
 
 namespace mrc::inline v0_1::json_file {
 
-MRC_DECL bool Object::is_list(std::string_view name) const {
+MRC_SETUP bool Object::is_list(std::string_view name) const {
   const Node* node = find(name);
   return node != nullptr && node->kind == Kind::list;
 }
 
-MRC_DECL Object Object::object(std::string_view name) const {
+MRC_SETUP Object Object::object(std::string_view name) const {
   Node* node = find(name);
   if (node == nullptr) {
     node = tree_->create();
@@ -23,8 +23,8 @@ MRC_DECL Object Object::object(std::string_view name) const {
   return as_object(*node);
 }
 
-MRC_DECL std::vector<Object> Object::array(std::string_view name, std::size_t min,
-                                           std::size_t max) const {
+MRC_SETUP std::vector<Object> Object::array(std::string_view name, std::size_t min,
+                                            std::size_t max) const {
   std::vector<Object> objects;
   const Node* list = find(name);
   if (list == nullptr && min > 0) missing(name);
@@ -38,84 +38,84 @@ MRC_DECL std::vector<Object> Object::array(std::string_view name, std::size_t mi
   return objects;
 }
 
-MRC_DECL std::uint16_t Object::hex(std::string_view name, std::uint16_t fallback) const {
+MRC_SETUP std::uint16_t Object::hex(std::string_view name, std::uint16_t fallback) const {
   return has(name) ? detail::read_hex(*tree_, required(name)) : fallback;
 }
 
-MRC_DECL double Object::number(std::string_view name, double min, double max) const {
+MRC_SETUP double Object::number(std::string_view name, double min, double max) const {
   return detail::read_number(*tree_, required(name), min, max);
 }
 
-MRC_DECL double Object::number(std::string_view name, double min, double max,
-                               double fallback) const {
+MRC_SETUP double Object::number(std::string_view name, double min, double max,
+                                double fallback) const {
   return has(name) ? number(name, min, max) : fallback;
 }
 
-MRC_DECL std::vector<double> Object::numbers(std::string_view name, double min, double max,
-                                             std::vector<double> fallback) const {
+MRC_SETUP std::vector<double> Object::numbers(std::string_view name, double min, double max,
+                                              std::vector<double> fallback) const {
   return list<double>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_number(*tree_, node, min, max);
   });
 }
 
-MRC_DECL Duration Object::duration(std::string_view name, Duration min, Duration max) const {
+MRC_SETUP Duration Object::duration(std::string_view name, Duration min, Duration max) const {
   return detail::read_duration(*tree_, required(name), min, max);
 }
 
-MRC_DECL Duration Object::duration(std::string_view name, Duration min, Duration max,
-                                   Duration fallback) const {
+MRC_SETUP Duration Object::duration(std::string_view name, Duration min, Duration max,
+                                    Duration fallback) const {
   return has(name) ? duration(name, min, max) : fallback;
 }
 
-MRC_DECL std::vector<Duration> Object::durations(std::string_view name, Duration min, Duration max,
-                                                 std::vector<Duration> fallback) const {
+MRC_SETUP std::vector<Duration> Object::durations(std::string_view name, Duration min, Duration max,
+                                                  std::vector<Duration> fallback) const {
   return list<Duration>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_duration(*tree_, node, min, max);
   });
 }
 
-MRC_DECL std::uint64_t Object::bytes(std::string_view name, std::uint64_t min,
-                                     std::uint64_t max) const {
+MRC_SETUP std::uint64_t Object::bytes(std::string_view name, std::uint64_t min,
+                                      std::uint64_t max) const {
   return detail::read_bytes(*tree_, required(name), min, max);
 }
 
-MRC_DECL std::uint64_t Object::bytes(std::string_view name, std::uint64_t min, std::uint64_t max,
-                                     std::uint64_t fallback) const {
+MRC_SETUP std::uint64_t Object::bytes(std::string_view name, std::uint64_t min, std::uint64_t max,
+                                      std::uint64_t fallback) const {
   return has(name) ? bytes(name, min, max) : fallback;
 }
 
-MRC_DECL std::vector<std::uint64_t> Object::sizes(std::string_view name, std::uint64_t min,
-                                                  std::uint64_t max,
-                                                  std::vector<std::uint64_t> fallback) const {
+MRC_SETUP std::vector<std::uint64_t> Object::sizes(std::string_view name, std::uint64_t min,
+                                                   std::uint64_t max,
+                                                   std::vector<std::uint64_t> fallback) const {
   return list<std::uint64_t>(name, std::move(fallback), [&](const Node& node) {
     return detail::read_bytes(*tree_, node, min, max);
   });
 }
 
-MRC_DECL bool Object::boolean(std::string_view name) const {
+MRC_SETUP bool Object::boolean(std::string_view name) const {
   return detail::read_boolean(*tree_, required(name));
 }
 
-MRC_DECL bool Object::boolean(std::string_view name, bool fallback) const {
+MRC_SETUP bool Object::boolean(std::string_view name, bool fallback) const {
   return has(name) ? boolean(name) : fallback;
 }
 
-MRC_DECL std::string Object::text(std::string_view name) const {
+MRC_SETUP std::string Object::text(std::string_view name) const {
   return detail::read_text(*tree_, required(name));
 }
 
-MRC_DECL std::string Object::text(std::string_view name, std::string fallback) const {
+MRC_SETUP std::string Object::text(std::string_view name, std::string fallback) const {
   return has(name) ? text(name) : std::move(fallback);
 }
 
-MRC_DECL std::vector<std::string> Object::texts(std::string_view name,
-                                                std::vector<std::string> fallback) const {
+MRC_SETUP std::vector<std::string> Object::texts(std::string_view name,
+                                                 std::vector<std::string> fallback) const {
   return list<std::string>(name, std::move(fallback),
                            [&](const Node& node) { return detail::read_text(*tree_, node); });
 }
 
-MRC_DECL std::string Object::choice(std::string_view name,
-                                    const std::vector<std::string>& allowed) const {
+MRC_SETUP std::string Object::choice(std::string_view name,
+                                     const std::vector<std::string>& allowed) const {
   const Node& node = required(name);
   if (node.kind == Kind::text || node.from_set)
     for (const std::string& word : allowed)
@@ -124,24 +124,24 @@ MRC_DECL std::string Object::choice(std::string_view name,
                         (allowed.size() > 1 ? "one of " : "") + joined(allowed));
 }
 
-MRC_DECL std::string Object::choice(std::string_view name, const std::vector<std::string>& allowed,
-                                    std::string fallback) const {
+MRC_SETUP std::string Object::choice(std::string_view name, const std::vector<std::string>& allowed,
+                                     std::string fallback) const {
   return has(name) ? choice(name, allowed) : std::move(fallback);
 }
 
-MRC_DECL void Object::fail(std::string_view name, std::string_view what) const {
+MRC_SETUP void Object::fail(std::string_view name, std::string_view what) const {
   const Node* node = name.empty() ? nullptr : find(name);
   if (node != nullptr) tree_->fail(*node, what);
   tree_->fail(node_->from_set, node_->line, path_to(name), what);
 }
 
-MRC_DECL void Object::fail(std::string_view name, std::size_t index, std::string_view what) const {
+MRC_SETUP void Object::fail(std::string_view name, std::size_t index, std::string_view what) const {
   const Node* node = find(name);
   if (node != nullptr && index < node->items.size()) tree_->fail(*node->items[index], what);
   fail(name, what);
 }
 
-MRC_DECL void Object::finish() const {
+MRC_SETUP void Object::finish() const {
   const Node* object = nullptr;
   const Node* unknown = first_unknown(*node_, object);
   if (unknown == nullptr) return;
@@ -154,34 +154,34 @@ MRC_DECL void Object::finish() const {
   tree_->fail(unknown->from_set, unknown->key_line, detail::path_of(*unknown), what);
 }
 
-MRC_DECL Object Object::as_object(Node& node) const {
+MRC_SETUP Object Object::as_object(Node& node) const {
   if (node.kind != Kind::object)
     tree_->fail(node, "is " + detail::shown(node) + ", must be an object");
   return {tree_, node};
 }
 
-MRC_DECL Object::Node* Object::find(std::string_view name) const {
+MRC_SETUP Object::Node* Object::find(std::string_view name) const {
   node_->asked.emplace(name);
   const auto member = node_->members.find(name);
   return member == node_->members.end() ? nullptr : member->second;
 }
 
-MRC_DECL const Object::Node& Object::required(std::string_view name) const {
+MRC_SETUP const Object::Node& Object::required(std::string_view name) const {
   const Node* node = find(name);
   if (node == nullptr) missing(name);
   return *node;
 }
 
-MRC_DECL std::string Object::path_to(std::string_view name) const {
+MRC_SETUP std::string Object::path_to(std::string_view name) const {
   const std::string path = detail::path_of(*node_);
   return path + (path.empty() || name.empty() ? "" : ".") + std::string(name);
 }
 
-MRC_DECL void Object::missing(std::string_view name) const {
+MRC_SETUP void Object::missing(std::string_view name) const {
   tree_->fail(node_->from_set, node_->line, path_to(name), "is missing");
 }
 
-MRC_DECL const Object::Node* Object::first_unknown(const Node& node, const Node*& in) {
+MRC_SETUP const Object::Node* Object::first_unknown(const Node& node, const Node*& in) {
   const Node* first = nullptr;
   const auto consider = [&](const Node* found, const Node* object) {
     if (found == nullptr || (first != nullptr && first->order < found->order)) return;

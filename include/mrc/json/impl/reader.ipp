@@ -203,7 +203,7 @@ class Reader {
   Node* top_ = nullptr;
 };
 
-MRC_DECL Node* read_json(Tree& tree, std::string_view text, bool from_set) {
+MRC_SETUP Node* read_json(Tree& tree, std::string_view text, bool from_set) {
   return Reader(tree, text, from_set).read();
 }
 

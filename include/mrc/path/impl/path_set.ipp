@@ -40,8 +40,8 @@ inline void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
 
 }  // namespace detail
 
-MRC_DECL PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOptions& options,
-                          std::uint64_t seed)
+MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOptions& options,
+                           std::uint64_t seed)
     : options_((detail::check(universe, options), options)),
       random_(seed),
       entries_(universe.size()),
@@ -56,7 +56,7 @@ MRC_DECL PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOptio
 }
 
 /// Gives out the places of the active set to the planes in turn, so that shares are equal.
-MRC_DECL void PathSet::set_up_entries(std::span<const PathSpec> universe) noexcept {
+MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexcept {
   for (std::size_t i = 0; i < universe.size(); ++i) {
     entries_[i].ev = universe[i].ev;
     entries_[i].plane = universe[i].plane;

@@ -47,14 +47,14 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL IpAddress parse_ip(std::string_view text) {
+MRC_SETUP IpAddress parse_ip(std::string_view text) {
   IpAddress ip{};
   if (!detail::ip_from_text(text, ip))
     detail::bad_address(text, "not a numeric IPv4 or IPv6 address");
   return ip;
 }
 
-MRC_DECL PeerAddress parse_address(std::string_view text, std::uint16_t default_port) {
+MRC_SETUP PeerAddress parse_address(std::string_view text, std::uint16_t default_port) {
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -80,7 +80,7 @@ MRC_DECL PeerAddress parse_address(std::string_view text, std::uint16_t default_
   return address;
 }
 
-MRC_DECL LocalAddress parse_local_address(std::string_view text) {
+MRC_SETUP LocalAddress parse_local_address(std::string_view text) {
   LocalAddress local;
   if (detail::ip_from_text(text, local.ip)) {
     if (is_link_local(local.ip)) detail::bad_address(text, "a link-local address needs %interface");
@@ -95,7 +95,7 @@ MRC_DECL LocalAddress parse_local_address(std::string_view text) {
   return local;
 }
 
-MRC_DECL std::string format_ip(const IpAddress& ip) {
+MRC_SETUP std::string format_ip(const IpAddress& ip) {
   char buffer[INET6_ADDRSTRLEN] = "";
   if (is_v4(ip))
     inet_ntop(AF_INET, ip.data() + 12, buffer, sizeof buffer);
@@ -104,7 +104,7 @@ MRC_DECL std::string format_ip(const IpAddress& ip) {
   return buffer;
 }
 
-MRC_DECL std::string format_address(const PeerAddress& address) {
+MRC_SETUP std::string format_address(const PeerAddress& address) {
   const std::string host = format_ip(address.ip);
   return (is_v4(address.ip) ? host : "[" + host + "]") + ":" + std::to_string(address.udp_port);
 }

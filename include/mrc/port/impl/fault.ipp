@@ -40,7 +40,7 @@ template <class Key>
 
 }  // namespace detail
 
-MRC_DECL bool works_outbound(const FaultSpec& spec) noexcept {
+MRC_SETUP bool works_outbound(const FaultSpec& spec) noexcept {
   FaultSpec allowed;
   allowed.loss = spec.loss;
   allowed.black_hole = spec.black_hole;
@@ -48,7 +48,7 @@ MRC_DECL bool works_outbound(const FaultSpec& spec) noexcept {
   return spec == allowed;
 }
 
-MRC_DECL void check_outbound(const FaultSpec& spec) {
+MRC_SETUP void check_outbound(const FaultSpec& spec) {
   check(spec);
   if (!works_outbound(spec))
     throw Error(
@@ -57,7 +57,7 @@ MRC_DECL void check_outbound(const FaultSpec& spec) {
         "set the others at the receiver");
 }
 
-MRC_DECL FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
+MRC_SETUP FaultInjector::FaultInjector(std::uint64_t seed, std::uint32_t slots)
     : random_(seed), slots_(slots) {}
 
 MRC_DECL void FaultInjector::set(const FaultSpec& spec) {

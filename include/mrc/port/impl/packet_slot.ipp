@@ -13,7 +13,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL Socket claim_name(const std::string& name) {
+MRC_SETUP Socket claim_name(const std::string& name) {
   Socket socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.open()) throw_errno("cannot open a socket to claim " + name);
   sockaddr_un address{};
@@ -25,7 +25,7 @@ MRC_DECL Socket claim_name(const std::string& name) {
   return Socket();
 }
 
-MRC_DECL PacketSlotClaim claim_packet_slot(std::optional<std::uint8_t> wanted) {
+MRC_SETUP PacketSlotClaim claim_packet_slot(std::optional<std::uint8_t> wanted) {
   const unsigned first = wanted.value_or(0), last = wanted.value_or(kSlots - 1);
   for (unsigned slot = first; slot <= last; ++slot) {
     Socket socket = claim_name("openmrc/packet/slot/" + std::to_string(slot));

@@ -9,22 +9,22 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL bool try_option(const Socket& socket, int level, int name, int value) noexcept {
+MRC_SETUP bool try_option(const Socket& socket, int level, int name, int value) noexcept {
   return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
 }
 
-MRC_DECL void set_option(const Socket& socket, int level, int name, int value, const char* what) {
+MRC_SETUP void set_option(const Socket& socket, int level, int name, int value, const char* what) {
   if (!try_option(socket, level, name, value)) throw_errno(std::string("cannot set ") + what);
 }
 
-MRC_DECL int get_option(const Socket& socket, int level, int name, int fallback) noexcept {
+MRC_SETUP int get_option(const Socket& socket, int level, int name, int fallback) noexcept {
   int value = fallback;
   socklen_t size = sizeof value;
   return getsockopt(socket.fd(), level, name, &value, &size) == 0 ? value : fallback;
 }
 
-MRC_DECL std::uint64_t set_buffer(const Socket& socket, int name, int force,
-                                  std::uint32_t bytes) noexcept {
+MRC_SETUP std::uint64_t set_buffer(const Socket& socket, int name, int force,
+                                   std::uint32_t bytes) noexcept {
   const int wanted = bytes > 0x3FFF'FFFFu ? 0x3FFF'FFFF : static_cast<int>(bytes);
   if (!try_option(socket, SOL_SOCKET, force, wanted)) {
     // The kernel caps the value without an error. A failure leaves the default, which is read back.
@@ -34,7 +34,7 @@ MRC_DECL std::uint64_t set_buffer(const Socket& socket, int name, int force,
   return actual > 0 ? static_cast<std::uint64_t>(actual) : 0;
 }
 
-MRC_DECL Socket make_udp_socket(const LocalAddress& local) {
+MRC_SETUP Socket make_udp_socket(const LocalAddress& local) {
   Socket socket(::socket(is_v4(local.ip) ? AF_INET : AF_INET6,
                          SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
   if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_ip(local.ip));

@@ -7,8 +7,8 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
-                                      std::uint32_t scope) noexcept
+MRC_SETUP SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
+                                       std::uint32_t scope) noexcept
     : v6{} {
   if (is_v4(ip)) {
     v4.sin_family = AF_INET;
@@ -24,11 +24,11 @@ MRC_DECL SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
   }
 }
 
-MRC_DECL bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
+MRC_SETUP bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
   return ::bind(socket.fd(), &address.any, address.length) == 0;
 }
 
-MRC_DECL std::uint16_t bound_port(const Socket& socket) noexcept {
+MRC_SETUP std::uint16_t bound_port(const Socket& socket) noexcept {
   SocketAddress address;
   address.length = sizeof address.v6;
   if (getsockname(socket.fd(), &address.any, &address.length) != 0) return 0;

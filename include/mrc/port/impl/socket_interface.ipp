@@ -18,14 +18,14 @@ namespace mrc::inline v0_1::port {
 
 namespace detail {
 
-MRC_DECL bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
-                            ifreq& request) noexcept {
+MRC_SETUP bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                             ifreq& request) noexcept {
   request = {};
   std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
   return ioctl(socket.fd(), what, &request) == 0;
 }
 
-MRC_DECL bool is_running(const ifreq& flags) noexcept {
+MRC_SETUP bool is_running(const ifreq& flags) noexcept {
   return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
 }
 
@@ -62,14 +62,14 @@ void for_each_address(Visit visit) {
 
 }  // namespace detail
 
-MRC_DECL bool interface_running(const Socket& socket, const std::string& name) noexcept {
+MRC_SETUP bool interface_running(const Socket& socket, const std::string& name) noexcept {
   ifreq request;
   if (name.empty()) return true;
   if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return errno != ENODEV;
   return detail::is_running(request);
 }
 
-MRC_DECL std::vector<IpAddress> local_addresses() {
+MRC_SETUP std::vector<IpAddress> local_addresses() {
   std::vector<IpAddress> addresses;
   detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
     addresses.push_back(ip);
@@ -78,7 +78,7 @@ MRC_DECL std::vector<IpAddress> local_addresses() {
   return addresses;
 }
 
-MRC_DECL LocalAddress resolve(LocalAddress local) {
+MRC_SETUP LocalAddress resolve(LocalAddress local) {
   if (!is_unspecified(local.ip)) return local;
   if (local.interface.empty())
     throw Error(Errc::invalid_argument,
@@ -99,7 +99,7 @@ MRC_DECL LocalAddress resolve(LocalAddress local) {
   return local;
 }
 
-MRC_DECL Interface find_interface(const Socket& socket, const LocalAddress& local) {
+MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& local) {
   Interface found;
   found.name = local.interface;
   if (found.name.empty()) {

@@ -21,7 +21,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket)
+MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket)
     : options_(std::move(options)),
       local_((options_.check(), resolve(options_.local))),
       socket_(std::move(receive_socket)),
@@ -52,7 +52,7 @@ MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   receiver_->receive(socket_, now, faults_, rx, stats_);
 }
 
-MRC_DECL std::uint64_t UdpPort::add_peer(PeerId id, const PeerAddress& address) {
+MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const PeerAddress& address) {
   if (is_v4(address.ip) != is_v4(local_.ip))
     throw Error(Errc::unreachable, "peer " + format_address(address) + " and local address " +
                                        format_ip(local_.ip) + " are of different IP versions");
@@ -75,7 +75,7 @@ MRC_DECL PortStats UdpPort::stats() const noexcept {
   return stats;
 }
 
-MRC_DECL void UdpPort::remove_peer(PeerId id) noexcept {
+MRC_SETUP void UdpPort::remove_peer(PeerId id) noexcept {
   peers_.remove(id);
 }
 
@@ -95,7 +95,7 @@ MRC_DECL void UdpPort::set_path_fault(std::uint16_t port_path, const FaultSpec& 
   faults_.set_outbound(port_path, spec);
 }
 
-MRC_DECL void UdpPort::open_receiving() {
+MRC_SETUP void UdpPort::open_receiving() {
   udp_port_ = static_cast<std::uint16_t>(options_.base_port + options_.slot);
   if (!socket_.open()) socket_ = detail::open_receive_socket(local_, udp_port_);
   if (!socket_.open())
@@ -120,7 +120,7 @@ MRC_DECL void UdpPort::open_receiving() {
   first_drops_ = static_cast<std::uint32_t>(kernel_drops());
 }
 
-MRC_DECL void UdpPort::open_sending() {
+MRC_SETUP void UdpPort::open_sending() {
   paths_ = open_paths(options_, local_, interface_.index, notes_);
   const bool labels = std::any_of(paths_.begin(), paths_.end(),
                                   [](const UdpPath& path) { return path.flow_label != 0; });
@@ -144,7 +144,7 @@ MRC_DECL void UdpPort::open_sending() {
   receiver_ = std::make_unique<UdpReceiver>(receiver);
 }
 
-MRC_DECL bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
+MRC_SETUP bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
   if (wanted == Offload::off) return false;
   if (try_option(socket_, SOL_UDP, name, value)) return true;
   if (wanted == Offload::on) throw_errno(std::string("cannot set ") + what);

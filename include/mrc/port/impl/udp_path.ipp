@@ -65,9 +65,9 @@ namespace detail {
 
 }  // namespace detail
 
-MRC_DECL std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
-                                         std::uint32_t interface_index,
-                                         std::vector<std::string>& notes) {
+MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
+                                          std::uint32_t interface_index,
+                                          std::vector<std::string>& notes) {
   std::vector<UdpPath> paths;
   paths.reserve(options.paths);
   for (std::size_t i = 0; i < options.paths; ++i) {

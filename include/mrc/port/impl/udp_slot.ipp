@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::port {
 
 namespace detail {
 
-MRC_DECL Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
+MRC_SETUP Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
   Socket socket = make_udp_socket(local);
   if (is_v4(local.ip)) {
     set_option(socket, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
@@ -35,7 +35,7 @@ MRC_DECL Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp
               error);
 }
 
-MRC_DECL void throw_in_use(const std::string& what) {
+MRC_SETUP void throw_in_use(const std::string& what) {
   throw Error(std::make_error_code(std::errc::address_in_use), what);
 }
 
@@ -57,8 +57,8 @@ MRC_DECL void throw_in_use(const std::string& what) {
 
 }  // namespace detail
 
-MRC_DECL SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
-                              std::optional<std::uint8_t> wanted) {
+MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
+                               std::optional<std::uint8_t> wanted) {
   std::vector<LocalAddress> resolved;
   std::vector<std::uint16_t> base_ports;
   const unsigned first = wanted.value_or(0);
