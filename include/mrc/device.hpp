@@ -116,7 +116,7 @@ class MRC_API QueuePair {
 
   /// Queue pair number, 24 bits; the top 8 are the slot of the process.
   [[nodiscard]] Qpn qpn() const noexcept { return qpn_; }
-  /// Present state; Errc::invalid_state of other calls refers to it.
+  /// Current state; calls that it does not allow return Errc::invalid_state.
   [[nodiscard]] QpState state() const noexcept;
   /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
   [[nodiscard]] ConnectionInfo local_info() const;

@@ -2,7 +2,8 @@
 #pragma once
 
 /// How the library is compiled. Headers (*.hpp) declare; impl/*.ipp define what is neither a
-/// template nor short.
+/// template, nor short, nor on the path of each packet, where the engine inlines it (cc/, the
+/// parsers of wire/, the windows of reliability/).
 ///
 /// * Header-only (the default): each header includes its definitions at its end, as inline
 ///   functions.

@@ -50,8 +50,8 @@ class DeviceCore {
     const std::lock_guard lock(mutex_);
     return f(engine_, monotonic_now());
   }
-  /// The same for calls that may give something to send, which is sent at once if nothing else is
-  /// under way, else with the next round; or that may complete requests.
+  /// As with_engine(), for calls that may queue packets or complete requests. Packets leave at once
+  /// if the engine was idle, else with the next round.
   template <class F>
   auto with_doorbell(F&& f) noexcept {
     const std::lock_guard lock(mutex_);
@@ -81,7 +81,8 @@ class DeviceCore {
   /// Adds to a count of objects in the statistics.
   void count_object(std::uint32_t DeviceStats::*kind, int change) noexcept;
 
-  /// `source` goes in front of error texts, unless the text is an argument of the caller's.
+  /// `source` is the setting that the text comes from, put in front of error texts; empty for an
+  /// argument of the caller's.
   void set_faults(std::string_view text, const std::string& source = {});
   [[nodiscard]] unsigned plane_count() const noexcept { return planes_.count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;

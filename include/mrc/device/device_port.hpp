@@ -49,7 +49,8 @@ class DevicePort {
   /// Messages to be logged once; set-up calls may append some.
   [[nodiscard]] virtual std::span<const std::string> notes() const noexcept = 0;
 
-  /// Injected faults: of the whole port, of what is sent on one path, and none.
+  /// Injected faults: set_fault() of all packets of the port, set_path_fault() of those sent on one
+  /// path; clear_faults() ends both.
   virtual void set_fault(const port::FaultSpec& spec) = 0;
   virtual void set_path_fault(std::uint16_t port_path, const port::FaultSpec& spec) = 0;
   virtual void clear_faults() = 0;

@@ -25,7 +25,7 @@ namespace mrc::inline v0_1::detail {
 
 /// Each source-routed path has two EVs, the second one a backup with a number above the route's 16
 /// bits. When a path of a plane fails, the plane's other paths take its place with their second
-/// EVs, so the plane keeps its share: up to twice as much goes over each of them, no more.
+/// EVs, so the plane keeps its share; a path carries at most twice its normal load.
 inline constexpr std::uint32_t kSecondEv = 1u << 16;
 
 /// The EVs of a plane towards a peer.

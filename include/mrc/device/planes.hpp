@@ -61,7 +61,7 @@ class UnconnectedProbes {
   virtual void flush(Time now, Plane plane) noexcept = 0;
 };
 
-/// Open planes: ports, and what comes with them. A value; its owner says who may use it when.
+/// Open planes: ports, and what comes with them. Not synchronized: the owner's lock guards it.
 struct OpenedPlanes {
   std::vector<std::unique_ptr<DevicePort>> ports;  ///< [plane]
   std::uint8_t slot = 0;         ///< of this process on this host: top 8 bits of its QPNs

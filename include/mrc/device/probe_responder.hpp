@@ -23,8 +23,8 @@ namespace mrc::inline v0_1::detail {
 /// probes; one of them answers. One thread at a time.
 class ProbeResponder {
  public:
-  /// Guests (hosts without a queue pair here) that a port knows at a time, per plane. A port looks
-  /// up the next hops of all of them when the network changes, so the least recent are forgotten.
+  /// Hosts without a queue pair here that a port keeps, per plane. The least recently used is
+  /// evicted, since every change of the network makes the port look up all of their next hops.
   static constexpr std::size_t kUnconnectedHosts = 32;
 
   /// `config` is the one in force. All three must outlive it.

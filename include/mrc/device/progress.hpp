@@ -61,7 +61,7 @@ class Progress {
   }
 
  private:
-  /// A thread asleep in wait_cq(), in a list through the stacks of those threads.
+  /// A thread asleep in wait_cq(): entry of a list, on the stack of that thread.
   struct Sleeper {
     int fd;      ///< eventfd that ends its sleep
     Time until;  ///< when it wakes by itself

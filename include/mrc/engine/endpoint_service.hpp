@@ -29,8 +29,8 @@ struct UnconnectedProbe {
 ///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
-/// responses in the control queue, which ControlSender has written here; probes of unconnected
-/// hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
+/// responses in the control queue, whose headers it writes when ControlSender sends them; probes of
+/// unconnected hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
 class EndpointService {
  public:
   /// The arguments must outlive this object.

@@ -40,9 +40,9 @@ class LossRecovery {
   }
   /// True if review() has queue pairs to look at.
   [[nodiscard]] bool review_requested() const noexcept { return !to_review_.empty(); }
-  /// Infers losses for all queue pairs with new SACKs. To be called when everything that has
-  /// arrived by `now` was received: a host that was not scheduled for a while finds SACKs of
-  /// several planes waiting, and after the first of them packets look lost whose SACKs follow.
+  /// Infers losses for all queue pairs with new SACKs. Call it when everything that has arrived by
+  /// `now` was received: after a scheduling delay, SACKs of several planes are queued, and judging
+  /// after the first would declare packets lost that the next one reports.
   void review(Time now) noexcept;
 
   /// Marks an outstanding packet lost. The caller informs congestion control, which subtracts the

@@ -51,8 +51,8 @@ struct RequesterState {
   reliability::RttEstimator rtt;      ///< RTT estimate and upper bound
   path::Cursor cursor{};              ///< position in the peer's spraying order
   std::uint32_t next_packet = 0;  ///< index in the message at queue.sending() of what is sent next
-  std::uint32_t range = 0;        ///< MPR in effect, packets: least of own, peer's and dynamic one
-  std::uint32_t fixed_range = 0;  ///< the same without the dynamic one
+  std::uint32_t range = 0;        ///< min(own, peer's, dynamic) MPR, packets
+  std::uint32_t fixed_range = 0;  ///< min(own, peer's) MPR, packets
   Msn next_msn;                   ///< of the next posted write
   Rqmsn next_rqmsn;               ///< of the next posted WriteImm
   std::uint16_t wimm_limit = 0;   ///< most WriteImm in flight

@@ -75,7 +75,7 @@ class ReadyQueue {
 
   ObjectTables& objects_;
   PeerList peers_;
-  bool starved_ = false;  // a queue pair is, or was, in a Peer::starved
+  bool starved_ = false;  // some Peer::starved may be non-empty; see wake_starved()
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -6,7 +6,7 @@
 /// Counters of an engine and of its queue pairs: plain structs, only ever growing.
 namespace mrc::inline v0_1 {
 
-/// Packets that an engine dropped, by reason. Nothing else happens for them.
+/// Packets that an engine dropped, by reason.
 struct DropStats {
   std::uint64_t malformed = 0;         ///< lengths, version or opcode do not fit
   std::uint64_t unknown_qp = 0;        ///< no such QPN here
@@ -27,17 +27,17 @@ struct EngineStats {
   std::uint64_t rx_control = 0;             ///< control packets
   std::uint64_t rx_trimmed = 0;             ///< packets that a switch trimmed
   std::uint64_t rx_ecn = 0;                 ///< data packets marked CE
-  std::uint64_t sacks_sent = 0;             ///< SACKs
-  std::uint64_t sacks_received = 0;         ///< SACKs
-  std::uint64_t nacks_sent = 0;             ///< NACKs
-  std::uint64_t nacks_received = 0;         ///< NACKs
-  std::uint64_t acks_sent = 0;              ///< Transport ACKs and NAKs
-  std::uint64_t acks_received = 0;          ///< Transport ACKs and NAKs
+  std::uint64_t sacks_sent = 0;             ///< SACKs sent
+  std::uint64_t sacks_received = 0;         ///< SACKs received
+  std::uint64_t nacks_sent = 0;             ///< NACKs sent
+  std::uint64_t nacks_received = 0;         ///< NACKs received
+  std::uint64_t acks_sent = 0;              ///< Transport ACKs and NAKs sent
+  std::uint64_t acks_received = 0;          ///< Transport ACKs and NAKs received
   std::uint64_t probes_sent = 0;            ///< reliability probes
   std::uint64_t probe_answers = 0;          ///< answers received to reliability probes
-  std::uint64_t ev_probes_sent = 0;         ///< EV probes
+  std::uint64_t ev_probes_sent = 0;         ///< EV probes sent
   std::uint64_t ev_probe_answers = 0;       ///< answers received to EV probes
-  std::uint64_t ev_probes_received = 0;     ///< of peers, and answered
+  std::uint64_t ev_probes_received = 0;     ///< EV probes of peers, answered
   std::uint64_t port_updates_sent = 0;      ///< port status updates
   std::uint64_t port_updates_received = 0;  ///< port status updates of peers
   std::uint64_t inferred_losses = 0;        ///< packets taken for lost (mrc-1.0 §2.9)

@@ -20,8 +20,9 @@ namespace mrc::inline v0_1::json_file {
 
 /// One object of a file. Each accessor names a field and the limits of its value (both included);
 /// a field for which a default is given may be missing, and the default is not checked against the
-/// limits. All throw FileError with file, line and path of the field. Asking for a name makes it
-/// known to finish(). A light handle on the file, which it keeps alive. One thread at a time.
+/// limits. All throw FileError with file, line and path of the field. finish()
+/// reports fields that no accessor asked for. A light handle on the file, which it keeps alive. One
+/// thread at a time.
 class Object {
  public:
   /// Is the field there? Makes its name known, too.

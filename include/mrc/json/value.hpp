@@ -47,7 +47,8 @@ template <std::integral T>
   } else if (node.kind != Node::Kind::integer) {
     tree.fail(node, "is " + shown(node) + ", must be a whole number, " + range());
   }
-  // Of signed limits only the part on the value's side of zero matters.
+  // Compares magnitudes: a negative value needs only the negative part of the range, another one
+  // only the other part.
   const auto size = [](T x) {
     const auto bits = static_cast<std::uint64_t>(x);
     return std::cmp_less(x, 0) ? 0 - bits : bits;

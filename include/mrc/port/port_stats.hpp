@@ -5,7 +5,7 @@
 
 namespace mrc::inline v0_1::port {
 
-/// Counters of one port. Syscalls stand beside packets so that batching shows.
+/// Counters of one port. System calls are counted too: packets per call is the batch size.
 struct PortStats {
   std::uint64_t tx_packets = 0;    ///< packets sent
   std::uint64_t tx_bytes = 0;      ///< their bytes, BTH .. iCRC

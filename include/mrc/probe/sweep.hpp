@@ -78,7 +78,7 @@ class Sweep {
 
  private:
   static constexpr std::size_t kIds = 65'536;  ///< EV probes have 16-bit numbers (mrc-1.0 §5)
-  /// How far the pacing may lag behind: probes of this much time may leave at once.
+  /// Burst allowance: after a delay, at most the probes of this much time leave at once.
   static constexpr Duration kCatchUp = std::chrono::milliseconds(2);
 
   enum class State : std::uint8_t { none, open, late };

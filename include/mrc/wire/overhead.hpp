@@ -9,8 +9,8 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/ip.hpp"
 
-/// Lengths in bytes of everything in a packet except its payload. All other code takes them from
-/// here. A data packet (mrc-1.0 §1.1, §1.2, §4.3):
+/// Lengths in bytes of everything in a packet except its payload. A data packet (mrc-1.0 §1.1,
+/// §1.2, §4.3):
 ///
 ///     Ethernet header                 14   kEthernetHeader; kEthernetLink with FCS, preamble, gap
 ///     outer IPv6 header               40 \  if encapsulated

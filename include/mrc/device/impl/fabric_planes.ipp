@@ -115,7 +115,7 @@ class FabricOpener final : public PlaneOpener {
     port::PacketSlotClaim claim = port::claim_packet_slot(wanted);
     planes.slot = claim.slot;
     planes.slot_claim = std::move(claim.socket);
-    // A host that has lost some interfaces opens without them; one that has none is not set up.
+    // Missing interfaces are tolerated while one exists; with none, opening fails.
     const bool any_interface =
         std::any_of(self.interfaces.begin(), self.interfaces.end(),
                     [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });

@@ -25,10 +25,11 @@ MRC_SETUP void Faults::check(const port::FaultSchedule& schedule, const std::str
     if (plane && *plane >= planes_.count())
       fail(Errc::invalid_argument, "the device has no such plane; the last one is plane=" +
                                        std::to_string(planes_.count() - 1) +
-                                       " (option 'planes' makes more)");
+                                       " (see option 'planes' or 'fabric')");
     if (path && *path >= paths_)
-      fail(Errc::invalid_argument, "the device has no such path; the last one is path=" +
-                                       std::to_string(paths_ - 1) + " (option 'paths' makes more)");
+      fail(Errc::invalid_argument,
+           "the device has no such path; the last one is path=" + std::to_string(paths_ - 1) +
+               " (see option 'paths' or 'fabric')");
     if (path && !port::works_outbound(fault.spec))
       fail(Errc::unsupported,
            "on a path, which is the sending side's, only loss, blackhole and down work; give the "

@@ -38,7 +38,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
   c.spec.shared_routes = planes_.paths->shared_routes();
   c.routes.resize(std::min<std::size_t>(planes_.count(), info.planes.size()));
   std::size_t active = 0;
-  bool none_usable = false;  // in a plane that both have
+  bool none_usable = false;  // a plane that both have, but all its paths are denied
   for (std::size_t i = 0; i < c.routes.size(); ++i) {
     if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);

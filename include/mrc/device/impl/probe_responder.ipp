@@ -61,7 +61,8 @@ MRC_DECL void ProbeResponder::list_hosts() {
   hosts_ = std::move(hosts);
 }
 
-/// Whether it is this process that answers for the host, which is known by its address.
+/// Claims the task of answering for this host, which one process per host can have; the claim's
+/// name contains the host's address.
 MRC_DECL bool ProbeResponder::claim(Time now) {
   if (claim_.open() || now < next_claim_) return claim_.open();
   next_claim_ = now + kClaimInterval;

@@ -190,7 +190,7 @@ MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
 /// `naps`: how many the helper has taken in a row.
 MRC_DECL void Progress::take_nap(unsigned& naps, Time now) noexcept {
   pollfd wake{wake_up_.fd(), POLLIN, 0};
-  // Only polling earns longer ones, and only without a pause.
+  // Naps grow only while the application polls without a pause; a waiter resets them.
   if (waiters_.load(std::memory_order_relaxed) > 0) naps = 0;
   const Duration wait = nap(now, naps++);
   const timespec limit{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};

@@ -172,8 +172,9 @@ MRC_DECL void Rounds::transmit(Time now, Plane plane,
 MRC_DECL void Rounds::signal_events() noexcept {
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
+  // A queue pair in ERR needs no signal: its flushed requests complete and raise one.
   while (engine_.poll_event(event))
-    if (event.kind != Kind::qp_error) events_.signal(event.cq);  // else its completions say so
+    if (event.kind != Kind::qp_error) events_.signal(event.cq);
 }
 
 }  // namespace mrc::inline v0_1::detail

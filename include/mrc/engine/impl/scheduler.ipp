@@ -35,8 +35,8 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   }
 }
 
-/// One burst; further ones while no other peer waits, up to the quantum, or without that limit if
-/// the queue pair is the only one of its peer. The timer is then set once for all of them.
+/// Sends a burst, and further ones while no other peer is ready: up to the quantum, or without that
+/// limit if the queue pair is the only one of its peer. Sets the timer once for all of them.
 [[gnu::always_inline]] inline SendStatus Scheduler::serve(Time now, Peer& peer, QueuePairState& qp,
                                                           PlaneMask free_planes,
                                                           wire::TxBurst& burst) noexcept {

@@ -179,7 +179,7 @@ MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
         tcp_lookup(host, port, host.empty() ? family : int{AF_UNSPEC}, AI_PASSIVE);
     for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next)
       if (Socket socket = tcp_try_listen(*a, error); socket.open()) return socket;
-    // A port in use is in use for both families: don't hide the cause behind the second try.
+    // These hold for both families: report them instead of trying IPv4.
     if (!host.empty() || error == EADDRINUSE || error == EACCES) break;
   }
   const char* remedy = error == EADDRINUSE ? " (choose another port, or end what uses it)"

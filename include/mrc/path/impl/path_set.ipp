@@ -190,8 +190,8 @@ MRC_DECL void PathSet::claim_place(Entry& e) noexcept {
   e.active = true;
 }
 
-/// The holder of a place in the plane that can't use it: the oldest ASSUMED_BAD, else a DENIED,
-/// else one that stands in for the path that is back.
+/// Which member of the active set makes room for a recovered path of its plane: the oldest
+/// ASSUMED_BAD one, else a DENIED one, else the one that replaced it.
 MRC_DECL PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   Entry* bad = nullptr;
   Entry* denied = nullptr;
@@ -206,7 +206,8 @@ MRC_DECL PathSet::Entry* PathSet::place_to_claim(const Entry& back) noexcept {
   return options_.shared_routes ? doubled_route(back) : nullptr;
 }
 
-/// An EV in use whose route has another one in use, if the route of the path that is back has none.
+/// An active EV whose route has a second active EV; none if the recovered path's route is already
+/// active.
 MRC_DECL PathSet::Entry* PathSet::doubled_route(const Entry& back) noexcept {
   Entry* found = nullptr;
   for (Entry& e : entries_) {

@@ -55,7 +55,7 @@ namespace detail {
     (void)try_option(socket, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
   }
   set_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
-  // Never read: packets sent to a source port should use as little memory as possible.
+  // Never read: a minimal buffer bounds the memory that stray packets take.
   (void)try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);
   if (!try_bind(socket, SocketAddress(local.ip, source_port, interface_index)))
     throw_errno("cannot send from " + format_address({local.ip, source_port}));

@@ -124,8 +124,8 @@ class Judge {
     return true;
   }
 
-  /// Whether all paths over the part may lose the same share: false if so many of them lost nothing
-  /// that this would be a chance below kChance.
+  /// Whether all paths over the part may lose the same share: false if, at one common loss rate, so
+  /// many paths without a loss would have a probability below kChance.
   [[nodiscard]] bool is_lossy(const Part& part, double& ratio) const {
     constexpr double kChance = 1e-6;
     double tries = 0, lost = 0, clean = 0;

@@ -45,8 +45,8 @@ inline constexpr std::size_t kMinUdpLength = sizeof(Udp) + sizeof(Bth) + kIcrcSi
 
 /// `after_udp`: what the IP length leaves of BTH .. iCRC.
 [[nodiscard]] inline PacketError parse_trimmed(Bytes after_udp, ParsedPacket& out) noexcept {
-  // A short packet that had nothing to cut still ends with its iCRC, at the place that the UDP
-  // length gives. It is left out, so that `transport` never has an iCRC.
+  // A packet too short to be trimmed still carries its iCRC where the UDP length says. It is
+  // excluded, so that `transport` never has an iCRC.
   const std::size_t before_icrc = out.udp_length - sizeof(Udp) - kIcrcSize;
   out.transport = after_udp.first(std::min(after_udp.size(), before_icrc));
   out.icrc = IcrcState::absent;
