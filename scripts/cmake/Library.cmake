@@ -77,8 +77,8 @@ if(MRC_BUILD_SHARED)
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LINK_DEPENDS ${version_script})
   target_compile_definitions(openmrc_shared PRIVATE MRC_SHARED_LIBRARY)
-  # nodelete: an mrc::Error that outlives dlclose() refers to its category in the library, and the
-  # helper thread of a device whose last handle goes in another thread may still be in its code.
+  # nodelete: after dlclose(), an mrc::Error still refers to its category in the library, and a
+  # device that is still open to the code that its helper thread runs.
   # A sanitizer's functions are found in the program that uses the library.
   target_link_options(openmrc_shared PRIVATE
     -Wl,--version-script=${version_script} -Wl,-z,nodelete

@@ -20,6 +20,10 @@ FNR == 1 {
   sub(/^include\/mrc\//, "", layer)
   if (!sub(/\/.*/, "", layer)) layer = ""
 }
+/^[ \t]*#[ \t]*include[ \t]*<mrc\// {
+  printf "%s:%d: write \"mrc/...\", not <mrc/...>\n", FILENAME, FNR
+  next
+}
 /^[ \t]*#[ \t]*include[ \t]*"/ {
   split($0, part, "\"")
   target = part[2]
@@ -29,7 +33,11 @@ FNR == 1 {
   }
   sub(/^mrc\//, "", target)
   if (!sub(/\/.*/, "", target)) target = "the top level"
-  if (!(layer in below) || target == layer) next
+  if (layer == "" || target == layer) next
+  if (!(layer in below)) {
+    printf "%s:%d: unknown layer %s, give it a line in layers.awk\n", FILENAME, FNR, layer
+    next
+  }
   if (index(" " below[layer] " ", " " target " ") == 0)
     printf "%s:%d: layer %s may not include %s\n", FILENAME, FNR, layer, target
 }

@@ -53,6 +53,8 @@ expect 'may not include the top' include/mrc/device/a.hpp "$header#include \"mrc
 expect 'may not include impl' include/mrc/device/a.hpp "$header#include \"mrc/impl/b.ipp\""
 expect 'may not include sim' include/mrc/device/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
 expect 'may not include device' include/mrc/probe/a.hpp "$header#include \"mrc/device/b.hpp\""
+expect 'unknown layer' include/mrc/other/a.hpp "$header#include \"mrc/core/b.hpp\""
+expect 'not <mrc/' include/mrc/core/a.hpp "$header#include <mrc/wire/b.hpp>"
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
 expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc {"
 expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc::wire {"
