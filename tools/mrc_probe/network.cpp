@@ -8,7 +8,6 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/device/fabric_settings.hpp"
 #include "mrc/fabric/routes.hpp"
 
 namespace mrc::probe_tool {
@@ -24,7 +23,7 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
   o.udp_port = config.udp_port;
   if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
   o.paths = {{fabric::path_ev(d, plane, 0), 0}};
-  o.encapsulation = mrc::detail::encapsulation_of(d);
+  o.encapsulation = fabric::encapsulation_of(d);
   o.ev_format = d.entropy;
   o.icrc = config.icrc;
   o.dscp = d.dscp;

@@ -42,9 +42,6 @@ struct FabricSpecs {
 /// The outer headers of paths, [port_path]; none for paths without.
 [[nodiscard]] std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Path>& paths);
 
-/// The most that a description's routes put in front of a packet.
-[[nodiscard]] wire::Encapsulation encapsulation_of(const fabric::Description& fabric);
-
 /// A port's paths, whatever the peer: the uplinks of its T0, or with ECMP `ecmp_paths` EVs.
 [[nodiscard]] std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
                                                    const fabric::Host& self, Plane plane,

@@ -11,6 +11,7 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/path/usid_template.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// All paths between two hosts of a fabric (mrc-1.0 §4.2). Set-up only.
 namespace mrc::inline v0_1::fabric {
@@ -52,6 +53,9 @@ static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 /// evenly over them.
 [[nodiscard]] std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
                                       unsigned ecmp_per_plane = kEcmpPaths);
+
+/// The largest encapsulation that the description's routes need.
+[[nodiscard]] wire::Encapsulation encapsulation_of(const Description& d);
 
 }  // namespace mrc::inline v0_1::fabric
 

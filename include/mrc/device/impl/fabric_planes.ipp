@@ -147,7 +147,7 @@ class FabricOpener final : public PlaneOpener {
     o.mtu = fabric_.mtu;
     o.ev_format = fabric_.entropy;
     if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
-    o.encapsulation = encapsulation_of(fabric_);
+    o.encapsulation = fabric::encapsulation_of(fabric_);
     o.paths = paths_of(fabric_, self, plane, config.paths);
     return o;
   }

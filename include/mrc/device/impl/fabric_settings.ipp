@@ -62,14 +62,6 @@ MRC_SETUP std::vector<port::PacketRoute> routes_of(const std::vector<fabric::Pat
   return routes;
 }
 
-MRC_SETUP wire::Encapsulation encapsulation_of(const fabric::Description& fabric) {
-  if (fabric.forwarding != fabric::Forwarding::srv6) return wire::Encapsulation::none;
-  for (const fabric::RoutePattern& pattern : fabric.patterns)
-    if (std::max(pattern.remote.size(), pattern.local.size()) > path::kUsidsPerCarrier)
-      return wire::Encapsulation::srh;
-  return wire::Encapsulation::ipv6_in_ipv6;
-}
-
 MRC_SETUP std::vector<port::PortPath> paths_of(const fabric::Description& fabric,
                                                const fabric::Host& self, Plane plane,
                                                unsigned ecmp_paths) {

@@ -175,4 +175,12 @@ MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const 
   return out;
 }
 
+MRC_SETUP wire::Encapsulation encapsulation_of(const Description& d) {
+  if (d.forwarding != Forwarding::srv6) return wire::Encapsulation::none;
+  for (const RoutePattern& pattern : d.patterns)
+    if (std::max(pattern.remote.size(), pattern.local.size()) > path::kUsidsPerCarrier)
+      return wire::Encapsulation::srh;
+  return wire::Encapsulation::ipv6_in_ipv6;
+}
+
 }  // namespace mrc::inline v0_1::fabric
