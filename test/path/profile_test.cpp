@@ -7,6 +7,7 @@
 #include <string>
 
 #include "fixture.hpp"
+#include "mrc/path/generate.hpp"
 #include "mrc/path/usid_template.hpp"
 
 namespace mrc::path {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"

@@ -7,6 +7,7 @@
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
 
+#include "mrc/cc/impl/nscc_parameters.ipp"
 #include "mrc/core/impl/error.ipp"
 #include "mrc/engine/impl/completions.ipp"
 #include "mrc/engine/impl/context.ipp"
@@ -27,5 +28,8 @@
 #include "mrc/engine/impl/scheduler.ipp"
 #include "mrc/engine/impl/teardown.ipp"
 #include "mrc/engine/impl/timers.ipp"
+#include "mrc/path/impl/expand.ipp"
 #include "mrc/path/impl/path_set.ipp"
+#include "mrc/path/impl/profile.ipp"
+#include "mrc/path/impl/usid_template.ipp"
 #include "mrc/wire/impl/crc32.ipp"

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "mrc/core/error.hpp"
+#include "mrc/sim/mrc_host.hpp"
+
+namespace mrc::inline v0_1::sim {
+
+MRC_DECL MrcHost::MrcHost(Network& network, unsigned number, const HostSettings& settings,
+                          std::uint64_t seed)
+    : network_(network),
+      number_(number),
+      settings_(settings),
+      // Small, so that no port gets much more than it has room for.
+      burst_(std::max(4u, settings.engine.burst), std::max(4u, settings.engine.burst) * 64) {
+  engine::EngineOptions options = settings.engine;
+  options.seed = seed;
+  options.start = network.now();
+  engine_ = std::make_unique<engine::Engine>(options);
+  const auto pd = engine_->alloc_pd();
+  const auto cq = engine_->create_cq(4 * 1024);
+  if (!pd || !cq) throw Error(pd ? cq.error() : pd.error(), "simulated host");
+  pd_ = pd.value();
+  cq_ = cq.value();
+  node_ = network.add_node(*this);
+}
+
+MRC_DECL void MrcHost::attach(const Fabric& fabric, FrameBuffer& frame) {
+  fabric_ = &fabric;
+  const PortSettings port{settings_.engine.dscp, settings_.mtu, settings_.carry_payload,
+                          settings_.nic_queue};
+  for (unsigned p = 0; p < fabric.settings().planes; ++p)
+    ports_.push_back(std::make_unique<Port>(network_, fabric, number_, p, port, frame));
+  peers_.assign(fabric.settings().hosts, -1);
+}
+
+MRC_DECL PeerId MrcHost::peer(unsigned host) {
+  if (peers_.at(host) >= 0) return PeerId{static_cast<std::uint32_t>(peers_[host])};
+  const FabricSettings& f = fabric_->settings();
+  engine::PeerSpec spec;
+  spec.slot = settings_.engine.slot;
+  // The engine numbers peers from 0 in order of creation.
+  const PeerId id{engine_->peer_count()};
+  unsigned paths = fabric_->paths(number_, host);
+  if (f.forwarding == Forwarding::udp) paths = 16;
+  if (settings_.paths_per_plane != 0 && f.forwarding == Forwarding::udp)
+    paths = settings_.paths_per_plane;
+  else if (settings_.paths_per_plane != 0)
+    paths = std::min(paths, settings_.paths_per_plane);
+  for (unsigned p = 0; p < f.planes; ++p) {
+    spec.planes |= plane_bit(static_cast<Plane>(p));
+    spec.source_tags[p] = ports_[p]->add_peer(id, {Fabric::address(host, p), wire::kUdpPort});
+  }
+  for (unsigned u = 0; u < paths; ++u)
+    for (unsigned p = 0; p < f.planes; ++p)
+      spec.paths.push_back(
+          {fabric_->ev(p, u), static_cast<Plane>(p), static_cast<std::uint16_t>(u)});
+  const auto made = engine_->add_peer(spec);
+  if (!made || made.value() != id) throw Error(Errc::no_resources, "simulated host: peer");
+  peers_[host] = mrc::value(id);
+  return id;
+}
+
+MRC_DECL void MrcHost::on_packet(LinkId in, PacketId packet) {
+  if (dead_) return network_.drop(packet);
+  Port& port = *ports_[network_[in].to_port];
+  port.deliver(packet);
+  rx_.clear();
+  port.receive(network_.now(), rx_);
+  if (rx_.empty()) return;
+  engine_->receive(network_.now(), rx_.packets());
+  work();
+}
+
+MRC_DECL void MrcHost::on_link_state(LinkId link, bool) {
+  const Link& l = network_[link];
+  const auto plane = static_cast<Plane>(l.from == node_ ? l.from_port : l.to_port);
+  network_.call_at(network_.now() + settings_.carrier_delay, [this, plane] {
+    if (dead_) return;
+    engine_->set_plane_up(network_.now(), plane, ports_[plane]->link_up());
+    work();
+  });
+}
+
+MRC_DECL void MrcHost::on_timer(std::uint32_t token) {
+  if (dead_ || token != timer_token_) return;
+  timer_ = kNever;
+  engine_->on_time(network_.now());
+  work();
+}
+
+MRC_DECL void MrcHost::set_timer() {
+  const Time due = engine_->next_deadline();
+  if (due >= timer_) return;
+  timer_ = due;
+  network_.wake(node_, due, ++timer_token_);
+}
+
+/// Passes the engine's completions on. True if there were any.
+MRC_DECL bool MrcHost::complete() {
+  bool any = false;
+  std::array<Completion, 16> done;
+  while (const std::size_t n = engine_->poll_cq(cq_, done)) {
+    any = true;
+    for (std::size_t i = 0; i < n && application_ != nullptr; ++i)
+      application_->on_completion(*this, done[i]);
+  }
+  engine::Engine::Event event;
+  while (engine_->poll_event(event)) {
+    if (event.kind != engine::Engine::Event::Kind::qp_error) continue;
+    any = true;
+    if (application_ != nullptr) application_->on_qp_error(*this, event.qpn);
+  }
+  return any;
+}
+
+/// Sends packets to ports with room. True if the engine may have more.
+MRC_DECL bool MrcHost::transmit() {
+  PlaneMask free = 0;
+  for (std::size_t p = 0; p < ports_.size(); ++p)
+    if (ports_[p]->free()) free |= plane_bit(static_cast<Plane>(p));
+  burst_.clear();
+  engine_->poll_transmit(network_.now(), free, burst_);
+  for (const wire::TxGroup& group : burst_.groups())
+    ports_[group.plane]->transmit(network_.now(), burst_, {&group, 1});
+  return !burst_.empty();
+}
+
+MRC_DECL void MrcHost::work() {
+  // Re-entered by calls from the application's callbacks.
+  if (dead_ || working_) return;
+  working_ = true;
+  do {
+    while (transmit()) {
+    }
+  } while (complete());
+  working_ = false;
+  set_timer();
+}
+
+}  // namespace mrc::inline v0_1::sim
