@@ -73,13 +73,13 @@ class PlanePort {
  public:
   PlanePort(const Setup& setup, const mrc::fabric::Host& from, const mrc::fabric::Host& to,
             unsigned plane, std::size_t packet)
-      : socket_(mrc::port::detail::open_packet_socket()) {
-    const auto interface = mrc::port::detail::look_up_interface(socket_, from.interfaces[plane]);
+      : socket_(mrc::port::open_packet_socket()) {
+    const auto interface = mrc::port::look_up_interface(socket_, from.interfaces[plane]);
     const int bytes = static_cast<int>(setup.buffer_mib << 20);
     buffer_ = mrc::port::set_buffer(socket_, SO_RCVBUF, SO_RCVBUFFORCE,
                                     static_cast<std::uint32_t>(bytes));
     (void)mrc::port::try_option(socket_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-    if (!mrc::port::detail::bind_packet_socket(socket_, interface.index, ETH_P_IPV6))
+    if (!mrc::port::bind_packet_socket(socket_, interface.index, ETH_P_IPV6))
       baseline::fail_errno("bind");
     for (const auto& path : mrc::fabric::paths(setup.fabric, from, to)) {
       if (path.plane != plane) continue;

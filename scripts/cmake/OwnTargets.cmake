@@ -20,7 +20,7 @@ function(mrc_add_tool name)
   cmake_parse_arguments(PARSE_ARGV 1 tool "" "DATA" "SOURCES")
   find_package(CLI11 REQUIRED)
   add_executable(${name} ${tool_SOURCES})
-  target_link_libraries(${name} PRIVATE mrc_own CLI11::CLI11)
+  target_link_libraries(${name} PRIVATE mrc_own_brief CLI11::CLI11)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
   # Most of the compiler's time goes into headers that the sources share, and into CLI11.
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)

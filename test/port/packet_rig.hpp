@@ -97,8 +97,8 @@ struct PacketRig : PortRig<PacketPort> {
 /// Sends frames as they are, from the sender's end.
 class FrameSender {
  public:
-  FrameSender() : socket_(detail::open_packet_socket()) {
-    REQUIRE(detail::bind_packet_socket(socket_, detail::look_up_interface(socket_, "pa").index, 0));
+  FrameSender() : socket_(open_packet_socket()) {
+    REQUIRE(bind_packet_socket(socket_, look_up_interface(socket_, "pa").index, 0));
   }
   /// Puts an Ethernet header in front.
   void send(Bytes packet) {

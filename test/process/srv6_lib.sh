@@ -44,9 +44,13 @@ start_pair() {  # start_pair NAME OPTION...: server at h1, client at h0, of whic
   start "$name" "${at_host[@]}" h0 -- "$mrc_perf" fd00:1::2 --port "${port:-18515}" \
     --json "$work/$name.json" "$@"
 }
-end_pair() {  # end_pair NAME SECONDS: both must end well
+interrupt_pair() {  # interrupt_pair NAME: ends it before its time, with the results so far
+  kill -INT "$pid"
+  end_pair "$1" 20 130
+}
+end_pair() {  # end_pair NAME SECONDS [STATUS]: the client within SECONDS with STATUS, the server well
   exit_code "$pid" "$2"
-  expect "$1: the client's exit status" [ "$code" = 0 ]
+  expect "$1: the client's exit status" [ "$code" = "${3:-0}" ]
   exit_code "$server" 20
   expect "$1: the server's exit status" [ "$code" = 0 ]
   expect "$1: error" [ "$(json "$work/$1.json" error)" = null ]

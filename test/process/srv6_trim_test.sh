@@ -43,10 +43,12 @@ median=$(sed -n 's/.*median \([0-9]*\) us.*/\1/p' "$work/repair.txt")
 expect 'repair takes about a round trip, not a timeout of 67 ms' [ "$median" -lt 8000 ]
 if command -v tshark >/dev/null; then
   say 'Wireshark tells trimmed packets from others'
-  python3 "$support/mrc_check.py" --fabric "$fabric_file" --partial --min 10000 "$work"/p?.pcap \
+  # One plane of the four, which takes Wireshark 6 s.
+  python3 "$support/mrc_check.py" --fabric "$fabric_file" --partial --min 5000 "$work/p0.pcap" \
     >"$work/check.out" 2>&1 || fail "captured at h1: $(tail -n 20 "$work/check.out")"
   head -n 2 "$work/check.out"
-  trims=$(sed -n 's/^trimmed: \([0-9]*\),.*/\1/p' "$work/repair.txt")
+  python3 "$support/repair_times.py" 12,16 "$work/p0.pcap" >"$work/repair0.txt" || true
+  trims=$(sed -n 's/^trimmed: \([0-9]*\),.*/\1/p' "$work/repair0.txt")
   expect_text "$work/check.out" "trimmed $trims,"
 fi
 

@@ -34,7 +34,7 @@ def main(timeline, times, begin):
                 lost.append(row[0])
             elif lost and quiet == 5:
                 break
-        back = [row[0] for row in between(end, end + 1.8) if row[1] >= 0.9 * before]
+        back = [row[0] for row in between(end, end + 1.6) if row[1] >= 0.9 * before]
         after = statistics.fmean(row[1] for row in between(end + 0.5, end + 1.5))
         avoid = f"{(lost[-1] - start) * 1000:5.0f} ms" if lost else "-"
         returned = f"{(back[0] - end) * 1000:5.0f} ms" if back else "never"

@@ -10,7 +10,7 @@ namespace mrc::inline v0_1 {
 struct DropStats {
   std::uint64_t malformed = 0;         ///< lengths, version or opcode do not fit
   std::uint64_t unknown_qp = 0;        ///< no such QPN here
-  std::uint64_t foreign = 0;           ///< the sender is not the queue pair's peer
+  std::uint64_t foreign = 0;           ///< from another peer than the one expected
   std::uint64_t wrong_state = 0;       ///< QP in RESET, INIT or ERR, or not yet sending
   std::uint64_t stale = 0;             ///< SACK, NACK or ACK for packets that are long done
   std::uint64_t implausible = 0;       ///< acknowledges what was never sent

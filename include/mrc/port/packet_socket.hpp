@@ -11,7 +11,7 @@
 #include "mrc/wire/ip.hpp"
 
 /// AF_PACKET sockets, and the state of the interface that they are bound to.
-namespace mrc::inline v0_1::port::detail {
+namespace mrc::inline v0_1::port {
 
 /// A packet socket that is not bound, so it receives nothing yet. Throws Error.
 [[nodiscard]] Socket open_packet_socket();
@@ -41,7 +41,7 @@ struct InterfaceState {
 [[nodiscard]] Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
                                  std::vector<std::string>& notes);
 
-}  // namespace mrc::inline v0_1::port::detail
+}  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/port/impl/packet_socket.ipp"

@@ -46,7 +46,7 @@ class Port {
     capabilities_.exact_icrc = capabilities_.outer_headers = true;
     parse_.dscp = settings.dscp;
     parse_.check_icrc = settings.carry_payload;
-    const std::size_t largest = kMaxHead + settings.mtu + 8;
+    const std::size_t largest = kMaxHead + settings.mtu + wire::kMaxPad + wire::kIcrcSize;
     if (frame_.size() < largest) frame_.resize(largest);
   }
 

@@ -21,8 +21,8 @@ namespace mrc::inline v0_1::port {
 
 MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
     : options_((options.check(), std::move(options))),
-      receive_(detail::open_packet_socket()),
-      send_(detail::open_packet_socket()),
+      receive_(open_packet_socket()),
+      send_(open_packet_socket()),
       faults_(options_.fault_seed, options_.fault_slots) {
   faults_.set(options_.faults);
   attach_slot_filter(receive_, options_.slot, options_.udp_port);
@@ -36,7 +36,7 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
                                      "; `ip link` lists those that there are");
   note_surroundings();
   if (options_.encapsulation == wire::Encapsulation::none)
-    silence_ = detail::silence_udp(options_.local, options_.udp_port, notes_);
+    silence_ = silence_udp(options_.local, options_.udp_port, notes_);
   capabilities_.receive_buffer = buffer / kBufferShare;
   capabilities_.exact_icrc = capabilities_.outer_headers = true;
   capabilities_.max_burst = 1;

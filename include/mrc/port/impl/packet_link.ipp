@@ -28,7 +28,7 @@ MRC_DECL void PacketPort::note_surroundings() {
                      ", the fabric one of " + std::to_string(options_.mtu) +
                      ": the smaller counts");
   if (options_.encapsulation != wire::Encapsulation::none &&
-      detail::forwards_ipv6(options_.interface))
+      forwards_ipv6(options_.interface))
     notes_.push_back(
         "this host forwards IPv6: its kernel sends packets with its uSIDs back into "
         "the fabric, again and again; `sysctl -w net.ipv6.conf." +
@@ -36,7 +36,7 @@ MRC_DECL void PacketPort::note_surroundings() {
 }
 
 MRC_DECL bool PacketPort::attach_interface() noexcept {
-  const auto now = detail::look_up_interface(receive_, options_.interface);
+  const auto now = look_up_interface(receive_, options_.interface);
   interface_up_ = now.index != 0 && now.up;
   own_ = now.mac;
   const std::uint32_t largest = now.index != 0 ? now.mtu : kAbsentMtu;
@@ -44,8 +44,8 @@ MRC_DECL bool PacketPort::attach_interface() noexcept {
   capabilities_.max_packet = mtu - std::min(mtu, headers());
   if (now.index == index_) return now.index != 0;
   const bool bound = now.index != 0 &&
-                     detail::bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
-                     detail::bind_packet_socket(send_, now.index, 0);
+                     bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
+                     bind_packet_socket(send_, now.index, 0);
   index_ = bound ? now.index : 0;
   interface_up_ = interface_up_ && bound;
   return bound;

@@ -20,7 +20,7 @@
 #include "mrc/port/socket_address.hpp"
 #include "mrc/port/socket_interface.hpp"
 
-namespace mrc::inline v0_1::port::detail {
+namespace mrc::inline v0_1::port {
 
 MRC_DECL Socket open_packet_socket() {
   Socket socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -80,4 +80,4 @@ MRC_DECL Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
   return {};
 }
 
-}  // namespace mrc::inline v0_1::port::detail
+}  // namespace mrc::inline v0_1::port
