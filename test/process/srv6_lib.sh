@@ -48,7 +48,7 @@ interrupt_pair() {  # interrupt_pair NAME: ends it before its time, with the res
   kill -INT "$pid"
   end_pair "$1" 20 130
 }
-end_pair() {  # end_pair NAME SECONDS [STATUS]: the client within SECONDS with STATUS, the server well
+end_pair() {  # end_pair NAME SECONDS [STATUS]: the client ends with STATUS, the server well
   exit_code "$pid" "$2"
   expect "$1: the client's exit status" [ "$code" = "${3:-0}" ]
   exit_code "$server" 20

@@ -22,10 +22,10 @@ namespace mrc::inline v0_1::port {
 
 /// The present state of an interface; `index` 0: there is none of that name.
 struct InterfaceState {
-  std::uint32_t index = 0;
-  bool up = false;  ///< administratively, and with a carrier
-  wire::MacAddress mac{};
-  std::uint32_t mtu = 0;  ///< bytes of the largest IP packet
+  std::uint32_t index = 0;  ///< the kernel's number of it
+  bool up = false;          ///< administratively, and with a carrier
+  wire::MacAddress mac{};   ///< its hardware address
+  std::uint32_t mtu = 0;    ///< bytes of the largest IP packet
 };
 
 /// Reads the state with a few system calls.

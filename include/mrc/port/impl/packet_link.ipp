@@ -27,8 +27,7 @@ MRC_DECL void PacketPort::note_surroundings() {
     notes_.push_back("interface " + options_.interface + " has an MTU of " + std::to_string(mtu) +
                      ", the fabric one of " + std::to_string(options_.mtu) +
                      ": the smaller counts");
-  if (options_.encapsulation != wire::Encapsulation::none &&
-      forwards_ipv6(options_.interface))
+  if (options_.encapsulation != wire::Encapsulation::none && forwards_ipv6(options_.interface))
     notes_.push_back(
         "this host forwards IPv6: its kernel sends packets with its uSIDs back into "
         "the fabric, again and again; `sysctl -w net.ipv6.conf." +
@@ -43,8 +42,7 @@ MRC_DECL bool PacketPort::attach_interface() noexcept {
   const std::uint32_t mtu = options_.mtu == 0 ? largest : std::min(largest, options_.mtu);
   capabilities_.max_packet = mtu - std::min(mtu, headers());
   if (now.index == index_) return now.index != 0;
-  const bool bound = now.index != 0 &&
-                     bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
+  const bool bound = now.index != 0 && bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
                      bind_packet_socket(send_, now.index, 0);
   index_ = bound ? now.index : 0;
   interface_up_ = interface_up_ && bound;

@@ -44,14 +44,14 @@ MRC_DECL bool bind_packet_socket(const Socket& socket, std::uint32_t index,
 MRC_DECL InterfaceState look_up_interface(const Socket& socket, const std::string& name) noexcept {
   InterfaceState state;
   ifreq request;
-  if (!ask_interface(socket, name, SIOCGIFINDEX, request)) return state;
+  if (!detail::ask_interface(socket, name, SIOCGIFINDEX, request)) return state;
   const int index = request.ifr_ifindex;
-  if (!ask_interface(socket, name, SIOCGIFHWADDR, request)) return state;
+  if (!detail::ask_interface(socket, name, SIOCGIFHWADDR, request)) return state;
   std::memcpy(state.mac.data(), request.ifr_hwaddr.sa_data, state.mac.size());
-  if (!ask_interface(socket, name, SIOCGIFMTU, request)) return state;
+  if (!detail::ask_interface(socket, name, SIOCGIFMTU, request)) return state;
   state.mtu = static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0));
-  if (!ask_interface(socket, name, SIOCGIFFLAGS, request)) return state;
-  state.up = is_running(request);
+  if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return state;
+  state.up = detail::is_running(request);
   state.index = static_cast<std::uint32_t>(index);
   return state;
 }
