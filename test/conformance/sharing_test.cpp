@@ -9,7 +9,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-TEST_CASE("sharing: queue pairs to one destination share window, turns and paths [C-12] [O-26]") {
+TEST_CASE("sharing: queue pairs to one destination share window, order and paths [C-12] [O-26]") {
   constexpr std::uint32_t kNominal = 1024 + 8 + 12 + 4 + 4 + 16 + 4 + 40;
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::fixed;

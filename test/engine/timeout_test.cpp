@@ -219,7 +219,7 @@ TEST_CASE("inferred losses: three in a row on a path make it bad, and probing st
   CHECK(s.path_of(probes[0]) == bad);
 }
 
-TEST_CASE("marks: CE moves traffic away for a turn, ALWAYS_SKIP until probes succeed") {
+TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
   Single s;
   REQUIRE(s.post({}) == Errc::ok);
   Sent out = data_of(s.transmit()).at(0);

@@ -98,8 +98,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
      "second EV that each route has in a fabric."},
     {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
-     "Paths that are never taken out of use together: a path that looks bad is only skipped for a "
-     "turn then."},
+     "Paths that are never taken out of use together: a path that looks bad is only skipped once "
+     "then."},
     {"loss_strikes", U8{&Config::loss_strikes, 1, 255}, "packets", kPlanes,
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
     {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
