@@ -14,8 +14,8 @@
 
 namespace mrc::perf {
 
-using bench::catch_signals;
-using bench::g_interrupted;
+using tools::catch_signals;
+using tools::g_interrupted;
 
 /// The run can't continue; what() says why. Results so far are still reported.
 class Failure : public std::runtime_error {

@@ -273,7 +273,7 @@ Options parse_options(int argc, char** argv) {
   add_test_options(app, o, sizes, iterations);
   add_transport_options(app, o);
   add_output_options(app, o);
-  bench::parse_command_line(app, argc, argv, [&] { finish(o, app, sizes, iterations); });
+  tools::parse_command_line(app, argc, argv, [&] { finish(o, app, sizes, iterations); });
   return o;
 }
 

@@ -70,7 +70,7 @@ struct Options {
   [[nodiscard]] bool server() const noexcept { return host.empty(); }
 };
 
-/// Parses the command line. Throws bench::Exit.
+/// Parses the command line. Throws tools::Exit.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 /// The device's configuration: environment, then command line. Throws mrc::Error.

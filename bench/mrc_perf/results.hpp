@@ -72,8 +72,8 @@ struct Report {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report, const Options& options,
                                              const Config& config);
-using bench::check_writable;
-using bench::write_file;
+using tools::check_writable;
+using tools::write_file;
 
 void print_table_head(const Parameters& p);
 void print_table_row(const Parameters& p, const Result& r);

@@ -6,11 +6,11 @@ add_library(mrc_own INTERFACE)
 target_link_libraries(mrc_own INTERFACE mrc_flags openmrc_static fmt::fmt
   Boost::headers nlohmann_json::nlohmann_json)
 
-# For programs that run for seconds at most: two thirds of an address sanitizer's build would be
-# optimising its checks away.
+# For programs that run for seconds at most: two thirds of a sanitizer's build would be optimising
+# its checks away.
 add_library(mrc_own_brief INTERFACE)
 target_link_libraries(mrc_own_brief INTERFACE mrc_own)
-if(MRC_SANITIZE MATCHES "address")
+if(MRC_SANITIZE)
   target_compile_options(mrc_own_brief INTERFACE -O0)
 endif()
 

@@ -195,6 +195,11 @@ for delay in 0.01 0.05 0.1 0.2; do
   gone_completely || fail "something is left after $delay s"
 done
 
+mkdir -p /run/openmrc/.unfinished && echo half >/run/openmrc/.unfinished/plan
+tool up "$larger" >up.out
+tool down larger >down.out
+expect 'no unfinished folder' [ ! -e /run/openmrc/.unfinished ]
+
 if command -v setpriv >/dev/null; then
   say 'without privilege: says so'
   chmod 711 "$work"

@@ -8,7 +8,6 @@ need_program "$mrc_sim"
 cd "$work"
 
 seeds=400
-if sanitized "$mrc_sim"; then seeds=60; fi
 start soak "$mrc_sim" soak "$seeds"
 exit_code "$pid" 250
 expect 'exit status' [ "$code" = 0 ]

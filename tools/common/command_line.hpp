@@ -10,7 +10,7 @@
 
 /// The options of a program, read by CLI11. Included by options.cpp alone, since CLI11 takes ten
 /// seconds to compile.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Parses the command line and calls `finish()` to validate it as a whole. Throws Exit after --help
 /// and, after printing the message, for a CLI::ParseError of either.
@@ -31,4 +31,4 @@ inline void parse_command_line(CLI::App& app, int argc, char** argv) {
   parse_command_line(app, argc, argv, [] {});
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

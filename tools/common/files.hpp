@@ -10,7 +10,7 @@
 
 #include "mrc/core/error.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 namespace detail {
 
@@ -39,4 +39,4 @@ inline void check_writable(const std::string& name) {
   if (!name.empty()) detail::put(name, "a", {});
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <span>
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Exit status after Ctrl-C.
 inline constexpr int kInterruptedStatus = 130;
@@ -55,4 +55,4 @@ class HeldSignals {
   sigset_t before_{};
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

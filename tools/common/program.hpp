@@ -9,7 +9,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/json/error.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Exit status after invalid options or input.
 inline constexpr int kBadOptionStatus = 2;
@@ -40,4 +40,4 @@ template <class Run>
   }
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -9,7 +9,7 @@
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/switch_routes.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 /// The commands for one node.
@@ -109,4 +109,4 @@ std::string node_batch(const Plan& plan, std::size_t node, const std::vector<boo
   return NodeBatch(plan, plan.nodes[node], used).text();
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

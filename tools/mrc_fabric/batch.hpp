@@ -8,7 +8,7 @@
 #include "mrc_fabric/plan.hpp"
 
 /// The parts of a fabric as commands of `ip -batch`.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// All neighbours have this address; permanent neighbour entries map it to an Ethernet address on
 /// each port.
@@ -24,4 +24,4 @@ inline constexpr const char* kAnchor = "usid0";
 [[nodiscard]] std::string node_batch(const Plan& plan, std::size_t node,
                                      const std::vector<bool>& used);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

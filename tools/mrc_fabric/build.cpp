@@ -14,7 +14,7 @@
 #include "mrc_fabric/shaper.hpp"
 #include "mrc_fabric/wire_report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 void run_ip(const std::string& batch) {
@@ -190,4 +190,4 @@ void remove_namespaces(const std::vector<std::string>& names) {
   if (!batch.empty()) run_program({"ip", "-force", "-batch", "-"}, batch);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 #include "mrc_fabric/state.hpp"
 
 /// Creates, repairs and removes the parts of a plan on this machine. All throw mrc::Error.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Creates the missing parts of these nodes and their links, and configures all of them. Sets up
 /// the links of `raised` ([port], both ends), and those that were up before. Restores conditions on
@@ -32,4 +32,4 @@ void remove_node(const Plan& plan, const FabricNode& node);
 /// Removes those of these network namespaces that exist.
 void remove_namespaces(const std::vector<std::string>& names);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Input of `ip -batch` or `tc -batch`, a command per line.
 class CommandLines {
@@ -23,4 +23,4 @@ class CommandLines {
   std::string text_;
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

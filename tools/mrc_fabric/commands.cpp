@@ -13,7 +13,7 @@
 #include "mrc_fabric/shaper.hpp"
 #include "mrc_fabric/wire_links.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 Fabric::Fabric(const Options& o)
     : description(fabric::read(o.file)), plan(description, o.prefix), state(plan.name) {}
@@ -144,4 +144,4 @@ int run_set(const Options& o) {
   return 0;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

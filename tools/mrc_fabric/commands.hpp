@@ -5,7 +5,7 @@
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/state.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Inputs of most commands: the description, its plan for this machine, and the state of the
 /// fabric.
@@ -30,4 +30,4 @@ int run_switch(const Options& o);
 int run_set(const Options& o);
 int run_export(const Options& o);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -9,7 +9,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr double kWholeChance = 4294967296.0;  // 2^32, see port_config
@@ -215,4 +215,4 @@ std::string rate_text(double bits_per_second) {
   return "0";
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

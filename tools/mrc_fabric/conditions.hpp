@@ -9,7 +9,7 @@
 #include "mrc_fabric/port.h"
 
 /// Text form of the conditions of switch ports: "rate=1Gbit", "loss=0.01", "blackhole".
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The ports selected by a text: a direction "h0>p1t0-0", both of a link "h0-p1t0-0", all from one
 /// kind of node to another "t0-host", or "all". Throws mrc::Error.
@@ -29,4 +29,4 @@ void change_conditions(port_config& config, const std::vector<std::string>& word
 /// "1Gbit", "2.5Mbit".
 [[nodiscard]] std::string rate_text(double bits_per_second);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

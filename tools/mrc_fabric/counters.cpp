@@ -8,7 +8,7 @@
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire_links.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 /// Counters of all interfaces of this thread's namespace.
@@ -64,4 +64,4 @@ std::vector<PortView> view_ports(const Plan& plan, const State& state) {
   return views;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

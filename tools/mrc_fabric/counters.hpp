@@ -12,7 +12,7 @@
 #include "mrc_fabric/switch_port.hpp"
 #include "mrc_fabric/wire_report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The kernel's counters of an interface.
 struct InterfaceCounters {
@@ -34,4 +34,4 @@ struct PortView {
 /// All ports of a fabric that is up, by port. Throws mrc::Error.
 [[nodiscard]] std::vector<PortView> view_ports(const Plan& plan, const State& state);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 #include "common/files.hpp"
 #include "mrc_fabric/commands.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 std::string own_address(std::size_t port) {
   return is_upper(port) ? "fe80::1" : "fe80::2";
@@ -37,4 +37,4 @@ int run_export(const Options& o) {
   return 0;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 
 /// Static configuration of real switches. On every link the end nearer to the spine is fe80::1 and
 /// the other one, hosts included, fe80::2, so that routes need no further addresses.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Whether it is the end of a link nearer to the spine.
 [[nodiscard]] constexpr bool is_upper(std::size_t port) noexcept {
@@ -25,4 +25,4 @@ inline constexpr const char* kLocator = "MRC";
 /// frr.conf of FRR.
 [[nodiscard]] std::string frr_config(const Plan& plan, const FabricNode& node);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -4,7 +4,7 @@
 #include "mrc_fabric/export.hpp"
 #include "mrc_fabric/switch_routes.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr const char* kSegmentRouting = R"(segment-routing
@@ -47,4 +47,4 @@ std::string frr_config(const Plan& plan, const FabricNode& node) {
   return out + "!\n" + fmt::format(kSegmentRouting, kLocator, own_prefix(plan, node));
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -7,7 +7,7 @@
 #include "mrc_fabric/export.hpp"
 #include "mrc_fabric/switch_routes.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -65,4 +65,4 @@ std::string sonic_config(const Plan& plan, const FabricNode& node) {
   return config.dump(2) + "\n";
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -3,7 +3,7 @@
 #include "mrc_fabric/commands.hpp"
 #include "mrc_fabric/wire.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 int run(const Options& o) {
@@ -31,10 +31,10 @@ int run(const Options& o) {
 }
 
 }  // namespace
-}  // namespace mrc::bench
+}  // namespace mrc::tools
 
 /// mrc_fabric: fabrics of network namespaces, for MRC to run on.
 int main(int argc, char** argv) {
-  return mrc::bench::run_main(
-      "mrc_fabric", [&] { return mrc::bench::run(mrc::bench::parse_options(argc, argv)); });
+  return mrc::tools::run_main(
+      "mrc_fabric", [&] { return mrc::tools::run(mrc::tools::parse_options(argc, argv)); });
 }

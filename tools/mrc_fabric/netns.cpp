@@ -18,7 +18,7 @@
 
 #include "common/files.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 std::string file_of(const std::string& netns) {
@@ -114,4 +114,4 @@ void set_sysctl(const std::string& name, const std::string& value) {
   write_file("/proc/sys/" + name, value);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

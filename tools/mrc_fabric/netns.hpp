@@ -6,7 +6,7 @@
 #include "mrc_fabric/system.hpp"
 
 /// Network namespaces as `ip netns` names them.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Moves this thread to the namespace of that name until the end of the scope. Throws mrc::Error.
 class InNetns {
@@ -47,4 +47,4 @@ void set_up(const std::string& interface);
 /// mrc::Error.
 void set_sysctl(const std::string& name, const std::string& value);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

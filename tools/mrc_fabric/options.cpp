@@ -8,7 +8,7 @@
 #include "common/command_line.hpp"
 #include "mrc_fabric/plan.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr const char* kConditions =
@@ -141,4 +141,4 @@ Options parse_options(int argc, char** argv) {
   return o;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

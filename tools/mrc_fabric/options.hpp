@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The subcommand.
 enum class Command : std::uint8_t { up, down, show, exec, link, node, set, write_configs, wire };
@@ -23,7 +23,7 @@ struct Options {
   std::string format, directory;  ///< export
 };
 
-/// Throws bench::Exit after --help and after printing an error in the arguments.
+/// Throws tools::Exit after --help and after printing an error in the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

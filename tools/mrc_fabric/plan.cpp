@@ -10,7 +10,7 @@
 #include "mrc/fabric/address.hpp"
 #include "mrc_fabric/wire_report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 /// A locally administered address, the same at every start: plane, kind and index of the node, and
@@ -163,4 +163,4 @@ void check_prefix(const std::string& prefix) {
                             prefix, kLongest));
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

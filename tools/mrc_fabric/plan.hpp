@@ -8,7 +8,7 @@
 
 #include "mrc/fabric/description.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 using fabric::NodeKind;
 
@@ -62,4 +62,4 @@ struct Plan {
 /// 1 to 12 letters, digits, '-' or '_', as in the name of a fabric. Throws mrc::Error.
 void check_prefix(const std::string& prefix);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -16,7 +16,7 @@
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire_links.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 /// Interfaces of this namespace with a queueing discipline of some kind.
@@ -162,4 +162,4 @@ void restore_conditions(const Plan& plan, const State& state,
   apply_conditions(plan, state, *switch_ports, ports);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 #include "mrc_fabric/state.hpp"
 #include "mrc_fabric/switch_port.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Applies these ports' configuration, adding and removing as needed: the program, and the queue
 /// that it controls; at the receiving end, the redirection to the wire. Throws mrc::Error.
@@ -19,4 +19,4 @@ void apply_conditions(const Plan& plan, const State& state, const SwitchPorts& s
 void restore_conditions(const Plan& plan, const State& state,
                         const std::vector<std::size_t>& nodes);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -17,7 +17,7 @@
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire_links.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using Views = std::vector<PortView>;
@@ -196,4 +196,4 @@ int run_show(const Options& o) {
   return 0;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -16,9 +16,12 @@
 #include "mrc_fabric/port.h"
 #include "mrc_fabric/wire_report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace fs = std::filesystem;
 namespace {
+
+/// A folder beside those of fabrics, which is about to become one; no fabric has such a name.
+constexpr const char* kUnfinished = ".unfinished";
 
 /// Everything that determines how the fabric is built: it differs for another description or
 /// another version of this program.
@@ -77,9 +80,13 @@ void State::claim(const Plan& plan) const {
                               name));
     namespaces += name + "\n";
   }
-  fs::create_directories(folder_);
-  write_file(folder_ + "/namespaces", namespaces);
-  write_file(folder_ + "/plan", plan_text(plan));
+  // Renamed when it is whole: who is killed before that has claimed nothing.
+  const std::string unfinished = std::string(kRunFolder) + "/" + kUnfinished;
+  fs::remove_all(unfinished);
+  fs::create_directories(unfinished);
+  write_file(unfinished + "/namespaces", namespaces);
+  write_file(unfinished + "/plan", plan_text(plan));
+  fs::rename(unfinished, folder_);
 }
 
 void State::need(const Plan& plan) const {
@@ -98,7 +105,7 @@ std::vector<std::string> known_fabrics() {
   std::vector<std::string> names;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(kRunFolder, none))
-    names.push_back(entry.path().filename());
+    if (entry.path().filename() != kUnfinished) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -113,4 +120,4 @@ UniqueFd lock_fabrics() {
   return folder;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

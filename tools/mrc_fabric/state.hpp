@@ -7,7 +7,7 @@
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/system.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 inline constexpr const char* kRunFolder = "/run/openmrc";
 
@@ -44,4 +44,4 @@ class State {
 /// Serializes commands that change fabrics: held until the end of the scope.
 [[nodiscard]] UniqueFd lock_fabrics();
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

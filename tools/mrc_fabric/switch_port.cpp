@@ -25,7 +25,7 @@ asm(R"(
 )");
 extern "C" const char mrc_port_object[], mrc_port_object_end[];
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 static_assert(PORT_TRIM_KEEP == wire::kTrimKeep);
@@ -154,4 +154,4 @@ void SwitchPorts::clear_state(std::size_t port) const {
   update(states_, port, port_state{});
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

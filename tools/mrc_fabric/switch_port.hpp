@@ -9,7 +9,7 @@
 #include "mrc_fabric/port.h"
 #include "mrc_fabric/system.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The switch ports' program and its tables in the kernel (port.bpf.c), pinned in a file system of
 /// their own, so that they outlive this process. Ports are those of Plan::ports.
@@ -42,4 +42,4 @@ class SwitchPorts {
   std::string folder_;
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -2,7 +2,7 @@
 #include "mrc_fabric/switch_port.hpp"
 
 /// SwitchPorts for a build without libbpf or clang: always absent.
-namespace mrc::bench {
+namespace mrc::tools {
 
 std::optional<SwitchPorts> SwitchPorts::open(const std::string&) {
   return std::nullopt;
@@ -23,4 +23,4 @@ port_state SwitchPorts::state(std::size_t) const {
 }
 void SwitchPorts::clear_state(std::size_t) const {}
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

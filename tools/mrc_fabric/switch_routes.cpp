@@ -3,7 +3,7 @@
 
 #include "mrc/fabric/address.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 Plane plane_of(const FabricNode& node) {
@@ -70,4 +70,4 @@ std::vector<SwitchRoute> switch_routes(const Plan& plan, const FabricNode& node)
   return node.kind == NodeKind::t0 ? t0_routes(plan, node) : t1_routes(plan, node);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

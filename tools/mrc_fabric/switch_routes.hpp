@@ -8,7 +8,7 @@
 #include "mrc_fabric/plan.hpp"
 
 /// The static forwarding of a switch (mrc-1.0 §4.1), for the kernel and for exports.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// A prefix and its next-hop ports: several for ECMP.
 struct SwitchRoute {
@@ -27,4 +27,4 @@ struct SwitchRoute {
 /// uSIDs of neighbours and hosts; for plain IPv6 the addresses of hosts.
 [[nodiscard]] std::vector<SwitchRoute> switch_routes(const Plan& plan, const FabricNode& node);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 /// A memory file: as input or output of a program it can't block when full, unlike a pipe.
@@ -89,4 +89,4 @@ std::string read_text(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

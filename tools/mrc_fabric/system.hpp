@@ -8,7 +8,7 @@
 #include "mrc/core/unique_fd.hpp"
 
 /// Operating system functions for the tool: programs, files, privileges.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Runs a program in this process's network namespace, with `input` as its standard input, and
 /// returns its standard output. Throws mrc::Error if it is not installed, or if its status is not
@@ -22,4 +22,4 @@ void need_root(const std::string& command);
 /// The file's contents; empty if it can't be read.
 [[nodiscard]] std::string read_text(const std::string& file);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -20,7 +20,7 @@
 #include "mrc_fabric/wire_socket.hpp"
 #include "mrc_fabric/wire_watch.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 volatile sig_atomic_t g_ended = 0;
@@ -226,4 +226,4 @@ void start_wire(const std::string& fabric, const std::string& log_file) {
     throw Error(std::error_code(error, std::generic_category()), "can't start the wire");
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -6,7 +6,7 @@
 #include "mrc_fabric/options.hpp"
 
 /// The wire: the process that holds the packets of a fabric's delayed directions.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Runs the wire of its network namespace: reads each frame that arrives on an interface of a
 /// direction (wire_interface()), and sends it back there after the delay in the interface's alias
@@ -18,4 +18,4 @@ int run_wire(const Options& o);
 /// mrc::Error.
 void start_wire(const std::string& fabric, const std::string& log_file);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

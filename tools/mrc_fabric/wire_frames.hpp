@@ -10,7 +10,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Memory shared by all frames on the wire. Frames that do not fit are dropped.
 class WireMemory {
@@ -55,4 +55,4 @@ struct WireQueue {
   [[nodiscard]] Time next() const { return frames.front().arrival + delay; }
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

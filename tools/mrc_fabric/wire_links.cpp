@@ -14,7 +14,7 @@
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using std::chrono::milliseconds;
@@ -205,4 +205,4 @@ void end_wire_of(const std::string& fabric) {
   (void)poll(&ended, 1, static_cast<int>(milliseconds(kPatience).count()));
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -11,7 +11,7 @@
 #include "mrc_fabric/switch_port.hpp"
 #include "mrc_fabric/wire_report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The links that take packets of delayed directions to the wire and back, and the wire itself. A
 /// direction is identified by its sending port; the link starts where that port's packets arrive.
@@ -49,4 +49,4 @@ class WireLinks {
 /// Removes all links of the wire, and waits until it has ended.
 void end_wire_of(const std::string& fabric);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

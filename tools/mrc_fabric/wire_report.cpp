@@ -12,7 +12,7 @@
 
 #include "mrc/core/value_text.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr std::string_view kInterface = "wire";
@@ -131,4 +131,4 @@ std::optional<WireReport> ask_wire(UniqueFd* process) {
   return WireReport::parse(read_all(connection));
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

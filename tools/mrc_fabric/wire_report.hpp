@@ -14,7 +14,7 @@
 
 /// Interface between the tool and the wire (run_wire(), docs/fabric_tool.md): the process that
 /// holds packets of delayed directions, in a network namespace of its own.
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// "mrc-demo-wire": the wire's namespace in the fabric "mrc-demo".
 [[nodiscard]] std::string wire_netns(const std::string& fabric);
@@ -55,4 +55,4 @@ void tell_report(const UniqueFd& listener, const WireReport& report);
 /// `process` to a pidfd of it.
 [[nodiscard]] std::optional<WireReport> ask_wire(UniqueFd* process = nullptr);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

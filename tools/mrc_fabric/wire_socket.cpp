@@ -8,7 +8,7 @@
 #include <cstring>
 #include <ctime>
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 Time as_time(const timespec& t) {
@@ -89,4 +89,4 @@ std::uint64_t WireSocket::take_missed() {
   return statistics.tp_drops;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

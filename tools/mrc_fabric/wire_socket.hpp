@@ -13,7 +13,7 @@
 #include "mrc/core/time.hpp"
 #include "mrc_fabric/system.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Receives and sends whole Ethernet frames on all interfaces of the namespace in which it was
 /// created, many per system call.
@@ -63,4 +63,4 @@ class WireSocket {
   Time emptied_ = monotonic_now();  // lower bound of later arrivals, even if the wall clock is set
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

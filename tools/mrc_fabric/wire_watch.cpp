@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr std::size_t kBufferSize = 1 << 16;  // upper bound of a netlink response
@@ -73,4 +73,4 @@ std::vector<LinkNews> WireWatch::read() {
   }
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -6,7 +6,7 @@
 
 #include "mrc_fabric/system.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// A change of an interface.
 struct LinkNews {
@@ -33,4 +33,4 @@ class WireWatch {
   std::vector<char> buffer_;
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -44,14 +44,14 @@ std::vector<unsigned> wanted_hosts(const Options& o, const Description& d, unsig
 
 /// Every device answers probes, so one that does nothing else will do.
 int run_answer(const Options& o, const Description& d, const fabric::Host& self) {
-  const bench::HeldSignals signals;  // they are this thread's, not the device's
+  const tools::HeldSignals signals;  // they are this thread's, not the device's
   Config config = o.config;
   config.helper = true;
   Device device(config);
   fmt::print("{} answers probes of {} ({}) in {} planes; Ctrl-C ends it\n", self.name, d.name,
              d.file, d.planes);
   std::fflush(stdout);
-  while (!bench::g_interrupted) signals.sleep({}, nullptr);
+  while (!tools::g_interrupted) signals.sleep({}, nullptr);
   fmt::print("{} probes answered\n", device.stats().unconnected_probes_answered);
   return 0;
 }
@@ -65,12 +65,12 @@ int run(const Options& o) {
                             "nothing leads back to its sender",
                             d.file));
   for (const std::string& file : {o.json_file, o.deny_file})
-    if (file != "-") bench::check_writable(file);
+    if (file != "-") tools::check_writable(file);
   const fabric::Host& host = fabric::find_self(d, port::local_addresses(), o.config.host);
   const auto self = static_cast<unsigned>(&host - d.hosts.data());
   const ProberOptions options{o.loops && routed, wanted_hosts(o, d, self), o.config.paths, o.tries,
                               o.sweep};
-  bench::catch_signals();
+  tools::catch_signals();
   if (o.answer) return run_answer(o, d, host);
   if (!routed && options.hosts.empty())
     throw Error(Errc::not_found, fmt::format("{} has no other host to probe", d.file));
@@ -78,7 +78,7 @@ int run(const Options& o) {
   Prober prober(d, self, network, options);
   if (o.watch) return watch(o, d, network, prober);
   const Report report = prober.sweep();
-  if (bench::g_interrupted) return bench::kInterruptedStatus;
+  if (tools::g_interrupted) return tools::kInterruptedStatus;
   if (!o.quiet()) print_report(d, report, o.verbose);
   write_files(o, d, report);
   return report.verdict.all_alive() ? 0 : 1;
@@ -89,7 +89,7 @@ int run(const Options& o) {
 
 /// mrc_probe: sweeps the paths of a fabric, and finds what is dead.
 int main(int argc, char** argv) {
-  return mrc::bench::run_main(
+  return mrc::tools::run_main(
       "mrc_probe", [&] { return mrc::probe_tool::run(mrc::probe_tool::parse_options(argc, argv)); },
       mrc::probe_tool::kCannotRun);
 }

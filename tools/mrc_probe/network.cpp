@@ -89,7 +89,7 @@ void Network::wait(Time until) noexcept {
   const Duration rest = until - now;
   const timespec limit{static_cast<time_t>(rest.count() / 1'000'000'000),
                        static_cast<long>(rest.count() % 1'000'000'000)};
-  bench::HeldSignals().sleep(events_, until == kNever ? nullptr : &limit);
+  tools::HeldSignals().sleep(events_, until == kNever ? nullptr : &limit);
 }
 
 }  // namespace mrc::probe_tool

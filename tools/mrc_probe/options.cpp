@@ -128,7 +128,7 @@ Options parse_options(int argc, char** argv) {
   add_what(app, o);
   add_how(app, o);
   add_output(app, o);
-  bench::parse_command_line(app, argc, argv, [&] { finish(o, app); });
+  tools::parse_command_line(app, argc, argv, [&] { finish(o, app); });
   return o;
 }
 

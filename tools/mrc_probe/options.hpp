@@ -31,7 +31,7 @@ struct Options {
   [[nodiscard]] bool quiet() const { return json_file == "-" || deny_file == "-"; }
 };
 
-/// Throws bench::Exit after --help and after printing what is wrong with the arguments, and
+/// Throws tools::Exit after --help and after printing what is wrong with the arguments, and
 /// mrc::Error for what is wrong with the environment.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 

@@ -107,7 +107,7 @@ Report Prober::sweep() {
 }
 
 void Prober::run(Sweep& sweep) {
-  while (!sweep.done() && !bench::g_interrupted) {
+  while (!sweep.done() && !tools::g_interrupted) {
     // One at a time: a round trip does not begin before its probe leaves.
     if (const auto probe = sweep.poll(monotonic_now())) send(*probe);
     network_.flush();

@@ -29,11 +29,11 @@ void replace_file(const std::string& name, const std::string& text) {
     return;
   }
   if (!std::filesystem::is_regular_file(name)) {  // a pipe, say, or not there
-    bench::write_file(name, text);
+    tools::write_file(name, text);
     return;
   }
   const std::string fresh = name + ".new";
-  bench::write_file(fresh, text);
+  tools::write_file(fresh, text);
   std::filesystem::rename(fresh, name);
 }
 
@@ -74,11 +74,11 @@ int watch(const Options& o, const Description& d, Network& network, Prober& prob
   std::vector<Change> changes;
   Report last;
   unsigned sweeps = 0;
-  for (Time next = start; !bench::g_interrupted;) {
+  for (Time next = start; !tools::g_interrupted;) {
     Report report = prober.sweep();
     // What seems lossy may just have died, or come back, in the middle of the sweep.
     if (has_losses(report) && !has_losses(last)) report = prober.sweep();
-    if (bench::g_interrupted) break;
+    if (tools::g_interrupted) break;
     last = std::move(report);
     const auto fresh = present.update(std::chrono::system_clock::now(), troubles(d, last));
     if (sweeps++ == 0) {
@@ -92,12 +92,12 @@ int watch(const Options& o, const Description& d, Network& network, Prober& prob
     }
     std::fflush(stdout);
     next = std::max(next + o.interval, monotonic_now());
-    while (monotonic_now() < next && !bench::g_interrupted) {
+    while (monotonic_now() < next && !tools::g_interrupted) {
       network.wait(next);
       network.receive([](const wire::RxPacket&) {});  // late, or for others
     }
   }
-  if (sweeps == 0) return bench::kInterruptedStatus;
+  if (sweeps == 0) return tools::kInterruptedStatus;
   print_summary(d, last, sweeps, changes.size(), monotonic_now() - start);
   write_files(o, d, last, changes);
   return last.verdict.all_alive() ? 0 : 1;

@@ -8,7 +8,7 @@
 
 #include "mrc/core/time.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// A point of a cumulative distribution: `percent` of the samples are at most `value`.
 struct DistributionPoint {
@@ -40,4 +40,4 @@ struct DistributionPoint {
   return points;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -13,7 +13,7 @@
 #include "mrc_sim/metrics.hpp"
 #include "mrc_sim/report.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -278,4 +278,4 @@ void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::
   }
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -10,7 +10,7 @@
 #include "mrc/json/file.hpp"
 #include "mrc/sim/scenario.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// A plot that a scenario asks for; scripts/plot draws it from the JSON report.
 struct PlotRequest {
@@ -73,4 +73,4 @@ void read_transport(const json_file::Object& transport, sim::Scenario& scenario)
 void read_faults(const json_file::Object& root, sim::Scenario& scenario);
 void read_traffic(const json_file::Object& root, unsigned queue_pairs, sim::Scenario& scenario);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

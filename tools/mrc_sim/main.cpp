@@ -12,7 +12,7 @@
 #include "mrc_sim/report.hpp"
 #include "mrc_sim/run.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 int list_scenarios(const std::string& wanted) {
@@ -62,10 +62,10 @@ int run(const Options& o) {
 }
 
 }  // namespace
-}  // namespace mrc::bench
+}  // namespace mrc::tools
 
 /// mrc_sim: scenarios of the fabric simulator, and its soak.
 int main(int argc, char** argv) {
-  return mrc::bench::run_main(
-      "mrc_sim", [&] { return mrc::bench::run(mrc::bench::parse_options(argc, argv)); });
+  return mrc::tools::run_main(
+      "mrc_sim", [&] { return mrc::tools::run(mrc::tools::parse_options(argc, argv)); });
 }

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using sim::Summary;
@@ -97,4 +97,4 @@ std::string metric_unit(std::string_view name) {
   return m != nullptr ? m->unit : "Gb/s";
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

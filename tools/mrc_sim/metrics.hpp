@@ -8,7 +8,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/sim/summary.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Names of the metrics that plots and tables take from a summary; "flow N" (goodput of that flow,
 /// Gb/s) is also one.
@@ -32,4 +32,4 @@ namespace mrc::bench {
   return static_cast<double>(d.count()) / 1000;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -8,7 +8,7 @@
 
 #include "common/command_line.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 constexpr const char* kFormat =
@@ -106,4 +106,4 @@ Options parse_options(int argc, char** argv) {
   return o;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

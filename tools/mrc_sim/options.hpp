@@ -9,7 +9,7 @@
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/soak/command.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// The subcommand.
 enum class Command : std::uint8_t { run, soak, list };
@@ -28,10 +28,10 @@ struct Options {
   SoakCommand soak;
 };
 
-/// Throws bench::Exit after --help and after printing an error in the arguments.
+/// Throws tools::Exit after --help and after printing an error in the arguments.
 [[nodiscard]] Options parse_options(int argc, char** argv);
 
 /// Directory of the scenarios shipped with the program; empty if it is not found.
 [[nodiscard]] std::string scenario_directory();
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

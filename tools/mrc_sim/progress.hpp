@@ -11,7 +11,7 @@
 
 #include "mrc_sim/run.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// One line on standard error with the progress of runs, rewritten in place a few times a second.
 /// One thread, which need not be a thread of the runs.
@@ -74,4 +74,4 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -9,7 +9,7 @@
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -222,4 +222,4 @@ Job read_job(const std::string& file, const std::vector<Override>& overrides,
   return job;
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

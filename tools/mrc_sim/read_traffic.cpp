@@ -11,7 +11,7 @@
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -223,4 +223,4 @@ void read_traffic(const json_file::Object& root, unsigned queue_pairs, sim::Scen
     s.traffic.push_back(read_pattern(o, queue_pairs, s));
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -5,7 +5,7 @@
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ void read_transport(const json_file::Object& t, sim::Scenario& s) {
     s.transport = read_mrc(t, s.fabric);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

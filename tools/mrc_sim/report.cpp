@@ -11,7 +11,7 @@
 
 #include "mrc_sim/metrics.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 namespace {
 
 using sim::Summary;
@@ -171,4 +171,4 @@ void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool int
   std::fflush(stdout);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -7,7 +7,7 @@
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/run.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Prints the result as a table: one run with a line per number, or a sweep with a row per variant.
 void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted);
@@ -21,4 +21,4 @@ void print_report(const Job& job, const std::vector<Outcome>& outcomes, bool int
 /// mrc::Error.
 void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

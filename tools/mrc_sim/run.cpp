@@ -12,7 +12,7 @@
 #include "mrc_sim/metrics.hpp"
 #include "mrc_sim/progress.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 namespace {
 
@@ -118,4 +118,4 @@ std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress) {
   return Crew(job).run(std::clamp(threads, 1u, most), progress);
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

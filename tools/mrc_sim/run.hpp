@@ -12,7 +12,7 @@
 #include "mrc/sim/summary.hpp"
 #include "mrc_sim/job.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Result of a variant.
 struct Outcome {
@@ -37,4 +37,4 @@ struct Progress {
 /// first variant that can't run, with its name.
 [[nodiscard]] std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -19,7 +19,7 @@
 #include "common/interrupt.hpp"
 #include "mrc_sim/soak/run.hpp"
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 using namespace soak;
 
@@ -195,4 +195,4 @@ int run_soak(const SoakCommand& command) {
   return runner.report();
 }
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

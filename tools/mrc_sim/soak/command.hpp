@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace mrc::bench {
+namespace mrc::tools {
 
 /// Parameters of `mrc_sim soak`.
 struct SoakCommand {
@@ -28,4 +28,4 @@ void add_soak_arguments(CLI::App& app, SoakCommand& command);
 /// passed, 1 when not, 130 when it was interrupted.
 int run_soak(const SoakCommand& command);
 
-}  // namespace mrc::bench
+}  // namespace mrc::tools

@@ -7,6 +7,7 @@
 #endif
 
 #include "mrc/sim/impl/fabric.ipp"
+#include "mrc/sim/impl/fault_swarm.ipp"
 #include "mrc/sim/impl/faults.ipp"
 #include "mrc/sim/impl/mrc_cluster.ipp"
 #include "mrc/sim/impl/mrc_host.ipp"
@@ -15,6 +16,7 @@
 #include "mrc/sim/impl/rc_sender.ipp"
 #include "mrc/sim/impl/recorder.ipp"
 #include "mrc/sim/impl/roce_cluster.ipp"
+#include "mrc/sim/impl/roce_frame.ipp"
 #include "mrc/sim/impl/roce_host.ipp"
 #include "mrc/sim/impl/roce_wire.ipp"
 #include "mrc/sim/impl/simulation.ipp"

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/sim/baseline/roce_wire.hpp"
 #include "mrc/wire/ip.hpp"
@@ -56,42 +57,10 @@ struct RoceFrame {
 /// Parses a packet that starts with its IP header (IPv4, or IPv6 without extension headers) and is
 /// carried at least up to its last extension header. Safe on any input; `out` is valid only when
 /// the result is none.
-[[nodiscard]] inline RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept {
-  out = {};
-  if (l3.empty()) return RoceError::too_short;
-  std::size_t at = 0, after_ip = 0;  // start of UDP, and bytes from there by the IP length
-  if ((l3[0] >> 4) == 6) {
-    at = sizeof(wire::Ipv6);
-    if (l3.size() < at) return RoceError::too_short;
-    const auto& ip = wire::view_as<wire::Ipv6>(l3);
-    if (ip.next_header != wire::kNextUdp) return RoceError::bad_envelope;
-    out.source = ip.source;
-    out.destination = ip.destination;
-    out.ecn = ip.ecn();
-    after_ip = ip.payload_length;
-  } else if ((l3[0] >> 4) == 4) {
-    if (l3.size() < sizeof(wire::Ipv4)) return RoceError::too_short;
-    const auto& ip = wire::view_as<wire::Ipv4>(l3);
-    at = ip.header_length();
-    if (at < sizeof(wire::Ipv4) || ip.total_length < at || ip.protocol != wire::kNextUdp ||
-        (ip.flags_fragment & wire::Ipv4::kFragmentMask) != 0)
-      return RoceError::bad_envelope;
-    out.source = wire::map_ipv4(ip.source);
-    out.destination = wire::map_ipv4(ip.destination);
-    out.ecn = ip.ecn();
-    after_ip = ip.total_length - at;
-  } else {
-    return RoceError::bad_envelope;
-  }
-  if (l3.size() < at + sizeof(wire::Udp)) return RoceError::too_short;
-  const auto& udp = wire::view_as<wire::Udp>(l3.subspan(at));
-  if (udp.destination_port != wire::kUdpPort || udp.length != after_ip ||
-      after_ip < sizeof(wire::Udp))
-    return RoceError::bad_envelope;
-  out.source_port = udp.source_port;
-  out.size = at + after_ip;
-  if (l3.size() > out.size) l3 = l3.first(out.size);  // padding of the link
-  return parse_roce(l3.subspan(at + sizeof(wire::Udp)), after_ip - sizeof(wire::Udp), out.header);
-}
+[[nodiscard]] RoceError parse_roce_frame(Bytes l3, RoceFrame& out) noexcept;
 
 }  // namespace mrc::inline v0_1::sim::baseline
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/sim/impl/roce_frame.ipp"
+#endif
