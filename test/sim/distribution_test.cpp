@@ -9,8 +9,8 @@
 #include "mrc/core/random.hpp"
 
 using mrc::Duration;
-using mrc::bench::distribution;
-using mrc::bench::DistributionPoint;
+using mrc::tools::distribution;
+using mrc::tools::DistributionPoint;
 using Points = std::vector<DistributionPoint>;
 
 namespace {
