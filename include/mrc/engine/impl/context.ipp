@@ -17,7 +17,7 @@ MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
   timers.arm(qp, now);
 }
 
-MRC_DECL void Context::release_memory(SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline void Context::release_memory(SendWqe& wqe) noexcept {
   if (wqe.inlined) return;
   const LocalSge* sges = SendQueue::sges(wqe);
   for (unsigned i = 0; i < wqe.sges; ++i)

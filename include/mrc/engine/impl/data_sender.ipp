@@ -87,6 +87,28 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   return SendStatus::sent;
 }
 
+/// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
+/// inline data.
+[[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, const PacketSlice& slice,
+                                                           wire::TxBurst& burst) noexcept {
+  std::uint32_t offset = slice.offset, length = slice.length;
+  if (length == 0) return;
+  if (w.inlined) {
+    burst.add_sge(SendQueue::inline_data(w) + offset, length);
+    return;
+  }
+  for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
+    if (offset >= sge->length) {
+      offset -= sge->length;
+      continue;
+    }
+    const std::uint32_t n = std::min(length, sge->length - offset);
+    burst.add_sge(sge->address + offset, n);
+    length -= n;
+    offset = 0;
+  }
+}
+
 /// Enters one data packet into all accounts and writes it.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
                                                     SendWqe& w, const PacketSlice& slice, Psn psn,
@@ -137,28 +159,6 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   add_payload(w, slice, burst);
   burst.commit();
   qp.stats.tx_bytes += again ? 0 : slice.length;
-}
-
-/// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
-/// inline data.
-MRC_DECL void DataSender::add_payload(SendWqe& w, const PacketSlice& slice,
-                                      wire::TxBurst& burst) noexcept {
-  std::uint32_t offset = slice.offset, length = slice.length;
-  if (length == 0) return;
-  if (w.inlined) {
-    burst.add_sge(SendQueue::inline_data(w) + offset, length);
-    return;
-  }
-  for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
-    if (offset >= sge->length) {
-      offset -= sge->length;
-      continue;
-    }
-    const std::uint32_t n = std::min(length, sge->length - offset);
-    burst.add_sge(sge->address + offset, n);
-    length -= n;
-    offset = 0;
-  }
 }
 
 }  // namespace mrc::inline v0_1::engine

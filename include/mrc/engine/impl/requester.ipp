@@ -37,8 +37,9 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
 
 /// Checks the SGEs of a write against the queue pair's capacity and the memory regions; `length`
 /// is their sum.
-MRC_DECL Errc Requester::check_sges(const QueuePairState& qp, const WriteRequest& request,
-                                    std::uint64_t& length) noexcept {
+[[gnu::always_inline]] inline Errc Requester::check_sges(const QueuePairState& qp,
+                                                         const WriteRequest& request,
+                                                         std::uint64_t& length) noexcept {
   length = 0;
   for (const Sge& s : request.sges) length += s.length;
   const QpCapacity& c = qp.init.capacity;

@@ -99,8 +99,9 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   rx.since_sack += std::max(nominal, 1024u);
   if (advance.packets > 0) {
     if (rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
-    const QpErrorCause c = deliver(qp);
-    if (c != QpErrorCause::none) return refuse(now, qp, packet, psn, c);
+    if (rx.wimms.ready(rx.window.cack()) != nullptr)
+      if (const QpErrorCause c = deliver(qp); c != QpErrorCause::none)
+        return refuse(now, qp, packet, psn, c);
   }
   if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
     rx.messages += advance.messages;
