@@ -6,17 +6,9 @@
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
-  now = ctx_.forward(now);
-  for (std::size_t i = 0; i < packets.size(); ++i) {
-    if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
-    receive_one(now, packets[i]);
-  }
-  teardown_.fail_overrun_queues();
-}
-
 /// Checks of destination, state and source (mrc-1.0 §2.13), then to requester or responder.
-MRC_DECL void Engine::receive_one(Time now, const wire::RxPacket& packet) noexcept {
+[[gnu::always_inline]] inline void Engine::receive_one(Time now,
+                                                       const wire::RxPacket& packet) noexcept {
   DropStats& drops = ctx_.stats.drops;
   if (packet.trim != wire::Trim::none) return responder_.on_trimmed(now, packet);
   if (wire::check(packet.bytes) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
@@ -68,6 +60,15 @@ MRC_DECL void Engine::receive_one(Time now, const wire::RxPacket& packet) noexce
     default:
       return requester_.on_ack(now, *qp, packet);
   }
+}
+
+MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
+  now = ctx_.forward(now);
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
+    receive_one(now, packets[i]);
+  }
+  teardown_.fail_overrun_queues();
 }
 
 MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet) noexcept {
