@@ -29,7 +29,8 @@ build() {  # build NAME TARGET OPTION...
 build header_only openmrc -DMRC_WITH_ISAL=OFF
 grep -F MRC_HAVE_ISAL=0 "$work/header_only/compile_commands.json" >/dev/null
 build static static
-build shared shared
+build shared shared -DCONSUMER_EXAMPLE="$MRC_SOURCE_DIR/examples/first_program.cpp"
+"$work/shared/first_program" | grep -F success
 readelf -d "$work/shared/consumer" | grep -F 'libopenmrc.so.0.1' >/dev/null
 
 echo "== pkg-config"

@@ -6,7 +6,7 @@
 /// parsers of wire/, the windows of reliability/).
 ///
 /// * Header-only (the default): each header includes its definitions at its end, as inline
-///   functions.
+///   functions. An .ipp may include another one that only it needs.
 /// * Compiled once: with MRC_SEPARATE_COMPILATION defined in every unit of a program, headers omit
 ///   the definitions, and one unit includes mrc/impl/src.hpp, which has all of them. The CMake
 ///   targets OpenMRC::static and OpenMRC::shared do that.

@@ -19,8 +19,8 @@ class Faults {
   /// `paths`: paths per plane. The planes must outlive it.
   Faults(OpenedPlanes& planes, std::uint16_t paths) noexcept : planes_(planes), paths_(paths) {}
 
-  /// Reads a schedule (port/fault_schedule.hpp has the syntax), and refuses here, where the caller
-  /// sees it, what this device cannot do. `source` goes in front of error texts. Throws mrc::Error.
+  /// Reads a schedule (port/fault_schedule.hpp has the syntax). Throws mrc::Error for wrong syntax
+  /// and for faults that this device cannot inject. `source` goes in front of error texts.
   [[nodiscard]] port::FaultSchedule parse(std::string_view text, const std::string& source) const;
 
   /// Replaces the schedule; its times count from `now`.

@@ -29,7 +29,7 @@ class Peers {
   [[nodiscard]] PeerId find_or_add(const ConnectionInfo& info);
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
-  /// Why a queue pair is in ERR, with what an operator wants to know next; empty if it is not.
+  /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
 
  private:
@@ -39,7 +39,7 @@ class Peers {
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };
-  /// A remote device on its way into engine and ports.
+  /// A remote device that is being added to the engine and the ports.
   struct Candidate {
     engine::PeerSpec spec;
     std::vector<PeerRoute> routes;  ///< [plane]

@@ -65,7 +65,7 @@ class UnconnectedProbes {
 struct OpenedPlanes {
   std::vector<std::unique_ptr<DevicePort>> ports;  ///< [plane]
   std::uint8_t slot = 0;         ///< of this process on this host: top 8 bits of its QPNs
-  UniqueFd slot_claim;           ///< holds the slot, where no socket of a port does
+  UniqueFd slot_claim;           ///< keeps the slot claimed; closed if a port's socket does
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
@@ -83,8 +83,8 @@ struct OpenedPlanes {
 class PlaneOpener {
  public:
   virtual ~PlaneOpener() = default;
-  /// The configuration in force: the user's, with this opener's defaults for options that are at
-  /// theirs. Throws mrc::Error if the result is not valid.
+  /// The configuration in force: the user's, except that options left at their default get this
+  /// opener's default. Throws mrc::Error if the result is not valid.
   [[nodiscard]] virtual Config in_force(const Config& config) const = 0;
   /// Opens ports with a claim of a slot. `config` is in_force() and must outlive what is returned;
   /// the seed of injected faults counts up from `fault_seed` by plane. Throws mrc::Error.

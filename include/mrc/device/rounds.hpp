@@ -30,15 +30,15 @@ class Rounds {
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
-  /// Transmits first: the round of a thread that polls and will be back soon. Answers to what comes
-  /// in wait for its next call, so a program that polls memory sees its message, and has its reply
-  /// under way, two system calls earlier.
+  /// Transmits first: the round of a thread that polls and will be back soon. Answers to received
+  /// packets are sent by its next call, so a program that polls memory sees its message, and has
+  /// its reply under way, two system calls earlier.
   bool advance_out_first(Time now) noexcept;
   /// Transmits, and signals events. True if something was sent.
   bool send(Time now) noexcept;
-  /// After calls of the application that may have given something to send. `idle`: the engine was
-  /// quiet before them, so nothing would bring the next round soon and this one is made here.
-  /// Otherwise what was posted goes out with others, in larger bursts.
+  /// Called after application calls that may have queued packets. `idle`: the engine had nothing to
+  /// do before them, so no round is near and this call sends. Otherwise the next round sends the
+  /// packets, in larger bursts.
   void after_post(Time now, bool idle) noexcept;
 
   /// The last round left something to send.

@@ -15,8 +15,8 @@ namespace mrc::inline v0_1::engine {
 
 /// Decides what is sent next (mrc-1.0 §2.5, [O-26]): control packets first, then data, round robin
 /// in two levels. Peers are served in rounds of one burst each (EngineOptions::burst packets). The
-/// queue pairs of a peer are served in turn; each keeps being served until it has sent a quantum of
-/// bytes (EngineOptions::quantum), has nothing to send, or starves.
+/// queue pairs of a peer are served round robin; each keeps being served until it has sent a
+/// quantum of bytes (EngineOptions::quantum), has nothing to send, or starves.
 ///
 /// Inputs: Context::ready, filled by the other parts; Context::control. Output: packets in a
 /// TxBurst. Calls LossRecovery (losses are reviewed first, so that retransmissions go out at once),

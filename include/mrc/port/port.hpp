@@ -60,8 +60,8 @@ class RxBurst {
 ///   will carry in RxPacket::source. `remove_peer(id)` empties the entry.
 /// * `poll_fd()` becomes readable when something arrives, or is -1. `link_fd()` becomes readable
 ///   when link_up() may have changed, which a receive() soon after finds out, or is -1.
-/// * `next_release()` is when receive() will bring what the descriptor does not tell of: packets
-///   that had no room in `rx`, or that a fault holds back. In the past: at once; kNever: not.
+/// * `next_release()` is when receive() will return packets that poll_fd() does not announce: they
+///   had no room in `rx`, or a fault holds them back. A past time: now; kNever: there are none.
 template <class P>
 concept Port = requires(P& port, const P& view, Time now, const wire::TxBurst& burst,
                         std::span<const wire::TxGroup> groups, RxBurst& rx, PeerId peer,

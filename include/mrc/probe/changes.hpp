@@ -11,7 +11,7 @@
 
 namespace mrc::inline v0_1::probe {
 
-/// A trouble that appeared, changed its kind or ended between two sweeps.
+/// A finding that appeared, changed its kind or ended between two sweeps.
 struct Change {
   WallTime when;         ///< start of the sweep that found it
   bool is_back = false;  ///< it ended
@@ -19,10 +19,10 @@ struct Change {
   Duration lasted{};     ///< is_back: since it was first seen
 };
 
-/// Follows the troubles of successive sweeps. One thread at a time.
+/// Tracks the findings of successive sweeps. One thread at a time.
 class Changes {
  public:
-  /// Takes the troubles of the latest sweep, which started at `when`. Returns what is new, has
+  /// Takes the findings of the latest sweep, which started at `when`. Returns what is new, has
   /// changed its kind or is over; a lossy part counts as over after five sweeps without a loss.
   std::vector<Change> update(WallTime when, const std::vector<Trouble>& troubles);
 

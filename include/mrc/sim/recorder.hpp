@@ -47,7 +47,7 @@ struct Series {
 ///     goodput         Gb/s     payload that hosts received, in all; then "goodput h0", ...
 ///     queue NAME      bytes    waiting at the sample, both classes; one series per name
 ///     dropped         packets  queue full
-///     lost            packets  taken by faults: lossy or broken links, turned bits
+///     lost            packets  taken by faults: lossy or broken links, bit errors
 ///     trimmed, marked packets  by switches
 ///     retransmitted   packets  by hosts
 ///     timeouts        events

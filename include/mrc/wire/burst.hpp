@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/wire/overhead.hpp"
 
 /// Packets passed between the engine and a port, in bursts. A packet here is the transport part
 /// only: BTH .. payload and pad. The port adds and removes IP, UDP and the iCRC.
@@ -58,7 +59,7 @@ struct TxPacket {
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.
   [[nodiscard]] std::uint32_t transport_length() const noexcept {
-    return header_length + payload_length + pad + 4u;
+    return header_length + payload_length + pad + std::uint32_t{kIcrcSize};
   }
 };
 

@@ -96,7 +96,7 @@ Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
 
 MRC_SETUP Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
-    (void)rounds_.advance(monotonic_now());  // acknowledgements that wait still go out
+    (void)rounds_.advance(monotonic_now());  // sends pending acknowledgements
     return engine_.destroy_qp(qpn);
   });
 }

@@ -47,7 +47,7 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config)
 MRC_SETUP DeviceCore::~DeviceCore() {
   progress_.stop();
   const std::lock_guard lock(mutex_);
-  (void)rounds_.advance(monotonic_now());  // answers that wait go out before the end
+  (void)rounds_.advance(monotonic_now());  // sends pending answers
 }
 
 MRC_SETUP OpenedPlanes DeviceCore::open_planes() const {

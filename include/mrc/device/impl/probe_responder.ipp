@@ -37,7 +37,7 @@ MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& p
   packet.port_path = way.uplink;
   burst_.commit();
   return true;
-} catch (const std::exception&) {  // no memory, or no way by the description's templates
+} catch (const std::exception&) {  // out of memory, or the templates give no route
   return false;
 }
 

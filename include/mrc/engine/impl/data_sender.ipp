@@ -18,7 +18,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Inlined together with send_new() and emit(): a tenth less time per packet (docs/performance.md).
+/// Inlined together with send_new() and emit(): less time per packet (docs/performance_log.md).
 [[gnu::always_inline]] inline SendStatus DataSender::send(Time now, Peer& peer, QueuePairState& qp,
                                                           PlaneMask planes, path::PathIndex& path,
                                                           wire::TxBurst& burst) noexcept {

@@ -210,7 +210,7 @@ MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, 
   wire::EndpointRequestPacket p{
       wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{item.id}), {}};
   p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
-  p.erth.set_vendor_info(ctx_.options.slot);  // the process to answer; 0 if the host has one only
+  p.erth.set_vendor_info(ctx_.options.slot);  // of the process that the answer goes to
   if (!probe) p.erth.set_port_status_mask(peer.announced = ctx_.local_up);
   const std::uint16_t timestamp = wire::timestamp_of(now);
   Request& request = requests_[item.id % kOpenRequests];

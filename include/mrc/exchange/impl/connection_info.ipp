@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kInfoMagic = 0x4F4D5243;  // "OMRC"
 inline constexpr std::uint16_t kInfoVersion = 1;
 inline constexpr std::size_t kInfoHead = 42;
 inline constexpr std::size_t kInfoPlane = 18;
-inline constexpr std::size_t kInfoTail = 4;
+inline constexpr std::size_t kInfoTrailer = 4;
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
 inline constexpr std::uint32_t kMinMtu = 256, kMaxMtu = 32768;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
@@ -80,9 +80,9 @@ class InfoReader {
 
 /// Checks length, magic, version and checksum; the order makes the message name the first cause.
 inline void check_envelope(Bytes blob) {
-  if (blob.size() < kInfoHead + kInfoTail)
+  if (blob.size() < kInfoHead + kInfoTrailer)
     bad_info("only " + std::to_string(blob.size()) + " bytes, at least " +
-             std::to_string(kInfoHead + kInfoTail) + " expected");
+             std::to_string(kInfoHead + kInfoTrailer) + " expected");
   InfoReader reader(blob);
   if (reader.take<std::uint32_t>() != kInfoMagic) bad_info("not made by OpenMRC (magic differs)");
   if (const auto version = reader.take<std::uint16_t>(); version != kInfoVersion)
@@ -91,8 +91,8 @@ inline void check_envelope(Bytes blob) {
   if (const auto length = reader.take<std::uint16_t>(); length != blob.size())
     bad_info("says that it has " + std::to_string(length) + " bytes, but has " +
              std::to_string(blob.size()));
-  InfoReader tail(blob.last(kInfoTail));
-  if (tail.take<std::uint32_t>() != wire::crc32(0, blob.first(blob.size() - kInfoTail)))
+  InfoReader trailer(blob.last(kInfoTrailer));
+  if (trailer.take<std::uint32_t>() != wire::crc32(0, blob.first(blob.size() - kInfoTrailer)))
     bad_info("checksum differs: it was changed on the way");
 }
 
@@ -102,7 +102,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   if (const char* fault = detail::info_fault(info))
     throw Error(Errc::invalid_argument, std::string("connection data: ") + fault);
   const std::size_t length =
-      detail::kInfoHead + info.planes.size() * detail::kInfoPlane + detail::kInfoTail;
+      detail::kInfoHead + info.planes.size() * detail::kInfoPlane + detail::kInfoTrailer;
   std::vector<std::uint8_t> out;
   out.reserve(length);
   detail::put(out, detail::kInfoMagic, 4);
@@ -125,7 +125,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
     out.insert(out.end(), plane.ip.begin(), plane.ip.end());
     detail::put(out, plane.udp_port, 2);
   }
-  detail::put(out, wire::crc32(0, out), detail::kInfoTail);
+  detail::put(out, wire::crc32(0, out), detail::kInfoTrailer);
   return out;
 }
 
@@ -150,7 +150,7 @@ MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
   info.receive_window = reader.take<std::uint64_t>();
   info.slot = reader.take<std::uint8_t>();
   const std::size_t planes = reader.take<std::uint8_t>();
-  if (blob.size() != detail::kInfoHead + planes * detail::kInfoPlane + detail::kInfoTail)
+  if (blob.size() != detail::kInfoHead + planes * detail::kInfoPlane + detail::kInfoTrailer)
     detail::bad_info("length does not fit " + std::to_string(planes) + " planes");
   for (std::size_t i = 0; i < planes; ++i) {
     const auto ip = reader.take_address();

@@ -2,7 +2,6 @@
 #pragma once
 
 // The parts of PathSet off the data path: set-up, health changes, probes, administration.
-// Included by path_set.hpp only.
 
 #include "mrc/path/path_set.hpp"
 
@@ -73,7 +72,7 @@ MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexc
   }
 }
 
-/// What select() does when the walk met nothing GOOD within its limit. `planes` has a path.
+/// select() where its walk found no GOOD path within the limit. `planes` has a usable path.
 MRC_DECL PathIndex PathSet::select_rare(Cursor& c, PlaneMask planes, PathIndex avoid,
                                         PathIndex restored) noexcept {
   const PathIndex good = order_.find_good(planes, detail::next_random(c), avoid, restored);
