@@ -3,6 +3,7 @@
 # The Wireshark dissector tools/wireshark/mrc.lua, and with it the judge of captures in other tests:
 # it reads the document's test vectors and whatever other packets say, names each field that does
 # not follow the document, survives garbage, and leaves other protocols alone.
+
 # Root records packets: in a network namespace of its own, where no other test's can be.
 if ((EUID == 0)) && [[ -z ${MRC_TEST_OWN_NETWORK:-} ]] && unshare --net true 2>/dev/null; then
   MRC_TEST_OWN_NETWORK=1 exec unshare --net bash "${BASH_SOURCE[0]}" "$@"
