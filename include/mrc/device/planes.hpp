@@ -65,7 +65,7 @@ class UnconnectedProbes {
 struct OpenedPlanes {
   std::vector<std::unique_ptr<DevicePort>> ports;  ///< [plane]
   std::uint8_t slot = 0;         ///< of this process on this host: top 8 bits of its QPNs
-  UniqueFd slot_claim;           ///< keeps the slot claimed; closed if a port's socket does
+  UniqueFd slot_claim;           ///< keeps the slot claimed; not open where a port's socket does
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive

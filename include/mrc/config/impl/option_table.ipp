@@ -79,8 +79,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "", kPlanes,
      "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
      "description. Needs CAP_NET_RAW. Its traffic classes, link speed and base round trip become "
-     "the "
-     "defaults of those options."},
+     "the defaults of those options."},
     {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
      "", kPlanes,
      "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
