@@ -14,14 +14,14 @@ namespace mrc::inline v0_1 {
 
 namespace port {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortStats, tx_packets, tx_bytes, tx_calls, tx_busy, tx_errors,
-                                   rx_packets, rx_bytes, rx_calls, rx_bad_icrc, rx_foreign,
-                                   rx_malformed, rx_overrun)
+                                   rx_packets, rx_bytes, rx_calls, rx_foreign, rx_malformed,
+                                   rx_overrun)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corrupted, marked,
                                    trimmed, delayed, black_holed, link_down, overflow)
 }  // namespace port
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, malformed, unknown_qp, foreign, wrong_state, stale,
-                                   implausible, control_overflow)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, bad_icrc, malformed, unknown_qp, foreign, wrong_state,
+                                   stale, implausible, control_overflow)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_control, rx_data,
                                    rx_duplicates, rx_control, rx_trimmed, rx_ecn, sacks_sent,
@@ -36,7 +36,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, r
                                    inferred_losses, nacks, trims, timeouts, probes, smoothed_rtt_ns,
                                    outstanding, cwnd, inflight)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, port, faults)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, rx_bad_icrc, port, faults)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, active, packets, bytes,
                                    delivered, marks, trims, losses, timeouts, probes_sent,

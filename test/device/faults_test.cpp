@@ -33,7 +33,7 @@ port::FaultStats hits(const Device& device) {
 
 std::uint64_t bad_icrc(const Device& device) {
   std::uint64_t sum = 0;
-  for (const PlaneStats& plane : device.stats().planes) sum += plane.port.rx_bad_icrc;
+  for (const PlaneStats& plane : device.stats().planes) sum += plane.rx_bad_icrc;
   return sum;
 }
 

@@ -45,8 +45,7 @@ std::uint64_t dropped(const Device& device) {
   const DropStats& d = stats.engine.drops;
   std::uint64_t sum =
       d.malformed + d.unknown_qp + d.foreign + d.wrong_state + d.stale + d.implausible;
-  for (const PlaneStats& plane : stats.planes)
-    sum += plane.port.rx_bad_icrc + plane.port.rx_malformed;
+  for (const PlaneStats& plane : stats.planes) sum += plane.rx_bad_icrc + plane.port.rx_malformed;
   return sum;
 }
 

@@ -141,6 +141,37 @@ TEST_CASE("seeded outages: ports, planes and paths go and come at random times")
   }
 }
 
+TEST_CASE("seeded faults: ports that read payload late and place it by themselves") {
+  std::uint64_t placed = 0;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(100); ++seed) {
+    INFO("seed ", seed);
+    Random r(seed ^ 0xF0F0);
+    EnginePair::Setup setup = random_setup(r);
+    setup.habits.holds = r.chance(0.7);
+    setup.habits.places = !setup.habits.holds || r.chance(0.7);
+    setup.habits.longest_hold = Duration{r.below(100'000)};
+    setup.habits.longest_announce = Duration{r.below(50'000)};
+    if (r.chance(0.2)) setup.options.held_copies = 4;
+    EnginePair pair(setup, seed);
+    TrafficOptions o = random_traffic(r);
+    o.relaxed = r.chance(0.8);
+    Traffic traffic(pair, o, seed);
+    pair.faults = random_faults(r);
+    for (unsigned i = 0; i < 5; ++i) {
+      (void)traffic.run(10ms);
+      if (r.chance(0.3)) outage(pair, setup, r);
+    }
+    mend(pair, setup);
+    REQUIRE(traffic.run(1s));
+    traffic.check();
+    for (unsigned side = 0; side < 2; ++side) {
+      CHECK(pair.held(side) == 0);
+      placed += pair.placed(side);
+    }
+  }
+  CHECK(placed > 0);
+}
+
 TEST_CASE("losses with room for one message end to hold back: everything arrives in its time") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed ", seed);

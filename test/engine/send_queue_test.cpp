@@ -48,20 +48,23 @@ TEST_CASE("send queue: entries keep their contents, in any pattern of posts and 
         model.push_back(id);
       }
       CHECK(q.full() == (model.size() == capacity));
-      CHECK(q.posted() - q.done() == model.size());
+      CHECK(q.posted() - q.retired() == model.size());
       for (std::uint32_t i = 0; i < model.size(); ++i) {
-        SendWqe& w = q.at(q.done() + i);
+        SendWqe& w = q.at(q.retired() + i);
         REQUIRE(w.wr_id == model[i]);
         const auto* data = SendQueue::inline_data(w);
         const auto mine = static_cast<std::uint8_t>(model[i]);
         REQUIRE(std::all_of(data, data + room, [mine](auto byte) { return byte == mine; }));
       }
-      for (std::uint32_t n = random.below(2 * capacity); n > 0 && !q.empty(); --n) {
-        q.complete();
+      for (std::uint32_t n = random.below(2 * capacity); n > 0 && !q.empty(); --n) q.finish();
+      // Ports may give payload back late, or at once.
+      for (std::uint32_t n = random.below(2) == 0 ? 2 * capacity : random.below(capacity);
+           n > 0 && q.retired() != q.done(); --n) {
+        q.retire();
         model.pop_front();
       }
       CHECK(pool.used() <= pool.booked());
-      if (q.empty()) CHECK(pool.used() == 0);
+      if (model.empty()) CHECK(pool.used() == 0);
     }
     q.clear();
     CHECK(pool.used() == 0);
@@ -78,7 +81,10 @@ TEST_CASE("send pool: idle queues hold nothing, and what is not needed at a time
   for (auto& q : queues) {  // one after the other, as much as it takes
     while (!q->full()) (void)q->post();
     CHECK(pool.used() == 8);
-    while (!q->empty()) q->complete();
+    while (!q->empty()) {
+      q->finish();
+      q->retire();
+    }
     CHECK(pool.used() == 0);
   }
   CHECK(pool.touched() == 8);

@@ -60,8 +60,8 @@ inline std::vector<PacketRoute> packet_routes(bool srh = false) {
 struct PacketRig : PortRig<PacketPort> {
   PacketRig(const PacketPortOptions& a, const PacketPortOptions& b, std::vector<PacketRoute> routes)
       : PortRig(PacketPort(a), PacketPort(b)) {
-    tag = receiver.add_peer(PeerId{0}, sender.address());
-    sender.add_peer(PeerId{5}, receiver.address(), std::move(routes));
+    tag = receiver.add_peer(PeerId{0}, {sender.address()});
+    sender.add_peer(PeerId{5}, {receiver.address(), std::move(routes)});
   }
   explicit PacketRig(std::vector<PacketRoute> routes = packet_routes())
       : PacketRig(packet_options(true), packet_options(false), std::move(routes)) {}

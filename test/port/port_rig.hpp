@@ -57,8 +57,8 @@ struct PortRig {
     p.plane = 0;
     const auto& data = payloads.back();
     const auto half = static_cast<std::uint32_t>(payload / 2);
-    burst.add_sge(data.data(), half);
-    burst.add_sge(data.data() + half, static_cast<std::uint32_t>(payload) - half);
+    burst.add_sge(data.data(), half, 0);
+    burst.add_sge(data.data() + half, static_cast<std::uint32_t>(payload) - half, 0);
     burst.commit();
   }
   [[nodiscard]] static std::uint8_t pad_of(std::size_t payload) {
@@ -80,8 +80,12 @@ struct PortRig {
     do {
       rx.clear();
       receiver.receive(now(), rx);
-      for (const wire::RxPacket& p : rx.packets())
-        arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
+      for (const wire::RxPacket& p : rx.packets()) {
+        if (p.check == 0)
+          arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
+        else
+          ++bad_icrc;
+      }
     } while (more());
   }
   /// Would receive() bring something?
@@ -103,6 +107,7 @@ struct PortRig {
   std::vector<std::vector<std::uint8_t>> payloads;
   RxBurst rx{64};
   std::vector<Arrived> arrived;
+  std::uint64_t bad_icrc = 0;  ///< packets received whose iCRC is wrong
 
  private:
   std::uint32_t sent(std::uint32_t taken) {

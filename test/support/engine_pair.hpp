@@ -12,6 +12,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/wire/crc32.hpp"
+#include "support/fake_port.hpp"
 
 /// Two engines and a network between them, in virtual time. Everything follows from the seed.
 namespace mrc::test {
@@ -39,6 +40,7 @@ class EnginePair {
     bool trimming_switch = false;
     std::uint64_t ecn_threshold = 128 * 1024;
     std::uint64_t plane_window = 0;
+    PortHabits habits;  ///< of all ports
     EngineOptions options;
   };
 
@@ -48,10 +50,21 @@ class EnginePair {
       o.seed = seed * 2 + side;
       o.slot = static_cast<std::uint8_t>(side);
       o.start = now_;
+      const PlaneMask planes = (PlaneMask{1} << setup.planes) - 1;
+      if (setup.habits.holds) o.holding_planes = planes;
+      if (setup.habits.holds && o.held_copies == 0) o.held_copies = 4096;
+      if (setup.habits.places) o.placing_planes = planes;
       engines_[side] = std::make_unique<Engine>(o);
       pd_[side] = *engines_[side]->alloc_pd();
     }
     for (unsigned side = 0; side < 2; ++side) peer_[side] = add_peer(side);
+    for (unsigned side = 0; side < 2; ++side)
+      for (unsigned p = 0; p < setup.planes; ++p)
+        ports_[side].emplace_back(
+            setup.habits, seed * 64 + side * 32 + p,
+            [this, side](Time, const wire::TxPacket& packet, std::vector<std::uint8_t> bytes) {
+              send(side, packet, std::move(bytes));
+            });
     for (auto& direction : busy_until_) direction.assign(setup.planes, now_);
   }
 
@@ -59,6 +72,26 @@ class EnginePair {
   [[nodiscard]] Time now() const { return now_; }
   [[nodiscard]] PdId pd(unsigned side) const { return pd_[side]; }
   [[nodiscard]] PeerId peer(unsigned side) const { return peer_[side]; }
+  /// Registers memory with a side's engine and ports.
+  std::uint32_t register_memory(unsigned side, void* address, std::size_t length, Access access) {
+    const std::uint32_t key = *engines_[side]->register_memory(address, length, access, pd_[side]);
+    for (FakePort& port : ports_[side])
+      port.register_memory({key, static_cast<std::uint8_t*>(address), length, access});
+    return key;
+  }
+  /// Payload that a side's ports may still read.
+  [[nodiscard]] std::size_t held(unsigned side) const {
+    std::size_t n = 0;
+    for (const FakePort& port : ports_[side]) n += port.held();
+    return n;
+  }
+  /// Packets whose payload a side's ports have placed.
+  [[nodiscard]] std::uint64_t placed(unsigned side) const {
+    std::uint64_t n = 0;
+    for (const FakePort& port : ports_[side]) n += port.placed();
+    return n;
+  }
+
   Faults faults;
   std::uint64_t corrupted_and_caught = 0;
 
@@ -94,12 +127,17 @@ class EnginePair {
       flush();  // what done() posted
       Time next = std::min(engines_[0]->next_deadline(), engines_[1]->next_deadline());
       if (!wire_.empty()) next = std::min(next, wire_.top().when);
+      for (const auto& ports : ports_)
+        for (const FakePort& port : ports) next = std::min(next, port.next_release());
       if (next > limit || next == kNever) {
         now_ = std::max(now_, limit);
         return done();
       }
       now_ = std::max(now_, next);
       deliver();
+      for (unsigned side = 0; side < 2; ++side)
+        for (unsigned p = 0; p < setup_.planes; ++p)
+          if (ports_[side][p].next_release() <= now_) take_in(side, p);
       for (auto& e : engines_)
         if (e->next_deadline() <= now_) e->on_time(now_);
     }
@@ -112,7 +150,9 @@ class EnginePair {
   /// Packets under way.
   [[nodiscard]] std::size_t in_flight() const { return wire_.size(); }
   /// Loses what is under way towards a side.
-  void drop_in_flight() { wire_ = {}; }
+  void drop_in_flight() {
+    for (; !wire_.empty(); wire_.pop()) lost(wire_.top());
+  }
   /// A side stops existing: nothing goes in or out of it.
   void kill(unsigned side) { dead_[side] = true; }
   /// Sees every packet that a side sends, before the network touches it.
@@ -147,6 +187,8 @@ class EnginePair {
     Plane plane;
     Ecn ecn;
     wire::Trim trim;
+    bool placeable;  ///< the receiving port may place it
+    wire::PacketName name;
     bool operator<(const Flying& o) const {
       return when != o.when ? when > o.when : number > o.number;
     }
@@ -172,27 +214,36 @@ class EnginePair {
         burst_.clear();
         engines_[side]->poll_transmit(now_, ~PlaneMask{0}, burst_);
         if (burst_.empty()) break;
-        for (const auto& p : burst_.packets()) send(side, p);
+        if (setup_.habits.places)
+          for (const auto& packet : burst_.packets())
+            if (FakePort::placeable(packet)) copies_[1 - side].add(FakePort::name_of(packet));
+        for (const auto& g : burst_.groups())
+          (void)ports_[side][g.plane].transmit(now_, burst_, {&g, 1});
       }
     }
   }
 
-  void send(unsigned side, const wire::TxPacket& p) {
-    std::vector<std::uint8_t> bytes(p.header.begin(), p.header.begin() + p.header_length);
-    for (const auto& sge : burst_.sges(p))
-      bytes.insert(bytes.end(), sge.data, sge.data + sge.length);
-    bytes.insert(bytes.end(), p.pad, 0);
+  void send(unsigned side, const wire::TxPacket& p, std::vector<std::uint8_t> bytes) {
     if (tap) tap(side, p, bytes);
-    if (filter && !filter(side, p, bytes)) return;
-    Flying f{now_,      ++number_, 1 - side, std::move(bytes), 0,
-             p.entropy, p.plane,   p.ecn,    wire::Trim::none};
+    Flying f{now_,
+             ++number_,
+             1 - side,
+             std::move(bytes),
+             0,
+             p.entropy,
+             p.plane,
+             p.ecn,
+             wire::Trim::none,
+             setup_.habits.places && FakePort::placeable(p),
+             FakePort::name_of(p)};
+    if (filter && !filter(side, p, f.bytes)) return lost(f);
     f.udp_length = 8 + static_cast<std::uint32_t>(f.bytes.size()) + 4;
-    if (swallowed(side, p)) return;
+    if (swallowed(side, p)) return lost(f);
     const bool data = p.dscp != setup_.options.dscp.control;
-    if (!enqueue(side, f, data)) return;
+    if (!enqueue(side, f, data)) return lost(f);
     if (faults.corrupt > 0 && random_.chance(faults.corrupt) && corrupt(f.bytes)) {
       ++corrupted_and_caught;
-      return;
+      return lost(f);
     }
     if (data && random_.chance(faults.ecn)) f.ecn = Ecn::ce;
     if (data && f.trim == wire::Trim::none && random_.chance(faults.trim)) trim(f);
@@ -204,6 +255,7 @@ class EnginePair {
       Flying copy = f;
       copy.number = ++number_;
       copy.when += setup_.delay * random_.below(20);
+      if (copy.placeable) copies_[copy.to].add(copy.name);
       wire_.push(std::move(copy));
     }
     wire_.push(std::move(f));
@@ -235,7 +287,16 @@ class EnginePair {
     return true;
   }
 
-  static void trim(Flying& f) {
+  /// The packet does not arrive, or not whole.
+  void lost(const Flying& f) {
+    if (f.placeable && copies_[f.to].remove(f.name)) settle(f.to, f.name);
+  }
+  void settle(unsigned side, wire::PacketName name) {
+    for (FakePort& port : ports_[side]) port.settle(now_, name);
+  }
+  void trim(Flying& f) {
+    lost(f);
+    f.placeable = false;
     f.bytes.resize(std::min<std::size_t>(f.bytes.size(), 20));
     f.trim = wire::Trim::trimmed;
   }
@@ -259,9 +320,28 @@ class EnginePair {
       p.plane = f.plane;
       p.ecn = f.ecn;
       p.trim = f.trim;
-      if (!dead_[0] && !dead_[1]) engines_[f.to]->receive(now_, {&p, 1});
+      const unsigned to = f.to;
+      const bool dead = dead_[0] || dead_[1];
+      bool last = false;
+      if (dead)
+        lost(f);
+      else
+        last = ports_[to][f.plane].deliver(now_, p, f.bytes, copies_[to]);
+      if (last) settle(to, f.name);
       wire_.pop();
+      if (!dead) take_in(to, p.plane);
     }
+  }
+
+  /// Everything that a port has for its engine.
+  void take_in(unsigned side, unsigned plane) {
+    FakePort& port = ports_[side][plane];
+    Engine& e = *engines_[side];
+    rx_.clear();
+    port.receive(now_, rx_);
+    if (!rx_.empty()) e.receive(now_, rx_.packets());
+    e.on_released(port.take_released());
+    e.on_settled(now_, static_cast<Plane>(plane), port.take_settled());
   }
 
   Setup setup_;
@@ -274,6 +354,9 @@ class EnginePair {
   PlaneMask ports_down_[2] = {0, 0};
   std::vector<Time> busy_until_[2];
   std::priority_queue<Flying> wire_;
+  std::vector<FakePort> ports_[2];
+  PlaceableCopies copies_[2];  ///< by the side that receives them
+  port::RxBurst rx_;
   std::uint64_t number_ = 0;
   wire::TxBurst burst_{64, 1024};
 };

@@ -25,6 +25,7 @@ struct Sent {
   std::uint8_t dscp = 0;
   Ecn ecn{};
   Time when{};
+  wire::CopyId copy{};  ///< payload that the port may still read
 
   [[nodiscard]] const wire::Bth& bth() const { return wire::view_as<wire::Bth>(bytes); }
   [[nodiscard]] wire::Opcode opcode() const { return bth().opcode(); }
@@ -178,7 +179,8 @@ class Single {
     Plane plane = 0;
     Ecn ecn = Ecn::ect0;
     wire::Trim trim = wire::Trim::none;
-    std::size_t cut = ~std::size_t{0};  ///< keep so many bytes
+    bool placed = false, unsettled = false;  ///< by the port
+    std::size_t cut = ~std::size_t{0};       ///< keep so many bytes
   };
   [[nodiscard]] std::vector<std::uint8_t> build(const Data& d) const {
     wire::WriteHeader h;
@@ -207,6 +209,12 @@ class Single {
     wire::RxPacket p = from(d.plane, d.ecn);
     p.udp_length = static_cast<std::uint32_t>(bytes.size()) + 12;
     p.trim = d.trim;
+    p.unsettled = d.unsettled;
+    if (d.placed) {
+      p.placed = d.length;
+      bytes.resize(static_cast<std::size_t>(wire::view_write(bytes).payload.data() - bytes.data()));
+      bytes[1] &= 0xCF;  // pad
+    }
     bytes.resize(std::min(bytes.size(), d.cut));
     receive(bytes, p);
   }
@@ -260,7 +268,7 @@ class Single {
   struct Post {
     std::uint64_t id = 1;
     std::uint32_t length = 100;
-    bool with_immediate = false, signaled = true;
+    bool with_immediate = false, signaled = true, inlined = false;
     std::uint32_t immediate = 0;
     std::size_t offset = 0;
   };
@@ -273,6 +281,7 @@ class Single {
     r.with_immediate = m.with_immediate;
     r.immediate = m.immediate;
     r.flags.signaled = m.signaled;
+    r.flags.inline_data = m.inlined;
     return engine.post_write(qpn, r, now);
   }
   std::vector<Completion> poll(CqId cq) {
@@ -303,6 +312,7 @@ class Single {
         s.dscp = p.dscp;
         s.ecn = p.ecn;
         s.when = now;
+        s.copy = p.copy;
         all.push_back(std::move(s));
       }
     }

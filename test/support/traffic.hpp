@@ -11,7 +11,7 @@
 #include "support/engine_pair.hpp"
 
 /// A workload between two engines that checks everything that can be checked: contents, order,
-/// completions, and that nothing is written after its message completed.
+/// completions, and that nothing is read or written after its message completed.
 namespace mrc::test {
 
 struct TrafficOptions {
@@ -98,6 +98,7 @@ class Traffic {
     Qpn qpn, peer_qpn;
     CqId send_cq, receive_cq;  ///< receive_cq: on the other side
     std::vector<std::uint8_t> source, target;
+    std::vector<std::uint8_t> sent;  ///< what source holds until the application gets it back
     std::uint32_t lkey, rkey;
     std::vector<Message> all;
     std::vector<std::size_t> wimms;  ///< indices into all
@@ -136,10 +137,11 @@ class Traffic {
         const std::uint64_t word = random_.next();
         std::memcpy(f.source.data() + i, &word, std::min<std::size_t>(8, bytes - i));
       }
+      f.sent = f.source;
       Access access = Access::local_write | Access::remote_write;
       if (options_.relaxed) access = access | Access::relaxed_ordering;
-      f.lkey = *pair_[side].register_memory(f.source.data(), bytes, Access::none, pair_.pd(side));
-      f.rkey = *pair_[1 - side].register_memory(f.target.data(), bytes, access, pair_.pd(1 - side));
+      f.lkey = pair_.register_memory(side, f.source.data(), bytes, Access::none);
+      f.rkey = pair_.register_memory(1 - side, f.target.data(), bytes, access);
       for (std::uint32_t i = 0; i < options_.capacity.receive; ++i)
         CHECK(pair_[1 - side].post_receive(f.peer_qpn, i) == Errc::ok);
       flows_.push_back(std::move(f));
@@ -191,7 +193,10 @@ class Traffic {
       REQUIRE(c.status == WcStatus::success);
       REQUIRE(c.wr_id >= f.completed);  // in posting order, unsignaled ones skipped
       for (std::size_t i = f.completed; i < c.wr_id; ++i) REQUIRE(!f.all[i].signaled);
-      for (; f.completed <= c.wr_id; ++f.completed) verify(f, f.all[f.completed]);
+      for (; f.completed <= c.wr_id; ++f.completed) {
+        verify(f, f.all[f.completed]);
+        take_back(f, f.all[f.completed]);
+      }
     }
     while (pair_[1 - f.side].poll_cq(f.receive_cq, {&c, 1}) == 1) {
       REQUIRE(c.status == WcStatus::success);
@@ -204,16 +209,21 @@ class Traffic {
       REQUIRE(pair_[1 - f.side].post_receive(f.peer_qpn, c.wr_id) == Errc::ok);
     }
   }
+  /// The request is complete: the application uses the memory for something else.
+  static void take_back(Flow& f, const Message& m) {
+    std::fill_n(f.source.begin() + static_cast<std::ptrdiff_t>(m.offset), m.length,
+                std::uint8_t{0xDD});
+  }
   /// The message is in place. Then its bytes are turned around: a late write would show.
   void verify(Flow& f, Message& m) {
     if (m.verified) return;
     m.verified = true;
-    REQUIRE(std::memcmp(f.target.data() + m.offset, f.source.data() + m.offset, m.length) == 0);
+    REQUIRE(std::memcmp(f.target.data() + m.offset, f.sent.data() + m.offset, m.length) == 0);
     for (std::uint32_t i = 0; i < m.length; ++i) f.target[m.offset + i] ^= 0xFF;
   }
   [[nodiscard]] static bool untouched(const Flow& f, const Message& m) {
     for (std::uint32_t i = 0; i < m.length; ++i)
-      if (f.target[m.offset + i] != static_cast<std::uint8_t>(f.source[m.offset + i] ^ 0xFF))
+      if (f.target[m.offset + i] != static_cast<std::uint8_t>(f.sent[m.offset + i] ^ 0xFF))
         return false;
     for (unsigned i = 0; i < 8; ++i)
       if (f.target[m.offset + m.length + i] != 0xEE) return false;

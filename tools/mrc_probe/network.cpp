@@ -35,7 +35,8 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
 Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config)
     : dscp_(d.dscp.control),
       claim_(port::claim_packet_slot()),
-      bursts_(d.planes, wire::TxBurst(64, 1)) {
+      bursts_(d.planes, wire::TxBurst(64, 1)),
+      patience_(d.planes, kResolveTime) {
   for (unsigned p = 0; p < d.planes; ++p) {
     port::PacketPortOptions options = port_options(d, self, static_cast<Plane>(p), config);
     options.slot = slot();
@@ -50,16 +51,23 @@ void Network::add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
                        std::vector<path::UsidRoute> routes) {
   std::vector<port::PacketRoute> headers;
   for (const path::UsidRoute& r : routes) headers.push_back({r.destination, r.segment, r.has_srh});
-  (void)ports_[plane].add_peer(PeerId{peer}, {ip, ports_[plane].address().udp_port},
-                               std::move(headers));
-  tell_notes(plane);
+  port::PacketPort& port = ports_[plane];
+  const port::PacketPort::Route route{{ip, port.address().udp_port}, std::move(headers)};
+  // Most peers have the same next hop: one that does not answer is waited for once.
+  if (const std::string lost = port.await_route(route, patience_[plane]); !lost.empty()) {
+    patience_[plane] = Duration{};
+    tell(plane, lost);
+  }
+  (void)port.add_peer(PeerId{peer}, route);
 }
 
 void Network::tell_notes(Plane plane) {
-  for (const std::string& note : ports_[plane].notes())
-    if (const std::string line = fmt::format("plane {}: {}", plane, note);
-        told_.insert(line).second)
-      fmt::print(stderr, "mrc_probe: {}\n", line);
+  for (const std::string& note : ports_[plane].notes()) tell(plane, note);
+}
+
+void Network::tell(Plane plane, const std::string& note) {
+  const std::string line = fmt::format("plane {}: {}", plane, note);
+  if (told_.insert(line).second) fmt::print(stderr, "mrc_probe: {}\n", line);
 }
 
 void Network::commit(const Way& way, wire::TxPacket& packet) {

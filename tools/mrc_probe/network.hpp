@@ -73,8 +73,12 @@ class Network {
   void wait(Time until) noexcept;
 
  private:
+  /// How long to wait for a next hop's Ethernet address.
+  static constexpr Duration kResolveTime = std::chrono::milliseconds{20};
+
   /// Says on standard error, once, what the port of a plane misses.
   void tell_notes(Plane plane);
+  void tell(Plane plane, const std::string& note);
   void flush(Plane plane);
   void commit(const Way& way, wire::TxPacket& packet);
 
@@ -82,6 +86,7 @@ class Network {
   port::PacketSlotClaim claim_;
   std::vector<port::PacketPort> ports_;  ///< [plane]
   std::vector<wire::TxBurst> bursts_;    ///< [plane]
+  std::vector<Duration> patience_;       ///< [plane]: with next hops
   std::vector<pollfd> events_;
   port::RxBurst arrived_{256};
   std::set<std::string> told_;

@@ -71,6 +71,13 @@ class DeviceCore {
   Errc reset_qp(Qpn qpn) noexcept;
   [[nodiscard]] std::string error_text(Qpn qpn);
 
+  // --- Memory regions
+  /// Registers with the engine and all ports. Throws mrc::Error.
+  [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
+                                              PdId pd);
+  /// As Engine::deregister_memory(), and returns when no port reads the memory any more.
+  Errc deregister_memory(std::uint32_t key, bool force) noexcept;
+
   // --- Completion queues
   /// Opens a completion queue's event descriptor. Throws mrc::Error.
   [[nodiscard]] static UniqueFd open_cq_fd();
@@ -92,6 +99,8 @@ class DeviceCore {
  private:
   [[nodiscard]] OpenedPlanes open_planes() const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
+  [[nodiscard]] const engine::QueuePairState& connectable(Qpn qpn,
+                                                          const ConnectionInfo& info) const;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>
   Errc disconnect(Qpn qpn, F&& f) noexcept;

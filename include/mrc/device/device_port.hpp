@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mrc/core/types.hpp"
+#include "mrc/port/address.hpp"
 #include "mrc/port/fault_spec.hpp"
 #include "mrc/port/path.hpp"
 #include "mrc/port/port.hpp"
@@ -15,8 +16,8 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// How a peer is reached in one plane, beyond its address. Made by the PathProvider and read by the
-/// port of the same PlaneOpener; nothing between them looks inside. Empty: the address is enough.
+/// How a peer is reached in one plane: a value of the port's type Route. Made by the PathProvider
+/// and read by the port of the same PlaneOpener; nothing between them looks inside.
 using PeerRoute = std::any;
 
 /// A port of a device, of whatever kind: the Port concept (port/port.hpp), and what a device needs
@@ -32,9 +33,16 @@ class DevicePort {
   // --- the Port concept
   virtual std::uint32_t transmit(Time now, const wire::TxBurst& burst,
                                  std::span<const wire::TxGroup> groups) noexcept = 0;
+  virtual std::span<const wire::CopyId> take_released() noexcept = 0;
   virtual void receive(Time now, port::RxBurst& rx) noexcept = 0;
-  virtual void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute& route) = 0;
+  virtual std::span<const wire::PacketName> take_settled() noexcept = 0;
+  virtual void register_memory(const port::MemorySpan& memory) = 0;
+  virtual void deregister_memory(std::uint32_t key) noexcept = 0;
+  virtual void add_peer(PeerId peer, const PeerRoute& route) = 0;
   virtual void remove_peer(PeerId peer) noexcept = 0;
+  [[nodiscard]] virtual std::string await_route(const PeerRoute& route,
+                                                Duration patience) const = 0;
+  virtual bool arm() noexcept = 0;
   [[nodiscard]] virtual bool link_up() const noexcept = 0;
   [[nodiscard]] virtual int poll_fd() const noexcept = 0;
   [[nodiscard]] virtual int link_fd() const noexcept = 0;
@@ -57,10 +65,10 @@ class DevicePort {
   [[nodiscard]] virtual const port::FaultStats& fault_stats() const noexcept = 0;
 };
 
-/// A DevicePort that owns a port of type P, made from the constructor's arguments. A kind of port
-/// whose peers have routes overrides add_peer().
+/// A DevicePort that owns a port of type P, made from the constructor's arguments. A PeerRoute of
+/// such a port holds a P::Route.
 template <class P>
-class PortModel : public DevicePort {
+class PortModel final : public DevicePort {
   static_assert(port::Port<P>);
 
  public:
@@ -72,10 +80,18 @@ class PortModel : public DevicePort {
                          std::span<const wire::TxGroup> groups) noexcept final {
     return port_.transmit(now, burst, groups);
   }
+  std::span<const wire::CopyId> take_released() noexcept final { return port_.take_released(); }
   void receive(Time now, port::RxBurst& rx) noexcept final { port_.receive(now, rx); }
-  void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute&) override {
-    (void)port_.add_peer(peer, address);
+  std::span<const wire::PacketName> take_settled() noexcept final { return port_.take_settled(); }
+  void register_memory(const port::MemorySpan& memory) final { port_.register_memory(memory); }
+  void deregister_memory(std::uint32_t key) noexcept final { port_.deregister_memory(key); }
+  void add_peer(PeerId peer, const PeerRoute& route) final {
+    (void)port_.add_peer(peer, route_of(route));
   }
+  [[nodiscard]] std::string await_route(const PeerRoute& route, Duration patience) const final {
+    return port_.await_route(route_of(route), patience);
+  }
+  bool arm() noexcept final { return port_.arm(); }
   void remove_peer(PeerId peer) noexcept final { port_.remove_peer(peer); }
   [[nodiscard]] bool link_up() const noexcept final { return port_.link_up(); }
   [[nodiscard]] int poll_fd() const noexcept final { return port_.poll_fd(); }
@@ -100,6 +116,10 @@ class PortModel : public DevicePort {
   }
 
  private:
+  [[nodiscard]] static const typename P::Route& route_of(const PeerRoute& route) {
+    return std::any_cast<const typename P::Route&>(route);
+  }
+
   P port_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,33 @@
 namespace mrc::inline v0_1::detail {
 
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
-/// when the first one connects, removed with the last.
+/// when the first one connects, removed with the last. A remote device that is reached in another
+/// way than before, or is another process at the same addresses, is another peer.
 ///
-/// Thread contract: under the device's lock. What the constructor takes must outlive it.
+/// Thread contract: under the device's lock, except make_candidate() and await_routes(), which any
+/// thread may call without it. What the constructor takes must outlive it.
 class Peers {
  public:
+  /// A remote device that can be added to the engine and the ports.
+  struct Candidate {
+    engine::PeerSpec spec;
+    std::vector<PeerRoute> routes;  ///< [plane]
+    std::string name;               ///< its addresses, for messages
+  };
+
   Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine)
       : config_(config), log_(log), planes_(planes), engine_(engine) {}
 
-  /// The peer that a ConnectionInfo names: a known one, or a new one. Throws mrc::Error, and
-  /// changes nothing then, if it cannot be reached or there are too many.
-  [[nodiscard]] PeerId find_or_add(const ConnectionInfo& info);
+  /// The peer that a ConnectionInfo names, if it is known.
+  [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info) const noexcept;
+  /// What is needed to add it. Throws mrc::Error if it cannot be reached.
+  [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info) const;
+  /// Waits up to `patience` until packets to it are not lost for want of a next hop. Logs where
+  /// they still will be.
+  void await_routes(const Candidate& candidate, Duration patience) const;
+  /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
+  /// there are too many.
+  [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
   /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
@@ -36,19 +53,13 @@ class Peers {
   /// A remote device.
   struct Known {
     std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
+    std::uint8_t slot = 0;
+    std::vector<port::PeerAddress> planes;
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };
-  /// A remote device that is being added to the engine and the ports.
-  struct Candidate {
-    engine::PeerSpec spec;
-    std::vector<PeerRoute> routes;  ///< [plane]
-    std::string name;
-  };
 
-  [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info) const;
-  void add_to_port(PeerId peer, Plane plane, const port::PeerAddress& address,
-                   const PeerRoute& route);
+  void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
 
   const Config& config_;
   const Log& log_;

@@ -41,6 +41,10 @@ class Rounds {
   /// packets, in larger bursts.
   void after_post(Time now, bool idle) noexcept;
 
+  /// Called before a thread sleeps on the ports' descriptors. False: a port has something; another
+  /// round is due.
+  [[nodiscard]] bool arm() noexcept;
+
   /// The last round left something to send.
   [[nodiscard]] bool work_left() const noexcept { return work_left_; }
   /// send() may do something: work is left, or a port that was busy is to be tried again.
@@ -63,6 +67,7 @@ class Rounds {
  private:
   bool take_in(Time now) noexcept;
   bool receive(Time now) noexcept;
+  bool take_back(Time now, DevicePort& port, Plane plane) noexcept;
   void answer_unconnected_probes(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;
   bool transmit(Time now) noexcept;

@@ -17,10 +17,11 @@ namespace mrc::inline v0_1 {
 
 /// One plane of a device.
 struct PlaneStats {
-  std::string address;      ///< as Device::plane_names() gives it
-  bool up = false;          ///< can be used: link state (injected faults included), and MTU
-  port::PortStats port;     ///< packets, bytes and system calls
-  port::FaultStats faults;  ///< packets hit by injected faults
+  std::string address;            ///< as Device::plane_names() gives it
+  bool up = false;                ///< can be used: link state (injected faults included), and MTU
+  std::uint64_t rx_bad_icrc = 0;  ///< packets received and dropped: the iCRC is wrong
+  port::PortStats port;           ///< packets, bytes and system calls
+  port::FaultStats faults;        ///< packets hit by injected faults
 };
 
 /// One path towards one peer: its state and counters (mrc-1.0 §3.4). Packets are the first

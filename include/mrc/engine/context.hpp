@@ -8,6 +8,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completions.hpp"
 #include "mrc/engine/control_queue.hpp"
+#include "mrc/engine/copy_table.hpp"
 #include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
@@ -43,6 +44,7 @@ struct Context {
         timers(o.start),
         records(o.max_outstanding),
         memory(o.max_mrs),
+        copies(o.held_copies),
         deferred(o.deferred_stores),
         control(o.control_queue),
         completions(o.max_cqs, o.max_qps),
@@ -71,8 +73,23 @@ struct Context {
   /// window and sets its timer.
   void rearm(QueuePairState& qp, Time now) noexcept;
 
+  /// Removes the oldest requests that are done, up to the first of which a port holds a copy, and
+  /// completes them. In ERR all requests count as done: the others are flushed.
+  void retire(QueuePairState& qp) noexcept;
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
+
+  /// A port that reads payload later was given a packet of a request: what waits for it is noted.
+  void hold_payload(QueuePairState& qp, std::uint32_t position, wire::TxBurst& burst) noexcept;
+  /// The reverse, when the port no longer reads the payload. Returns the request's queue pair if
+  /// the request still exists.
+  QueuePairState* release_payload(wire::CopyId copy) noexcept;
+  /// Planes in which a packet with payload of `sges` SGEs may be sent: not those of ports that read
+  /// later, while too few further copies can be noted.
+  [[nodiscard]] PlaneMask planes_for_payload(std::uint32_t sges) const noexcept {
+    return options.holding_planes == 0 || copies.room() >= sges ? ~PlaneMask{0}
+                                                                : ~options.holding_planes;
+  }
 
   const EngineOptions options;  ///< fixed at creation
   EngineStats stats;            ///< counters of the whole engine
@@ -81,6 +98,7 @@ struct Context {
   reliability::PacketPool records;     ///< of packets in flight
   SendPool writes;                     ///< entries of send queues
   MemoryTable memory;                  ///< registered memory regions
+  CopyTable copies;                    ///< payload that ports still read
   DeferredStores deferred;             ///< ends of messages that arrived out of order
   ControlQueue control;                ///< control packets waiting to be sent
   Completions completions;             ///< completion queues and events

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -66,8 +67,13 @@ class Engine {
   /// Registers memory; the key is lkey and rkey. remote_write implies local_write.
   Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access,
                                         PdId pd);
-  /// Errc::in_use while posted requests use it, unless `force`: their queue pairs go to ERR.
+  /// Errc::in_use while posted requests use it, unless `force`: their queue pairs go to ERR. The
+  /// key is invalid from now on; the memory itself may be read until copies_held() is 0.
   Errc deregister_memory(std::uint32_t key, bool force = false) noexcept;
+  /// Copies of bytes of a memory region that ports still read, also after it was deregistered.
+  [[nodiscard]] std::uint32_t copies_held(std::uint32_t key) const noexcept {
+    return ctx_.memory.copies(key);
+  }
 
   /// `depth` 1 .. 4,194,304 completions.
   Result<CqId> create_cq(std::uint32_t depth);
@@ -116,6 +122,10 @@ class Engine {
   void on_time(Time now) noexcept;
   /// A local port went down or came up. Initially all are up.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
+  /// Ports no longer read the payload of these packets (TxPacket::copy).
+  void on_released(std::span<const wire::CopyId> copies) noexcept;
+  /// Ports no longer write payload of these data packets, which were reported RxPacket::unsettled.
+  void on_settled(Time now, Plane plane, std::span<const wire::PacketName> packets) noexcept;
   /// Packets of the burst filled last that a port did not send: data packets are queued again.
   void on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept;
 
@@ -145,6 +155,8 @@ class Engine {
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
   /// Counters of the whole engine.
   [[nodiscard]] const EngineStats& stats() const noexcept { return ctx_.stats; }
+  /// Packets of a plane that were dropped because their iCRC was wrong.
+  [[nodiscard]] std::uint64_t bad_icrc(Plane plane) const noexcept { return bad_icrc_[plane]; }
   /// A queue pair; null if there is none with this number. Valid until the next call that is not a
   /// getter, as are the results of the other find_ functions.
   [[nodiscard]] const QueuePairState* find_qp(Qpn qpn) const noexcept;
@@ -204,6 +216,7 @@ class Engine {
   DataSender data_{ctx_};
   ControlSender control_{ctx_, responder_, loss_, endpoint_};
   Scheduler scheduler_{ctx_, loss_, control_, data_};
+  std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -20,6 +20,7 @@ struct MemoryEntry {
   Access access = Access::none;     ///< rights; remote_write includes local_write
   bool live = false;                ///< false: deregistered, the entry is free
   std::uint32_t uses = 0;           ///< SGEs of posted requests in it
+  std::uint32_t copies = 0;         ///< copies of its bytes that ports still read
 };
 
 /// Why a remote access is refused.
@@ -51,16 +52,30 @@ class MemoryTable {
     }
     MemoryEntry& e = entries_[index];
     const auto tag = static_cast<std::uint32_t>(1 + random.below(0xFFFF));
-    e = {static_cast<std::uint8_t*>(address), length, (tag << 16) | index, pd, access, true, 0};
+    e = {static_cast<std::uint8_t*>(address), length, (tag << 16) | index, pd, access, true, 0, 0};
     return e.key;
   }
 
-  /// Invalidates a key. No posted request may use its region any more.
+  /// Invalidates a key. No posted request may use its region any more. Its number is not given out
+  /// again while ports hold copies of its bytes.
   void remove(std::uint32_t key) noexcept {
     if (MemoryEntry* e = find(key)) {
       e->live = false;
-      free_.push_back(key & 0xFFFF);
+      if (e->copies == 0) free_.push_back(key & 0xFFFF);
     }
+  }
+
+  /// A port holds a copy of bytes of this region, whose key must be valid.
+  void hold(std::uint32_t key) noexcept { ++entries_[key & 0xFFFF].copies; }
+  /// A port no longer reads them; the key may be invalid by now.
+  void release(std::uint32_t key) noexcept {
+    MemoryEntry& e = entries_[key & 0xFFFF];
+    if (--e.copies == 0 && !e.live) free_.push_back(key & 0xFFFF);
+  }
+  /// Copies that ports hold of the bytes of a region, also after remove().
+  [[nodiscard]] std::uint32_t copies(std::uint32_t key) const noexcept {
+    const std::uint32_t index = key & 0xFFFF;
+    return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
   }
 
   /// The region of a key, or null.

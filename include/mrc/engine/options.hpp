@@ -26,6 +26,13 @@ struct EngineOptions {
   std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
   /// Probes of unconnected hosts that wait for poll_unconnected_probe(); 0: they are dropped.
   std::uint32_t unconnected_probes = 0;
+  /// Planes whose ports may read payload after transmit() has returned (TxPacket::copy).
+  PlaneMask holding_planes = 0;
+  /// Copies of payload that these ports can hold at a time, 0 .. 65,535; more are not sent before
+  /// some are released. Needed only with holding_planes.
+  std::uint32_t held_copies = 0;
+  /// Planes whose ports may write payload to its place by themselves (RxPacket::unsettled).
+  PlaneMask placing_planes = 0;
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;                   ///< consecutive packets of a queue pair on one path

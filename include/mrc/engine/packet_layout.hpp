@@ -40,16 +40,17 @@ struct PacketSlice {
   return s;
 }
 
-/// The message of a packet in the send window. A search in logarithmic time, because packet records
-/// do not name the message: only retransmissions and packets given up look it up.
-[[nodiscard]] SendWqe& message_of(QueuePairState& qp, Psn psn) noexcept;
+/// The position in the send queue of the message that a packet in the send window belongs to. A
+/// search in logarithmic time, because packet records do not name the message: only retransmissions
+/// and packets given up look it up.
+[[nodiscard]] std::uint32_t position_of(QueuePairState& qp, Psn psn) noexcept;
 
 /// Nominal size of an outstanding packet. Its record has it until the packet is sent again.
 [[nodiscard]] inline std::uint32_t nominal_size(QueuePairState& qp, Psn psn,
                                                 reliability::Packet packet,
                                                 bool timestamps) noexcept {
   if (packet.first_try()) return packet.size();
-  const SendWqe& w = message_of(qp, psn);
+  const SendWqe& w = qp.tx.queue.at(position_of(qp, psn));
   return slice_of(w, static_cast<std::uint32_t>(psn - w.first), qp.mtu, timestamps).size;
 }
 

@@ -65,12 +65,15 @@ struct RequesterState {
   Time timer_start{};                ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool window_exempt = false;     ///< one packet may exceed congestion window and plane windows
-  std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
-  Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
-  std::uint16_t probe_id = 0;     ///< of the newest reliability probe
-  std::uint8_t probes = 0;        ///< reliability probes since the last progress
-  bool probe_pending = false;     ///< the newest one is unanswered
+  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
+  std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
+  std::uint16_t probe_id = 0;  ///< of the newest reliability probe
+  std::uint8_t probes = 0;     ///< reliability probes since the last progress
+  bool probe_pending = false;  ///< the newest one is unanswered
+  /// In ERR: position of the request at fault, if any, and its status; the others are flushed.
+  std::optional<std::uint32_t> failed;
+  WcStatus failed_status = WcStatus::wr_flush_err;
   Time probe_sent{};              ///< when the newest reliability probe was sent
   std::uint32_t probe_order = 0;  ///< its position in the send order
 
@@ -85,9 +88,10 @@ struct RequesterState {
 
 /// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
 struct ResponderState {
-  /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue.
-  explicit ResponderState(const QpInit& init)
-      : window(init.attributes.mpr_dest * kMprUnit),
+  /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
+  /// can be unsettled (RxPacket::unsettled).
+  ResponderState(const QpInit& init, bool settling)
+      : window(init.attributes.mpr_dest * kMprUnit, settling),
         wimms(init.attributes.max_wimm_dest),
         receives(init.capacity.receive) {}
 
@@ -118,14 +122,15 @@ struct EngineTimer : TimerNode {
 
 /// A queue pair inside an engine: identity, connection state and both halves.
 struct QueuePairState : EngineTimer {
-  /// A queue pair in RESET. Reserves room for the send queue in `writes`. Throws std::bad_alloc.
+  /// A queue pair in RESET. Reserves room for the send queue in `writes`. `settling`: see
+  /// ResponderState. Throws std::bad_alloc.
   QueuePairState(Qpn number, const QpInit& setup, SendPool& writes,
-                 reliability::PacketPool& packets)
+                 reliability::PacketPool& packets, bool settling)
       : EngineTimer(Owner::queue_pair),
         qpn(number),
         init(setup),
         tx(setup, writes, packets),
-        rx(setup) {}
+        rx(setup, settling) {}
 
   const Qpn qpn;                            ///< top 8 bits: slot of the process
   const QpInit init;                        ///< as created

@@ -41,6 +41,9 @@ class Responder {
 
   /// A data packet for a queue pair in RTR or RTS.
   void on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// Port of `plane`: it no longer writes payload of the packet `psn`, which it had reported
+  /// unsettled, to memory.
+  void on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept;
   /// A reliability probe for a queue pair in RTR or RTS.
   void on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// A trimmed packet. Nothing protects its header, so all of it is checked here.
@@ -56,9 +59,11 @@ class Responder {
   void on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                     const wire::WriteView& w, bool beyond) noexcept;
   [[nodiscard]] QpErrorCause check_write(const QueuePairState& qp, const wire::WriteView& w,
-                                         const MemoryEntry** region) noexcept;
+                                         std::size_t length, const MemoryEntry** region) noexcept;
   void place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
              bool in_order) noexcept;
+  [[nodiscard]] bool advance(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                             const reliability::ReceiveWindow::Advance& advance) noexcept;
   void write_deferred(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;
   void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,

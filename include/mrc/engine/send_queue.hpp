@@ -30,6 +30,7 @@ struct SendWqe {
   bool with_immediate : 1 = false;  ///< WriteImm
   bool signaled : 1 = false;        ///< produces a completion on success
   bool inlined : 1 = false;         ///< its data is in the entry, not in the user's memory
+  std::uint16_t copies = 0;         ///< copies of its payload that ports still read
 };
 static_assert(sizeof(SendWqe) == 48);
 
@@ -41,10 +42,11 @@ struct LocalSge {
 };
 static_assert(sizeof(LocalSge) == 16);
 
-/// The send queue of a queue pair: writes that are posted, being sent, or sent and waiting for
-/// their Transport ACK. Positions are counters that only grow, modulo 2^32: done <= sending <=
-/// posted. Entries are in chunks of the engine's pool, each followed by fixed room for its SGEs
-/// or inline data. Nothing allocates after the constructor. One thread.
+/// The send queue of a queue pair: requests that are posted, being sent, sent and waiting for their
+/// Transport ACK, or done but not retired, since a port still reads their payload. Positions are
+/// counters that only grow, modulo 2^32: retired <= done <= sending <= posted. Entries are in
+/// chunks of the engine's pool, each followed by fixed room for its SGEs or inline data. Nothing
+/// allocates after the constructor. One thread.
 class SendQueue {
  public:
   /// Room for `capacity` entries with up to `sges` SGEs or `inline_bytes` bytes each. Reserves
@@ -70,16 +72,18 @@ class SendQueue {
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
   /// Position of the oldest entry with unsent packets; posted() if there is none.
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
-  /// Position of the oldest entry; posted() if there is none.
+  /// Position of the oldest entry that is not done; posted() if there is none.
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
+  /// Position of the oldest entry; done() if all that are done are retired.
+  [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
   /// True if post() has no room.
-  [[nodiscard]] bool full() const noexcept { return posted_ - done_ >= capacity_; }
-  /// True if there are no entries.
+  [[nodiscard]] bool full() const noexcept { return posted_ - retired_ >= capacity_; }
+  /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
   /// Some posted write has packets that were never sent.
   [[nodiscard]] bool backlog() const noexcept { return sending_ != posted_; }
 
-  /// An entry between done() and posted(), by its position.
+  /// An entry between retired() and posted(), by its position.
   [[nodiscard]] SendWqe& at(std::uint32_t position) noexcept {
     return *std::launder(reinterpret_cast<SendWqe*>(address(slot(position))));
   }
@@ -106,18 +110,23 @@ class SendQueue {
   }
   /// The last packet of the entry at sending() was sent: moves on to the next entry.
   void sent() noexcept { ++sending_; }
-  /// Removes the oldest entry.
-  void complete() noexcept {
-    const std::uint16_t oldest = slot(done_++);
+  /// The entry at done() is done; it stays until retire().
+  void finish() noexcept {
+    ++done_;
     if (static_cast<std::int32_t>(sending_ - done_) < 0) sending_ = done_;
-    if (!empty() && (done_ & ((1u << shift_) - 1)) != 0) return;
+  }
+  /// Removes the oldest entry, which must be done.
+  void retire() noexcept {
+    const std::uint16_t oldest = slot(retired_++);
+    const bool none = retired_ == posted_;
+    if (!none && (retired_ & ((1u << shift_) - 1)) != 0) return;
     // In a nearly full queue the newest entries can be in the chunk of the oldest.
-    if (!empty() && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
+    if (!none && slot(posted_ - 1) >> shift_ == oldest >> shift_) return;
     release(chunks_[oldest >> shift_]);
   }
   /// Removes all entries and returns their chunks to the pool.
   void clear() noexcept {
-    done_ = sending_ = posted_;
+    retired_ = done_ = sending_ = posted_;
     for (std::byte*& chunk : chunks_) release(chunk);
   }
 
@@ -156,6 +165,7 @@ class SendQueue {
   std::uint32_t posted_ = 0;
   std::uint32_t sending_ = 0;
   std::uint32_t done_ = 0;
+  std::uint32_t retired_ = 0;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -8,6 +8,7 @@ namespace mrc::inline v0_1 {
 
 /// Packets that an engine dropped, by reason.
 struct DropStats {
+  std::uint64_t bad_icrc = 0;          ///< the iCRC is wrong
   std::uint64_t malformed = 0;         ///< lengths, version or opcode do not fit
   std::uint64_t unknown_qp = 0;        ///< no such QPN here
   std::uint64_t foreign = 0;           ///< from another peer than the one expected

@@ -34,14 +34,10 @@ MRC_SETUP Errc Device::dealloc_pd(PdId pd) noexcept {
 
 MRC_SETUP MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
                                                std::optional<PdId> pd) {
-  const auto key = core_->with_engine([&](engine::Engine& engine, Time) {
-    return engine.register_memory(address, length, access, pd.value_or(core_->default_pd()));
-  });
-  if (!key)
-    throw Error(key.error(), "registering " + std::to_string(length) + " bytes of memory" +
-                                 (key.error() == Errc::no_resources ? ": see option max_mrs" : ""));
+  const std::uint32_t key =
+      core_->register_memory(address, length, access, pd.value_or(core_->default_pd()));
   core_->count_object(&DeviceStats::mrs, 1);
-  return MemoryRegion(core_, address, length, key.value());
+  return MemoryRegion(core_, address, length, key);
 }
 
 MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth) {

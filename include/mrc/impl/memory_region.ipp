@@ -26,8 +26,7 @@ MRC_DECL MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
 }
 MRC_DECL Errc MemoryRegion::close() noexcept {
   if (!core_) return Errc::not_found;
-  const Errc e = core_->with_engine(
-      [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_); });
+  const Errc e = core_->deregister_memory(key_, false);
   if (e != Errc::ok) return e;
   core_->count_object(&DeviceStats::mrs, -1);
   core_.reset();
@@ -38,8 +37,7 @@ MRC_DECL Errc MemoryRegion::close() noexcept {
 }
 MRC_DECL MemoryRegion::~MemoryRegion() {
   if (!core_ || close() == Errc::ok) return;
-  (void)core_->with_doorbell(
-      [&](engine::Engine& engine, Time) { return engine.deregister_memory(key_, true); });
+  (void)core_->deregister_memory(key_, true);
   core_->count_object(&DeviceStats::mrs, -1);
 }
 

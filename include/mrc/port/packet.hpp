@@ -39,14 +39,18 @@ struct PacketPeer;
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
 /// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
-class PacketPort {
+class PacketPort : public CopyingPort {
  public:
+  /// How a peer is reached.
+  struct Route {
+    PeerAddress address;               ///< (inner) destination, IPv6
+    std::vector<PacketRoute> outer{};  ///< outer header for each port_path; none: not encapsulated
+  };
+
   /// Interval between reads of the netlink socket, in transmit() and receive().
   static constexpr Duration kLinkCheck = std::chrono::milliseconds{1};
   /// MTU assumed for an interface that does not exist yet, in bytes.
   static constexpr std::uint32_t kAbsentMtu = 65'535;
-  /// How long add_peer() waits for the next hop to be resolved.
-  static constexpr Duration kResolveTime = std::chrono::milliseconds{20};
 
   /// Throws Error: no CAP_NET_RAW, or no such interface (unless options.may_be_absent).
   explicit PacketPort(PacketPortOptions options);
@@ -66,15 +70,14 @@ class PacketPort {
   /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
   void receive(Time now, RxBurst& rx) noexcept;
 
-  /// Adds a peer and returns the tag of its packets. `routes`: an outer header for each port_path;
-  /// if empty, packets are not encapsulated. Waits up to `patience` for the next hop's Ethernet
-  /// address. A missing route or a next hop that does not answer gets a line in notes(), unless
-  /// `patience` is 0; it is looked up again whenever the network changes. Throws Error if the
-  /// address is not IPv6.
-  std::uint64_t add_peer(PeerId id, const PeerAddress& address, std::vector<PacketRoute> routes,
-                         Duration patience = kResolveTime);
-  /// Port concept: a peer without encapsulation.
-  std::uint64_t add_peer(PeerId id, const PeerAddress& address);
+  /// Port concept: adds a peer and returns the tag of its packets. If the next hop's Ethernet
+  /// address is not known, the kernel is asked for it, and packets are lost until it answers: use
+  /// await_route() first. The next hop is looked up again whenever the network changes. Throws
+  /// Error if the address is not IPv6.
+  std::uint64_t add_peer(PeerId id, const Route& route);
+  /// Port concept: waits until the next hop's Ethernet address is known. The text names the missing
+  /// route, or the next hop that does not answer.
+  [[nodiscard]] std::string await_route(const Route& route, Duration patience) const;
   /// Port concept: empties the entry; unknown peers are ignored.
   void remove_peer(PeerId id) noexcept;
 
@@ -146,13 +149,9 @@ class PacketPort {
   /// look-up.
   int refresh_next_hop(PacketPeer& peer) noexcept;
 
-  /// Resolves the next hop of a new peer, within `patience` if possible, so that the first packets
-  /// are not lost. If it fails, check_link() tries again when netlink reports a change.
-  void find_next_hop(PacketPeer& peer, Duration patience);
-  /// The note about a next hop that was not found.
-  [[nodiscard]] std::string lack_of_next_hop(const PacketPeer& peer, int error) const;
-  /// The address that the next hop is looked up for.
-  [[nodiscard]] static const IpAddress& target(const PacketPeer& peer) noexcept;
+  /// Looks up the next hop of a new peer. If it is not known, check_link() tries again when netlink
+  /// reports a change.
+  void find_next_hop(PacketPeer& peer) noexcept;
 
   /// Frames that the kernel dropped because the receive buffer was full. Reading resets the
   /// kernel's count.

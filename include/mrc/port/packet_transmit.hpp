@@ -27,11 +27,11 @@ struct PacketPeer {
   bool known = false;               ///< the entry is in use
   bool resolved = false;            ///< next_hop is known
   bool used = false;                ///< a packet was sent since the next hop was looked up
-  IpAddress ip{};                   ///< of the peer: (inner) destination address
+  IpAddress target{};               ///< address that the next hop is looked up for
   IpAddress gateway{};              ///< neighbour that gets the frames: a router, or the peer
   MacAddress next_hop{};            ///< its Ethernet address, if resolved
   wire::Envelope envelope;          ///< of all its packets
-  std::vector<PacketRoute> routes;  ///< [port_path]; empty: not encapsulated
+  std::vector<PacketRoute> routes;  ///< [port_path]; none: not encapsulated
   wire::IcrcPrefix prefix;          ///< iCRC input in front of BTH, patched per packet
 };
 

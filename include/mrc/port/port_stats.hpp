@@ -15,7 +15,6 @@ struct PortStats {
   std::uint64_t rx_packets = 0;    ///< packets handed to the engine
   std::uint64_t rx_bytes = 0;      ///< their bytes, BTH .. iCRC
   std::uint64_t rx_calls = 0;      ///< system calls that received
-  std::uint64_t rx_bad_icrc = 0;   ///< dropped: the iCRC is wrong
   std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
   std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
   std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full

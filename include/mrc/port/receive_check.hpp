@@ -15,13 +15,13 @@
 
 namespace mrc::inline v0_1::port {
 
-/// Checks the length and the iCRC of received packets (mrc-1.0 §2.13 steps 2 to 4) and appends the
-/// good ones to a burst for the engine. Runs after fault injection, so that injected damage is
-/// detected like real damage. One thread at a time.
+/// Checks the length of received packets, computes their iCRC for the engine to judge (mrc-1.0
+/// §2.13 steps 2 to 4), and appends them to a burst. Runs after fault injection, so that injected
+/// damage is detected like real damage. One thread at a time.
 class ReceiveCheck {
  public:
   /// `local`: the destination address of the packets. If `icrc` is false, the iCRC is removed
-  /// unchecked.
+  /// and passes for right.
   ReceiveCheck(const IpAddress& local, bool icrc) : local_(local), icrc_(icrc) {}
 
   /// Appends the packet to `rx`, which must have room, or counts in `stats` why it is dropped.
@@ -36,7 +36,7 @@ class ReceiveCheck {
     wire::IcrcPrefix prefix;
   };
 
-  [[nodiscard]] bool intact(const RawPacket& raw, const wire::RxPacket& packet) noexcept;
+  [[nodiscard]] std::uint32_t check_of(const RawPacket& raw, const wire::RxPacket& packet) noexcept;
 
   IpAddress local_;
   bool icrc_;

@@ -43,8 +43,10 @@ struct UdpPeer;
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
 /// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
-class UdpPort {
+class UdpPort : public CopyingPort {
  public:
+  /// How a peer is reached: where it receives in this plane.
+  using Route = PeerAddress;
   /// Interval between checks of the interface's state while it is up.
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
   /// The same while it is down.
@@ -72,6 +74,9 @@ class UdpPort {
   /// Port concept: sets where a peer is reached in this plane and returns the tag of its packets.
   /// Throws Error if the address is of the other IP version.
   std::uint64_t add_peer(PeerId id, const PeerAddress& address);
+  /// Port concept: the kernel finds next hops and keeps packets meanwhile, so nothing is waited
+  /// for.
+  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
 
   /// Port concept: empties the entry; unknown peers are ignored.
   void remove_peer(PeerId id) noexcept;

@@ -17,8 +17,13 @@ struct SackRange {
 
 /// The responder's window: which PSNs have been received, and which of them end a message (mrc-1.0
 /// §2.4, §2.5, Table 7-5). A message is complete when the cumulative PSN passes its last packet;
-/// since MSNs count messages, the number of message ends passed suffices for Transport ACKs. One
-/// thread. Nothing allocates after the constructor.
+/// since MSNs count messages, the number of message ends passed suffices for Transport ACKs.
+///
+/// A packet may be received but not settled: another copy of it may still be written to memory, so
+/// nothing that depends on it may complete. SACKs report it, but the cumulative PSN does not pass
+/// it before settle().
+///
+/// One thread. Nothing allocates after the constructor.
 class ReceiveWindow {
  public:
   /// Result of check().
@@ -28,15 +33,18 @@ class ReceiveWindow {
     beyond,     ///< above the window ([C-6])
   };
 
-  /// `range`: MPR_DEST in packets, 128 .. 32,640.
-  explicit ReceiveWindow(std::uint32_t range) : range_(range), received_(range), ends_(range) {}
+  /// `range`: MPR_DEST in packets, 128 .. 32,640. `settling`: packets can be unsettled.
+  explicit ReceiveWindow(std::uint32_t range, bool settling = false)
+      : range_(range), received_(range), ends_(range), unsettled_(settling ? range : 0) {}
 
   /// Empties the window; `first` is expected next.
   void start(Psn first) noexcept {
     cack_ = max_received_ = lowest_unsacked_ = first - 1;
     out_of_order_ = 0;
+    unsettled_count_ = 0;
     received_.clear_all();
     ends_.clear_all();
+    unsettled_.clear_all();
   }
 
   /// Whether `psn` is new, a duplicate, or beyond the window.
@@ -54,16 +62,31 @@ class ReceiveWindow {
     Psn last_end;                ///< last PSN of the newest of them
   };
 
-  /// Records a fresh packet; `end`: it is the last one of its message.
-  Advance accept(Psn psn, bool end) noexcept {
+  /// Records a fresh packet. `end`: it is the last one of its message. `settled`: false needs
+  /// `settling` in the constructor.
+  Advance accept(Psn psn, bool end, bool settled = true) noexcept {
     if (psn.after(max_received_)) max_received_ = psn;
-    if (psn == cack_ + 1 && out_of_order_ == 0) {
+    if (psn == cack_ + 1 && out_of_order_ == 0 && settled) {
       cack_ = psn;
       return {1, end ? 1u : 0u, psn};
     }
     received_.set(psn.value());
     if (end) ends_.set(psn.value());
     ++out_of_order_;
+    if (!settled) {
+      unsettled_.set(psn.value());
+      ++unsettled_count_;
+    }
+    return psn == cack_ + 1 ? advance() : Advance{};
+  }
+  /// A packet is settled. Nothing happens if it was, or was not received.
+  Advance settle(Psn psn) noexcept {
+    const std::int32_t ahead = psn - cack_;
+    if (unsettled_count_ == 0 || ahead <= 0 || static_cast<std::uint32_t>(ahead) > range_ ||
+        !unsettled_.test(psn.value()))
+      return {};
+    unsettled_.clear(psn.value());
+    --unsettled_count_;
     return psn == cack_ + 1 ? advance() : Advance{};
   }
 
@@ -103,7 +126,7 @@ class ReceiveWindow {
 
   /// Heap bytes of this window.
   [[nodiscard]] std::size_t memory() const noexcept {
-    return (received_.size() + ends_.size()) / 8;
+    return (received_.size() + ends_.size() + unsettled_.size()) / 8;
   }
 
  private:
@@ -112,6 +135,8 @@ class ReceiveWindow {
     const auto first = cack_ + 1;
     const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
     a.packets = static_cast<std::uint32_t>(received_.find_next_clear(first.value(), span));
+    if (unsettled_count_ > 0)
+      a.packets = static_cast<std::uint32_t>(unsettled_.find_next_set(first.value(), a.packets));
     for (std::uint32_t i = 0; i < a.packets;) {
       const std::uint32_t left = a.packets - i;
       i += static_cast<std::uint32_t>(
@@ -130,9 +155,11 @@ class ReceiveWindow {
 
   std::uint32_t range_;
   std::uint32_t out_of_order_ = 0;
+  std::uint32_t unsettled_count_ = 0;
   Psn cack_, max_received_, lowest_unsacked_;
   CircularBitmap received_;
   CircularBitmap ends_;
+  CircularBitmap unsettled_;
 };
 
 }  // namespace mrc::inline v0_1::reliability

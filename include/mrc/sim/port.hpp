@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
+#include "mrc/port/address.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
@@ -28,8 +30,11 @@ struct PortSettings {
 /// A NIC port in a simulated fabric, a model of port::Port: builds whole packets from an engine's
 /// bursts, source routed according to the fabric (mrc-1.0 §1.1, §3.1, §4), and parses received
 /// ones. One thread at a time, that of its network.
-class Port {
+class Port : public port::CopyingPort {
  public:
+  /// How a peer is reached: Fabric::address() of its host in this plane.
+  using Route = port::PeerAddress;
+
   /// The port of a host in a plane. Network and fabric must outlive it.
   Port(Network& network, const Fabric& fabric, unsigned host, unsigned plane,
        const PortSettings& settings, FrameBuffer& frame)
@@ -75,6 +80,8 @@ class Port {
     }
     return tag(address.ip);
   }
+  /// Port concept: there is nothing to wait for.
+  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
   /// Forgets a peer's address.
   void remove_peer(PeerId peer) { peers_[mrc::value(peer)] = {}; }
   /// Whether its link is up.

@@ -19,8 +19,7 @@ namespace mrc::inline v0_1::wire {
 enum class Trim : std::uint8_t { none, trimmed, trimmed_last_hop };
 
 /// One received packet. `bytes` points into the port's buffers and is valid until the port's next
-/// receive(). The port has checked the IP and UDP lengths and, unless the packet is trimmed, the
-/// iCRC (packets that fail are counted and dropped by the port).
+/// receive(). The port has checked the IP and UDP lengths.
 struct RxPacket {
   Bytes bytes;                   ///< BTH .. payload and pad, without the iCRC
   std::uint64_t source = 0;      ///< tag of the sender's IP address (Port::add_peer), 0: unknown
@@ -29,12 +28,37 @@ struct RxPacket {
   Plane plane = 0;               ///< plane of the receiving port
   Ecn ecn = Ecn::not_ect;        ///< of the outermost IP header
   Trim trim = Trim::none;        ///< read from the DSCP
+  /// A copy of the same data packet may still be on its way to the application's memory: the port
+  /// places payload by itself, and will do so whatever the engine has decided by then. The engine
+  /// completes nothing that depends on this packet until Engine::on_settled() names its PSN.
+  bool unsettled = false;
+  /// iCRC in the packet minus the computed one, modulo 2^32; 0 for a trimmed packet, which has
+  /// none. The engine judges it, since only the engine knows the connection.
+  std::uint32_t check = 0;
+  /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
+  /// ends in front of the payload, and its BTH has a pad count of 0.
+  std::uint32_t placed = 0;
 };
+
+/// A data packet, as its receiver names it.
+struct PacketName {
+  Qpn qpn{};  ///< of the receiving queue pair
+  Psn psn;    ///< of the packet
+
+  /// Equal in both.
+  friend bool operator==(const PacketName&, const PacketName&) = default;
+};
+
+/// Number of a copy of payload that a port holds after transmit(); see TxPacket::copy.
+enum class CopyId : std::uint32_t { none = 0 };
 
 /// A contiguous part of the payload, in the user's memory.
 struct TxSge {
   const std::uint8_t* data;  ///< first byte
   std::uint32_t length;      ///< bytes
+  /// Key of the memory region, as Port::register_memory() was told. 0: memory of the engine (inline
+  /// data), which the port must have read when transmit() returns.
+  std::uint32_t region = 0;
 };
 
 /// Longest transport header: BTH 12 + SETH and CC_STATE 36; data: 12 + 4 + 4 + 16 + 4.
@@ -56,6 +80,10 @@ struct TxPacket {
   std::uint16_t port_path = 0;       ///< index of the path among the port's own paths
   Plane plane = 0;                   ///< plane (NIC port) to send on
   Qpn owner{};  ///< local queue pair of a data packet, to return it to if the port does not take it
+  std::uint32_t check_seed = 0;  ///< added to the iCRC, modulo 2^32
+  /// Not `none`: the port may read the payload after transmit() has returned, and names this number
+  /// in Port::released() when it no longer does. It holds a copy of what else is in this struct.
+  CopyId copy = CopyId::none;
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.
   [[nodiscard]] std::uint32_t transport_length() const noexcept {
@@ -115,14 +143,18 @@ class TxBurst {
     p.sge_count = 0;
     p.payload_length = 0;
     p.pad = 0;
+    p.check_seed = 0;
+    p.copy = CopyId::none;
     return p;
   }
+  /// Engine: the packet appended last.
+  [[nodiscard]] TxPacket& newest() noexcept { return packets_[packet_count_ - 1]; }
   /// Engine: drops the packet appended last, before its commit().
   void take_back() noexcept { --packet_count_; }
   /// Engine: adds an SGE of payload to the packet appended last; needs sge_room() > 0.
-  void add_sge(const std::uint8_t* data, std::uint32_t length) noexcept {
+  void add_sge(const std::uint8_t* data, std::uint32_t length, std::uint32_t region) noexcept {
     TxPacket& p = packets_[packet_count_ - 1];
-    sges_[sge_count_++] = {data, length};
+    sges_[sge_count_++] = {data, length, region};
     ++p.sge_count;
     p.payload_length += length;
   }

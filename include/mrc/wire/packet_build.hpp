@@ -46,11 +46,12 @@ struct Envelope {
                                          std::size_t transport_length) noexcept;
 
 /// Writes a whole packet: envelope, `header` (BTH .. last extension header), payload, `pad` zero
-/// bytes (0..3), iCRC. Returns its length, or 0 for the reasons of build_envelope(), a header
-/// without complete BTH, or too much pad. Copies the payload; ports that avoid the copy use
-/// build_envelope() and icrc().
+/// bytes (0..3), iCRC plus `check_seed`. Returns its length, or 0 for the reasons of
+/// build_envelope(), a header without complete BTH, or too much pad. Copies the payload; ports that
+/// avoid the copy use build_envelope() and icrc().
 [[nodiscard]] std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                       std::span<const TxSge> payload, unsigned pad) noexcept;
+                                       std::span<const TxSge> payload, unsigned pad,
+                                       std::uint32_t check_seed = 0) noexcept;
 
 }  // namespace mrc::inline v0_1::wire
 

@@ -46,6 +46,7 @@ struct ParsedPacket {
   Ecn outer_ecn = Ecn::not_ect;           ///< likewise
   Trim trim = Trim::none;                 ///< whether a switch trimmed it, by outer_dscp
   IcrcState icrc = IcrcState::unchecked;  ///< result of the iCRC check
+  std::uint32_t check = 0;                ///< iCRC in the packet minus the computed one
   Encapsulation encapsulation = Encapsulation::none;  ///< outer headers
   ParseError transport_error = ParseError::none;      ///< the reason for PacketError::bad_transport
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 
 #include "mrc/device/core.hpp"
 
@@ -49,8 +51,12 @@ MRC_SETUP ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   return info;
 }
 
-MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
-  const std::lock_guard lock(mutex_);
+/// How long connect() waits for next hops, in total.
+inline constexpr Duration kRouteTime = std::chrono::milliseconds(20);
+
+/// Can the queue pair be connected to that one? Throws mrc::Error if not.
+MRC_SETUP const engine::QueuePairState& DeviceCore::connectable(Qpn qpn,
+                                                                const ConnectionInfo& info) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   const std::string what = "connecting queue pair to " + to_string(info);
@@ -61,11 +67,27 @@ MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
     throw Error(Errc::incompatible, what + ": iCRC is on at one side only; set option icrc alike");
   if (slot_of(info.qpn) != info.slot)
     throw Error(Errc::bad_message, what + ": its QPN does not belong to its slot");
+  return *qp;
+}
+
+MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
+  std::unique_lock lock(mutex_);
+  (void)connectable(qpn, info);
+  std::optional<PeerId> peer = peers_.find(info);
+  if (!peer) {  // other queue pairs go on while next hops are looked up
+    lock.unlock();
+    const Peers::Candidate candidate = peers_.make_candidate(info);
+    peers_.await_routes(candidate, kRouteTime);
+    lock.lock();
+    (void)connectable(qpn, info);
+    peer = peers_.add(info, candidate);
+  }
+  const engine::QueuePairState& qp = connectable(qpn, info);
   RemoteQp remote;
-  remote.peer = peers_.find_or_add(info);
+  remote.peer = *peer;
   remote.qpn = info.qpn;
   remote.start_psn = info.start_psn;
-  remote.mtu = std::min(info.mtu, qp->init.attributes.mtu);
+  remote.mtu = std::min(info.mtu, qp.init.attributes.mtu);
   remote.mpr_dest = info.mpr_dest;
   remote.max_wimm_dest = info.max_wimm_dest;
   remote.dynamic_mpr = info.dynamic_mpr;
@@ -75,8 +97,8 @@ MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
   if (e == Errc::ok) e = engine_.to_rts(qpn, monotonic_now());
   if (e != Errc::ok) {
     (void)engine_.to_reset(qpn);
-    peers_.forget_unused(remote.peer);
-    throw Error(e, what);
+    peers_.forget_unused(*peer);
+    throw Error(e, "connecting queue pair to " + to_string(info));
   }
   progress_.deadline_changed();
 }

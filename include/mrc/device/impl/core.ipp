@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "mrc/config/environment.hpp"
@@ -70,6 +71,12 @@ MRC_SETUP engine::EngineOptions DeviceCore::engine_options() const {
   o.max_pds = config_.max_pds;
   o.max_peers = config_.max_peers;
   o.max_outstanding = config_.max_outstanding;
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const port::Capabilities& c = planes_.ports[i]->capabilities();
+    if (c.holds_payload) o.holding_planes |= plane_bit(static_cast<Plane>(i));
+    if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
+  }
+  if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.sack_threshold;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
   o.trimming = config_.trim;
@@ -96,6 +103,43 @@ MRC_SETUP engine::EngineOptions DeviceCore::engine_options() const {
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
   n.ack_gen_trigger = config_.sack_threshold;
   return o;
+}
+
+MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t length,
+                                                    Access access, PdId pd) {
+  const std::lock_guard lock(mutex_);
+  Result<std::uint32_t> key = engine_.register_memory(address, length, access, pd);
+  if (!key)
+    throw Error(key.error(), "registering " + std::to_string(length) + " bytes of memory" +
+                                 (key.error() == Errc::no_resources ? ": see option max_mrs" : ""));
+  if (has(access, Access::remote_write)) access = access | Access::local_write;
+  const port::MemorySpan span{*key, static_cast<std::uint8_t*>(address), length, access};
+  std::size_t done = 0;
+  try {
+    for (; done < planes_.ports.size(); ++done) planes_.ports[done]->register_memory(span);
+  } catch (...) {
+    while (done > 0) planes_.ports[--done]->deregister_memory(*key);
+    (void)engine_.deregister_memory(*key, true);
+    throw;
+  }
+  return *key;
+}
+
+MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noexcept {
+  std::unique_lock lock(mutex_);
+  const bool idle = engine_.quiet();
+  const Errc e = engine_.deregister_memory(key, force);
+  if (e != Errc::ok) return e;
+  rounds_.after_post(monotonic_now(), idle);
+  while (engine_.copies_held(key) > 0) {  // a port still reads: soon it will not
+    (void)rounds_.advance(monotonic_now());
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+  for (const auto& port : planes_.ports) port->deregister_memory(key);
+  progress_.deadline_changed();
+  return Errc::ok;
 }
 
 MRC_SETUP UniqueFd DeviceCore::open_cq_fd() {
@@ -147,8 +191,8 @@ MRC_SETUP DeviceStats DeviceCore::stats() {
   s.helper_rounds = progress_.helper_rounds();
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const DevicePort& port = *planes_.ports[i];
-    s.planes.push_back({port::format_address(port.address()), rounds_.usable(i), port.stats(),
-                        port.fault_stats()});
+    s.planes.push_back({port::format_address(port.address()), rounds_.usable(i),
+                        engine_.bad_icrc(static_cast<Plane>(i)), port.stats(), port.fault_stats()});
   }
   return s;
 }

@@ -32,17 +32,6 @@ namespace mrc::inline v0_1::detail {
 /// packets are falsely judged lost.
 inline constexpr std::size_t kFabricBurst = 4;
 
-/// A packet port whose peers may be reached by source routes. One thread at a time.
-class FabricPort final : public PortModel<port::PacketPort> {
- public:
-  using Routes = std::vector<port::PacketRoute>;  ///< what a PeerRoute holds here
-
-  using PortModel::PortModel;
-  void add_peer(PeerId peer, const port::PeerAddress& address, const PeerRoute& route) override {
-    (void)port().add_peer(peer, address, std::any_cast<const Routes&>(route));
-  }
-};
-
 /// Paths to the hosts of a fabric, as its description has them. The description and the
 /// configuration must outlive it.
 class FabricPaths final : public PathProvider {
@@ -57,9 +46,9 @@ class FabricPaths final : public PathProvider {
                                          port::format_ip(peer.ip) + " in plane " +
                                          std::to_string(plane) + "; add the peer to it");
     const auto paths = fabric::plane_paths(fabric_, plane, self_, *host, config_.paths);
-    FabricPort::Routes routes = routes_of(paths);
-    FabricSpecs evs = specs_of(paths, !routes.empty(), fabric_.planes);
-    return {std::move(evs.specs), evs.active, std::move(routes)};
+    port::PacketPort::Route route{peer, routes_of(paths)};
+    FabricSpecs evs = specs_of(paths, !route.outer.empty(), fabric_.planes);
+    return {std::move(evs.specs), evs.active, std::move(route), port::source_tag(peer.ip)};
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
   [[nodiscard]] std::string why_none() const override {
@@ -125,7 +114,7 @@ class FabricOpener final : public PlaneOpener {
       set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
       o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
       o.may_be_absent = any_interface;
-      auto port = std::make_unique<FabricPort>(o);
+      auto port = std::make_unique<PortModel<port::PacketPort>>(o);
       ports.push_back(&port->port());
       planes.adopt(std::move(port), config, log);
     }

@@ -12,23 +12,38 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP PeerId Peers::find_or_add(const ConnectionInfo& info) {
+MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info) const noexcept {
   for (const Known& known : known_)
-    if (known.guid == info.device_guid) return known.id;
-  const Candidate candidate = make_candidate(info);
+    if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes)
+      return known.id;
+  return std::nullopt;
+}
+
+MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
+  if (const auto known = find(info)) return *known;
   const Result<PeerId> peer = engine_.add_peer(candidate.spec);
   if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
   try {
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
       if ((candidate.spec.planes >> i & 1) != 0)
-        add_to_port(peer.value(), static_cast<Plane>(i), info.planes[i], candidate.routes[i]);
+        add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
+    known_.push_back({info.device_guid, info.slot, info.planes, peer.value(), candidate.name});
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
     throw;
   }
-  known_.push_back({info.device_guid, peer.value(), candidate.name});
   return peer.value();
+}
+
+MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience) const {
+  const Time end = monotonic_now() + patience;
+  for (std::size_t i = 0; i < candidate.routes.size(); ++i) {
+    if ((candidate.spec.planes >> i & 1) == 0) continue;
+    const Duration left = std::max(Duration{}, end - monotonic_now());
+    const std::string lost = planes_.ports[i]->await_route(candidate.routes[i], left);
+    if (!lost.empty()) log_.warn("plane " + std::to_string(i) + ": " + lost);
+  }
 }
 
 MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) const {
@@ -51,7 +66,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
     c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
     c.routes[i] = std::move(paths.route);
-    c.spec.source_tags[i] = port::source_tag(info.planes[i].ip);
+    c.spec.source_tags[i] = paths.source_tag;
     c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
@@ -65,11 +80,10 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
 }
 
 /// Logs what the port notes about the peer.
-MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const port::PeerAddress& address,
-                                  const PeerRoute& route) {
+MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
   DevicePort& port = *planes_.ports[plane];
   const std::size_t before = port.notes().size();
-  port.add_peer(peer, address, route);
+  port.add_peer(peer, route);
   for (const std::string& note : port.notes().subspan(before))
     log_.warn("plane " + std::to_string(plane) + ": " + note);
 }

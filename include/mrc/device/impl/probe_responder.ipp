@@ -93,8 +93,8 @@ MRC_DECL ProbeResponder::UnconnectedHost& ProbeResponder::enter(Time now, const 
     entries.erase(oldest);
   }
   // Without waiting for the next hop: if it is not known, this answer is lost.
-  (void)port.add_peer(number_of(&host), {host.addresses[plane], port.address().udp_port},
-                      routes_of(entry.paths), Duration::zero());
+  (void)port.add_peer(number_of(&host),
+                      {{host.addresses[plane], port.address().udp_port}, routes_of(entry.paths)});
   return entries.emplace_back(std::move(entry));
 }
 

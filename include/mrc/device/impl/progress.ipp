@@ -71,6 +71,7 @@ MRC_DECL std::size_t Progress::wait_cq(CqId cq, int fd, std::span<Completion> ou
     n = engine_.poll_cq(cq, out);
     if (n > 0) break;
     if (const Time late = monotonic_now(); rounds_.wants_to_send(late)) (void)rounds_.send(late);
+    if (!rounds_.arm()) continue;
     sleep_in_list(fd, std::min(end, rounds_.next_deadline()), lock);
     std::uint64_t count = 0;
     (void)!::read(fd, &count, sizeof count);
@@ -216,7 +217,7 @@ MRC_DECL void Progress::run_helper() noexcept {
         now = monotonic_now();
         const bool moved = rounds_.advance(now);
         helper_rounds_.fetch_add(1, std::memory_order_relaxed);
-        if (moved || rounds_.work_left()) continue;
+        if (moved || rounds_.work_left() || !rounds_.arm()) continue;
         until = rounds_.next_deadline();
         helper_sleeps_until_.store(until.time_since_epoch().count(), std::memory_order_release);
       }

@@ -13,6 +13,11 @@ inline constexpr unsigned kBurstsPerRound = 4;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
+[[nodiscard]] inline bool holding_or_placing(const DevicePort& port) noexcept {
+  const port::Capabilities& c = port.capabilities();
+  return c.holds_payload || c.places_payload;
+}
+
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& events, Time start)
     : config_(config),
@@ -83,14 +88,32 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
 MRC_DECL bool Rounds::receive(Time now) noexcept {
   bool any = false;
   for (unsigned i = 0; i < planes_.count(); ++i) {
+    DevicePort& port = *planes_.ports[i];
     rx_.clear();
-    planes_.ports[i]->receive(now, rx_);
-    if (rx_.empty()) continue;
-    any = true;
-    engine_.receive(now, rx_.packets());
-    if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
+    port.receive(now, rx_);
+    if (!rx_.empty()) {
+      any = true;
+      engine_.receive(now, rx_.packets());
+      if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
+    }
+    if (holding_or_placing(port)) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
   return any;
+}
+
+/// Tells the engine of payload that the port no longer reads or writes.
+MRC_DECL bool Rounds::take_back(Time now, DevicePort& port, Plane plane) noexcept {
+  const auto released = port.take_released();
+  if (!released.empty()) engine_.on_released(released);
+  const auto settled = port.take_settled();
+  if (!settled.empty()) engine_.on_settled(now, plane, settled);
+  return !released.empty() || !settled.empty();
+}
+
+MRC_DECL bool Rounds::arm() noexcept {
+  bool quiet = true;
+  for (const auto& port : planes_.ports) quiet = port->arm() && quiet;
+  return quiet;
 }
 
 MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept {

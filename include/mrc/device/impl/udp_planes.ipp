@@ -22,11 +22,13 @@ class UdpPaths final : public PathProvider {
   explicit UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports) {
     for (const auto& port : ports) ports_.push_back(port.get());
   }
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress&) const override {
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const override {
     PlanePaths out;
     for (const port::PortPath& path : ports_[plane]->paths())
       out.specs.push_back({path.ev, plane, path.port_path});
     out.active = out.specs.size();
+    out.route = port::UdpPort::Route{peer};
+    out.source_tag = port::source_tag(peer.ip);
     return out;
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }

@@ -35,7 +35,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
   const reliability::Packet packet = window.at(psn);
   const bool again = packet.transmissions() > 0;  // not if the port refused its first transmission
-  SendWqe& w = message_of(qp, psn);
+  const std::uint32_t position = position_of(qp, psn);
+  const SendWqe& w = qp.tx.queue.at(position);
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
   if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
@@ -43,7 +44,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   if (path == path::kNoPath) return SendStatus::blocked;
   qp.tx.window_exempt = false;
   window.resend(psn, now, path);
-  emit(now, peer, qp, w, slice, psn, again, path, burst);
+  emit(now, peer, qp, position, slice, psn, again, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
@@ -57,7 +58,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
                                                               wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
   if (!tx.queue.backlog() || !tx.window.open(tx.range)) return SendStatus::idle;
-  SendWqe& w = tx.queue.at(tx.queue.sending());
+  const std::uint32_t position = tx.queue.sending();
+  SendWqe& w = tx.queue.at(position);
   const bool first = tx.next_packet == 0;
   if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return SendStatus::idle;
   const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
@@ -81,7 +83,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
     tx.next_packet = 0;
     tx.queue.sent();
   }
-  emit(now, peer, qp, w, slice, psn, false, path, burst);
+  emit(now, peer, qp, position, slice, psn, false, path, burst);
   ++qp.stats.tx_packets;
   ++ctx_.stats.tx_data;
   return SendStatus::sent;
@@ -94,7 +96,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
   if (w.inlined) {
-    burst.add_sge(SendQueue::inline_data(w) + offset, length);
+    burst.add_sge(SendQueue::inline_data(w) + offset, length, 0);
     return;
   }
   for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
@@ -103,7 +105,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
       continue;
     }
     const std::uint32_t n = std::min(length, sge->length - offset);
-    burst.add_sge(sge->address + offset, n);
+    burst.add_sge(sge->address + offset, n, sge->lkey);
     length -= n;
     offset = 0;
   }
@@ -111,11 +113,13 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
 
 /// Enters one data packet into all accounts and writes it.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
-                                                    SendWqe& w, const PacketSlice& slice, Psn psn,
-                                                    bool again, path::PathIndex path,
+                                                    std::uint32_t position,
+                                                    const PacketSlice& slice, Psn psn, bool again,
+                                                    path::PathIndex path,
                                                     wire::TxBurst& burst) noexcept {
   const EngineOptions& options = ctx_.options;
   RequesterState& tx = qp.tx;
+  SendWqe& w = tx.queue.at(position);
   const path::PathSpec spec = peer.paths[path];
   const std::uint32_t size = slice.size;
   peer.congestion.on_send(size, now);
@@ -157,6 +161,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   packet.entropy = spec.ev;
   packet.port_path = spec.port_path;
   add_payload(w, slice, burst);
+  if ((options.holding_planes >> spec.plane & 1) != 0) [[unlikely]]
+    ctx_.hold_payload(qp, position, burst);
   burst.commit();
   qp.stats.tx_bytes += again ? 0 : slice.length;
 }

@@ -10,6 +10,11 @@ namespace mrc::inline v0_1::engine {
 [[gnu::always_inline]] inline void Engine::receive_one(Time now,
                                                        const wire::RxPacket& packet) noexcept {
   DropStats& drops = ctx_.stats.drops;
+  if (packet.check != 0) [[unlikely]] {
+    ++drops.bad_icrc;
+    if (packet.plane < kMaxPlanes) ++bad_icrc_[packet.plane];
+    return;
+  }
   if (packet.trim != wire::Trim::none) return responder_.on_trimmed(now, packet);
   if (wire::check(packet.bytes) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
     ++drops.malformed;
@@ -96,8 +101,29 @@ MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   endpoint_.set_plane_up(ctx_.forward(now), plane, up);
 }
 
+MRC_DECL void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
+  const bool full = ctx_.copies.room() < kMaxSendSges;
+  for (const wire::CopyId copy : copies)
+    if (QueuePairState* qp = ctx_.release_payload(copy)) ctx_.retire(*qp);
+  if (full) ctx_.ready.wake_all();
+  teardown_.fail_overrun_queues();
+}
+
+MRC_DECL void Engine::on_settled(Time now, Plane plane,
+                                 std::span<const wire::PacketName> packets) noexcept {
+  now = ctx_.forward(now);
+  for (const wire::PacketName& packet : packets) {
+    QueuePairState* qp = ctx_.objects.qp(packet.qpn);
+    if (qp != nullptr && (qp->state == QpState::rtr || qp->state == QpState::rts))
+      responder_.on_settled(now, *qp, plane, packet.psn);
+  }
+  teardown_.fail_overrun_queues();
+}
+
 MRC_DECL void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   loss_.on_untransmitted(ctx_.forward(now), packets);
+  if (ctx_.options.holding_planes == 0) return;
+  for (const wire::TxPacket& packet : packets) on_released({&packet.copy, 1});
 }
 
 MRC_DECL void Engine::poll_transmit(Time now, PlaneMask free_planes,

@@ -77,7 +77,7 @@ MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept
   ctx_.objects.for_each_qp([&](QueuePairState& qp) {
     if (e->uses == 0) return;
     SendQueue& q = qp.tx.queue;
-    for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
+    for (std::uint32_t p = q.retired(); p != q.posted(); ++p) {
       SendWqe& w = q.at(p);
       const LocalSge* sges = q.sges(w);
       const auto uses_it = [key](const LocalSge& sge) { return sge.lkey == key; };

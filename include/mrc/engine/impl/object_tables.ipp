@@ -29,7 +29,8 @@ MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
   const Qpn qpn{(std::uint32_t{options_.slot} << 16) | (index + kFirstUserQpn)};
-  qps_[index] = std::make_unique<QueuePairState>(qpn, init, writes, records);
+  qps_[index] =
+      std::make_unique<QueuePairState>(qpn, init, writes, records, options_.placing_planes != 0);
   free_qps_.pop_front();
   ++qp_count_;
   return qpn;

@@ -5,7 +5,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-[[gnu::noinline]] MRC_DECL SendWqe& message_of(QueuePairState& qp, Psn psn) noexcept {
+[[gnu::noinline]] MRC_DECL std::uint32_t position_of(QueuePairState& qp, Psn psn) noexcept {
   SendQueue& q = qp.tx.queue;
   const std::int32_t later = qp.tx.window.next() - psn;  // PSNs sent after it, and itself
   const auto begins_later = [&](std::uint32_t position) {
@@ -25,7 +25,7 @@ namespace mrc::inline v0_1::engine {
       count -= half;
     }
   }
-  return q.at(first);
+  return first;
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -210,18 +210,10 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, std::uint32_t me
   const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
   take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
   for (; messages > 0; --messages) {
-    SendWqe& w = tx.queue.at(tx.queue.done());
-    ctx_.release_memory(w);
-    if (w.with_immediate) --tx.wimm_in_flight;
-    Completion c;
-    c.wr_id = w.wr_id;
-    c.qpn = qp.qpn;
-    c.opcode = w.with_immediate ? WcOpcode::write_imm : WcOpcode::write;
-    const bool signaled = w.signaled;
-    tx.queue.complete();
-    ++qp.stats.writes_completed;
-    if (signaled) ctx_.completions.complete(qp.init.send_cq, c);
+    if (tx.queue.at(tx.queue.done()).with_immediate) --tx.wimm_in_flight;
+    tx.queue.finish();
   }
+  ctx_.retire(qp);
   tx.on_progress(now);
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);

@@ -66,13 +66,14 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   if (verdict != ReceiveWindow::Verdict::fresh)
     return on_not_fresh(now, qp, packet, w, verdict == ReceiveWindow::Verdict::beyond);
 
+  const std::size_t length = w.payload.size() + packet.placed;
   const MemoryEntry* region = nullptr;
-  if (const QpErrorCause c = check_write(qp, w, &region); c != QpErrorCause::none)
+  if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none)
     return refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
-  const bool defers =
-      !in_order && end && region != nullptr && !has(region->access, Access::relaxed_ordering);
+  const bool defers = !in_order && end && packet.placed == 0 && region != nullptr &&
+                      !has(region->access, Access::relaxed_ordering);
   if (defers && ctx_.deferred.full()) {
     queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
     // Room comes back when the gap before this packet is filled; the SACK shows the gap.
@@ -89,30 +90,49 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
                                                             : QpErrorCause::bad_request);
   }
 
-  place(qp, w, region, in_order);
-  const ReceiveWindow::Advance advance = rx.window.accept(psn, end);
+  if (packet.placed == 0) place(qp, w, region, in_order);
+  const ReceiveWindow::Advance progress = rx.window.accept(psn, end, !packet.unsettled);
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
-  qp.stats.rx_bytes += w.payload.size();
+  qp.stats.rx_bytes += length;
   const std::uint32_t nominal = wire::nominal_size(packet.udp_length);
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
-  if (advance.packets > 0) {
-    if (rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
-    if (rx.wimms.ready(rx.window.cack()) != nullptr)
-      if (const QpErrorCause c = deliver(qp); c != QpErrorCause::none)
-        return refuse(now, qp, packet, psn, c);
-  }
-  if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
-    rx.messages += advance.messages;
-    rx.last_end = advance.last_end;
-  }
+  if (!advance(now, qp, packet, psn, progress)) return;
   // The SACK before the Transport ACK: it has the round-trip time and byte count of the packets
   // that the Transport ACK then completes.
   if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, detail::timestamp_in(w));
-  if (advance.messages > 0) queue_ack(qp, packet.plane);
+  if (progress.messages > 0) queue_ack(qp, packet.plane);
+}
+
+/// The cumulative PSN has advanced: completes what it has passed. False if that failed; `packet` is
+/// then refused.
+[[gnu::always_inline]] inline bool Responder::advance(
+    Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+    const reliability::ReceiveWindow::Advance& advance) noexcept {
+  ResponderState& rx = qp.rx;
+  if (advance.packets > 0) {
+    if (rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
+    if (rx.wimms.ready(rx.window.cack()) != nullptr)
+      if (const QpErrorCause c = deliver(qp); c != QpErrorCause::none) {
+        refuse(now, qp, packet, psn, c);
+        return false;
+      }
+  }
+  if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
+    rx.messages += advance.messages;
+    rx.last_end = advance.last_end;
+  }
+  return true;
+}
+
+MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
+  const reliability::ReceiveWindow::Advance progress = qp.rx.window.settle(psn);
+  wire::RxPacket packet;
+  packet.plane = plane;
+  if (advance(now, qp, packet, psn, progress) && progress.messages > 0) queue_ack(qp, plane);
 }
 
 /// A data packet beyond the receive window, or a duplicate.
@@ -128,12 +148,13 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
     queue_ack(qp, packet.plane);
 }
 
-/// May this packet be placed? Each packet is checked by itself (mrc-1.0 §2.3). `region` is set to
-/// its memory region if it has payload.
+/// May this packet of `length` bytes be placed, or was it right that the port placed it? Each
+/// packet is checked by itself (mrc-1.0 §2.3). `region` is set to its memory region if it has
+/// payload.
 [[gnu::always_inline]] inline QpErrorCause Responder::check_write(
-    const QueuePairState& qp, const wire::WriteView& w, const MemoryEntry** region) noexcept {
+    const QueuePairState& qp, const wire::WriteView& w, std::size_t length,
+    const MemoryEntry** region) noexcept {
   const wire::Opcode opcode = w.bth->opcode();
-  const std::size_t length = w.payload.size();
   const std::uint32_t mtu = qp.mtu;
   const bool whole = !wire::is_last(opcode);  // First and Middle are full
   const bool only = wire::is_first(opcode) && wire::is_last(opcode);

@@ -63,7 +63,8 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     if (burst.room() == 0 || burst.sge_room() < qp.init.capacity.send_sges + 1)
       return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
-    const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full;
+    const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full &
+                             ctx_.planes_for_payload(qp.init.capacity.send_sges);
     const SendStatus status = data_.send(now, peer, qp, planes, path, burst);
     if (status != SendStatus::sent) return status;
     if (exempt && !tx.window_exempt) {  // exemption used: other queue pairs may have one too

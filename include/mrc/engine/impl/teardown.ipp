@@ -42,19 +42,9 @@ MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus st
 
 MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
                               std::optional<std::uint32_t> position) noexcept {
-  SendQueue& q = qp.tx.queue;
-  while (!q.empty()) {
-    const std::uint32_t p = q.done();
-    SendWqe& w = q.at(p);
-    ctx_.release_memory(w);
-    Completion c;
-    c.wr_id = w.wr_id;
-    c.qpn = qp.qpn;
-    c.status = position == p ? status : WcStatus::wr_flush_err;
-    c.opcode = w.with_immediate ? WcOpcode::write_imm : WcOpcode::write;
-    q.complete();
-    ctx_.completions.complete(qp.init.send_cq, c);
-  }
+  qp.tx.failed = position;
+  qp.tx.failed_status = status;
+  ctx_.retire(qp);
   for (; !qp.rx.receives.empty(); qp.rx.receives.pop_front()) {
     Completion c;
     c.wr_id = qp.rx.receives.front();
@@ -79,7 +69,8 @@ MRC_DECL void Teardown::fail_overrun_queues() noexcept {
 MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
   stop_sending(qp);
   SendQueue& q = qp.tx.queue;
-  for (std::uint32_t p = q.done(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
+  for (std::uint32_t p = q.retired(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
+  ctx_.copies.forget_requests(qp.qpn);
   q.clear();
   qp.rx.receives.clear();
   ctx_.deferred.drop(qp.rx.deferred);

@@ -129,25 +129,30 @@ MRC_DECL void PacketPort::receive(Time now, RxBurst& rx) noexcept {
   receiver_->receive(receive_, own_, now, faults_, rx, stats_);
 }
 
-MRC_DECL std::uint64_t PacketPort::add_peer(PeerId id, const PeerAddress& address,
-                                            std::vector<PacketRoute> routes, Duration patience) {
+namespace detail {
+
+/// The address that the next hop of a route is looked up for.
+[[nodiscard]] inline const IpAddress& first_target(const PacketPort::Route& route) noexcept {
+  return route.outer.empty() ? route.address.ip : route.outer.front().destination;
+}
+
+}  // namespace detail
+
+MRC_DECL std::uint64_t PacketPort::add_peer(PeerId id, const Route& route) {
+  const PeerAddress& address = route.address;
   if (is_v4(address.ip) || is_unspecified(address.ip))
     throw Error(Errc::unreachable,
                 "peer " + format_address(address) + " has no IPv6 address for packet ports");
   PacketPeer& peer = peers_.claim(id);
   peer.known = true;
-  peer.ip = address.ip;
-  peer.routes = std::move(routes);
+  peer.target = detail::first_target(route);
+  peer.routes = route.outer;
   peer.envelope.source = peer.envelope.outer_source = options_.local;
   peer.envelope.destination = address.ip;
   peer.envelope.destination_port = address.udp_port;
   peer.prefix = wire::IcrcPrefix::make(options_.local, address.ip, address.udp_port);
-  find_next_hop(peer, patience);
+  find_next_hop(peer);
   return source_tag(address.ip);
-}
-
-MRC_DECL std::uint64_t PacketPort::add_peer(PeerId id, const PeerAddress& address) {
-  return add_peer(id, address, {});
 }
 
 MRC_DECL void PacketPort::remove_peer(PeerId id) noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/if_ether.h>
+#include <net/if.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ MRC_DECL void PacketPort::check_link(Time now) noexcept {
 }
 
 MRC_DECL int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
-  const auto gateway = find_gateway(index_, target(peer));
+  const auto gateway = find_gateway(index_, peer.target);
   if (!gateway) return errno;
   peer.gateway = *gateway;
   const auto neighbour = find_neighbour(index_, peer.gateway);
@@ -79,40 +80,37 @@ MRC_DECL int PacketPort::refresh_next_hop(PacketPeer& peer) noexcept {
   return 0;
 }
 
-MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer, Duration patience) {
+MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
   if (options_.next_hop) {
     peer.next_hop = *options_.next_hop;
     peer.resolved = true;
-    return;
-  }
-  if (!interface_up_) return;  // looked up again when the link comes up
-  const int error = refresh_next_hop(peer);
-  const bool asked =
-      patience > Duration::zero() &&
-      std::any_of(peers_.begin(), peers_.end(), [&](const PacketPeer& other) {
-        return &other != &peer && other.known && !other.resolved && other.gateway == peer.gateway;
-      });
-  for (Duration waited{}; error == 0 && !asked && !peer.resolved && waited < patience;
-       waited += kLinkCheck) {
-    pollfd none{-1, 0, 0};
-    (void)::poll(&none, 1, 1);
+  } else if (interface_up_) {  // else it is looked up when the link comes up
     (void)refresh_next_hop(peer);
   }
-  if (!peer.resolved && !asked && patience > Duration::zero())
-    notes_.push_back(lack_of_next_hop(peer, error));
 }
 
-MRC_DECL std::string PacketPort::lack_of_next_hop(const PacketPeer& peer, int error) const {
-  const std::string lost = "; packets to " + format_ip(peer.ip) + " are lost until ";
-  if (error == 0)
-    return "next hop " + format_ip(peer.gateway) + " by interface " + options_.interface +
-           " does not answer" + lost + "it does";
-  return "no route to " + format_ip(target(peer)) + " by interface " + options_.interface + " (" +
-         std::generic_category().message(error) + ")" + lost + "there is one (`ip -6 route add`)";
-}
-
-MRC_DECL const IpAddress& PacketPort::target(const PacketPeer& peer) noexcept {
-  return peer.routes.empty() ? peer.ip : peer.routes.front().destination;
+/// Reads only what the constructor has set: other threads may be using the port.
+MRC_DECL std::string PacketPort::await_route(const Route& route, Duration patience) const {
+  const std::uint32_t index = if_nametoindex(options_.interface.c_str());
+  if (options_.next_hop || index == 0) return {};
+  const IpAddress& target = detail::first_target(route);
+  const auto lost = [&](const std::string& why) {
+    return why + "; packets to " + format_ip(route.address.ip) + " are lost until ";
+  };
+  const std::string by = " by interface " + options_.interface;
+  const auto gateway = find_gateway(index, target);
+  if (!gateway)
+    return lost("no route to " + format_ip(target) + by + " (" +
+                std::generic_category().message(errno) + ")") +
+           "there is one (`ip -6 route add`)";
+  for (Duration waited{}; !find_neighbour(index, *gateway); waited += kLinkCheck) {
+    if (waited >= patience)
+      return lost("next hop " + format_ip(*gateway) + by + " does not answer") + "it does";
+    if (waited == Duration{}) solicit_neighbour(index, *gateway);
+    pollfd none{-1, 0, 0};
+    (void)::poll(&none, 1, 1);
+  }
+  return {};
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -21,7 +21,8 @@ MRC_DECL void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxP
       vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(sge.data), sge.length};
   std::uint8_t* trailer = trailers_[count_].data();
   std::memset(trailer, 0, packet.pad);
-  wire::store_icrc(trailer + packet.pad, icrc_ ? icrc_of(burst, packet, peer) : 0);
+  wire::store_icrc(trailer + packet.pad,
+                   icrc_ ? icrc_of(burst, packet, peer) + packet.check_seed : 0);
   vectors_[vectors_used_++] = {trailer, packet.pad + wire::kIcrcSize};
   msghdr& message = messages_[count_].msg_hdr;
   message.msg_iov = first;

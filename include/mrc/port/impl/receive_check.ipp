@@ -15,16 +15,14 @@ MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& s
     return;
   }
   packet.bytes = Bytes(raw.bytes).first(raw.bytes.size() - tail);
-  if (icrc_ && !trimmed && !intact(raw, packet)) {
-    ++stats.rx_bad_icrc;
-    return;
-  }
+  if (icrc_ && !trimmed) packet.check = check_of(raw, packet);
   ++stats.rx_packets;
   stats.rx_bytes += raw.bytes.size();
   rx.push(packet);
 }
 
-MRC_DECL bool ReceiveCheck::intact(const RawPacket& raw, const wire::RxPacket& packet) noexcept {
+MRC_DECL std::uint32_t ReceiveCheck::check_of(const RawPacket& raw,
+                                              const wire::RxPacket& packet) noexcept {
   Source& source = sources_[packet.source % sources_.size()];
   if (source.tag != packet.source || source.ip != raw.from || source.to_port != raw.to_port) {
     source.ip = raw.from;
@@ -33,8 +31,8 @@ MRC_DECL bool ReceiveCheck::intact(const RawPacket& raw, const wire::RxPacket& p
     source.prefix = wire::IcrcPrefix::make(raw.from, local_, raw.to_port);
   }
   source.prefix.patch(raw.port, static_cast<std::uint16_t>(packet.udp_length));
-  return wire::icrc(source.prefix, packet.bytes) ==
-         wire::load_icrc(packet.bytes.data() + packet.bytes.size());
+  return wire::load_icrc(packet.bytes.data() + packet.bytes.size()) -
+         wire::icrc(source.prefix, packet.bytes);
 }
 
 }  // namespace mrc::inline v0_1::port

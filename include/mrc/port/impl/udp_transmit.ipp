@@ -116,8 +116,9 @@ MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wi
   trailer = {};
   if (icrc_) {
     peer.prefix.patch(path.source_port, static_cast<std::uint16_t>(length + sizeof(wire::Udp)));
-    wire::store_icrc(trailer.data() + p.pad,
-                     wire::icrc(peer.prefix, {p.header.data(), p.header_length}, sges, p.pad));
+    const std::uint32_t icrc =
+        wire::icrc(peer.prefix, {p.header.data(), p.header_length}, sges, p.pad);
+    wire::store_icrc(trailer.data() + p.pad, icrc + p.check_seed);
   }
   push(trailer.data(), p.pad + wire::kIcrcSize);
   Run& run = runs_[used_ - 1];

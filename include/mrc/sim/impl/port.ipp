@@ -35,7 +35,7 @@ MRC_DECL void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> 
   std::size_t before = 0;
   if (settings_.carry_payload) {
     before = e.size();
-    const std::size_t whole = wire::build_packet(frame_, e, header, sges, tx.pad);
+    const std::size_t whole = wire::build_packet(frame_, e, header, sges, tx.pad, tx.check_seed);
     std::memcpy(p.head.data(), frame_.data(), before + header.size());
     p.payload.assign(frame_.begin() + static_cast<std::ptrdiff_t>(before + header.size()),
                      frame_.begin() + static_cast<std::ptrdiff_t>(whole));
@@ -67,22 +67,20 @@ MRC_DECL void Port::receive(Time, port::RxBurst& rx) {
                                 : p.udp + sizeof(wire::Udp) + 11] ^= 1;
   const std::uint32_t length = p.length;
   // Without payload no iCRC can be computed, and a trimmed packet has none. Both errors count as
-  // detected: the former by the iCRC, the latter by the Ethernet FCS.
+  // detected: the former by the iCRC, the latter as by the Ethernet FCS.
   const bool known_bad = p.corrupted && (p.trimmed || !settings_.carry_payload);
   network_.drop(arrived_);
   arrived_ = kNoPacket;
   ++stats_.rx_packets;
   stats_.rx_bytes += length;
   wire::ParsedPacket parsed;
-  const wire::PacketError error = known_bad
-                                      ? wire::PacketError::bad_icrc
-                                      : wire::parse_packet({frame_.data(), length}, parse_, parsed);
-  if (error == wire::PacketError::bad_icrc) ++stats_.rx_bad_icrc;
-  if (error != wire::PacketError::none) {
-    if (error != wire::PacketError::bad_icrc) ++stats_.rx_malformed;
+  const wire::PacketError error = wire::parse_packet({frame_.data(), length}, parse_, parsed);
+  if (error != wire::PacketError::none && error != wire::PacketError::bad_icrc) {
+    ++stats_.rx_malformed;
     return;
   }
   wire::RxPacket out;
+  out.check = known_bad ? 1 : parsed.check;
   out.bytes = parsed.transport;
   out.source = tag(parsed.source);
   out.udp_length = parsed.udp_length;

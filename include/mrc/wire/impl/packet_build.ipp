@@ -81,7 +81,8 @@ MRC_DECL std::size_t build_envelope(MutableBytes out, const Envelope& e,
 }
 
 MRC_DECL std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes header,
-                                  std::span<const TxSge> payload, unsigned pad) noexcept {
+                                  std::span<const TxSge> payload, unsigned pad,
+                                  std::uint32_t check_seed) noexcept {
   if (header.size() < sizeof(Bth) || pad > kMaxPad) return 0;
   std::size_t length = header.size() + pad;
   for (const TxSge& sge : payload) length += sge.length;
@@ -101,7 +102,7 @@ MRC_DECL std::size_t build_packet(MutableBytes out, const Envelope& e, Bytes hea
   const Bytes packet = out;
   const IcrcPrefix prefix =
       IcrcPrefix::of_packet(packet.subspan(ip, udp - ip), view_as<Udp>(packet.subspan(udp)));
-  store_icrc(at, icrc(prefix, packet.subspan(envelope, length)));
+  store_icrc(at, icrc(prefix, packet.subspan(envelope, length)) + check_seed);
   return envelope + length + kIcrcSize;
 }
 

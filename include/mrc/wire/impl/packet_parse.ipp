@@ -74,9 +74,9 @@ MRC_DECL PacketError parse_packet(Bytes l3, const ParseOptions& options,
   if (options.check_icrc) {
     const IcrcPrefix prefix =
         IcrcPrefix::of_packet(l3.subspan(at.ip, at.udp - at.ip), view_as<Udp>(l3.subspan(at.udp)));
-    const bool good = icrc(prefix, out.transport) == load_icrc(after_udp.last(kIcrcSize).data());
-    out.icrc = good ? IcrcState::ok : IcrcState::bad;
-    if (!good) return PacketError::bad_icrc;
+    out.check = load_icrc(after_udp.last(kIcrcSize).data()) - icrc(prefix, out.transport);
+    out.icrc = out.check == 0 ? IcrcState::ok : IcrcState::bad;
+    if (out.check != 0) return PacketError::bad_icrc;
   }
   return detail::finish(out, check(out.transport));
 }
