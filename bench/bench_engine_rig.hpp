@@ -172,12 +172,12 @@ class Rig {
   /// All writes use the same bytes, so that memory other than the engine's stays in cache.
   void post(Qpn qpn) {
     const Sge sge{memory_.data(), setup_.message, sides_[0].key};
-    WriteRequest request;
+    SendRequest request;
     request.sges = {&sge, 1};
     request.remote = {reinterpret_cast<std::uint64_t>(memory_.data()), sides_[1].key};
     request.flags.signaled = ++posted_ % setup_.signal_every == 0;
-    if (sides_[0].engine->post_write(qpn, request, now_) != Errc::ok)
-      throw std::runtime_error("post_write failed");
+    if (sides_[0].engine->post_send(qpn, request, now_) != Errc::ok)
+      throw std::runtime_error("post_send failed");
   }
 
   /// One round of one side; returns its duration.

@@ -143,9 +143,9 @@ void busy_queue_pair(benchmark::State& state) {
       const std::uint32_t key =
           *e.register_memory(data.data(), data.size(), Access::local_write, pair.first().pd);
       const Sge sge{data.data(), static_cast<std::uint32_t>(data.size()), key};
-      WriteRequest request;
+      SendRequest request;
       request.sges = {&sge, 1};
-      while (e.post_write(qpn, request, Time{}) == Errc::ok) continue;
+      while (e.post_send(qpn, request, Time{}) == Errc::ok) continue;
       wire::TxBurst burst(64, 128);
       do {
         burst.clear();

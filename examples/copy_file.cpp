@@ -147,15 +147,15 @@ void send_file(const std::string& host, std::uint16_t port, const std::string& n
     while (posted < chunks + 1 && posted - completed < kDepth) {
       const std::uint64_t at = posted * kChunk;
       mrc::Sge sge;
-      mrc::WriteRequest write;
+      mrc::SendRequest write;
       if (posted < chunks) {
         sge = {file.data() + at, static_cast<std::uint32_t>(std::min(kChunk, file.size() - at)),
                region.lkey()};
         write.sges = {&sge, 1};
         write.remote = {remote.address + at, remote.rkey};
       }
-      write.with_immediate = posted == chunks;
-      if (qp.post_write(write) != mrc::Errc::ok)
+      if (posted == chunks) write.opcode = mrc::SendOpcode::write_imm;
+      if (qp.post_send(write) != mrc::Errc::ok)
         throw std::runtime_error("transfer failed: " + qp.error_text());
       ++posted;
     }

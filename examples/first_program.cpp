@@ -17,7 +17,7 @@ int main() {
   b.connect(a.local_info());
 
   const mrc::Sge sge{from.data(), from.size(), source.lkey()};
-  if (a.post_write({.sges = {&sge, 1}, .remote = target.remote()}) != mrc::Errc::ok) return 1;
+  if (a.post_send({.sges = {&sge, 1}, .remote = target.remote()}) != mrc::Errc::ok) return 1;
   mrc::Completion done;
   if (cq.wait({&done, 1}, std::chrono::seconds(5)) == 0) return 1;
   std::printf("%s: \"%s\"\n", mrc::to_string(done.status), to.data());

@@ -117,12 +117,12 @@ class Rank {
   void write(std::uint32_t step, std::uint32_t chunk, mrc::RemoteAddress to, std::uint64_t at) {
     const mrc::Sge sge{&data_[chunk * chunk_], static_cast<std::uint32_t>(chunk_ * sizeof(float)),
                        data_region_.lkey()};
-    mrc::WriteRequest request;
+    mrc::SendRequest request;
     request.sges = {&sge, 1};
     request.remote = {to.address + at * sizeof(float), to.rkey};
-    request.with_immediate = true;
+    request.opcode = mrc::SendOpcode::write_imm;
     request.immediate = step;
-    if (right_.post_write(request) != mrc::Errc::ok)
+    if (right_.post_send(request) != mrc::Errc::ok)
       throw std::runtime_error("can't write to the right neighbour: " + right_.error_text());
     ++posted_;
   }

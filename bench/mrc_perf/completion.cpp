@@ -20,12 +20,12 @@ class CompletionClient {
   std::optional<Duration> once() {
     const Time start = monotonic_now();
     const Sge sge{session_.send_area(0), static_cast<std::uint32_t>(size_), session_.send_lkey()};
-    WriteRequest request;
+    SendRequest request;
     request.wr_id = RequestId{Purpose::data, 0, 0}.pack();
     request.sges = {&sge, 1};
     request.remote = session_.peer_area(0, 0);
     request.flags.inline_data = size_ <= session_.parameters().inline_bytes;
-    if (const Errc error = session_.qp(0).post_write(request); error != Errc::ok) {
+    if (const Errc error = session_.qp(0).post_send(request); error != Errc::ok) {
       const std::string why = session_.first_error();
       throw Failure(why.empty() ? mrc::to_string(error) : why);
     }

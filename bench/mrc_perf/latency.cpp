@@ -33,7 +33,7 @@ class Player {
     const Parameters& p = session_.parameters();
     const std::uint32_t every =
         p.signal_every != 0 ? std::min(p.signal_every, p.depth) : std::min(16u, p.depth);
-    WriteRequest request;
+    SendRequest request;
     request.wr_id = RequestId{Purpose::data, 0, 0}.pack();
     request.sges = {&sge, 1};
     request.remote = session_.peer_area(0, 0);
@@ -41,7 +41,7 @@ class Player {
     request.flags.inline_data = size_ <= p.inline_bytes;
     if (request.flags.signaled) unsignaled_ = 0;
     Errc error;
-    while ((error = session_.qp(0).post_write(request)) == Errc::queue_full) progress();
+    while ((error = session_.qp(0).post_send(request)) == Errc::queue_full) progress();
     if (error != Errc::ok) {
       const std::string why = session_.first_error();
       throw Failure(why.empty() ? mrc::to_string(error) : why);

@@ -68,7 +68,7 @@ bool Sender::fill(std::uint32_t q, Queue& queue, std::uint64_t number) noexcept 
 }
 
 bool Sender::post_some(std::uint32_t q, Queue& queue) {
-  std::array<WriteRequest, kMostPerDoorbell> requests;
+  std::array<SendRequest, kMostPerDoorbell> requests;
   std::array<Sge, kMostPerDoorbell> sges;
   std::size_t most = std::clamp<std::size_t>(kDoorbellBytes / ring_.size, 1, kMostPerDoorbell);
   if (notes_) most = std::min<std::size_t>(most, ring_.batch - (queue.posted - queue.noted));
@@ -82,11 +82,11 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
     if (!fill(q, queue, number)) break;
     sges[n] = {session_.send_area(q) + ring_.offset(number), static_cast<std::uint32_t>(ring_.size),
                session_.send_lkey()};
-    WriteRequest& r = requests[n];
+    SendRequest& r = requests[n];
     r.wr_id = RequestId{Purpose::data, q, number + 1}.pack();
     r.sges = {&sges[n], 1};
     r.remote = session_.peer_area(q, ring_.offset(number));
-    r.with_immediate = p_.test == Test::write_imm;
+    if (p_.test == Test::write_imm) r.opcode = SendOpcode::write_imm;
     r.immediate = static_cast<std::uint32_t>(number + 1);
     // The last message that fits the window must be signaled, or the window would never reopen.
     r.flags.signaled = unsignaled + 1 >= signal_every_ || number + 1 - queue.completed >= window_;
@@ -97,7 +97,7 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
   if (n == 0) return filled_some;
 
   std::size_t posted = 0;
-  check(session_.qp(q).post_writes({requests.data(), n}, posted), q);
+  check(session_.qp(q).post_sends({requests.data(), n}, posted), q);
   for (std::size_t i = 0; i < posted; ++i)
     queue.unsignaled = requests[i].flags.signaled ? 0 : queue.unsignaled + 1;
   queue.posted += posted;
@@ -108,12 +108,12 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
 }
 
 bool Sender::post_note(std::uint32_t q, Queue& queue) {
-  WriteRequest note;
+  SendRequest note;
   note.wr_id = RequestId{Purpose::note, q, queue.posted}.pack();
   note.remote = session_.peer_area(q, 0);
-  note.with_immediate = notes_;
+  if (notes_) note.opcode = SendOpcode::write_imm;
   note.immediate = static_cast<std::uint32_t>(queue.posted);
-  const Errc error = session_.qp(q).post_write(note);
+  const Errc error = session_.qp(q).post_send(note);
   check(error, q);
   if (error != Errc::ok) return false;
   queue.noted = queue.posted;

@@ -149,11 +149,11 @@ void Session::connect(bool server) {
 Errc Session::post_credits() noexcept {
   const std::uint32_t bytes = parameters_.qps * static_cast<std::uint32_t>(sizeof(std::uint64_t));
   const Sge sge{word(parameters_.qps), bytes, words_region_.lkey()};
-  WriteRequest request;
+  SendRequest request;
   request.wr_id = RequestId{Purpose::credit, 0, 0}.pack();
   request.sges = {&sge, 1};
   request.remote = peer_words_;
-  return credit_qp().post_write(request);
+  return credit_qp().post_send(request);
 }
 
 void Session::start_faults() {

@@ -14,6 +14,8 @@
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
+#include "mrc/device/events.hpp"
+#include "mrc/device/qp_change.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/stats.hpp"
@@ -23,7 +25,8 @@ namespace mrc::inline v0_1 {
 class Device;
 namespace detail {
 class DeviceCore;
-}
+struct ChannelEvents;
+}  // namespace detail
 
 /// A registered range of memory. Move-only; the destructor deregisters it, and moves queue pairs
 /// that still have requests on it to ERR, so the memory is never touched again afterwards.
@@ -64,6 +67,28 @@ class MRC_API MemoryRegion {
   std::uint32_t key_ = 0;
 };
 
+/// A completion channel: gives the events of all completion queues that were created with it.
+/// Copies refer to the same channel. Any thread.
+class MRC_API CompletionChannel {
+ public:
+  CompletionChannel() = default;
+  /// Readable while there are events; for poll(), not for reading.
+  [[nodiscard]] int fd() const noexcept;
+  /// Takes the oldest event: which armed queue has got a completion. Each has to be acknowledged
+  /// (CompletionQueue::acknowledge()). Nothing if there is none.
+  std::optional<CqId> poll() noexcept;
+  /// The same; sleeps until there is one, or the time is over.
+  std::optional<CqId> wait(Duration timeout) noexcept;
+
+ private:
+  friend class Device;
+  CompletionChannel(std::shared_ptr<detail::DeviceCore> core,
+                    std::shared_ptr<detail::ChannelEvents> events);
+
+  std::shared_ptr<detail::DeviceCore> core_;
+  std::shared_ptr<detail::ChannelEvents> events_;
+};
+
 /// A completion queue. Move-only. Methods may be called from any thread; polling from the thread
 /// that posts is the fast way.
 class MRC_API CompletionQueue {
@@ -82,15 +107,22 @@ class MRC_API CompletionQueue {
   /// then sleeps. Returns how many were taken.
   std::size_t wait(std::span<Completion> out, Duration timeout);
 
-  /// Asks for one event on fd() at the next completion; poll once more after arming, since
-  /// completions that were already there produce no event.
-  Errc arm() noexcept;
+  /// Asks for one event at the next completion, or at the next solicited one: on the queue's
+  /// channel if it has one, else on fd(). Poll once more after arming, since completions that were
+  /// already there produce no event.
+  Errc arm(Arm what = Arm::all) noexcept;
   /// An eventfd that becomes readable when an armed queue gets a completion; read 8 bytes to clear.
   [[nodiscard]] int fd() const noexcept;
+  /// Says that `events` events which the channel has given for this queue are dealt with. The queue
+  /// can't be closed before.
+  void acknowledge(unsigned events = 1) noexcept;
+  /// Names the queue in events.
+  [[nodiscard]] CqId id() const noexcept { return id_; }
 
   /// True once a completion found the queue full; its queue pairs are in ERR then.
   [[nodiscard]] bool overrun() const noexcept;
-  /// Destroys the queue. Errc::in_use while a queue pair uses it (nothing happens then).
+  /// Destroys the queue. Errc::in_use while a queue pair uses it, or an event of it is not
+  /// acknowledged (nothing happens then).
   Errc close() noexcept;
 
  private:
@@ -125,12 +157,25 @@ class MRC_API QueuePair {
   /// packets that come too early are lost and sent again.
   void connect(const ConnectionInfo& peer);
 
-  /// Posts one write and starts sending it. Never blocks, never throws.
-  Errc post_write(const WriteRequest& request) noexcept;
+  /// One step to another state, with its attributes. Never waits: with QpChange::destination the
+  /// queue pair is in RTR at once, and what is sent or received waits until the peer's device has
+  /// answered. If it can't be found, the queue pair moves to ERR (QpErrorCause::unresolved). Throws
+  /// mrc::Error that names what does not fit, and changes nothing then. QpChange::connection may
+  /// wait some milliseconds for next hops, in this call only.
+  void modify(const QpChange& change);
+  /// What is known of it. Throws mrc::Error if it was closed.
+  [[nodiscard]] QpInfo query() const;
+
+  /// Posts one request and starts sending it. Never blocks, never throws.
+  Errc post_send(const SendRequest& request) noexcept;
   /// Posts several with one doorbell. Stops at the first that fails; `posted` counts the others.
-  Errc post_writes(std::span<const WriteRequest> requests, std::size_t& posted) noexcept;
+  Errc post_sends(std::span<const SendRequest> requests, std::size_t& posted) noexcept;
   /// Posts a receive request: one write with immediate of the peer consumes it.
-  Errc post_receive(std::uint64_t wr_id) noexcept;
+  Errc post_receive(const ReceiveRequest& request) noexcept;
+  /// Posts a receive request without memory.
+  Errc post_receive(std::uint64_t wr_id) noexcept {
+    return post_receive(ReceiveRequest{wr_id, {}});
+  }
 
   /// Moves to ERR: every posted request completes with wr_flush_err.
   Errc to_error() noexcept;
@@ -194,8 +239,11 @@ class MRC_API Device {
     const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);
   }
-  /// Creates a completion queue of `depth` entries. Throws mrc::Error.
-  CompletionQueue create_cq(std::uint32_t depth);
+  /// Creates a completion queue of `depth` entries, whose events go to `channel` if there is one.
+  /// Throws mrc::Error.
+  CompletionQueue create_cq(std::uint32_t depth, const CompletionChannel* channel = nullptr);
+  /// Creates a completion channel. Throws mrc::Error.
+  CompletionChannel create_channel();
   /// Creates a queue pair in RESET. Throws mrc::Error that names what is wrong or the limit.
   QueuePair create_qp(const QpOptions& options);
 
@@ -210,6 +258,16 @@ class MRC_API Device {
   /// that can't be read, or the plane or path that the device does not have; unsupported for faults
   /// that a single path can't have.
   void set_faults(std::string_view schedule);
+
+  /// The address by which peers may name this device: that of plane 0, as IPv6 or mapped IPv4.
+  [[nodiscard]] port::IpAddress gid() const noexcept;
+
+  /// Readable while there are events; for poll(), not for reading.
+  [[nodiscard]] int event_fd() const noexcept;
+  /// Takes the oldest event: queue pairs that failed, completion queues that overran, planes that
+  /// went or came. False if there is none. Events that nobody takes are dropped when there are many
+  /// (DeviceStats::events_dropped).
+  bool poll_event(DeviceEvent& event) noexcept;
 
   /// The configuration in force: as given, with what the fabric description adds.
   [[nodiscard]] const Config& config() const noexcept;
@@ -230,6 +288,7 @@ class MRC_API Device {
 }  // namespace mrc::inline v0_1
 
 #ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/impl/completion_channel.ipp"
 #include "mrc/impl/completion_queue.ipp"
 #include "mrc/impl/device.ipp"
 #include "mrc/impl/memory_region.ipp"

@@ -44,7 +44,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, pds, peers,
                                    unconnected_probes_answered, unconnected_probes_refused,
-                                   helper_rounds)
+                                   events_dropped, helper_rounds)
 
 /// Statistics of a device as an object.
 [[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {

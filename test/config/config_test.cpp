@@ -154,6 +154,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"retry_exponential", "25"},
                                                                  {"dynamic_mpr", "off"},
                                                                  {"trim", "off"},
+                                                                 {"peer", "openmrc"},
                                                                  {"sack_threshold", "4K"},
                                                                  {"max_qps", "65000"},
                                                                  {"max_cqs", "2"},

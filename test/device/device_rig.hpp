@@ -125,11 +125,11 @@ inline void connect(QueuePair& a, QueuePair& b) {
 inline Errc post_copy(Side& from, QueuePair& qp, const Side& to, std::size_t offset,
                       std::size_t length, std::uint64_t wr_id = 0) {
   const Sge sge = from.sge(offset, length);
-  WriteRequest request;
+  SendRequest request;
   request.wr_id = wr_id;
   request.sges = {&sge, 1};
   request.remote = to.target_region.remote(offset);
-  return qp.post_write(request);
+  return qp.post_send(request);
 }
 
 /// Two devices and a connected queue pair on each.

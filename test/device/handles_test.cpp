@@ -14,8 +14,8 @@ using namespace mrc::test;
 
 namespace {
 
-WriteRequest empty_write(const Side& to) {
-  WriteRequest request;
+SendRequest empty_write(const Side& to) {
+  SendRequest request;
   request.remote = to.target_region.remote();
   return request;
 }
@@ -23,12 +23,12 @@ WriteRequest empty_write(const Side& to) {
 TEST_CASE("posting in a state that does not allow it") {
   Side a(test_config()), b(test_config("loopback:2", 2));
   QueuePair& qp = a.add_qp();
-  const WriteRequest request = empty_write(b);
+  const SendRequest request = empty_write(b);
   CHECK(qp.state() == QpState::reset);
-  CHECK(qp.post_write(request) == Errc::invalid_state);
+  CHECK(qp.post_send(request) == Errc::invalid_state);
   CHECK(qp.post_receive(1) == Errc::invalid_state);
   std::size_t posted = 9;
-  CHECK(qp.post_writes({&request, 1}, posted) == Errc::invalid_state);
+  CHECK(qp.post_sends({&request, 1}, posted) == Errc::invalid_state);
   CHECK(posted == 0);
   CHECK(qp.to_error() == Errc::invalid_state);
   CHECK(qp.error_text().empty());
@@ -40,13 +40,13 @@ TEST_CASE("posting in a state that does not allow it") {
   CHECK(qp.state() == QpState::err);
   CHECK(qp.error_cause() == QpErrorCause::requested);
   CHECK(contains(qp.error_text(), "moved to ERR by the application"));
-  CHECK(qp.post_write(request) == Errc::invalid_state);
+  CHECK(qp.post_send(request) == Errc::invalid_state);
   CHECK(qp.post_receive(1) == Errc::invalid_state);
 
   CHECK(qp.close() == Errc::ok);
   CHECK(qp.close() == Errc::not_found);
-  CHECK(qp.post_write(request) == Errc::not_found);
-  CHECK(qp.post_writes({&request, 1}, posted) == Errc::not_found);
+  CHECK(qp.post_send(request) == Errc::not_found);
+  CHECK(qp.post_sends({&request, 1}, posted) == Errc::not_found);
   CHECK(qp.post_receive(1) == Errc::not_found);
   CHECK(qp.to_error() == Errc::not_found);
   CHECK(qp.reset() == Errc::not_found);
@@ -64,10 +64,10 @@ TEST_CASE("requests that do not fit are refused and leave no trace") {
   const Sge sge = pair.a.sge(0, 64);
   const std::vector<Sge> two(2, sge), many(1000, sge);
   const auto post = [&](std::span<const Sge> sges, bool in_request = false) {
-    WriteRequest request = empty_write(pair.b);
+    SendRequest request = empty_write(pair.b);
     request.sges = sges;
     request.flags.inline_data = in_request;
-    return qp.post_write(request);
+    return qp.post_send(request);
   };
   CHECK(post(two) == Errc::too_many_sges);
   CHECK(post(many) == Errc::too_many_sges);
@@ -99,13 +99,13 @@ TEST_CASE("a full send queue says so and takes more after completions") {
   pair.b.device.set_faults("blackhole");
   for (int i = 0; i < 4; ++i) CHECK(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 8) == Errc::ok);
   CHECK(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 8) == Errc::queue_full);
-  const std::vector<WriteRequest> two(2, empty_write(pair.b));
+  const std::vector<SendRequest> two(2, empty_write(pair.b));
   std::size_t posted = 9;
-  CHECK(pair.a.qps[0].post_writes(two, posted) == Errc::queue_full);
+  CHECK(pair.a.qps[0].post_sends(two, posted) == Errc::queue_full);
   CHECK(posted == 0);
   pair.b.device.set_faults("");
   (void)pair.a.await(4);
-  CHECK(pair.a.qps[0].post_writes(two, posted) == Errc::ok);
+  CHECK(pair.a.qps[0].post_sends(two, posted) == Errc::ok);
   CHECK(posted == 2);
   CHECK(pair.a.qps[0].post_receive(1) == Errc::ok);
   CHECK(pair.a.qps[0].post_receive(2) == Errc::ok);
@@ -213,9 +213,9 @@ TEST_CASE("protection domains keep memory and queue pairs apart") {
   auto foreign = pair.a.device.register_memory(pair.a.source.data(), 100, Access::none, pd);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::in_use);
   const Sge sge{pair.a.source.data(), 10, foreign.lkey()};
-  WriteRequest request = empty_write(pair.b);
+  SendRequest request = empty_write(pair.b);
   request.sges = {&sge, 1};
-  CHECK(pair.a.qps[0].post_write(request) == Errc::wrong_pd);
+  CHECK(pair.a.qps[0].post_send(request) == Errc::wrong_pd);
   CHECK(foreign.close() == Errc::ok);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::ok);
   CHECK(pair.a.device.dealloc_pd(pd) == Errc::not_found);
@@ -307,10 +307,10 @@ TEST_CASE("destruction in any order") {
     }
     const Sge sge{memory.data(), 500, region.lkey()};
     memory[7] = 77;
-    WriteRequest request;
+    SendRequest request;
     request.sges = {&sge, 1};
     request.remote = region.remote(500);
-    CHECK(one.post_write(request) == Errc::ok);
+    CHECK(one.post_send(request) == Errc::ok);
     Completion done;
     REQUIRE(cq.wait({&done, 1}, kPatience) == 1);
     CHECK(memory[507] == 77);
@@ -332,10 +332,10 @@ TEST_CASE("destruction in any order") {
       std::vector<std::uint8_t> memory(10'000, 1);
       auto region = pair.a.device.register_memory(std::span(memory), Access::none);
       const Sge sge{memory.data(), 10'000, region.lkey()};
-      WriteRequest request = empty_write(pair.b);
+      SendRequest request = empty_write(pair.b);
       request.wr_id = 5;
       request.sges = {&sge, 1};
-      REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+      REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
     }  // retransmissions would read freed memory
     const Completion done = pair.a.await_one();
     CHECK(done.wr_id == 5);
@@ -374,7 +374,7 @@ TEST_CASE("bad writes fail both sides with a cause") {
     Pair pair;
     const auto before = pair.b.target;
     const Sge sge = pair.a.sge(0, 100);
-    WriteRequest request = empty_write(pair.b);
+    SendRequest request = empty_write(pair.b);
     request.sges = {&sge, 1};
     QpErrorCause expected = QpErrorCause::bad_key;
     if (mistake == Mistake::key) request.remote.rkey ^= 1;
@@ -386,7 +386,7 @@ TEST_CASE("bad writes fail both sides with a cause") {
       request.remote = pair.b.source_region.remote();
       expected = QpErrorCause::bad_access;
     }
-    REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+    REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
     CHECK(pair.a.await_one().status == WcStatus::rem_access_err);
     CHECK(pair.a.qps[0].error_cause() == QpErrorCause::nak_remote_access);
     CHECK(pair.b.qps[0].error_cause() == expected);

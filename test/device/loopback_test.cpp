@@ -43,13 +43,13 @@ TEST_CASE("write with immediate: receives complete in order, after their data") 
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     lengths.push_back(i == 5 ? 0 : 1 + random.below(16'000));  // one without any data
     const Sge sge = pair.a.sge(i * 16'000, lengths[i]);
-    WriteRequest request;
+    SendRequest request;
     request.wr_id = i;
     request.sges = {&sge, lengths[i] == 0 ? 0u : 1u};
     request.remote = pair.b.target_region.remote(i * 16'000);
-    request.with_immediate = true;
+    request.opcode = SendOpcode::write_imm;
     request.immediate = 0xABCD0000 + i;
-    REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+    REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
   }
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     const Completion received = pair.b.await_one();
@@ -91,12 +91,12 @@ void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
       std::memcpy(&expected[at + put], &pair.a.source[from], n);
       put += n;
     }
-    WriteRequest request;
+    SendRequest request;
     request.sges = {sges.data(), count};
     request.remote = pair.b.target_region.remote(at);
     request.flags.inline_data = length <= 64 && random.chance(0.5);
     Errc e;
-    while ((e = pair.a.qps[0].post_write(request)) == Errc::queue_full) {
+    while ((e = pair.a.qps[0].post_send(request)) == Errc::queue_full) {
       REQUIRE(pair.a.await_one().status == WcStatus::success);
       --waiting;
     }
@@ -223,7 +223,7 @@ TEST_CASE("a device can be its own peer") {
 
 TEST_CASE("silent writes: one completion speaks for those before it") {
   Pair pair;
-  std::vector<WriteRequest> requests(8);
+  std::vector<SendRequest> requests(8);
   std::vector<Sge> sges(8);
   for (std::size_t i = 0; i < 8; ++i) {
     sges[i] = pair.a.sge(i * 8192, 8192);
@@ -233,7 +233,7 @@ TEST_CASE("silent writes: one completion speaks for those before it") {
     requests[i].flags.signaled = i == 7;
   }
   std::size_t posted = 0;
-  REQUIRE(pair.a.qps[0].post_writes(requests, posted) == Errc::ok);
+  REQUIRE(pair.a.qps[0].post_sends(requests, posted) == Errc::ok);
   CHECK(posted == 8);
   CHECK(pair.a.await_one().wr_id == 7);
   CHECK(std::memcmp(pair.a.source.data(), pair.b.target.data(), 8 * 8192) == 0);

@@ -163,9 +163,9 @@ TEST_CASE("the peer's queue pair in ERR is told to this one") {
 
 TEST_CASE("a write with immediate without a receive fails both sides") {
   Pair pair;
-  WriteRequest request;
-  request.with_immediate = true;
-  REQUIRE(pair.a.qps[0].post_write(request) == Errc::ok);
+  SendRequest request;
+  request.opcode = SendOpcode::write_imm;
+  REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
   CHECK(pair.a.await_one().status == WcStatus::rem_op_err);
   CHECK(pair.b.qps[0].error_cause() == QpErrorCause::no_receive);
 }

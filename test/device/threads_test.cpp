@@ -128,9 +128,9 @@ TEST_CASE("objects are made and closed while others transfer") {
         auto other = pair.b.device.create_qp(options);
         connect(qp, other);
         const Sge sge{memory.data(), 4096, region.lkey()};
-        WriteRequest request;
+        SendRequest request;
         request.sges = {&sge, 1};  // to nowhere: both sides fail, and both are closed
-        if (qp.post_write(request) == Errc::ok) ++rounds;
+        if (qp.post_send(request) == Errc::ok) ++rounds;
         (void)qp.to_error();
         (void)qp.reset();
       }

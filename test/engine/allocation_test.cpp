@@ -108,14 +108,15 @@ class BackToBack {
   }
   void post(unsigned side, std::uint64_t id) {
     const Sge sge{memory[side], 1 + random.below(9000), key[side]};
-    WriteRequest r;
+    SendRequest r;
     r.wr_id = id;
     r.sges = {&sge, 1};
     r.remote = {reinterpret_cast<std::uint64_t>(memory[1 - side]) + 10'000, key[1 - side]};
-    r.with_immediate = id % 3 == 0;
+    const bool with_immediate = id % 3 == 0;
+    if (with_immediate) r.opcode = SendOpcode::write_imm;
     r.flags.signaled = id % 2 == 0;
-    if (r.with_immediate && engines[1 - side]->post_receive(qpn[1 - side], id) != Errc::ok) return;
-    (void)engines[side]->post_write(qpn[side], r, now);
+    if (with_immediate && engines[1 - side]->post_receive(qpn[1 - side], id) != Errc::ok) return;
+    (void)engines[side]->post_send(qpn[side], r, now);
   }
   void exchange(unsigned side) {
     for (;;) {

@@ -248,6 +248,19 @@ TEST_CASE("unsettled packets: reported at once, complete when settled") {
   CHECK(s.transmit().empty());
 }
 
+TEST_CASE("unsettled packets: a duplicate tells that a further copy is under way") {
+  Single s(placing());
+  s.data({.n = 1, .opcode = wire::Opcode::write_only_imm, .msn = 1});
+  s.data({.n = 1, .opcode = wire::Opcode::write_only_imm, .msn = 1, .unsettled = true});
+  s.data({.n = 0});
+  CHECK(s.receives().empty());
+  CHECK(s.qp().rx.window.cack() == s.first);
+  settle(s, 1);
+  CHECK(s.receives().size() == 1);
+  s.data({.n = 1, .rtx = true, .unsettled = true});  // too late to matter
+  CHECK(s.qp().rx.window.cack() == s.first + 1);
+}
+
 TEST_CASE("unsettled packets: in the middle of the window, and across its end") {
   Single s(placing());
   for (std::uint32_t n = 0; n < 300; ++n) {

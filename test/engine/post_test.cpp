@@ -15,12 +15,12 @@ namespace {
 
 /// Posts SGEs as they are and returns what goes out.
 Errc post_sges(Single& s, std::span<const Sge> sges, bool inlined = false) {
-  WriteRequest r;
+  SendRequest r;
   r.wr_id = 1;
   r.sges = sges;
   r.remote = {0x5000'0000, 0x1234};
   r.flags.inline_data = inlined;
-  return s.engine.post_write(s.qpn, r, s.now);
+  return s.engine.post_send(s.qpn, r, s.now);
 }
 std::vector<std::uint8_t> payload_of(const SentList& list) {
   std::vector<std::uint8_t> all;

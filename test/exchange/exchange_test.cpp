@@ -84,15 +84,25 @@ TEST_CASE("connection info: round trip") {
 }
 
 TEST_CASE("connection info: the bytes are fixed") {
-  const Blob blob = mrc::encode(example());
-  const Blob head{'O',  'M',  'R',  'C',  0,    1,    0,    82,   0x01, 0x23, 0x45,
-                  0x67, 0x89, 0xAB, 0xCD, 0xEF, 0x00, 0x07, 0x01, 0x23, 0x00, 0xFE,
-                  0xDC, 0xBA, 0x00, 0x00, 0x20, 0x00, 0x01, 0x2C, 200,  3,    0,
-                  0,    0,    1,    0x65, 0xA0, 0xBC, 0x00, 7,    2};
-  REQUIRE(blob.size() == 82);
-  CHECK(Blob(blob.begin(), blob.begin() + 42) == head);
-  const Blob plane{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 0, 0, 1, 0x12, 0xBE};
-  CHECK(Blob(blob.begin() + 42, blob.begin() + 60) == plane);
+  ConnectionInfo info = example();
+  info.port_data = {{}, {0xAA, 0xBB}};
+  const Blob bytes{
+      'O',  'M',  'R',  'C',  0,    2,    0,    112,                               // envelope
+      0x80, 1,    0,    9,    0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF, 7,   // device
+      0x80, 2,    0,    16,   0x00, 0x07, 0x01, 0x23, 0x00, 0xFE, 0xDC, 0xBA,      // queue pair
+      0x00, 0x00, 0x20, 0x00, 0x01, 0x2C, 200,  3,                                 //
+      0x80, 3,    0,    36,                                                        // planes
+      0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xFF, 0xFF, 10,  //
+      0,    0,    1,    0x12, 0xBE,                                                //
+      0xFD, 0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,   //
+      0,    0,    1,    0x12, 0xBE,                                                //
+      0,    4,    0,    8,    0,    0,    0,    1,    0x65, 0xA0, 0xBC, 0x00,      // window
+      0,    5,    0,    4,    0,    0,    0,    1,                                 // capabilities
+      0,    6,    0,    3,    1,    0xAA, 0xBB};                                   // port data
+  const Blob blob = mrc::encode(info);
+  REQUIRE(blob.size() == bytes.size() + 4);
+  CHECK(Blob(blob.begin(), blob.end() - 4) == bytes);
+  CHECK(mrc::decode_connection_info(blob) == info);
 }
 
 TEST_CASE("connection info: as text") {
@@ -113,9 +123,9 @@ TEST_CASE("connection info: errors say what is wrong") {
     return decode_error(blob);
   };
   CHECK(contains(with(0, 'X'), "magic"));
-  CHECK(contains(with(5, 2), "version 2, this side speaks 1"));
-  CHECK(contains(with(7, 83), "says that it has 83 bytes, but has 82"));
-  CHECK(contains(with(20, good[20] ^ 1), "checksum"));
+  CHECK(contains(with(5, 3), "version 3, this side speaks 2"));
+  CHECK(contains(with(7, 106), "says that it has 106 bytes, but has 105"));
+  CHECK(contains(with(30, good[30] ^ 1), "checksum"));
   CHECK(contains(decode_error({}), "only 0 bytes"));
   for (std::size_t size = 0; size < good.size(); ++size) {
     const mrc::Bytes cut = mrc::Bytes(good).first(size);
@@ -130,29 +140,81 @@ TEST_CASE("connection info: fields outside their range, with a right checksum") 
     seal(blob);
     return decode_error(blob);
   };
-  CHECK(with(16, {0, 0, 0, 3}).empty());
-  CHECK(contains(with(16, {0, 0, 0, 2}), "QPN"));
-  CHECK(contains(with(16, {1, 0, 0, 3}), "QPN"));
-  CHECK(contains(with(20, {1, 0, 0, 0}), "PSN"));
-  CHECK(contains(with(24, {0, 0, 0, 0}), "MTU"));
-  CHECK(contains(with(24, {0, 0, 5, 0xDC}), "MTU"));
-  CHECK(contains(with(24, {0, 1, 0, 0}), "MTU"));
-  CHECK(with(28, {0x80, 0}).empty());
-  CHECK(contains(with(28, {0x80, 1}), "WriteImm"));
-  CHECK(contains(with(30, {0}), "MPR"));
-  CHECK(contains(with(31, {8}), "flags"));
-  CHECK(contains(with(41, {0}), "length does not fit 0 planes"));
-  CHECK(contains(with(41, {255}), "length does not fit 255 planes"));
-  CHECK(contains(with(58, {0, 0}), "UDP port"));
-  CHECK(contains(with(54, {0, 0, 0, 0}), "unicast"));    // 0.0.0.0
-  CHECK(contains(with(54, {224, 0, 0, 1}), "unicast"));  // multicast
-  CHECK(contains(with(60, {0xFF}), "unicast"));          // IPv6 multicast
-  Blob none(46);
-  const Blob good = mrc::encode(example());
-  std::copy_n(good.begin(), 41, none.begin());
-  none[7] = 46;
-  seal(none);
-  CHECK(contains(decode_error(none), "plane count"));
+  CHECK(with(25, {0, 0, 0, 3}).empty());
+  CHECK(contains(with(25, {0, 0, 0, 2}), "QPN"));
+  CHECK(contains(with(25, {1, 0, 0, 3}), "QPN"));
+  CHECK(contains(with(29, {1, 0, 0, 0}), "PSN"));
+  CHECK(contains(with(33, {0, 0, 0, 0}), "MTU"));
+  CHECK(contains(with(33, {0, 0, 5, 0xDC}), "MTU"));
+  CHECK(contains(with(33, {0, 1, 0, 0}), "MTU"));
+  CHECK(with(37, {0x80, 0}).empty());
+  CHECK(contains(with(37, {0x80, 1}), "WriteImm"));
+  CHECK(contains(with(39, {0}), "MPR"));
+  CHECK(contains(with(40, {8}), "flags"));
+  CHECK(contains(with(61, {0, 0}), "UDP port"));
+  CHECK(contains(with(57, {0, 0, 0, 0}), "unicast"));    // 0.0.0.0
+  CHECK(contains(with(57, {224, 0, 0, 1}), "unicast"));  // multicast
+  CHECK(contains(with(63, {0xFF}), "unicast"));          // IPv6 multicast
+}
+
+namespace {
+
+/// Items, with the envelope around them.
+Blob enveloped(std::initializer_list<Blob> items) {
+  Blob blob{'O', 'M', 'R', 'C', 0, 2, 0, 0};
+  for (const Blob& item : items) blob.insert(blob.end(), item.begin(), item.end());
+  blob.resize(blob.size() + 4);
+  blob[6] = static_cast<std::uint8_t>(blob.size() >> 8);
+  blob[7] = static_cast<std::uint8_t>(blob.size());
+  seal(blob);
+  return blob;
+}
+/// An item of the example, from its first byte.
+Blob item_of_example(std::size_t offset) {
+  const Blob all = mrc::encode(example());
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset);
+  return {begin, begin + 4 + all[offset + 3]};
+}
+
+}  // namespace
+
+TEST_CASE("connection info: items in any order; unknown, doubled, missing and damaged ones") {
+  const Blob device = item_of_example(8), queue_pair = item_of_example(21),
+             planes = item_of_example(41), window = item_of_example(81),
+             capabilities = item_of_example(93);
+  CHECK(mrc::decode_connection_info(
+            enveloped({planes, capabilities, window, device, queue_pair})) == example());
+  // What this release does not know is skipped, unless it is indispensable.
+  CHECK(mrc::decode_connection_info(enveloped({{0x12, 0x34, 0, 2, 1, 2},
+                                               device,
+                                               queue_pair,
+                                               planes,
+                                               window,
+                                               capabilities,
+                                               {0x7F, 0xFF, 0, 0}})) == example());
+  const std::string unknown =
+      decode_error(enveloped({{0x92, 0x34, 0, 2, 1, 2}, device, queue_pair, planes}));
+  CHECK(contains(unknown, "item 4660 is indispensable"));
+  CHECK(contains(unknown, "use the same release"));
+  // What is left out is not known, or not had.
+  const ConnectionInfo least = mrc::decode_connection_info(enveloped({device, queue_pair, planes}));
+  CHECK(least.receive_window == 0);
+  CHECK_FALSE(least.solicited);
+  CHECK(contains(decode_error(enveloped({queue_pair, planes})), "item 1 is missing"));
+  CHECK(contains(decode_error(enveloped({device, planes})), "item 2 is missing"));
+  CHECK(contains(decode_error(enveloped({device, queue_pair})), "item 3 is missing"));
+  CHECK(contains(decode_error(enveloped({device, queue_pair, planes, device})), "item 1 is there"));
+  CHECK(contains(decode_error(enveloped({device, queue_pair, {0x80, 3, 0, 0}})), "plane count"));
+  CHECK(
+      contains(decode_error(enveloped({device, queue_pair, {0x80, 3, 0, 1, 9}})), "1 bytes long"));
+  CHECK(contains(decode_error(enveloped({{0, 9, 0, 200}})), "longer than what is there"));
+  CHECK(contains(decode_error(enveloped({device, {0, 9, 0}})), "ends within an item"));
+  const Blob data{0, 6, 0, 2, 1, 7};
+  CHECK(contains(decode_error(enveloped({device, queue_pair, planes, data, data})), "twice"));
+  CHECK(contains(decode_error(enveloped({device, queue_pair, planes, {0, 6, 0, 1, 2}})),
+                 "a plane too many"));
+  CHECK(contains(decode_error(enveloped({device, queue_pair, planes, {0, 6, 0, 1, 32}})),
+                 "beyond 31"));
 }
 
 TEST_CASE("connection info: what nobody would take is not sent") {
@@ -178,15 +240,15 @@ TEST_CASE("connection info: random damage is refused or harmless") {
       blob[random.below(static_cast<std::uint32_t>(blob.size()))] =
           static_cast<std::uint8_t>(random.next());
     if (random.chance(0.3)) blob.resize(random.below(120));
-    if (blob.size() >= 46 && random.chance(0.7)) {  // get past the envelope
-      const Blob head{'O', 'M', 'R', 'C', 0, 1, 0, static_cast<std::uint8_t>(blob.size())};
+    if (blob.size() >= 12 && random.chance(0.7)) {  // get past the envelope
+      const Blob head{'O', 'M', 'R', 'C', 0, 2, 0, static_cast<std::uint8_t>(blob.size())};
       std::copy(head.begin(), head.end(), blob.begin());
       seal(blob);
     }
     try {
       const auto info = mrc::decode_connection_info(blob);
       ++accepted;
-      CHECK(mrc::encode(info) == blob);  // nothing was lost or made up
+      CHECK(mrc::decode_connection_info(mrc::encode(info)) == info);  // nothing is made up
     } catch (const mrc::Error& error) {
       CHECK(error.code() == mrc::Errc::bad_message);
     }

@@ -75,7 +75,7 @@ class World {
         return connect();
       case 8:
       case 9:
-        return post_write(side);
+        return post_send(side);
       case 10:
         (void)sides_[side].engine->post_receive(any_qp(side), in_.byte());
         return;
@@ -231,10 +231,10 @@ class World {
     r.qpn = other;
     if (const auto* qp = sides_[1 - side].engine->find_qp(other)) {
       r.start_psn = qp->start_psn;
-      r.mpr_dest = qp->init.attributes.mpr_dest;
-      r.max_wimm_dest = qp->init.attributes.max_wimm_dest;
-      r.dynamic_mpr = qp->init.attributes.dynamic_mpr;
-      r.trim_nack = qp->init.attributes.trim_nack;
+      r.mpr_dest = qp->attributes.mpr_dest;
+      r.max_wimm_dest = qp->attributes.max_wimm_dest;
+      r.dynamic_mpr = qp->attributes.dynamic_mpr;
+      r.trim_nack = qp->attributes.trim_nack;
     }
     return r;
   }
@@ -276,10 +276,10 @@ class World {
     }
   }
 
-  void post_write(unsigned side) {
+  void post_send(unsigned side) {
     Side& s = sides_[side];
     const Region none{in_.byte(), 0};
-    WriteRequest w;
+    SendRequest w;
     std::array<Sge, 4> sges;
     const std::uint32_t count = in_.below(5);
     const Region from =
@@ -300,7 +300,7 @@ class World {
     w.immediate = flags;
     w.flags.signaled = (flags & 2) != 0;
     w.flags.inline_data = (flags & 12) == 12;
-    (void)s.engine->post_write(any_qp(side), w, now_);
+    (void)s.engine->post_send(any_qp(side), w, now_);
   }
 
   void transmit(unsigned side, PlaneMask planes) {

@@ -109,10 +109,10 @@ class EnginePair {
       remote.peer = peer_[side];
       remote.qpn = qpn[1 - side];
       remote.start_psn = other.start_psn;
-      remote.mpr_dest = other.init.attributes.mpr_dest;
-      remote.max_wimm_dest = other.init.attributes.max_wimm_dest;
-      remote.dynamic_mpr = other.init.attributes.dynamic_mpr;
-      remote.trim_nack = other.init.attributes.trim_nack;
+      remote.mpr_dest = other.attributes.mpr_dest;
+      remote.max_wimm_dest = other.attributes.max_wimm_dest;
+      remote.dynamic_mpr = other.attributes.dynamic_mpr;
+      remote.trim_nack = other.attributes.trim_nack;
       (void)e.to_init(qpn[side]);
       (void)e.to_rtr(qpn[side], remote);
       (void)e.to_rts(qpn[side], now_);

@@ -68,6 +68,7 @@ struct SingleSetup {
   std::uint32_t remote_psn = 0xFFFFF0;  ///< first PSN that it sends
   bool remote_dynamic_mpr = false;
   bool remote_trim_nack = true;
+  bool remote_solicited = false;
   std::uint8_t remote_mpr = 255;
   std::uint16_t remote_wimm = 1000;
   Access access = Access::local_write | Access::remote_write | Access::relaxed_ordering;
@@ -130,6 +131,7 @@ class Single {
     r.max_wimm_dest = setup.remote_wimm;
     r.dynamic_mpr = setup.remote_dynamic_mpr;
     r.trim_nack = setup.remote_trim_nack;
+    r.solicited = setup.remote_solicited;
     return r;
   }
   void connect() {
@@ -180,7 +182,8 @@ class Single {
     Ecn ecn = Ecn::ect0;
     wire::Trim trim = wire::Trim::none;
     bool placed = false, unsettled = false;  ///< by the port
-    std::size_t cut = ~std::size_t{0};       ///< keep so many bytes
+    bool solicited = false;
+    std::size_t cut = ~std::size_t{0};  ///< keep so many bytes
   };
   [[nodiscard]] std::vector<std::uint8_t> build(const Data& d) const {
     wire::WriteHeader h;
@@ -188,6 +191,7 @@ class Single {
     h.pad = static_cast<std::uint8_t>((4 - d.length % 4) % 4);
     h.ack_request = d.ack_request;
     h.rtx = d.rtx;
+    h.solicited = d.solicited;
     h.has_timestamp = d.timestamp;
     h.timestamp = d.stamp;
     h.dqp = qpn;
@@ -268,21 +272,22 @@ class Single {
   struct Post {
     std::uint64_t id = 1;
     std::uint32_t length = 100;
-    bool with_immediate = false, signaled = true, inlined = false;
+    bool with_immediate = false, signaled = true, inlined = false, solicited = false;
     std::uint32_t immediate = 0;
     std::size_t offset = 0;
   };
   Errc post(const Post& m) {
     const Sge sge{source.data() + m.offset, m.length, lkey};
-    WriteRequest r;
+    SendRequest r;
     r.wr_id = m.id;
     if (m.length > 0) r.sges = {&sge, 1};
     r.remote = {0x5000'0000, 0x1234};
-    r.with_immediate = m.with_immediate;
+    if (m.with_immediate) r.opcode = SendOpcode::write_imm;
     r.immediate = m.immediate;
     r.flags.signaled = m.signaled;
     r.flags.inline_data = m.inlined;
-    return engine.post_write(qpn, r, now);
+    r.flags.solicited = m.solicited;
+    return engine.post_send(qpn, r, now);
   }
   std::vector<Completion> poll(CqId cq) {
     std::vector<Completion> all(2048);

@@ -161,15 +161,15 @@ class Traffic {
       m.signaled = random_.chance(options_.signaled) || m.id + 1 == options_.messages;
       m.verified = false;
       std::vector<Sge> sges = cut(f, m);
-      WriteRequest r;
+      SendRequest r;
       r.wr_id = m.id;
       r.sges = sges;
       r.remote = {reinterpret_cast<std::uint64_t>(f.target.data()) + m.offset, f.rkey};
-      r.with_immediate = m.with_immediate;
+      if (m.with_immediate) r.opcode = SendOpcode::write_imm;
       r.immediate = m.immediate;
       r.flags.signaled = m.signaled;
       r.flags.inline_data = m.length <= options_.capacity.inline_bytes && random_.chance(0.5);
-      const Errc e = pair_[f.side].post_write(f.qpn, r, pair_.now());
+      const Errc e = pair_[f.side].post_send(f.qpn, r, pair_.now());
       if (e == Errc::queue_full) return;
       REQUIRE(e == Errc::ok);
       if (m.with_immediate) f.wimms.push_back(f.all.size());

@@ -16,8 +16,10 @@ local OPCODES = { -- §1.11
   [0xC6] = "Write First", [0xC7] = "Write Middle", [0xC8] = "Write Last",
   [0xC9] = "Write Last with Immediate", [0xCA] = "Write Only",
   [0xCB] = "Write Only with Immediate", [0xD1] = "ACK", [0xD8] = "Endpoint Request",
-  [0xD9] = "Endpoint Response", [0xDC] = "SACK", [0xDD] = "NACK", [0xDE] = "Probe" }
+  [0xD9] = "Endpoint Response", [0xDC] = "SACK", [0xDD] = "NACK", [0xDE] = "Probe",
+  [0xDF] = "Resolution" } -- of OpenMRC, shown as bytes
 local ACK, REQUEST, RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
+local RESOLUTION = 0xDF
 local SYNDROMES = { [0x1F] = "ACK", [0x60] = "NAK: PSN sequence error",
   [0x61] = "NAK: invalid request", [0x62] = "NAK: remote access error",
   [0x63] = "NAK: remote operational error" }
@@ -727,7 +729,7 @@ local function dissect(tvb, pinfo, root)
   local state
   if HEADERS[p.opcode] then
     state = read_rest(p, stop)
-  else
+  elseif p.opcode ~= RESOLUTION then
     wrong(p, "mrc.opcode", p.opcode, "one of MRC's", e.malformed)
   end
   if stop == "ends" and not p.trimmed then -- a trimmed one may end after any header [O-10]

@@ -16,11 +16,27 @@ namespace mrc::inline v0_1 {
 /// How much a device writes to standard error.
 enum class LogLevel : std::uint8_t { off, warn, info };
 
+/// What the devices may be that queue pairs are connected to by GID and QPN.
+enum class PeerKind : std::uint8_t {
+  any,      ///< asked; taken for another implementation of MRC if they do not answer
+  openmrc,  ///< asked; an error if they do not answer
+  mrc,      ///< not asked: other implementations, with MRC's defaults
+};
+
+/// Which planes a device has if nothing says so.
+enum class DefaultPlanes : std::uint8_t {
+  loopback,       ///< one on the loopback interface
+  default_route,  ///< one on the interface of the default route; loopback without a default route
+};
+
 /// The settings of a device: one plain member per option, with its default. The option table
 /// (config/option_table.hpp) gives each its MRC_ variable, range and documentation;
 /// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
 /// validates it and keeps its own copy. Not synchronized.
 struct MRC_API Config {
+  /// Element of `planes`: the address of the interface of the default route.
+  static constexpr std::string_view kDefaultRoute = "default-route";
+
   // Planes and paths
   std::vector<std::string> planes{"loopback:1"};
   std::string fabric;
@@ -61,6 +77,7 @@ struct MRC_API Config {
   std::uint8_t retry_exponential = 10;
   bool dynamic_mpr = true;
   bool trim = true;
+  PeerKind peer = PeerKind::any;
   std::uint32_t sack_threshold = 16 << 10;
 
   // Limits, allocated when the device opens
@@ -91,8 +108,10 @@ struct MRC_API Config {
 
   /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
   /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.
-  /// Reads the environment: must not run while another thread changes it.
-  [[nodiscard]] static Config from_environment();
+  /// Reads the environment: must not run while another thread changes it. Programs whose peers know
+  /// them by their GID only want DefaultPlanes::default_route: two hosts without configuration must
+  /// not both be 127.0.0.1.
+  [[nodiscard]] static Config from_environment(DefaultPlanes planes = DefaultPlanes::loopback);
 
   /// Sets an option from text, as written in its variable; '-' in `name` is read as '_'. Throws
   /// mrc::Error (invalid_argument) naming option, value and what is allowed; *this is unchanged

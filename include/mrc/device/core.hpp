@@ -13,13 +13,16 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/device/connector.hpp"
 #include "mrc/device/courteous_mutex.hpp"
 #include "mrc/device/cq_events.hpp"
+#include "mrc/device/event_queue.hpp"
 #include "mrc/device/faults.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/peers.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/device/progress.hpp"
+#include "mrc/device/qp_change.hpp"
 #include "mrc/device/rounds.hpp"
 #include "mrc/device/stats.hpp"
 #include "mrc/engine/engine.hpp"
@@ -67,6 +70,8 @@ class DeviceCore {
   [[nodiscard]] QpAttributes default_attributes() const noexcept;
   [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
   void connect(Qpn qpn, const ConnectionInfo& peer);
+  void modify(Qpn qpn, const QpChange& change);
+  [[nodiscard]] QpInfo query(Qpn qpn);
   Errc close_qp(Qpn qpn) noexcept;
   Errc reset_qp(Qpn qpn) noexcept;
   [[nodiscard]] std::string error_text(Qpn qpn);
@@ -81,9 +86,21 @@ class DeviceCore {
   // --- Completion queues
   /// Opens a completion queue's event descriptor. Throws mrc::Error.
   [[nodiscard]] static UniqueFd open_cq_fd();
-  void add_cq_fd(CqId cq, UniqueFd fd);
+  void add_cq_fd(CqId cq, UniqueFd fd, std::shared_ptr<ChannelEvents> channel);
+  [[nodiscard]] std::shared_ptr<ChannelEvents> create_channel();
+  /// The next event of a channel, for the application. False if there is none.
+  bool poll_channel(ChannelEvents& channel, CqId& cq) noexcept;
+  void acknowledge(CqId cq, unsigned events) noexcept;
   Errc close_cq(CqId cq) noexcept;
 
+  // --- Events
+  [[nodiscard]] int event_fd() const noexcept { return events_.fd(); }
+  bool poll_event(DeviceEvent& event) noexcept {
+    const std::lock_guard lock(mutex_);
+    return events_.poll(event);
+  }
+
+  [[nodiscard]] port::IpAddress gid() const noexcept { return planes_.ports[0]->address().ip; }
   [[nodiscard]] PdId default_pd() const noexcept { return default_pd_; }
   /// Adds to a count of objects in the statistics.
   void count_object(std::uint32_t DeviceStats::*kind, int change) noexcept;
@@ -99,8 +116,14 @@ class DeviceCore {
  private:
   [[nodiscard]] OpenedPlanes open_planes() const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
-  [[nodiscard]] const engine::QueuePairState& connectable(Qpn qpn,
-                                                          const ConnectionInfo& info) const;
+  [[nodiscard]] ResolutionOptions resolution_options() const;
+  // impl/connect.ipp
+  [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
+                                                       const std::string& doing) const;
+  void check_peer(const ConnectionInfo& info, const std::string& doing) const;
+  void connect_to(Qpn qpn, const QpChange& change, const std::string& doing);
+  void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>
   Errc disconnect(Qpn qpn, F&& f) noexcept;
@@ -113,10 +136,12 @@ class DeviceCore {
   engine::Engine engine_;
   const PdId default_pd_;
   CqEvents cq_events_;
+  EventQueue<DeviceEvent> events_;
   DeviceStats objects_;  ///< only its counts of objects
   Faults faults_;
-  Rounds rounds_;
   Peers peers_;
+  Connector connector_;
+  Rounds rounds_;
   CourteousMutex mutex_;
   Progress progress_;
 };

@@ -16,6 +16,9 @@
 
 namespace mrc::inline v0_1::detail {
 
+/// A peer's side of a connection, as it says in `info`.
+[[nodiscard]] RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept;
+
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
 /// when the first one connects, removed with the last. A remote device that is reached in another
 /// way than before, or is another process at the same addresses, is another peer.

@@ -34,10 +34,24 @@ struct PlanePaths {
   std::uint64_t source_tag = 0;       ///< RxPacket::source of its packets
 };
 
-/// Knows the paths to peers. Set-up only; under the device's lock.
+/// An address at which a device may be reached.
+struct Contact {
+  Plane plane = 0;
+  port::PeerAddress address;
+};
+
+/// Knows the paths to peers. Set-up only; any thread, since nothing in it changes.
 class PathProvider {
  public:
   virtual ~PathProvider() = default;
+  /// Where a device with that GID is reached, and there the process with that queue pair: at least
+  /// one. Throws mrc::Error if no plane leads there.
+  [[nodiscard]] virtual std::vector<Contact> contacts(const port::IpAddress& gid,
+                                                      Qpn qpn) const = 0;
+  /// RxPacket::source of packets from that address.
+  [[nodiscard]] virtual std::uint64_t source_tag(Plane, const port::IpAddress& ip) const noexcept {
+    return port::source_tag(ip);
+  }
   /// The paths of `plane` to the peer with that address. No specs: none may be used, why_none()
   /// says why. Throws mrc::Error if the address cannot be a peer's.
   [[nodiscard]] virtual PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const = 0;

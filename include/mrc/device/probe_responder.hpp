@@ -49,9 +49,10 @@ class ProbeResponder {
   /// How often a process that does not answer checks whether the one that did is gone.
   static constexpr Duration kClaimInterval = std::chrono::seconds{1};
 
-  /// Ports know unconnected hosts under numbers that the engine gives to no peer.
+  /// Ports know unconnected hosts under numbers that the engine gives to no peer; the first of
+  /// these is Connector's.
   [[nodiscard]] PeerId number_of(const fabric::Host* host) const noexcept {
-    return PeerId{config_.max_peers + static_cast<std::uint32_t>(host - d_.hosts.data())};
+    return PeerId{config_.max_peers + 1 + static_cast<std::uint32_t>(host - d_.hosts.data())};
   }
   [[nodiscard]] const fabric::Host* find_host(const engine::UnconnectedProbe& probe);
   void list_hosts();

@@ -14,6 +14,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/device/courteous_mutex.hpp"
+#include "mrc/device/cq_events.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/device/rounds.hpp"
 #include "mrc/engine/engine.hpp"
@@ -31,8 +32,13 @@ namespace mrc::inline v0_1::detail {
 class Progress {
  public:
   Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
-           engine::Engine& engine, Rounds& rounds) noexcept
-      : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {}
+           engine::Engine& engine, Rounds& rounds, CqEvents& cq_events) noexcept
+      : config_(config),
+        mutex_(mutex),
+        planes_(planes),
+        engine_(engine),
+        rounds_(rounds),
+        cq_events_(cq_events) {}
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -50,7 +56,7 @@ class Progress {
   /// progress. `fd` is the queue's event descriptor.
   std::size_t wait_cq(CqId cq, int fd, std::span<Completion> out, Duration timeout) noexcept;
   /// Arms a queue. The caller is about to sleep on its descriptor: the helper takes over at once.
-  Errc arm_cq(CqId cq) noexcept;
+  Errc arm_cq(CqId cq, Arm what) noexcept;
 
   /// Under the lock, after anything that may have moved Rounds::next_deadline() forward: wakes a
   /// sleeper whose own deadline is now too late.
@@ -87,6 +93,7 @@ class Progress {
   const OpenedPlanes& planes_;
   engine::Engine& engine_;
   Rounds& rounds_;
+  CqEvents& cq_events_;
 
   // Under the lock.
   Sleeper* sleepers_ = nullptr;

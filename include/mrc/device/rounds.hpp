@@ -8,7 +8,9 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/device/connector.hpp"
 #include "mrc/device/cq_events.hpp"
+#include "mrc/device/event_queue.hpp"
 #include "mrc/device/faults.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/planes.hpp"
@@ -26,7 +28,8 @@ class Rounds {
  public:
   /// Marks the planes that are down at `start` in the engine.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-         Faults& faults, CqEvents& events, Time start);
+         Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
+         Time start);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -79,7 +82,9 @@ class Rounds {
   OpenedPlanes& planes_;
   engine::Engine& engine_;
   Faults& faults_;
-  CqEvents& events_;
+  CqEvents& cq_events_;
+  EventQueue<DeviceEvent>& events_;
+  Connector& connector_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent

@@ -38,7 +38,7 @@ class CompletionRing {
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
 
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
-  bool armed = false;       ///< the next completion raises an event
+  Arm armed = Arm::none;    ///< what raises an event, once
   bool signalled = false;   ///< its completion event waits to be polled
   bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
 

@@ -70,9 +70,9 @@ class Completions {
   /// Moves the oldest completions of a queue to `out`; returns how many, 0 if there is no such
   /// queue.
   std::size_t poll(CqId id, std::span<Completion> out) noexcept;
-  /// The next completion of this queue raises an event, once. Errc::not_found if there is no such
-  /// queue.
-  Errc arm(CqId id) noexcept;
+  /// The next such completion of this queue raises an event, once. `solicited` does not change a
+  /// queue that is armed for all. Errc::not_found if there is no such queue.
+  Errc arm(CqId id, Arm what) noexcept;
 
   /// Was a queue overrun since the last call?
   [[nodiscard]] bool take_overrun() noexcept { return std::exchange(overrun_pending_, false); }

@@ -79,6 +79,13 @@ struct Context {
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
 
+  /// Removes the oldest receive request, which no longer uses its memory.
+  void release_receive(ReceiveQueue& receives) noexcept {
+    for (const ReceiveSge& sge : receives.front_sges())
+      if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
+    receives.pop_front();
+  }
+
   /// A port that reads payload later was given a packet of a request: what waits for it is noted.
   void hold_payload(QueuePairState& qp, std::uint32_t position, wire::TxBurst& burst) noexcept;
   /// The reverse, when the port no longer reads the payload. Returns the request's queue pair if

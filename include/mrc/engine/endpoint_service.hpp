@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +24,14 @@ struct UnconnectedProbe {
   std::uint16_t id = 0;         ///< number of the request
   std::uint16_t timestamp = 0;  ///< of the request; the response copies it
   Plane plane = 0;              ///< in which it arrived
+};
+
+/// A resolution message (exchange/resolution.hpp) that a port has received.
+struct ResolutionInput {
+  Plane plane = 0;                                        ///< in which it arrived
+  std::uint64_t source = 0;                               ///< RxPacket::source
+  std::size_t size = 0;                                   ///< bytes used
+  std::array<std::uint8_t, wire::kLongResolution> bytes;  ///< from BTH on
 };
 
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
@@ -60,6 +70,13 @@ class EndpointService {
   /// further ones are dropped.
   bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept;
 
+  /// A resolution message: kept for the driver.
+  void on_resolution(const wire::RxPacket& packet) noexcept;
+  /// The oldest one. At most EngineOptions::resolution_inputs are kept; further ones are dropped.
+  bool poll_resolution(ResolutionInput& input) noexcept;
+  /// True if there is one.
+  [[nodiscard]] bool has_resolution() const noexcept { return !resolutions_.empty(); }
+
   /// Writes the header for a control item of kind ev_probe, port_status or endpoint_answer.
   void write(Time now, const ControlItem& item, Peer& peer, wire::TxPacket& packet) noexcept;
 
@@ -87,6 +104,7 @@ class EndpointService {
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
   Ring<UnconnectedProbe> unconnected_;
+  Ring<ResolutionInput> resolutions_;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -34,7 +34,7 @@ namespace mrc::inline v0_1::engine {
 ///
 /// Methods are of four kinds:
 /// * inputs, which report what happened outside: receive(), on_time(), set_plane_up(),
-///   on_untransmitted();
+///   on_untransmitted(), on_released(), on_settled();
 /// * application calls: objects, states, posting;
 /// * outputs: poll_transmit() fills a burst, next_deadline() says when to call on_time();
 /// * getters: poll_cq(), poll_event(), statistics.
@@ -96,23 +96,41 @@ class Engine {
   /// First PSN that the queue pair will send, for RemoteQp::start_psn at the peer. Random, a new
   /// one after each reset.
   Result<Psn> start_psn(Qpn qpn) const noexcept;
-  Errc to_init(Qpn qpn) noexcept;                         ///< from RESET
-  Errc to_rtr(Qpn qpn, const RemoteQp& remote) noexcept;  ///< from INIT: can receive
-  Errc to_rts(Qpn qpn, Time now) noexcept;                ///< from RTR: can also send
+  Errc to_init(Qpn qpn) noexcept;  ///< from RESET
+  /// From INIT: can receive. Errc::incompatible if the MTU or a limit of the peer can't be met;
+  /// Errc::invalid_argument if an attribute is out of its documented range. May throw
+  /// std::bad_alloc, since larger limits take memory.
+  Errc to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own = {});
+  /// The same while all that is known of the peer is its queue pair number, first PSN and MTU:
+  /// packets are dropped until resolve().
+  Errc to_rtr_unresolved(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own = {});
+  /// From RTR: can also send; what is posted before resolve() waits for it.
+  Errc to_rts(Qpn qpn, Time now, const RtsAttributes& own = {});
+  /// The peer of a queue pair in RTR or RTS is known now, or known better; QPN and PSN stay, and of
+  /// the MTUs the smaller counts.
+  /// Errc::invalid_state if a packet of the present peer has arrived. Everything that was sent to
+  /// the present one is sent again.
+  Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;
   Errc to_error(Qpn qpn) noexcept;  ///< from any but RESET: everything posted is flushed
+  /// As to_error(), for that cause: the oldest send request completes with retry_exc_err.
+  Errc fail(Qpn qpn, QpErrorCause cause) noexcept;
   Errc to_reset(Qpn qpn) noexcept;  ///< from any: everything posted is discarded
 
   // --- Application calls: posting -------------------------------------------------------------
 
-  /// Posts a write; needs RTS. Nothing is posted when it fails.
-  Errc post_write(Qpn qpn, const WriteRequest& request, Time now) noexcept;
+  /// Posts a send request; needs RTS. Nothing is posted when it fails.
+  Errc post_send(Qpn qpn, const SendRequest& request, Time now) noexcept;
   /// Posts a receive request; needs INIT, RTR or RTS.
-  Errc post_receive(Qpn qpn, std::uint64_t wr_id) noexcept;
+  Errc post_receive(Qpn qpn, const ReceiveRequest& request) noexcept;
+  /// One without memory.
+  Errc post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
+    return post_receive(qpn, ReceiveRequest{wr_id, {}});
+  }
 
   /// Takes completions; 0 when there are none.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
-  /// The next completion of this queue raises Event::Kind::completion, once.
-  Errc arm_cq(CqId cq) noexcept;
+  /// The next such completion of this queue raises Event::Kind::completion, once.
+  Errc arm_cq(CqId cq, Arm what = Arm::all) noexcept;
 
   // --- Inputs -----------------------------------------------------------------------------------
 
@@ -150,6 +168,11 @@ class Engine {
   bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept {
     return endpoint_.poll_unconnected_probe(probe);
   }
+
+  /// The oldest resolution message, for the driver (exchange/resolution.hpp).
+  bool poll_resolution(ResolutionInput& input) noexcept { return endpoint_.poll_resolution(input); }
+  /// True if there is one.
+  [[nodiscard]] bool has_resolution() const noexcept { return endpoint_.has_resolution(); }
 
   /// The options given to the constructor.
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
@@ -197,9 +220,11 @@ class Engine {
   Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;
 
  private:
+  Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own);
+  void attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept;
   /// Calls fn(QueuePairState&) for an existing queue pair.
   template <class F>
-  Errc with_qp(Qpn qpn, F&& fn) noexcept {
+  Errc with_qp(Qpn qpn, F&& fn) {
     QueuePairState* qp = ctx_.objects.qp(qpn);
     return qp == nullptr ? Errc::not_found : fn(*qp);
   }

@@ -100,6 +100,17 @@ class MemoryTable {
     return AccessFault::none;
   }
 
+  /// May a request of a queue pair in `pd` use this SGE, for which it needs these rights?
+  [[nodiscard]] Errc check_local(const Sge& sge, PdId pd, Access rights) noexcept {
+    const MemoryEntry* e = find(sge.lkey);
+    if (e == nullptr) return Errc::invalid_lkey;
+    if (e->pd != pd) return Errc::wrong_pd;
+    if (!has(e->access, rights)) return Errc::access_denied;
+    return inside(*e, reinterpret_cast<std::uint64_t>(sge.address), sge.length)
+               ? Errc::ok
+               : Errc::invalid_lkey;
+  }
+
   /// Is [address, address + length) in the region?
   [[nodiscard]] static bool inside(const MemoryEntry& e, std::uint64_t address,
                                    std::uint64_t length) noexcept {

@@ -33,6 +33,8 @@ struct EngineOptions {
   std::uint32_t held_copies = 0;
   /// Planes whose ports may write payload to its place by themselves (RxPacket::unsettled).
   PlaneMask placing_planes = 0;
+  /// Resolution messages that wait for poll_resolution(); 0: they are dropped.
+  std::uint32_t resolution_inputs = 0;
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;                   ///< consecutive packets of a queue pair on one path

@@ -25,6 +25,11 @@ struct PacketSlice {
       last;              ///< last packet of the message
 };
 
+/// Packets of a message.
+[[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) noexcept {
+  return std::max(1u, (length + mtu - 1) / mtu);
+}
+
 /// Packet `k` of a message. `timestamps`: data packets have a TSETH.
 [[nodiscard]] inline PacketSlice slice_of(const SendWqe& w, std::uint32_t k, std::uint32_t mtu,
                                           bool timestamps) noexcept {

@@ -66,6 +66,7 @@ struct Peer : EngineTimer {
   /// Link in ReadyQueue's list of peers.
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;  ///< connected to it
+  bool served = false;            ///< one of them has been in RTS, since there are any
   Time answered{};                ///< newest SACK, NACK or Transport ACK from it
   Time exempted{};                ///< when its waiting queue pairs last got a window exemption
   Time status_due = kNever;       ///< when to send, or repeat, the port status

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "mrc/core/ring.hpp"
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
+#include "mrc/engine/receive_queue.hpp"
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/types.hpp"
@@ -32,7 +32,7 @@ struct QpInit {
   CqId send_cq{};             ///< for completions of writes
   CqId receive_cq{};          ///< for completions of receives
   QpCapacity capacity{};      ///< sizes of its queues
-  QpAttributes attributes{};  ///< this side's attributes of the connection
+  QpAttributes attributes{};  ///< this side's attributes, unless changed later
   bool signal_all = false;    ///< every write is signaled, whatever its flags
 };
 
@@ -73,9 +73,9 @@ struct RequesterState {
   bool probe_pending = false;  ///< the newest one is unanswered
   /// In ERR: position of the request at fault, if any, and its status; the others are flushed.
   std::optional<std::uint32_t> failed;
-  WcStatus failed_status = WcStatus::wr_flush_err;
-  Time probe_sent{};              ///< when the newest reliability probe was sent
-  std::uint32_t probe_order = 0;  ///< its position in the send order
+  WcStatus failed_status = WcStatus::wr_flush_err;  ///< of the request at fault
+  Time probe_sent{};                                ///< when the newest reliability probe was sent
+  std::uint32_t probe_order = 0;                    ///< its position in the send order
 
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
   /// (mrc-1.0 §2.10).
@@ -93,11 +93,20 @@ struct ResponderState {
   ResponderState(const QpInit& init, bool settling)
       : window(init.attributes.mpr_dest * kMprUnit, settling),
         wimms(init.attributes.max_wimm_dest),
-        receives(init.capacity.receive) {}
+        receives(init.capacity.receive, init.capacity.receive_sges) {}
+
+  /// Gives the tables the sizes that these attributes ask for; what they held is lost. Throws
+  /// std::bad_alloc.
+  void resize(const QpAttributes& attributes) {
+    if (window.range() != attributes.mpr_dest * kMprUnit)
+      window = reliability::ReceiveWindow(attributes.mpr_dest * kMprUnit, window.settling());
+    if (wimms.limit() != attributes.max_wimm_dest)
+      wimms = reliability::WimmTable(attributes.max_wimm_dest);
+  }
 
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
   reliability::WimmTable wimms;       ///< WriteImm that wait for delivery in order
-  Ring<std::uint64_t> receives;       ///< wr_ids of posted receive requests
+  ReceiveQueue receives;              ///< posted receive requests
   DeferredStores::List deferred;      ///< stores that wait for earlier packets
   std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
@@ -129,19 +138,22 @@ struct QueuePairState : EngineTimer {
       : EngineTimer(Owner::queue_pair),
         qpn(number),
         init(setup),
+        attributes(setup.attributes),
         tx(setup, writes, packets),
         rx(setup, settling) {}
 
   const Qpn qpn;                            ///< top 8 bits: slot of the process
   const QpInit init;                        ///< as created
+  QpAttributes attributes;                  ///< in force; set at creation and by to_rtr(), to_rts()
   QpState state = QpState::reset;           ///< as in mrc-1.0 §2.11
   QpErrorCause cause = QpErrorCause::none;  ///< why it is in ERR; none in other states
   bool error_reported = false;              ///< its qp_error event waits to be polled
+  bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
   RemoteQp remote;                          ///< the peer's side, from RTR on
   Psn start_psn;                            ///< first PSN that this side sends
   std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
-  Peer* peer = nullptr;                     ///< remote device; null before RTR
+  Peer* peer = nullptr;  ///< remote device; null before RTR, and until it is known
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;    ///< in Peer::ready or Peer::starved
@@ -153,7 +165,7 @@ struct QueuePairState : EngineTimer {
   /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + tx.queue.memory() + tx.window.memory() + rx.window.memory() +
-           rx.wimms.memory() + rx.receives.capacity() * sizeof(std::uint64_t);
+           rx.wimms.memory() + rx.receives.memory();
   }
 };
 

@@ -33,11 +33,15 @@ class Requester {
   Requester(Context& context, LossRecovery& loss, Teardown& teardown)
       : ctx_(context), loss_(loss), teardown_(teardown) {}
 
-  /// A queue pair moves to RTS: its requester state begins anew.
-  void start(Time now, QueuePairState& qp) noexcept;
+  /// A queue pair moves to RTS: requests are numbered anew.
+  static void start(QueuePairState& qp) noexcept;
+  /// The payload of its packets changes, while none is under way.
+  static void set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept;
+  /// Its peer is known: sending begins, from the oldest request on.
+  static void attach(Time now, QueuePairState& qp) noexcept;
 
   /// Posts a write to a queue pair in RTS. Nothing is posted if it fails.
-  Errc post(Time now, QueuePairState& qp, const WriteRequest& request) noexcept;
+  Errc post(Time now, QueuePairState& qp, const SendRequest& request) noexcept;
 
   /// A SACK for a queue pair in RTS. If it does not fit the queue pair's state, it is dropped and
   /// counted (DropStats::stale, implausible).
@@ -55,9 +59,9 @@ class Requester {
     path::PathIndex path = path::kNoPath;
   };
 
-  Errc check_sges(const QueuePairState& qp, const WriteRequest& request,
+  Errc check_sges(const QueuePairState& qp, const SendRequest& request,
                   std::uint64_t& length) noexcept;
-  void copy_sges(SendWqe& w, const WriteRequest& request) noexcept;
+  void copy_sges(SendWqe& w, const SendRequest& request) noexcept;
 
   // impl/requester_sack.ipp
   RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;

@@ -32,10 +32,8 @@ class Responder {
 
   /// A queue pair moves to RTR: its responder state begins anew.
   void start(QueuePairState& qp) noexcept;
-  /// Posts a receive request.
-  static Errc post_receive(QueuePairState& qp, std::uint64_t wr_id) noexcept {
-    return qp.rx.receives.push_back(wr_id) ? Errc::ok : Errc::queue_full;
-  }
+  /// Posts a receive request. Nothing is posted if it fails.
+  Errc post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept;
   /// The MPR that SACKs carry from now on, units of 128 PSNs (mrc-1.0 §2.4).
   static Errc set_mpr(QueuePairState& qp, std::uint8_t units) noexcept;
 

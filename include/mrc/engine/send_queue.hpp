@@ -29,6 +29,7 @@ struct SendWqe {
   std::uint8_t sges = 0;            ///< number of local SGEs; 0 if inlined
   bool with_immediate : 1 = false;  ///< WriteImm
   bool signaled : 1 = false;        ///< produces a completion on success
+  bool solicited : 1 = false;       ///< WriteImm: the peer's completion is solicited
   bool inlined : 1 = false;         ///< its data is in the entry, not in the user's memory
   std::uint16_t copies = 0;         ///< copies of its payload that ports still read
 };
@@ -110,6 +111,8 @@ class SendQueue {
   }
   /// The last packet of the entry at sending() was sent: moves on to the next entry.
   void sent() noexcept { ++sending_; }
+  /// No entry has been sent: sending begins again at done().
+  void unsend() noexcept { sending_ = done_; }
   /// The entry at done() is done; it stays until retire().
   void finish() noexcept {
     ++done_;

@@ -29,9 +29,13 @@ class Teardown {
   void fail_overrun_queues() noexcept;
   /// Disconnects a queue pair and discards everything posted, without completions.
   void detach(QueuePairState& qp) noexcept;
+  /// A queue pair that has heard nothing from its peer gets another: ends the connection to the
+  /// present one, and keeps what is posted.
+  void leave_peer(QueuePairState& qp) noexcept;
 
  private:
   void stop_sending(QueuePairState& qp) noexcept;
+  void disconnect(QueuePairState& qp) noexcept;
   void flush(QueuePairState& qp, WcStatus status, std::optional<std::uint32_t> position) noexcept;
 
   Context& ctx_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "mrc/core/access.hpp"
@@ -66,6 +67,13 @@ enum class WcStatus : std::uint8_t {
   return "unknown status";
 }
 
+/// Which completions raise the event of an armed completion queue.
+enum class Arm : std::uint8_t {
+  none,
+  solicited,  ///< failed ones, and receives whose sender asked for it (SendFlags::solicited)
+  all,        ///< any
+};
+
 /// What a completion completes.
 enum class WcOpcode : std::uint8_t { write, write_imm, recv_write_imm };
 
@@ -77,9 +85,11 @@ struct Completion {
   Qpn qpn{};                            ///< queue pair of the request
   WcStatus status = WcStatus::success;  ///< success, or why the request failed
   WcOpcode opcode = WcOpcode::write;    ///< kind of the request
+  bool solicited = false;               ///< receives: the peer asked for it, see CompletionQueue
 };
 
-/// A range of local memory inside a registered region.
+/// A range of local memory inside a registered region. Receive requests write to it: const only
+/// says that send requests do not.
 struct Sge {
   const void* address = nullptr;  ///< first byte
   std::uint32_t length = 0;       ///< bytes
@@ -96,16 +106,33 @@ struct RemoteAddress {
 struct SendFlags {
   bool signaled = true;      ///< produce a completion on success (errors always produce one)
   bool inline_data = false;  ///< copy the data now; the SGEs need no lkey and are free at once
+  /// write_imm: the peer's completion is solicited (CompletionQueue::arm()). Peers that are not
+  /// OpenMRC devices do not learn of it (mrc-1.0 §1.3).
+  bool solicited = false;
 };
 
-/// An RDMA Write, with immediate data or without.
-struct WriteRequest {
+/// What a send request does.
+enum class SendOpcode : std::uint8_t {
+  write,      ///< RDMA Write
+  write_imm,  ///< RDMA Write with Immediate: consumes a receive and completes at the peer
+};
+
+/// A work request for the send queue. A plain value; what it points to must live until it is
+/// posted.
+struct SendRequest {
+  std::uint64_t wr_id = 0;                ///< returned in the completion
+  SendOpcode opcode = SendOpcode::write;  ///< what to do
+  std::span<const Sge> sges{};            ///< data to send; none: a zero-length message
+  RemoteAddress remote{};                 ///< destination of a write
+  std::uint32_t immediate = 0;            ///< write_imm: delivered in the peer's completion
+  SendFlags flags{};                      ///< signaled, inline, solicited
+};
+
+/// A work request for the receive queue. A write with immediate consumes it and writes to none of
+/// its memory.
+struct ReceiveRequest {
   std::uint64_t wr_id = 0;      ///< returned in the completion
-  std::span<const Sge> sges{};  ///< none: a zero-length write
-  RemoteAddress remote{};       ///< destination
-  bool with_immediate = false;  ///< WriteImm: consumes a receive and completes at the peer
-  std::uint32_t immediate = 0;  ///< delivered in the peer's completion
-  SendFlags flags{};            ///< signaled, inline
+  std::span<const Sge> sges{};  ///< memory with local_write access
 };
 
 /// Longest message, in bytes (as in RC, mrc-1.0 §9).
@@ -117,6 +144,8 @@ inline constexpr std::uint32_t kMaxMpr = 255;
 
 /// Most SGEs of a send request.
 inline constexpr std::uint32_t kMaxSendSges = 64;
+/// Most SGEs of a receive request.
+inline constexpr std::uint32_t kMaxReceiveSges = 64;
 /// Most bytes of inline data of a send request.
 inline constexpr std::uint32_t kMaxInlineBytes = 1024;
 
@@ -126,6 +155,7 @@ struct QpCapacity {
   std::uint32_t receive = 128;      ///< receive requests, 0 .. 32,768
   std::uint32_t send_sges = 1;      ///< SGEs per send request, 0 .. 64
   std::uint32_t inline_bytes = 16;  ///< inline data per send request, 0 .. 1,024
+  std::uint32_t receive_sges = 0;   ///< SGEs per receive request, 0 .. 64
 };
 
 /// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
@@ -142,6 +172,29 @@ struct QpAttributes {
   bool trim_nack = true;                ///< as responder, answer trimmed packets
 };
 
+/// What may be changed of the own attributes on the way from INIT to RTR (mrc-1.0 §7.3).
+struct RtrAttributes {
+  std::optional<std::uint8_t> mpr_dest{};        ///< QpAttributes::mpr_dest
+  std::optional<std::uint16_t> max_wimm_dest{};  ///< QpAttributes::max_wimm_dest
+  std::optional<bool> dynamic_mpr{};             ///< QpAttributes::dynamic_mpr
+
+  /// Equal in every field.
+  friend bool operator==(const RtrAttributes&, const RtrAttributes&) = default;
+};
+
+/// The same on the way from RTR to RTS.
+struct RtsAttributes {
+  std::optional<Psn> send_psn{};                    ///< first PSN to send; default: a random one
+  std::optional<std::uint8_t> mpr{};                ///< QpAttributes::mpr
+  std::optional<std::uint16_t> max_wimm{};          ///< QpAttributes::max_wimm
+  std::optional<std::uint8_t> timeout{};            ///< QpAttributes::timeout
+  std::optional<std::uint8_t> retry_linear{};       ///< QpAttributes::retry_linear
+  std::optional<std::uint8_t> retry_exponential{};  ///< QpAttributes::retry_exponential
+
+  /// Equal in every field.
+  friend bool operator==(const RtsAttributes&, const RtsAttributes&) = default;
+};
+
 /// The peer's side of a connection, from its ConnectionInfo.
 struct RemoteQp {
   PeerId peer{};          ///< the remote device
@@ -152,6 +205,7 @@ struct RemoteQp {
   std::uint16_t max_wimm_dest = 128;  ///< WriteImm in flight that it tracks as responder
   bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
   bool trim_nack = false;             ///< answers trimmed packets
+  bool solicited = false;             ///< understands solicited events
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.
@@ -172,6 +226,7 @@ enum class QpErrorCause : std::uint8_t {
   no_receive,              ///< as responder: WriteImm without a posted receive
   cq_overrun,              ///< a completion queue of this QP is full
   memory_withdrawn,        ///< memory under a posted request was deregistered by force
+  unresolved,              ///< the peer, given by GID and QPN, was not found
 };
 
 /// The cause in words.
@@ -209,6 +264,8 @@ enum class QpErrorCause : std::uint8_t {
       return "completion queue overrun";
     case QpErrorCause::memory_withdrawn:
       return "memory of a posted request was deregistered";
+    case QpErrorCause::unresolved:
+      return "peer not found";
   }
   return "unknown cause";
 }

@@ -26,18 +26,25 @@ struct ConnectionInfo {
   bool icrc = true;                   ///< sends and checks the iCRC
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
+  bool openmrc = true;                ///< it is an OpenMRC device, not known only by MRC's defaults
+  bool solicited = true;              ///< understands solicited events
   std::vector<port::PeerAddress> planes;  ///< [i]: where it receives in plane i
+  /// What the ports of a plane need to know beside the address, in their own form; [i]: of plane i.
+  /// Shorter than `planes` if the last ones need nothing.
+  std::vector<std::vector<std::uint8_t>> port_data{};
 
   /// Equal in every field.
   friend bool operator==(const ConnectionInfo&, const ConnectionInfo&) = default;
 };
 
-/// The bytes to give to the peer. Throws mrc::Error (invalid_argument) when a field is outside the
-/// range that a peer accepts.
+/// The bytes to give to the peer: an envelope with a checksum, and items of the form type, length,
+/// value. A reader skips items of types that it does not know, unless they are marked as
+/// indispensable; so later releases can add some. Throws mrc::Error (invalid_argument) when a field
+/// is outside the range that a peer accepts.
 [[nodiscard]] MRC_API std::vector<std::uint8_t> encode(const ConnectionInfo& info);
 
 /// Reads what a peer has encoded. Any bytes are safe: throws mrc::Error (bad_message) that says
-/// what is wrong with them.
+/// what is wrong with them, or names an indispensable item that this release does not know.
 [[nodiscard]] MRC_API ConnectionInfo decode_connection_info(Bytes blob);
 
 /// One line for logs and error messages.

@@ -28,8 +28,11 @@ MRC_DECL std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
 MRC_DECL std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
   return core_ ? core_->progress().wait_cq(id_, fd_, out, timeout) : 0;
 }
-MRC_DECL Errc CompletionQueue::arm() noexcept {
-  return core_ ? core_->progress().arm_cq(id_) : Errc::not_found;
+MRC_DECL Errc CompletionQueue::arm(Arm what) noexcept {
+  return core_ ? core_->progress().arm_cq(id_, what) : Errc::not_found;
+}
+MRC_DECL void CompletionQueue::acknowledge(unsigned events) noexcept {
+  if (core_) core_->acknowledge(id_, events);
 }
 MRC_DECL int CompletionQueue::fd() const noexcept {
   return fd_;

@@ -40,7 +40,13 @@ MRC_SETUP MemoryRegion Device::register_memory(void* address, std::size_t length
   return MemoryRegion(core_, address, length, key);
 }
 
-MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth) {
+MRC_SETUP CompletionChannel Device::create_channel() {
+  return CompletionChannel(core_, core_->create_channel());
+}
+
+MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth, const CompletionChannel* channel) {
+  if (channel != nullptr && channel->core_ != core_)
+    throw Error(Errc::invalid_argument, "the completion channel is empty or of another device");
   UniqueFd event = detail::DeviceCore::open_cq_fd();
   const auto cq =
       core_->with_engine([depth](engine::Engine& engine, Time) { return engine.create_cq(depth); });
@@ -48,7 +54,7 @@ MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth) {
     throw Error(cq.error(), "completion queue of " + std::to_string(depth) + " entries" +
                                 (cq.error() == Errc::no_resources ? ": see option max_cqs" : ""));
   const int fd = event.fd();
-  core_->add_cq_fd(cq.value(), std::move(event));
+  core_->add_cq_fd(cq.value(), std::move(event), channel ? channel->events_ : nullptr);
   core_->count_object(&DeviceStats::cqs, 1);
   return CompletionQueue(core_, cq.value(), fd);
 }
@@ -79,6 +85,15 @@ MRC_DECL bool Device::progress() noexcept {
 }
 MRC_SETUP void Device::set_faults(std::string_view schedule) {
   core_->set_faults(schedule);
+}
+MRC_DECL port::IpAddress Device::gid() const noexcept {
+  return core_->gid();
+}
+MRC_DECL int Device::event_fd() const noexcept {
+  return core_->event_fd();
+}
+MRC_DECL bool Device::poll_event(DeviceEvent& event) noexcept {
+  return core_->poll_event(event);
 }
 MRC_DECL const Config& Device::config() const noexcept {
   return core_->config();

@@ -37,26 +37,34 @@ MRC_DECL void QueuePair::connect(const ConnectionInfo& peer) {
   if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
   core_->connect(qpn_, peer);
 }
-MRC_DECL Errc QueuePair::post_write(const WriteRequest& request) noexcept {
-  std::size_t posted = 0;
-  return post_writes({&request, 1}, posted);
+MRC_DECL void QueuePair::modify(const QpChange& change) {
+  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  core_->modify(qpn_, change);
 }
-MRC_DECL Errc QueuePair::post_writes(std::span<const WriteRequest> requests,
-                                     std::size_t& posted) noexcept {
+MRC_DECL QpInfo QueuePair::query() const {
+  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  return core_->query(qpn_);
+}
+MRC_DECL Errc QueuePair::post_send(const SendRequest& request) noexcept {
+  std::size_t posted = 0;
+  return post_sends({&request, 1}, posted);
+}
+MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
+                                    std::size_t& posted) noexcept {
   posted = 0;
   if (!core_) return Errc::not_found;
   return core_->with_doorbell([&](engine::Engine& engine, Time now) {
-    for (const WriteRequest& request : requests) {
-      if (const Errc e = engine.post_write(qpn_, request, now); e != Errc::ok) return e;
+    for (const SendRequest& request : requests) {
+      if (const Errc e = engine.post_send(qpn_, request, now); e != Errc::ok) return e;
       ++posted;
     }
     return Errc::ok;
   });
 }
-MRC_DECL Errc QueuePair::post_receive(std::uint64_t wr_id) noexcept {
+MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (!core_) return Errc::not_found;
   return core_->with_engine(
-      [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, wr_id); });
+      [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
 }
 MRC_DECL Errc QueuePair::to_error() noexcept {
   if (!core_) return Errc::not_found;

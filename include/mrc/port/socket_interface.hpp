@@ -49,6 +49,10 @@ namespace detail {
 
 }  // namespace detail
 
+/// The address that packets to the Internet would leave from: IPv4 if there is a default route for
+/// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
+[[nodiscard]] IpAddress default_route_address();
+
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION

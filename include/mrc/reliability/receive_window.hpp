@@ -35,7 +35,11 @@ class ReceiveWindow {
 
   /// `range`: MPR_DEST in packets, 128 .. 32,640. `settling`: packets can be unsettled.
   explicit ReceiveWindow(std::uint32_t range, bool settling = false)
-      : range_(range), received_(range), ends_(range), unsettled_(settling ? range : 0) {}
+      : range_(range),
+        settling_(settling),
+        received_(range),
+        ends_(range),
+        unsettled_(settling ? range : 0) {}
 
   /// Empties the window; `first` is expected next.
   void start(Psn first) noexcept {
@@ -79,6 +83,16 @@ class ReceiveWindow {
     }
     return psn == cack_ + 1 ? advance() : Advance{};
   }
+  /// A packet that was received is unsettled, or unsettled again. Nothing happens if the cumulative
+  /// PSN has passed it.
+  void unsettle(Psn psn) noexcept {
+    const std::int32_t ahead = psn - cack_;
+    if (!settling_ || ahead <= 0 || static_cast<std::uint32_t>(ahead) > range_ ||
+        !received_.test(psn.value()) || unsettled_.test(psn.value()))
+      return;
+    unsettled_.set(psn.value());
+    ++unsettled_count_;
+  }
   /// A packet is settled. Nothing happens if it was, or was not received.
   Advance settle(Psn psn) noexcept {
     const std::int32_t ahead = psn - cack_;
@@ -96,6 +110,8 @@ class ReceiveWindow {
   [[nodiscard]] Psn max_received() const noexcept { return max_received_; }
   /// Packets received above cack (CC_STATE.ooo_count).
   [[nodiscard]] std::uint32_t out_of_order() const noexcept { return out_of_order_; }
+  /// Whether packets can be unsettled.
+  [[nodiscard]] bool settling() const noexcept { return settling_; }
   /// Size of the window in packets (MPR_DEST).
   [[nodiscard]] std::uint32_t range() const noexcept { return range_; }
 
@@ -154,6 +170,7 @@ class ReceiveWindow {
   }
 
   std::uint32_t range_;
+  bool settling_;
   std::uint32_t out_of_order_ = 0;
   std::uint32_t unsettled_count_ = 0;
   Psn cack_, max_received_, lowest_unsacked_;

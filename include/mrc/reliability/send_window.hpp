@@ -29,6 +29,12 @@ class SendWindow {
   SendWindow& operator=(const SendWindow&) = delete;
   ~SendWindow() { clear(); }
 
+  /// Empties the window and changes its limit. Throws std::bad_alloc.
+  void resize(std::uint32_t limit) {
+    clear();
+    slots_ = std::max(kRecordsPerChunk, std::bit_ceil(limit));
+    chunks_.resize(slots_ / kRecordsPerChunk, PacketPool::kNone);
+  }
   /// Empties the window; the next packet gets PSN `first`.
   void start(Psn first) noexcept {
     clear();

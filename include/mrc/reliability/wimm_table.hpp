@@ -14,6 +14,7 @@ struct WimmEntry {
   std::uint32_t immediate = 0;  ///< immediate value
   std::uint32_t length = 0;     ///< of the whole message (RETH.DMALEN, mrc-1.0 [C-7])
   bool present = false;         ///< the entry is in use
+  bool solicited = false;       ///< its completion is solicited
 };
 
 /// The responder's WriteImm table (mrc-1.0 §2.5, §2.8): delivery is in RQMSN order, and only after
@@ -56,6 +57,8 @@ class WimmTable {
     if (++head_ == entries_.size()) head_ = 0;
     ++next_;
   }
+  /// MAX_WIMM_DEST.
+  [[nodiscard]] std::size_t limit() const noexcept { return entries_.size(); }
   /// Number of the next delivery.
   [[nodiscard]] Rqmsn next() const noexcept { return next_; }
   /// Heap bytes of this table.

@@ -45,7 +45,7 @@ struct Bth {
 
   /// Not checked: see is_known().
   [[nodiscard]] constexpr Opcode opcode() const noexcept { return static_cast<Opcode>(op); }
-  /// The receiver's application is to be notified; not used by MRC.
+  /// The receiver's application is to be notified; not used by MRC, but between OpenMRC peers.
   [[nodiscard]] constexpr bool solicited_event() const noexcept {
     return (se_m_pad_tver & kSolicitedBit) != 0;
   }
@@ -82,6 +82,11 @@ struct Bth {
   constexpr void set_pad(unsigned pad) noexcept {
     se_m_pad_tver =
         static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kPadMask}) | ((pad & 3u) << 4));
+  }
+  /// Marks a message whose receiver's application is to be notified.
+  constexpr void set_solicited_event(bool on) noexcept {
+    se_m_pad_tver = static_cast<std::uint8_t>((se_m_pad_tver & ~unsigned{kSolicitedBit}) |
+                                              (on ? kSolicitedBit : 0u));
   }
   /// Sets the partition key.
   constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }

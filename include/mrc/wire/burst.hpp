@@ -82,7 +82,7 @@ struct TxPacket {
   Qpn owner{};  ///< local queue pair of a data packet, to return it to if the port does not take it
   std::uint32_t check_seed = 0;  ///< added to the iCRC, modulo 2^32
   /// Not `none`: the port may read the payload after transmit() has returned, and names this number
-  /// in Port::released() when it no longer does. It holds a copy of what else is in this struct.
+  /// in Port::take_released() when it no longer does.
   CopyId copy = CopyId::none;
 
   /// Bytes from BTH to iCRC; add 8 for the UDP length field.

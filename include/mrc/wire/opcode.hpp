@@ -21,6 +21,7 @@ enum class Opcode : std::uint8_t {
   sack = 0xDC,
   nack = 0xDD,
   probe = 0xDE,
+  resolution = 0xDF,  ///< OpenMRC's own, between OpenMRC devices (wire/resolution.hpp)
 };
 
 /// Whether it is a data packet: carries METH and RETH, consumes a PSN.
@@ -58,6 +59,7 @@ enum class Opcode : std::uint8_t {
     case Opcode::sack:
     case Opcode::nack:
     case Opcode::probe:
+    case Opcode::resolution:
       return true;
   }
   return false;
@@ -88,6 +90,8 @@ enum class Opcode : std::uint8_t {
       return "SACK";
     case Opcode::nack:
       return "NACK";
+    case Opcode::resolution:
+      return "Resolution";
     case Opcode::probe:
       return "Probe";
   }

@@ -12,6 +12,7 @@
 #include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/opcode.hpp"
+#include "mrc/wire/resolution.hpp"
 #include "mrc/wire/write_header.hpp"
 
 /// Whole transport packets: validate once with check(), then read in place. "Transport" is BTH ..
@@ -117,6 +118,7 @@ namespace detail {
   set(Opcode::sack, sizeof(Seth) + sizeof(CcState));
   set(Opcode::nack, sizeof(Neth));
   set(Opcode::probe, sizeof(Peth));
+  set(Opcode::resolution, sizeof(ResolutionHeader));
   return length;
 }
 inline constexpr std::array<std::uint8_t, 256> kExtensionLengths = make_extension_lengths();
@@ -133,8 +135,8 @@ template <class P>
 }
 
 /// Validates a packet so that its headers can be read: version, opcode, and that headers and pad
-/// fit; a control packet must have exactly its length. Safe on any input. Reserved bits, p_key and
-/// everything that depends on a queue pair are not checked (mrc-1.0 §2.13, step 5).
+/// fit; a control packet of MRC must have exactly its length. Safe on any input. Reserved bits,
+/// p_key and everything that depends on a queue pair are not checked (mrc-1.0 §2.13, step 5).
 [[nodiscard]] inline ParseError check(Bytes transport) noexcept {
   if (transport.size() < sizeof(Bth)) return ParseError::too_short;
   const Bth& bth = view_as<Bth>(transport);
@@ -146,7 +148,7 @@ template <class P>
       sizeof(Bth) + extension + (write && bth.has_timestamp() ? sizeof(Tseth) : 0);
   if (transport.size() < headers) return ParseError::too_short;
   const std::size_t rest = transport.size() - headers;
-  if (!write && rest != 0) return ParseError::bad_length;
+  if (!write && rest != 0 && bth.opcode() != Opcode::resolution) return ParseError::bad_length;
   return bth.pad() <= rest ? ParseError::none : ParseError::bad_pad;
 }
 

@@ -20,6 +20,7 @@ struct WriteHeader {
   std::uint8_t pad = 0;                ///< 0..3
   bool ack_request = false;            ///< ask for a SACK
   bool rtx = false;                    ///< retransmission
+  bool solicited = false;              ///< se; 0 in MRC, between OpenMRC peers used as in RC
   bool has_timestamp = false;          ///< add a TSETH
   std::uint16_t timestamp = 0;         ///< its tx_timestamp, in ticks of 128 ns
   Qpn dqp{};                           ///< destination queue pair
@@ -47,6 +48,7 @@ static_assert(kMaxWriteHeader <= kMaxTransportHeader);
   bth.set_pad(h.pad);
   bth.set_ack_request(h.ack_request);
   bth.set_rtx(h.rtx);
+  bth.set_solicited_event(h.solicited);
   bth.set_has_timestamp(h.has_timestamp);
   put(bth);
   put(Meth{static_cast<std::uint16_t>(h.rqmsn.value()), static_cast<std::uint16_t>(h.msn.value())});

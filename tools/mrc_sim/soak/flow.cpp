@@ -31,15 +31,15 @@ void SoakFlow::post(Time now) {
     std::uint8_t* source = from_.sources->data() + m.source;
     to_.memory->pattern().fill(source, m.target, m.length);
     const std::vector<Sge> sges = cut(m);
-    WriteRequest r;
+    SendRequest r;
     r.wr_id = posted_;
     r.sges = sges;
     r.remote = {reinterpret_cast<std::uint64_t>(to_.memory->data()) + m.target, to_.rkey};
-    r.with_immediate = m.with_immediate;
+    if (m.with_immediate) r.opcode = SendOpcode::write_imm;
     r.immediate = m.immediate;
     r.flags.signaled = m.signaled;
     r.flags.inline_data = m.inlined;
-    const Errc e = from_.host->engine().post_write(from_.qpn, r, now);
+    const Errc e = from_.host->engine().post_send(from_.qpn, r, now);
     if (e == Errc::queue_full || (e == Errc::invalid_state && from_.in_error())) return;
     soak_require(e == Errc::ok, [&] { return message(posted_) + ": not posted: " + to_string(e); });
     if (m.inlined && m.length > 0) std::memset(source, 0xDD, m.length);  // copied: may be reused

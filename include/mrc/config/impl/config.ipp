@@ -110,8 +110,9 @@ MRC_SETUP void Config::validate() const {
   detail::check_classes(*this);
 }
 
-MRC_SETUP Config Config::from_environment() {
+MRC_SETUP Config Config::from_environment(DefaultPlanes planes) {
   Config config;
+  if (planes == DefaultPlanes::default_route) config.planes = {std::string(kDefaultRoute)};
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
     const char* value = std::getenv(variable.c_str());

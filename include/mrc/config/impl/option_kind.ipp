@@ -59,6 +59,10 @@ inline constexpr std::array<Choice<port::Offload>, 3> kOffloadChoices{
 inline constexpr std::array<Choice<LogLevel>, 3> kLogChoices{
     {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}}};
 
+/// Names of the kinds of peers.
+inline constexpr std::array<Choice<PeerKind>, 3> kPeerChoices{
+    {{"any", PeerKind::any}, {"openmrc", PeerKind::openmrc}, {"mrc", PeerKind::mrc}}};
+
 /// One of a few names.
 template <class E>
 struct ChoiceOption {
@@ -92,12 +96,12 @@ using OptionVariant =
                  NumberOption<std::uint16_t>, NumberOption<std::uint32_t>,
                  NumberOption<std::uint64_t>, NumberOption<double>, NumberOption<Duration>,
                  ChoiceOption<cc::Algorithm>, ChoiceOption<port::Offload>, ChoiceOption<LogLevel>,
-                 TextOption, ListOption>;
+                 TextOption, ListOption, ChoiceOption<PeerKind>>;
 
 /// std::visit() of a kind, as a switch: it compiles in a fraction of the time.
 template <class F>
 decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
-  static_assert(std::variant_size_v<OptionVariant> == 13);
+  static_assert(std::variant_size_v<OptionVariant> == 14);
   switch (kind.index()) {
     case 0:
       return f(*std::get_if<0>(&kind));
@@ -123,8 +127,10 @@ decltype(auto) visit_kind(const F& f, const OptionVariant& kind) {
       return f(*std::get_if<10>(&kind));
     case 11:
       return f(*std::get_if<11>(&kind));
-    default:
+    case 12:
       return f(*std::get_if<12>(&kind));
+    default:
+      return f(*std::get_if<13>(&kind));
   }
 }
 

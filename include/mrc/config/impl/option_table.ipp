@@ -69,10 +69,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"planes",
      ListOption{&Config::planes,
                 "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
-                "loopback:N or loopback6:N"},
+                "loopback:N, loopback6:N or default-route"},
      "", kPlanes,
      "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
-     "`loopback6:N` is N planes on ::1."},
+     "`loopback6:N` is N planes on ::1, `default-route` is the address of the default route's "
+     "interface, or 127.0.0.1 without a default route. Programs that connect by GID have "
+     "`default-route` as their default."},
     {"fabric",
      TextOption{&Config::fabric, &mistake_in_fabric,
                 "the path of a fabric description (docs/fabric.md)"},
@@ -165,6 +167,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Let the responder change its window while it runs. Takes effect when both sides have it on."},
     {"trim", BoolOption{&Config::trim}, "", kReliability,
      "Ask for trimmed packets at once instead of waiting for the loss to be inferred."},
+    {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
+     "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
+     "another "
+     "implementation of MRC if they do not answer. `openmrc`: an error if they do not answer. "
+     "`mrc`: "
+     "not asked."},
     {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
      "Received bytes after which a SACK is due. 0 answers every packet."},
 

@@ -27,14 +27,18 @@ MRC_SETUP QpAttributes DeviceCore::default_attributes() const noexcept {
 
 MRC_SETUP ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   const std::lock_guard lock(mutex_);
+  return info_of(qpn);
+}
+
+MRC_SETUP ConnectionInfo DeviceCore::info_of(Qpn qpn) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
-  const QpAttributes& a = qp->init.attributes;
+  const QpAttributes& a = qp->attributes;
   ConnectionInfo info;
   info.device_guid = guid_;
   info.qpn = qpn;
   info.start_psn = qp->start_psn;
-  info.mtu = a.mtu;
+  info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->mtu : a.mtu;
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
   info.dynamic_mpr = a.dynamic_mpr;
@@ -51,56 +55,157 @@ MRC_SETUP ConnectionInfo DeviceCore::local_info(Qpn qpn) {
   return info;
 }
 
-/// How long connect() waits for next hops, in total.
+/// How long connecting by ConnectionInfo waits for next hops, in total.
 inline constexpr Duration kRouteTime = std::chrono::milliseconds(20);
 
-/// Can the queue pair be connected to that one? Throws mrc::Error if not.
-MRC_SETUP const engine::QueuePairState& DeviceCore::connectable(Qpn qpn,
-                                                                const ConnectionInfo& info) const {
+/// The queue pair, which must be in that state. `doing` begins the text of the error.
+MRC_SETUP const engine::QueuePairState& DeviceCore::in_state(Qpn qpn, QpState state,
+                                                             const std::string& doing) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
-  const std::string what = "connecting queue pair to " + to_string(info);
-  if (qp->state != QpState::reset)
-    throw Error(Errc::invalid_state, what + ": it is in " + to_string(qp->state) +
-                                         "; only one in RESET can be connected");
-  if (info.icrc != config_.icrc)
-    throw Error(Errc::incompatible, what + ": iCRC is on at one side only; set option icrc alike");
-  if (slot_of(info.qpn) != info.slot)
-    throw Error(Errc::bad_message, what + ": its QPN does not belong to its slot");
+  if (qp->state != state)
+    throw Error(Errc::invalid_state, doing + ": it is in " + to_string(qp->state) +
+                                         "; only one in " + to_string(state) + " can");
   return *qp;
 }
 
+/// Throws mrc::Error if devices that say this can't be connected to.
+MRC_SETUP void DeviceCore::check_peer(const ConnectionInfo& info, const std::string& doing) const {
+  if (info.icrc != config_.icrc)
+    throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
+  if (slot_of(info.qpn) != info.slot)
+    throw Error(Errc::bad_message, doing + ": its QPN does not belong to its slot");
+}
+
 MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
+  const std::string doing = "connecting queue pair to " + to_string(info);
+  {
+    const std::lock_guard lock(mutex_);
+    (void)in_state(qpn, QpState::reset, doing);
+    check_peer(info, doing);
+    if (const Errc e = engine_.to_init(qpn); e != Errc::ok) throw Error(e, doing);
+  }
+  try {
+    QpChange change;
+    change.state = QpState::rtr;
+    change.connection = info;
+    modify(qpn, change);
+    change = {};
+    change.state = QpState::rts;
+    modify(qpn, change);
+  } catch (...) {
+    (void)reset_qp(qpn);
+    throw;
+  }
+}
+
+MRC_SETUP void DeviceCore::modify(Qpn qpn, const QpChange& change) {
+  const std::string doing =
+      "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
+  const bool rtr = change.state == QpState::rtr;
+  const bool to_rtr = change.destination || change.connection || change.receive_psn || change.mtu ||
+                      change.rtr != RtrAttributes{};
+  if ((to_rtr && !rtr) || (change.rts != RtsAttributes{} && change.state != QpState::rts))
+    throw Error(Errc::invalid_argument, doing + ": an attribute of another step is set");
+  if (rtr) return change.connection ? connect_to(qpn, change, doing) : resolve(qpn, change, doing);
   std::unique_lock lock(mutex_);
-  (void)connectable(qpn, info);
+  Errc e = Errc::ok;
+  switch (change.state) {
+    case QpState::init:
+      (void)in_state(qpn, QpState::reset, doing);
+      e = engine_.to_init(qpn);
+      break;
+    case QpState::rts:
+      (void)in_state(qpn, QpState::rtr, doing);
+      e = engine_.to_rts(qpn, monotonic_now(), change.rts);
+      break;
+    case QpState::err:
+      e = engine_.to_error(qpn);
+      rounds_.after_post(monotonic_now(), false);
+      break;
+    default:
+      lock.unlock();
+      e = reset_qp(qpn);
+      lock.lock();
+      break;
+  }
+  progress_.deadline_changed();
+  if (e == Errc::invalid_argument)
+    throw Error(e, doing + ": an attribute is outside its documented range");
+  if (e != Errc::ok) throw Error(e, doing);
+}
+
+MRC_SETUP void DeviceCore::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
+  const ConnectionInfo& info = *change.connection;
+  if (change.destination)
+    throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
+  check_peer(info, doing);
+  std::unique_lock lock(mutex_);
+  (void)in_state(qpn, QpState::init, doing);
   std::optional<PeerId> peer = peers_.find(info);
   if (!peer) {  // other queue pairs go on while next hops are looked up
     lock.unlock();
     const Peers::Candidate candidate = peers_.make_candidate(info);
     peers_.await_routes(candidate, kRouteTime);
     lock.lock();
-    (void)connectable(qpn, info);
+    (void)in_state(qpn, QpState::init, doing);
     peer = peers_.add(info, candidate);
   }
-  const engine::QueuePairState& qp = connectable(qpn, info);
-  RemoteQp remote;
-  remote.peer = *peer;
-  remote.qpn = info.qpn;
-  remote.start_psn = info.start_psn;
-  remote.mtu = std::min(info.mtu, qp.init.attributes.mtu);
-  remote.mpr_dest = info.mpr_dest;
-  remote.max_wimm_dest = info.max_wimm_dest;
-  remote.dynamic_mpr = info.dynamic_mpr;
-  remote.trim_nack = info.trim_nack;
-  Errc e = engine_.to_init(qpn);
-  if (e == Errc::ok) e = engine_.to_rtr(qpn, remote);
-  if (e == Errc::ok) e = engine_.to_rts(qpn, monotonic_now());
+  RemoteQp remote = remote_of(info, *peer);
+  remote.start_psn = change.receive_psn.value_or(info.start_psn);
+  remote.mtu = change.mtu.value_or(std::min(info.mtu, engine_.find_qp(qpn)->attributes.mtu));
+  const Errc e =
+      remote.mtu > info.mtu ? Errc::incompatible : engine_.to_rtr(qpn, remote, change.rtr);
   if (e != Errc::ok) {
-    (void)engine_.to_reset(qpn);
     peers_.forget_unused(*peer);
-    throw Error(e, "connecting queue pair to " + to_string(info));
+    throw Error(e, doing + ", connecting to " + to_string(info));
   }
   progress_.deadline_changed();
+}
+
+MRC_SETUP void DeviceCore::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
+  if (!change.destination || !change.receive_psn)
+    throw Error(Errc::invalid_argument,
+                doing + ": it needs a connection, or a destination and a receive PSN");
+  const Destination& destination = *change.destination;
+  if (value(destination.qpn) < kFirstUserQpn || value(destination.qpn) > 0xFFFFFF)
+    throw Error(Errc::invalid_argument, doing + ": the destination's QPN is reserved or too large");
+  const std::lock_guard lock(mutex_);
+  (void)in_state(qpn, QpState::init, doing);
+  (void)planes_.paths->contacts(destination.gid, destination.qpn);  // throws if there is no way
+  RemoteQp remote;
+  remote.qpn = destination.qpn;
+  remote.start_psn = *change.receive_psn;
+  remote.mtu = change.mtu.value_or(0);
+  if (const Errc e = engine_.to_rtr_unresolved(qpn, remote, change.rtr); e != Errc::ok)
+    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own" : ""));
+  connector_.start(monotonic_now(), qpn, destination);
+  connector_.work(monotonic_now());
+  rounds_.after_post(monotonic_now(), false);
+  progress_.deadline_changed();
+}
+
+MRC_SETUP QpInfo DeviceCore::query(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
+  QpInfo info;
+  info.state = qp->state;
+  info.cause = qp->cause;
+  info.pd = qp->init.pd;
+  info.capacity = qp->init.capacity;
+  info.attributes = qp->attributes;
+  info.signal_all = qp->init.signal_all;
+  info.send_psn = qp->start_psn;
+  if (qp->state == QpState::rtr || qp->state == QpState::rts || qp->state == QpState::err) {
+    info.receive_psn = qp->remote.start_psn;
+    info.mtu = qp->mtu;
+    info.remote_qpn = qp->remote.qpn;
+  }
+  if (const auto destination = connector_.destination(qpn)) info.gid = destination->gid;
+  info.resolving = qp->peer == nullptr && connector_.destination(qpn).has_value() &&
+                   (qp->state == QpState::rtr || qp->state == QpState::rts);
+  return info;
 }
 
 template <class F>
@@ -110,6 +215,7 @@ Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
   if (qp == nullptr) return Errc::not_found;
   const bool connected = qp->peer != nullptr;
   const PeerId peer = qp->remote.peer;
+  connector_.stop(qpn);
   const Errc e = f();
   if (connected) peers_.forget_unused(peer);
   progress_.deadline_changed();
@@ -119,6 +225,9 @@ Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
 MRC_SETUP Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     (void)rounds_.advance(monotonic_now());  // sends pending acknowledgements
+    events_.remove_if([qpn](const DeviceEvent& event) {
+      return event.kind == DeviceEvent::Kind::qp_error && event.qpn == qpn;
+    });
     return engine_.destroy_qp(qpn);
   });
 }
@@ -133,7 +242,9 @@ MRC_SETUP Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
 MRC_SETUP std::string DeviceCore::error_text(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
-  return qp == nullptr ? std::string() : peers_.error_text(*qp);
+  if (qp == nullptr) return {};
+  const std::string why = connector_.failure(qpn);
+  return peers_.error_text(*qp) + (why.empty() || qp->state != QpState::err ? "" : ": " + why);
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -20,6 +20,11 @@ namespace mrc::inline v0_1::detail {
 /// Largest GSO message, and so the most bytes of a burst on one path.
 inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
 
+/// Events that wait to be taken, most.
+inline constexpr std::size_t kEvents = 4096;
+/// Resolution messages that wait between two rounds, most.
+inline constexpr std::uint32_t kResolutionInputs = 256;
+
 [[nodiscard]] inline std::uint64_t random_seed() {
   std::uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed))
@@ -35,10 +40,14 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config)
       planes_(open_planes()),
       engine_(engine_options()),
       default_pd_(*engine_.alloc_pd()),
+      events_(kEvents),
       faults_(planes_, config_.paths),
-      rounds_(config_, log_, planes_, engine_, faults_, cq_events_, engine_.options().start),
       peers_(config_, log_, planes_, engine_),
-      progress_(config_, mutex_, planes_, engine_, rounds_) {
+      connector_(config_, log_, planes_, engine_, peers_, resolution_options(),
+                 [this](Qpn qpn) { return info_of(qpn); }),
+      rounds_(config_, log_, planes_, engine_, faults_, cq_events_, events_, connector_,
+              engine_.options().start),
+      progress_(config_, mutex_, planes_, engine_, rounds_, cq_events_) {
   if (!config_.faults.empty())
     set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
                                    "' is not allowed; ");
@@ -78,6 +87,7 @@ MRC_SETUP engine::EngineOptions DeviceCore::engine_options() const {
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.sack_threshold;
+  o.resolution_inputs = kResolutionInputs;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
   o.trimming = config_.trim;
   o.dscp = dscp_of(config_);
@@ -142,21 +152,48 @@ MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noex
   return Errc::ok;
 }
 
+MRC_SETUP ResolutionOptions DeviceCore::resolution_options() const {
+  ResolutionOptions o;
+  o.key = {random_seed(), random_seed()};
+  return o;
+}
+
 MRC_SETUP UniqueFd DeviceCore::open_cq_fd() {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd.open()) throw_errno("cannot open a completion queue's event descriptor");
   return fd;
 }
 
-MRC_SETUP void DeviceCore::add_cq_fd(CqId cq, UniqueFd fd) {
+MRC_SETUP void DeviceCore::add_cq_fd(CqId cq, UniqueFd fd, std::shared_ptr<ChannelEvents> channel) {
   const std::lock_guard lock(mutex_);
-  cq_events_.add(cq, std::move(fd));
+  cq_events_.add(cq, std::move(fd), std::move(channel));
+}
+
+MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
+  return std::make_shared<ChannelEvents>(config_.max_cqs);
+}
+
+MRC_SETUP bool DeviceCore::poll_channel(ChannelEvents& channel, CqId& cq) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!channel.events.poll(cq)) return false;
+  cq_events_.give(cq);
+  return true;
+}
+
+MRC_SETUP void DeviceCore::acknowledge(CqId cq, unsigned events) noexcept {
+  const std::lock_guard lock(mutex_);
+  cq_events_.acknowledge(cq, events);
 }
 
 MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
   const std::lock_guard lock(mutex_);
+  if (cq_events_.unacknowledged(cq) > 0) return Errc::in_use;
   const Errc e = engine_.destroy_cq(cq);
-  if (e == Errc::ok) cq_events_.remove(cq);
+  if (e != Errc::ok) return e;
+  cq_events_.remove(cq);
+  events_.remove_if([cq](const DeviceEvent& event) {
+    return event.kind == DeviceEvent::Kind::cq_overrun && event.cq == cq;
+  });
   return e;
 }
 
@@ -189,6 +226,7 @@ MRC_SETUP DeviceStats DeviceCore::stats() {
   s.unconnected_probes_answered = rounds_.unconnected_probes_answered();
   s.unconnected_probes_refused = rounds_.unconnected_probes_refused();
   s.helper_rounds = progress_.helper_rounds();
+  s.events_dropped = events_.dropped();
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const DevicePort& port = *planes_.ports[i];
     s.planes.push_back({port::format_address(port.address()), rounds_.usable(i),

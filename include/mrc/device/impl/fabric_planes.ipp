@@ -50,6 +50,18 @@ class FabricPaths final : public PathProvider {
     FabricSpecs evs = specs_of(paths, !route.outer.empty(), fabric_.planes);
     return {std::move(evs.specs), evs.active, std::move(route), port::source_tag(peer.ip)};
   }
+  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn) const override {
+    for (unsigned plane = 0; plane < fabric_.planes; ++plane) {
+      const fabric::Host* host = fabric_.find_host(static_cast<Plane>(plane), gid);
+      if (host == nullptr) continue;
+      std::vector<Contact> contacts;
+      for (unsigned p = 0; p < fabric_.planes; ++p)
+        contacts.push_back({static_cast<Plane>(p), {host->addresses[p], config_.udp_port}});
+      return contacts;
+    }
+    throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + ": no host of fabric " +
+                                       fabric_.file + " has that address; add the peer to it");
+  }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
   [[nodiscard]] std::string why_none() const override {
     return "all paths to it are denied in " + fabric_.file;

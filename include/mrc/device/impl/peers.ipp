@@ -12,6 +12,20 @@
 
 namespace mrc::inline v0_1::detail {
 
+MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
+  RemoteQp remote;
+  remote.peer = peer;
+  remote.qpn = info.qpn;
+  remote.start_psn = info.start_psn;
+  remote.mtu = info.mtu;
+  remote.mpr_dest = info.mpr_dest;
+  remote.max_wimm_dest = info.max_wimm_dest;
+  remote.dynamic_mpr = info.dynamic_mpr;
+  remote.trim_nack = info.trim_nack;
+  remote.solicited = info.solicited;
+  return remote;
+}
+
 MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info) const noexcept {
   for (const Known& known : known_)
     if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes)
@@ -55,6 +69,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
   std::size_t active = 0;
   bool none_usable = false;  // a plane that both have, but all its paths are denied
   for (std::size_t i = 0; i < c.routes.size(); ++i) {
+    if (info.planes[i].udp_port == 0) continue;  // not known
     if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
     PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i]);

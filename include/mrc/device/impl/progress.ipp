@@ -88,10 +88,11 @@ MRC_DECL std::size_t Progress::wait_cq(CqId cq, int fd, std::span<Completion> ou
   return n;
 }
 
-MRC_DECL Errc Progress::arm_cq(CqId cq) noexcept {
+MRC_DECL Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
   const std::lock_guard lock(mutex_);
   armed_ = true;
-  const Errc e = engine_.arm_cq(cq);
+  const Errc e = engine_.arm_cq(cq, what);
+  if (e == Errc::ok) cq_events_.note_armed(cq);
   last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
   wake_helper();
   return e;

@@ -19,13 +19,16 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 }
 
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
-                         engine::Engine& engine, Faults& faults, CqEvents& events, Time start)
+                         engine::Engine& engine, Faults& faults, CqEvents& cq_events,
+                         EventQueue<DeviceEvent>& events, Connector& connector, Time start)
     : config_(config),
       log_(log),
       planes_(planes),
       engine_(engine),
       faults_(faults),
+      cq_events_(cq_events),
       events_(events),
+      connector_(connector),
       tx_(planes.burst),
       by_plane_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
@@ -68,7 +71,8 @@ MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
 
 MRC_DECL Time Rounds::next_deadline() const noexcept {
   if (work_left_) return Time::min();
-  Time next = std::min({engine_.next_deadline(), faults_.next_change(), retry_});
+  Time next = std::min(
+      {engine_.next_deadline(), faults_.next_change(), retry_, connector_.next_deadline()});
   for (const auto& port : planes_.ports) next = std::min(next, port->next_release());
   return next;
 }
@@ -77,6 +81,7 @@ MRC_DECL Time Rounds::next_deadline() const noexcept {
 MRC_DECL bool Rounds::take_in(Time now) noexcept {
   if (now >= faults_.next_change()) faults_.apply(now);
   const bool moved = receive(now);
+  if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
   watch_links(now);
   // Only after all ports are drained: packets still queued in a socket must not be judged lost.
   engine_.review_losses(now);
@@ -131,6 +136,10 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_.set_plane_up(now, static_cast<Plane>(i), up);
+    DeviceEvent event;
+    event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
+    event.plane = static_cast<Plane>(i);
+    events_.push(event);
   }
 }
 
@@ -195,9 +204,17 @@ MRC_DECL void Rounds::transmit(Time now, Plane plane,
 MRC_DECL void Rounds::signal_events() noexcept {
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
-  // A queue pair in ERR needs no signal: its flushed requests complete and raise one.
-  while (engine_.poll_event(event))
-    if (event.kind != Kind::qp_error) events_.signal(event.cq);
+  while (engine_.poll_event(event)) {
+    if (event.kind != Kind::qp_error) cq_events_.signal(event.cq);
+    if (event.kind == Kind::completion) continue;
+    DeviceEvent out;
+    out.kind =
+        event.kind == Kind::qp_error ? DeviceEvent::Kind::qp_error : DeviceEvent::Kind::cq_overrun;
+    out.cq = event.cq;
+    out.qpn = event.qpn;
+    if (const auto* qp = engine_.find_qp(event.qpn)) out.cause = qp->cause;
+    events_.push(out);
+  }
 }
 
 }  // namespace mrc::inline v0_1::detail

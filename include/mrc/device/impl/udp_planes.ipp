@@ -19,8 +19,22 @@ namespace mrc::inline v0_1::detail {
 /// Paths through UDP ports: those of the port, whoever the peer is. The ports must outlive it.
 class UdpPaths final : public PathProvider {
  public:
-  explicit UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports) {
+  UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports, std::uint8_t slot) : slot_(slot) {
     for (const auto& port : ports) ports_.push_back(port.get());
+  }
+  /// Devices have the same base ports, and each process adds its slot.
+  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn qpn) const override {
+    std::vector<Contact> contacts;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const port::PeerAddress own = ports_[i]->address();
+      if (port::is_v4(own.ip) != port::is_v4(gid)) continue;
+      const auto port = static_cast<std::uint16_t>(own.udp_port - slot_ + slot_of(qpn));
+      contacts.push_back({static_cast<Plane>(i), {gid, port}});
+    }
+    if (contacts.empty())
+      throw Error(Errc::unreachable,
+                  "GID " + port::format_ip(gid) + ": no plane of this device has its IP version");
+    return contacts;
   }
   [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const override {
     PlanePaths out;
@@ -36,6 +50,7 @@ class UdpPaths final : public PathProvider {
 
  private:
   std::vector<const DevicePort*> ports_;
+  std::uint8_t slot_;
 };
 
 /// See make_udp_opener(). Set-up only.
@@ -47,7 +62,7 @@ class UdpOpener final : public PlaneOpener {
     OpenedPlanes planes;
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
                      [&] { open_ports(planes, config, fault_seed, log); });
-    planes.paths = std::make_unique<UdpPaths>(planes.ports);
+    planes.paths = std::make_unique<UdpPaths>(planes.ports, planes.slot);
     return planes;
   }
 
@@ -56,7 +71,9 @@ class UdpOpener final : public PlaneOpener {
                          const Log& log) {
     std::vector<port::LocalAddress> addresses;
     for (const std::string& text : config.plane_list())
-      addresses.push_back(port::parse_local_address(text));
+      addresses.push_back(text == Config::kDefaultRoute
+                              ? port::LocalAddress{port::default_route_address(), ""}
+                              : port::parse_local_address(text));
     std::optional<std::uint8_t> wanted;
     if (config.slot >= 0) wanted = static_cast<std::uint8_t>(config.slot);
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, wanted);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "mrc/engine/completions.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -45,8 +47,11 @@ MRC_DECL bool Completions::complete(CqId id, const Completion& completion) noexc
     overrun_pending_ = true;
     overrun_.push_back(id);
   }
-  if (cq->armed && !cq->signalled) {
-    cq->armed = false;
+  const bool wanted =
+      cq->armed == Arm::all || (cq->armed == Arm::solicited &&
+                                (completion.solicited || completion.status != WcStatus::success));
+  if (wanted && !cq->signalled) {
+    cq->armed = Arm::none;
     cq->signalled = signalled_.push_back(id);
   }
   return room;
@@ -57,10 +62,10 @@ MRC_DECL std::size_t Completions::poll(CqId id, std::span<Completion> out) noexc
   return cq == nullptr ? 0 : cq->poll(out);
 }
 
-MRC_DECL Errc Completions::arm(CqId id) noexcept {
+MRC_DECL Errc Completions::arm(CqId id, Arm what) noexcept {
   CompletionRing* cq = find(id);
   if (cq == nullptr) return Errc::not_found;
-  cq->armed = true;
+  cq->armed = std::max(cq->armed, what);
   return Errc::ok;
 }
 

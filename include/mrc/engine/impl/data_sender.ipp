@@ -136,6 +136,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   // Ask for a SACK if nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
   h.ack_request = (!tx.queue.backlog() && tx.window.lost() == 0) || peer.congestion.wants_ack();
   h.rtx = again;
+  h.solicited = slice.last && w.solicited && w.with_immediate && qp.remote.solicited;
   h.has_timestamp = options.timestamps;
   h.timestamp = wire::timestamp_of(now);
   h.dqp = qp.remote.qpn;

@@ -26,7 +26,8 @@ MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
       requests_(kOpenRequests),
       next_request_(static_cast<std::uint16_t>((context.options.seed * 0x9E3779B97F4A7C15u >> 48) +
                                                context.options.slot * 257u)),
-      unconnected_(context.options.unconnected_probes) {}
+      unconnected_(context.options.unconnected_probes),
+      resolutions_(context.options.resolution_inputs) {}
 
 // ------------------------------------------------------------------------------------- packets
 
@@ -97,6 +98,26 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   ctx_.timers.arm(*peer);
 }
 
+MRC_DECL void EndpointService::on_resolution(const wire::RxPacket& packet) noexcept {
+  ResolutionInput* input =
+      packet.bytes.size() > wire::kLongResolution ? nullptr : resolutions_.push_slot();
+  if (input == nullptr) {
+    ++ctx_.stats.drops.foreign;
+    return;
+  }
+  input->plane = packet.plane;
+  input->source = packet.source;
+  input->size = packet.bytes.size();
+  std::copy(packet.bytes.begin(), packet.bytes.end(), input->bytes.begin());
+}
+
+MRC_DECL bool EndpointService::poll_resolution(ResolutionInput& input) noexcept {
+  if (resolutions_.empty()) return false;
+  input = resolutions_.front();
+  resolutions_.pop_front();
+  return true;
+}
+
 MRC_DECL bool EndpointService::poll_unconnected_probe(UnconnectedProbe& probe) noexcept {
   if (unconnected_.empty()) return false;
   probe = unconnected_.front();
@@ -119,7 +140,8 @@ MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noex
 }
 
 MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
-  if (peer.queue_pairs > 1) return;
+  if (peer.served) return;
+  peer.served = true;
   const bool all_up = (peer.planes & ~ctx_.local_up) == 0;
   if (!all_up || peer.announced != ctx_.local_up) {
     peer.status_due = now;

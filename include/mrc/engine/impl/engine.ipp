@@ -24,6 +24,8 @@ namespace mrc::inline v0_1::engine {
   const wire::Opcode opcode = bth.opcode();
   if (opcode == wire::Opcode::endpoint_request || opcode == wire::Opcode::endpoint_response)
     return receive_endpoint(now, packet);
+  if (opcode == wire::Opcode::resolution) [[unlikely]]
+    return endpoint_.on_resolution(packet);
 
   QueuePairState* qp = ctx_.objects.qp(bth.dqp());
   if (qp == nullptr) {
@@ -114,7 +116,8 @@ MRC_DECL void Engine::on_settled(Time now, Plane plane,
   now = ctx_.forward(now);
   for (const wire::PacketName& packet : packets) {
     QueuePairState* qp = ctx_.objects.qp(packet.qpn);
-    if (qp != nullptr && (qp->state == QpState::rtr || qp->state == QpState::rts))
+    if (qp != nullptr && qp->peer != nullptr &&
+        (qp->state == QpState::rtr || qp->state == QpState::rts))
       responder_.on_settled(now, *qp, plane, packet.psn);
   }
   teardown_.fail_overrun_queues();

@@ -18,15 +18,18 @@ inline void require(bool ok, const char* what) {
   if (!ok) throw Error(Errc::invalid_argument, what);  // set-up
 }
 
-[[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
-  const QpCapacity& c = init.capacity;
-  const QpAttributes& a = init.attributes;
-  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
-         c.send_sges <= kMaxSendSges && c.inline_bytes <= kMaxInlineBytes && a.mtu >= 256 &&
-         a.mtu <= 32'768 && std::has_single_bit(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 &&
-         a.max_wimm >= 1 && a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 &&
+[[nodiscard]] inline bool in_range(const QpAttributes& a) noexcept {
+  return a.mtu >= 256 && a.mtu <= 32'768 && std::has_single_bit(a.mtu) && a.mpr >= 1 &&
+         a.mpr_dest >= 1 && a.max_wimm >= 1 && a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 &&
          a.max_wimm_dest <= kMaxQueue && a.timeout <= reliability::kMaxTimeoutExponent &&
          a.retry_linear <= 7 && a.retry_exponential <= reliability::kRetryForever;
+}
+
+[[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
+  const QpCapacity& c = init.capacity;
+  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
+         c.send_sges <= kMaxSendSges && c.receive_sges <= kMaxReceiveSges &&
+         c.inline_bytes <= kMaxInlineBytes && in_range(init.attributes);
 }
 
 }  // namespace detail
@@ -38,6 +41,9 @@ MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
                   "max_mrs must be 1 .. 65536");
   detail::require(options.max_outstanding >= reliability::kRecordsPerChunk,
                   "max_outstanding must be at least 64");
+  detail::require(options.held_copies <= CopyTable::kMaxCopies &&
+                      (options.holding_planes == 0 || options.held_copies >= 1),
+                  "held_copies must be 1 .. 65535 if there are holding_planes");
   detail::require(options.burst >= 1, "burst must be at least 1");
 }
 
@@ -83,8 +89,12 @@ MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept
       const auto uses_it = [key](const LocalSge& sge) { return sge.lkey == key; };
       if (w.inlined || std::none_of(sges, sges + w.sges, uses_it)) continue;
       teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
-      break;
+      return;
     }
+    bool received_into = false;
+    qp.rx.receives.for_each_sge(
+        [&](const ReceiveSge& sge) { received_into = received_into || sge.lkey == key; });
+    if (received_into) teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::wr_flush_err);
   });
   ctx_.memory.remove(key);
   teardown_.fail_overrun_queues();
@@ -102,8 +112,8 @@ MRC_SETUP Errc Engine::destroy_cq(CqId cq) noexcept {
 MRC_DECL std::size_t Engine::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   return ctx_.completions.poll(cq, out);
 }
-MRC_DECL Errc Engine::arm_cq(CqId cq) noexcept {
-  return ctx_.completions.arm(cq);
+MRC_DECL Errc Engine::arm_cq(CqId cq, Arm what) noexcept {
+  return ctx_.completions.arm(cq, what);
 }
 MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
   return ctx_.completions.find(cq);
@@ -113,6 +123,9 @@ MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
 
 MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& init) {
   if (!detail::in_range(init)) return Errc::invalid_argument;
+  const EngineOptions& o = ctx_.options;
+  if (o.holding_planes != 0 && init.capacity.send_sges > o.held_copies)
+    return Errc::invalid_argument;  // one packet could not be held
   CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
   CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
   if (!ctx_.objects.has_pd(init.pd) || send_cq == nullptr || receive_cq == nullptr)

@@ -2,6 +2,7 @@
 // Engine: the states of a queue pair (mrc-1.0 §2.11), and posting, which depends on them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "mrc/engine/engine.hpp"
@@ -23,32 +24,93 @@ MRC_SETUP Errc Engine::to_init(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote) noexcept {
+MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own) {
   return with_qp(qpn, [&](QueuePairState& qp) {
-    if (qp.state != QpState::init) return Errc::invalid_state;
     Peer* peer = ctx_.objects.peer(remote.peer);
     if (peer == nullptr) return Errc::not_found;
     if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0) return Errc::incompatible;
-    const std::uint32_t mtu = remote.mtu == 0 ? qp.init.attributes.mtu : remote.mtu;
-    if (mtu > qp.init.attributes.mtu || mtu < 256 || !std::has_single_bit(mtu))
-      return Errc::incompatible;
-    qp.remote = remote;
-    qp.mtu = mtu;
-    qp.peer = peer;
-    ++peer->queue_pairs;
-    responder_.start(qp);
-    qp.state = QpState::rtr;
+    if (const Errc e = enter_rtr(qp, remote, own); e != Errc::ok) return e;
+    attach(qp, remote, *peer);
     return Errc::ok;
   });
 }
 
-MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now) noexcept {
+MRC_SETUP Errc Engine::to_rtr_unresolved(Qpn qpn, const RemoteQp& remote,
+                                         const RtrAttributes& own) {
+  return with_qp(qpn, [&](QueuePairState& qp) { return enter_rtr(qp, remote, own); });
+}
+
+MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
+                                 const RtrAttributes& own) {
+  if (qp.state != QpState::init) return Errc::invalid_state;
+  const std::uint32_t mtu = remote.mtu == 0 ? qp.attributes.mtu : remote.mtu;
+  if (mtu > qp.attributes.mtu || mtu < 256 || !std::has_single_bit(mtu)) return Errc::incompatible;
+  QpAttributes a = qp.attributes;
+  a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
+  a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
+  a.dynamic_mpr = own.dynamic_mpr.value_or(a.dynamic_mpr);
+  if (!detail::in_range(a)) return Errc::invalid_argument;
+  qp.rx.resize(a);
+  qp.attributes = a;
+  qp.remote = remote;
+  qp.mtu = mtu;
+  qp.heard = false;
+  qp.state = QpState::rtr;
+  return Errc::ok;
+}
+
+/// The peer is known, in RTR or RTS.
+MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept {
+  qp.remote = remote;
+  qp.peer = &peer;
+  ++peer.queue_pairs;
+  responder_.start(qp);
+}
+
+MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::rtr) return Errc::invalid_state;
-    requester_.start(now, qp);
+    QpAttributes a = qp.attributes;
+    a.mpr = own.mpr.value_or(a.mpr);
+    a.max_wimm = own.max_wimm.value_or(a.max_wimm);
+    a.timeout = own.timeout.value_or(a.timeout);
+    a.retry_linear = own.retry_linear.value_or(a.retry_linear);
+    a.retry_exponential = own.retry_exponential.value_or(a.retry_exponential);
+    if (!detail::in_range(a)) return Errc::invalid_argument;
+    qp.tx.window.resize(a.mpr * kMprUnit);
+    qp.attributes = a;
+    if (own.send_psn) qp.start_psn = *own.send_psn;
+    requester_.start(qp);
     qp.state = QpState::rts;
+    if (qp.peer == nullptr) return Errc::ok;
+    requester_.attach(now, qp);
     endpoint_.on_connected(now, *qp.peer);
+    return Errc::ok;
+  });
+}
+
+MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcept {
+  now = ctx_.forward(now);
+  return with_qp(qpn, [&](QueuePairState& qp) {
+    if ((qp.state != QpState::rtr && qp.state != QpState::rts) || qp.heard)
+      return Errc::invalid_state;
+    Peer* peer = ctx_.objects.peer(known.peer);
+    if (peer == nullptr) return Errc::not_found;
+    RemoteQp remote = known;
+    remote.qpn = qp.remote.qpn;
+    remote.start_psn = qp.remote.start_psn;
+    const std::uint32_t mtu = remote.mtu == 0 ? qp.mtu : std::min(qp.mtu, remote.mtu);
+    if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || mtu < 256 || !std::has_single_bit(mtu))
+      return Errc::incompatible;
+    teardown_.leave_peer(qp);
+    attach(qp, remote, *peer);
+    requester_.set_mtu(qp, mtu);
+    if (qp.state != QpState::rts) return Errc::ok;
+    requester_.attach(now, qp);
+    endpoint_.on_connected(now, *peer);
+    ctx_.ready.update(qp);
+    ctx_.rearm(qp, now);
     return Errc::ok;
   });
 }
@@ -57,6 +119,15 @@ MRC_DECL Errc Engine::to_error(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset) return Errc::invalid_state;
     teardown_.fail(qp, QpErrorCause::requested, WcStatus::wr_flush_err);
+    teardown_.fail_overrun_queues();
+    return Errc::ok;
+  });
+}
+
+MRC_SETUP Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
+  return with_qp(qpn, [&](QueuePairState& qp) {
+    if (qp.state == QpState::reset) return Errc::invalid_state;
+    teardown_.fail(qp, cause, WcStatus::retry_exc_err, qp.tx.queue.done());
     teardown_.fail_overrun_queues();
     return Errc::ok;
   });
@@ -76,7 +147,7 @@ MRC_SETUP Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) { return Responder::set_mpr(qp, units); });
 }
 
-MRC_DECL Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now) noexcept {
+MRC_DECL Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) noexcept {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::rts) return Errc::invalid_state;
@@ -84,10 +155,10 @@ MRC_DECL Errc Engine::post_write(Qpn qpn, const WriteRequest& request, Time now)
   });
 }
 
-MRC_DECL Errc Engine::post_receive(Qpn qpn, std::uint64_t wr_id) noexcept {
+MRC_DECL Errc Engine::post_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset || qp.state == QpState::err) return Errc::invalid_state;
-    return Responder::post_receive(qp, wr_id);
+    return responder_.post_receive(qp, request);
   });
 }
 

@@ -62,7 +62,13 @@ MRC_SETUP void ObjectTables::remove_peer(Peer& peer) noexcept {
     if (it != peer_by_source_.end() && it->second == peer.id) peer_by_source_.erase(it);
   }
   --peer_count_;
-  peers_[value(peer.id)].reset();
+  const std::unique_ptr<Peer> gone = std::move(peers_[value(peer.id)]);
+  // Another peer may have the same address and slot: another way to, or process of, that device.
+  for_each_peer([&](const Peer& other) {
+    if (other.slot != gone->slot) return;
+    for (const std::uint64_t tag : other.source_tags)
+      if (tag != 0) peer_by_source_.try_emplace(source_key(tag, other.slot), other.id);
+  });
 }
 
 }  // namespace mrc::inline v0_1::engine

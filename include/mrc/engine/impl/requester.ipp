@@ -4,22 +4,44 @@
 
 #include <cstring>
 
+#include "mrc/engine/packet_layout.hpp"
 #include "mrc/engine/requester.hpp"
 
 namespace mrc::inline v0_1::engine {
 
-MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
-  const QpAttributes& own = qp.init.attributes;
+MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
+  const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
   tx.retries = {own.timeout, own.retry_linear, own.retry_exponential};
+  tx.next_msn = {};
+  tx.next_rqmsn = {};
+  tx.fixed_range = tx.range = 0;  // nothing is sent before attach()
+  tx.paused_until = Time::min();
+  tx.loss_check = kNever;
+  tx.wimm_limit = 0;
+  tx.failed.reset();
+}
+
+MRC_DECL void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
+  if (mtu == qp.mtu) return;
+  qp.mtu = mtu;
+  SendQueue& q = qp.tx.queue;
+  for (std::uint32_t p = q.done(); p != q.posted(); ++p)
+    q.at(p).packets = packets_of(q.at(p).length, mtu);
+}
+
+MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
+  const QpAttributes& own = qp.attributes;
+  RequesterState& tx = qp.tx;
+  tx.window.start(qp.start_psn);
+  tx.queue.unsend();
+  tx.retries.reset();
   tx.rtt = {};
   tx.cursor = qp.peer->paths.make_cursor();
   tx.fixed_range = tx.range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
   tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
   tx.wimm_in_flight = 0;
-  tx.next_msn = {};
-  tx.next_rqmsn = {};
   tx.next_packet = tx.rcvd_bytes = 0;
   tx.inflight = 0;
   tx.quantum_used = 0;
@@ -38,7 +60,7 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
 /// Checks the SGEs of a write against the queue pair's capacity and the memory regions; `length`
 /// is their sum.
 [[gnu::always_inline]] inline Errc Requester::check_sges(const QueuePairState& qp,
-                                                         const WriteRequest& request,
+                                                         const SendRequest& request,
                                                          std::uint64_t& length) noexcept {
   length = 0;
   for (const Sge& s : request.sges) length += s.length;
@@ -46,19 +68,15 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
   if (request.flags.inline_data) return length <= c.inline_bytes ? Errc::ok : Errc::too_long;
   if (length > kMaxMessage) return Errc::too_long;
   if (request.sges.size() > c.send_sges) return Errc::too_many_sges;
-  for (const Sge& s : request.sges) {
-    const MemoryEntry* e = ctx_.memory.find(s.lkey);
-    if (e == nullptr) return Errc::invalid_lkey;
-    if (e->pd != qp.init.pd) return Errc::wrong_pd;
-    if (!MemoryTable::inside(*e, reinterpret_cast<std::uint64_t>(s.address), s.length))
-      return Errc::invalid_lkey;
-  }
+  for (const Sge& s : request.sges)
+    if (const Errc e = ctx_.memory.check_local(s, qp.init.pd, Access::none); e != Errc::ok)
+      return e;
   return Errc::ok;
 }
 
 /// Copies inline data, or the checked SGEs, behind the send queue entry.
 [[gnu::always_inline]] inline void Requester::copy_sges(SendWqe& w,
-                                                        const WriteRequest& request) noexcept {
+                                                        const SendRequest& request) noexcept {
   if (w.inlined) {
     std::uint8_t* to = SendQueue::inline_data(w);
     for (const Sge& s : request.sges) {
@@ -74,9 +92,9 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
   }
 }
 
-/// Inlined into Engine::post_write().
+/// Inlined into Engine::post_send().
 [[gnu::always_inline]] inline Errc Requester::post(Time now, QueuePairState& qp,
-                                                   const WriteRequest& request) noexcept {
+                                                   const SendRequest& request) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.full()) return Errc::queue_full;
   std::uint64_t length = 0;
@@ -88,8 +106,9 @@ MRC_DECL void Requester::start(Time now, QueuePairState& qp) noexcept {
   w.remote = request.remote.address;
   w.rkey = request.remote.rkey;
   w.length = static_cast<std::uint32_t>(length);
-  w.packets = std::max(1u, (w.length + qp.mtu - 1) / qp.mtu);
-  w.with_immediate = request.with_immediate;
+  w.packets = packets_of(w.length, qp.mtu);
+  w.with_immediate = request.opcode == SendOpcode::write_imm;
+  w.solicited = request.flags.solicited;
   w.immediate = request.immediate;
   w.signaled = request.flags.signaled || qp.init.signal_all;
   w.inlined = request.flags.inline_data;
@@ -135,6 +154,7 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
     ++ctx_.stats.drops.stale;
     return;
   }
+  qp.heard = true;
   const bool trimmed = wire::is_trim(nack.reason());
   qp.peer->congestion.on_nack(lost->size, trimmed, now);
   if (trimmed) {
@@ -213,6 +233,7 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, std::uint32_t me
     if (tx.queue.at(tx.queue.done()).with_immediate) --tx.wimm_in_flight;
     tx.queue.finish();
   }
+  qp.heard = true;
   ctx_.retire(qp);
   tx.on_progress(now);
   ctx_.ready.update(qp);

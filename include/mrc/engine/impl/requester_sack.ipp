@@ -57,6 +57,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
     return;
   }
   ++ctx_.stats.sacks_received;
+  qp.heard = true;
 
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
@@ -66,7 +67,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   const bool newest =
       detail::newly_received(sack, tx.rcvd_bytes).has_value() && cack + 1 == tx.window.unacked();
   take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
-  if (sack.seth.mpr() != 0 && qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
+  if (sack.seth.mpr() != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
   feed_congestion(now, qp, sack, sample);
   loss_.request_review(qp);

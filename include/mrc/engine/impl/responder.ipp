@@ -34,19 +34,35 @@ namespace detail {
 
 MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
-  const bool dynamic = qp.init.attributes.dynamic_mpr && qp.remote.dynamic_mpr;
+  const bool dynamic = qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr;
   rx.window.start(qp.remote.start_psn);
   rx.wimms.start();
   rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
-  rx.mpr = dynamic ? qp.init.attributes.mpr_dest : std::uint8_t{0};
+  rx.mpr = dynamic ? qp.attributes.mpr_dest : std::uint8_t{0};
   rx.ack_queued = false;
   rx.newest_sack = 0;
   rx.last_limited = Time::min();
   rx.refused.reset();
 }
 
+MRC_DECL Errc Responder::post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept {
+  ReceiveQueue& queue = qp.rx.receives;
+  if (queue.full()) return Errc::queue_full;
+  if (request.sges.size() > queue.sge_limit()) return Errc::too_many_sges;
+  for (const Sge& s : request.sges)
+    if (const Errc e = ctx_.memory.check_local(s, qp.init.pd, Access::local_write); e != Errc::ok)
+      return e;
+  std::span<ReceiveSge> list = queue.post(request.wr_id, request.sges.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Sge& s = request.sges[i];
+    list[i] = {static_cast<std::uint8_t*>(const_cast<void*>(s.address)), s.length, s.lkey};
+    ++ctx_.memory.find(s.lkey)->uses;
+  }
+  return Errc::ok;
+}
+
 MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
-  if (units == 0 || units > qp.init.attributes.mpr_dest) return Errc::invalid_argument;
+  if (units == 0 || units > qp.attributes.mpr_dest) return Errc::invalid_argument;
   if (qp.rx.mpr == 0) return Errc::invalid_state;
   qp.rx.mpr = units;
   return Errc::ok;
@@ -82,8 +98,9 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   }
   if (w.imm != nullptr) {
     using reliability::WimmTable;
-    const auto inserted = rx.wimms.insert(Rqmsn{w.meth->rqmsn.value()},
-                                          {psn, w.imm->immediate, w.reth->dma_length, true});
+    const auto inserted = rx.wimms.insert(
+        Rqmsn{w.meth->rqmsn.value()},
+        {psn, w.imm->immediate, w.reth->dma_length, true, w.bth->solicited_event()});
     if (inserted != WimmTable::Insert::ok)
       return refuse(now, qp, packet, psn,
                     inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
@@ -92,6 +109,7 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
 
   if (packet.placed == 0) place(qp, w, region, in_order);
   const ReceiveWindow::Advance progress = rx.window.accept(psn, end, !packet.unsettled);
+  qp.heard = true;
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
   qp.stats.rx_bytes += length;
@@ -143,6 +161,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   if (beyond) return queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::psn_oor_window);
   ++qp.stats.rx_duplicates;
   ++ctx_.stats.rx_duplicates;
+  if (packet.unsettled) qp.rx.window.unsettle(psn);  // a further copy was sent meanwhile
   if (w.bth->ack_request() || w.bth->rtx()) queue_sack(qp, packet, psn, timestamp);
   if (w.bth->rtx() && qp.rx.messages > 0 && !psn.after(qp.rx.window.cack()))
     queue_ack(qp, packet.plane);
@@ -222,7 +241,8 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
     c.opcode = WcOpcode::recv_write_imm;
     c.byte_len = e->length;
     c.immediate = e->immediate;
-    rx.receives.pop_front();
+    c.solicited = e->solicited;
+    ctx_.release_receive(rx.receives);
     rx.wimms.pop();
     ++qp.stats.receives_completed;
     if (!ctx_.completions.complete(qp.init.receive_cq, c)) return QpErrorCause::cq_overrun;
@@ -273,11 +293,11 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
   QueuePairState* qp = ctx_.objects.qp(t.bth->dqp());
   if (qp == nullptr) {
     ++drops.unknown_qp;
-  } else if (qp->state != QpState::rtr && qp->state != QpState::rts) {
+  } else if ((qp->state != QpState::rtr && qp->state != QpState::rts) || qp->peer == nullptr) {
     ++drops.wrong_state;
   } else if (!qp->peer->came_from_here(packet.plane, packet.source)) {
     ++drops.foreign;
-  } else if (qp->init.attributes.trim_nack &&
+  } else if (qp->attributes.trim_nack &&
              qp->rx.window.check(t.bth->psn()) == reliability::ReceiveWindow::Verdict::fresh) {
     const std::uint16_t timestamp = t.tseth != nullptr ? t.tseth->tx_timestamp.value() : 0;
     queue_nack(now, *qp, packet, t.bth->psn(), timestamp,

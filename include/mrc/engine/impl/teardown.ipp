@@ -45,12 +45,13 @@ MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
   qp.tx.failed = position;
   qp.tx.failed_status = status;
   ctx_.retire(qp);
-  for (; !qp.rx.receives.empty(); qp.rx.receives.pop_front()) {
+  while (!qp.rx.receives.empty()) {
     Completion c;
     c.wr_id = qp.rx.receives.front();
     c.qpn = qp.qpn;
     c.status = WcStatus::wr_flush_err;
     c.opcode = WcOpcode::recv_write_imm;
+    ctx_.release_receive(qp.rx.receives);
     ctx_.completions.complete(qp.init.receive_cq, c);
   }
 }
@@ -66,18 +67,34 @@ MRC_DECL void Teardown::fail_overrun_queues() noexcept {
   }
 }
 
+/// What was sent is unsent again.
+MRC_DECL void Teardown::leave_peer(QueuePairState& qp) noexcept {
+  if (qp.peer == nullptr) return;
+  stop_sending(qp);
+  ctx_.deferred.drop(qp.rx.deferred);
+  ctx_.control.invalidate([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
+  disconnect(qp);
+}
+
+MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
+  if (--qp.peer->queue_pairs == 0) {
+    ctx_.timers.cancel(*qp.peer);
+    qp.peer->served = false;
+  }
+  qp.peer = nullptr;
+}
+
 MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
   stop_sending(qp);
   SendQueue& q = qp.tx.queue;
   for (std::uint32_t p = q.retired(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
   ctx_.copies.forget_requests(qp.qpn);
   q.clear();
-  qp.rx.receives.clear();
+  while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
   ctx_.deferred.drop(qp.rx.deferred);
   // Control packets of this connection, a NAK above all, must not be sent on the next one.
   ctx_.control.invalidate([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
-  if (qp.peer != nullptr && --qp.peer->queue_pairs == 0) ctx_.timers.cancel(*qp.peer);
-  qp.peer = nullptr;
+  if (qp.peer != nullptr) disconnect(qp);
 }
 
 }  // namespace mrc::inline v0_1::engine

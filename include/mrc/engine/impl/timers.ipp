@@ -22,6 +22,7 @@ MRC_DECL Duration Timers::round_trip(const QueuePairState& qp) noexcept {
 
 MRC_DECL bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
+  if (qp.peer == nullptr) return false;  // it is not known yet
   return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
          (tx.queue.backlog() && qp.peer->paths.usable_planes() == 0);
 }

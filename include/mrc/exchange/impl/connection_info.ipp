@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/connection_info.hpp"
@@ -13,21 +14,55 @@ namespace mrc::inline v0_1 {
 
 namespace detail {
 
-/// Layout, big-endian: magic 4, version 2, length 2 (of everything), GUID 8, QPN 4, PSN 4, MTU 4,
-/// max_wimm_dest 2, mpr_dest 1, flags 1, receive_window 8, slot 1, plane count 1; per plane
-/// address 16, UDP port 2; CRC-32 over all before it 4.
+/// Layout, big-endian: magic 4, version 2, length 2 (of everything), items, CRC-32 over all before
+/// it 4. An item: type 2, length of its value 2, value. Bit 15 of a type: a reader that does not
+/// know it must refuse the whole.
 inline constexpr std::uint32_t kInfoMagic = 0x4F4D5243;  // "OMRC"
-inline constexpr std::uint16_t kInfoVersion = 1;
-inline constexpr std::size_t kInfoHead = 42;
-inline constexpr std::size_t kInfoPlane = 18;
+inline constexpr std::uint16_t kInfoVersion = 2;
+inline constexpr std::size_t kInfoHead = 8;
 inline constexpr std::size_t kInfoTrailer = 4;
+inline constexpr std::size_t kInfoPlane = 18;
+inline constexpr std::uint16_t kIndispensable = 0x8000;
+
+/// The items. Lengths are those of the values.
+enum class InfoItem : std::uint16_t {
+  device = kIndispensable | 1,      ///< GUID 8, slot 1
+  queue_pair = kIndispensable | 2,  ///< QPN 4, PSN 4, MTU 4, max_wimm_dest 2, mpr_dest 1, flags 1
+  planes = kIndispensable | 3,      ///< per plane: address 16, UDP port 2
+  window = 4,                       ///< receive_window 8
+  capabilities = 5,                 ///< bits 4: kInfoSolicited
+  port_data = 6,                    ///< plane 1, data; once for each plane that has some
+};
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
+inline constexpr std::uint32_t kInfoSolicited = 1;
 inline constexpr std::uint32_t kMinMtu = 256, kMaxMtu = 32768;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
+inline constexpr std::size_t kMaxPortData = 1024;
 
 inline void put(std::vector<std::uint8_t>& out, std::uint64_t value, unsigned bytes) {
   while (bytes-- > 0) out.push_back(static_cast<std::uint8_t>(value >> (8 * bytes)));
 }
+
+/// Appends an item and fills in its length when it ends.
+class InfoItemWriter {
+ public:
+  InfoItemWriter(std::vector<std::uint8_t>& out, InfoItem type) : out_(out) {
+    put(out, static_cast<std::uint16_t>(type), 2);
+    put(out, 0, 2);
+    begin_ = out.size();
+  }
+  ~InfoItemWriter() {
+    const std::size_t length = out_.size() - begin_;
+    out_[begin_ - 2] = static_cast<std::uint8_t>(length >> 8);
+    out_[begin_ - 1] = static_cast<std::uint8_t>(length);
+  }
+  InfoItemWriter(const InfoItemWriter&) = delete;
+  InfoItemWriter& operator=(const InfoItemWriter&) = delete;
+
+ private:
+  std::vector<std::uint8_t>& out_;
+  std::size_t begin_;
+};
 
 /// Takes big-endian numbers off the front. The caller has checked the length.
 class InfoReader {
@@ -46,6 +81,12 @@ class InfoReader {
     rest_ = rest_.subspan(ip.size());
     return ip;
   }
+  [[nodiscard]] Bytes take_bytes(std::size_t count) noexcept {
+    const Bytes bytes = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return bytes;
+  }
+  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
 
  private:
   Bytes rest_;
@@ -71,6 +112,9 @@ class InfoReader {
     if (plane.udp_port == 0) return "a plane's UDP port is 0";
     if (!is_unicast(plane.ip)) return "a plane's address is not unicast";
   }
+  if (info.port_data.size() > info.planes.size()) return "there is data for a plane too many";
+  for (const auto& data : info.port_data)
+    if (data.size() > kMaxPortData) return "the data for a plane's port exceeds 1024 bytes";
   return nullptr;
 }
 
@@ -96,68 +140,168 @@ inline void check_envelope(Bytes blob) {
     bad_info("checksum differs: it was changed on the way");
 }
 
+[[noreturn]] inline void bad_item(InfoItem item, const std::string& why) {
+  bad_info("item " + std::to_string(static_cast<unsigned>(item) & ~unsigned{kIndispensable}) + " " +
+           why);
+}
+
+/// Reads the items of one encoded ConnectionInfo.
+class InfoItems {
+ public:
+  void read(InfoItem item, Bytes value) {
+    InfoReader reader(value);
+    const auto length = [&](bool right) {
+      if (!right) bad_item(item, "is " + std::to_string(value.size()) + " bytes long");
+    };
+    switch (item) {
+      case InfoItem::device:
+        length(value.size() == 9);
+        info_.device_guid = reader.take<std::uint64_t>();
+        info_.slot = reader.take<std::uint8_t>();
+        break;
+      case InfoItem::queue_pair:
+        length(value.size() == 16);
+        read_queue_pair(reader);
+        break;
+      case InfoItem::planes:
+        length(value.size() % kInfoPlane == 0 && value.size() <= kMaxPlanes * kInfoPlane);
+        while (reader.left() > 0) {
+          const auto ip = reader.take_address();
+          info_.planes.push_back({ip, reader.take<std::uint16_t>()});
+        }
+        break;
+      case InfoItem::window:
+        length(value.size() == 8);
+        info_.receive_window = reader.take<std::uint64_t>();
+        break;
+      case InfoItem::capabilities:
+        length(value.size() == 4);
+        info_.solicited = (reader.take<std::uint32_t>() & kInfoSolicited) != 0;
+        break;
+      case InfoItem::port_data:
+        length(!value.empty());
+        return read_port_data(reader);  // more than one is allowed
+      default:
+        if ((static_cast<std::uint16_t>(item) & kIndispensable) != 0)
+          bad_item(item,
+                   "is indispensable, and this release does not know it; use the same "
+                   "release on both sides");
+        return;
+    }
+    const auto bit = 1u << (static_cast<unsigned>(item) & 0xFu);
+    if ((seen_ & bit) != 0) bad_item(item, "is there twice");
+    seen_ |= bit;
+  }
+
+  [[nodiscard]] ConnectionInfo finish() {
+    for (const InfoItem item : {InfoItem::device, InfoItem::queue_pair, InfoItem::planes})
+      if ((seen_ >> (static_cast<unsigned>(item) & 0xFu) & 1) == 0) bad_item(item, "is missing");
+    if (const char* fault = info_fault(info_)) bad_info(fault);
+    return std::move(info_);
+  }
+
+ private:
+  void read_queue_pair(InfoReader& reader) {
+    info_.qpn = Qpn{reader.take<std::uint32_t>()};
+    const auto psn = reader.take<std::uint32_t>();
+    if (psn > Psn::kMask) bad_info("PSN is over 24 bits");
+    info_.start_psn = Psn{psn};
+    info_.mtu = reader.take<std::uint32_t>();
+    info_.max_wimm_dest = reader.take<std::uint16_t>();
+    info_.mpr_dest = reader.take<std::uint8_t>();
+    const auto flags = reader.take<std::uint8_t>();
+    if ((flags & ~unsigned{kInfoDynamicMpr | kInfoTrimNack | kInfoIcrc}) != 0)
+      bad_info("unknown flags are set");
+    info_.dynamic_mpr = (flags & kInfoDynamicMpr) != 0;
+    info_.trim_nack = (flags & kInfoTrimNack) != 0;
+    info_.icrc = (flags & kInfoIcrc) != 0;
+  }
+  void read_port_data(InfoReader& reader) {
+    const std::size_t plane = reader.take<std::uint8_t>();
+    if (plane >= kMaxPlanes) bad_item(InfoItem::port_data, "names a plane beyond 31");
+    if (plane >= info_.port_data.size()) info_.port_data.resize(plane + 1);
+    std::vector<std::uint8_t>& data = info_.port_data[plane];
+    if (!data.empty()) bad_item(InfoItem::port_data, "is there twice for a plane");
+    const Bytes bytes = reader.take_bytes(reader.left());
+    data.assign(bytes.begin(), bytes.end());
+  }
+
+  ConnectionInfo info_ = [] {
+    ConnectionInfo nothing_said;
+    nothing_said.solicited = false;
+    return nothing_said;
+  }();
+  unsigned seen_ = 0;
+};
+
 }  // namespace detail
 
 MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
+  using detail::InfoItem;
   if (const char* fault = detail::info_fault(info))
     throw Error(Errc::invalid_argument, std::string("connection data: ") + fault);
-  const std::size_t length =
-      detail::kInfoHead + info.planes.size() * detail::kInfoPlane + detail::kInfoTrailer;
   std::vector<std::uint8_t> out;
-  out.reserve(length);
   detail::put(out, detail::kInfoMagic, 4);
   detail::put(out, detail::kInfoVersion, 2);
-  detail::put(out, length, 2);
-  detail::put(out, info.device_guid, 8);
-  detail::put(out, value(info.qpn), 4);
-  detail::put(out, info.start_psn.value(), 4);
-  detail::put(out, info.mtu, 4);
-  detail::put(out, info.max_wimm_dest, 2);
-  detail::put(out, info.mpr_dest, 1);
-  const unsigned flags = (info.dynamic_mpr ? detail::kInfoDynamicMpr : 0u) |
-                         (info.trim_nack ? detail::kInfoTrimNack : 0u) |
-                         (info.icrc ? detail::kInfoIcrc : 0u);
-  detail::put(out, flags, 1);
-  detail::put(out, info.receive_window, 8);
-  detail::put(out, info.slot, 1);
-  detail::put(out, info.planes.size(), 1);
-  for (const auto& plane : info.planes) {
-    out.insert(out.end(), plane.ip.begin(), plane.ip.end());
-    detail::put(out, plane.udp_port, 2);
+  detail::put(out, 0, 2);
+  {
+    const detail::InfoItemWriter item(out, InfoItem::device);
+    detail::put(out, info.device_guid, 8);
+    detail::put(out, info.slot, 1);
   }
+  {
+    const detail::InfoItemWriter item(out, InfoItem::queue_pair);
+    detail::put(out, value(info.qpn), 4);
+    detail::put(out, info.start_psn.value(), 4);
+    detail::put(out, info.mtu, 4);
+    detail::put(out, info.max_wimm_dest, 2);
+    detail::put(out, info.mpr_dest, 1);
+    const unsigned flags = (info.dynamic_mpr ? detail::kInfoDynamicMpr : 0u) |
+                           (info.trim_nack ? detail::kInfoTrimNack : 0u) |
+                           (info.icrc ? detail::kInfoIcrc : 0u);
+    detail::put(out, flags, 1);
+  }
+  {
+    const detail::InfoItemWriter item(out, InfoItem::planes);
+    for (const auto& plane : info.planes) {
+      out.insert(out.end(), plane.ip.begin(), plane.ip.end());
+      detail::put(out, plane.udp_port, 2);
+    }
+  }
+  {
+    const detail::InfoItemWriter item(out, InfoItem::window);
+    detail::put(out, info.receive_window, 8);
+  }
+  {
+    const detail::InfoItemWriter item(out, InfoItem::capabilities);
+    detail::put(out, info.solicited ? detail::kInfoSolicited : 0, 4);
+  }
+  for (std::size_t i = 0; i < info.port_data.size(); ++i) {
+    if (info.port_data[i].empty()) continue;
+    const detail::InfoItemWriter item(out, InfoItem::port_data);
+    detail::put(out, i, 1);
+    out.insert(out.end(), info.port_data[i].begin(), info.port_data[i].end());
+  }
+  const std::size_t length = out.size() + detail::kInfoTrailer;
+  out[6] = static_cast<std::uint8_t>(length >> 8);
+  out[7] = static_cast<std::uint8_t>(length);
   detail::put(out, wire::crc32(0, out), detail::kInfoTrailer);
   return out;
 }
 
 MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
   detail::check_envelope(blob);
-  detail::InfoReader reader(blob.subspan(8));
-  ConnectionInfo info;
-  info.device_guid = reader.take<std::uint64_t>();
-  info.qpn = Qpn{reader.take<std::uint32_t>()};
-  const auto psn = reader.take<std::uint32_t>();
-  if (psn > Psn::kMask) detail::bad_info("PSN is over 24 bits");
-  info.start_psn = Psn{psn};
-  info.mtu = reader.take<std::uint32_t>();
-  info.max_wimm_dest = reader.take<std::uint16_t>();
-  info.mpr_dest = reader.take<std::uint8_t>();
-  const auto flags = reader.take<std::uint8_t>();
-  if ((flags & ~unsigned{detail::kInfoDynamicMpr | detail::kInfoTrimNack | detail::kInfoIcrc}) != 0)
-    detail::bad_info("unknown flags are set");
-  info.dynamic_mpr = (flags & detail::kInfoDynamicMpr) != 0;
-  info.trim_nack = (flags & detail::kInfoTrimNack) != 0;
-  info.icrc = (flags & detail::kInfoIcrc) != 0;
-  info.receive_window = reader.take<std::uint64_t>();
-  info.slot = reader.take<std::uint8_t>();
-  const std::size_t planes = reader.take<std::uint8_t>();
-  if (blob.size() != detail::kInfoHead + planes * detail::kInfoPlane + detail::kInfoTrailer)
-    detail::bad_info("length does not fit " + std::to_string(planes) + " planes");
-  for (std::size_t i = 0; i < planes; ++i) {
-    const auto ip = reader.take_address();
-    info.planes.push_back({ip, reader.take<std::uint16_t>()});
+  detail::InfoReader reader(
+      blob.subspan(detail::kInfoHead, blob.size() - detail::kInfoHead - detail::kInfoTrailer));
+  detail::InfoItems items;
+  while (reader.left() > 0) {
+    if (reader.left() < 4) detail::bad_info("ends within an item");
+    const auto type = reader.take<std::uint16_t>();
+    const auto length = reader.take<std::uint16_t>();
+    if (length > reader.left()) detail::bad_info("an item is longer than what is there");
+    items.read(detail::InfoItem{type}, reader.take_bytes(length));
   }
-  if (const char* fault = detail::info_fault(info)) detail::bad_info(fault);
-  return info;
+  return items.finish();
 }
 
 MRC_SETUP std::string to_string(const ConnectionInfo& info) {

@@ -15,6 +15,7 @@
 #include "mrc/config/impl/setting_source.ipp"
 #include "mrc/core/impl/value_text.ipp"
 #include "mrc/exchange/impl/connection_info.ipp"
+#include "mrc/exchange/impl/resolution.ipp"
 #include "mrc/exchange/impl/tcp_exchange.ipp"
 #include "mrc/exchange/impl/tcp_socket.ipp"
 #include "mrc/port/impl/address.ipp"

@@ -8,6 +8,7 @@
 #endif
 
 #include "mrc/device/impl/connect.ipp"
+#include "mrc/device/impl/connector.ipp"
 #include "mrc/device/impl/core.ipp"
 #include "mrc/device/impl/faults.ipp"
 #include "mrc/device/impl/openers.ipp"
@@ -16,6 +17,7 @@
 #include "mrc/device/impl/progress.ipp"
 #include "mrc/device/impl/rounds.ipp"
 #include "mrc/device/impl/udp_planes.ipp"
+#include "mrc/impl/completion_channel.ipp"
 #include "mrc/impl/completion_queue.ipp"
 #include "mrc/impl/device.ipp"
 #include "mrc/impl/memory_region.ipp"

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "mrc/core/error.hpp"
+#include "mrc/port/socket_address.hpp"
 #include "mrc/port/socket_interface.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -116,6 +117,28 @@ MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& loc
   if (detail::ask_interface(socket, found.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
     found.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
   return found;
+}
+
+MRC_SETUP IpAddress default_route_address() {
+  // Connecting a datagram socket makes the kernel choose the source address, and sends nothing.
+  for (const char* outside : {"192.0.2.1", "2001:db8::1"}) {
+    const SocketAddress to(parse_ip(outside), 9);
+    Socket socket(::socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    SocketAddress own;
+    own.length = sizeof own.v6;
+    if (!socket.open() || ::connect(socket.fd(), &to.any, to.length) != 0 ||
+        ::getsockname(socket.fd(), &own.any, &own.length) != 0)
+      continue;
+    if (own.any.sa_family == AF_INET6) {
+      IpAddress ip;
+      std::memcpy(ip.data(), &own.v6.sin6_addr, ip.size());
+      return ip;
+    }
+    std::uint8_t v4[4];
+    std::memcpy(v4, &own.v4.sin_addr, sizeof v4);
+    return make_v4(v4[0], v4[1], v4[2], v4[3]);
+  }
+  return make_v4(127, 0, 0, 1);
 }
 
 }  // namespace mrc::inline v0_1::port

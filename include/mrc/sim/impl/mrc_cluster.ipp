@@ -132,12 +132,12 @@ MRC_DECL void MrcCluster::post(Lane& lane) {
   while (!lane.waiting.empty()) {
     const Chunk& chunk = lane.waiting.front();
     const Sge sge{arena_.data(), chunk.bytes, keys_[flow.from]};
-    WriteRequest request;
+    SendRequest request;
     request.sges = {&sge, 1};
     request.remote = {reinterpret_cast<std::uint64_t>(arena_.data()), keys_[flow.to]};
-    request.with_immediate = chunk.last;
+    if (chunk.last) request.opcode = SendOpcode::write_imm;
     request.immediate = static_cast<std::uint32_t>(chunk.message);
-    if (host.engine().post_write(lane.sender, request, network_.now()) != Errc::ok) return;
+    if (host.engine().post_send(lane.sender, request, network_.now()) != Errc::ok) return;
     lane.posted.push_back(chunk);
     lane.waiting.pop_front();
   }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mrc/core/ring.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/device/events.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// A queue of events with a descriptor (eventfd) that is readable while it is not empty. Fixed
+/// size: when it is full, further events are dropped and counted. Thread contract: under the
+/// device's lock.
+template <class Event>
+class EventQueue {
+ public:
+  /// Room for `capacity` events. Throws mrc::Error.
+  explicit EventQueue(std::size_t capacity)
+      : events_(capacity), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!fd_.open()) throw_errno("cannot open an event descriptor");
+  }
+
+  /// Appends an event.
+  void push(const Event& event) noexcept {
+    if (!events_.push_back(event)) {
+      ++dropped_;
+      return;
+    }
+    const std::uint64_t one = 1;
+    if (events_.size() == 1) (void)!::write(fd_.fd(), &one, sizeof one);
+  }
+  /// Takes the oldest event. False if there is none.
+  bool poll(Event& event) noexcept {
+    if (events_.empty()) return false;
+    event = events_.front();
+    events_.pop_front();
+    std::uint64_t count = 0;
+    if (events_.empty()) (void)!::read(fd_.fd(), &count, sizeof count);
+    return true;
+  }
+  /// Removes the events that `is_gone` holds for.
+  template <class F>
+  void remove_if(F&& is_gone) noexcept {
+    for (std::size_t n = events_.size(); n > 0; --n) {
+      const Event event = events_.front();
+      events_.pop_front();
+      if (!is_gone(event)) (void)events_.push_back(event);
+    }
+    std::uint64_t count = 0;
+    if (events_.empty()) (void)!::read(fd_.fd(), &count, sizeof count);
+  }
+  /// Readable while there are events.
+  [[nodiscard]] int fd() const noexcept { return fd_.fd(); }
+  /// Events that found no room.
+  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+
+ private:
+  Ring<Event> events_;
+  UniqueFd fd_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/core/types.hpp"
+#include "mrc/engine/types.hpp"
+
+namespace mrc::inline v0_1 {
+
+/// Something that happened to a device or its objects without being asked for.
+struct DeviceEvent {
+  /// What happened.
+  enum class Kind : std::uint8_t {
+    qp_error,    ///< a queue pair moved to ERR
+    cq_overrun,  ///< a completion queue had no room for a completion
+    plane_down,  ///< a plane can't be used any more: its link, or too small an MTU
+    plane_up,    ///< it can again
+  };
+  Kind kind{};                              ///< what happened
+  Qpn qpn{};                                ///< qp_error: the queue pair
+  QpErrorCause cause = QpErrorCause::none;  ///< qp_error: why
+  CqId cq{};                                ///< cq_overrun: the queue
+  Plane plane = 0;                          ///< plane_down, plane_up: the plane
+
+  /// Equal in every field.
+  friend bool operator==(const DeviceEvent&, const DeviceEvent&) = default;
+};
+
+}  // namespace mrc::inline v0_1

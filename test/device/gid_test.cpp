@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queue pairs that are connected step by step, by GID, QPN and PSN, as verbs programs do.
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device_rig.hpp"
+#include "mrc/wire/bth.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+QpChange to(QpState state) {
+  QpChange change;
+  change.state = state;
+  return change;
+}
+
+QpChange to_rtr(const port::IpAddress& gid, Qpn qpn, Psn psn) {
+  QpChange change = to(QpState::rtr);
+  change.destination = Destination{gid, qpn};
+  change.receive_psn = psn;
+  return change;
+}
+QpChange to_rts(Psn psn) {
+  QpChange change = to(QpState::rts);
+  change.rts.send_psn = psn;
+  return change;
+}
+
+/// What a verbs program does with what it knows: GID, QPN and PSN of the other side.
+void connect_by_gid(QueuePair& qp, Psn own, const port::IpAddress& gid, Qpn qpn, Psn theirs) {
+  qp.modify(to(QpState::init));
+  qp.modify(to_rtr(gid, qpn, theirs));
+  qp.modify(to_rts(own));
+}
+
+constexpr Psn kPsnA{0xFFFFF0}, kPsnB{0x000123};
+
+template <class F>
+bool soon(F&& holds) {
+  const Time end = monotonic_now() + kPatience;
+  while (!holds()) {
+    if (monotonic_now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+/// Two devices whose first queue pairs are connected by GID, one after the other.
+struct GidPair {
+  explicit GidPair(const Config& config = test_config(), Duration between = {})
+      : a(config), b(Pair::other(config)) {
+    connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
+    std::this_thread::sleep_for(between);
+    connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  }
+  Side a, b;
+};
+
+void copy_one(Side& from, QueuePair& qp, Side& to) {
+  REQUIRE(post_copy(from, qp, to, 0, from.source.size()) == Errc::ok);
+  const Completion done = from.await_one();
+  INFO(qp.error_text());
+  REQUIRE(done.status == WcStatus::success);
+  CHECK(from.source == to.target);
+}
+
+}  // namespace
+
+TEST_CASE("by GID: two devices find each other, and use all planes") {
+  GidPair pair;
+  copy_one(pair.a, pair.a.qps[0], pair.b);
+  copy_one(pair.b, pair.b.qps[0], pair.a);
+  CHECK(pair.a.device.paths(pair.a.qps[0]).size() == 8);
+  const QpInfo info = pair.a.qps[0].query();
+  CHECK(info.state == QpState::rts);
+  CHECK_FALSE(info.resolving);
+  CHECK(info.gid == pair.b.device.gid());
+  CHECK(info.remote_qpn == pair.b.qps[0].qpn());
+  CHECK(info.send_psn == kPsnA);
+  CHECK(info.receive_psn == kPsnB);
+  CHECK(info.mtu == pair.a.device.config().mtu);
+}
+
+TEST_CASE("by GID: what is posted before the peer is there waits for it") {
+  Side a(test_config());
+  const Config config = Pair::other(test_config());
+  auto late = std::make_unique<Side>(config);
+  connect_by_gid(a.add_qp(), kPsnA, late->device.gid(), late->add_qp().qpn(), kPsnB);
+  REQUIRE(post_copy(a, a.qps[0], *late, 0, 4096, 7) == Errc::ok);
+  CHECK(a.qps[0].query().resolving);
+  std::this_thread::sleep_for(100ms);  // its device answers that it is not ready
+  CHECK(a.qps[0].state() == QpState::rts);
+  CHECK(a.qps[0].query().resolving);
+  connect_by_gid(late->qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  const Completion done = a.await_one();
+  CHECK(done.wr_id == 7);
+  CHECK(done.status == WcStatus::success);
+}
+
+TEST_CASE("by GID: a process that starts after this side has given up asking") {
+  const Config config = test_config();
+  Side a(config);
+  port::IpAddress gid{};
+  Qpn qpn{};
+  {
+    Side b(Pair::other(config));
+    gid = b.device.gid();
+    qpn = b.add_qp().qpn();
+  }
+  connect_by_gid(a.add_qp(), kPsnA, gid, qpn, kPsnB);
+  REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));  // taken for plain MRC
+  CHECK(a.device.stats().peers == 1);
+  CHECK(a.device.paths(a.qps[0]).size() > 0);
+  Side b(Pair::other(config));
+  REQUIRE(b.device.gid() == gid);
+  REQUIRE(b.add_qp().qpn() == qpn);
+  REQUIRE(post_copy(a, a.qps[0], b, 0, 4096, 7) == Errc::ok);
+  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  CHECK(a.await_one().status == WcStatus::success);
+  copy_one(b, b.qps[0], a);
+  CHECK(a.device.stats().peers == 1);
+}
+
+TEST_CASE("by GID: with itself, and two queue pairs of one device") {
+  Side a(test_config());
+  a.qps.reserve(3);
+  QueuePair& self = a.add_qp();
+  connect_by_gid(self, kPsnA, a.device.gid(), self.qpn(), kPsnA);
+  copy_one(a, self, a);
+  QueuePair& left = a.add_qp();
+  QueuePair& right = a.add_qp();
+  connect_by_gid(left, kPsnA, a.device.gid(), right.qpn(), kPsnB);
+  connect_by_gid(right, kPsnB, a.device.gid(), left.qpn(), kPsnA);
+  std::fill(a.target.begin(), a.target.end(), std::uint8_t{0});
+  copy_one(a, right, a);
+}
+
+TEST_CASE("by GID: many at once, with losses") {
+  Config config = test_config();
+  Side a(config), b(Pair::other(config));
+  a.device.set_faults("loss=0.2");
+  b.device.set_faults("loss=0.2");
+  constexpr std::size_t kPairs = 40;
+  a.qps.reserve(kPairs);
+  b.qps.reserve(kPairs);
+  for (std::size_t i = 0; i < kPairs; ++i)
+    connect_by_gid(a.add_qp(), Psn{static_cast<std::uint32_t>(i)}, b.device.gid(), b.add_qp().qpn(),
+                   kPsnB);
+  for (std::size_t i = 0; i < kPairs; ++i)
+    connect_by_gid(b.qps[i], kPsnB, a.device.gid(), a.qps[i].qpn(),
+                   Psn{static_cast<std::uint32_t>(i)});
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    REQUIRE(post_copy(a, a.qps[i], b, 0, 10'000, i) == Errc::ok);
+    REQUIRE(post_copy(b, b.qps[i], a, 0, 10'000, i) == Errc::ok);
+  }
+  for (Side* side : {&a, &b})
+    for (const Completion& c : side->await(kPairs)) CHECK(c.status == WcStatus::success);
+  CHECK(a.device.stats().peers == 1);
+}
+
+TEST_CASE("by GID: with peer=openmrc silence is an error that names the GID") {
+  Config config = test_config();
+  config.peer = PeerKind::openmrc;
+  Side a(config);
+  connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.9"), Qpn{0x050004}, kPsnB);
+  const Sge sge = a.sge(0, 100);
+  SendRequest request;
+  request.wr_id = 3;
+  request.sges = {&sge, 1};
+  REQUIRE(a.qps[0].post_send(request) == Errc::ok);
+  const Completion done = a.await_one();
+  CHECK(done.status == WcStatus::retry_exc_err);
+  CHECK(a.qps[0].state() == QpState::err);
+  CHECK(a.qps[0].error_cause() == QpErrorCause::unresolved);
+  const std::string text = a.qps[0].error_text();
+  CAPTURE(text);
+  CHECK(contains(text, "peer not found"));
+  CHECK(contains(text, "127.0.0.9, queue pair 327684"));
+  CHECK(contains(text, "option peer"));
+  DeviceEvent event;
+  REQUIRE(a.device.poll_event(event));
+  CHECK(event.kind == DeviceEvent::Kind::qp_error);
+  CHECK(event.qpn == a.qps[0].qpn());
+  CHECK(event.cause == QpErrorCause::unresolved);
+}
+
+TEST_CASE("by GID: with peer=mrc nobody is asked") {
+  Config config = test_config();
+  config.peer = PeerKind::mrc;
+  Side a(config);
+  connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.9"), Qpn{0x000004}, kPsnB);
+  CHECK_FALSE(a.qps[0].query().resolving);
+  CHECK(a.device.stats().peers == 1);
+}
+
+TEST_CASE("by GID: reset, and connected anew to another one") {
+  GidPair pair;
+  copy_one(pair.a, pair.a.qps[0], pair.b);
+  pair.b.qps.reserve(2);
+  QueuePair& other = pair.b.add_qp();
+  pair.a.qps[0].modify(to(QpState::reset));
+  CHECK(pair.a.device.stats().peers == 0);
+  CHECK(pair.a.qps[0].query().gid == port::IpAddress{});
+  connect_by_gid(pair.a.qps[0], kPsnB, pair.b.device.gid(), other.qpn(), kPsnA);
+  connect_by_gid(other, kPsnA, pair.a.device.gid(), pair.a.qps[0].qpn(), kPsnB);
+  std::fill(pair.b.target.begin(), pair.b.target.end(), std::uint8_t{0});
+  copy_one(pair.a, pair.a.qps[0], pair.b);
+}
+
+TEST_CASE("by GID: devices that don't fit each other say so") {
+  Config config = test_config();
+  Config other = Pair::other(config);
+  other.icrc = false;
+  Side a(config), b(other);
+  // Without iCRC there is 0 in its place, so neither hears the other.
+  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
+  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));
+  QueuePair& qp = a.add_qp();
+  qp.modify(to(QpState::init));
+  QpChange larger = to_rtr(b.device.gid(), Qpn{0x010004}, kPsnB);
+  larger.mtu = 8192;
+  CHECK_THROWS_WITH_AS(qp.modify(larger), doctest::Contains("MTU is larger"), Error);
+}
+
+TEST_CASE("by GID: of two MTUs the smaller counts, also for what is posted already") {
+  Config large = test_config(), small = Pair::other(test_config());
+  small.mtu = 1024;
+  Side a(large), b(small);
+  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
+  REQUIRE(post_copy(a, a.qps[0], b, 0, 100'000) == Errc::ok);
+  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  CHECK(a.await_one().status == WcStatus::success);
+  CHECK(std::equal(a.source.begin(), a.source.begin() + 100'000, b.target.begin()));
+  copy_one(b, b.qps[0], a);
+  CHECK(a.qps[0].query().mtu == 1024);
+  CHECK(b.qps[0].query().mtu == 1024);
+}
+
+TEST_CASE("by GID: trimmed packets while the peer is looked for") {
+  Side a(test_config());
+  connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.99"), Qpn{0x050004}, kPsnB);
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  REQUIRE(fd >= 0);
+  const int tos = a.device.config().dscp_trimmed << 2;
+  REQUIRE(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos) == 0);
+  sockaddr_in target{};
+  target.sin_family = AF_INET;
+  target.sin_port = htons(port::parse_address(a.device.plane_names()[0]).udp_port);
+  target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto head = wire::Bth::make(wire::Opcode::write_only, a.qps[0].qpn(), kPsnB);
+  std::array<std::uint8_t, 32> bytes{};
+  std::memcpy(bytes.data(), &head, sizeof head);
+  for (int i = 0; i < 20; ++i)
+    (void)::sendto(fd, bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&target),
+                   sizeof target);
+  ::close(fd);
+  REQUIRE(soon([&] { return a.device.stats().engine.rx_trimmed > 0; }));
+  CHECK(a.qps[0].state() == QpState::rts);
+  CHECK(a.device.stats().engine.drops.wrong_state > 0);
+}
+
+TEST_CASE("modify: steps out of order, and attributes of other steps, are errors that say so") {
+  Side a(test_config());
+  QueuePair& qp = a.add_qp();
+  const port::IpAddress gid = a.device.gid();
+  const auto fails = [&](const QpChange& change, Errc code, const char* text) {
+    const QpState before = qp.state();
+    const Error error = thrown_by([&] { qp.modify(change); });
+    CAPTURE(std::string(error.what()));
+    CHECK(error.code() == code);
+    CHECK(contains(error.what(), text));
+    CHECK(qp.state() == before);
+  };
+  fails(to_rtr(gid, qp.qpn(), kPsnA), Errc::invalid_state, "it is in RESET; only one in INIT can");
+  fails(to(QpState::rts), Errc::invalid_state, "only one in RTR can");
+  fails(to(QpState::err), Errc::invalid_state, "to ERR");
+  qp.modify(to(QpState::init));
+  fails(to(QpState::init), Errc::invalid_state, "only one in RESET can");
+  fails(to(QpState::rtr), Errc::invalid_argument, "a destination and a receive PSN");
+  QpChange change = to_rtr(gid, Qpn{2}, kPsnA);
+  fails(change, Errc::invalid_argument, "reserved");
+  change = to_rtr(port::parse_ip("fd00::1"), qp.qpn(), kPsnA);
+  fails(change, Errc::unreachable, "no plane of this device has its IP version");
+  change = to_rtr(gid, qp.qpn(), kPsnA);
+  change.rts.timeout = 3;
+  fails(change, Errc::invalid_argument, "attribute of another step");
+  change = to_rtr(gid, qp.qpn(), kPsnA);
+  change.rtr.mpr_dest = 0;
+  fails(change, Errc::invalid_argument, "to RTR");
+  change = to_rtr(gid, qp.qpn(), kPsnA);
+  change.connection = qp.local_info();
+  fails(change, Errc::invalid_argument, "not both");
+  change = to(QpState::rts);
+  change.mtu = 1024;
+  fails(change, Errc::invalid_argument, "attribute of another step");
+  change = to_rtr(gid, qp.qpn(), kPsnA);
+  change.mtu = 1024;
+  change.rtr.mpr_dest = 3;
+  change.rtr.max_wimm_dest = 9;
+  qp.modify(change);
+  change = to(QpState::rts);
+  change.rts.timeout = 30;
+  fails(change, Errc::invalid_argument, "outside its documented range");
+  change.rts.timeout = 9;
+  change.rts.mpr = 5;
+  qp.modify(change);
+  const QpInfo info = qp.query();
+  CHECK(info.mtu == 1024);
+  CHECK(info.attributes.mpr_dest == 3);
+  CHECK(info.attributes.max_wimm_dest == 9);
+  CHECK(info.attributes.timeout == 9);
+  CHECK(info.attributes.mpr == 5);
+  qp.modify(to(QpState::err));
+  CHECK(qp.state() == QpState::err);
+  qp.modify(to(QpState::reset));
+  CHECK(qp.state() == QpState::reset);
+}
+
+TEST_CASE("modify: step by step with ConnectionInfo, PSNs and an MTU of one's own") {
+  Side a(test_config()), b(Pair::other(test_config()));
+  QueuePair& qa = a.add_qp();
+  QueuePair& qb = b.add_qp();
+  const auto step = [](QueuePair& qp, const ConnectionInfo& peer, Psn own, Psn theirs) {
+    qp.modify(to(QpState::init));
+    QpChange change = to(QpState::rtr);
+    change.connection = peer;
+    change.receive_psn = theirs;
+    change.mtu = 512;
+    qp.modify(change);
+    qp.modify(to_rts(own));
+  };
+  step(qa, qb.local_info(), kPsnA, kPsnB);
+  step(qb, qa.local_info(), kPsnB, kPsnA);
+  copy_one(a, qa, b);
+  CHECK(qa.query().mtu == 512);
+}
+
+TEST_CASE("events: planes that go and come, with a descriptor to wait on") {
+  Side a(test_config());
+  const auto readable = [&] {
+    pollfd fd{a.device.event_fd(), POLLIN, 0};
+    return poll(&fd, 1, 0) == 1;
+  };
+  CHECK_FALSE(readable());
+  DeviceEvent event;
+  CHECK_FALSE(a.device.poll_event(event));
+  a.device.set_faults("plane=1,down");
+  REQUIRE(soon(readable));
+  REQUIRE(a.device.poll_event(event));
+  CHECK(event.kind == DeviceEvent::Kind::plane_down);
+  CHECK(event.plane == 1);
+  CHECK_FALSE(readable());
+  a.device.set_faults("");
+  REQUIRE(soon(readable));
+  REQUIRE(a.device.poll_event(event));
+  CHECK(event.kind == DeviceEvent::Kind::plane_up);
+}
+
+TEST_CASE("events: queue pairs that fail, and queues that overrun") {
+  Pair pair;
+  CompletionQueue small = pair.a.device.create_cq(1);
+  QpOptions options;
+  options.send_cq = &small;
+  QueuePair qp = pair.a.device.create_qp(options);
+  connect(qp, pair.b.add_qp());
+  for (int i = 0; i < 3; ++i)
+    if (post_copy(pair.a, qp, pair.b, 0, 100) != Errc::ok) CHECK(qp.state() == QpState::err);
+  bool failed = false, overrun = false;
+  REQUIRE(soon([&] {
+    DeviceEvent event;
+    while (pair.a.device.poll_event(event)) {
+      failed = failed || (event.kind == DeviceEvent::Kind::qp_error && event.qpn == qp.qpn() &&
+                          event.cause == QpErrorCause::cq_overrun);
+      overrun = overrun || event.kind == DeviceEvent::Kind::cq_overrun;
+    }
+    return failed && overrun;
+  }));
+}
+
+TEST_CASE("events: more than anybody takes are dropped and counted, and nothing else suffers") {
+  Side a(test_config());
+  QueuePair& qp = a.add_qp();
+  for (int i = 0; i < 5000; ++i) {
+    qp.modify(to(QpState::init));
+    qp.modify(to(QpState::err));
+    qp.modify(to(QpState::reset));
+  }
+  CHECK(a.device.stats().events_dropped == 5000 - 4096);
+  DeviceEvent event;
+  int taken = 0;
+  while (a.device.poll_event(event)) ++taken;
+  CHECK(taken == 4096);
+}

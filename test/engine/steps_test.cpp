@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receive requests with scatter lists, and the steps between a queue pair's states with what each
+// of them may change.
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <vector>
+
+#include "support/single.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("receive queue: a model of it, with scatter lists of all lengths") {
+  for (const std::uint32_t sges : {0u, 1u, 5u}) {
+    engine::ReceiveQueue queue(7, sges);
+    struct Request {
+      std::uint64_t id;
+      std::vector<std::uint32_t> lengths;
+    };
+    std::deque<Request> model;
+    Random random(sges + 1);
+    std::uint64_t id = 0;
+    for (int round = 0; round < 2000; ++round) {
+      if (random.chance(0.5) && !queue.full()) {
+        Request r{++id, {}};
+        r.lengths.resize(random.below(sges + 1));
+        for (auto& length : r.lengths) length = random.below(1000);
+        const auto list = queue.post(r.id, r.lengths.size());
+        REQUIRE(list.size() == r.lengths.size());
+        for (std::size_t i = 0; i < list.size(); ++i) list[i] = {nullptr, r.lengths[i], 0};
+        model.push_back(std::move(r));
+      } else if (!queue.empty()) {
+        REQUIRE(queue.front() == model.front().id);
+        const auto list = queue.front_sges();
+        REQUIRE(list.size() == model.front().lengths.size());
+        for (std::size_t i = 0; i < list.size(); ++i)
+          REQUIRE(list[i].length == model.front().lengths[i]);
+        queue.pop_front();
+        model.pop_front();
+      }
+      CHECK(queue.size() == model.size());
+      CHECK(queue.full() == (model.size() == 7));
+      std::size_t n = 0, expected = 0;
+      queue.for_each_sge([&](const engine::ReceiveSge&) { ++n; });
+      for (const Request& r : model) expected += r.lengths.size();
+      CHECK(n == expected);
+    }
+  }
+}
+
+namespace {
+
+SingleSetup with_receive_sges() {
+  SingleSetup s;
+  s.capacity.receive_sges = 2;
+  s.capacity.receive = 8;
+  s.receives = 0;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("receives: scatter lists are checked when posted") {
+  Single s(with_receive_sges());
+  const auto post = [&](std::initializer_list<Sge> sges) {
+    return s.engine.post_receive(s.qpn, ReceiveRequest{1, {sges.begin(), sges.size()}});
+  };
+  const Sge good{s.target.data(), 100, s.rkey};
+  CHECK(post({}) == Errc::ok);
+  CHECK(post({good, good}) == Errc::ok);
+  CHECK(post({good, good, good}) == Errc::too_many_sges);
+  CHECK(post({{s.target.data(), 100, s.rkey + 1}}) == Errc::invalid_lkey);
+  CHECK(post({{s.target.data() + s.target.size() - 1, 2, s.rkey}}) == Errc::invalid_lkey);
+  CHECK(post({{s.source.data(), 100, s.lkey}}) == Errc::access_denied);  // no local_write
+  const PdId other = *s.engine.alloc_pd();
+  const std::uint32_t key =
+      *s.engine.register_memory(s.target.data(), 100, Access::local_write, other);
+  CHECK(post({{s.target.data(), 100, key}}) == Errc::wrong_pd);
+  CHECK(s.qp().rx.receives.size() == 2);
+  for (int i = 0; i < 6; ++i) CHECK(post({good}) == Errc::ok);
+  CHECK(post({good}) == Errc::queue_full);
+}
+
+TEST_CASE("receives: their memory is in use until they complete, are flushed or discarded") {
+  for (const int how : {0, 1, 2}) {
+    CAPTURE(how);
+    Single s(with_receive_sges());
+    const std::uint32_t key =
+        *s.engine.register_memory(s.target.data(), 100, Access::local_write, s.pd);
+    const Sge sge{s.target.data(), 100, key};
+    REQUIRE(s.engine.post_receive(s.qpn, ReceiveRequest{5, {&sge, 1}}) == Errc::ok);
+    CHECK(s.engine.deregister_memory(key) == Errc::in_use);
+    if (how == 0) {
+      s.data({.opcode = wire::Opcode::write_only_imm});
+      const auto done = s.receives();
+      REQUIRE(done.size() == 1);
+      CHECK(done[0].wr_id == 5);
+      CHECK(s.target[50] == 0x11);  // by the write, not by the receive
+    } else if (how == 1) {
+      REQUIRE(s.engine.to_error(s.qpn) == Errc::ok);
+      CHECK(s.receives().size() == 1);
+    } else {
+      REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
+    }
+    CHECK(s.engine.deregister_memory(key) == Errc::ok);
+  }
+}
+
+TEST_CASE("receives: memory that is withdrawn by force fails the queue pair") {
+  Single s(with_receive_sges());
+  const std::uint32_t key =
+      *s.engine.register_memory(s.target.data(), 100, Access::local_write, s.pd);
+  const Sge sge{s.target.data(), 100, key};
+  REQUIRE(s.engine.post_receive(s.qpn, ReceiveRequest{5, {&sge, 1}}) == Errc::ok);
+  REQUIRE(s.engine.deregister_memory(key, true) == Errc::ok);
+  CHECK(s.qp().state == QpState::err);
+  CHECK(s.qp().cause == QpErrorCause::memory_withdrawn);
+  CHECK(s.receives().size() == 1);
+}
+
+TEST_CASE("solicited: the flag travels to peers that know it, and to no other") {
+  for (const bool knows : {true, false}) {
+    CAPTURE(knows);
+    SingleSetup setup;
+    setup.remote_solicited = knows;
+    Single s(setup);
+    REQUIRE(s.post({.length = 3000, .with_immediate = true, .solicited = true}) == Errc::ok);
+    REQUIRE(s.post({.with_immediate = true}) == Errc::ok);
+    REQUIRE(s.post({.solicited = true}) == Errc::ok);  // no completion there, nothing to solicit
+    const SentList sent = data_of(s.transmit());
+    REQUIRE(sent.size() == 5);
+    for (std::size_t i = 0; i < sent.size(); ++i)
+      CHECK(sent[i].bth().solicited_event() == (knows && i == 2));
+    s.data({.opcode = wire::Opcode::write_only_imm, .solicited = true});
+    s.data({.n = 1, .opcode = wire::Opcode::write_only_imm, .rqmsn = 1, .msn = 1});
+    const auto done = s.receives();
+    REQUIRE(done.size() == 2);
+    CHECK(done[0].solicited);
+    CHECK_FALSE(done[1].solicited);
+  }
+}
+
+// --- Steps between states ---------------------------------------------------------------------
+
+namespace {
+
+/// A queue pair in INIT.
+struct Steps : Single {
+  Steps() {
+    REQUIRE(engine.to_reset(qpn) == Errc::ok);
+    REQUIRE(engine.to_init(qpn) == Errc::ok);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("to_rtr, to_rts: attributes of the step are in force from then on") {
+  Steps s;
+  RtrAttributes rtr;
+  rtr.mpr_dest = 1;
+  rtr.max_wimm_dest = 3;
+  rtr.dynamic_mpr = true;
+  REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::ok);
+  CHECK(s.qp().rx.window.range() == 128);
+  CHECK(s.qp().rx.wimms.limit() == 3);
+  RtsAttributes rts;
+  rts.send_psn = Psn{0x123456};
+  rts.mpr = 2;
+  rts.max_wimm = 1;
+  rts.timeout = 3;
+  rts.retry_linear = 1;
+  rts.retry_exponential = 0;
+  REQUIRE(s.engine.to_rts(s.qpn, s.now, rts) == Errc::ok);
+  CHECK(s.qp().attributes.max_wimm == 1);
+  CHECK(*s.engine.start_psn(s.qpn) == Psn{0x123456});
+  for (int i = 0; i < 2; ++i)
+    REQUIRE(s.post({.length = 1024 * 200, .with_immediate = true}) == Errc::ok);
+  const SentList sent = data_of(s.transmit());
+  REQUIRE(sent.size() == 200);  // one WriteImm in flight
+  CHECK(sent[0].psn() == Psn{0x123456});
+  CHECK(s.qp().tx.fixed_range == 256);
+  // Two timeouts of 8.2 us (at least twice the base RTT), and it is over.
+  (void)s.advance(50ms);
+  CHECK(s.qp().state == QpState::err);
+  CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+}
+
+TEST_CASE("to_rtr, to_rts: values out of range change nothing") {
+  Steps s;
+  RtrAttributes rtr;
+  rtr.mpr_dest = 0;
+  CHECK(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::invalid_argument);
+  rtr = {};
+  rtr.max_wimm_dest = 40'000;
+  CHECK(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::invalid_argument);
+  CHECK(s.qp().state == QpState::init);
+  CHECK(s.peer_state().queue_pairs == 0);
+  REQUIRE(s.engine.to_rtr(s.qpn, s.remote()) == Errc::ok);
+  for (RtsAttributes rts :
+       {RtsAttributes{.mpr = 0}, RtsAttributes{.max_wimm = 0}, RtsAttributes{.timeout = 25},
+        RtsAttributes{.retry_linear = 8}, RtsAttributes{.retry_exponential = 26}})
+    CHECK(s.engine.to_rts(s.qpn, s.now, rts) == Errc::invalid_argument);
+  CHECK(s.qp().state == QpState::rtr);
+  REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+}
+
+// --- A peer that is not known yet -------------------------------------------------------------
+
+TEST_CASE(
+    "unresolved: what is posted waits, what arrives is dropped, both go on when it is known") {
+  Steps s;
+  RemoteQp unknown;
+  unknown.qpn = Single::kRemote;
+  unknown.start_psn = s.first;
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
+  REQUIRE(s.engine.to_rts(s.qpn, s.now, {.send_psn = Psn{77}}) == Errc::ok);
+  for (std::uint64_t i = 0; i < 5; ++i)
+    REQUIRE(s.post({.id = i, .length = 3000, .with_immediate = true}) == Errc::ok);
+  CHECK(s.advance(1s).empty());
+  CHECK(s.qp().state == QpState::rts);
+  s.data({});
+  CHECK(s.engine.stats().drops.wrong_state == 1);
+  REQUIRE(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::ok);
+  CHECK(s.peer_state().queue_pairs == 1);
+  const SentList sent = data_of(s.transmit());
+  REQUIRE(sent.size() == 15);
+  CHECK(sent[0].psn() == Psn{77});
+  s.own = Psn{77};
+  s.ack(4, 14);
+  CHECK(s.sends().size() == 5);
+  s.data({});
+  CHECK(s.qp().stats.rx_packets == 1);
+}
+
+TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {
+  const auto unresolved = [](Steps& s) {
+    RemoteQp unknown;
+    unknown.qpn = Single::kRemote;
+    unknown.mtu = 1024;
+    REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+    REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+    REQUIRE(s.post({}) == Errc::ok);
+  };
+  {
+    Steps s;
+    unresolved(s);
+    RemoteQp bad = s.remote();
+    bad.mtu = 1000;
+    CHECK(s.engine.resolve(s.now, s.qpn, bad) == Errc::incompatible);
+    bad = s.remote();
+    bad.mpr_dest = 0;
+    CHECK(s.engine.resolve(s.now, s.qpn, bad) == Errc::incompatible);
+    REQUIRE(s.engine.to_error(s.qpn) == Errc::ok);
+    CHECK(s.sends().size() == 1);
+    CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);
+  }
+  Steps s;
+  unresolved(s);
+  REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
+  CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);
+  s.connect();
+  REQUIRE(s.post({}) == Errc::ok);
+  CHECK(data_of(s.transmit()).size() == 1);
+}
+
+TEST_CASE(
+    "unresolved: a peer of a smaller MTU, trimmed packets, late news of the last connection") {
+  SingleSetup setup;
+  setup.options.placing_planes = 0xF;
+  Single s(setup);
+  s.data({.opcode = wire::Opcode::write_only_imm, .unsettled = true});
+  REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
+  REQUIRE(s.engine.to_init(s.qpn) == Errc::ok);
+  RemoteQp unknown;
+  unknown.qpn = Single::kRemote;
+  unknown.start_psn = s.first;
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
+  const wire::PacketName late{s.qpn, s.first};
+  s.engine.on_settled(s.now, 0, {&late, 1});
+  CHECK(s.receives().empty());
+  s.data({.trim = wire::Trim::trimmed, .cut = 20});
+  CHECK(s.transmit().empty());
+  REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+  REQUIRE(s.post({.length = 3000}) == Errc::ok);
+  RemoteQp small = s.remote();
+  small.mtu = 512;
+  REQUIRE(s.engine.resolve(s.now, s.qpn, small) == Errc::ok);
+  const SentList sent = data_of(s.transmit());
+  REQUIRE(sent.size() == 6);
+  CHECK(sent[0].write().payload.size() == 512);
+  CHECK(sent[5].write().payload.size() == 3000 - 5 * 512);
+}
+
+TEST_CASE("port status: told by the first queue pair in RTS, whichever went to RTR first") {
+  Steps s;
+  const Qpn other = s.create();
+  REQUIRE(s.engine.to_init(other) == Errc::ok);
+  s.engine.set_plane_up(s.now, 1, false);
+  (void)s.advance(20ms);
+  REQUIRE(s.engine.to_rtr(s.qpn, s.remote()) == Errc::ok);
+  RemoteQp second = s.remote();
+  second.qpn = Qpn{0x010204};
+  REQUIRE(s.engine.to_rtr(other, second) == Errc::ok);
+  REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+  CHECK_FALSE(only(s.advance(20ms), wire::Opcode::endpoint_request).empty());
+}
+
+TEST_CASE("unresolved: a better answer replaces the peer until the first packet of it arrives") {
+  Single s;
+  for (std::uint64_t i = 0; i < 3; ++i) REQUIRE(s.post({.id = i, .length = 2000}) == Errc::ok);
+  const SentList before = data_of(s.transmit());
+  REQUIRE(before.size() == 6);
+  (void)s.advance(10ms);  // nobody answers
+  const PeerId other = s.add_peer();
+  RemoteQp better = s.remote();
+  better.peer = other;
+  better.mpr_dest = 1;
+  REQUIRE(s.engine.resolve(s.now, s.qpn, better) == Errc::ok);
+  CHECK(s.peer_state().queue_pairs == 0);
+  CHECK(s.peer_state().congestion.inflight() == 0);
+  const SentList sent = data_of(s.transmit());
+  REQUIRE(sent.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(sent[i].psn() == before[i].psn());
+    CHECK_FALSE(sent[i].bth().rtx());
+  }
+  s.ack(2, 5);
+  CHECK(s.sends().size() == 3);
+  CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);  // heard of it
+  CHECK(s.engine.remove_peer(other) == Errc::in_use);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolution of queue pairs by GID and QPN, between devices on a network in virtual time.
+#include "mrc/exchange/resolution.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mrc/port/address.hpp"
+#include "mrc/wire/transport.hpp"
+
+using namespace mrc;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Devices, each with queue pairs, and what the network does with their messages.
+class Net {
+ public:
+  struct Device : ResolutionHost {
+    Device(Net& net, unsigned number)
+        : net_(net),
+          number_(number),
+          address{port::make_v4(10, 0, 0, static_cast<std::uint8_t>(number + 1)), 4791},
+          resolution(*this, options(number)) {}
+
+    static ResolutionOptions options(unsigned number) {
+      ResolutionOptions o;
+      o.key = {number * 7 + 1, number * 13 + 2};
+      return o;
+    }
+    std::optional<Own> find(Qpn qpn) override {
+      const auto at = own.find(value(qpn));
+      return at == own.end() ? std::nullopt : std::optional(at->second);
+    }
+    bool belongs(const port::IpAddress& ip, const Destination& destination) override {
+      return ip == destination.gid;
+    }
+    void on_resolved(Time, Qpn qpn, const ConnectionInfo& peer, bool) override {
+      resolved[value(qpn)] = peer;
+      ++calls;
+    }
+    void on_silence(Time now, Qpn qpn) override { silent[value(qpn)] = now; }
+    void on_refused(Time, Qpn qpn, const std::string& why) override { refused[value(qpn)] = why; }
+    std::uint64_t source_of(Plane, const port::IpAddress& ip) override {
+      return port::source_tag(ip);
+    }
+
+    /// As modify(RTR) does.
+    void connect(Qpn qpn, const Device& peer, Qpn remote) {
+      Own& o = own[value(qpn)];
+      o.destination = {peer.address.ip, remote};
+      o.info.device_guid = number_ + 1;
+      o.info.qpn = qpn;
+      o.info.planes = {address};
+      resolution.start(net_.now, qpn, o.destination);
+    }
+
+    Net& net_;
+    unsigned number_;
+    port::PeerAddress address;
+    Resolution resolution;
+    std::map<std::uint32_t, Own> own;
+    std::map<std::uint32_t, ConnectionInfo> resolved;
+    std::map<std::uint32_t, Time> silent;
+    std::map<std::uint32_t, std::string> refused;
+    unsigned calls = 0;
+  };
+
+  explicit Net(std::uint64_t seed = 1, unsigned devices = 2) : random(seed) {
+    for (unsigned i = 0; i < devices; ++i) list.push_back(std::make_unique<Device>(*this, i));
+  }
+  Device& operator[](unsigned i) { return *list[i]; }
+
+  void run(Duration time) {
+    const Time end = now + time;
+    for (;;) {
+      for (unsigned i = 0; i < list.size(); ++i) flush(i);
+      Time next = flying_.empty() ? kNever : flying_.top().when;
+      for (auto& d : list) next = std::min(next, d->resolution.next_deadline());
+      if (next > end) break;
+      now = std::max(now, next);
+      while (!flying_.empty() && flying_.top().when <= now) {
+        const Flying f = flying_.top();
+        flying_.pop();
+        list[f.to]->resolution.on_message(now, f.message);
+      }
+      for (auto& d : list)
+        if (d->resolution.next_deadline() <= now) d->resolution.on_time(now);
+    }
+    now = end;
+  }
+
+  Time now{std::chrono::hours(1)};
+  Random random;
+  double loss = 0, duplicate = 0;
+  Duration jitter{};
+  std::vector<std::unique_ptr<Device>> list;
+  std::set<unsigned> deaf;  ///< devices that do not hear
+  /// Sees each message: from, to, step, size.
+  std::function<void(unsigned, unsigned, ResolutionMessage&)> tap;
+  std::uint64_t sent = 0;
+
+ private:
+  struct Flying {
+    Time when;
+    std::uint64_t number;
+    unsigned to;
+    ResolutionMessage message;
+    bool operator<(const Flying& o) const {
+      return when != o.when ? when > o.when : number > o.number;
+    }
+  };
+  void flush(unsigned from) {
+    ResolutionMessage m;
+    while (list[from]->resolution.poll_message(m)) {
+      ++sent;
+      m.set_sender(list[from]->address);
+      const port::IpAddress ip = m.to ? m.to->ip : m.gid;
+      m.source = port::source_tag(list[from]->address.ip);
+      const unsigned to = ip[15] - 1u;
+      if (tap) tap(from, to, m);
+      if (to >= list.size() || deaf.count(to) != 0 || random.chance(loss)) continue;
+      for (int copies = random.chance(duplicate) ? 2 : 1; copies > 0; --copies) {
+        Duration delay = 20us;
+        if (jitter.count() > 0)
+          delay += Duration{random.below(static_cast<std::uint32_t>(jitter.count()))};
+        flying_.push({now + delay, ++number_, to, m});
+      }
+    }
+  }
+  std::priority_queue<Flying> flying_;
+  std::uint64_t number_ = 0;
+};
+
+constexpr Qpn kA{0x000010}, kB{0x010020};
+
+wire::ResolutionPacket packet_of(const ResolutionMessage& m) {
+  wire::ResolutionPacket p;
+  std::memcpy(&p, m.bytes.data(), sizeof p);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("resolution: both sides learn each other's data, in two round trips") {
+  Net net;
+  net[0].connect(kA, net[1], kB);
+  net[1].connect(kB, net[0], kA);
+  net.run(200us);
+  REQUIRE(net[0].resolved.count(value(kA)) == 1);
+  REQUIRE(net[1].resolved.count(value(kB)) == 1);
+  CHECK(net[0].resolved[value(kA)] == net[1].own[value(kB)].info);
+  CHECK(net[1].resolved[value(kB)] == net[0].own[value(kA)].info);
+  CHECK(net[0].resolution.pending() + net[1].resolution.pending() == 0);
+  const auto sent = net.sent;
+  net.run(10s);
+  CHECK(net.sent == sent);
+  CHECK(net[0].resolution.next_deadline() == kNever);
+}
+
+TEST_CASE("resolution: a queue pair connected to itself, and two of one device") {
+  Net net(1, 1);
+  net[0].connect(kA, net[0], kA);
+  net[0].connect(Qpn{0x11}, net[0], Qpn{0x12});
+  net[0].connect(Qpn{0x12}, net[0], Qpn{0x11});
+  net.run(1ms);
+  CHECK(net[0].resolved[value(kA)].qpn == kA);
+  CHECK(net[0].resolved[0x11].qpn == Qpn{0x12});
+  CHECK(net[0].resolved[0x12].qpn == Qpn{0x11});
+}
+
+TEST_CASE("resolution: loss, duplicates and reordering, whoever begins") {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    Net net(seed);
+    net.loss = net.random.chance(0.5) ? 0.3 : 0;
+    net.duplicate = net.random.chance(0.5) ? 0.3 : 0;
+    net.jitter = net.random.chance(0.5) ? Duration{net.random.below(5'000'000) + 1} : Duration{};
+    const bool first = net.random.chance(0.5);
+    const auto connect = [&](bool a) {
+      if (a)
+        net[0].connect(kA, net[1], kB);
+      else
+        net[1].connect(kB, net[0], kA);
+    };
+    connect(first);
+    net.run(Duration{net.random.below(200'000'000)});  // the other one is late
+    connect(!first);
+    net.run(5s);
+    CHECK(net[0].resolved[value(kA)] == net[1].own[value(kB)].info);
+    CHECK(net[1].resolved[value(kB)] == net[0].own[value(kA)].info);
+    CHECK(net[0].refused.empty());
+    CHECK(net[0].resolution.pending() + net[1].resolution.pending() == 0);
+  }
+}
+
+TEST_CASE("resolution: nobody answers: so many tries, then silence; undone when the peer asks") {
+  Net net;
+  net.deaf = {1};
+  net[0].connect(kA, net[1], kB);
+  const Time begin = net.now;
+  net.run(5s);
+  CHECK(net.sent >= ResolutionOptions{}.tries + 3);  // it goes on asking, slowly
+  CHECK(net.sent <= ResolutionOptions{}.tries + 5);
+  REQUIRE(net[0].silent.count(value(kA)) == 1);
+  CHECK(net[0].silent[value(kA)] - begin > 400ms);
+  CHECK(net[0].silent[value(kA)] - begin < 700ms);
+  CHECK(net[0].resolution.pending() == 1);
+  net.deaf.clear();
+  net[1].connect(kB, net[0], kA);  // its process has started now
+  net.run(1ms);
+  CHECK(net[0].resolved[value(kA)] == net[1].own[value(kB)].info);
+  CHECK(net[1].resolved[value(kB)] == net[0].own[value(kA)].info);
+}
+
+TEST_CASE("resolution: both have given up asking, and find each other all the same") {
+  Net net;
+  net.deaf = {0, 1};
+  net[0].connect(kA, net[1], kB);
+  net[1].connect(kB, net[0], kA);
+  net.run(5s);
+  CHECK(net[0].silent.size() + net[1].silent.size() == 2);
+  net.deaf.clear();
+  net.run(2s);
+  CHECK(net[0].resolved.size() + net[1].resolved.size() == 2);
+  // And stop asking when a queue pair has heard of its peer, or has failed.
+  net.deaf = {1};
+  net[0].connect(kA, net[1], kB);
+  net[0].connect(Qpn{0x30}, net[1], Qpn{0x31});
+  net.run(2s);
+  net[0].own[value(kA)].heard = true;
+  net[0].own.erase(0x30);
+  net.run(2s);
+  CHECK(net[0].resolution.pending() == 0);
+}
+
+TEST_CASE("resolution: thousands of queue pairs at once, none is taken for a stranger") {
+  Net net(3);
+  net.loss = 0.01;
+  constexpr std::uint32_t kPairs = 5000;
+  for (std::uint32_t i = 0; i < kPairs; ++i)
+    net[0].connect(Qpn{0x1000 + i}, net[1], Qpn{0x11000 + i});
+  net.run(300ms);
+  for (std::uint32_t i = 0; i < kPairs; ++i)
+    net[1].connect(Qpn{0x11000 + i}, net[0], Qpn{0x1000 + i});
+  net.run(10s);
+  CHECK(net[0].resolved.size() == kPairs);
+  CHECK(net[1].resolved.size() == kPairs);
+  CHECK(net[0].silent.empty());
+  CHECK(net[1].silent.empty());
+  CHECK(net[0].refused.empty());
+}
+
+TEST_CASE(
+    "resolution: a device that answers is asked until its queue pair is ready, or patience ends") {
+  Net net;
+  net[0].connect(kA, net[1], kB);
+  net.run(15s);  // nothing is posted: it asks on, slowly
+  CHECK(net[0].refused.empty());
+  net[0].connect(kA, net[1], kB);
+  net[0].own[value(kA)].waited_for = true;
+  net.sent = 0;
+  net.run(9s);
+  CHECK(net[0].silent.empty());
+  CHECK(net[0].refused.empty());
+  CHECK(net.sent < 500);  // not in a hurry
+  net.run(2s);
+  REQUIRE(net[0].refused.count(value(kA)) == 1);
+  CHECK(net[0].refused[value(kA)] == "its queue pair is not connected to this one");
+  // The same when that queue pair is connected to another one.
+  net[1].connect(kB, net[0], Qpn{0x77});
+  net[0].refused.clear();
+  net[0].connect(kA, net[1], kB);
+  net[0].own[value(kA)].waited_for = true;
+  net.run(12s);
+  CHECK(net[0].refused.count(value(kA)) == 1);
+  CHECK(net[0].resolved.empty());
+  CHECK(net[1].resolved.empty());
+}
+
+TEST_CASE("resolution: no answer is larger than what asked for it, and asking leaves no state") {
+  Net net;
+  std::size_t hello = 0, offer = 0;
+  net.tap = [&](unsigned, unsigned, ResolutionMessage& m) {
+    switch (static_cast<wire::ResolutionStep>(packet_of(m).header.step)) {
+      case wire::ResolutionStep::hello:
+        hello = m.size;
+        break;
+      case wire::ResolutionStep::challenge:
+        CHECK(m.size <= hello);
+        break;
+      case wire::ResolutionStep::offer:
+        offer = m.size;
+        break;
+      case wire::ResolutionStep::answer:
+        CHECK(m.size <= offer);
+        break;
+    }
+  };
+  net[1].connect(kB, net[0], kA);
+  net[1].own[value(kB)].info.planes.assign(32, net[1].address);
+  net[0].connect(kA, net[1], kB);
+  net.run(1s);
+  CHECK(net[0].resolved[value(kA)].planes.size() == 32);
+  CHECK(offer == wire::kLongResolution);
+}
+
+TEST_CASE("resolution: forged messages achieve nothing") {
+  // A stranger sees none of the messages between the two, and can send any to both.
+  Net net(5, 3);
+  net[0].connect(kA, net[1], kB);
+  net[1].connect(kB, net[0], kA);
+  net.deaf = {0, 1};
+  const auto forge = [&](unsigned to, auto change) {
+    ResolutionMessage m;
+    m.bytes = {};
+    ConnectionInfo info;
+    info.device_guid = 666;
+    info.qpn = to == 0 ? kB : kA;
+    info.planes = {net[2].address};
+    const auto blob = encode(info);
+    wire::ResolutionPacket p{};
+    p.bth = wire::Bth::make(wire::Opcode::resolution, to == 0 ? kA : kB, Psn{});
+    p.header.magic = wire::ResolutionHeader::kMagic;
+    p.header.version = wire::ResolutionHeader::kVersion;
+    p.header.qpn_a = value(to == 0 ? kA : kA);
+    p.header.qpn_b = value(kB);
+    p.header.nonce_a = net.random.next();
+    p.header.nonce_b = net.random.next();
+    p.header.info_length = static_cast<std::uint16_t>(blob.size());
+    change(p);
+    std::memcpy(m.bytes.data(), &p, sizeof p);
+    std::copy(blob.begin(), blob.end(), m.bytes.begin() + sizeof p);
+    m.size = wire::kLongResolution;
+    m.set_sender(net[2].address);
+    m.source = port::source_tag(net[2].address.ip);
+    return m;
+  };
+  for (int i = 0; i < 5000; ++i) {
+    for (const unsigned to : {0u, 1u})
+      for (const std::uint8_t step : {2, 3, 4})
+        net[to].resolution.on_message(net.now, forge(to, [&](auto& p) { p.header.step = step; }));
+  }
+  CHECK(net[0].calls == 0);
+  CHECK(net[1].calls == 0);
+  CHECK(net[0].refused.empty());
+  // In its own name, at its own address, but as the device that somebody waits for: proved is the
+  // address, and it is not that device's.
+  net.deaf = {0};
+  net[2].connect(kA, net[1], kB);
+  net[2].own[value(kA)].info.planes = {net[0].address, net[2].address};
+  net[2].own[value(kA)].info.device_guid = 1;
+  net.run(1s);
+  CHECK(net[1].resolved.empty());
+  CHECK(net[2].resolved.empty());
+  net[2].resolution.stop(kA);
+  // In the name of another address: what the port saw is not what the message says.
+  ResolutionMessage spoofed = forge(1, [](auto& p) { p.header.step = 1; });
+  spoofed.set_sender(net[0].address);
+  ResolutionMessage out;
+  while (net[1].resolution.poll_message(out)) {
+  }
+  net[1].resolution.on_message(net.now, spoofed);
+  CHECK_FALSE(net[1].resolution.poll_message(out));
+  // Its own, with a proof that is right, names a device that nobody is waiting for.
+  net.deaf.clear();
+  net.run(2s);
+  CHECK(net[1].resolved[value(kB)].device_guid == 1);
+}
+
+TEST_CASE("resolution: a proof is good for some seconds, and for its queue pairs only") {
+  Net net;
+  std::vector<ResolutionMessage> offers;
+  net.tap = [&](unsigned from, unsigned, ResolutionMessage& m) {
+    if (from == 0 && packet_of(m).header.step == 3) offers.push_back(m);
+  };
+  net[0].connect(kA, net[1], kB);
+  net[1].connect(kB, net[0], kA);
+  net[1].resolution.stop(kB);
+  net.run(10ms);
+  REQUIRE(!offers.empty());
+  const unsigned calls = net[1].calls;
+  REQUIRE(calls > 0);
+  net[1].resolution.on_message(net.now, offers[0]);
+  CHECK(net[1].calls == calls + 1);  // a repetition: the answer may have been lost
+  ResolutionMessage other = offers[0];
+  auto p = packet_of(other);
+  p.header.qpn_a = 0x99;
+  std::memcpy(other.bytes.data(), &p, sizeof p);
+  net[1].resolution.on_message(net.now, other);
+  CHECK(net[1].calls == calls + 1);
+  net.run(9s);
+  net[1].resolution.on_message(net.now, offers[0]);
+  CHECK(net[1].calls == calls + 1);
+}
+
+TEST_CASE("resolution: answers are limited") {
+  Net net(1, 3);
+  std::vector<ResolutionMessage> hellos;
+  net.tap = [&](unsigned from, unsigned, ResolutionMessage& m) {
+    if (from == 2) hellos.push_back(m);
+  };
+  net[2].connect(kA, net[1], kB);
+  net.deaf = {1};
+  net.run(1ms);
+  REQUIRE(hellos.size() == 1);
+  net.tap = nullptr;
+  hellos[0].source = port::source_tag(net[2].address.ip);
+  unsigned answers = 0;
+  ResolutionMessage out;
+  for (int i = 0; i < 30'000; ++i) {
+    net[1].resolution.on_message(net.now, hellos[0]);
+    while (net[1].resolution.poll_message(out)) ++answers;
+  }
+  CHECK(answers == ResolutionOptions{}.hellos_per_second);
+  CHECK(net[1].resolution.dropped() == 30'000 - answers);
+  // And do not wait for ever if nobody takes them.
+  net.now += 2s;
+  for (int i = 0; i < 10'000; ++i) net[1].resolution.on_message(net.now, hellos[0]);
+  answers = 0;
+  while (net[1].resolution.poll_message(out)) ++answers;
+  CHECK(answers <= 256);
+}
+
+TEST_CASE("resolution: random bytes, and damaged messages, are harmless") {
+  Net net(7);
+  std::vector<ResolutionMessage> seen;
+  net.tap = [&](unsigned, unsigned, ResolutionMessage& m) { seen.push_back(m); };
+  net[0].connect(kA, net[1], kB);
+  net[1].connect(kB, net[0], kA);
+  net.run(5ms);
+  net.tap = nullptr;
+  for (int i = 0; i < 50'000; ++i) {
+    ResolutionMessage m = seen[net.random.below(static_cast<std::uint32_t>(seen.size()))];
+    if (net.random.chance(0.1))
+      for (auto& byte : m.bytes) byte = static_cast<std::uint8_t>(net.random.next());
+    for (auto flips = net.random.below(6); flips > 0; --flips)
+      m.bytes[net.random.below(net.random.chance(0.7) ? 160 : 1088)] =
+          static_cast<std::uint8_t>(net.random.next());
+    if (net.random.chance(0.2)) m.size = net.random.below(1089);
+    net[i % 2].resolution.on_message(net.now, m);
+    if (i % 100 == 0) net.run(1ms);
+  }
+  net.run(1s);
+  // Both still answer.
+  net[0].resolved.clear();
+  net[0].connect(kA, net[1], kB);
+  net.run(1s);
+  CHECK(net[0].resolved.size() == 1);
+}
