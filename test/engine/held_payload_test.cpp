@@ -228,8 +228,9 @@ TEST_CASE("unsettled packets: reported at once, complete when settled") {
   s.data(
       {.n = 1, .opcode = wire::Opcode::write_only_imm, .ack_request = true, .rqmsn = 1, .msn = 1});
   SentList answers = s.transmit();
-  REQUIRE(only(answers, wire::Opcode::sack).size() >= 1);
-  const auto& sack = only(answers, wire::Opcode::sack).back().sack();
+  const SentList sacks = only(answers, wire::Opcode::sack);
+  REQUIRE(sacks.size() >= 1);
+  const auto& sack = sacks.back().sack();
   CHECK(sack.seth.cack_psn() == s.first - 1);
   CHECK((sack.seth.sack_bitmap() & 3) == 3);
   CHECK(only(answers, wire::Opcode::acknowledge).empty());

@@ -47,7 +47,7 @@ class Net {
       resolved[value(qpn)] = peer;
       ++calls;
     }
-    void on_silence(Time now, Qpn qpn) override { silent[value(qpn)] = now; }
+    void on_silence(Time when, Qpn qpn) override { silent[value(qpn)] = when; }
     void on_refused(Time, Qpn qpn, const std::string& why) override { refused[value(qpn)] = why; }
     std::uint64_t source_of(Plane, const port::IpAddress& ip) override {
       return port::source_tag(ip);

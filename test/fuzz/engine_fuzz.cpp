@@ -296,7 +296,8 @@ class World {
     w.remote = {reinterpret_cast<std::uint64_t>(sides_[1 - side].arena.slot(to.slot)) + in_.byte(),
                 to.key};
     const std::uint8_t flags = in_.byte();
-    w.with_immediate = (flags & 1) != 0;
+    if ((flags & 1) != 0) w.opcode = SendOpcode::write_imm;
+    w.flags.solicited = (flags & 16) != 0;
     w.immediate = flags;
     w.flags.signaled = (flags & 2) != 0;
     w.flags.inline_data = (flags & 12) == 12;

@@ -93,6 +93,9 @@ void exercise_transport(Bytes transport) {
     case Opcode::endpoint_response:
       require(transport.size() == sizeof(EndpointResponsePacket));
       break;
+    case Opcode::resolution:
+      require(transport.size() >= sizeof(ResolutionPacket));  // data may follow
+      break;
     default:
       require(false);
   }
