@@ -31,7 +31,6 @@ struct PlanePaths {
   std::vector<path::PathSpec> specs;  ///< its EVs; the first `active` carry data from the start
   std::size_t active = 0;             ///< the rest are backups
   PeerRoute route;                    ///< for DevicePort::add_peer()
-  std::uint64_t source_tag = 0;       ///< RxPacket::source of its packets
 };
 
 /// An address at which a device may be reached.

@@ -26,7 +26,6 @@ struct ConnectionInfo {
   bool icrc = true;                   ///< sends and checks the iCRC
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
-  bool openmrc = true;                ///< it is an OpenMRC device, not known only by MRC's defaults
   bool solicited = true;              ///< understands solicited events
   std::vector<port::PeerAddress> planes;  ///< [i]: where it receives in plane i
   /// What the ports of a plane need to know beside the address, in their own form; [i]: of plane i.

@@ -169,10 +169,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Ask for trimmed packets at once instead of waiting for the loss to be inferred."},
     {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
      "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
-     "another "
-     "implementation of MRC if they do not answer. `openmrc`: an error if they do not answer. "
-     "`mrc`: "
-     "not asked."},
+     "another implementation of MRC if they do not answer. `openmrc`: an error if they do not "
+     "answer. `mrc`: not asked."},
     {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
      "Received bytes after which a SACK is due. 0 answers every packet."},
 

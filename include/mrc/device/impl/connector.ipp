@@ -161,7 +161,7 @@ MRC_SETUP void Connector::on_refused(Time, Qpn qpn, const std::string& why) {
 /// A peer of which nothing is known but GID and QPN: MRC's defaults (mrc-1.0 §7.3, §2.4).
 MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) const {
   ConnectionInfo info;
-  info.openmrc = info.solicited = false;
+  info.solicited = false;
   info.device_guid = planes_.paths->source_tag(0, destination.gid);
   info.qpn = destination.qpn;
   info.slot = slot_of(destination.qpn);

@@ -48,7 +48,7 @@ class FabricPaths final : public PathProvider {
     const auto paths = fabric::plane_paths(fabric_, plane, self_, *host, config_.paths);
     port::PacketPort::Route route{peer, routes_of(paths)};
     FabricSpecs evs = specs_of(paths, !route.outer.empty(), fabric_.planes);
-    return {std::move(evs.specs), evs.active, std::move(route), port::source_tag(peer.ip)};
+    return {std::move(evs.specs), evs.active, std::move(route)};
   }
   [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn) const override {
     for (unsigned plane = 0; plane < fabric_.planes; ++plane) {

@@ -81,7 +81,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
     c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
     c.routes[i] = std::move(paths.route);
-    c.spec.source_tags[i] = paths.source_tag;
+    c.spec.source_tags[i] = planes_.paths->source_tag(plane, info.planes[i].ip);
     c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);

@@ -13,11 +13,6 @@ inline constexpr unsigned kBurstsPerRound = 4;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
-[[nodiscard]] inline bool holding_or_placing(const DevicePort& port) noexcept {
-  const port::Capabilities& c = port.capabilities();
-  return c.holds_payload || c.places_payload;
-}
-
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
                          EventQueue<DeviceEvent>& events, Connector& connector, Time start)
@@ -92,6 +87,8 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
 
 MRC_DECL bool Rounds::receive(Time now) noexcept {
   bool any = false;
+  const PlaneMask with_payload =
+      engine_.options().holding_planes | engine_.options().placing_planes;
   for (unsigned i = 0; i < planes_.count(); ++i) {
     DevicePort& port = *planes_.ports[i];
     rx_.clear();
@@ -101,7 +98,7 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
       engine_.receive(now, rx_.packets());
       if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
     }
-    if (holding_or_placing(port)) any = take_back(now, port, static_cast<Plane>(i)) || any;
+    if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
   return any;
 }

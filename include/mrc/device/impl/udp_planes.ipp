@@ -42,7 +42,6 @@ class UdpPaths final : public PathProvider {
       out.specs.push_back({path.ev, plane, path.port_path});
     out.active = out.specs.size();
     out.route = port::UdpPort::Route{peer};
-    out.source_tag = port::source_tag(peer.ip);
     return out;
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }
