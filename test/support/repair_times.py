@@ -5,7 +5,8 @@ usage: repair_times.py DSCP_TRIMMED[,DSCP...] CAPTURE.pcap...
 
 The captures (Ethernet, classic pcap, of the same clock) hold IPv6-in-IPv6 packets of MRC. Prints
 how many packets arrived trimmed, how many of these arrived whole later, and the time between the
-two in microseconds (percentiles): NACK, retransmission and whatever queues both had to pass.
+two in microseconds (percentiles): NACK, retransmission and whatever queues both had to pass. Exits
+with 1 if none arrived trimmed.
 """
 
 import struct
@@ -54,7 +55,7 @@ def main(dscps, names):
         at = lambda share: times[min(len(times) - 1, int(share * len(times)))]
         print(f"repair time: min {times[0]:.0f} us, median {at(0.5):.0f} us, p90 {at(0.9):.0f} us, "
               f"p99 {at(0.99):.0f} us, max {times[-1]:.0f} us")
-    return 0 if times else 1
+    return 0 if trims else 1
 
 
 if __name__ == "__main__":
