@@ -25,6 +25,8 @@ namespace mrc::inline v0_1 {
 class Device;
 namespace detail {
 class DeviceCore;
+class Lane;
+class PlaneOpener;
 struct ChannelEvents;
 }  // namespace detail
 
@@ -100,7 +102,8 @@ class MRC_API CompletionQueue {
   CompletionQueue& operator=(CompletionQueue&& other) noexcept;
   ~CompletionQueue();
 
-  /// Takes completions, after one round of progress on the device. Returns how many; 0 if none.
+  /// Takes completions; if there are none yet, after one round of progress in the lanes whose queue
+  /// pairs use this queue. Returns how many; 0 if none.
   std::size_t poll(std::span<Completion> out) noexcept;
 
   /// Polls until there is at least one completion or the time is over; spins for a short while,
@@ -148,6 +151,8 @@ class MRC_API QueuePair {
 
   /// Queue pair number, 24 bits; the top 8 are the slot of the process.
   [[nodiscard]] Qpn qpn() const noexcept { return qpn_; }
+  /// Which lane of the device it belongs to, for life: 0 .. Device::lane_count() - 1.
+  [[nodiscard]] unsigned lane() const noexcept;
   /// Current state; calls that it does not allow return Errc::invalid_state.
   [[nodiscard]] QpState state() const noexcept;
   /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
@@ -193,10 +198,11 @@ class MRC_API QueuePair {
 
  private:
   friend class Device;
-  QueuePair(std::shared_ptr<detail::DeviceCore> core, Qpn qpn);
+  QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn);
   void swap(QueuePair& other) noexcept;
 
   std::shared_ptr<detail::DeviceCore> core_;
+  detail::Lane* lane_ = nullptr;
   Qpn qpn_{};
 };
 
@@ -208,15 +214,24 @@ struct QpOptions {
   std::optional<QpAttributes> attributes{};     ///< default: from the device's Config
   std::optional<PdId> pd{};                     ///< default: the device's own
   bool signal_all = false;                      ///< every write completes, flags or not
+  std::optional<unsigned> lane{};               ///< default: the lane with the fewest queue pairs
 };
 
-/// A device: the planes of this host, one engine, and progress. Methods may be called from any
-/// thread; handles keep the device alive. One helper thread makes progress while the application
-/// does not poll (mrc::Config::helper).
+/// A device: the planes of this host, one or several engines, and progress. Methods may be called
+/// from any thread; handles keep the device alive. A helper thread makes progress while the
+/// application does not poll (mrc::Config::helper).
+///
+/// A device of several lanes (mrc::Config::lanes) has one engine, with ports, lock, helper and QPNs
+/// of its own, in each. A queue pair belongs to one lane; protection domains, memory regions and
+/// completion queues serve all of them. Threads with completion queues of their own, whose queue
+/// pairs are in different lanes, do not share anything on the data path.
 class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
+  /// Opens planes of another kind than OpenMRC brings (mrc/device/planes.hpp; docs/architecture.md
+  /// says how to add a port). Throws mrc::Error.
+  Device(const Config& config, std::unique_ptr<detail::PlaneOpener> opener);
   /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
   Device(const Device&) = default;
   /// As the copy constructor: refers to the same device.
@@ -239,7 +254,8 @@ class MRC_API Device {
     const std::span memory(elements);
     return register_memory(memory.data(), memory.size_bytes(), access);
   }
-  /// Creates a completion queue of `depth` entries, whose events go to `channel` if there is one.
+  /// Creates a completion queue whose events go to `channel` if there is one. It holds `depth`
+  /// completions of each lane.
   /// Throws mrc::Error.
   CompletionQueue create_cq(std::uint32_t depth, const CompletionChannel* channel = nullptr);
   /// Creates a completion channel. Throws mrc::Error.
@@ -271,6 +287,8 @@ class MRC_API Device {
 
   /// The configuration in force: as given, with what the fabric description adds.
   [[nodiscard]] const Config& config() const noexcept;
+  /// Number of lanes: those asked for by option lanes, or fewer if there was not room for them.
+  [[nodiscard]] unsigned lane_count() const noexcept;
   /// Number of planes, 1 .. 32.
   [[nodiscard]] unsigned plane_count() const noexcept;
   /// Address and UDP port of each plane, as text.

@@ -42,7 +42,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
                                    delivered, marks, trims, losses, timeouts, probes_sent,
                                    probes_answered, times_bad)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, qps, cqs, mrs, pds, peers,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaneStats, slot, qps, peers, helper_rounds, engine)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, mrs, pds, peers,
                                    unconnected_probes_answered, unconnected_probes_refused,
                                    events_dropped, helper_rounds)
 

@@ -46,6 +46,8 @@ enum class Ev : std::uint32_t {};
 using Plane = std::uint8_t;
 /// Largest number of planes (bits of a PlaneMask).
 inline constexpr unsigned kMaxPlanes = 32;
+/// Most lanes of a device (Config::lanes).
+inline constexpr unsigned kMaxLanes = 64;
 /// One bit per plane.
 using PlaneMask = std::uint32_t;
 /// The mask with only this plane's bit set.

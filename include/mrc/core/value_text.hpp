@@ -57,6 +57,12 @@ template <std::integral T>
 /// Elements between commas, without blanks around them. Nothing when an element is empty.
 [[nodiscard]] std::optional<std::vector<std::string>> parse_list(std::string_view text);
 
+/// Processors that can be named: 0 .. kMaxCpus - 1.
+inline constexpr unsigned kMaxCpus = 1024;
+
+/// Processor numbers and ranges, "0,2,8-11", in that order.
+[[nodiscard]] std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text);
+
 /// With the largest binary suffix that divides it: 65536 is "64K", 1000 is "1000".
 [[nodiscard]] std::string format_size(std::uint64_t bytes);
 

@@ -22,7 +22,7 @@ namespace mrc::inline v0_1::detail {
 /// rest (exchange/resolution.hpp), and attaches the queue pair when it is known. Peers that do not
 /// answer are taken for another implementation of MRC, as option `peer` says.
 ///
-/// Thread contract: under the device's lock. What the constructor takes must outlive it.
+/// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Connector final : private ResolutionHost {
  public:
   /// `info`: what the peer of an own queue pair needs to know.

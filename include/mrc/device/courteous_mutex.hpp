@@ -17,6 +17,7 @@ class CourteousMutex {
     mutex_.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
+  bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
   /// Call without holding the lock: returns once no thread waits for it.
   void let_others_in() const noexcept {

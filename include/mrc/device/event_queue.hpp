@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "mrc/core/ring.hpp"
 #include "mrc/core/system_error.hpp"
@@ -15,8 +16,8 @@
 namespace mrc::inline v0_1::detail {
 
 /// A queue of events with a descriptor (eventfd) that is readable while it is not empty. Fixed
-/// size: when it is full, further events are dropped and counted. Thread contract: under the
-/// device's lock.
+/// size: when it is full, further events are dropped and counted. Any thread; it has a lock of its
+/// own, under which it calls nothing.
 template <class Event>
 class EventQueue {
  public:
@@ -28,6 +29,7 @@ class EventQueue {
 
   /// Appends an event.
   void push(const Event& event) noexcept {
+    const std::lock_guard lock(mutex_);
     if (!events_.push_back(event)) {
       ++dropped_;
       return;
@@ -37,6 +39,7 @@ class EventQueue {
   }
   /// Takes the oldest event. False if there is none.
   bool poll(Event& event) noexcept {
+    const std::lock_guard lock(mutex_);
     if (events_.empty()) return false;
     event = events_.front();
     events_.pop_front();
@@ -47,6 +50,7 @@ class EventQueue {
   /// Removes the events that `is_gone` holds for.
   template <class F>
   void remove_if(F&& is_gone) noexcept {
+    const std::lock_guard lock(mutex_);
     for (std::size_t n = events_.size(); n > 0; --n) {
       const Event event = events_.front();
       events_.pop_front();
@@ -58,9 +62,13 @@ class EventQueue {
   /// Readable while there are events.
   [[nodiscard]] int fd() const noexcept { return fd_.fd(); }
   /// Events that found no room.
-  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+  [[nodiscard]] std::uint64_t dropped() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
 
  private:
+  mutable std::mutex mutex_;
   Ring<Event> events_;
   UniqueFd fd_;
   std::uint64_t dropped_ = 0;

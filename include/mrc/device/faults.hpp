@@ -13,7 +13,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// The faults that a device injects into its ports: reads and checks a schedule, and applies what
-/// is in force. Thread contract: parse() any thread; the rest under the device's lock.
+/// is in force. Thread contract: parse() any thread; the rest under the lane's lock.
 class Faults {
  public:
   /// `paths`: paths per plane. The planes must outlive it.

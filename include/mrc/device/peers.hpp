@@ -23,7 +23,7 @@ namespace mrc::inline v0_1::detail {
 /// when the first one connects, removed with the last. A remote device that is reached in another
 /// way than before, or is another process at the same addresses, is another peer.
 ///
-/// Thread contract: under the device's lock, except make_candidate() and await_routes(), which any
+/// Thread contract: under the lane's lock, except make_candidate() and await_routes(), which any
 /// thread may call without it. What the constructor takes must outlive it.
 class Peers {
  public:

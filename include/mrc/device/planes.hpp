@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,7 @@ class PathProvider {
   [[nodiscard]] virtual std::string why_none() const = 0;
 };
 
-/// Answers EV probes of hosts to which no queue pair is connected (mrc-1.0 §5). Under the device's
+/// Answers EV probes of hosts to which no queue pair is connected (mrc-1.0 §5). Under the lane's
 /// lock.
 class UnconnectedProbes {
  public:
@@ -100,10 +101,11 @@ class PlaneOpener {
   /// The configuration in force: the user's, except that options left at their default get this
   /// opener's default. Throws mrc::Error if the result is not valid.
   [[nodiscard]] virtual Config in_force(const Config& config) const = 0;
-  /// Opens ports with a claim of a slot. `config` is in_force() and must outlive what is returned;
-  /// the seed of injected faults counts up from `fault_seed` by plane. Throws mrc::Error.
-  [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
-                                          const Log& log) = 0;
+  /// Opens the ports of one lane with a claim of that slot, or of the lowest free one; called once
+  /// per lane. `config` is in_force() and must outlive what is returned; the seed of injected
+  /// faults counts up from `fault_seed` by plane. Throws mrc::Error.
+  [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                          std::uint64_t fault_seed, const Log& log) = 0;
 };
 
 [[nodiscard]] inline wire::DscpMap dscp_of(const Config& c) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,49 +16,68 @@
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/device/courteous_mutex.hpp"
-#include "mrc/device/cq_events.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/device/rounds.hpp"
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Decides which thread makes the rounds, and puts threads to sleep.
+/// Decides which thread makes the rounds of a lane, and puts threads to sleep.
 ///
-/// The application's polling thread makes them, or a thread that sleeps in wait_cq(). While there
-/// is neither, the helper thread takes over. Otherwise the helper stays away: it neither watches
-/// the sockets nor takes the lock, so a polling application never meets it.
+/// The application's polling thread makes them, or a thread that waits for a completion
+/// (Lanes::wait_cq()). While there is neither, the helper thread takes over. Otherwise the helper
+/// stays away: it neither watches the sockets nor takes the lock, so a polling application never
+/// meets it.
 ///
 /// Thread contract: any thread, without the lock, except deadline_changed(). The lock is that of
 /// the engine and the rounds. What the constructor takes must outlive it.
 class Progress {
  public:
   Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
-           engine::Engine& engine, Rounds& rounds, CqEvents& cq_events) noexcept
-      : config_(config),
-        mutex_(mutex),
-        planes_(planes),
-        engine_(engine),
-        rounds_(rounds),
-        cq_events_(cq_events) {}
+           engine::Engine& engine, Rounds& rounds) noexcept
+      : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {}
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Starts the helper thread, if option helper wants it. Throws mrc::Error.
-  void start();
+  /// Starts the helper thread of lane `lane`, if option helper wants it, on the processor that
+  /// option helper_cpus gives. Throws mrc::Error.
+  void start(unsigned lane);
   /// Ends it.
   void stop() noexcept;
 
   /// One round by a thread that polls. True if anything moved or is still to go out.
   bool poll() noexcept;
+  /// The same, unless another thread is at it: true then, since something may move.
+  bool try_poll() noexcept;
   /// Completions; a round is made if there are none yet.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
-  /// Polls, then sleeps. A sleeping thread watches the ports itself, so no other is needed to make
-  /// progress. `fd` is the queue's event descriptor.
-  std::size_t wait_cq(CqId cq, int fd, std::span<Completion> out, Duration timeout) noexcept;
   /// Arms a queue. The caller is about to sleep on its descriptor: the helper takes over at once.
   Errc arm_cq(CqId cq, Arm what) noexcept;
+
+  // A thread that waits for a completion polls, and then sleeps watching the ports itself, so that
+  // no other is needed to make progress.
+
+  /// A thread asleep: entry of a list, on the stack of that thread.
+  struct Sleeper {
+    int fd = -1;   ///< eventfd that ends its sleep
+    Time until{};  ///< when it wakes by itself
+    Sleeper* next = nullptr;
+  };
+  /// The thread will wait: the helper leaves progress to it.
+  void begin_wait() noexcept { waiters_.fetch_add(1); }
+  void end_wait() noexcept;
+  /// Before it sleeps: arms the queue and the ports, and lists the thread among those that a nearer
+  /// deadline wakes; lowers `self.until` to the present one. False, and not listed, if there is
+  /// something to do, or completions were taken: `n`.
+  bool begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n, Sleeper& self) noexcept;
+  void end_sleep(Sleeper& self) noexcept;
+  /// Entries of `fds` that watch() needs at most.
+  static constexpr std::size_t kMaxFds = 2 * kMaxPlanes;
+  /// Writes to `fds` what such a thread has to watch. Returns how many entries.
+  std::size_t watch(pollfd* fds) const noexcept;
+  /// Sleeps until a descriptor is readable, or until a time.
+  static void sleep(std::span<pollfd> fds, Time until) noexcept;
 
   /// Under the lock, after anything that may have moved Rounds::next_deadline() forward: wakes a
   /// sleeper whose own deadline is now too late.
@@ -67,16 +88,8 @@ class Progress {
   }
 
  private:
-  /// A thread asleep in wait_cq(): entry of a list, on the stack of that thread.
-  struct Sleeper {
-    int fd;      ///< eventfd that ends its sleep
-    Time until;  ///< when it wakes by itself
-    Sleeper* next;
-  };
-
+  bool poll_locked() noexcept;
   void leave(Time now, bool work) noexcept;
-  void sleep(int fd, Time until) noexcept;
-  void sleep_in_list(int fd, Time until, std::unique_lock<CourteousMutex>& lock) noexcept;
   void wake_for(Time deadline) noexcept;
 
   void note_use(Time now) noexcept {
@@ -93,7 +106,6 @@ class Progress {
   const OpenedPlanes& planes_;
   engine::Engine& engine_;
   Rounds& rounds_;
-  CqEvents& cq_events_;
 
   // Under the lock.
   Sleeper* sleepers_ = nullptr;
@@ -101,8 +113,8 @@ class Progress {
 
   UniqueFd wake_up_;                                   ///< eventfd that ends the helper's sleep
   std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last, ns
-  std::atomic<int> waiters_{0};                        ///< application threads in wait_cq()
-  std::atomic<std::int64_t> helper_sleeps_until_{0};   ///< ns; INT64_MIN: it is awake or napping
+  std::atomic<int> waiters_{0};  ///< application threads that wait for a completion
+  std::atomic<std::int64_t> helper_sleeps_until_{0};  ///< ns; INT64_MIN: it is awake or napping
   std::atomic<std::uint64_t> helper_rounds_{0};
   std::atomic<bool> helper_parked_{false};  ///< it sleeps until woken: a waiter watches the ports
   std::atomic<bool> stop_{false};

@@ -20,16 +20,17 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// One round of progress between an engine and its ports: receive from every port, link states,
-/// timers, transmit, events. It neither sleeps nor knows which thread calls; see Progress.
+/// One round of progress between the engine of a lane and its ports: receive from every port, link
+/// states, timers, transmit, events. It neither sleeps nor knows which thread calls; see Progress.
 ///
-/// Thread contract: under the device's lock. What the constructor takes must outlive it.
+/// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Rounds {
  public:
-  /// Marks the planes that are down at `start` in the engine.
+  /// Marks the planes that are down at `start` in the engine. `tells`: this lane reports planes
+  /// that go and come, one for all lanes.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         Time start);
+         Time start, bool tells);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -85,6 +86,7 @@ class Rounds {
   CqEvents& cq_events_;
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
+  const bool tells_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent

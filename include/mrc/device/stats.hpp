@@ -44,10 +44,20 @@ struct PathReport {
   std::uint64_t times_bad = 0;        ///< times that it became ASSUMED_BAD
 };
 
-/// A device.
+/// One lane of a device (Config::lanes).
+struct LaneStats {
+  std::uint8_t slot = 0;            ///< top 8 bits of its QPNs
+  std::uint32_t qps = 0;            ///< queue pairs that exist now
+  std::uint32_t peers = 0;          ///< remote lanes that they are connected to
+  std::uint64_t helper_rounds = 0;  ///< rounds of progress that its helper thread made
+  EngineStats engine;               ///< counters of its protocol engine
+};
+
+/// A device. Counters are sums over its lanes.
 struct DeviceStats {
-  EngineStats engine;              ///< counters of the protocol engine
-  std::vector<PlaneStats> planes;  ///< one entry per plane
+  EngineStats engine;              ///< counters of the protocol engines
+  std::vector<PlaneStats> planes;  ///< one entry per plane; addresses and ports of lane 0
+  std::vector<LaneStats> lanes;    ///< one entry per lane
   std::uint32_t qps = 0;           ///< queue pairs that exist now
   std::uint32_t cqs = 0;           ///< completion queues
   std::uint32_t mrs = 0;           ///< memory regions
@@ -58,7 +68,7 @@ struct DeviceStats {
   /// Such probes not answered: left to another process of this host, or of no host of the fabric.
   std::uint64_t unconnected_probes_refused = 0;
   std::uint64_t events_dropped = 0;  ///< events that nobody took in time
-  std::uint64_t helper_rounds = 0;   ///< rounds of progress that the helper thread made
+  std::uint64_t helper_rounds = 0;   ///< rounds of progress that helper threads made
 };
 
 }  // namespace mrc::inline v0_1

@@ -40,6 +40,7 @@ class CompletionRing {
   std::uint32_t users = 0;  ///< queue pairs attached, counted once for send and once for receive
   Arm armed = Arm::none;    ///< what raises an event, once
   bool signalled = false;   ///< its completion event waits to be polled
+  bool solicited = false;   ///< a completion of that event is solicited or an error
   bool failing = false;     ///< its overrun was reported; its queue pairs move to ERR
 
  private:

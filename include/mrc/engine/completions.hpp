@@ -25,9 +25,10 @@ struct EngineEvent {
     cq_overrun,  ///< a completion queue had no room for a completion
     qp_error     ///< a queue pair moved to ERR
   };
-  Kind kind{};  ///< what happened
-  CqId cq{};    ///< completion, cq_overrun: the queue
-  Qpn qpn{};    ///< qp_error: the queue pair
+  Kind kind{};             ///< what happened
+  CqId cq{};               ///< completion, cq_overrun: the queue
+  Qpn qpn{};               ///< qp_error: the queue pair
+  bool solicited = false;  ///< completion: one at least was solicited, or an error
 };
 
 /// Removes every entry equal to `value` from a ring.

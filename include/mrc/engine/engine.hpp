@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "mrc/core/error.hpp"
@@ -64,9 +65,14 @@ class Engine {
   /// Errc::in_use while a memory region or a queue pair uses it.
   Errc dealloc_pd(PdId pd) noexcept;
 
-  /// Registers memory; the key is lkey and rkey. remote_write implies local_write.
-  Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access,
-                                        PdId pd);
+  /// Registers memory; the key is lkey and rkey. remote_write implies local_write. `key` is that of
+  /// the same region in another engine, if both are to have one.
+  Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access, PdId pd,
+                                        std::optional<std::uint32_t> key = std::nullopt);
+  /// Requests posted with this region; deregister_memory() needs `force` while there are some.
+  [[nodiscard]] bool memory_in_use(std::uint32_t key) noexcept;
+  /// Queue pairs or memory regions that belong to this protection domain.
+  [[nodiscard]] bool pd_in_use(PdId pd) noexcept;
   /// Errc::in_use while posted requests use it, unless `force`: their queue pairs go to ERR. The
   /// key is invalid from now on; the memory itself may be read until copies_held() is 0.
   Errc deregister_memory(std::uint32_t key, bool force = false) noexcept;

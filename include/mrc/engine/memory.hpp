@@ -56,6 +56,21 @@ class MemoryTable {
     return e.key;
   }
 
+  /// The same under the key that another table has given out; its number must be free in this one.
+  Result<std::uint32_t> add_as(std::uint32_t key, void* address, std::uint64_t length,
+                               Access access, PdId pd) {
+    const std::uint32_t index = key & 0xFFFF;
+    if (index >= limit_) return Errc::no_resources;
+    while (entries_.size() <= index) {
+      free_.push_back(static_cast<std::uint32_t>(entries_.size()));
+      entries_.emplace_back();
+      free_.reserve(entries_.capacity());
+    }
+    if (std::erase(free_, index) == 0) return Errc::in_use;
+    entries_[index] = {static_cast<std::uint8_t*>(address), length, key, pd, access, true, 0, 0};
+    return key;
+  }
+
   /// Invalidates a key. No posted request may use its region any more. Its number is not given out
   /// again while ports hold copies of its bytes.
   void remove(std::uint32_t key) noexcept {

@@ -23,7 +23,7 @@ MRC_DECL int CompletionChannel::fd() const noexcept {
 
 MRC_DECL std::optional<CqId> CompletionChannel::poll() noexcept {
   CqId cq{};
-  if (!core_ || !core_->poll_channel(*events_, cq)) return std::nullopt;
+  if (!core_ || !core_->cq_events().take(*events_, cq)) return std::nullopt;
   return cq;
 }
 

@@ -28,7 +28,6 @@ MRC_DECL Errc MemoryRegion::close() noexcept {
   if (!core_) return Errc::not_found;
   const Errc e = core_->deregister_memory(key_, false);
   if (e != Errc::ok) return e;
-  core_->count_object(&DeviceStats::mrs, -1);
   core_.reset();
   address_ = nullptr;
   length_ = 0;
@@ -38,7 +37,6 @@ MRC_DECL Errc MemoryRegion::close() noexcept {
 MRC_DECL MemoryRegion::~MemoryRegion() {
   if (!core_ || close() == Errc::ok) return;
   (void)core_->deregister_memory(key_, true);
-  core_->count_object(&DeviceStats::mrs, -1);
 }
 
 }  // namespace mrc::inline v0_1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// QueuePair: a thin cover over DeviceCore.
+// QueuePair: a thin cover over its Lane.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace mrc::inline v0_1 {
 
-MRC_DECL QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, Qpn qpn)
-    : core_(std::move(core)), qpn_(qpn) {}
+MRC_DECL QueuePair::QueuePair(std::shared_ptr<detail::DeviceCore> core, detail::Lane* lane, Qpn qpn)
+    : core_(std::move(core)), lane_(lane), qpn_(qpn) {}
 
 MRC_DECL void QueuePair::swap(QueuePair& other) noexcept {
   std::swap(core_, other.core_);
+  std::swap(lane_, other.lane_);
   std::swap(qpn_, other.qpn_);
 }
 MRC_DECL QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
@@ -24,26 +25,29 @@ MRC_DECL QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
 }
 MRC_DECL QpState QueuePair::state() const noexcept {
   if (!core_) return QpState::reset;
-  return core_->with_engine([&](engine::Engine& engine, Time) {
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpState::reset : qp->state;
   });
 }
+MRC_DECL unsigned QueuePair::lane() const noexcept {
+  return core_ ? lane_->index() : 0;
+}
 MRC_DECL ConnectionInfo QueuePair::local_info() const {
   if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
-  return core_->local_info(qpn_);
+  return lane_->local_info(qpn_);
 }
 MRC_DECL void QueuePair::connect(const ConnectionInfo& peer) {
   if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
-  core_->connect(qpn_, peer);
+  lane_->connect(qpn_, peer);
 }
 MRC_DECL void QueuePair::modify(const QpChange& change) {
   if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
-  core_->modify(qpn_, change);
+  lane_->modify(qpn_, change);
 }
 MRC_DECL QpInfo QueuePair::query() const {
   if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
-  return core_->query(qpn_);
+  return lane_->query(qpn_);
 }
 MRC_DECL Errc QueuePair::post_send(const SendRequest& request) noexcept {
   std::size_t posted = 0;
@@ -53,7 +57,7 @@ MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
                                     std::size_t& posted) noexcept {
   posted = 0;
   if (!core_) return Errc::not_found;
-  return core_->with_doorbell([&](engine::Engine& engine, Time now) {
+  return lane_->with_doorbell([&](engine::Engine& engine, Time now) {
     for (const SendRequest& request : requests) {
       if (const Errc e = engine.post_send(qpn_, request, now); e != Errc::ok) return e;
       ++posted;
@@ -63,37 +67,38 @@ MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
 }
 MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (!core_) return Errc::not_found;
-  return core_->with_engine(
+  return lane_->with_engine(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
 }
 MRC_DECL Errc QueuePair::to_error() noexcept {
   if (!core_) return Errc::not_found;
-  return core_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
+  return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
 }
 MRC_DECL Errc QueuePair::reset() noexcept {
-  return core_ ? core_->reset_qp(qpn_) : Errc::not_found;
+  return core_ ? lane_->reset_qp(qpn_) : Errc::not_found;
 }
 MRC_DECL std::string QueuePair::error_text() const {
-  return core_ ? core_->error_text(qpn_) : std::string();
+  return core_ ? lane_->error_text(qpn_) : std::string();
 }
 MRC_DECL QpErrorCause QueuePair::error_cause() const noexcept {
   if (!core_) return QpErrorCause::none;
-  return core_->with_engine([&](engine::Engine& engine, Time) {
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpErrorCause::none : qp->cause;
   });
 }
 MRC_DECL QpStats QueuePair::stats() const {
   if (!core_) return {};
-  return core_->with_engine([&](engine::Engine& engine, Time) {
+  return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpStats{} : engine.qp_stats(*qp);
   });
 }
 MRC_DECL Errc QueuePair::close() noexcept {
   if (!core_) return Errc::not_found;
-  const Errc e = core_->close_qp(qpn_);
+  const Errc e = lane_->close_qp(qpn_);
   core_.reset();
+  lane_ = nullptr;
   return e;
 }
 MRC_DECL QueuePair::~QueuePair() {

@@ -25,7 +25,7 @@ struct BoolOption {
 };
 
 /// How a number is written in messages and documents.
-enum class NumberStyle : std::uint8_t { plain, size, power_of_two };
+enum class NumberStyle : std::uint8_t { plain, size, power_of_two, zero_is_auto };
 
 /// A number or a duration between two limits, both included.
 template <class T>
@@ -149,6 +149,8 @@ template <class T>
     return format_real(value);
   else if (style == NumberStyle::size)
     return format_size(static_cast<std::uint64_t>(value));
+  else if (style == NumberStyle::zero_is_auto && value == 0)
+    return "auto";
   else
     return std::to_string(value);
 }
@@ -223,6 +225,8 @@ template <class E>
 }
 template <class T>
 [[nodiscard]] std::string allowed_by(const NumberOption<T>& o) {
+  if (o.style == NumberStyle::zero_is_auto)
+    return "1 .. " + number_text(o.max, o.style) + ", or auto";
   std::string text = number_text(o.min, o.style) + " .. " + number_text(o.max, o.style);
   if (o.style == NumberStyle::power_of_two) text += ", a power of two";
   return text;
@@ -247,7 +251,8 @@ template <class E>
 }
 template <class T>
 [[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
-  const auto value = parse_number<T>(text);
+  const bool automatic = o.style == NumberStyle::zero_is_auto && text == "auto";
+  const auto value = automatic ? T{} : parse_number<T>(text);
   if (!value || !in_range(o, *value)) return false;
   c.*o.member = *value;
   return true;

@@ -15,6 +15,7 @@
 #include "mrc/config/config.hpp"
 #include "mrc/config/impl/option_kind.ipp"
 #include "mrc/config/option_table.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/port/fault_schedule.hpp"
 
 namespace mrc::inline v0_1 {
@@ -56,6 +57,12 @@ inline constexpr std::string_view kDiagnosis = "Diagnosis";
   };
   if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
   return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
+}
+/// What is wrong with a list of processors. Whether they may be used is checked by the device.
+[[nodiscard]] inline std::string mistake_in_cpus(std::string_view text) {
+  if (text.empty() || parse_cpu_list(text)) return {};
+  return "must be processor numbers and ranges below " + std::to_string(kMaxCpus) +
+         ", separated by commas: 0,2,8-11";
 }
 
 /// An option and what it points at.
@@ -174,15 +181,19 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
      "Received bytes after which a SACK is due. 0 answers every packet."},
 
-    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of the device."},
+    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
     {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
     {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
     {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
     {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
-     "Remote devices. Queue pairs to the same one share paths and congestion control."},
+     "Remote devices of a lane. Queue pairs to the same one share paths and congestion control."},
     {"max_outstanding", U32{&Config::max_outstanding, 64, 16 << 20}, "packets", kLimits,
-     "Packets in flight of all queue pairs together. Sending pauses when it is reached."},
+     "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
 
+    {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
+     "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
+     "pairs are spread over them. More than one lets several threads of the application work at "
+     "full speed. `auto`: as many as the process may use processors."},
     {"helper", BoolOption{&Config::helper}, "", kProgress,
      "Run a thread that makes progress while the application does not poll. Without it nothing "
      "moves between polls."},
@@ -191,6 +202,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      kProgress,
      "How long the application must not have polled before the helper takes over; up to five times "
      "that after it has polled for long without a pause."},
+    {"helper_cpus",
+     TextOption{&Config::helper_cpus, &mistake_in_cpus,
+                "processor numbers and ranges, separated by commas, or empty"},
+     "", kProgress,
+     "Processors on which the helper threads run: that of lane N on the N-th, from the start again "
+     "if there are more lanes. Empty: anywhere."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
 

@@ -109,6 +109,21 @@ MRC_SETUP std::optional<bool> parse_bool(std::string_view text) {
   return std::nullopt;
 }
 
+MRC_SETUP std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
+  const auto elements = parse_list(text);
+  if (!elements) return std::nullopt;
+  std::vector<unsigned> cpus;
+  for (const std::string& element : *elements) {
+    const auto dash = element.find('-');
+    const auto first = parse_integer<unsigned>(element.substr(0, dash));
+    const auto last =
+        dash == std::string::npos ? first : parse_integer<unsigned>(element.substr(dash + 1));
+    if (!first || !last || *first > *last || *last >= kMaxCpus) return std::nullopt;
+    for (unsigned cpu = *first; cpu <= *last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
 MRC_SETUP std::optional<std::vector<std::string>> parse_list(std::string_view text) {
   std::vector<std::string> elements;
   for (bool more = true; more;) {

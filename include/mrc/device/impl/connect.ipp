@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceCore: queue pairs, from ConnectionInfo to their end.
+// Lane: queue pairs, from ConnectionInfo to their end.
 #pragma once
 
 #include <algorithm>
 #include <mutex>
 #include <optional>
 
-#include "mrc/device/core.hpp"
+#include "mrc/device/lane.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP QpAttributes DeviceCore::default_attributes() const noexcept {
+MRC_SETUP QpAttributes Lane::default_attributes() const noexcept {
   QpAttributes a;
   a.mtu = planes_.mtu;
   a.mpr = config_.mpr;
@@ -25,12 +25,12 @@ MRC_SETUP QpAttributes DeviceCore::default_attributes() const noexcept {
   return a;
 }
 
-MRC_SETUP ConnectionInfo DeviceCore::local_info(Qpn qpn) {
+MRC_SETUP ConnectionInfo Lane::local_info(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   return info_of(qpn);
 }
 
-MRC_SETUP ConnectionInfo DeviceCore::info_of(Qpn qpn) const {
+MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   const QpAttributes& a = qp->attributes;
@@ -59,8 +59,8 @@ MRC_SETUP ConnectionInfo DeviceCore::info_of(Qpn qpn) const {
 inline constexpr Duration kRouteTime = std::chrono::milliseconds(20);
 
 /// The queue pair, which must be in that state. `doing` begins the text of the error.
-MRC_SETUP const engine::QueuePairState& DeviceCore::in_state(Qpn qpn, QpState state,
-                                                             const std::string& doing) const {
+MRC_SETUP const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
+                                                       const std::string& doing) const {
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   if (qp->state != state)
@@ -70,14 +70,14 @@ MRC_SETUP const engine::QueuePairState& DeviceCore::in_state(Qpn qpn, QpState st
 }
 
 /// Throws mrc::Error if devices that say this can't be connected to.
-MRC_SETUP void DeviceCore::check_peer(const ConnectionInfo& info, const std::string& doing) const {
+MRC_SETUP void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
   if (info.icrc != config_.icrc)
     throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
   if (slot_of(info.qpn) != info.slot)
     throw Error(Errc::bad_message, doing + ": its QPN does not belong to its slot");
 }
 
-MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
+MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
   const std::string doing = "connecting queue pair to " + to_string(info);
   {
     const std::lock_guard lock(mutex_);
@@ -99,7 +99,7 @@ MRC_SETUP void DeviceCore::connect(Qpn qpn, const ConnectionInfo& info) {
   }
 }
 
-MRC_SETUP void DeviceCore::modify(Qpn qpn, const QpChange& change) {
+MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   const std::string doing =
       "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
   const bool rtr = change.state == QpState::rtr;
@@ -135,7 +135,7 @@ MRC_SETUP void DeviceCore::modify(Qpn qpn, const QpChange& change) {
   if (e != Errc::ok) throw Error(e, doing);
 }
 
-MRC_SETUP void DeviceCore::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
+MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
   const ConnectionInfo& info = *change.connection;
   if (change.destination)
     throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
@@ -163,7 +163,7 @@ MRC_SETUP void DeviceCore::connect_to(Qpn qpn, const QpChange& change, const std
   progress_.deadline_changed();
 }
 
-MRC_SETUP void DeviceCore::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
+MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
   if (!change.destination || !change.receive_psn)
     throw Error(Errc::invalid_argument,
                 doing + ": it needs a connection, or a destination and a receive PSN");
@@ -185,7 +185,7 @@ MRC_SETUP void DeviceCore::resolve(Qpn qpn, const QpChange& change, const std::s
   progress_.deadline_changed();
 }
 
-MRC_SETUP QpInfo DeviceCore::query(Qpn qpn) {
+MRC_SETUP QpInfo Lane::query(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
@@ -209,7 +209,7 @@ MRC_SETUP QpInfo DeviceCore::query(Qpn qpn) {
 }
 
 template <class F>
-Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
+Errc Lane::disconnect(Qpn qpn, F&& f) noexcept {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
@@ -222,7 +222,7 @@ Errc DeviceCore::disconnect(Qpn qpn, F&& f) noexcept {
   return e;
 }
 
-MRC_SETUP Errc DeviceCore::close_qp(Qpn qpn) noexcept {
+MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     (void)rounds_.advance(monotonic_now());  // sends pending acknowledgements
     events_.remove_if([qpn](const DeviceEvent& event) {
@@ -232,14 +232,14 @@ MRC_SETUP Errc DeviceCore::close_qp(Qpn qpn) noexcept {
   });
 }
 
-MRC_SETUP Errc DeviceCore::reset_qp(Qpn qpn) noexcept {
+MRC_SETUP Errc Lane::reset_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     if (rounds_.work_left()) (void)rounds_.send(monotonic_now());  // the peer waits for answers
     return engine_.to_reset(qpn);
   });
 }
 
-MRC_SETUP std::string DeviceCore::error_text(Qpn qpn) {
+MRC_SETUP std::string Lane::error_text(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return {};

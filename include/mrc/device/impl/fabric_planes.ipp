@@ -74,7 +74,7 @@ class FabricPaths final : public PathProvider {
 };
 
 /// Answers EV probes through the packet ports they came by. The ports must outlive it. Under the
-/// device's lock.
+/// lane's lock.
 class FabricProbes final : public UnconnectedProbes {
  public:
   FabricProbes(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
@@ -99,21 +99,19 @@ class FabricOpener final : public PlaneOpener {
   [[nodiscard]] Config in_force(const Config& config) const override {
     return detail::in_force(config, fabric_);
   }
-  [[nodiscard]] OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
-                                  const Log& log) override {
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                  std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
     naming_variables(config, {"fabric", "host", "slot"},
-                     [&] { open_ports(planes, config, fault_seed, log); });
+                     [&] { open_ports(planes, config, slot, fault_seed, log); });
     return planes;
   }
 
  private:
-  void open_ports(OpenedPlanes& planes, const Config& config, std::uint64_t fault_seed,
-                  const Log& log) const {
+  void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
+                  std::uint64_t fault_seed, const Log& log) const {
     const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
-    std::optional<std::uint8_t> wanted;
-    if (config.slot >= 0) wanted = static_cast<std::uint8_t>(config.slot);
-    port::PacketSlotClaim claim = port::claim_packet_slot(wanted);
+    port::PacketSlotClaim claim = port::claim_packet_slot(slot);
     planes.slot = claim.slot;
     planes.slot_claim = std::move(claim.socket);
     // Missing interfaces are tolerated while one exists; with none, opening fails.

@@ -2,28 +2,44 @@
 #pragma once
 
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/value_text.hpp"
 #include "mrc/device/progress.hpp"
 
 namespace mrc::inline v0_1::detail {
 
 /// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
 inline constexpr unsigned kLongestNap = 2;
-/// A thread that has been in wait_cq() for this long is expected to stay there.
+/// A thread that has waited for a completion for this long is expected to stay there.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
 // --- Threads of the application ---------------------------------------------------------------
 
 MRC_DECL bool Progress::poll() noexcept {
   const std::lock_guard lock(mutex_);
+  return poll_locked();
+}
+
+MRC_DECL bool Progress::try_poll() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) return poll_locked();
+  note_use(monotonic_now());
+  return true;
+}
+
+MRC_DECL bool Progress::poll_locked() noexcept {
   const Time now = monotonic_now();
   note_use(now);
   const bool moved = rounds_.advance_out_first(now);
@@ -55,27 +71,18 @@ MRC_DECL void Progress::leave(Time now, bool work) noexcept {
     deadline_changed();
 }
 
-MRC_DECL std::size_t Progress::wait_cq(CqId cq, int fd, std::span<Completion> out,
-                                       Duration timeout) noexcept {
-  const Time start = monotonic_now();
-  const Time end = timeout >= kNever - start ? kNever : start + timeout;
-  waiters_.fetch_add(1);
-  std::size_t n = 0;
-  for (;;) {
-    n = poll_cq(cq, out);
-    const Time now = monotonic_now();
-    if (n > 0 || now >= end) break;
-    if (now - start < config_.spin) continue;
-    std::unique_lock lock(mutex_);
-    (void)engine_.arm_cq(cq);
-    n = engine_.poll_cq(cq, out);
-    if (n > 0) break;
-    if (const Time late = monotonic_now(); rounds_.wants_to_send(late)) (void)rounds_.send(late);
-    if (!rounds_.arm()) continue;
-    sleep_in_list(fd, std::min(end, rounds_.next_deadline()), lock);
-    std::uint64_t count = 0;
-    (void)!::read(fd, &count, sizeof count);
-  }
+MRC_DECL Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
+  const std::lock_guard lock(mutex_);
+  armed_ = true;
+  const Errc e = engine_.arm_cq(cq, what);
+  last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
+  wake_helper();
+  return e;
+}
+
+// --- Threads that wait for a completion --------------------------------------------------------
+
+MRC_DECL void Progress::end_wait() noexcept {
   {
     const std::lock_guard lock(mutex_);
     const Time now = monotonic_now();
@@ -85,57 +92,48 @@ MRC_DECL std::size_t Progress::wait_cq(CqId cq, int fd, std::span<Completion> ou
     deadline_changed();  // hands this thread's deadlines to another waiter or the helper
   }
   if (helper_parked_.load()) wake_helper();
+}
+
+MRC_DECL bool Progress::begin_sleep(CqId cq, std::span<Completion> out, std::size_t& n,
+                                    Sleeper& self) noexcept {
+  const std::lock_guard lock(mutex_);
+  (void)engine_.arm_cq(cq);
+  n = engine_.poll_cq(cq, out);
+  if (n > 0) return false;
+  if (const Time now = monotonic_now(); rounds_.wants_to_send(now)) (void)rounds_.send(now);
+  if (!rounds_.arm()) return false;
+  self.until = std::min(self.until, rounds_.next_deadline());
+  self.next = std::exchange(sleepers_, &self);
+  return true;
+}
+
+MRC_DECL void Progress::end_sleep(Sleeper& self) noexcept {
+  const std::lock_guard lock(mutex_);
+  Sleeper** at = &sleepers_;
+  while (*at != &self) at = &(*at)->next;
+  *at = self.next;
+}
+
+MRC_DECL std::size_t Progress::watch(pollfd* fds) const noexcept {
+  std::size_t n = 0;
+  for (const auto& port : planes_.ports)
+    for (const int fd : {port->poll_fd(), port->link_fd()})
+      if (fd >= 0) fds[n++] = {fd, POLLIN, 0};
   return n;
 }
 
-MRC_DECL Errc Progress::arm_cq(CqId cq, Arm what) noexcept {
-  const std::lock_guard lock(mutex_);
-  armed_ = true;
-  const Errc e = engine_.arm_cq(cq, what);
-  if (e == Errc::ok) cq_events_.note_armed(cq);
-  last_use_.store(INT64_MIN / 2, std::memory_order_relaxed);
-  wake_helper();
-  return e;
-}
-
-// --- Sleep --------------------------------------------------------------------------------------
-
-/// Waits until a port or `fd` has something, or until a time. Not under the lock.
-MRC_DECL void Progress::sleep(int fd, Time until) noexcept {
-  std::array<pollfd, 2 * kMaxPlanes + 1> fds;
-  nfds_t n = 0;
-  const auto watch = [&](int what) {
-    if (what >= 0) fds[n++] = {what, POLLIN, 0};
-  };
-  for (const auto& port : planes_.ports) {
-    watch(port->poll_fd());
-    watch(port->link_fd());
-  }
-  watch(fd);
+MRC_DECL void Progress::sleep(std::span<pollfd> fds, Time until) noexcept {
   timespec limit{};
   if (until != kNever) {
     const Time now = monotonic_now();
     const std::int64_t left = until > now ? (until - now).count() : 0;
     limit = {left / 1'000'000'000, left % 1'000'000'000};
   }
-  (void)ppoll(fds.data(), n, until == kNever ? nullptr : &limit, nullptr);
+  (void)ppoll(fds.data(), fds.size(), until == kNever ? nullptr : &limit, nullptr);
 }
 
-/// Sleeps in the list of threads that wake_for() can wake. Unlocks `lock` meanwhile.
-MRC_DECL void Progress::sleep_in_list(int fd, Time until,
-                                      std::unique_lock<CourteousMutex>& lock) noexcept {
-  Sleeper self{fd, until, sleepers_};
-  sleepers_ = &self;
-  lock.unlock();
-  sleep(fd, until);
-  lock.lock();
-  Sleeper** at = &sleepers_;
-  while (*at != &self) at = &(*at)->next;
-  *at = self.next;
-}
-
-/// Makes sure that a thread is awake at a deadline: one that sleeps in wait_cq() if there is one,
-/// else the helper.
+/// Makes sure that a thread is awake at a deadline: one that waits for a completion if there is
+/// one, else the helper.
 MRC_DECL void Progress::wake_for(Time deadline) noexcept {
   for (const Sleeper* s = sleepers_; s != nullptr; s = s->next)
     if (s->until <= deadline) return;
@@ -151,11 +149,24 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
 
 // --- The helper thread --------------------------------------------------------------------------
 
-MRC_DECL void Progress::start() {
+MRC_DECL void Progress::start(unsigned lane) {
   if (!config_.helper) return;
   wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_up_.open()) throw_errno("cannot start the helper thread");
   helper_ = std::thread([this] { run_helper(); });
+  (void)pthread_setname_np(helper_.native_handle(), ("openmrc-" + std::to_string(lane)).c_str());
+  if (config_.helper_cpus.empty()) return;
+  const std::vector<unsigned> cpus = *parse_cpu_list(config_.helper_cpus);
+  const unsigned cpu = cpus[lane % cpus.size()];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (const int error = pthread_setaffinity_np(helper_.native_handle(), sizeof set, &set)) {
+    stop();
+    throw_errno("option helper_cpus: the helper cannot run on processor " + std::to_string(cpu) +
+                    ", which this process must be allowed to use",
+                error);
+  }
 }
 
 MRC_DECL void Progress::stop() noexcept {
@@ -179,7 +190,7 @@ MRC_DECL bool Progress::in_use(Time now) const noexcept {
 /// How long the helper naps while the application makes the progress, before it checks again. A
 /// program that was found polling `before` times in a row gets longer naps: on a single processor
 /// the end of each nap costs the program some 20 us, which showed in the 99th percentile of its
-/// latency. When a thread has been in wait_cq() for long, it watches the ports, so the helper
+/// latency. When a thread has waited for long, it watches the ports, so the helper
 /// sleeps until it is woken.
 MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
   const Duration time = config_.helper_takeover * (1 << std::min(before, kLongestNap));
@@ -222,7 +233,10 @@ MRC_DECL void Progress::run_helper() noexcept {
         until = rounds_.next_deadline();
         helper_sleeps_until_.store(until.time_since_epoch().count(), std::memory_order_release);
       }
-      sleep(wake_up_.fd(), until);
+      std::array<pollfd, kMaxFds + 1> fds;
+      std::size_t n = watch(fds.data());
+      fds[n++] = {wake_up_.fd(), POLLIN, 0};
+      sleep({fds.data(), n}, until);
     }
     helper_sleeps_until_.store(INT64_MIN, std::memory_order_release);
     std::uint64_t count = 0;

@@ -15,7 +15,8 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
-                         EventQueue<DeviceEvent>& events, Connector& connector, Time start)
+                         EventQueue<DeviceEvent>& events, Connector& connector, Time start,
+                         bool tells)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -24,6 +25,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       cq_events_(cq_events),
       events_(events),
       connector_(connector),
+      tells_(tells),
       tx_(planes.burst),
       by_plane_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
@@ -133,6 +135,7 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_.set_plane_up(now, static_cast<Plane>(i), up);
+    if (!tells_) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
     event.plane = static_cast<Plane>(i);
@@ -149,7 +152,7 @@ MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
     too_small_ &= ~bit;
     return true;
   }
-  if ((too_small_ & bit) == 0)
+  if (tells_ && (too_small_ & bit) == 0)
     log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
               std::to_string(room) + " bytes for a packet, needed are " +
               std::to_string(planes_.mtu + kPacketOverhead) +
@@ -202,7 +205,11 @@ MRC_DECL void Rounds::signal_events() noexcept {
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
   while (engine_.poll_event(event)) {
-    if (event.kind != Kind::qp_error) cq_events_.signal(event.cq);
+    if (event.kind != Kind::qp_error) {
+      const bool solicited = event.solicited || event.kind == Kind::cq_overrun;
+      const Arm again = cq_events_.signal(event.cq, solicited);
+      if (again != Arm::none) (void)engine_.arm_cq(event.cq, again);
+    }
     if (event.kind == Kind::completion) continue;
     DeviceEvent out;
     out.kind =

@@ -56,26 +56,25 @@ class UdpPaths final : public PathProvider {
 class UdpOpener final : public PlaneOpener {
  public:
   [[nodiscard]] Config in_force(const Config& config) const override { return config; }
-  [[nodiscard]] OpenedPlanes open(const Config& config, std::uint64_t fault_seed,
-                                  const Log& log) override {
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                  std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
-                     [&] { open_ports(planes, config, fault_seed, log); });
+                     [&] { open_ports(planes, config, slot, fault_seed, log); });
     planes.paths = std::make_unique<UdpPaths>(planes.ports, planes.slot);
     return planes;
   }
 
  private:
-  static void open_ports(OpenedPlanes& planes, const Config& config, std::uint64_t fault_seed,
+  static void open_ports(OpenedPlanes& planes, const Config& config,
+                         std::optional<std::uint8_t> slot, std::uint64_t fault_seed,
                          const Log& log) {
     std::vector<port::LocalAddress> addresses;
     for (const std::string& text : config.plane_list())
       addresses.push_back(text == Config::kDefaultRoute
                               ? port::LocalAddress{port::default_route_address(), ""}
                               : port::parse_local_address(text));
-    std::optional<std::uint8_t> wanted;
-    if (config.slot >= 0) wanted = static_cast<std::uint8_t>(config.slot);
-    port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, wanted);
+    port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
     planes.slot = claim.slot;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       port::UdpPortOptions o;

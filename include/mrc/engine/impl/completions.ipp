@@ -47,13 +47,14 @@ MRC_DECL bool Completions::complete(CqId id, const Completion& completion) noexc
     overrun_pending_ = true;
     overrun_.push_back(id);
   }
-  const bool wanted =
-      cq->armed == Arm::all || (cq->armed == Arm::solicited &&
-                                (completion.solicited || completion.status != WcStatus::success));
+  const bool solicited = completion.solicited || completion.status != WcStatus::success;
+  const bool wanted = cq->armed == Arm::all || (cq->armed == Arm::solicited && solicited);
   if (wanted && !cq->signalled) {
     cq->armed = Arm::none;
     cq->signalled = signalled_.push_back(id);
+    cq->solicited = false;
   }
+  cq->solicited = cq->solicited || solicited;
   return room;
 }
 
@@ -75,7 +76,10 @@ MRC_DECL bool Completions::poll_event(EngineEvent& event) noexcept {
     event.kind = EngineEvent::Kind::completion;
     event.cq = signalled_.front();
     signalled_.pop_front();
-    if (CompletionRing* cq = find(event.cq)) cq->signalled = false;
+    if (CompletionRing* cq = find(event.cq)) {
+      cq->signalled = false;
+      event.solicited = cq->solicited;
+    }
     return true;
   }
   if (!overrun_.empty()) {

@@ -60,20 +60,31 @@ MRC_SETUP Result<PdId> Engine::alloc_pd() {
 
 MRC_SETUP Errc Engine::dealloc_pd(PdId pd) noexcept {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
-  bool used = ctx_.memory.uses_pd(pd);
-  ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
-  if (used) return Errc::in_use;
+  if (pd_in_use(pd)) return Errc::in_use;
   ctx_.objects.remove_pd(pd);
   return Errc::ok;
 }
 
+MRC_SETUP bool Engine::pd_in_use(PdId pd) noexcept {
+  bool used = ctx_.memory.uses_pd(pd);
+  ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
+  return used;
+}
+
 MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint64_t length,
-                                                        Access access, PdId pd) {
+                                                        Access access, PdId pd,
+                                                        std::optional<std::uint32_t> key) {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
   if (has(access, Access::remote_write)) access = access | Access::local_write;
-  return ctx_.memory.add(address, length, access, pd, ctx_.random);
+  return key ? ctx_.memory.add_as(*key, address, length, access, pd)
+             : ctx_.memory.add(address, length, access, pd, ctx_.random);
+}
+
+MRC_SETUP bool Engine::memory_in_use(std::uint32_t key) noexcept {
+  const MemoryEntry* e = ctx_.memory.find(key);
+  return e != nullptr && e->uses > 0;
 }
 
 MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept {

@@ -11,6 +11,8 @@
 #include "mrc/device/impl/connector.ipp"
 #include "mrc/device/impl/core.ipp"
 #include "mrc/device/impl/faults.ipp"
+#include "mrc/device/impl/lane.ipp"
+#include "mrc/device/impl/lanes.ipp"
 #include "mrc/device/impl/openers.ipp"
 #include "mrc/device/impl/peers.ipp"
 #include "mrc/device/impl/planes.ipp"

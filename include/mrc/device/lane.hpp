@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/device/connector.hpp"
+#include "mrc/device/courteous_mutex.hpp"
+#include "mrc/device/cq_events.hpp"
+#include "mrc/device/event_queue.hpp"
+#include "mrc/device/events.hpp"
+#include "mrc/device/faults.hpp"
+#include "mrc/device/log.hpp"
+#include "mrc/device/peers.hpp"
+#include "mrc/device/planes.hpp"
+#include "mrc/device/progress.hpp"
+#include "mrc/device/qp_change.hpp"
+#include "mrc/device/rounds.hpp"
+#include "mrc/device/stats.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/exchange/connection_info.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// What the lanes of a device share. It must outlive them.
+struct LaneSurroundings {
+  const Config& config;
+  const Log& log;
+  std::uint64_t guid;  ///< names the device to its peers
+  PlaneOpener& opener;
+  CqEvents& cq_events;
+  EventQueue<DeviceEvent>& events;
+};
+
+/// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
+/// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
+/// of that slot. A device has one lane or several.
+///
+/// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, Connector,
+/// Faults.
+///
+/// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
+/// call, not per packet.
+class Lane {
+ public:
+  /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
+  Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  /// Starts the helper thread. Throws mrc::Error.
+  void start() { progress_.start(index_); }
+  /// Ends it.
+  void stop() noexcept { progress_.stop(); }
+
+  [[nodiscard]] unsigned index() const noexcept { return index_; }
+  [[nodiscard]] std::uint8_t slot() const noexcept { return planes_.slot; }
+  [[nodiscard]] const OpenedPlanes& planes() const noexcept { return planes_; }
+  [[nodiscard]] Progress& progress() noexcept { return progress_; }
+
+  /// Runs f(engine, now) under the lock.
+  template <class F>
+  auto with_engine(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(engine_, monotonic_now());
+  }
+  /// As with_engine(), for calls that may queue packets or complete requests. Packets leave at once
+  /// if the engine was idle, else with the next round.
+  template <class F>
+  auto with_doorbell(F&& f) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Time now = monotonic_now();
+    const bool idle = engine_.quiet();
+    const auto result = f(engine_, now);
+    rounds_.after_post(now, idle);
+    progress_.deadline_changed();
+    return result;
+  }
+
+  /// The lock, and the engine for who holds it: for what must happen in all lanes at once.
+  [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
+
+  // --- Queue pairs (impl/connect.ipp)
+  [[nodiscard]] QpAttributes default_attributes() const noexcept;
+  [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
+  void connect(Qpn qpn, const ConnectionInfo& peer);
+  void modify(Qpn qpn, const QpChange& change);
+  [[nodiscard]] QpInfo query(Qpn qpn);
+  Errc close_qp(Qpn qpn) noexcept;
+  Errc reset_qp(Qpn qpn) noexcept;
+  [[nodiscard]] std::string error_text(Qpn qpn);
+  [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
+
+  // --- Memory regions
+  /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.
+  [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
+                                              PdId pd, std::optional<std::uint32_t> key);
+  /// The engine has deregistered the region: returns when no port reads it any more.
+  void release_memory(std::uint32_t key) noexcept;
+
+  // --- Faults and statistics
+  [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
+  void start_faults(port::FaultSchedule schedule);
+  /// Adds what this lane has counted.
+  void add_to(DeviceStats& stats);
+
+ private:
+  [[nodiscard]] std::uint64_t seed() const noexcept;
+  [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
+  [[nodiscard]] engine::EngineOptions engine_options() const;
+  [[nodiscard]] static ResolutionOptions resolution_options();
+  // impl/connect.ipp
+  [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
+                                                       const std::string& doing) const;
+  void check_peer(const ConnectionInfo& info, const std::string& doing) const;
+  void connect_to(Qpn qpn, const QpChange& change, const std::string& doing);
+  void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
+  /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
+  template <class F>
+  Errc disconnect(Qpn qpn, F&& f) noexcept;
+
+  const unsigned index_;
+  const Config& config_;
+  const Log& log_;
+  const std::uint64_t guid_;
+  PlaneOpener& opener_;
+  EventQueue<DeviceEvent>& events_;
+  OpenedPlanes planes_;
+  engine::Engine engine_;
+  Faults faults_;
+  Peers peers_;
+  Connector connector_;
+  Rounds rounds_;
+  CourteousMutex mutex_;
+  Progress progress_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/connect.ipp"
+#include "mrc/device/impl/lane.ipp"
+#endif

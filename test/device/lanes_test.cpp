@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices of several lanes: what is shared, what is not, and that threads do not meet.
+#include <dirent.h>
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device_rig.hpp"
+#include "support/memory_planes.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+Config lanes_config(std::uint16_t lanes = 4, const std::string& planes = "loopback:2") {
+  Config config = test_config(planes);
+  config.lanes = lanes;
+  return config;
+}
+
+/// Two devices of several lanes, and a connected queue pair in each lane of both.
+struct LanePair : Pair {
+  explicit LanePair(const Config& config = lanes_config(), std::size_t bytes = 1 << 20)
+      : Pair(config, bytes) {
+    while (a.qps.size() < config.lanes) add_qps();
+  }
+  /// Each queue pair writes its share of a's source to b.
+  void copy_by_all() {
+    std::fill(b.target.begin(), b.target.end(), std::uint8_t{0});
+    const std::size_t share = a.source.size() / a.qps.size();
+    for (std::size_t i = 0; i < a.qps.size(); ++i)
+      REQUIRE(post_copy(a, a.qps[i], b, i * share, share, i) == Errc::ok);
+    for (const Completion& c : a.await(a.qps.size())) REQUIRE(c.status == WcStatus::success);
+    CHECK(a.source == b.target);
+  }
+};
+
+QueuePair in_lane(Side& side, unsigned lane, const CompletionQueue& cq) {
+  QpOptions options;
+  options.send_cq = &cq;
+  options.lane = lane;
+  return side.device.create_qp(options);
+}
+
+bool readable(int fd, int timeout_ms = 0) {
+  pollfd entry{fd, POLLIN, 0};
+  return poll(&entry, 1, timeout_ms) == 1;
+}
+
+/// The helper threads of this process: thread number by name.
+std::map<std::string, std::string> helper_threads() {
+  std::map<std::string, std::string> threads;
+  DIR* directory = opendir("/proc/self/task");
+  REQUIRE(directory != nullptr);
+  while (const dirent* entry = readdir(directory)) {
+    std::ifstream file("/proc/self/task/" + std::string(entry->d_name) + "/comm");
+    std::string name;
+    if (std::getline(file, name) && name.rfind("openmrc-", 0) == 0) threads[name] = entry->d_name;
+  }
+  closedir(directory);
+  return threads;
+}
+
+}  // namespace
+
+TEST_CASE("lanes: queue pairs go to the lane with the fewest, or where they are told") {
+  Side side(lanes_config(3));
+  REQUIRE(side.device.lane_count() == 3);
+  side.qps.reserve(16);
+  std::vector<unsigned> lanes;
+  std::set<unsigned> slots;
+  for (unsigned i = 0; i < 6; ++i) {
+    const QueuePair& qp = side.add_qp();
+    lanes.push_back(qp.lane());
+    slots.insert(slot_of(qp.qpn()));
+    CHECK(qp.local_info().slot == slot_of(qp.qpn()));
+  }
+  CHECK(lanes == std::vector<unsigned>{0, 1, 2, 0, 1, 2});
+  CHECK(slots.size() == 3);
+  REQUIRE(side.qps[1].close() == Errc::ok);
+  CHECK(side.add_qp().lane() == 1);
+  CHECK(in_lane(side, 2, side.cq).lane() == 2);
+  CHECK_THROWS_WITH_AS((void)in_lane(side, 3, side.cq), doctest::Contains("has lanes 0 .. 2"),
+                       Error);
+  const DeviceStats stats = side.device.stats();
+  REQUIRE(stats.lanes.size() == 3);
+  CHECK(stats.qps == 6);
+  for (const LaneStats& lane : stats.lanes) CHECK(lane.qps == 2);
+}
+
+TEST_CASE("lanes: one memory region, one protection domain and one completion queue serve all") {
+  LanePair pair;
+  pair.copy_by_all();
+  const DeviceStats stats = pair.a.device.stats();
+  std::uint64_t sum = 0;
+  for (const LaneStats& lane : stats.lanes) {
+    CHECK(lane.engine.tx_data > 0);
+    CHECK(lane.peers == 1);
+    sum += lane.engine.tx_data;
+  }
+  CHECK(stats.engine.tx_data == sum);
+  CHECK(stats.planes.size() == 2);
+  CHECK(stats.planes[0].port.tx_packets + stats.planes[1].port.tx_packets >= sum);
+  for (QueuePair& qp : pair.a.qps) CHECK_FALSE(pair.a.device.paths(qp).empty());
+}
+
+TEST_CASE("lanes: a completion queue holds as many completions of each lane as asked for") {
+  LanePair pair;
+  CompletionQueue small = pair.a.device.create_cq(4);
+  std::vector<QueuePair> from, to;
+  for (unsigned lane = 0; lane < 4; ++lane) {
+    from.push_back(in_lane(pair.a, lane, small));
+    to.push_back(in_lane(pair.b, lane, pair.b.cq));
+    connect(from.back(), to.back());
+    for (unsigned i = 0; i < 4; ++i)
+      REQUIRE(post_copy(pair.a, from.back(), pair.b, 0, 8) == Errc::ok);
+  }
+  std::size_t n = 0;
+  std::array<Completion, 16> done;
+  const Time end = monotonic_now() + kPatience;
+  const auto all_done = [&] {
+    return std::all_of(from.begin(), from.end(),
+                       [](const QueuePair& qp) { return qp.stats().writes_completed == 4; });
+  };
+  while (!all_done() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
+  while (n < 16 && monotonic_now() < end) n += small.poll(done);
+  CHECK(n == 16);
+  CHECK_FALSE(small.overrun());
+}
+
+TEST_CASE("lanes: wait() sleeps and is woken by whichever lane has something, with no helper") {
+  Config config = lanes_config();
+  config.spin = Duration{0};
+  config.helper = false;
+  LanePair pair(config);
+  for (unsigned round = 0; round < 3; ++round)
+    for (std::size_t i = 0; i < pair.a.qps.size(); ++i) {
+      std::jthread other([&] {  // makes the receiver's progress
+        std::array<Completion, 1> none;
+        (void)pair.b.cq.wait(none, 50ms);
+      });
+      REQUIRE(post_copy(pair.a, pair.a.qps[i], pair.b, 0, 64 << 10, i) == Errc::ok);
+      CHECK(pair.a.await_one().wr_id == i);
+    }
+}
+
+TEST_CASE("lanes: a thread asleep on a queue notices a lane that begins to serve it") {
+  for (const bool helper : {false, true}) {
+    CAPTURE(helper);
+    Config config = lanes_config(3);
+    config.spin = Duration{0};
+    config.helper = helper;
+    Config peer = Pair::other(lanes_config(3));
+    Side a(config), b(peer);
+    CompletionQueue cq = a.device.create_cq(16);
+    std::atomic<std::size_t> got{0};
+    std::jthread waiter([&] {
+      std::array<Completion, 1> one;
+      got = cq.wait(one, kPatience);
+    });
+    std::this_thread::sleep_for(20ms);
+    QueuePair from = in_lane(a, 2, cq), to = in_lane(b, 1, b.cq);
+    connect(from, to);
+    REQUIRE(post_copy(a, from, b, 0, 4096) == Errc::ok);
+    waiter.join();
+    CHECK(got == 1);
+  }
+}
+
+TEST_CASE("lanes: one event for an armed queue, whichever lane it comes from") {
+  LanePair pair;
+  std::uint64_t count = 0;
+  for (std::size_t first = 0; first < 4; ++first) {
+    REQUIRE(pair.a.cq.arm() == Errc::ok);
+    REQUIRE(post_copy(pair.a, pair.a.qps[first], pair.b, 0, 8) == Errc::ok);
+    REQUIRE(readable(pair.a.cq.fd(), 10'000));
+    REQUIRE(::read(pair.a.cq.fd(), &count, sizeof count) == sizeof count);
+    for (QueuePair& qp : pair.a.qps) REQUIRE(post_copy(pair.a, qp, pair.b, 0, 8) == Errc::ok);
+    (void)pair.a.await(5);
+    CHECK_FALSE(readable(pair.a.cq.fd()));
+  }
+  SUBCASE("also in a lane that serves the queue later") {
+    CompletionQueue cq = pair.a.device.create_cq(16);
+    REQUIRE(cq.arm() == Errc::ok);
+    QueuePair from = in_lane(pair.a, 3, cq), to = in_lane(pair.b, 0, pair.b.cq);
+    connect(from, to);
+    REQUIRE(post_copy(pair.a, from, pair.b, 0, 8) == Errc::ok);
+    CHECK(readable(cq.fd(), 10'000));
+  }
+}
+
+TEST_CASE("a thread that waits does not use up the event of one that armed the queue") {
+  for (const std::uint16_t lanes : {1, 3}) {
+    CAPTURE(lanes);
+    Config config = lanes_config(lanes);
+    config.spin = Duration{0};
+    LanePair pair(config);
+    CompletionChannel channel = pair.b.device.create_channel();
+    CompletionQueue cq = pair.b.device.create_cq(64, &channel);
+    QpOptions options;
+    options.send_cq = &cq;
+    QueuePair receiver = pair.b.device.create_qp(options);
+    QueuePair& sender = pair.a.add_qp();
+    connect(sender, receiver);
+    const auto send = [&](bool solicited) {
+      REQUIRE(receiver.post_receive(1) == Errc::ok);
+      SendRequest request;
+      request.opcode = SendOpcode::write_imm;
+      request.flags.solicited = solicited;
+      REQUIRE(sender.post_send(request) == Errc::ok);
+      std::array<Completion, 1> one;
+      REQUIRE(cq.wait(one, kPatience) == 1);  // arms the queue for any completion
+      CHECK(pair.a.await_one().status == WcStatus::success);
+    };
+    REQUIRE(cq.arm(Arm::solicited) == Errc::ok);
+    send(false);
+    send(false);
+    CHECK_FALSE(readable(channel.fd()));
+    send(true);
+    CHECK(readable(channel.fd(), 10'000));
+    CHECK(channel.poll() == cq.id());
+    cq.acknowledge();
+    send(true);  // not armed any more
+    CHECK_FALSE(readable(channel.fd()));
+  }
+}
+
+TEST_CASE("lanes: what is in use in one lane is in use") {
+  LanePair pair;
+  Device& device = pair.a.device;
+  const PdId pd = device.alloc_pd();
+  std::vector<std::uint8_t> memory(4096);
+  MemoryRegion region = device.register_memory(memory.data(), memory.size(), Access::none, pd);
+  CHECK(device.dealloc_pd(pd) == Errc::in_use);
+  CompletionQueue cq = device.create_cq(16);
+  QpOptions options;
+  options.send_cq = &cq;
+  options.pd = pd;
+  options.lane = 3;
+  QueuePair qp = device.create_qp(options);
+  CHECK(cq.close() == Errc::in_use);
+  QueuePair peer = in_lane(pair.b, 2, pair.b.cq);
+  connect(qp, peer);
+  pair.b.device.set_faults("loss=1");
+  pair.a.device.set_faults("loss=1");
+  const Sge sge{memory.data(), 64, region.lkey()};
+  SendRequest request;
+  request.sges = {&sge, 1};
+  request.remote = pair.b.target_region.remote();
+  REQUIRE(qp.post_send(request) == Errc::ok);
+  CHECK(region.close() == Errc::in_use);
+  region = MemoryRegion();  // by force
+  CHECK(qp.state() == QpState::err);
+  CHECK(qp.error_cause() == QpErrorCause::memory_withdrawn);
+  for (QueuePair& other : pair.a.qps) CHECK(other.state() == QpState::rts);
+  CHECK(device.dealloc_pd(pd) == Errc::in_use);
+  REQUIRE(qp.close() == Errc::ok);
+  CHECK(device.dealloc_pd(pd) == Errc::ok);
+  CHECK(cq.close() == Errc::ok);
+  const DeviceStats stats = device.stats();
+  CHECK(stats.pds == 0);
+  CHECK(stats.cqs == 1);
+  CHECK(stats.mrs == 2);
+}
+
+TEST_CASE("lanes: limits of objects of the device count once, and numbers are used again") {
+  Config config = lanes_config(3);
+  config.max_mrs = 8;
+  config.max_cqs = 3;
+  Side side(config);  // uses 2 regions and 1 queue
+  std::vector<std::uint8_t> memory(64);
+  for (unsigned round = 0; round < 100; ++round) {
+    std::vector<MemoryRegion> regions;
+    while (regions.size() < 6)
+      regions.push_back(side.device.register_memory(memory, Access::local_write));
+    CHECK_THROWS_WITH_AS((void)side.device.register_memory(memory, Access::none),
+                         doctest::Contains("max_mrs"), Error);
+    std::vector<CompletionQueue> cqs;
+    while (cqs.size() < 2) cqs.push_back(side.device.create_cq(4));
+    CHECK_THROWS_WITH_AS((void)side.device.create_cq(4), doctest::Contains("max_cqs"), Error);
+  }
+  CHECK_THROWS_AS((void)side.device.create_cq(0), Error);
+  CHECK(side.device.stats().mrs == 2);
+  CHECK(side.device.stats().cqs == 1);
+}
+
+TEST_CASE("lanes: events of all lanes in one queue, and planes are reported once") {
+  LanePair pair;
+  DeviceEvent event;
+  pair.a.device.set_faults("plane=1,down");
+  REQUIRE(readable(pair.a.device.event_fd(), 10'000));
+  REQUIRE(pair.a.device.poll_event(event));
+  CHECK(event.kind == DeviceEvent::Kind::plane_down);
+  CHECK(event.plane == 1);
+  pair.a.device.set_faults("");
+  while (!pair.a.device.poll_event(event)) REQUIRE(readable(pair.a.device.event_fd(), 10'000));
+  CHECK(event.kind == DeviceEvent::Kind::plane_up);
+  pair.copy_by_all();
+  CHECK_FALSE(pair.a.device.poll_event(event));
+  for (const unsigned i : {3u, 1u}) {
+    REQUIRE(pair.a.qps[i].to_error() == Errc::ok);
+    while (!pair.a.device.poll_event(event)) REQUIRE(readable(pair.a.device.event_fd(), 10'000));
+    CHECK(event.kind == DeviceEvent::Kind::qp_error);
+    CHECK(event.qpn == pair.a.qps[i].qpn());
+  }
+}
+
+TEST_CASE("lanes: faults hit every lane, and nothing is lost") {
+  LanePair pair(lanes_config(), 4 << 20);
+  pair.b.device.set_faults("loss=0.02,reorder=0.05,duplicate=0.02");
+  for (unsigned i = 0; i < 3; ++i) pair.copy_by_all();
+  for (const LaneStats& lane : pair.a.device.stats().lanes) CHECK(lane.engine.tx_retransmits > 0);
+}
+
+TEST_CASE("lanes: a queue pair in any lane is found by GID and QPN") {
+  LanePair pair;
+  QueuePair from = in_lane(pair.a, 1, pair.a.cq), to = in_lane(pair.b, 3, pair.b.cq);
+  const auto connect_by_gid = [](QueuePair& qp, const Device& device, const QueuePair& peer) {
+    QpChange change;
+    change.state = QpState::init;
+    qp.modify(change);
+    change.state = QpState::rtr;
+    change.destination = Destination{device.gid(), peer.qpn()};
+    change.receive_psn = Psn{7};
+    qp.modify(change);
+    change = {};
+    change.state = QpState::rts;
+    change.rts.send_psn = Psn{7};
+    qp.modify(change);
+  };
+  connect_by_gid(from, pair.b.device, to);
+  connect_by_gid(to, pair.a.device, from);
+  REQUIRE(post_copy(pair.a, from, pair.b, 0, 100'000) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::success);
+}
+
+TEST_CASE("lanes: fewer than asked for where there is not room for all") {
+  SUBCASE("slots") {
+    Config config = lanes_config();
+    config.slot = 254;
+    Side side(config);
+    CHECK(side.device.lane_count() == 2);
+    CHECK(side.device.stats().lanes[1].slot == 255);
+  }
+  SUBCASE("open files") {
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    rlimit less = before;
+    less.rlim_cur = 200;  // a lane of 8 planes with 8 paths opens some 80
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &less) == 0);
+    Config config = lanes_config(8, "loopback:8");
+    config.paths = 8;
+    {
+      Side side(config);
+      CHECK(side.device.lane_count() >= 1);
+      CHECK(side.device.lane_count() < 3);
+      const int fd = ::dup(0);  // the application has files, too
+      CHECK(fd >= 0);
+      ::close(fd);
+    }
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  }
+  SUBCASE("auto: as many as there are processors") {
+    cpu_set_t set;
+    REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+    Side side(lanes_config(0));
+    CHECK(side.device.lane_count() == std::min(64, CPU_COUNT(&set)));
+  }
+}
+
+TEST_CASE("lanes: each has a helper thread, on the processor that option helper_cpus gives") {
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  unsigned cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  Config config = lanes_config(3);
+  config.helper_cpus = std::to_string(cpu);
+  {
+    Side side(config);
+    const auto threads = helper_threads();
+    REQUIRE(threads.size() == 3);
+    for (const auto& [name, number] : threads) {
+      CAPTURE(name);
+      cpu_set_t set;
+      REQUIRE(sched_getaffinity(std::atoi(number.c_str()), sizeof set, &set) == 0);
+      CHECK(CPU_COUNT(&set) == 1);
+      CHECK(CPU_ISSET(cpu, &set));
+    }
+  }
+  CHECK(helper_threads().empty());
+  config.helper_cpus = "1023";
+  CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("helper_cpus"), Error);
+  config.helper_cpus = "3-1";
+  CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("0,2,8-11"), Error);
+}
+
+TEST_CASE("lanes: threads with queues and lanes of their own, while others open and close") {
+  constexpr unsigned kLanes = 3, kRounds = 30;
+  constexpr std::size_t kShare = 128 << 10;
+  LanePair pair(lanes_config(kLanes), kLanes * kShare);
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> bad{0};
+  std::vector<std::jthread> threads;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    threads.emplace_back([&, lane] {
+      CompletionQueue cq = pair.a.device.create_cq(64);
+      QueuePair from = in_lane(pair.a, lane, cq),
+                to = in_lane(pair.b, kLanes - 1 - lane, pair.b.cq);
+      connect(from, to);
+      std::array<Completion, 4> done;
+      for (unsigned round = 0; round < kRounds; ++round) {
+        if (post_copy(pair.a, from, pair.b, lane * kShare, kShare) != Errc::ok) ++bad;
+        std::size_t n = 0;
+        const Time end = monotonic_now() + kPatience;
+        while (n == 0 && monotonic_now() < end)
+          n = round % 2 == 0 ? cq.poll(done) : cq.wait(done, 1s);
+        if (n != 1 || done[0].status != WcStatus::success) ++bad;
+      }
+    });
+  std::jthread opener([&] {
+    std::vector<std::uint8_t> memory(4096);
+    while (!stop) {
+      const PdId pd = pair.a.device.alloc_pd();
+      MemoryRegion region =
+          pair.a.device.register_memory(memory.data(), memory.size(), Access::remote_write, pd);
+      CompletionQueue cq = pair.a.device.create_cq(8);
+      QpOptions options;
+      options.send_cq = &cq;
+      QueuePair qp = pair.a.device.create_qp(options);
+      if (pair.a.device.dealloc_pd(pd) != Errc::in_use) ++bad;
+      if (cq.close() != Errc::in_use) ++bad;
+      if (qp.close() != Errc::ok || cq.close() != Errc::ok) ++bad;
+      if (region.close() != Errc::ok || pair.a.device.dealloc_pd(pd) != Errc::ok) ++bad;
+    }
+  });
+  std::jthread reader([&] {
+    while (!stop) {
+      if (pair.a.device.stats().lanes.size() != kLanes) ++bad;
+      (void)pair.b.device.progress();
+      std::this_thread::sleep_for(200us);
+    }
+  });
+  threads.clear();
+  stop = true;
+  opener.join();
+  reader.join();
+  CHECK(bad == 0);
+  CHECK(pair.a.source == pair.b.target);
+}
+
+TEST_CASE("lanes: threads that share a completion queue of all lanes") {
+  LanePair pair(lanes_config(4), 1 << 20);
+  constexpr std::size_t kWrites = 800;
+  std::atomic<std::size_t> completed{0}, bad{0};
+  std::vector<std::jthread> threads;
+  const Time end = monotonic_now() + kPatience;
+  for (unsigned i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      std::array<Completion, 8> done;
+      while (completed < kWrites && monotonic_now() < end) {
+        const std::size_t n = i == 0 ? pair.a.cq.poll(done) : pair.a.cq.wait(done, 5ms);
+        for (std::size_t k = 0; k < n; ++k) bad += done[k].status != WcStatus::success;
+        completed += n;
+      }
+    });
+  for (std::size_t posted = 0; posted < kWrites && monotonic_now() < end;) {
+    const Errc e = post_copy(pair.a, pair.a.qps[posted % 4], pair.b, 0, 4096);
+    if (e == Errc::ok) ++posted;
+    if (e != Errc::ok) std::this_thread::yield();
+  }
+  threads.clear();
+  CHECK(completed == kWrites);
+  CHECK(bad == 0);
+}
+
+// --- Ports that are not OpenMRC's own
+
+namespace {
+
+/// A side of a pair over planes in memory.
+struct MemorySide {
+  MemorySide(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, Config config,
+             std::size_t bytes)
+      : source(random_bytes(bytes, host)),
+        target(bytes),
+        device(config, std::make_unique<MemoryOpener>(network, host)),
+        source_region(device.register_memory(source, Access::none)),
+        target_region(device.register_memory(target, Access::remote_write)),
+        cq(device.create_cq(256)) {}
+  std::vector<std::uint8_t> source, target;
+  Device device;
+  MemoryRegion source_region, target_region;
+  CompletionQueue cq;
+};
+
+}  // namespace
+
+TEST_CASE("planes in memory: threads sleep on ports that are armed, and every byte arrives") {
+  for (const std::uint16_t lanes : {1, 3}) {
+    CAPTURE(lanes);
+    Config config = lanes_config(lanes);
+    config.spin = Duration{0};
+    const auto network = std::make_shared<MemoryNetwork>();
+    MemorySide a(network, 1, config, 1 << 20), b(network, 2, config, 1 << 20);
+    REQUIRE(a.device.lane_count() == lanes);
+    std::vector<QueuePair> from, to;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      QpOptions options;
+      options.lane = lane;
+      options.send_cq = &a.cq;
+      from.push_back(a.device.create_qp(options));
+      options.send_cq = &b.cq;
+      to.push_back(b.device.create_qp(options));
+      connect(from.back(), to.back());
+    }
+    for (unsigned round = 0; round < 20; ++round) {
+      const std::size_t size = a.source.size() / 20, offset = round * size;
+      const Sge sge{a.source.data() + offset, static_cast<std::uint32_t>(size),
+                    a.source_region.lkey()};
+      SendRequest request;
+      request.sges = {&sge, 1};
+      request.remote = b.target_region.remote(offset);
+      REQUIRE(from[round % lanes].post_send(request) == Errc::ok);
+      std::array<Completion, 1> done;
+      REQUIRE(a.cq.wait(done, kPatience) == 1);
+      REQUIRE(done[0].status == WcStatus::success);
+      if (round % 4 == 0) std::this_thread::sleep_for(2ms);  // all threads fall asleep
+    }
+    const std::size_t all = a.source.size() / 20 * 20;
+    CHECK(std::equal(a.source.begin(), a.source.begin() + static_cast<std::ptrdiff_t>(all),
+                     b.target.begin()));
+  }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/device/core.hpp"
+#include "mrc/device/planes.hpp"
+#include "mrc/port/port.hpp"
+
+/// Planes in memory: whole devices of one process, connected by no network. For tests of devices
+/// that need no sockets, and to measure what a device costs without them. Also an example of what
+/// another kind of port has to bring: a port, how its peers are reached, and an opener.
+namespace mrc::test {
+
+/// Where packets wait for a port that receives. Any thread.
+class Inbox {
+ public:
+  struct Packets {
+    std::vector<std::uint8_t> bytes;
+    std::vector<wire::RxPacket> facts;  ///< with views of `bytes` once they are taken
+    std::vector<std::size_t> lengths;
+  };
+  static constexpr std::size_t kMost = 16'384;  ///< packets
+
+  Inbox() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  /// Appends packets of one group. Returns how many there was room for.
+  std::uint32_t put(const wire::TxBurst& burst, const wire::TxGroup& group, wire::RxPacket facts) {
+    const std::lock_guard lock(mutex_);
+    std::uint32_t taken = 0;
+    for (const wire::TxPacket& p : burst.packets(group)) {
+      if (waiting_.facts.size() == kMost) break;
+      const std::size_t before = waiting_.bytes.size();
+      const auto append = [&](const std::uint8_t* data, std::size_t n) {
+        waiting_.bytes.insert(waiting_.bytes.end(), data, data + n);
+      };
+      append(p.header.data(), p.header_length);
+      for (const wire::TxSge& sge : burst.sges(p)) append(sge.data, sge.length);
+      waiting_.bytes.insert(waiting_.bytes.end(), p.pad, std::uint8_t{0});
+      waiting_.lengths.push_back(waiting_.bytes.size() - before);
+      facts.udp_length = p.transport_length() + 8;
+      facts.entropy = p.entropy;
+      facts.ecn = p.ecn;
+      waiting_.facts.push_back(facts);
+      ++taken;
+    }
+    const std::uint64_t one = 1;
+    if (std::exchange(armed_, false)) (void)!::write(event_.fd(), &one, sizeof one);
+    return taken;
+  }
+  /// Exchanges what waits for an empty buffer.
+  void take(Packets& packets) {
+    packets.bytes.clear();
+    packets.facts.clear();
+    packets.lengths.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(packets, waiting_);
+      if (signalled_) {
+        std::uint64_t count = 0;
+        (void)!::read(event_.fd(), &count, sizeof count);
+        signalled_ = false;
+      }
+    }
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < packets.facts.size(); ++i) {
+      packets.facts[i].bytes = {packets.bytes.data() + at, packets.lengths[i]};
+      at += packets.lengths[i];
+    }
+  }
+  /// The next packet makes fd() readable. False: there is one already.
+  [[nodiscard]] bool arm() {
+    const std::lock_guard lock(mutex_);
+    if (!waiting_.facts.empty()) return false;
+    armed_ = signalled_ = true;
+    return true;
+  }
+  [[nodiscard]] int fd() const { return event_.fd(); }
+
+ private:
+  std::mutex mutex_;
+  Packets waiting_;
+  bool armed_ = false;
+  bool signalled_ = false;  ///< fd() may be readable
+  UniqueFd event_;
+};
+
+/// Who has which address. Any thread.
+class MemoryNetwork {
+ public:
+  /// Null if somebody has it already.
+  [[nodiscard]] std::shared_ptr<Inbox> open(const port::PeerAddress& address) {
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<Inbox>& entry = inboxes_[{address.ip, address.udp_port}];
+    if (!entry.expired()) return nullptr;
+    auto inbox = std::make_shared<Inbox>();
+    entry = inbox;
+    return inbox;
+  }
+  /// Null if nobody has it.
+  [[nodiscard]] std::shared_ptr<Inbox> find(const port::PeerAddress& address) {
+    const std::lock_guard lock(mutex_);
+    const auto at = inboxes_.find({address.ip, address.udp_port});
+    return at == inboxes_.end() ? nullptr : at->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<port::IpAddress, std::uint16_t>, std::weak_ptr<Inbox>> inboxes_;
+};
+
+class MemoryPort : public port::CopyingPort {
+ public:
+  using Route = port::PeerAddress;
+  static constexpr std::uint16_t kPaths = 4;
+
+  MemoryPort(std::shared_ptr<MemoryNetwork> network, port::PeerAddress address, Plane plane,
+             std::shared_ptr<Inbox> inbox)
+      : network_(std::move(network)), address_(address), inbox_(std::move(inbox)) {
+    capabilities_.max_packet = 65'536;
+    capabilities_.max_burst = 64;
+    capabilities_.receive_buffer = 8 << 20;
+    facts_.plane = plane;
+    facts_.source = port::source_tag(address.ip);
+    for (std::uint16_t i = 0; i < kPaths; ++i) paths_[i] = {Ev{i}, i};
+  }
+
+  // --- port::Port
+  std::uint32_t transmit(Time, const wire::TxBurst& burst,
+                         std::span<const wire::TxGroup> groups) noexcept {
+    std::uint32_t taken = 0;
+    for (const wire::TxGroup& group : groups) {
+      const auto peer = static_cast<std::size_t>(burst.packets(group).front().peer);
+      const auto inbox = peer < peers_.size() ? peers_[peer].lock() : nullptr;
+      const std::uint32_t n =
+          inbox ? inbox->put(burst, group, facts_) : group.count;  // into a void
+      taken += n;
+      stats_.tx_packets += n;
+      if (n < group.count) break;
+    }
+    return taken;
+  }
+  void receive(Time, port::RxBurst& rx) noexcept {
+    if (given_ == packets_.facts.size()) {
+      inbox_->take(packets_);
+      given_ = 0;
+    }
+    for (; given_ < packets_.facts.size() && rx.room() > 0; ++given_)
+      rx.push(packets_.facts[given_]);
+    stats_.rx_packets += rx.packets().size();
+  }
+  std::uint64_t add_peer(PeerId peer, const Route& route) {
+    const auto index = static_cast<std::size_t>(peer);
+    if (index >= peers_.size()) peers_.resize(index + 1);
+    peers_[index] = network_->find(route);
+    return port::source_tag(route.ip);
+  }
+  void remove_peer(PeerId peer) noexcept {
+    if (static_cast<std::size_t>(peer) < peers_.size())
+      peers_[static_cast<std::size_t>(peer)].reset();
+  }
+  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
+  [[nodiscard]] bool arm() noexcept { return given_ == packets_.facts.size() && inbox_->arm(); }
+  [[nodiscard]] bool link_up() const noexcept { return true; }
+  [[nodiscard]] int poll_fd() const noexcept { return inbox_->fd(); }
+  [[nodiscard]] static int link_fd() noexcept { return -1; }
+  [[nodiscard]] Time next_release() const noexcept {
+    return given_ < packets_.facts.size() ? Time::min() : kNever;
+  }
+  [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
+  [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
+
+  // --- what a device asks beside it
+  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept { return paths_; }
+  [[nodiscard]] port::PeerAddress address() const noexcept { return address_; }
+  [[nodiscard]] std::span<const std::string> notes() const noexcept { return {}; }
+  void set_fault(const port::FaultSpec&) {}
+  void set_path_fault(std::uint16_t, const port::FaultSpec&) {}
+  void clear_faults() {}
+  [[nodiscard]] const port::FaultStats& fault_stats() const noexcept { return fault_stats_; }
+
+ private:
+  std::shared_ptr<MemoryNetwork> network_;
+  port::PeerAddress address_;
+  std::shared_ptr<Inbox> inbox_;
+  Inbox::Packets packets_;
+  std::size_t given_ = 0;
+  wire::RxPacket facts_;
+  std::vector<std::weak_ptr<Inbox>> peers_;
+  std::array<port::PortPath, kPaths> paths_;
+  port::Capabilities capabilities_;
+  port::PortStats stats_;
+  port::FaultStats fault_stats_;
+};
+
+/// Peers are reached by their address, over all paths.
+class MemoryPaths final : public detail::PathProvider {
+ public:
+  explicit MemoryPaths(unsigned planes) : planes_(planes) {}
+  [[nodiscard]] std::vector<detail::Contact> contacts(const port::IpAddress& gid,
+                                                      Qpn qpn) const override {
+    std::vector<detail::Contact> contacts;
+    for (unsigned i = 0; i < planes_; ++i) {
+      port::PeerAddress address{gid, slot_of(qpn)};
+      address.ip.back() = static_cast<std::uint8_t>(i);
+      contacts.push_back({static_cast<Plane>(i), address});
+    }
+    return contacts;
+  }
+  [[nodiscard]] detail::PlanePaths paths_to(Plane plane,
+                                            const port::PeerAddress& peer) const override {
+    detail::PlanePaths out;
+    for (std::uint16_t i = 0; i < MemoryPort::kPaths; ++i) out.specs.push_back({Ev{i}, plane, i});
+    out.active = out.specs.size();
+    out.route = MemoryPort::Route{peer};
+    return out;
+  }
+  [[nodiscard]] bool shared_routes() const noexcept override { return false; }
+  [[nodiscard]] std::string why_none() const override { return "none"; }
+
+ private:
+  unsigned planes_;
+};
+
+/// Opens planes of host number `host` in memory, as many as the configuration names.
+class MemoryOpener final : public detail::PlaneOpener {
+ public:
+  MemoryOpener(std::shared_ptr<MemoryNetwork> network, std::uint8_t host)
+      : network_(std::move(network)), host_(host) {}
+
+  [[nodiscard]] Config in_force(const Config& config) const override { return config; }
+  [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> wanted,
+                                          std::uint64_t, const detail::Log& log) override {
+    detail::OpenedPlanes planes;
+    const unsigned first = wanted.value_or(1), last = wanted.value_or(255);
+    const std::size_t count = config.plane_list().size();
+    for (unsigned slot = first; slot <= last; ++slot) {
+      auto inbox = network_->open(address(0, slot));
+      if (!inbox) continue;  // of another lane or process
+      planes.slot = static_cast<std::uint8_t>(slot);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto own = address(i, slot);
+        if (i > 0) inbox = network_->open(own);
+        planes.adopt(std::make_unique<detail::PortModel<MemoryPort>>(
+                         network_, own, static_cast<Plane>(i), std::move(inbox)),
+                     config, log);
+      }
+      planes.paths = std::make_unique<MemoryPaths>(static_cast<unsigned>(count));
+      return planes;
+    }
+    throw Error(Errc::no_resources, "all slots are in use");
+  }
+
+ private:
+  [[nodiscard]] port::PeerAddress address(std::size_t plane, unsigned slot) const {
+    port::PeerAddress a{{}, static_cast<std::uint16_t>(slot)};
+    a.ip[0] = 0xfd;
+    a.ip[14] = host_;
+    a.ip[15] = static_cast<std::uint8_t>(plane);
+    return a;
+  }
+
+  std::shared_ptr<MemoryNetwork> network_;
+  std::uint8_t host_;
+};
+
+}  // namespace mrc::test
