@@ -54,6 +54,19 @@ def markdown(report):
             lines += ["", f"One rig: {one:.1f} ns per packet, all of its work included; two on two "
                       f"cores at the same time: {two:.1f} ns, so {one / two:.2f} times as many "
                       f"packets ({verdict(one / two, 1.7)})."]
+    if "lanes" in report:
+        cores = report["machine"]["processors"]
+        lines += [f"| Lanes ({cores} processors) | Planes in memory, Gb/s | Times one lane | "
+                  "Least .. largest | UDP sockets, Gb/s | Times one lane | Least .. largest |",
+                  "|---|---|---|---|---|---|---|"]
+        memory, udp = report["lanes"]["memory"], report["lanes"]["udp"]
+        for lanes, case in memory.items():
+            cells = [f"{c['gbps']['median']:.1f} | {spread(c['times'])}"
+                     for c in (case, udp[lanes])]
+            lines.append(f"| {lanes} | {' | '.join(cells)} |")
+        if cores >= 2 and 2 in memory:
+            two = memory[2]["times"]["median"]
+            lines += ["", f"Two lanes, planes in memory: {verdict(two, 1.7)}."]
     if "memory" in report:
         lines += ["", "| Memory, bytes | Resident | Reserved | Target |", "|---|---|---|---|"]
         for name, row in report["memory"].items():

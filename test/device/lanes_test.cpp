@@ -126,7 +126,7 @@ TEST_CASE("lanes: a completion queue holds as many completions of each lane as a
     to.push_back(in_lane(pair.b, lane, pair.b.cq));
     connect(from.back(), to.back());
     for (unsigned i = 0; i < 4; ++i)
-      REQUIRE(post_copy(pair.a, from.back(), pair.b, 0, 8) == Errc::ok);
+      REQUIRE(post_copy(pair.a, from.back(), pair.b, lane * 64, 8) == Errc::ok);
   }
   std::size_t n = 0;
   std::array<Completion, 16> done;
@@ -185,10 +185,11 @@ TEST_CASE("lanes: one event for an armed queue, whichever lane it comes from") {
   std::uint64_t count = 0;
   for (std::size_t first = 0; first < 4; ++first) {
     REQUIRE(pair.a.cq.arm() == Errc::ok);
-    REQUIRE(post_copy(pair.a, pair.a.qps[first], pair.b, 0, 8) == Errc::ok);
+    REQUIRE(post_copy(pair.a, pair.a.qps[first], pair.b, 64 * first, 8) == Errc::ok);
     REQUIRE(readable(pair.a.cq.fd(), 10'000));
     REQUIRE(::read(pair.a.cq.fd(), &count, sizeof count) == sizeof count);
-    for (QueuePair& qp : pair.a.qps) REQUIRE(post_copy(pair.a, qp, pair.b, 0, 8) == Errc::ok);
+    for (std::size_t i = 0; i < 4; ++i)
+      REQUIRE(post_copy(pair.a, pair.a.qps[i], pair.b, 64 * i, 8) == Errc::ok);
     (void)pair.a.await(5);
     CHECK_FALSE(readable(pair.a.cq.fd()));
   }
@@ -477,7 +478,7 @@ TEST_CASE("lanes: threads that share a completion queue of all lanes") {
       }
     });
   for (std::size_t posted = 0; posted < kWrites && monotonic_now() < end;) {
-    const Errc e = post_copy(pair.a, pair.a.qps[posted % 4], pair.b, 0, 4096);
+    const Errc e = post_copy(pair.a, pair.a.qps[posted % 4], pair.b, posted % 4 * 4096, 4096);
     if (e == Errc::ok) ++posted;
     if (e != Errc::ok) std::this_thread::yield();
   }

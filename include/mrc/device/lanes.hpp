@@ -59,7 +59,7 @@ class Lanes {
   /// Lanes by number, one bit each.
   using Mask = std::uint64_t;
   static_assert(kMaxLanes <= 64);
-  struct Serving {
+  struct alignas(64) Serving {  // a cache line of its own: polled by different threads
     std::atomic<Mask> mask{0};
     std::atomic<unsigned> turn{0};  ///< the lane that the next poll looks at first
   };
