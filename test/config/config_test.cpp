@@ -74,6 +74,11 @@ TEST_CASE("option values: durations, reals, booleans, lists") {
     CAPTURE(bad);
     CHECK_FALSE(mrc::parse_real(bad).has_value());
   }
+  CHECK(mrc::parse_cpu_list("3") == std::vector<unsigned>{3});
+  CHECK(mrc::parse_cpu_list("8-10,0, 2-2") == std::vector<unsigned>{8, 9, 10, 0, 2});
+  CHECK(mrc::parse_cpu_list("1023").has_value());
+  for (const auto bad : {"", ",", "1,", "-1", "1-", "2-1", "1-2-3", "a", "1024", "0-99999999"})
+    CHECK_FALSE(mrc::parse_cpu_list(bad).has_value());
   for (const auto yes : {"on", "true", "1"}) CHECK(mrc::parse_bool(yes) == true);
   for (const auto no : {"off", "false", "0"}) CHECK(mrc::parse_bool(no) == false);
   for (const auto bad : {"", "yes", "ON", "2"}) CHECK_FALSE(mrc::parse_bool(bad).has_value());
@@ -162,7 +167,9 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"max_pds", "4"},
                                                                  {"max_peers", "5"},
                                                                  {"max_outstanding", "128"},
+                                                                 {"lanes", "auto"},
                                                                  {"helper", "off"},
+                                                                 {"helper_cpus", "0,2,8-11"},
                                                                  {"helper_takeover", "1ms"},
                                                                  {"spin", "0"},
                                                                  {"dscp_no_trim", "1"},
@@ -202,6 +209,11 @@ TEST_CASE("config: typed values arrive in the members") {
   config.set("receive_buffer", "0x100000");
   config.set("gso", "off");
   config.set("slot", "-1");
+  config.set("lanes", "0");
+  CHECK(config.get("lanes") == "auto");
+  config.set("lanes", "64");
+  CHECK_THROWS_WITH_AS(config.set("lanes", "65"), doctest::Contains("1 .. 64, or auto"),
+                       mrc::Error);
   mrc::set_option(config, "faults=plane=1,down@2s-4s");
   CHECK(config.planes == std::vector<std::string>{"loopback:4"});
   CHECK(config.cc == mrc::cc::Algorithm::none);
@@ -209,6 +221,7 @@ TEST_CASE("config: typed values arrive in the members") {
   CHECK(config.receive_buffer == 1u << 20);
   CHECK(config.gso == mrc::port::Offload::off);
   CHECK(config.slot == -1);
+  CHECK(config.lanes == 64);
   CHECK(config.faults == "plane=1,down@2s-4s");
 }
 

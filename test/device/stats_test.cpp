@@ -109,6 +109,10 @@ TEST_CASE("stats json: a device, there and back") {
   plane.port.tx_calls = 11;
   plane.faults.lost = 12;
   stats.planes = {plane, {}};
+  mrc::LaneStats lane;
+  lane.slot = 9;
+  lane.engine.rx_data = 13;
+  stats.lanes = {lane};
   const json written = mrc::to_json(stats);
   CHECK(written["engine"]["drops"]["foreign"] == 4);
   CHECK(written["planes"][0]["address"] == "127.0.0.1:4791");
@@ -116,6 +120,8 @@ TEST_CASE("stats json: a device, there and back") {
   CHECK(written["planes"][1]["up"] == false);
   CHECK(written["planes"][0]["port"]["tx_calls"] == 11);
   CHECK(written["planes"][0]["faults"]["lost"] == 12);
+  CHECK(written["lanes"][0]["slot"] == 9);
+  CHECK(written["lanes"][0]["engine"]["rx_data"] == 13);
   const auto read = json::parse(written.dump()).get<mrc::DeviceStats>();
   CHECK(json(read) == written);
   CHECK(read.helper_rounds == 7);
