@@ -156,21 +156,23 @@ TEST_CASE("channel: threads that arm, wait and acknowledge, while others send") 
   std::atomic<unsigned> received{0};
   std::thread receiver([&] {
     std::map<CqId, std::size_t> which;
-    for (std::size_t i = 0; i < c.cqs.size(); ++i) {
-      which[c.cqs[i].id()] = i;
-      CHECK(c.cqs[i].arm() == Errc::ok);
-    }
     Completion done[8];
-    while (received < kMessages) {
-      const auto cq = c.channel.wait(kPatience);
-      if (!cq) break;
-      const std::size_t i = which[*cq];
+    const auto arm_and_drain = [&](std::size_t i) {
       CHECK(c.cqs[i].arm() == Errc::ok);
       while (const std::size_t n = c.cqs[i].poll(done)) {
         for (std::size_t k = 0; k < n; ++k) CHECK(c.qps[i].post_receive(0) == Errc::ok);
         received += static_cast<unsigned>(n);
       }
-      c.cqs[i].acknowledge();
+    };
+    for (std::size_t i = 0; i < c.cqs.size(); ++i) {
+      which[c.cqs[i].id()] = i;
+      arm_and_drain(i);
+    }
+    while (received < kMessages) {
+      const auto cq = c.channel.wait(kPatience);
+      if (!cq) break;
+      arm_and_drain(which[*cq]);
+      c.cqs[which[*cq]].acknowledge();
     }
   });
   const Time end = monotonic_now() + kPatience;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices of several lanes: what is shared, what is not, and that threads do not meet.
+// Devices of several lanes: what they share, what they do not, and how many there are.
 #include <dirent.h>
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -11,49 +11,17 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "device_rig.hpp"
-#include "support/memory_planes.hpp"
+#include "lanes_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
 
 namespace {
-
-Config lanes_config(std::uint16_t lanes = 4, const std::string& planes = "loopback:2") {
-  Config config = test_config(planes);
-  config.lanes = lanes;
-  return config;
-}
-
-/// Two devices of several lanes, and a connected queue pair in each lane of both.
-struct LanePair : Pair {
-  explicit LanePair(const Config& config = lanes_config(), std::size_t bytes = 1 << 20)
-      : Pair(config, bytes) {
-    while (a.qps.size() < config.lanes) add_qps();
-  }
-  /// Each queue pair writes its share of a's source to b.
-  void copy_by_all() {
-    std::fill(b.target.begin(), b.target.end(), std::uint8_t{0});
-    const std::size_t share = a.source.size() / a.qps.size();
-    for (std::size_t i = 0; i < a.qps.size(); ++i)
-      REQUIRE(post_copy(a, a.qps[i], b, i * share, share, i) == Errc::ok);
-    for (const Completion& c : a.await(a.qps.size())) REQUIRE(c.status == WcStatus::success);
-    CHECK(a.source == b.target);
-  }
-};
-
-QueuePair in_lane(Side& side, unsigned lane, const CompletionQueue& cq) {
-  QpOptions options;
-  options.send_cq = &cq;
-  options.lane = lane;
-  return side.device.create_qp(options);
-}
 
 bool readable(int fd, int timeout_ms = 0) {
   pollfd entry{fd, POLLIN, 0};
@@ -406,142 +374,4 @@ TEST_CASE("lanes: each has a helper thread, on the processor that option helper_
   CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("helper_cpus"), Error);
   config.helper_cpus = "3-1";
   CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("0,2,8-11"), Error);
-}
-
-TEST_CASE("lanes: threads with queues and lanes of their own, while others open and close") {
-  constexpr unsigned kLanes = 3, kRounds = 30;
-  constexpr std::size_t kShare = 128 << 10;
-  LanePair pair(lanes_config(kLanes), kLanes * kShare);
-  std::atomic<bool> stop{false};
-  std::atomic<unsigned> bad{0};
-  std::vector<std::jthread> threads;
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    threads.emplace_back([&, lane] {
-      CompletionQueue cq = pair.a.device.create_cq(64);
-      QueuePair from = in_lane(pair.a, lane, cq),
-                to = in_lane(pair.b, kLanes - 1 - lane, pair.b.cq);
-      connect(from, to);
-      std::array<Completion, 4> done;
-      for (unsigned round = 0; round < kRounds; ++round) {
-        if (post_copy(pair.a, from, pair.b, lane * kShare, kShare) != Errc::ok) ++bad;
-        std::size_t n = 0;
-        const Time end = monotonic_now() + kPatience;
-        while (n == 0 && monotonic_now() < end)
-          n = round % 2 == 0 ? cq.poll(done) : cq.wait(done, 1s);
-        if (n != 1 || done[0].status != WcStatus::success) ++bad;
-      }
-    });
-  std::jthread opener([&] {
-    std::vector<std::uint8_t> memory(4096);
-    while (!stop) {
-      const PdId pd = pair.a.device.alloc_pd();
-      MemoryRegion region =
-          pair.a.device.register_memory(memory.data(), memory.size(), Access::remote_write, pd);
-      CompletionQueue cq = pair.a.device.create_cq(8);
-      QpOptions options;
-      options.send_cq = &cq;
-      QueuePair qp = pair.a.device.create_qp(options);
-      if (pair.a.device.dealloc_pd(pd) != Errc::in_use) ++bad;
-      if (cq.close() != Errc::in_use) ++bad;
-      if (qp.close() != Errc::ok || cq.close() != Errc::ok) ++bad;
-      if (region.close() != Errc::ok || pair.a.device.dealloc_pd(pd) != Errc::ok) ++bad;
-    }
-  });
-  std::jthread reader([&] {
-    while (!stop) {
-      if (pair.a.device.stats().lanes.size() != kLanes) ++bad;
-      (void)pair.b.device.progress();
-      std::this_thread::sleep_for(200us);
-    }
-  });
-  threads.clear();
-  stop = true;
-  opener.join();
-  reader.join();
-  CHECK(bad == 0);
-  CHECK(pair.a.source == pair.b.target);
-}
-
-TEST_CASE("lanes: threads that share a completion queue of all lanes") {
-  LanePair pair(lanes_config(4), 1 << 20);
-  constexpr std::size_t kWrites = 800;
-  std::atomic<std::size_t> completed{0}, bad{0};
-  std::vector<std::jthread> threads;
-  const Time end = monotonic_now() + kPatience;
-  for (unsigned i = 0; i < 3; ++i)
-    threads.emplace_back([&, i] {
-      std::array<Completion, 8> done;
-      while (completed < kWrites && monotonic_now() < end) {
-        const std::size_t n = i == 0 ? pair.a.cq.poll(done) : pair.a.cq.wait(done, 5ms);
-        for (std::size_t k = 0; k < n; ++k) bad += done[k].status != WcStatus::success;
-        completed += n;
-      }
-    });
-  for (std::size_t posted = 0; posted < kWrites && monotonic_now() < end;) {
-    const Errc e = post_copy(pair.a, pair.a.qps[posted % 4], pair.b, posted % 4 * 4096, 4096);
-    if (e == Errc::ok) ++posted;
-    if (e != Errc::ok) std::this_thread::yield();
-  }
-  threads.clear();
-  CHECK(completed == kWrites);
-  CHECK(bad == 0);
-}
-
-// --- Ports that are not OpenMRC's own
-
-namespace {
-
-/// A side of a pair over planes in memory.
-struct MemorySide {
-  MemorySide(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, Config config,
-             std::size_t bytes)
-      : source(random_bytes(bytes, host)),
-        target(bytes),
-        device(config, std::make_unique<MemoryOpener>(network, host)),
-        source_region(device.register_memory(source, Access::none)),
-        target_region(device.register_memory(target, Access::remote_write)),
-        cq(device.create_cq(256)) {}
-  std::vector<std::uint8_t> source, target;
-  Device device;
-  MemoryRegion source_region, target_region;
-  CompletionQueue cq;
-};
-
-}  // namespace
-
-TEST_CASE("planes in memory: threads sleep on ports that are armed, and every byte arrives") {
-  for (const std::uint16_t lanes : {1, 3}) {
-    CAPTURE(lanes);
-    Config config = lanes_config(lanes);
-    config.spin = Duration{0};
-    const auto network = std::make_shared<MemoryNetwork>();
-    MemorySide a(network, 1, config, 1 << 20), b(network, 2, config, 1 << 20);
-    REQUIRE(a.device.lane_count() == lanes);
-    std::vector<QueuePair> from, to;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      QpOptions options;
-      options.lane = lane;
-      options.send_cq = &a.cq;
-      from.push_back(a.device.create_qp(options));
-      options.send_cq = &b.cq;
-      to.push_back(b.device.create_qp(options));
-      connect(from.back(), to.back());
-    }
-    for (unsigned round = 0; round < 20; ++round) {
-      const std::size_t size = a.source.size() / 20, offset = round * size;
-      const Sge sge{a.source.data() + offset, static_cast<std::uint32_t>(size),
-                    a.source_region.lkey()};
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.remote = b.target_region.remote(offset);
-      REQUIRE(from[round % lanes].post_send(request) == Errc::ok);
-      std::array<Completion, 1> done;
-      REQUIRE(a.cq.wait(done, kPatience) == 1);
-      REQUIRE(done[0].status == WcStatus::success);
-      if (round % 4 == 0) std::this_thread::sleep_for(2ms);  // all threads fall asleep
-    }
-    const std::size_t all = a.source.size() / 20 * 20;
-    CHECK(std::equal(a.source.begin(), a.source.begin() + static_cast<std::ptrdiff_t>(all),
-                     b.target.begin()));
-  }
 }
