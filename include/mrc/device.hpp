@@ -122,7 +122,8 @@ class MRC_API CompletionQueue {
   /// Names the queue in events.
   [[nodiscard]] CqId id() const noexcept { return id_; }
 
-  /// True once a completion found the queue full; its queue pairs are in ERR then.
+  /// True once a completion found the queue full, in any lane; its queue pairs of that lane are in
+  /// ERR then.
   [[nodiscard]] bool overrun() const noexcept;
   /// Destroys the queue. Errc::in_use while a queue pair uses it, or an event of it is not
   /// acknowledged (nothing happens then).
@@ -149,7 +150,7 @@ class MRC_API QueuePair {
   QueuePair& operator=(QueuePair&& other) noexcept;
   ~QueuePair();
 
-  /// Queue pair number, 24 bits; the top 8 are the slot of the process.
+  /// Queue pair number, 24 bits; the top 8 are the slot of its lane.
   [[nodiscard]] Qpn qpn() const noexcept { return qpn_; }
   /// Which lane of the device it belongs to, for life: 0 .. Device::lane_count() - 1.
   [[nodiscard]] unsigned lane() const noexcept;
@@ -214,7 +215,9 @@ struct QpOptions {
   std::optional<QpAttributes> attributes{};     ///< default: from the device's Config
   std::optional<PdId> pd{};                     ///< default: the device's own
   bool signal_all = false;                      ///< every write completes, flags or not
-  std::optional<unsigned> lane{};               ///< default: the lane with the fewest queue pairs
+  /// Default: the lane with the fewest queue pairs. Errc::invalid_argument if there is no such
+  /// lane.
+  std::optional<unsigned> lane{};
 };
 
 /// A device: the planes of this host, one or several engines, and progress. Methods may be called
@@ -224,7 +227,8 @@ struct QpOptions {
 /// A device of several lanes (mrc::Config::lanes) has one engine, with ports, lock, helper and QPNs
 /// of its own, in each. A queue pair belongs to one lane; protection domains, memory regions and
 /// completion queues serve all of them. Threads with completion queues of their own, whose queue
-/// pairs are in different lanes, do not share anything on the data path.
+/// pairs are in different lanes, do not share anything on the data path. Polling a queue makes
+/// progress in the lanes of its queue pairs only: without helper threads, the others stand still.
 class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
@@ -255,7 +259,7 @@ class MRC_API Device {
     return register_memory(memory.data(), memory.size_bytes(), access);
   }
   /// Creates a completion queue whose events go to `channel` if there is one. It holds `depth`
-  /// completions of each lane.
+  /// completions of each lane; those of different lanes come in any order.
   /// Throws mrc::Error.
   CompletionQueue create_cq(std::uint32_t depth, const CompletionChannel* channel = nullptr);
   /// Creates a completion channel. Throws mrc::Error.
@@ -263,10 +267,11 @@ class MRC_API Device {
   /// Creates a queue pair in RESET. Throws mrc::Error that names what is wrong or the limit.
   QueuePair create_qp(const QpOptions& options);
 
-  /// One round of progress: transmit, receive, time. Answers to what it has received go with the
-  /// next call, of this or of CompletionQueue::poll(), or when the helper takes over; without a
-  /// helper, call until it returns false. Returns true if anything moved or is still to go out.
-  /// Applications that poll a completion queue need not call it.
+  /// One round of progress in each lane: transmit, receive, time. Answers to what it has received
+  /// go with the next call, of this or of CompletionQueue::poll(), or when the helper takes over;
+  /// without a helper, call until it returns false. Returns true if anything moved or is still to
+  /// go out, or if another thread is at it. Applications that poll a completion queue need not call
+  /// it.
   bool progress() noexcept;
 
   /// Replaces the injected faults of all planes (port/fault_schedule.hpp has the syntax); an empty
@@ -291,7 +296,7 @@ class MRC_API Device {
   [[nodiscard]] unsigned lane_count() const noexcept;
   /// Number of planes, 1 .. 32.
   [[nodiscard]] unsigned plane_count() const noexcept;
-  /// Address and UDP port of each plane, as text.
+  /// Address and UDP port of each plane, as text; the ports are those of lane 0.
   [[nodiscard]] std::vector<std::string> plane_names() const;
   /// A copy of all counters.
   [[nodiscard]] DeviceStats stats() const;

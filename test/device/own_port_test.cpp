@@ -2,8 +2,8 @@
 // Devices with ports that are not OpenMRC's own, as a program may bring them.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -18,55 +18,93 @@ namespace {
 
 /// A side of a pair over planes in memory.
 struct MemorySide {
-  MemorySide(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, Config config,
-             std::size_t bytes)
-      : source(random_bytes(bytes, host)),
-        target(bytes),
-        device(config, std::make_unique<MemoryOpener>(network, host)),
+  MemorySide(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, const Config& config,
+             bool holds)
+      : source(random_bytes(1 << 20, host)),
+        target(source.size()),
+        device(config, std::make_unique<MemoryOpener>(network, host, holds)),
         source_region(device.register_memory(source, Access::none)),
         target_region(device.register_memory(target, Access::remote_write)),
-        cq(device.create_cq(256)) {}
+        cq(device.create_cq(256)) {
+    for (unsigned lane = 0; lane < device.lane_count(); ++lane) {
+      QpOptions options;
+      options.send_cq = &cq;
+      options.lane = lane;
+      qps.push_back(device.create_qp(options));
+    }
+  }
+  Errc post(std::size_t qp, const MemorySide& to, std::size_t offset, std::size_t size) {
+    const Sge sge{source.data() + offset, static_cast<std::uint32_t>(size), source_region.lkey()};
+    SendRequest request;
+    request.sges = {&sge, 1};
+    request.remote = to.target_region.remote(offset);
+    return qps[qp].post_send(request);
+  }
   std::vector<std::uint8_t> source, target;
   Device device;
   MemoryRegion source_region, target_region;
   CompletionQueue cq;
+  std::vector<QueuePair> qps;
+};
+
+struct MemoryPair {
+  explicit MemoryPair(const Config& config, bool holds = false)
+      : a(network, 1, config, holds), b(network, 2, config, holds) {
+    for (std::size_t i = 0; i < a.qps.size(); ++i) connect(a.qps[i], b.qps[i]);
+  }
+  std::shared_ptr<MemoryNetwork> network = std::make_shared<MemoryNetwork>();
+  MemorySide a, b;
 };
 
 }  // namespace
 
-TEST_CASE("planes in memory: threads sleep on ports that are armed, and every byte arrives") {
-  for (const std::uint16_t lanes : {1, 3}) {
+TEST_CASE("own ports: threads sleep on armed ports of all lanes, and every byte arrives") {
+  for (const std::uint16_t lanes : {1, 3})
+    for (const bool holds : {false, true}) {
+      CAPTURE(lanes);
+      CAPTURE(holds);
+      Config config = lanes_config(lanes);
+      config.spin = Duration{0};
+      MemoryPair pair(config, holds);
+      constexpr unsigned kRounds = 16;
+      const std::size_t size = pair.a.source.size() / kRounds;
+      for (unsigned round = 0; round < kRounds; ++round) {
+        REQUIRE(pair.a.post(round % lanes, pair.b, round * size, size) == Errc::ok);
+        std::array<Completion, 1> done;
+        REQUIRE(pair.a.cq.wait(done, kPatience) == 1);
+        REQUIRE(done[0].status == WcStatus::success);
+        if (round % 4 == 0) std::this_thread::sleep_for(2ms);  // all threads fall asleep
+      }
+      CHECK(pair.a.source == pair.b.target);
+    }
+}
+
+TEST_CASE("own ports: a region is deregistered when the port has given all of its bytes back") {
+  for (const std::uint16_t lanes : {1, 2}) {
     CAPTURE(lanes);
-    Config config = lanes_config(lanes);
-    config.spin = Duration{0};
-    const auto network = std::make_shared<MemoryNetwork>();
-    MemorySide a(network, 1, config, 1 << 20), b(network, 2, config, 1 << 20);
-    REQUIRE(a.device.lane_count() == lanes);
-    std::vector<QueuePair> from, to;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      QpOptions options;
-      options.lane = lane;
-      options.send_cq = &a.cq;
-      from.push_back(a.device.create_qp(options));
-      options.send_cq = &b.cq;
-      to.push_back(b.device.create_qp(options));
-      connect(from.back(), to.back());
-    }
-    for (unsigned round = 0; round < 20; ++round) {
-      const std::size_t size = a.source.size() / 20, offset = round * size;
-      const Sge sge{a.source.data() + offset, static_cast<std::uint32_t>(size),
-                    a.source_region.lkey()};
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.remote = b.target_region.remote(offset);
-      REQUIRE(from[round % lanes].post_send(request) == Errc::ok);
-      std::array<Completion, 1> done;
-      REQUIRE(a.cq.wait(done, kPatience) == 1);
-      REQUIRE(done[0].status == WcStatus::success);
-      if (round % 4 == 0) std::this_thread::sleep_for(2ms);  // all threads fall asleep
-    }
-    const std::size_t all = a.source.size() / 20 * 20;
-    CHECK(std::equal(a.source.begin(), a.source.begin() + static_cast<std::ptrdiff_t>(all),
-                     b.target.begin()));
+    const std::size_t last = lanes - 1u;
+    MemoryPair pair(lanes_config(lanes), true);
+    pair.network->stalled = true;
+    REQUIRE(pair.a.post(last, pair.b, 0, 8192) == Errc::ok);
+    const Time end = monotonic_now() + kPatience;
+    while (pair.a.qps[last].stats().tx_packets == 0 && monotonic_now() < end)
+      (void)pair.a.device.progress();
+    CHECK(pair.a.source_region.close() == Errc::in_use);
+    std::atomic<bool> closed{false};
+    std::jthread closing([&] {
+      pair.a.source_region = MemoryRegion();  // by force: the request fails
+      closed = true;
+    });
+    while (pair.a.qps[last].state() != QpState::err && monotonic_now() < end)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(20ms);
+    CHECK_FALSE(closed);
+    pair.network->stalled = false;
+    closing.join();
+    CHECK(closed);
   }
+}
+
+TEST_CASE("own ports: a device without an opener is an error") {
+  CHECK_THROWS_AS((void)Device(test_config(), nullptr), Error);
 }

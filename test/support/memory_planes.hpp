@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -40,18 +41,20 @@ class Inbox {
 
   Inbox() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-  /// Appends packets of one group. Returns how many there was room for.
-  std::uint32_t put(const wire::TxBurst& burst, const wire::TxGroup& group, wire::RxPacket facts) {
+  /// Appends packets, whose payload is sges_of(packet). Returns how many there was room for.
+  template <class SgesOf>
+  std::uint32_t put(std::span<const wire::TxPacket> packets, const SgesOf& sges_of,
+                    wire::RxPacket facts) {
     const std::lock_guard lock(mutex_);
     std::uint32_t taken = 0;
-    for (const wire::TxPacket& p : burst.packets(group)) {
+    for (const wire::TxPacket& p : packets) {
       if (waiting_.facts.size() == kMost) break;
       const std::size_t before = waiting_.bytes.size();
       const auto append = [&](const std::uint8_t* data, std::size_t n) {
         waiting_.bytes.insert(waiting_.bytes.end(), data, data + n);
       };
       append(p.header.data(), p.header_length);
-      for (const wire::TxSge& sge : burst.sges(p)) append(sge.data, sge.length);
+      for (const wire::TxSge& sge : sges_of(p)) append(sge.data, sge.length);
       waiting_.bytes.insert(waiting_.bytes.end(), p.pad, std::uint8_t{0});
       waiting_.lengths.push_back(waiting_.bytes.size() - before);
       facts.udp_length = p.transport_length() + 8;
@@ -104,6 +107,9 @@ class Inbox {
 /// Who has which address. Any thread.
 class MemoryNetwork {
  public:
+  /// Ports that hold payload neither read it nor give it back meanwhile.
+  std::atomic<bool> stalled{false};
+
   /// Null if somebody has it already.
   [[nodiscard]] std::shared_ptr<Inbox> open(const port::PeerAddress& address) {
     const std::lock_guard lock(mutex_);
@@ -125,17 +131,19 @@ class MemoryNetwork {
   std::map<std::pair<port::IpAddress, std::uint16_t>, std::weak_ptr<Inbox>> inboxes_;
 };
 
+/// `holds`: it reads payload later than it takes the packet, as NICs do.
 class MemoryPort : public port::CopyingPort {
  public:
   using Route = port::PeerAddress;
   static constexpr std::uint16_t kPaths = 4;
 
   MemoryPort(std::shared_ptr<MemoryNetwork> network, port::PeerAddress address, Plane plane,
-             std::shared_ptr<Inbox> inbox)
+             std::shared_ptr<Inbox> inbox, bool holds)
       : network_(std::move(network)), address_(address), inbox_(std::move(inbox)) {
     capabilities_.max_packet = 65'536;
     capabilities_.max_burst = 64;
     capabilities_.receive_buffer = 8 << 20;
+    capabilities_.holds_payload = holds;
     facts_.plane = plane;
     facts_.source = port::source_tag(address.ip);
     for (std::uint16_t i = 0; i < kPaths; ++i) paths_[i] = {Ev{i}, i};
@@ -148,13 +156,29 @@ class MemoryPort : public port::CopyingPort {
     for (const wire::TxGroup& group : groups) {
       const auto peer = static_cast<std::size_t>(burst.packets(group).front().peer);
       const auto inbox = peer < peers_.size() ? peers_[peer].lock() : nullptr;
-      const std::uint32_t n =
-          inbox ? inbox->put(burst, group, facts_) : group.count;  // into a void
+      const auto packets = burst.packets(group);
+      std::uint32_t n = group.count;
+      if (capabilities_.holds_payload)
+        for (const wire::TxPacket& p : packets) hold(p, burst.sges(p), inbox);
+      else if (inbox)  // else into the void
+        n = inbox->put(
+            packets, [&](const wire::TxPacket& p) { return burst.sges(p); }, facts_);
       taken += n;
       stats_.tx_packets += n;
       if (n < group.count) break;
     }
     return taken;
+  }
+  std::span<const wire::CopyId> take_released() noexcept {
+    released_.clear();
+    if (network_->stalled) return released_;
+    for (Held& h : held_) {
+      const auto sges = [&](const wire::TxPacket&) { return std::span<const wire::TxSge>(h.sges); };
+      if (const auto inbox = h.inbox.lock()) inbox->put({&h.packet, 1}, sges, facts_);
+      if (h.packet.copy != wire::CopyId::none) released_.push_back(h.packet.copy);
+    }
+    held_.clear();
+    return released_;
   }
   void receive(Time, port::RxBurst& rx) noexcept {
     if (given_ == packets_.facts.size()) {
@@ -181,7 +205,8 @@ class MemoryPort : public port::CopyingPort {
   [[nodiscard]] int poll_fd() const noexcept { return inbox_->fd(); }
   [[nodiscard]] static int link_fd() noexcept { return -1; }
   [[nodiscard]] Time next_release() const noexcept {
-    return given_ < packets_.facts.size() ? Time::min() : kNever;
+    const bool soon = given_ < packets_.facts.size() || (!held_.empty() && !network_->stalled);
+    return soon ? Time::min() : kNever;
   }
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
@@ -196,7 +221,26 @@ class MemoryPort : public port::CopyingPort {
   [[nodiscard]] const port::FaultStats& fault_stats() const noexcept { return fault_stats_; }
 
  private:
+  struct Held {
+    wire::TxPacket packet;
+    std::vector<wire::TxSge> sges;
+    std::vector<std::uint8_t> inlined;  ///< payload that must be read at once
+    std::weak_ptr<Inbox> inbox;
+  };
+  void hold(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
+            const std::shared_ptr<Inbox>& inbox) {
+    Held h{p, {sges.begin(), sges.end()}, {}, inbox};
+    if (p.copy == wire::CopyId::none) {
+      for (const wire::TxSge& sge : sges)
+        h.inlined.insert(h.inlined.end(), sge.data, sge.data + sge.length);
+      h.sges = {{h.inlined.data(), static_cast<std::uint32_t>(h.inlined.size()), 0}};
+    }
+    held_.push_back(std::move(h));
+  }
+
   std::shared_ptr<MemoryNetwork> network_;
+  std::vector<Held> held_;
+  std::vector<wire::CopyId> released_;
   port::PeerAddress address_;
   std::shared_ptr<Inbox> inbox_;
   Inbox::Packets packets_;
@@ -241,8 +285,8 @@ class MemoryPaths final : public detail::PathProvider {
 /// Opens planes of host number `host` in memory, as many as the configuration names.
 class MemoryOpener final : public detail::PlaneOpener {
  public:
-  MemoryOpener(std::shared_ptr<MemoryNetwork> network, std::uint8_t host)
-      : network_(std::move(network)), host_(host) {}
+  MemoryOpener(std::shared_ptr<MemoryNetwork> network, std::uint8_t host, bool holds = false)
+      : network_(std::move(network)), host_(host), holds_(holds) {}
 
   [[nodiscard]] Config in_force(const Config& config) const override { return config; }
   [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> wanted,
@@ -258,7 +302,7 @@ class MemoryOpener final : public detail::PlaneOpener {
         const auto own = address(i, slot);
         if (i > 0) inbox = network_->open(own);
         planes.adopt(std::make_unique<detail::PortModel<MemoryPort>>(
-                         network_, own, static_cast<Plane>(i), std::move(inbox)),
+                         network_, own, static_cast<Plane>(i), std::move(inbox), holds_),
                      config, log);
       }
       planes.paths = std::make_unique<MemoryPaths>(static_cast<unsigned>(count));
@@ -278,6 +322,7 @@ class MemoryOpener final : public detail::PlaneOpener {
 
   std::shared_ptr<MemoryNetwork> network_;
   std::uint8_t host_;
+  bool holds_;
 };
 
 }  // namespace mrc::test

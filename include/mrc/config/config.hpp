@@ -89,7 +89,7 @@ struct MRC_API Config {
   std::uint32_t max_outstanding = 65536;
 
   // Progress
-  std::uint16_t lanes = 1;  ///< 0: as many as the process may use processors
+  std::uint16_t lanes = 1;  ///< 0: auto
   bool helper = true;
   std::string helper_cpus;
   Duration helper_takeover = std::chrono::microseconds(500);

@@ -17,7 +17,7 @@ using Msn = Serial<struct MsnTag, 16>;
 /// Receive-queue message number, 16 bit: counts WriteImm messages only (mrc-1.0 §2.2).
 using Rqmsn = Serial<struct RqmsnTag, 16>;
 
-/// Queue pair number, 24 bit. The top 8 bits are the slot of the process on its host.
+/// Queue pair number, 24 bit. The top 8 bits are the slot of its lane on its host.
 enum class Qpn : std::uint32_t {};
 /// QPNs 0 and 1 are reserved for management, 2 is the endpoint (requests and responses, mrc-1.0
 /// §1.3).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,8 +29,8 @@ namespace mrc::inline v0_1::detail {
 /// Protection domains, memory keys and completion queues have the same number in the engine of each
 /// lane. Queue pairs belong to a Lane, and their handles talk to it.
 ///
-/// Thread contract: any thread. Order of locks: objects_, then those of the lanes in the order of
-/// their numbers, then those of events.
+/// Thread contract: any thread. Order of locks: those of this class, those of the lanes in the
+/// order of their numbers, those of events.
 class DeviceCore {
  public:
   /// Throws mrc::Error.
@@ -74,9 +75,9 @@ class DeviceCore {
     Lane* lane = nullptr;
     Qpn qpn{};
   };
-  /// In that lane, or the one with the fewest. `init.attributes` counts only if `attributes_given`.
-  /// Throws mrc::Error.
-  [[nodiscard]] Qp create_qp(engine::QpInit init, bool attributes_given,
+  /// In that lane, or the one with the fewest; with those attributes in place of `init.attributes`,
+  /// or the lane's defaults. Throws mrc::Error.
+  [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
                              std::optional<unsigned> lane);
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
@@ -99,7 +100,8 @@ class DeviceCore {
   CqEvents cq_events_;
   EventQueue<DeviceEvent> events_;
   std::mutex objects_;  ///< held while objects of all lanes come and go
-  DeviceStats counts_;  ///< only its counts of objects
+  std::mutex placing_;  ///< held while a queue pair gets its lane
+  std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0};
   Lanes lanes_;
   const PdId default_pd_;
 };

@@ -31,7 +31,7 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// What the lanes of a device share. It must outlive them.
+/// What the lanes of a device share. What it refers to must outlive them.
 struct LaneSurroundings {
   const Config& config;
   const Log& log;
@@ -50,7 +50,7 @@ struct LaneSurroundings {
 ///
 /// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
 /// call, not per packet.
-class Lane {
+class alignas(64) Lane {  // shares no cache line with another one
  public:
   /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
   Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot);
@@ -115,7 +115,7 @@ class Lane {
   void add_to(DeviceStats& stats);
 
  private:
-  [[nodiscard]] std::uint64_t seed() const noexcept;
+  [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
   [[nodiscard]] static ResolutionOptions resolution_options();

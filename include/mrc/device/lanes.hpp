@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mrc/core/error.hpp"
@@ -19,8 +20,8 @@
 namespace mrc::inline v0_1::detail {
 
 /// The lanes of a device, and which of them serve which completion queue: those in which a queue
-/// pair uses it. Polling a queue makes progress in these lanes only, so threads with a queue and
-/// lanes of their own never meet.
+/// pair uses it, or has used it. Polling a queue makes progress in these lanes only, so threads
+/// with a queue and lanes of their own never meet.
 ///
 /// Thread contract: any thread. Numbers of completion queues are below Config::max_cqs.
 class Lanes {
@@ -44,7 +45,7 @@ class Lanes {
   /// A queue pair of the lane uses the queue from now on.
   void serve(CqId cq, Lane& lane) noexcept;
   /// The queue is new: no lane serves it.
-  void reset(CqId cq) noexcept { serving_[index(cq)].mask.store(0); }
+  void reset(CqId cq) noexcept;
 
   /// One round in each lane, by a thread that polls. True if anything moved or is still to go out.
   bool poll() noexcept;
@@ -64,6 +65,8 @@ class Lanes {
     std::atomic<unsigned> turn{0};  ///< the lane that the next poll looks at first
   };
 
+  [[nodiscard]] std::string open_next(const LaneSurroundings& around, std::size_t open,
+                                      std::size_t each);
   [[nodiscard]] static std::size_t index(CqId cq) noexcept { return static_cast<std::size_t>(cq); }
   /// Never empty: a queue that nobody uses yet is served by the first lane.
   [[nodiscard]] Mask serving(CqId cq) const noexcept;
@@ -74,7 +77,7 @@ class Lanes {
   const Config& config_;
   CqEvents& cq_events_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<Serving> serving_;  ///< by CqId
+  std::vector<Serving> serving_;  ///< by CqId; empty if there is one lane
 };
 
 /// Holds the locks of all lanes, for what must happen in all of them at once.

@@ -103,7 +103,7 @@ class PlaneOpener {
   [[nodiscard]] virtual Config in_force(const Config& config) const = 0;
   /// Opens the ports of one lane with a claim of that slot, or of the lowest free one; called once
   /// per lane. `config` is in_force() and must outlive what is returned; the seed of injected
-  /// faults counts up from `fault_seed` by plane. Throws mrc::Error.
+  /// faults counts up from `fault_seed` by plane; `log` is for this call only. Throws mrc::Error.
   [[nodiscard]] virtual OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                           std::uint64_t fault_seed, const Log& log) = 0;
 };

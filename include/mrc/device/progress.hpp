@@ -33,9 +33,9 @@ namespace mrc::inline v0_1::detail {
 /// the engine and the rounds. What the constructor takes must outlive it.
 class Progress {
  public:
+  /// Throws mrc::Error.
   Progress(const Config& config, CourteousMutex& mutex, const OpenedPlanes& planes,
-           engine::Engine& engine, Rounds& rounds) noexcept
-      : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {}
+           engine::Engine& engine, Rounds& rounds);
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -60,9 +60,9 @@ class Progress {
 
   /// A thread asleep: entry of a list, on the stack of that thread.
   struct Sleeper {
-    int fd = -1;   ///< eventfd that ends its sleep
-    Time until{};  ///< when it wakes by itself
-    Sleeper* next = nullptr;
+    int fd;      ///< eventfd that ends its sleep
+    Time until;  ///< when it wakes by itself
+    Sleeper* next;
   };
   /// The thread will wait: the helper leaves progress to it.
   void begin_wait() noexcept { waiters_.fetch_add(1); }

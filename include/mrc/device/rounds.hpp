@@ -26,11 +26,11 @@ namespace mrc::inline v0_1::detail {
 /// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Rounds {
  public:
-  /// Marks the planes that are down at `start` in the engine. `tells`: this lane reports planes
-  /// that go and come, one for all lanes.
+  /// Marks the planes that are down at `start` in the engine. `reports_planes`: it reports and logs
+  /// planes that go and come, which one lane does for all.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         Time start, bool tells);
+         Time start, bool reports_planes);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -86,7 +86,7 @@ class Rounds {
   CqEvents& cq_events_;
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
-  const bool tells_;
+  const bool reports_planes_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent

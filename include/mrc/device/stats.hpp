@@ -62,7 +62,7 @@ struct DeviceStats {
   std::uint32_t cqs = 0;           ///< completion queues
   std::uint32_t mrs = 0;           ///< memory regions
   std::uint32_t pds = 0;           ///< protection domains
-  std::uint32_t peers = 0;         ///< remote devices
+  std::uint32_t peers = 0;         ///< remote lanes, counted in each lane
   /// EV probes answered that came from hosts of the fabric to which no queue pair is connected.
   std::uint64_t unconnected_probes_answered = 0;
   /// Such probes not answered: left to another process of this host, or of no host of the fabric.

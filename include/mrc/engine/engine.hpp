@@ -69,9 +69,9 @@ class Engine {
   /// the same region in another engine, if both are to have one.
   Result<std::uint32_t> register_memory(void* address, std::uint64_t length, Access access, PdId pd,
                                         std::optional<std::uint32_t> key = std::nullopt);
-  /// Requests posted with this region; deregister_memory() needs `force` while there are some.
+  /// True while posted requests use the region: deregister_memory() needs `force`.
   [[nodiscard]] bool memory_in_use(std::uint32_t key) noexcept;
-  /// Queue pairs or memory regions that belong to this protection domain.
+  /// True while queue pairs or memory regions belong to the protection domain.
   [[nodiscard]] bool pd_in_use(PdId pd) noexcept;
   /// Errc::in_use while posted requests use it, unless `force`: their queue pairs go to ERR. The
   /// key is invalid from now on; the memory itself may be read until copies_held() is 0.

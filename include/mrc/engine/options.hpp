@@ -14,7 +14,7 @@ namespace mrc::inline v0_1::engine {
 
 /// Limits and settings of an engine, fixed when it is created.
 struct EngineOptions {
-  std::uint8_t slot = 0;         ///< of the process; top 8 bits of its QPNs
+  std::uint8_t slot = 0;         ///< among the engines of a host; top 8 bits of its QPNs
   std::uint64_t seed = 1;        ///< of keys, PSNs and path order; the same seed gives the same run
   Time start{};                  ///< no later than the first `now` passed to the engine
   std::uint32_t max_qps = 1024;  ///< queue pairs, 1 .. 65,533

@@ -56,9 +56,8 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   init.send_cq = options.send_cq->id_;
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
-  init.attributes = options.attributes.value_or(QpAttributes{});
   init.signal_all = options.signal_all;
-  const auto qp = core_->create_qp(init, options.attributes.has_value(), options.lane);
+  const auto qp = core_->create_qp(init, options.attributes, options.lane);
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 

@@ -101,7 +101,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "with packet ports."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
-     "free one."},
+     "free one. Further lanes take the ones after it."},
     {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
      "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
      "second EV that each route has in a fabric."},
@@ -193,7 +193,9 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
      "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
      "pairs are spread over them. More than one lets several threads of the application work at "
-     "full speed. `auto`: as many as the process may use processors."},
+     "full speed. `auto`: as many as there are processors that the thread which opens the device "
+     "may "
+     "use."},
     {"helper", BoolOption{&Config::helper}, "", kProgress,
      "Run a thread that makes progress while the application does not poll. Without it nothing "
      "moves between polls."},
@@ -206,8 +208,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      TextOption{&Config::helper_cpus, &mistake_in_cpus,
                 "processor numbers and ranges, separated by commas, or empty"},
      "", kProgress,
-     "Processors on which the helper threads run: that of lane N on the N-th, from the start again "
-     "if there are more lanes. Empty: anywhere."},
+     "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
+     "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
 

@@ -14,6 +14,12 @@
 
 namespace mrc::inline v0_1::detail {
 
+/// Throws mrc::Error if there is none.
+[[nodiscard]] inline PlaneOpener& checked(PlaneOpener* opener) {
+  if (opener == nullptr) throw Error(Errc::invalid_argument, "a device needs an opener of planes");
+  return *opener;
+}
+
 /// Events that wait to be taken, most.
 inline constexpr std::size_t kEvents = 4096;
 
@@ -21,14 +27,15 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config)
     : DeviceCore(config, (config.validate(), make_opener(config))) {}
 
 MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener)
-    : opener_((config.validate(), std::move(opener))),
-      config_(opener_->in_force(config)),
+    : opener_(std::move(opener)),
+      config_(checked(opener_.get()).in_force((config.validate(), config))),
       log_(config_.log),
       guid_(random_seed()),
+      cq_events_(config_.max_cqs),
       events_(kEvents),
       lanes_({config_, log_, guid_, *opener_, cq_events_, events_}),
       default_pd_(alloc_pd()) {
-  counts_ = {};  // the application did not ask for the default protection domain
+  pds_ = 0;  // the application did not ask for the default one
   if (!config_.faults.empty())
     set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
                                    "' is not allowed; ");
@@ -43,7 +50,7 @@ MRC_SETUP PdId DeviceCore::alloc_pd() {
   const AllLanes all(lanes_);
   for (const auto& lane : lanes_) pd = lane->engine().alloc_pd();
   if (!pd) throw Error(pd.error(), "protection domains: see option max_pds");
-  ++counts_.pds;
+  ++pds_;
   return *pd;
 }
 
@@ -55,7 +62,7 @@ MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
     if (lane->engine().pd_in_use(pd)) return Errc::in_use;
   Errc e = Errc::ok;
   for (const auto& lane : lanes_) e = lane->engine().dealloc_pd(pd);
-  if (e == Errc::ok) --counts_.pds;
+  if (e == Errc::ok) --pds_;
   return e;
 }
 
@@ -75,7 +82,7 @@ MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t l
     }
     throw;
   }
-  ++counts_.mrs;
+  ++mrs_;
   return key;
 }
 
@@ -89,7 +96,7 @@ MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noex
       if (const Errc e = lane->engine().deregister_memory(key, true); e != Errc::ok) return e;
   }
   for (const auto& lane : lanes_) lane->release_memory(key);
-  --counts_.mrs;
+  --mrs_;
   return Errc::ok;
 }
 
@@ -98,26 +105,27 @@ MRC_SETUP DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth,
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) throw_errno("cannot open a completion queue's event descriptor");
   const std::lock_guard objects(objects_);
-  Result<CqId> cq = Errc::no_resources;
+  std::optional<CqId> id;
   unsigned done = 0;
   try {
     for (; done < lanes_.count(); ++done) {
-      cq = lanes_[done].with_engine(
+      Result<CqId> cq = lanes_[done].with_engine(
           [depth](engine::Engine& engine, Time) { return engine.create_cq(depth); });
       if (!cq)
         throw Error(cq.error(),
                     "completion queue of " + std::to_string(depth) + " entries" +
                         (cq.error() == Errc::no_resources ? ": see option max_cqs" : ""));
+      id = *cq;
     }
     const int fd = event.fd();
-    cq_events_.add(*cq, std::move(event), std::move(channel));
-    lanes_.reset(*cq);
-    ++counts_.cqs;
-    return {*cq, fd};
+    cq_events_.add(*id, std::move(event), std::move(channel));
+    lanes_.reset(*id);
+    ++cqs_;
+    return {*id, fd};
   } catch (...) {
     while (done-- > 0)
       (void)lanes_[done].with_engine(
-          [&](engine::Engine& engine, Time) { return engine.destroy_cq(*cq); });
+          [&](engine::Engine& engine, Time) { return engine.destroy_cq(*id); });
     throw;
   }
 }
@@ -135,20 +143,19 @@ MRC_SETUP bool DeviceCore::cq_overrun(CqId cq) noexcept {
 
 MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
   const std::lock_guard objects(objects_);
-  if (cq_events_.unacknowledged(cq) > 0) return Errc::in_use;
   {
     const AllLanes all(lanes_);
     for (const auto& lane : lanes_)
       if (const auto* ring = lane->engine().find_cq(cq); ring != nullptr && ring->users > 0)
         return Errc::in_use;
+    if (!cq_events_.remove(cq)) return Errc::in_use;
     for (const auto& lane : lanes_)
       if (const Errc e = lane->engine().destroy_cq(cq); e != Errc::ok) return e;
   }
-  cq_events_.remove(cq);
   events_.remove_if([cq](const DeviceEvent& event) {
     return event.kind == DeviceEvent::Kind::cq_overrun && event.cq == cq;
   });
-  --counts_.cqs;
+  --cqs_;
   return Errc::ok;
 }
 
@@ -156,16 +163,17 @@ MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
   return std::make_shared<ChannelEvents>(config_.max_cqs);
 }
 
-MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init, bool attributes_given,
+MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
+                                               const std::optional<QpAttributes>& attributes,
                                                std::optional<unsigned> wanted) {
   if (wanted && *wanted >= lanes_.count())
     throw Error(Errc::invalid_argument, "QpOptions::lane is " + std::to_string(*wanted) +
                                             ", and the device has lanes 0 .. " +
                                             std::to_string(lanes_.count() - 1) +
                                             ": see option lanes");
-  const std::lock_guard objects(objects_);
+  const std::lock_guard placing(placing_);
   Lane& lane = wanted ? lanes_[*wanted] : lanes_.emptiest();
-  if (!attributes_given) init.attributes = lane.default_attributes();
+  init.attributes = attributes.value_or(lane.default_attributes());
   Result<Qpn> qpn =
       lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
   if (!qpn)
@@ -192,10 +200,9 @@ MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
 
 MRC_SETUP DeviceStats DeviceCore::stats() {
   DeviceStats s;
-  {
-    const std::lock_guard objects(objects_);
-    s = counts_;
-  }
+  s.pds = pds_;
+  s.mrs = mrs_;
+  s.cqs = cqs_;
   s.events_dropped = events_.dropped();
   for (const auto& lane : lanes_) lane->add_to(s);
   return s;

@@ -43,10 +43,9 @@ MRC_SETUP Lane::~Lane() {
   (void)rounds_.advance(monotonic_now());  // sends pending answers
 }
 
-/// Option seed, another one in each lane.
-MRC_SETUP std::uint64_t Lane::seed() const noexcept {
-  constexpr std::uint64_t kStep = 1u << 16;  // more than planes, each of which takes one
-  return config_.seed + index_ * kStep;
+/// Another seed in each lane, with room for those of its planes.
+MRC_SETUP std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
+  return seed + std::uint64_t{index_} * kMaxPlanes;
 }
 
 /// What the ports of the first lane have to say holds for all of them, and is logged once.
@@ -55,17 +54,19 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   const Log& log = index_ == 0 ? log_ : silent;
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
   OpenedPlanes planes =
-      opener_.open(config_, slot, config_.seed != 0 ? seed() : guid_ + index_, log);
+      opener_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
   if (planes.mtu != config_.mtu)
     log.warn("mtu lowered from " + std::to_string(config_.mtu) + " to " +
              std::to_string(planes.mtu) + ": larger packets do not fit the interfaces");
+  // Each of these probes reaches all slots of a host: one lane for all.
+  if (index_ > 0) planes.unconnected_probes.reset();
   return planes;
 }
 
 MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
-  o.seed = config_.seed != 0 ? seed() : random_seed();
+  o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
   o.start = monotonic_now();
   o.max_qps = config_.max_qps;
   o.max_cqs = config_.max_cqs;
@@ -136,7 +137,7 @@ MRC_SETUP std::uint32_t Lane::register_memory(void* address, std::size_t length,
 
 MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
   std::unique_lock lock(mutex_);
-  rounds_.after_post(monotonic_now(), true);
+  rounds_.after_post(monotonic_now(), engine_.quiet());
   while (engine_.copies_held(key) > 0) {  // a port still reads: soon it will not
     (void)rounds_.advance(monotonic_now());
     lock.unlock();

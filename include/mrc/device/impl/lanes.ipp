@@ -12,16 +12,18 @@
 #include <bit>
 #include <limits>
 #include <string>
+#include <thread>
 
 #include "mrc/device/lanes.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// How many processors this process may use.
+/// How many processors this thread may use.
 [[nodiscard]] inline unsigned allowed_processors() noexcept {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
 }
 
 /// Descriptors that this process has open; 0 where that can't be found out.
@@ -34,40 +36,53 @@ namespace mrc::inline v0_1::detail {
   return n - std::min<std::size_t>(n, 3);  // ".", "..", and the one that reads
 }
 
-/// Why no further lane is opened, if `each` is how many descriptors one needs: an eighth of those
-/// that the process may open are left to the application. Empty: there are enough.
-[[nodiscard]] inline std::string too_few_files(std::size_t each) {
+/// Why no further lane is opened, if `open` files are and each lane opens `each`: an eighth of
+/// those that the process may open are left to the application. Empty: there are enough.
+[[nodiscard]] inline std::string too_few_files(std::size_t open, std::size_t each) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   const std::size_t allowed = limit.rlim_cur;
-  if (open_files() + each <= allowed - allowed / 8) return {};
-  return "a lane opens " + std::to_string(each) + " files (planes x paths) and the limit is " +
+  if (open + each <= allowed - allowed / 8) return {};
+  return "a lane opens " + std::to_string(each) + " files and the limit is " +
          std::to_string(allowed) + "; raise it with `ulimit -n`, or set fewer paths";
 }
 
 MRC_SETUP Lanes::Lanes(const LaneSurroundings& around)
-    : config_(around.config), cq_events_(around.cq_events), serving_(around.config.max_cqs) {
+    : config_(around.config), cq_events_(around.cq_events) {
   const unsigned wanted =
       config_.lanes > 0 ? config_.lanes : std::min(allowed_processors(), kMaxLanes);
   std::optional<std::uint8_t> slot;
   if (config_.slot >= 0) slot = static_cast<std::uint8_t>(config_.slot);
-  const std::size_t before = open_files();
+  const std::size_t before = wanted > 1 ? open_files() : 0;
   lanes_.push_back(std::make_unique<Lane>(around, 0, slot));
-  const std::size_t each = std::max(open_files(), before) - before;
+  if (wanted == 1) return;
+  std::size_t open = open_files();
+  const std::size_t each = std::max(open, before) - before;
   std::string why;
-  while (count() < wanted && why.empty()) try {
-      why = too_few_files(each);
-      if (why.empty() && slot && *slot == std::numeric_limits<std::uint8_t>::max())
-        why = "option slot leaves no higher slot";
-      if (!why.empty()) break;
-      if (slot) ++*slot;
-      lanes_.push_back(std::make_unique<Lane>(around, count(), slot));
-    } catch (const Error& error) {
-      why = error.what();
-    }
+  for (; why.empty() && count() < wanted; open += each) why = open_next(around, open, each);
   if (!why.empty())
     around.log.warn(std::to_string(count()) + (count() == 1 ? " lane" : " lanes") + " instead of " +
                     std::to_string(wanted) + ": " + why);
+  if (count() > 1) serving_ = std::vector<Serving>(config_.max_cqs);
+}
+
+/// Opens another lane, under the slot after that of the last if option slot is set. Returns why it
+/// can't.
+MRC_SETUP std::string Lanes::open_next(const LaneSurroundings& around, std::size_t open,
+                                       std::size_t each) {
+  if (std::string why = too_few_files(open, each); !why.empty()) return why;
+  std::optional<std::uint8_t> slot;
+  if (config_.slot >= 0) {
+    if (lanes_.back()->slot() == std::numeric_limits<std::uint8_t>::max())
+      return "option slot leaves no higher slot";
+    slot = static_cast<std::uint8_t>(lanes_.back()->slot() + 1);
+  }
+  try {
+    lanes_.push_back(std::make_unique<Lane>(around, count(), slot));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
 }
 
 MRC_SETUP Lanes::~Lanes() {
@@ -95,16 +110,22 @@ MRC_SETUP Lane& Lanes::emptiest() noexcept {
 }
 
 MRC_SETUP void Lanes::serve(CqId cq, Lane& lane) noexcept {
+  if (count() == 1) return;
   const Mask bit = Mask{1} << lane.index();
   if ((serving_[index(cq)].mask.fetch_or(bit) & bit) != 0) return;
-  // Those who have armed the queue or sleep on it did so in the other lanes only. Whoever arms it
-  // says so first and reads the mask then; here it is the other way round.
+  // Whoever has armed the queue, or sleeps on it, did so in the other lanes. They say so first and
+  // read the mask then; here it is the other way round.
   const Arm armed = cq_events_.armed(cq);
   if (armed != Arm::none) (void)lane.progress().arm_cq(cq, armed);
   cq_events_.wake(cq);
 }
 
+MRC_SETUP void Lanes::reset(CqId cq) noexcept {
+  if (count() > 1) serving_[index(cq)].mask.store(0);
+}
+
 MRC_DECL Lanes::Mask Lanes::serving(CqId cq) const noexcept {
+  if (count() == 1) return 1;
   const Mask mask = serving_[index(cq)].mask.load();
   return mask != 0 ? mask : 1;
 }
@@ -126,17 +147,17 @@ MRC_DECL std::size_t Lanes::poll_cq(CqId cq, std::span<Completion> out) noexcept
   if (count() == 1) return lanes_[0]->progress().poll_cq(cq, out);
   // Ends at the first lane that has completions, with which the next poll does not begin: none can
   // keep the others from making progress.
-  const Mask mask = serving(cq);
+  const Mask all = serving(cq);
   std::atomic<unsigned>& turn = serving_[index(cq)].turn;
-  const unsigned first = turn.load(std::memory_order_relaxed);
-  for (unsigned i = 0; i < count(); ++i) {
-    const unsigned lane = (first + i) % count();
-    if ((mask >> lane & 1) == 0) continue;
-    const std::size_t n = lanes_[lane]->progress().poll_cq(cq, out);
-    if (n == 0) continue;
-    turn.store((lane + 1) % count(), std::memory_order_relaxed);
-    return n;
-  }
+  const Mask from_turn = ~Mask{0} << turn.load(std::memory_order_relaxed);
+  for (Mask mask : {all & from_turn, all & ~from_turn})
+    for (; mask != 0; mask &= mask - 1) {
+      const auto lane = static_cast<unsigned>(std::countr_zero(mask));
+      const std::size_t n = lanes_[lane]->progress().poll_cq(cq, out);
+      if (n == 0) continue;
+      turn.store((lane + 1) % kMaxLanes, std::memory_order_relaxed);
+      return n;
+    }
   return 0;
 }
 
@@ -155,6 +176,7 @@ MRC_DECL std::size_t Lanes::wait_cq(CqId cq, int fd, std::span<Completion> out,
     if (n > 0 || now >= end) break;
     if (now - start < config_.spin) continue;
     n = sleep(cq, fd, waiting, out, end);
+    if ((serving(cq) & ~waiting) != 0) cq_events_.wake(cq);  // others that sleep must know, too
     if (n > 0) break;
   }
   for_each(waiting, [](Lane& lane) { lane.progress().end_wait(); });
@@ -173,8 +195,7 @@ MRC_DECL std::size_t Lanes::sleep(CqId cq, int fd, Mask mask, std::span<Completi
   Time wake = until;
   for_each(mask, [&](Lane& lane) {
     Progress::Sleeper& self = sleepers[lane.index()];
-    self.fd = fd;
-    self.until = until;
+    self = {fd, until, nullptr};
     quiet = quiet && lane.progress().begin_sleep(cq, out, n, self);
     if (!quiet) return;
     asleep |= Mask{1} << lane.index();
@@ -184,8 +205,6 @@ MRC_DECL std::size_t Lanes::sleep(CqId cq, int fd, Mask mask, std::span<Completi
   if (quiet) {
     fds[watched++] = {fd, POLLIN, 0};
     Progress::sleep({fds.data(), watched}, wake);
-    std::uint64_t count = 0;
-    (void)!::read(fd, &count, sizeof count);
   }
   for_each(asleep, [&](Lane& lane) { lane.progress().end_sleep(sleepers[lane.index()]); });
   cq_events_.end_sleep(cq);

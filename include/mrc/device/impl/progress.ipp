@@ -25,6 +25,14 @@ inline constexpr unsigned kLongestNap = 2;
 /// A thread that has waited for a completion for this long is expected to stay there.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
+MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
+                             const OpenedPlanes& planes, engine::Engine& engine, Rounds& rounds)
+    : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {
+  if (!config_.helper) return;
+  wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_up_.open()) throw_errno("cannot open the helper thread's event descriptor");
+}
+
 // --- Threads of the application ---------------------------------------------------------------
 
 MRC_DECL bool Progress::poll() noexcept {
@@ -151,8 +159,6 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
 
 MRC_DECL void Progress::start(unsigned lane) {
   if (!config_.helper) return;
-  wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_up_.open()) throw_errno("cannot start the helper thread");
   helper_ = std::thread([this] { run_helper(); });
   (void)pthread_setname_np(helper_.native_handle(), ("openmrc-" + std::to_string(lane)).c_str());
   if (config_.helper_cpus.empty()) return;
@@ -190,8 +196,8 @@ MRC_DECL bool Progress::in_use(Time now) const noexcept {
 /// How long the helper naps while the application makes the progress, before it checks again. A
 /// program that was found polling `before` times in a row gets longer naps: on a single processor
 /// the end of each nap costs the program some 20 us, which showed in the 99th percentile of its
-/// latency. When a thread has waited for long, it watches the ports, so the helper
-/// sleeps until it is woken.
+/// latency. When a thread has waited for long, it watches the ports, so the helper sleeps until it
+/// is woken.
 MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
   const Duration time = config_.helper_takeover * (1 << std::min(before, kLongestNap));
   const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);

@@ -16,7 +16,7 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
                          EventQueue<DeviceEvent>& events, Connector& connector, Time start,
-                         bool tells)
+                         bool reports_planes)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -25,7 +25,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       cq_events_(cq_events),
       events_(events),
       connector_(connector),
-      tells_(tells),
+      reports_planes_(reports_planes),
       tx_(planes.burst),
       by_plane_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
@@ -135,7 +135,7 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_.set_plane_up(now, static_cast<Plane>(i), up);
-    if (!tells_) continue;
+    if (!reports_planes_) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
     event.plane = static_cast<Plane>(i);
@@ -152,7 +152,7 @@ MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
     too_small_ &= ~bit;
     return true;
   }
-  if (tells_ && (too_small_ & bit) == 0)
+  if (reports_planes_ && (too_small_ & bit) == 0)
     log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
               std::to_string(room) + " bytes for a packet, needed are " +
               std::to_string(planes_.mtu + kPacketOverhead) +
