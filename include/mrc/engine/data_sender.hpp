@@ -41,7 +41,7 @@ class DataSender {
                         wire::TxBurst& burst) noexcept;
   SendStatus send_new(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
                       path::PathIndex& path, wire::TxBurst& burst) noexcept;
-  void emit(Time now, Peer& peer, QueuePairState& qp, std::uint32_t position,
+  void emit(Time now, Peer& peer, QueuePairState& qp, SendWqe& w, std::uint32_t position,
             const PacketSlice& slice, Psn psn, bool again, path::PathIndex path,
             wire::TxBurst& burst) noexcept;
   static void add_payload(SendWqe& w, const PacketSlice& slice, wire::TxBurst& burst) noexcept;

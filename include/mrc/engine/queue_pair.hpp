@@ -91,9 +91,9 @@ struct ResponderState {
   /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
   /// can be unsettled (RxPacket::unsettled).
   ResponderState(const QpInit& init, bool settling)
-      : window(init.attributes.mpr_dest * kMprUnit, settling),
-        wimms(init.attributes.max_wimm_dest),
-        receives(init.capacity.receive, init.capacity.receive_sges) {}
+      : wimms(init.attributes.max_wimm_dest),
+        receives(init.capacity.receive, init.capacity.receive_sges),
+        window(init.attributes.mpr_dest * kMprUnit, settling) {}
 
   /// Gives the tables the sizes that these attributes ask for; what they held is lost. Throws
   /// std::bad_alloc.
@@ -104,10 +104,13 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
+  reliability::WimmTable wimms;   ///< WriteImm that wait for delivery in order
+  ReceiveQueue receives;          ///< posted receive requests
+  DeferredStores::List deferred;  ///< stores that wait for earlier packets
+  std::optional<Psn> refused;     ///< the request whose refusal moved the queue pair to ERR
+  Time last_limited{};            ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
+  // What every packet needs, side by side; the statistics of the queue pair follow.
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
-  reliability::WimmTable wimms;       ///< WriteImm that wait for delivery in order
-  ReceiveQueue receives;              ///< posted receive requests
-  DeferredStores::List deferred;      ///< stores that wait for earlier packets
   std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
   std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
@@ -116,8 +119,6 @@ struct ResponderState {
   Psn last_end;                       ///< last PSN of the newest finished message
   std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
   bool ack_queued = false;            ///< a Transport ACK is in the control queue
-  std::optional<Psn> refused;         ///< the request whose refusal moved the queue pair to ERR
-  Time last_limited{};  ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
 };
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
@@ -138,29 +139,29 @@ struct QueuePairState : EngineTimer {
       : EngineTimer(Owner::queue_pair),
         qpn(number),
         init(setup),
-        attributes(setup.attributes),
         tx(setup, writes, packets),
-        rx(setup, settling) {}
+        rx(setup, settling),
+        attributes(setup.attributes) {}
 
-  const Qpn qpn;                            ///< top 8 bits: slot of the process
-  const QpInit init;                        ///< as created
-  QpAttributes attributes;                  ///< in force; set at creation and by to_rtr(), to_rts()
+  const Qpn qpn;                            ///< top 8 bits: slot of the lane
   QpState state = QpState::reset;           ///< as in mrc-1.0 §2.11
   QpErrorCause cause = QpErrorCause::none;  ///< why it is in ERR; none in other states
   bool error_reported = false;              ///< its qp_error event waits to be polled
   bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
-  RemoteQp remote;                          ///< the peer's side, from RTR on
-  Psn start_psn;                            ///< first PSN that this side sends
   std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
   Peer* peer = nullptr;  ///< remote device; null before RTR, and until it is known
+  RemoteQp remote;       ///< the peer's side, from RTR on
+  Psn start_psn;         ///< first PSN that this side sends
+  const QpInit init;     ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
-  Hook ready_hook;    ///< in Peer::ready or Peer::starved
-  Hook review_hook;   ///< in LossRecovery's list of queue pairs to review
-  RequesterState tx;  ///< requester half
-  ResponderState rx;  ///< responder half
-  QpStats stats;      ///< counters; Engine::qp_stats() adds present values
+  Hook ready_hook;          ///< in Peer::ready or Peer::starved
+  Hook review_hook;         ///< in LossRecovery's list of queue pairs to review
+  RequesterState tx;        ///< requester half
+  ResponderState rx;        ///< responder half
+  QpStats stats;            ///< counters; Engine::qp_stats() adds present values
+  QpAttributes attributes;  ///< in force; set at creation and by to_rtr(), to_rts()
 
   /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {

@@ -36,7 +36,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   const reliability::Packet packet = window.at(psn);
   const bool again = packet.transmissions() > 0;  // not if the port refused its first transmission
   const std::uint32_t position = position_of(qp, psn);
-  const SendWqe& w = qp.tx.queue.at(position);
+  SendWqe& w = qp.tx.queue.at(position);
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
   if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
@@ -44,7 +44,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   if (path == path::kNoPath) return SendStatus::blocked;
   qp.tx.window_exempt = false;
   window.resend(psn, now, path);
-  emit(now, peer, qp, position, slice, psn, again, path, burst);
+  emit(now, peer, qp, w, position, slice, psn, again, path, burst);
   qp.tx.timer_start = now;
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
@@ -83,7 +83,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
     tx.next_packet = 0;
     tx.queue.sent();
   }
-  emit(now, peer, qp, position, slice, psn, false, path, burst);
+  emit(now, peer, qp, w, position, slice, psn, false, path, burst);
   ++qp.stats.tx_packets;
   ++ctx_.stats.tx_data;
   return SendStatus::sent;
@@ -111,15 +111,14 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   }
 }
 
-/// Enters one data packet into all accounts and writes it.
+/// Enters one data packet of request `w`, which is at `position`, into all accounts and writes it.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
-                                                    std::uint32_t position,
+                                                    SendWqe& w, std::uint32_t position,
                                                     const PacketSlice& slice, Psn psn, bool again,
                                                     path::PathIndex path,
                                                     wire::TxBurst& burst) noexcept {
   const EngineOptions& options = ctx_.options;
   RequesterState& tx = qp.tx;
-  SendWqe& w = tx.queue.at(position);
   const path::PathSpec spec = peer.paths[path];
   const std::uint32_t size = slice.size;
   peer.congestion.on_send(size, now);

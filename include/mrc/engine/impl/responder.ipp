@@ -109,7 +109,7 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
 
   if (packet.placed == 0) place(qp, w, region, in_order);
   const ReceiveWindow::Advance progress = rx.window.accept(psn, end, !packet.unsettled);
-  qp.heard = true;
+  if (!qp.heard) qp.heard = true;  // that line of memory stays clean
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
   qp.stats.rx_bytes += length;
