@@ -46,6 +46,17 @@ bad += [p for p, n in enumerate(planes) if abs(n - sum(planes) / 4) > 0.02 * sum
 sys.exit(f"off by more than 2 %: {bad}" if bad else 0)
 PYTHON
 
+say 'devices of three lanes: their queue pairs take all lanes, and the switches see no difference'
+MRC_LANES=3 start_pair lanes --qps 6 --size 64K --iters 200 --check --quiet
+end_pair lanes 60
+expect 'every byte is right' [ "$(json "$work/lanes.json" check_errors | total)" = 0 ]
+holds "$work/lanes.json" 'there are three lanes' 'len(d["device"]["lanes"]) == 3'
+holds "$work/lanes.json" 'every lane has two queue pairs, the first one that of mrc_perf, too' \
+  '[lane["qps"] for lane in d["device"]["lanes"]] == [3, 2, 2]'
+holds "$work/lanes.json" 'every lane has sent' \
+  'all(lane["engine"]["tx_data"] > 1000 for lane in d["device"]["lanes"])'
+holds "$work/lanes.json" 'nothing was lost' 'd["device"]["engine"]["timeouts"] == 0'
+
 say 'what a switch sees is what the specification says, field by field'
 check=$(dirname "${BASH_SOURCE[0]}")/../support/mrc_check.py
 if command -v tcpdump >/dev/null && command -v tshark >/dev/null; then
