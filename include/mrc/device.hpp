@@ -248,7 +248,9 @@ class MRC_API Device {
   /// Errc::in_use while memory regions or queue pairs belong to it.
   Errc dealloc_pd(PdId pd) noexcept;
 
-  /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error.
+  /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error, also if it
+  /// is not all mapped. Memory that is unmapped later, or that the process may not write to,
+  /// ends the process when a peer writes there: pages are neither touched nor pinned.
   MemoryRegion register_memory(void* address, std::size_t length, Access access,
                                std::optional<PdId> pd = std::nullopt);
   /// Registers the elements of a vector, an array, a span or the like.

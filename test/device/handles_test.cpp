@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles of the public API: what misuse gets, moves, and destruction in any order.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -205,6 +208,35 @@ TEST_CASE("what is in use can't be closed") {
   CHECK(pair.a.cq.wait({&done, 1}, 1s) == 0);
   CHECK(pair.a.cq.arm() == Errc::not_found);
   CHECK_FALSE(pair.a.cq.overrun());
+}
+
+TEST_CASE("memory that is not mapped can't be registered, and pages are not touched") {
+  Side side(test_config());
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t kPages = 8;
+  void* const start =
+      ::mmap(nullptr, kPages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(start != MAP_FAILED);
+  auto* const bytes = static_cast<std::uint8_t*>(start);
+  const auto refused = [&](void* address, std::size_t length) {
+    CHECK_THROWS_WITH_AS((void)side.device.register_memory(address, length, Access::remote_write),
+                         doctest::Contains("not all of it is mapped"), Error);
+  };
+  {
+    const auto all = side.device.register_memory(start, kPages * page, Access::remote_write);
+    std::array<unsigned char, kPages> present{};
+    REQUIRE(::mincore(start, kPages * page, present.data()) == 0);
+    for (const unsigned char one : present) CHECK((one & 1) == 0);
+  }
+  REQUIRE(::munmap(bytes + 3 * page, page) == 0);
+  refused(start, kPages * page);
+  refused(bytes + 3 * page - 1, 2);
+  refused(bytes + 3 * page, 1);
+  refused(bytes + 1, SIZE_MAX);
+  CHECK_NOTHROW((void)side.device.register_memory(bytes, 3 * page, Access::remote_write));
+  CHECK_NOTHROW((void)side.device.register_memory(bytes + 4 * page, 7, Access::remote_write));
+  CHECK(side.device.stats().mrs == 2);
+  REQUIRE(::munmap(start, kPages * page) == 0);
 }
 
 TEST_CASE("protection domains keep memory and queue pairs apart") {

@@ -105,6 +105,27 @@ TEST_CASE("own ports: a region is deregistered when the port has given all of it
   }
 }
 
+TEST_CASE("own ports: what a port has to say of itself gets to the peer's port") {
+  const MemoryPair pair(lanes_config(2));
+  for (const QueuePair& qp : pair.b.qps) {
+    ConnectionInfo info = qp.local_info();
+    REQUIRE(info.port_data.size() == info.planes.size());
+    CHECK(info.port_data[1] == std::vector<std::uint8_t>{
+                                   0xDA, 2, 1, static_cast<std::uint8_t>(info.planes[1].udp_port)});
+    CHECK(decode_connection_info(encode(info)).port_data == info.port_data);
+  }
+  // A peer that says something else is another one: it is not reached by the way of the first.
+  MemoryPair other(impatient_config("loopback:1"));
+  QpOptions options;
+  options.send_cq = &other.a.cq;
+  QueuePair qp = other.a.device.create_qp(options);
+  ConnectionInfo wrong = other.b.qps[0].local_info();
+  wrong.port_data[0].back() ^= 1;
+  qp.connect(wrong);
+  CHECK(other.a.device.stats().peers == 2);
+  CHECK(Side(test_config()).add_qp().local_info().port_data.empty());
+}
+
 TEST_CASE("own ports: a device without an opener is an error") {
   CHECK_THROWS_AS((void)Device(test_config(), nullptr), Error);
 }

@@ -134,7 +134,10 @@ class MemoryNetwork {
 /// `holds`: it reads payload later than it takes the packet, as NICs do.
 class MemoryPort : public port::CopyingPort {
  public:
-  using Route = port::PeerAddress;
+  struct Route {
+    port::PeerAddress address;
+    std::vector<std::uint8_t> data;  ///< the peer's connection_data(), if that is known
+  };
   static constexpr std::uint16_t kPaths = 4;
 
   MemoryPort(std::shared_ptr<MemoryNetwork> network, port::PeerAddress address, Plane plane,
@@ -192,8 +195,10 @@ class MemoryPort : public port::CopyingPort {
   std::uint64_t add_peer(PeerId peer, const Route& route) {
     const auto index = static_cast<std::size_t>(peer);
     if (index >= peers_.size()) peers_.resize(index + 1);
-    peers_[index] = network_->find(route);
-    return port::source_tag(route.ip);
+    // Who was told the wrong thing reaches nobody.
+    const bool right = route.data.empty() || route.data == data_of(route.address);
+    peers_[index] = right ? network_->find(route.address) : nullptr;
+    return port::source_tag(route.address.ip);
   }
   void remove_peer(PeerId peer) noexcept {
     if (static_cast<std::size_t>(peer) < peers_.size())
@@ -212,6 +217,7 @@ class MemoryPort : public port::CopyingPort {
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
 
   // --- what a device asks beside it
+  [[nodiscard]] std::vector<std::uint8_t> connection_data() const { return data_of(address_); }
   [[nodiscard]] std::span<const port::PortPath> paths() const noexcept { return paths_; }
   [[nodiscard]] port::PeerAddress address() const noexcept { return address_; }
   [[nodiscard]] std::span<const std::string> notes() const noexcept { return {}; }
@@ -221,6 +227,10 @@ class MemoryPort : public port::CopyingPort {
   [[nodiscard]] const port::FaultStats& fault_stats() const noexcept { return fault_stats_; }
 
  private:
+  /// Something that nobody but the port itself can know.
+  [[nodiscard]] static std::vector<std::uint8_t> data_of(const port::PeerAddress& address) {
+    return {0xDA, address.ip[14], address.ip[15], static_cast<std::uint8_t>(address.udp_port)};
+  }
   struct Held {
     wire::TxPacket packet;
     std::vector<wire::TxSge> sges;
@@ -267,12 +277,12 @@ class MemoryPaths final : public detail::PathProvider {
     }
     return contacts;
   }
-  [[nodiscard]] detail::PlanePaths paths_to(Plane plane,
-                                            const port::PeerAddress& peer) const override {
+  [[nodiscard]] detail::PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+                                            Bytes data) const override {
     detail::PlanePaths out;
     for (std::uint16_t i = 0; i < MemoryPort::kPaths; ++i) out.specs.push_back({Ev{i}, plane, i});
     out.active = out.specs.size();
-    out.route = MemoryPort::Route{peer};
+    out.route = MemoryPort::Route{peer, {data.begin(), data.end()}};
     return out;
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }

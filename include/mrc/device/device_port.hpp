@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
@@ -54,6 +55,10 @@ class DevicePort {
   [[nodiscard]] virtual std::span<const port::PortPath> paths() const noexcept = 0;
   /// Where peers send to.
   [[nodiscard]] virtual port::PeerAddress address() const noexcept = 0;
+  /// What peers must know of the port beside its address: ConnectionInfo::port_data of its plane,
+  /// which their PathProvider gets. Empty: nothing. A port of type P has it if it has a method of
+  /// this name.
+  [[nodiscard]] virtual std::vector<std::uint8_t> connection_data() const = 0;
   /// Messages to be logged once; set-up calls may append some.
   [[nodiscard]] virtual std::span<const std::string> notes() const noexcept = 0;
 
@@ -105,6 +110,12 @@ class PortModel final : public DevicePort {
     return port_.paths();
   }
   [[nodiscard]] port::PeerAddress address() const noexcept final { return port_.address(); }
+  [[nodiscard]] std::vector<std::uint8_t> connection_data() const final {
+    if constexpr (requires { port_.connection_data(); })
+      return port_.connection_data();
+    else
+      return {};
+  }
   [[nodiscard]] std::span<const std::string> notes() const noexcept final { return port_.notes(); }
   void set_fault(const port::FaultSpec& spec) final { port_.set_fault(spec); }
   void set_path_fault(std::uint16_t port_path, const port::FaultSpec& spec) final {

@@ -58,6 +58,7 @@ class Peers {
     std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
     std::uint8_t slot = 0;
     std::vector<port::PeerAddress> planes;
+    std::vector<std::vector<std::uint8_t>> port_data;
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };

@@ -52,9 +52,11 @@ class PathProvider {
   [[nodiscard]] virtual std::uint64_t source_tag(Plane, const port::IpAddress& ip) const noexcept {
     return port::source_tag(ip);
   }
-  /// The paths of `plane` to the peer with that address. No specs: none may be used, why_none()
-  /// says why. Throws mrc::Error if the address cannot be a peer's.
-  [[nodiscard]] virtual PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const = 0;
+  /// The paths of `plane` to the peer with that address, whose port has said `data`
+  /// (DevicePort::connection_data()); no data if it is not known. No specs: none may be used,
+  /// why_none() says why. Throws mrc::Error if the address cannot be a peer's.
+  [[nodiscard]] virtual PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+                                            Bytes data) const = 0;
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept = 0;
   /// Why paths_to() may return no specs, for an error message.

@@ -48,8 +48,10 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.receive_window = UINT64_MAX;
   for (const auto& port : planes_.ports) {
     info.planes.push_back(port->address());
+    info.port_data.push_back(port->connection_data());
     info.receive_window = std::min(info.receive_window, port->capabilities().receive_buffer);
   }
+  while (!info.port_data.empty() && info.port_data.back().empty()) info.port_data.pop_back();
   info.receive_window =
       std::max<std::uint64_t>(info.receive_window / config_.receive_shares, 2 * a.mtu);
   return info;

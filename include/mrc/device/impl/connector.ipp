@@ -84,7 +84,7 @@ MRC_SETUP void Connector::send(Time now, ResolutionMessage& message) try {
   }
   if (contact.plane >= planes_.count()) return;
   DevicePort& port = *planes_.ports[contact.plane];
-  const PlanePaths paths = planes_.paths->paths_to(contact.plane, contact.address);
+  const PlanePaths paths = planes_.paths->paths_to(contact.plane, contact.address, {});
   if (paths.specs.empty() || !port.link_up()) return;
   message.set_sender(port.address());
   message.size = (message.size + 3) / 4 * 4;  // no pad

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mrc/config/setting_source.hpp"
+#include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/device/core.hpp"
@@ -68,6 +69,9 @@ MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
 
 MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t length,
                                                     Access access, PdId pd) {
+  if (address != nullptr && !mapped(address, length))
+    throw Error(Errc::invalid_argument, "registering " + std::to_string(length) +
+                                            " bytes of memory: not all of it is mapped");
   const std::lock_guard objects(objects_);
   const std::uint32_t key = lanes_[0].register_memory(address, length, access, pd, std::nullopt);
   unsigned done = 1;

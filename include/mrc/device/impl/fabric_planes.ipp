@@ -39,7 +39,8 @@ class FabricPaths final : public PathProvider {
   FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config)
       : fabric_(fabric), self_(self), config_(config) {}
 
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const override {
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+                                    Bytes) const override {
     const fabric::Host* host = fabric_.find_host(plane, peer.ip);
     if (host == nullptr)
       throw Error(Errc::unreachable, "no host of fabric " + fabric_.file + " has address " +

@@ -28,7 +28,8 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
 
 MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info) const noexcept {
   for (const Known& known : known_)
-    if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes)
+    if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes &&
+        known.port_data == info.port_data)
       return known.id;
   return std::nullopt;
 }
@@ -41,7 +42,8 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
       if ((candidate.spec.planes >> i & 1) != 0)
         add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
-    known_.push_back({info.device_guid, info.slot, info.planes, peer.value(), candidate.name});
+    known_.push_back(
+        {info.device_guid, info.slot, info.planes, info.port_data, peer.value(), candidate.name});
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
@@ -72,7 +74,8 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
     if (info.planes[i].udp_port == 0) continue;  // not known
     if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
-    PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i]);
+    const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
+    PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i], data);
     if (paths.specs.empty()) {
       none_usable = true;
       continue;

@@ -36,7 +36,8 @@ class UdpPaths final : public PathProvider {
                   "GID " + port::format_ip(gid) + ": no plane of this device has its IP version");
     return contacts;
   }
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer) const override {
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+                                    Bytes) const override {
     PlanePaths out;
     for (const port::PortPath& path : ports_[plane]->paths())
       out.specs.push_back({path.ev, plane, path.port_path});
