@@ -10,6 +10,9 @@
 
 namespace mrc::perf {
 
+/// Levels of arrays and objects in a message.
+constexpr int kMostNesting = 8;
+
 void Control::send(const nlohmann::json& message) {
   try {
     channel_.send_text(message.dump());
@@ -23,18 +26,24 @@ std::optional<nlohmann::json> Control::poll() {
   try {
     bytes = channel_.try_receive();
   } catch (const Error& error) {
+    if (error.code() == Errc::bad_message) throw Failure(error.what());
     throw PeerGone(
         fmt::format("{} is gone, its control connection ended: {}", peer_, error.what()));
   }
   if (!bytes) return std::nullopt;
-  auto message = nlohmann::json::parse(bytes->begin(), bytes->end(), nullptr, false);
+  // What is nested deeper than any message of this program is not built up in memory.
+  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    return depth < kMostNesting;
+  };
+  auto message = nlohmann::json::parse(bytes->begin(), bytes->end(), shallow, false);
   if (!message.is_object() || !message.contains("op") || !message["op"].is_string())
     throw Failure(fmt::format("{} sent something that is no mrc_perf message", peer_));
   if (message["op"] == "abort") {
     const auto why = message.find("why");
-    throw Failure(fmt::format(
-        "{} gave up: {}", peer_,
-        why != message.end() && why->is_string() ? why->get<std::string>() : "no reason given"));
+    throw Failure(fmt::format("{} gave up: {}", peer_,
+                              why != message.end() && why->is_string()
+                                  ? printable(why->get_ref<std::string&>())
+                                  : "no reason given"));
   }
   return message;
 }
@@ -46,7 +55,7 @@ nlohmann::json Control::wait(const std::string& op, Duration timeout,
     if (auto message = poll()) {
       if ((*message)["op"] == op) return std::move(*message);
       throw Failure(fmt::format("{} said '{}' where '{}' was expected", peer_,
-                                (*message)["op"].get<std::string>(), op));
+                                printable((*message)["op"].get_ref<std::string&>()), op));
     }
     idle();
   }

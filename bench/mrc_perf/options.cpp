@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <random>
+#include <string_view>
 
 #include "common/command_line.hpp"
 #include "mrc/core/error.hpp"
@@ -283,6 +285,39 @@ Config client_config(const Options& options) {
   return config;
 }
 
+/// The options that a server takes from a client, whoever that is: those of the protocol, on which
+/// both sides should agree. None names a file, an address other than the loopback's, or an amount
+/// of memory.
+bool may_be_wished(std::string_view name, std::string_view value) {
+  static constexpr std::array<std::string_view, 25> kNames{"paths",
+                                                           "active_paths",
+                                                           "min_active_paths",
+                                                           "loss_strikes",
+                                                           "probe_successes",
+                                                           "mtu",
+                                                           "burst",
+                                                           "icrc",
+                                                           "gso",
+                                                           "gro",
+                                                           "cc",
+                                                           "cc_link_speed",
+                                                           "cc_base_rtt",
+                                                           "cc_target_delay",
+                                                           "cc_fixed_window",
+                                                           "mpr",
+                                                           "mpr_dest",
+                                                           "max_wimm",
+                                                           "max_wimm_dest",
+                                                           "timeout",
+                                                           "retry_linear",
+                                                           "retry_exponential",
+                                                           "dynamic_mpr",
+                                                           "trim",
+                                                           "sack_threshold"};
+  if (name == "planes") return value.rfind("loopback", 0) == 0;
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
 nlohmann::json settings_for_server(const Options& options, const Config& config) {
   nlohmann::json j = nlohmann::json::object();
   for (const auto& [name, value] : options.device) {
@@ -291,7 +326,7 @@ nlohmann::json settings_for_server(const Options& options, const Config& config)
     // Each side has its own clock for faults; a slot belongs to one process, a fabric description
     // and the host's name in it to one host.
     const bool own = name == "slot" || name == "faults" || name == "fabric" || name == "host";
-    if (!local && !own) j[name] = value;
+    if (!local && !own && may_be_wished(name, value)) j[name] = value;
   }
   j["mtu"] = std::to_string(config.mtu);
   j["icrc"] = config.icrc ? "on" : "off";
@@ -302,7 +337,14 @@ Config server_config(const Options& options, const nlohmann::json& wishes) {
   Config config = Config::from_environment();
   if (wishes.is_object()) {
     for (const auto& [name, value] : wishes.items()) {
-      if (value.is_string() && !in_environment(name)) config.set(name, value.get<std::string>());
+      if (!value.is_string()) continue;
+      const auto& text = value.get_ref<const std::string&>();
+      if (!may_be_wished(name, text))
+        throw Error(Errc::invalid_argument,
+                    fmt::format("option {}={} is not one that a server takes from its clients: set "
+                                "it at the server",
+                                printable(name), printable(text)));
+      if (!in_environment(name)) config.set(name, text);
     }
   }
   apply(config, options);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <list>
+#include <vector>
 
 #include "mrc/core/error.hpp"
 #include "programs.hpp"
@@ -82,26 +85,68 @@ int serve(Control& control, const nlohmann::json& hello, const Options& o) {
   return g_interrupted ? 130 : 1;
 }
 
-/// Waits for a client that sends "hello"; connections without it (a port scan, a script that waits
-/// for the server) are dropped. Empty when interrupted.
-std::optional<std::pair<Control, nlohmann::json>> next_client(TcpListener& listener) {
-  while (!g_interrupted) {
-    try {
-      TcpChannel channel = listener.accept();
-      const std::string peer = channel.peer();
-      Control control(std::move(channel), peer);
-      auto hello = control.wait("hello", kHelloTime);
-      return std::make_pair(std::move(control), std::move(hello));
-    } catch (const Error& error) {
-      if (error.code() != std::errc::operation_canceled) throw;
-    } catch (const PeerGone&) {
-      continue;
-    } catch (const Failure& failure) {
-      if (!g_interrupted) fmt::print(stderr, "mrc_perf: {}\n", failure.what());
+/// Connections that have not said hello yet. Each has a while for it, and none keeps the others
+/// waiting; those that say nothing, or something else (a port scan, a script that waits for the
+/// server), are dropped.
+class Waiting {
+ public:
+  /// Waits a moment for connections and for what they say. Returns a client that has said hello.
+  std::optional<std::pair<Control, nlohmann::json>> look(TcpListener& listener) {
+    std::vector<pollfd> fds{{listener.fd(), POLLIN, 0}};
+    for (Guest& guest : guests_) fds.push_back({guest.control.channel().fd(), POLLIN, 0});
+    (void)::poll(fds.data(), fds.size(), 100);
+    if ((fds[0].revents & POLLIN) != 0) accept(listener);
+    const Time now = monotonic_now();
+    for (auto guest = guests_.begin(); guest != guests_.end();) {
+      std::optional<nlohmann::json> message;
+      try {
+        message = guest->control.poll();
+        if (!message && now < guest->until) {
+          ++guest;
+          continue;
+        }
+        if (message && (*message)["op"] == "hello") {
+          auto client = std::make_pair(std::move(guest->control), std::move(*message));
+          client.first.channel().limit_messages(TcpChannel::kMaxMessageBytes);
+          guests_.erase(guest);
+          return client;
+        }
+        fmt::print(stderr, "mrc_perf: {} {}\n", guest->control.peer(),
+                   message ? "said something else than hello" : "did not say hello within 10 s");
+      } catch (const PeerGone&) {  // NOLINT(bugprone-empty-catch): it may come and go
+      } catch (const Failure& failure) {
+        fmt::print(stderr, "mrc_perf: {}\n", failure.what());
+      }
+      guest = guests_.erase(guest);
     }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
+
+ private:
+  struct Guest {
+    Control control;
+    Time until;
+  };
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kLongestHello = 16 << 10;
+
+  /// In place of the oldest one, if there are too many.
+  void accept(TcpListener& listener) {
+    TcpChannel channel;
+    try {
+      channel = listener.accept(Duration{0});
+    } catch (const Error& error) {  // the connection is gone again, or the user has interrupted
+      if (error.code() == Errc::timed_out || error.code() == std::errc::operation_canceled) return;
+      throw;
+    }
+    channel.limit_messages(kLongestHello);
+    const std::string peer = channel.peer();
+    if (guests_.size() == kMost) guests_.pop_front();
+    guests_.push_back({Control(std::move(channel), peer), monotonic_now() + kHelloTime});
+  }
+
+  std::list<Guest> guests_;
+};
 
 }  // namespace
 
@@ -109,13 +154,15 @@ int run_server(const Options& o) {
   (void)server_config(o, {});  // detects mistakes now rather than when a client connects
   check_writable(o.json_file);
   TcpListener listener(o.port, o.bind, &g_interrupted);
+  Waiting waiting;
   int status = 0;
   do {
     if (!o.quiet) {
       fmt::print("mrc_perf: waiting for a client on port {}\n", listener.port());
       std::fflush(stdout);
     }
-    auto client = next_client(listener);
+    std::optional<std::pair<Control, nlohmann::json>> client;
+    while (!client && !g_interrupted) client = waiting.look(listener);
     if (!client) return o.persistent ? status : 130;
     status = serve(client->first, client->second, o);
   } while (o.persistent && !g_interrupted);

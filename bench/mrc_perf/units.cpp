@@ -84,4 +84,13 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 200;
+  std::string clean(text.substr(0, kMost));
+  for (char& c : clean)
+    if (c < ' ' || c > '~') c = '?';
+  if (text.size() > kMost) clean += "...";
+  return clean;
+}
+
 }  // namespace mrc::perf

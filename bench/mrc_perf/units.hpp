@@ -21,6 +21,9 @@ namespace mrc::perf {
 
 /// "64 KiB" or "1000 B".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// The text as it may be shown on a terminal, whoever sent it: other than printable ASCII becomes
+/// '?', and it ends after 200 characters.
+[[nodiscard]] std::string printable(std::string_view text);
 /// The non-empty elements of a list.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 

@@ -372,10 +372,10 @@ TEST_CASE("lanes: each has a helper thread, on the processor that option helper_
     Side side(config);
     const auto threads = helper_threads();
     REQUIRE(threads.size() == 3);
-    for (const auto& [name, number] : threads) {
-      CAPTURE(name);
+    for (const auto& thread : threads) {
+      CAPTURE(thread.first);
       cpu_set_t set;
-      REQUIRE(sched_getaffinity(std::atoi(number.c_str()), sizeof set, &set) == 0);
+      REQUIRE(sched_getaffinity(std::atoi(thread.second.c_str()), sizeof set, &set) == 0);
       CHECK(CPU_COUNT(&set) == 1);
       CHECK(CPU_ISSET(cpu, &set));
     }

@@ -55,7 +55,6 @@ holds "$work/lanes.json" 'every lane has two queue pairs, the first one that of 
   '[lane["qps"] for lane in d["device"]["lanes"]] == [3, 2, 2]'
 holds "$work/lanes.json" 'every lane has sent' \
   'all(lane["engine"]["tx_data"] > 1000 for lane in d["device"]["lanes"])'
-holds "$work/lanes.json" 'nothing was lost' 'd["device"]["engine"]["timeouts"] == 0'
 
 say 'what a switch sees is what the specification says, field by field'
 check=$(dirname "${BASH_SOURCE[0]}")/../support/mrc_check.py

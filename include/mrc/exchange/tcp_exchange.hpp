@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,10 @@ class MRC_API TcpChannel {
   /// A message if one is there in full, nothing otherwise; never waits.
   [[nodiscard]] std::optional<std::vector<std::uint8_t>> try_receive();
 
+  /// Refuses longer messages from the peer: for servers, whose clients may be anybody. At most
+  /// kMaxMessageBytes, the default.
+  void limit_messages(std::size_t bytes) noexcept { limit_ = std::min(bytes, kMaxMessageBytes); }
+
   /// True when the peer has closed or lost the connection and all that it sent has been received.
   [[nodiscard]] bool peer_closed() const noexcept;
 
@@ -84,6 +89,7 @@ class MRC_API TcpChannel {
   detail::Socket socket_;
   std::vector<std::uint8_t> inbox_;  // of the frame being received
   std::string peer_ = "nobody";
+  std::size_t limit_ = kMaxMessageBytes;
   const std::atomic<bool>* cancel_ = nullptr;
 };
 

@@ -74,9 +74,10 @@ MRC_SETUP std::size_t TcpChannel::wanted() const {
   if (inbox_.size() < kHead) return kHead;
   std::size_t size = 0;
   for (std::size_t i = 0; i < kHead; ++i) size = size << 8 | inbox_[i];
-  if (size > kMaxMessageBytes)
+  if (size > limit_)
     throw Error(Errc::bad_message, "message of " + std::to_string(size) + " bytes from " + peer_ +
-                                       "; the limit is 16 MiB: is it a program of this kind?");
+                                       "; the limit is " + std::to_string(limit_) +
+                                       ": is it a program of this kind?");
   return kHead + size;
 }
 
