@@ -181,4 +181,28 @@ TEST_CASE("writing before the peer has connected") {
   CHECK(a.source == b.target);
 }
 
+TEST_CASE("who claims to be another device does not get its connections") {
+  const auto claims = {
+      +[](ConnectionInfo& info) { info.planes[0].udp_port += 7, info.planes[1].udp_port += 7; },
+      +[](ConnectionInfo& info) { info.planes.resize(1); },
+      +[](ConnectionInfo& info) { info.receive_window = 1; },
+      +[](ConnectionInfo& info) {
+        info.slot = 77;
+        info.qpn = Qpn{77u << 16 | 3u};
+      }};
+  for (const auto& claim : claims) {
+    Side a(test_config(), 64 << 10), b(test_config("loopback:2", 2), 64 << 10);
+    a.qps.reserve(2);
+    b.qps.reserve(2);
+    ConnectionInfo info = b.add_qp().local_info();
+    claim(info);
+    a.add_qp().connect(info);
+    connect(a.add_qp(), b.add_qp());
+    CHECK(a.device.stats().peers == 2);
+    REQUIRE(post_copy(a, a.qps[1], b, 0, a.source.size()) == Errc::ok);
+    CHECK(a.await_one().status == WcStatus::success);
+    CHECK(a.source == b.target);
+  }
+}
+
 }  // namespace

@@ -21,7 +21,8 @@ namespace mrc::inline v0_1::detail {
 
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
 /// when the first one connects, removed with the last. A remote device that is reached in another
-/// way than before, or is another process at the same addresses, is another peer.
+/// way than before, has another window, or is another process at the same addresses, is another
+/// peer: who only claims to be a known device changes nothing for those who are connected to it.
 ///
 /// Thread contract: under the lane's lock, except make_candidate() and await_routes(), which any
 /// thread may call without it. What the constructor takes must outlive it.
@@ -59,6 +60,7 @@ class Peers {
     std::uint8_t slot = 0;
     std::vector<port::PeerAddress> planes;
     std::vector<std::vector<std::uint8_t>> port_data;
+    std::uint64_t receive_window = 0;
     PeerId id{};
     std::string name;  ///< its addresses, for messages
   };

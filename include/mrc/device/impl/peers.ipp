@@ -29,7 +29,7 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
 MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info) const noexcept {
   for (const Known& known : known_)
     if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes &&
-        known.port_data == info.port_data)
+        known.port_data == info.port_data && known.receive_window == info.receive_window)
       return known.id;
   return std::nullopt;
 }
@@ -42,8 +42,8 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
       if ((candidate.spec.planes >> i & 1) != 0)
         add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
-    known_.push_back(
-        {info.device_guid, info.slot, info.planes, info.port_data, peer.value(), candidate.name});
+    known_.push_back({info.device_guid, info.slot, info.planes, info.port_data, info.receive_window,
+                      peer.value(), candidate.name});
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
