@@ -287,7 +287,7 @@ Config client_config(const Options& options) {
 
 /// The options that a server takes from a client, whoever that is: those of the protocol, on which
 /// both sides should agree. None names a file, an address other than the loopback's, or an amount
-/// of memory.
+/// of memory, or belongs to one side (slot, faults, fabric).
 bool may_be_wished(std::string_view name, std::string_view value) {
   static constexpr std::array<std::string_view, 25> kNames{"paths",
                                                            "active_paths",
@@ -321,12 +321,7 @@ bool may_be_wished(std::string_view name, std::string_view value) {
 nlohmann::json settings_for_server(const Options& options, const Config& config) {
   nlohmann::json j = nlohmann::json::object();
   for (const auto& [name, value] : options.device) {
-    // Addresses of this host are meaningless to the server, except those of the loopback.
-    const bool local = name == "planes" && value.rfind("loopback", 0) != 0;
-    // Each side has its own clock for faults; a slot belongs to one process, a fabric description
-    // and the host's name in it to one host.
-    const bool own = name == "slot" || name == "faults" || name == "fabric" || name == "host";
-    if (!local && !own && may_be_wished(name, value)) j[name] = value;
+    if (may_be_wished(name, value)) j[name] = value;
   }
   j["mtu"] = std::to_string(config.mtu);
   j["icrc"] = config.icrc ? "on" : "off";
