@@ -117,6 +117,7 @@ class Rig {
     engine::EngineOptions o;
     o.slot = static_cast<std::uint8_t>(side);
     o.seed = side + 1;
+    o.secret = {side, 0};
     o.start = Time{std::chrono::seconds(1)};
     o.max_qps = std::max(setup.queue_pairs, 16u);
     // A queue pair with packets in flight holds at least one chunk of records.
@@ -161,6 +162,7 @@ class Rig {
       remote.peer = sides_[i].peer;
       remote.qpn = qpn[1 - i];
       remote.start_psn = *sides_[1 - i].engine->start_psn(qpn[1 - i]);
+      remote.tag = *sides_[1 - i].engine->tag(qpn[1 - i]);
       remote.dynamic_mpr = remote.trim_nack = true;
       const bool ok = e.to_init(qpn[i]) == Errc::ok && e.to_rtr(qpn[i], remote) == Errc::ok &&
                       e.to_rts(qpn[i], now_) == Errc::ok;
@@ -220,6 +222,7 @@ class Rig {
       r.entropy = p.entropy;
       r.plane = p.plane;
       r.ecn = p.ecn;
+      r.check = p.check_seed;
     }
     const std::size_t block = setup_.reordered_block;
     if (from != 0 || block == 0) return;

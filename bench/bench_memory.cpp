@@ -98,6 +98,7 @@ class Pair {
       remote.peer = sides[i]->peer;
       remote.qpn = qpn[1 - i];
       remote.start_psn = *sides[1 - i]->engine->start_psn(qpn[1 - i]);
+      remote.tag = *sides[1 - i]->engine->tag(qpn[1 - i]);
       remote.dynamic_mpr = remote.trim_nack = true;
       engine::Engine& e = *sides[i]->engine;
       if (e.to_init(qpn[i]) != Errc::ok || e.to_rtr(qpn[i], remote) != Errc::ok ||

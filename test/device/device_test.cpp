@@ -80,9 +80,6 @@ TEST_CASE("connecting what does not fit throws and changes nothing") {
   CHECK(refusal(info).code() == Errc::incompatible);
   CHECK(contains(refusal(info).what(), "iCRC"));
   info = good;
-  info.slot = 9;
-  CHECK(refusal(info).code() == Errc::bad_message);
-  info = good;
   info.planes = {port::parse_address("[fd00::1]:4791"), port::parse_address("[fd00::2]:4791")};
   CHECK(refusal(info).code() == Errc::unreachable);
   CHECK(contains(refusal(info).what(), "IP version"));

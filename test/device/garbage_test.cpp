@@ -126,6 +126,7 @@ TEST_CASE("each kind of garbage has its counter") {
   // A well-formed write, but its sender's address is not that of the queue pair's peer.
   ConnectionInfo stranger = pair.a.qps[0].local_info();
   Side c(config, 4096);
+  stranger.tag = 0;  // not an OpenMRC peer: else it would be known by its tag
   stranger.planes[0] = port::parse_address("127.0.0.77:21000");
   QueuePair& victim = c.add_qp();
   victim.connect(stranger);

@@ -16,6 +16,12 @@ namespace {
 void refused(Single& s, const Single::Data& d, wire::Syndrome syndrome, QpErrorCause cause) {
   INFO(to_string(cause));
   const std::vector<std::uint8_t> before = s.target;
+  if (syndrome == wire::Syndrome::remote_access_error && s.setup.remote_tag == 0) {
+    s.data(d);  // it may be forged: what is the peer's comes again
+    CHECK(s.transmit().empty());
+    CHECK(s.qp().state == QpState::rts);
+    CHECK(s.engine.stats().drops.bad_key == 1);
+  }
   s.data(d);
   const SentList acks = only(s.transmit(), Opcode::acknowledge);
   REQUIRE(acks.size() == 1);
@@ -79,6 +85,13 @@ TEST_CASE("refuse: keys, bounds, rights and protection domains") {
         *s.engine.register_memory(s.target.data(), s.target.size(), s.setup.access, other);
     refused(s, {.rkey = key}, kAccess, QpErrorCause::bad_pd);
   }
+}
+
+TEST_CASE("refuse: at once where only the peer can have sent it") {
+  Single::Setup setup;
+  setup.remote_tag = 0x123456789ABCDEF0;
+  Single s(setup);
+  refused(s, {.rkey = s.rkey ^ 1}, kAccess, QpErrorCause::bad_key);
 }
 
 TEST_CASE("refuse: the last byte of a region may be written, the one after it not") {
@@ -266,10 +279,14 @@ TEST_CASE("drops: everything that is nobody's is counted by kind and leaves no t
   });
   CHECK(drops.foreign == 2);
   const Qpn idle = s.create();
-  with([&](auto& b, auto&) { b[7] = static_cast<std::uint8_t>(value(idle)); });
+  const auto name = [](auto& b, Qpn qpn) {
+    for (unsigned i = 0; i < 3; ++i)
+      b[5 + i] = static_cast<std::uint8_t>(value(qpn) >> (16 - 8 * i));
+  };
+  with([&](auto& b, auto&) { name(b, idle); });
   CHECK(drops.wrong_state == 1);
   REQUIRE(s.engine.to_init(idle) == Errc::ok);
-  with([&](auto& b, auto&) { b[7] = static_cast<std::uint8_t>(value(idle)); });
+  with([&](auto& b, auto&) { name(b, idle); });
   CHECK(drops.wrong_state == 2);
   CHECK(s.transmit().empty());
   CHECK(s.target[0] == 0xEE);

@@ -40,14 +40,17 @@ class EnginePair {
     bool trimming_switch = false;
     std::uint64_t ecn_threshold = 128 * 1024;
     std::uint64_t plane_window = 0;
+    bool tags = true;   ///< false: like peers that are not OpenMRC's
     PortHabits habits;  ///< of all ports
-    EngineOptions options;
+    EngineOptions options{.rtt_probes = 0};
   };
 
   explicit EnginePair(const Setup& setup, std::uint64_t seed) : setup_(setup), random_(seed) {
     for (unsigned side = 0; side < 2; ++side) {
       EngineOptions o = setup.options;
       o.seed = seed * 2 + side;
+      o.secret = {seed, side};
+      o.planes = (PlaneMask{1} << setup.planes) - 1;
       o.slot = static_cast<std::uint8_t>(side);
       o.start = now_;
       const PlaneMask planes = (PlaneMask{1} << setup.planes) - 1;
@@ -113,6 +116,7 @@ class EnginePair {
       remote.max_wimm_dest = other.attributes.max_wimm_dest;
       remote.dynamic_mpr = other.attributes.dynamic_mpr;
       remote.trim_nack = other.attributes.trim_nack;
+      if (setup_.tags) remote.tag = other.tag.bits();
       (void)e.to_init(qpn[side]);
       (void)e.to_rtr(qpn[side], remote);
       (void)e.to_rts(qpn[side], now_);
@@ -187,6 +191,7 @@ class EnginePair {
     Plane plane;
     Ecn ecn;
     wire::Trim trim;
+    std::uint32_t check;
     bool placeable;  ///< the receiving port may place it
     wire::PacketName name;
     bool operator<(const Flying& o) const {
@@ -234,6 +239,7 @@ class EnginePair {
              p.plane,
              p.ecn,
              wire::Trim::none,
+             p.check_seed,
              setup_.habits.places && FakePort::placeable(p),
              FakePort::name_of(p)};
     if (filter && !filter(side, p, f.bytes)) return lost(f);
@@ -320,6 +326,7 @@ class EnginePair {
       p.plane = f.plane;
       p.ecn = f.ecn;
       p.trim = f.trim;
+      p.check = f.trim == wire::Trim::none ? f.check : 0;
       const unsigned to = f.to;
       const bool dead = dead_[0] || dead_[1];
       bool last = false;

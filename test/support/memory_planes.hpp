@@ -60,6 +60,7 @@ class Inbox {
       facts.udp_length = p.transport_length() + 8;
       facts.entropy = p.entropy;
       facts.ecn = p.ecn;
+      facts.check = p.check_seed;
       waiting_.facts.push_back(facts);
       ++taken;
     }

@@ -60,7 +60,8 @@ using SentList = std::vector<Sent>;
 
 /// What the other side of the connection is, and what it starts with.
 struct SingleSetup {
-  EngineOptions options{.start = Time{std::chrono::seconds(1)}};
+  EngineOptions options{.start = Time{std::chrono::seconds(1)}, .rtt_probes = 0};
+  std::uint64_t remote_tag = 0;  ///< 0: the peer is not an OpenMRC peer
   QpCapacity capacity{.send = 64, .receive = 64, .send_sges = 3, .inline_bytes = 64};
   QpAttributes attributes{.mtu = 1024, .dynamic_mpr = false};
   unsigned planes = 4;
@@ -132,6 +133,7 @@ class Single {
     r.dynamic_mpr = setup.remote_dynamic_mpr;
     r.trim_nack = setup.remote_trim_nack;
     r.solicited = setup.remote_solicited;
+    r.tag = setup.remote_tag;
     return r;
   }
   void connect() {
@@ -145,8 +147,16 @@ class Single {
 
   // ---- in
 
-  void receive(const std::vector<std::uint8_t>& bytes, const wire::RxPacket& facts) {
+  /// A peer with a tag puts that of the queue pair into all packets to it, but for forged ones.
+  void receive(std::vector<std::uint8_t> bytes, const wire::RxPacket& facts) {
     wire::RxPacket p = facts;
+    if (setup.remote_tag != 0 && !forged && bytes.size() >= sizeof(wire::Bth)) {
+      wire::Bth bth = wire::view_as<wire::Bth>(bytes);
+      const wire::Tag tag(*engine.tag(qpn));
+      tag.stamp(bth);
+      std::memcpy(bytes.data(), &bth, sizeof bth);
+      if (p.trim == wire::Trim::none) p.check = tag.check();
+    }
     p.bytes = bytes;
     if (p.udp_length == 0) p.udp_length = static_cast<std::uint32_t>(bytes.size()) + 12;
     engine.receive(now, {&p, 1});
@@ -350,6 +360,7 @@ class Single {
   std::uint32_t rkey = 0, lkey = 0;
   PeerId peer{};
   Qpn qpn{};
+  bool forged = false;  ///< packets come from somebody else, who knows no tag
   wire::TxBurst burst{64, 1024};
 };
 

@@ -35,6 +35,7 @@ struct SackSample {
 /// * on_loss: a packet of `bytes` is inferred lost; called before it is retransmitted.
 /// * on_timeout: the retransmission timer expired for a packet of `bytes`, for the `consecutive`-th
 ///   time in a row (1 = first); called before it is retransmitted (mrc-1.0 [O-7]).
+/// * on_rtt: a probe that no queue delayed for long took this time; only ever lowers base_rtt.
 /// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
 ///   or its count corrected. The window does not change.
 /// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
@@ -43,7 +44,7 @@ struct SackSample {
 /// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,
-                                     unsigned consecutive, bool trimmed, Time now) {
+                                     unsigned consecutive, bool trimmed, Time now, Duration rtt) {
   { c.on_send(bytes, now) }
   noexcept->std::same_as<void>;
   { c.on_sack(sample) }
@@ -53,6 +54,8 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   { c.on_loss(bytes, now) }
   noexcept->std::same_as<void>;
   { c.on_timeout(bytes, consecutive, now) }
+  noexcept->std::same_as<void>;
+  { c.on_rtt(rtt) }
   noexcept->std::same_as<void>;
   { c.on_forget(bytes) }
   noexcept->std::same_as<void>;

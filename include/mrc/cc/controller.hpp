@@ -61,6 +61,10 @@ class Controller {
     dispatch(*this, [&](auto& c) noexcept { c.on_timeout(bytes, consecutive, now); });
   }
   /// See CongestionControl.
+  void on_rtt(Duration rtt) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_rtt(rtt); });
+  }
+  /// See CongestionControl.
   void on_forget(std::uint32_t bytes) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_forget(bytes); });
   }

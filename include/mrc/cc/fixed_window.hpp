@@ -30,6 +30,10 @@ class Unsteered {
   void on_loss(std::uint32_t bytes, Time) noexcept { inflight_.subtract(bytes); }
   /// Subtracts the packet from the bytes in flight.
   void on_timeout(std::uint32_t bytes, unsigned, Time) noexcept { inflight_.subtract(bytes); }
+  /// Updates the base round-trip time.
+  void on_rtt(Duration rtt) noexcept {
+    if (BaseRtt::plausible(rtt)) base_rtt_.observe(rtt);
+  }
   /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 

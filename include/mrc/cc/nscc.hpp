@@ -39,6 +39,10 @@ class Nscc {
   /// Subtracts the packet from the bytes in flight and from the window.
   void on_loss(std::uint32_t bytes, Time) noexcept { shrink_by_lost(bytes); }
   void on_timeout(std::uint32_t bytes, unsigned consecutive, Time now) noexcept;
+  /// Lowers base_rtt, and with it the largest window, if the time is plausible and shorter.
+  void on_rtt(Duration rtt) noexcept {
+    if (BaseRtt::plausible(rtt)) lower_base_rtt(rtt);
+  }
   /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "mrc/core/siphash.hpp"
 #include "mrc/core/system_error.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -15,6 +16,11 @@ namespace mrc::inline v0_1::detail {
   if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed))
     throw_errno("cannot get random numbers");
   return seed;
+}
+
+/// A key for SecretRandom or siphash(), likewise.
+[[nodiscard]] inline SipKey random_key() {
+  return {random_seed(), random_seed()};
 }
 
 }  // namespace mrc::inline v0_1::detail

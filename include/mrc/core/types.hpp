@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -53,6 +54,13 @@ using PlaneMask = std::uint32_t;
 /// The mask with only this plane's bit set.
 [[nodiscard]] constexpr PlaneMask plane_bit(Plane plane) noexcept {
   return PlaneMask{1} << plane;
+}
+
+/// The lowest of these planes, after `n` lower ones were left out, cyclically; 0 if there are none.
+[[nodiscard]] constexpr PlaneMask nth_plane(PlaneMask planes, unsigned n) noexcept {
+  if (planes == 0) return 0;
+  for (n %= static_cast<unsigned>(std::popcount(planes)); n > 0; --n) planes &= planes - 1;
+  return planes & (~planes + 1);
 }
 
 /// Index of a peer (a remote device) in an engine and in its ports' address tables.

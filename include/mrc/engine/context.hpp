@@ -5,6 +5,7 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
+#include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completions.hpp"
 #include "mrc/engine/control_queue.hpp"
@@ -41,6 +42,7 @@ struct Context {
   explicit Context(const EngineOptions& o)
       : options(o),
         random(o.seed),
+        secrets(o.secret),
         timers(o.start),
         records(o.max_outstanding),
         memory(o.max_mrs),
@@ -48,8 +50,9 @@ struct Context {
         deferred(o.deferred_stores),
         control(o.control_queue),
         completions(o.max_cqs, o.max_qps),
-        objects(options),
+        objects(options, secrets),
         ready(objects),
+        local_up(o.planes),
         latest(o.start) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -58,9 +61,13 @@ struct Context {
   /// application call with a time begins with this.
   [[nodiscard]] Time forward(Time now) noexcept { return latest = std::max(latest, now); }
 
-  /// Planes in which packets can be sent to a peer: up here, up there, and with an address.
+  /// Planes in which packets can be sent to a peer: up here, up there, with an address, and not
+  /// withheld until they have proved that they work. If all are withheld they are used: there is
+  /// nothing to lose.
   [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
-    return peer.planes & peer.remote_up & local_up;
+    const PlaneMask up = peer.planes & peer.remote_up & local_up;
+    const PlaneMask proved = up & ~peer.trials.withheld();
+    return proved != 0 ? proved : up;
   }
 
   /// Queues a control packet. If the queue is full the item is dropped and counted: control packets
@@ -98,21 +105,22 @@ struct Context {
                                                                 : ~options.holding_planes;
   }
 
-  const EngineOptions options;  ///< fixed at creation
-  EngineStats stats;            ///< counters of the whole engine
-  Random random;                ///< of keys, PSNs and path choice; seeded with EngineOptions::seed
-  Timers timers;                ///< of queue pairs and peers
-  reliability::PacketPool records;     ///< of packets in flight
-  SendPool writes;                     ///< entries of send queues
-  MemoryTable memory;                  ///< registered memory regions
-  CopyTable copies;                    ///< payload that ports still read
-  DeferredStores deferred;             ///< ends of messages that arrived out of order
-  ControlQueue control;                ///< control packets waiting to be sent
-  Completions completions;             ///< completion queues and events
-  ObjectTables objects;                ///< protection domains, queue pairs, peers
-  ReadyQueue ready;                    ///< queue pairs with packets to send
-  PlaneMask local_up = ~PlaneMask{0};  ///< own ports that are up
-  Time latest;                         ///< see forward()
+  const EngineOptions options;      ///< fixed at creation
+  EngineStats stats;                ///< counters of the whole engine
+  Random random;                    ///< of path choice; seeded with EngineOptions::seed
+  SecretRandom secrets;             ///< of what nobody may predict; EngineOptions::secret
+  Timers timers;                    ///< of queue pairs and peers
+  reliability::PacketPool records;  ///< of packets in flight
+  SendPool writes;                  ///< entries of send queues
+  MemoryTable memory;               ///< registered memory regions
+  CopyTable copies;                 ///< payload that ports still read
+  DeferredStores deferred;          ///< ends of messages that arrived out of order
+  ControlQueue control;             ///< control packets waiting to be sent
+  Completions completions;          ///< completion queues and events
+  ObjectTables objects;             ///< protection domains, queue pairs, peers
+  ReadyQueue ready;                 ///< queue pairs with packets to send
+  PlaneMask local_up;               ///< own ports that are up
+  Time latest;                      ///< see forward()
 };
 
 }  // namespace mrc::inline v0_1::engine

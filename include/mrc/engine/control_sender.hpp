@@ -46,8 +46,9 @@ class ControlSender {
 
   [[nodiscard]] bool waits_for_port(const ControlItem& item, PlaneMask free_planes) noexcept;
   Peer* write(Time now, const ControlItem& item, wire::TxPacket& packet) noexcept;
-  path::PathIndex choose_path(const ControlItem& item, Peer& peer, PlaneMask planes,
+  path::PathIndex choose_path(const ControlItem& item, Peer& peer, PlaneMask free_planes,
                               SharedPath& shared) noexcept;
+  static void stamp(wire::TxPacket& packet, const wire::Tag& tag) noexcept;
 
   Context& ctx_;
   Responder& responder_;

@@ -37,6 +37,13 @@ struct ResolutionInput {
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
 /// port status, which tells peers the ports that are up.
 ///
+/// Between OpenMRC peers such packets are addressed to one of the queue pairs that connect the two
+/// devices, and carry its tag: nobody else can send them. Other peers address them to QPN 2, as
+/// mrc-1.0 says, which anybody can do who can use their address. Then a port status is a hint: the
+/// planes that it withdraws are probed, and withheld if they stay silent.
+///
+/// A plane that is said to be up again, here or there, is probed before it is used.
+///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
 /// responses in the control queue, whose headers it writes when ControlSender sends them; probes of
@@ -46,13 +53,15 @@ class EndpointService {
   /// The arguments must outlive this object.
   EndpointService(Context& context, LossRecovery& loss);
 
-  /// An endpoint request. Applies a port status and queues the response. An EV probe of a host that
-  /// is no peer is kept for poll_unconnected_probe(); a port status of such a host is dropped
-  /// (DropStats::foreign).
-  void on_request(Time now, const wire::RxPacket& packet) noexcept;
+  /// An endpoint request. Applies a port status and queues the response. `via`: the queue pair of
+  /// ours whose tag it carries, or null. Without a tag it is dropped as DropStats::foreign unless
+  /// it comes from a peer without tags; but an EV probe is kept for poll_unconnected_probe() then.
+  void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
   /// status. Without a matching open request it is dropped (DropStats::stale).
-  void on_response(Time now, const wire::RxPacket& packet) noexcept;
+  void on_response(Time now, const wire::RxPacket& packet, const QueuePairState* via) noexcept;
+  /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
+  void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
   /// A peer's timer has expired: probes and port status that are due.
   void on_timer(Time now, Peer& peer) noexcept;
 
@@ -78,7 +87,9 @@ class EndpointService {
   [[nodiscard]] bool has_resolution() const noexcept { return !resolutions_.empty(); }
 
   /// Writes the header for a control item of kind ev_probe, port_status or endpoint_answer.
-  void write(Time now, const ControlItem& item, Peer& peer, wire::TxPacket& packet) noexcept;
+  /// `via`: the queue pair that ControlItem::qpn names, or null.
+  void write(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,
+             wire::TxPacket& packet) noexcept;
 
  private:
   /// A request that awaits its response.
@@ -86,17 +97,23 @@ class EndpointService {
     PeerId peer{};
     std::uint16_t id = 0;
     std::uint16_t timestamp = 0;  ///< in the packet; the response copies it
+    Time sent{};
     path::PathIndex path = path::kNoPath;
     wire::EndpointOp op{};
     bool open = false;
   };
   static constexpr std::size_t kOpenRequests = 1024;
 
+  void on_port_status(Time now, Peer& peer, PlaneMask up, bool vouched) noexcept;
   void on_planes_changed(Time now, Peer& peer) noexcept;
+  void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
+  void queue_trial(Time now, Peer& peer) noexcept;
+  void queue_rtt_probe(Time now, Peer& peer) noexcept;
+  [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
-  void queue_probe(const Peer& peer, path::PathIndex path) noexcept;
+  void queue_probe(Peer& peer, path::PathIndex path) noexcept;
   void queue_port_status(Time now, Peer& peer) noexcept;
-  void write_request(Time now, const ControlItem& item, Peer& peer,
+  void write_request(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,
                      wire::TxPacket& packet) noexcept;
 
   Context& ctx_;

@@ -102,6 +102,9 @@ class Engine {
   /// First PSN that the queue pair will send, for RemoteQp::start_psn at the peer. Random, a new
   /// one after each reset.
   Result<Psn> start_psn(Qpn qpn) const noexcept;
+  /// The verification tag that the peer shall put into packets to this queue pair (wire::Tag), for
+  /// RemoteQp::tag at the peer. Random, a new one after each to_reset().
+  Result<std::uint64_t> tag(Qpn qpn) const noexcept;
   Errc to_init(Qpn qpn) noexcept;  ///< from RESET
   /// From INIT: can receive. Errc::incompatible if the MTU or a limit of the peer can't be met;
   /// Errc::invalid_argument if an attribute is out of its documented range. May throw
@@ -189,6 +192,11 @@ class Engine {
   /// A queue pair; null if there is none with this number. Valid until the next call that is not a
   /// getter, as are the results of the other find_ functions.
   [[nodiscard]] const QueuePairState* find_qp(Qpn qpn) const noexcept;
+  /// Calls fn(const QueuePairState&) for each queue pair.
+  template <class F>
+  void for_each_qp(F&& fn) const {
+    ctx_.objects.for_each_qp(fn);
+  }
   /// A peer; null if there is none with this number.
   [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept;
   /// The same, writable.
@@ -226,6 +234,7 @@ class Engine {
   Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;
 
  private:
+  void renew(QueuePairState& qp) noexcept;
   Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own);
   void attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept;
   /// Calls fn(QueuePairState&) for an existing queue pair.
@@ -235,7 +244,9 @@ class Engine {
     return qp == nullptr ? Errc::not_found : fn(*qp);
   }
   void receive_one(Time now, const wire::RxPacket& packet) noexcept;
-  void receive_endpoint(Time now, const wire::RxPacket& packet) noexcept;
+  void receive_endpoint(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
+  [[nodiscard]] bool admit(QueuePairState* qp, const wire::Bth& bth,
+                           const wire::RxPacket& packet) noexcept;
 
   // In the order in which they depend on each other (context.hpp).
   Context ctx_;

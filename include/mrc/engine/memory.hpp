@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/core/random.hpp"
+#include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/types.hpp"
 
@@ -26,19 +28,22 @@ struct MemoryEntry {
 /// Why a remote access is refused.
 enum class AccessFault : std::uint8_t { none, key, pd, bounds, access };
 
-/// The memory regions of one engine. A key is a 16-bit index and 16 random bits, so that a
-/// deregistered or guessed key does not open another region. One thread.
+/// The memory regions of one engine. A key is an index, with as many bits as the limit needs, and
+/// random bits, so that a deregistered or guessed key does not open another region. One thread.
 class MemoryTable {
  public:
-  /// Most regions of a table: a key has a 16-bit index.
+  /// Most regions of a table: at least 16 bits of a key are random.
   static constexpr std::uint32_t kMaxRegions = 1u << 16;
 
   /// `limit`: number of regions that fit, up to kMaxRegions.
-  explicit MemoryTable(std::uint32_t limit) : limit_(limit) { entries_.reserve(limit); }
+  explicit MemoryTable(std::uint32_t limit)
+      : limit_(limit), index_bits_(std::max(1u, static_cast<unsigned>(std::bit_width(limit - 1)))) {
+    entries_.reserve(limit);
+  }
 
   /// Registers [address, address + length). Errc::no_resources at the limit.
   Result<std::uint32_t> add(void* address, std::uint64_t length, Access access, PdId pd,
-                            Random& random) {
+                            SecretRandom& random) {
     std::uint32_t index;
     if (!free_.empty()) {
       index = free_.back();
@@ -51,15 +56,16 @@ class MemoryTable {
       return Errc::no_resources;
     }
     MemoryEntry& e = entries_[index];
-    const auto tag = static_cast<std::uint32_t>(1 + random.below(0xFFFF));
-    e = {static_cast<std::uint8_t*>(address), length, (tag << 16) | index, pd, access, true, 0, 0};
+    const std::uint32_t tag = 1 + random.below((1u << (32 - index_bits_)) - 1);  // a key is never 0
+    const std::uint32_t key = (tag << index_bits_) | index;
+    e = {static_cast<std::uint8_t*>(address), length, key, pd, access, true, 0, 0};
     return e.key;
   }
 
   /// The same under the key that another table has given out; its number must be free in this one.
   Result<std::uint32_t> add_as(std::uint32_t key, void* address, std::uint64_t length,
                                Access access, PdId pd) {
-    const std::uint32_t index = key & 0xFFFF;
+    const std::uint32_t index = index_of(key);
     if (index >= limit_) return Errc::no_resources;
     while (entries_.size() <= index) {
       free_.push_back(static_cast<std::uint32_t>(entries_.size()));
@@ -76,26 +82,26 @@ class MemoryTable {
   void remove(std::uint32_t key) noexcept {
     if (MemoryEntry* e = find(key)) {
       e->live = false;
-      if (e->copies == 0) free_.push_back(key & 0xFFFF);
+      if (e->copies == 0) free_.push_back(index_of(key));
     }
   }
 
   /// A port holds a copy of bytes of this region, whose key must be valid.
-  void hold(std::uint32_t key) noexcept { ++entries_[key & 0xFFFF].copies; }
+  void hold(std::uint32_t key) noexcept { ++entries_[index_of(key)].copies; }
   /// A port no longer reads them; the key may be invalid by now.
   void release(std::uint32_t key) noexcept {
-    MemoryEntry& e = entries_[key & 0xFFFF];
-    if (--e.copies == 0 && !e.live) free_.push_back(key & 0xFFFF);
+    MemoryEntry& e = entries_[index_of(key)];
+    if (--e.copies == 0 && !e.live) free_.push_back(index_of(key));
   }
   /// Copies that ports hold of the bytes of a region, also after remove().
   [[nodiscard]] std::uint32_t copies(std::uint32_t key) const noexcept {
-    const std::uint32_t index = key & 0xFFFF;
+    const std::uint32_t index = index_of(key);
     return index < entries_.size() && entries_[index].key == key ? entries_[index].copies : 0;
   }
 
   /// The region of a key, or null.
   [[nodiscard]] MemoryEntry* find(std::uint32_t key) noexcept {
-    const std::uint32_t index = key & 0xFFFF;
+    const std::uint32_t index = index_of(key);
     if (index >= entries_.size()) return nullptr;
     MemoryEntry& e = entries_[index];
     return e.live && e.key == key ? &e : nullptr;
@@ -141,7 +147,12 @@ class MemoryTable {
   }
 
  private:
+  [[nodiscard]] std::uint32_t index_of(std::uint32_t key) const noexcept {
+    return key & ((1u << index_bits_) - 1);
+  }
+
   std::uint32_t limit_;
+  unsigned index_bits_;  ///< of a key; the other bits are random
   std::vector<MemoryEntry> entries_;
   std::vector<std::uint32_t> free_;
 };

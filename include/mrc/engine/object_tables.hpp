@@ -10,6 +10,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/ring.hpp"
+#include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
@@ -22,8 +23,8 @@ namespace mrc::inline v0_1::engine {
 /// checks arguments, and Teardown disconnects a queue pair before it is removed. One thread.
 class ObjectTables {
  public:
-  /// `options` must outlive the tables.
-  explicit ObjectTables(const EngineOptions& options);
+  /// Both must outlive the tables. `secrets`: of the numbers of queue pairs.
+  ObjectTables(const EngineOptions& options, SecretRandom& secrets);
 
   /// A new protection domain, or Errc::no_resources.
   Result<PdId> add_pd();
@@ -35,31 +36,38 @@ class ObjectTables {
     return i < pds_.size() && pds_[i] != 0;
   }
 
-  /// A new queue pair, or Errc::no_resources. A freed number is reused as late as possible, so that
-  /// late packets of its former owner are dropped.
+  /// A new queue pair, or Errc::no_resources. All bits of its number but the slot are random, and
+  /// its place in the table is reused as late as possible: late packets of its former owner are
+  /// dropped.
   Result<Qpn> add_qp(const QpInit& init, SendPool& writes, reliability::PacketPool& records);
   /// Destroys a queue pair, which must exist.
   void remove_qp(Qpn qpn) noexcept;
   /// Null when there is no such queue pair.
   [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
-    const std::uint32_t index = (value(qpn) & 0xFFFF) - kFirstUserQpn;
-    if (slot_of(qpn) != options_.slot || index >= qps_.size()) return nullptr;
-    return qps_[index].get();
+    const std::uint32_t index = index_of(qpn);
+    QueuePairState* qp = index < qps_.size() ? qps_[index].get() : nullptr;
+    return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
   /// The same, read-only.
   [[nodiscard]] const QueuePairState* qp(Qpn qpn) const noexcept {
     return const_cast<ObjectTables*>(this)->qp(qpn);
   }
-  /// Calls fn(QueuePairState&) for each, in the order of their numbers.
+  /// Calls fn(QueuePairState&) for each.
   template <class F>
   void for_each_qp(F&& fn) {
     for (auto& qp : qps_)
       if (qp) fn(*qp);
   }
+  /// The same, read-only.
+  template <class F>
+  void for_each_qp(F&& fn) const {
+    for (const auto& qp : qps_)
+      if (qp) fn(static_cast<const QueuePairState&>(*qp));
+  }
   /// Number of queue pairs.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
 
-  /// A new peer, or Errc::no_resources. Takes one random number if there is room.
+  /// A new peer, or Errc::no_resources. Takes one number of `random` if there is room.
   Result<PeerId> add_peer(const PeerSpec& spec, Random& random);
   /// Destroys a peer of this table.
   void remove_peer(Peer& peer) noexcept;
@@ -76,6 +84,9 @@ class ObjectTables {
     const auto it = peer_by_source_.find(source_key(tag, slot));
     return it == peer_by_source_.end() ? nullptr : peer(it->second);
   }
+  /// A peer without tags at that address, or null: other implementations have no slots, and put
+  /// into an endpoint request what they like where OpenMRC has its slot.
+  [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
   /// Calls fn(Peer&) for each, in the order of their numbers.
   template <class F>
   void for_each_peer(F&& fn) {
@@ -86,16 +97,25 @@ class ObjectTables {
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return peer_count_; }
 
  private:
+  void list_sources(const Peer& peer);
   [[nodiscard]] static std::uint64_t source_key(std::uint64_t tag, std::uint8_t slot) noexcept {
     return tag ^ (std::uint64_t{slot} * 0x9E3779B97F4A7C15u);
   }
 
+  /// Low bits of a QPN: kFirstUserQpn + index in qps_. Those between them and the slot are random.
+  [[nodiscard]] std::uint32_t index_of(Qpn qpn) const noexcept {
+    return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
+  }
+
   const EngineOptions& options_;
-  std::vector<std::unique_ptr<QueuePairState>> qps_;  // by QPN index - kFirstUserQpn
-  Ring<std::uint32_t> free_qps_;                      // indices, the longest unused first
-  std::vector<std::uint8_t> pds_;                     // 1: in use
-  std::vector<std::unique_ptr<Peer>> peers_;          // by PeerId
-  std::unordered_map<std::uint64_t, PeerId> peer_by_source_;
+  SecretRandom& secrets_;
+  const unsigned index_bits_;
+  std::vector<std::unique_ptr<QueuePairState>> qps_;  // by index_of()
+  Ring<std::uint32_t> free_qps_;   // indices, in random order, then the longest unused first
+  std::vector<std::uint8_t> pds_;  // 1: in use
+  std::vector<std::unique_ptr<Peer>> peers_;                   // by PeerId
+  std::unordered_map<std::uint64_t, PeerId> peer_by_source_;   // by source_key()
+  std::unordered_map<std::uint64_t, PeerId> plain_by_source_;  // by source tag: any peer there
   std::uint32_t qp_count_ = 0;
   std::uint32_t peer_count_ = 0;
 };

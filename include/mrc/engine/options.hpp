@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mrc/cc/controller.hpp"
+#include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/wire/dscp.hpp"
@@ -14,18 +15,24 @@ namespace mrc::inline v0_1::engine {
 
 /// Limits and settings of an engine, fixed when it is created.
 struct EngineOptions {
-  std::uint8_t slot = 0;         ///< among the engines of a host; top 8 bits of its QPNs
-  std::uint64_t seed = 1;        ///< of keys, PSNs and path order; the same seed gives the same run
-  Time start{};                  ///< no later than the first `now` passed to the engine
-  std::uint32_t max_qps = 1024;  ///< queue pairs, 1 .. 65,533
-  std::uint32_t max_cqs = 1024;  ///< completion queues
-  std::uint32_t max_mrs = 4096;  ///< memory regions, 1 .. 65,536
-  std::uint32_t max_pds = 64;    ///< protection domains
+  std::uint8_t slot = 0;   ///< among the engines of a host; top 8 bits of its QPNs
+  std::uint64_t seed = 1;  ///< of path order; the same seed and secret give the same run
+  /// Key of the generator of all numbers that nobody may predict: QPNs, PSNs, keys, tags, numbers
+  /// of requests. Random wherever there can be attackers.
+  SipKey secret{};
+  Time start{};                            ///< no later than the first `now` passed to the engine
+  std::uint32_t max_qps = 1024;            ///< queue pairs, 1 .. 65,533
+  std::uint32_t max_cqs = 1024;            ///< completion queues
+  std::uint32_t max_mrs = 4096;            ///< memory regions, 1 .. 65,536
+  std::uint32_t max_pds = 64;              ///< protection domains
   std::uint32_t max_peers = 1024;          ///< remote devices
   std::uint32_t max_outstanding = 65'536;  ///< packets in flight of all queue pairs together
   std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
   /// Probes of unconnected hosts that wait for poll_unconnected_probe(); 0: they are dropped.
   std::uint32_t unconnected_probes = 0;
+  /// Ports of this engine; port status names no others as up.
+  PlaneMask planes = ~PlaneMask{0};
+  bool icrc = true;  ///< the ports check the iCRC, so that a tag (wire::Tag) can be part of it
   /// Planes whose ports may read payload after transmit() has returned (TxPacket::copy).
   PlaneMask holding_planes = 0;
   /// Copies of payload that these ports can hold at a time, 0 .. 65,535; more are not sent before
@@ -46,6 +53,9 @@ struct EngineOptions {
   std::uint32_t quantum = 32 * 1024;
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
   bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT
+  /// EV probes by which the round-trip time to a peer is measured when the first queue pair
+  /// connects, one per round trip (mrc-1.0 §6.8); 0: data measures it.
+  std::uint8_t rtt_probes = 8;
   /// Shortest interval between EV probes for reverse paths; the interval is the RTT if that is
   /// longer (mrc-1.0 §3.6).
   Duration reverse_probe_floor = std::chrono::milliseconds(1);

@@ -8,10 +8,12 @@
 
 #include "mrc/cc/controller.hpp"
 #include "mrc/core/timing_wheel.hpp"
+#include "mrc/core/token_bucket.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/path/path_set.hpp"
+#include "mrc/path/plane_trials.hpp"
 #include "mrc/path/reverse_set.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -33,7 +35,8 @@ struct Peer : EngineTimer {
         plane_window(spec.plane_window),
         congestion(options.cc),
         paths(spec.paths, path_options(spec, options), seed),
-        reverse({.probe_floor = options.reverse_probe_floor}) {}
+        reverse({.probe_floor = options.reverse_probe_floor}),
+        announced(options.planes) {}
 
   /// EngineOptions::paths with the settings of `spec` applied.
   [[nodiscard]] static path::PathSetOptions path_options(const PeerSpec& spec,
@@ -54,7 +57,10 @@ struct Peer : EngineTimer {
   const std::uint8_t slot;              ///< top 8 bits of its QPNs
   const PlaneMask planes;               ///< planes in which it has an address
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
-  PlaneMask full = 0;                   ///< planes whose window (plane_window) is used up
+  path::PlaneTrials trials;             ///< planes that have to prove that they work
+  /// Planes of which nothing new can be learned from a packet that arrives in them.
+  PlaneMask trusted = ~PlaneMask{0};
+  PlaneMask full = 0;  ///< planes whose window (plane_window) is used up
   std::array<std::uint64_t, kMaxPlanes> source_tags;  ///< by plane: RxPacket::source of its packets
   std::array<std::uint64_t, kMaxPlanes> plane_inflight{};  ///< bytes sent and not yet reported
   std::uint64_t plane_window;                              ///< bytes, 0: no limit
@@ -62,7 +68,13 @@ struct Peer : EngineTimer {
   path::PathSet paths;                                     ///< paths to it, and their health
   path::ReverseSet reverse;  ///< paths for responses to it (mrc-1.0 §3.6)
   ReadyList ready;           ///< queue pairs with packets to send, in service order
-  ReadyList starved;         ///< those that need a packet record while the pool is empty
+  /// Its queue pairs with tags. Endpoint packets to it are sent to one of them, in turns.
+  intrusive::list<
+      QueuePairState,
+      intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::tagged_hook>,
+      intrusive::constant_time_size<false>>
+      tagged;
+  ReadyList starved;  ///< those that need a packet record while the pool is empty
   /// Link in ReadyQueue's list of peers.
   intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>> hook;
   std::uint32_t queue_pairs = 0;  ///< connected to it
@@ -72,8 +84,13 @@ struct Peer : EngineTimer {
   Time status_due = kNever;       ///< when to send, or repeat, the port status
   std::uint8_t status_tries = 0;  ///< times the current port status was sent
   std::uint16_t status_id = 0;    ///< request number of the newest port status sent
-  PlaneMask announced = ~PlaneMask{0};  ///< the port mask in it
-  std::uint16_t remote_status_id = 0;   ///< request number of the newest port status received
+  /// Endpoint requests that carry no tag, and so may be anybody's, are answered so often.
+  TokenBucket plain_answers{20'000, 64};
+  std::uint8_t rtt_probes = 0;   ///< EV probes still to be sent to measure the round-trip time
+  Time next_rtt_probe = kNever;  ///< when to send the next of them
+  /// The port mask in it; before, what a peer takes for granted: all of them are up.
+  PlaneMask announced;
+  std::uint16_t remote_status_id = 0;  ///< request number of the newest port status received
   Time remote_status_at = Time{Duration::min() / 2};  ///< when that arrived
 
   /// A packet was sent in `plane`. The plane is full once its window is used up.

@@ -19,6 +19,7 @@
 #include "mrc/reliability/retry.hpp"
 #include "mrc/reliability/send_window.hpp"
 #include "mrc/reliability/wimm_table.hpp"
+#include "mrc/wire/tag.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -86,6 +87,21 @@ struct RequesterState {
   }
 };
 
+/// Counts answers of one kind, for a limit per round trip.
+struct AnswersPerRoundTrip {
+  Time begin = Time{Duration::min() / 2};  ///< of the present round trip
+  std::uint32_t count = 0;                 ///< answers in it
+
+  /// May one more be given? Then it is counted.
+  [[nodiscard]] bool take(Time now, Duration round_trip, std::uint32_t limit) noexcept {
+    if (now - begin >= round_trip) {
+      begin = now;
+      count = 0;
+    }
+    return count < limit && ++count > 0;
+  }
+};
+
 /// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
 struct ResponderState {
   /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
@@ -104,11 +120,15 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
-  reliability::WimmTable wimms;   ///< WriteImm that wait for delivery in order
-  ReceiveQueue receives;          ///< posted receive requests
-  DeferredStores::List deferred;  ///< stores that wait for earlier packets
-  std::optional<Psn> refused;     ///< the request whose refusal moved the queue pair to ERR
-  Time last_limited{};            ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
+  reliability::WimmTable wimms;    ///< WriteImm that wait for delivery in order
+  ReceiveQueue receives;           ///< posted receive requests
+  DeferredStores::List deferred;   ///< stores that wait for earlier packets
+  std::optional<Psn> refused;      ///< the request whose refusal moved the queue pair to ERR
+  std::optional<Psn> doubted;      ///< a write that is not permitted, and may be forged
+  Time last_limited{};             ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
+  AnswersPerRoundTrip trims;       ///< NACKs for trimmed packets
+  AnswersPerRoundTrip probes;      ///< answers to reliability probes
+  std::uint32_t newest_probe = 0;  ///< control queue number of the newest of these
   // What every packet needs, side by side; the statistics of the queue pair follow.
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
   std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])
@@ -149,19 +169,29 @@ struct QueuePairState : EngineTimer {
   bool error_reported = false;              ///< its qp_error event waits to be polled
   bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
+  wire::Tag expected;                       ///< in all packets from the peer; none: plain ones
   std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
   Peer* peer = nullptr;  ///< remote device; null before RTR, and until it is known
   RemoteQp remote;       ///< the peer's side, from RTR on
+  wire::Tag remote_tag;  ///< in all packets to the peer
+  wire::Tag tag;         ///< that the peer is told: random, new in each RESET
   Psn start_psn;         ///< first PSN that this side sends
   const QpInit init;     ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;          ///< in Peer::ready or Peer::starved
+  Hook tagged_hook;         ///< in Peer::tagged
   Hook review_hook;         ///< in LossRecovery's list of queue pairs to review
   RequesterState tx;        ///< requester half
   ResponderState rx;        ///< responder half
   QpStats stats;            ///< counters; Engine::qp_stats() adds present values
   QpAttributes attributes;  ///< in force; set at creation and by to_rtr(), to_rts()
+
+  /// Does a packet with this BTH, and this difference of its iCRC (RxPacket::check), carry the
+  /// tag of the connection?
+  [[nodiscard]] bool admits(const wire::Bth& bth, std::uint32_t check) const noexcept {
+    return check == expected.check() && (!expected || expected.is_in(bth));
+  }
 
   /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {

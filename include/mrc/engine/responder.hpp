@@ -43,7 +43,7 @@ class Responder {
   /// unsettled, to memory.
   void on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept;
   /// A reliability probe for a queue pair in RTR or RTS.
-  void on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  void on_probe(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// A trimmed packet. Nothing protects its header, so all of it is checked here.
   void on_trimmed(Time now, const wire::RxPacket& packet) noexcept;
   /// A data packet or probe for a queue pair in ERR ([O-21]).
@@ -64,6 +64,8 @@ class Responder {
                              const reliability::ReceiveWindow::Advance& advance) noexcept;
   void write_deferred(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;
+  [[nodiscard]] static bool doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept;
+  [[nodiscard]] static bool may_report_trim(Time now, QueuePairState& qp) noexcept;
   void refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
               QpErrorCause cause) noexcept;
 

@@ -8,13 +8,17 @@ namespace mrc::inline v0_1 {
 
 /// Packets that an engine dropped, by reason.
 struct DropStats {
-  std::uint64_t bad_icrc = 0;          ///< the iCRC is wrong
-  std::uint64_t malformed = 0;         ///< lengths, version or opcode do not fit
-  std::uint64_t unknown_qp = 0;        ///< no such QPN here
-  std::uint64_t foreign = 0;           ///< from another peer than the one expected
-  std::uint64_t wrong_state = 0;       ///< QP in RESET, INIT or ERR, or not yet sending
-  std::uint64_t stale = 0;             ///< SACK, NACK or ACK for packets that are long done
-  std::uint64_t implausible = 0;       ///< acknowledges what was never sent
+  std::uint64_t bad_icrc = 0;     ///< the iCRC is wrong
+  std::uint64_t bad_tag = 0;      ///< lacks the tag of the connection: forged, or of an old one
+  std::uint64_t malformed = 0;    ///< lengths, version or opcode do not fit
+  std::uint64_t unknown_qp = 0;   ///< no such QPN here
+  std::uint64_t foreign = 0;      ///< from another peer than the one expected
+  std::uint64_t wrong_state = 0;  ///< QP in RESET, INIT or ERR, or not yet sending
+  std::uint64_t stale = 0;        ///< SACK, NACK or ACK for packets that are long done
+  std::uint64_t implausible = 0;  ///< acknowledges what was never sent
+  std::uint64_t bad_key = 0;  ///< a write that is not permitted, not yet answered (see Responder)
+  std::uint64_t refused_hint = 0;      ///< port status that nobody vouches for and can't be true
+  std::uint64_t limited = 0;           ///< asked for more answers than are given
   std::uint64_t control_overflow = 0;  ///< answers not sent: the control queue was full
 };
 

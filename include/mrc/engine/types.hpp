@@ -206,6 +206,9 @@ struct RemoteQp {
   bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
   bool trim_nack = false;             ///< answers trimmed packets
   bool solicited = false;             ///< understands solicited events
+  /// Verification tag that it wants in the packets sent to it (wire::Tag); then this side expects
+  /// its own one. 0: no tags.
+  std::uint64_t tag = 0;
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.

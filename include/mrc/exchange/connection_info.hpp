@@ -27,6 +27,9 @@ struct ConnectionInfo {
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
   bool solicited = true;              ///< understands solicited events
+  /// Verification tag for the packets sent to this queue pair (wire::Tag); 0: it has none. A secret
+  /// between the two sides: who knows it can forge packets, so give this record to the peer alone.
+  std::uint64_t tag = 0;
   std::vector<port::PeerAddress> planes;  ///< [i]: where it receives in plane i
   /// What the ports of a plane need to know beside the address, in their own form; [i]: of plane i.
   /// Shorter than `planes` if the last ones need nothing.

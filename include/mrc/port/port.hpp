@@ -25,10 +25,12 @@ struct Capabilities {
   std::uint64_t receive_buffer = 0;  ///< bytes of unread traffic that it holds before it drops
   bool segmentation = false;         ///< one call sends a burst (GSO)
   bool coalescing = false;           ///< one receive can bring a burst (GRO)
-  bool exact_icrc = false;           ///< sees every field that the iCRC covers
-  bool outer_headers = false;        ///< sees ECN and DSCP of the outermost header
-  bool holds_payload = false;        ///< may read payload after transmit(): TxPacket::copy
-  bool places_payload = false;       ///< may write payload to its place: RxPacket::placed
+  bool batching =
+      true;  ///< waits for more, so that short round trips say nothing about the network
+  bool exact_icrc = false;      ///< sees every field that the iCRC covers
+  bool outer_headers = false;   ///< sees ECN and DSCP of the outermost header
+  bool holds_payload = false;   ///< may read payload after transmit(): TxPacket::copy
+  bool places_payload = false;  ///< may write payload to its place: RxPacket::placed
 };
 
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -84,8 +85,8 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   std::vector<std::uint8_t> arena_;  // memory that all hosts send from and write to
   std::vector<NodeId> nodes_;
   std::vector<std::unique_ptr<MrcHost>> hosts_;
-  std::vector<std::uint32_t> keys_;                     // by host
-  std::vector<std::vector<std::uint32_t>> lane_of_qp_;  // by host and QPN index
+  std::vector<std::uint32_t> keys_;                                           // by host
+  std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> lane_of_qp_;  // by host and QPN
   std::vector<Flow> flows_;
   std::vector<Lane> lanes_;
   std::uint64_t failed_flows_ = 0;

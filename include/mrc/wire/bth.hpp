@@ -33,6 +33,7 @@ struct Bth {
   static constexpr std::uint8_t kAckBit = 0x80;        ///< in a_rtx_ts
   static constexpr std::uint8_t kRtxBit = 0x20;        ///< in a_rtx_ts
   static constexpr std::uint8_t kTimestampBit = 0x10;  ///< in a_rtx_ts
+  static constexpr std::uint8_t kReservedMask = 0x0F;  ///< in a_rtx_ts
 
   /// A header with p_key 0xFFFF and all flags 0.
   [[nodiscard]] static constexpr Bth make(Opcode opcode, Qpn dqp, Psn psn) noexcept {
@@ -73,6 +74,10 @@ struct Bth {
   [[nodiscard]] constexpr bool has_timestamp() const noexcept {
     return (a_rtx_ts & kTimestampBit) != 0;
   }
+  /// The reserved bits 3:0 of byte 8; 0 in MRC, between OpenMRC peers a part of their tag (Tag).
+  [[nodiscard]] constexpr std::uint8_t reserved() const noexcept {
+    return static_cast<std::uint8_t>(a_rtx_ts & kReservedMask);
+  }
   /// Packet sequence number.
   [[nodiscard]] constexpr Psn psn() const noexcept { return Psn{sequence.value()}; }
 
@@ -98,6 +103,11 @@ struct Bth {
   constexpr void set_rtx(bool on) noexcept { set_bit(kRtxBit, on); }
   /// Announces a TSETH.
   constexpr void set_has_timestamp(bool on) noexcept { set_bit(kTimestampBit, on); }
+  /// Sets the reserved bits 3:0 of byte 8.
+  constexpr void set_reserved(std::uint8_t bits) noexcept {
+    a_rtx_ts = static_cast<std::uint8_t>((a_rtx_ts & ~unsigned{kReservedMask}) |
+                                         (bits & unsigned{kReservedMask}));
+  }
   /// Sets the packet sequence number.
   constexpr void set_psn(Psn psn) noexcept { sequence = psn.value(); }
 

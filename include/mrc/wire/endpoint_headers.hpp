@@ -40,7 +40,7 @@ struct Erth {
   std::uint8_t reserved_ = 0;     ///< sent 0
   std::uint8_t vendor_info_ = 0;  ///< see vendor_info()
   Be32 port_status_mask_;         ///< see port_status_mask()
-  Be32 reserved2_;                ///< sent 0
+  Be32 tag_;                      ///< reserved in MRC; see tag()
   Be16 tx_timestamp_;             ///< see tx_timestamp()
   Be16 tsr_ftype_;                ///< tsr 15, reserved 14:4, ftype 3:0
 
@@ -60,6 +60,10 @@ struct Erth {
   [[nodiscard]] constexpr PlaneMask port_status_mask() const noexcept { return port_status_mask_; }
   /// Sets port_status_mask.
   constexpr void set_port_status_mask(PlaneMask mask) noexcept { port_status_mask_ = mask; }
+  /// Tag::endpoint() of the queue pair that it is sent to; 0 in MRC, which has no tags.
+  [[nodiscard]] constexpr std::uint32_t tag() const noexcept { return tag_; }
+  /// Sets the tag.
+  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
   /// The sender's clock in ticks; valid if has_timestamp().
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
   /// Whether ftype says that the timestamp is valid.
@@ -82,7 +86,8 @@ struct Eeth {
   Be16 type_op_;  ///< type, nh, reserved; op in bits 3:2 ([C-3]: other bits than in ERTH)
   std::uint8_t reserved_[26] = {};  ///< sent 0
   Be16 tx_timestamp_;               ///< see tx_timestamp()
-  std::uint8_t reserved2_[6] = {};  ///< sent 0
+  Be16 tag_;                        ///< reserved in MRC; see tag()
+  std::uint8_t reserved2_[4] = {};  ///< sent 0
 
   /// Not checked: see is_known(EndpointOp).
   [[nodiscard]] constexpr EndpointOp op() const noexcept {
@@ -93,6 +98,10 @@ struct Eeth {
     type_op_ =
         static_cast<std::uint16_t>((type_op_ & ~0xCu) | ((static_cast<unsigned>(op) & 3u) << 2));
   }
+  /// As in the request (Erth::tag()).
+  [[nodiscard]] constexpr std::uint16_t tag() const noexcept { return tag_; }
+  /// Sets the tag.
+  constexpr void set_tag(std::uint16_t tag) noexcept { tag_ = tag; }
   /// Copied from the request.
   [[nodiscard]] constexpr std::uint16_t tx_timestamp() const noexcept { return tx_timestamp_; }
   /// Sets tx_timestamp.
@@ -102,10 +111,10 @@ struct Eeth {
 static_assert(sizeof(Erth) == 16 && alignof(Erth) == 1 && std::is_trivially_copyable_v<Erth>);
 static_assert(offsetof(Erth, type_op_) == 0 && offsetof(Erth, reserved_) == 2);
 static_assert(offsetof(Erth, vendor_info_) == 3 && offsetof(Erth, port_status_mask_) == 4);
-static_assert(offsetof(Erth, reserved2_) == 8 && offsetof(Erth, tx_timestamp_) == 12);
+static_assert(offsetof(Erth, tag_) == 8 && offsetof(Erth, tx_timestamp_) == 12);
 static_assert(offsetof(Erth, tsr_ftype_) == 14);
 static_assert(sizeof(Eeth) == 36 && alignof(Eeth) == 1 && std::is_trivially_copyable_v<Eeth>);
 static_assert(offsetof(Eeth, type_op_) == 0 && offsetof(Eeth, reserved_) == 2);
-static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, reserved2_) == 30);
+static_assert(offsetof(Eeth, tx_timestamp_) == 28 && offsetof(Eeth, tag_) == 30);
 
 }  // namespace mrc::inline v0_1::wire

@@ -11,10 +11,11 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/overhead.hpp"
+#include "mrc/wire/tag.hpp"
 
 namespace mrc::inline v0_1::wire {
 
-/// Header fields of a data packet, except those with a fixed value in MRC (p_key, reserved bits).
+/// Header fields of a data packet, except those with a fixed value.
 struct WriteHeader {
   Opcode opcode = Opcode::write_only;  ///< one of the write opcodes
   std::uint8_t pad = 0;                ///< 0..3
@@ -31,6 +32,7 @@ struct WriteHeader {
   std::uint32_t rkey = 0;              ///< remote key
   std::uint32_t dma_length = 0;        ///< length of the whole message, in bytes
   std::uint32_t immediate = 0;         ///< used only when the opcode has one
+  Tag tag{};                           ///< for p_key and reserved bits
 };
 
 static_assert(kMaxWriteHeader <= kMaxTransportHeader);
@@ -50,6 +52,7 @@ static_assert(kMaxWriteHeader <= kMaxTransportHeader);
   bth.set_rtx(h.rtx);
   bth.set_solicited_event(h.solicited);
   bth.set_has_timestamp(h.has_timestamp);
+  h.tag.stamp(bth);
   put(bth);
   put(Meth{static_cast<std::uint16_t>(h.rqmsn.value()), static_cast<std::uint16_t>(h.msn.value())});
   if (h.has_timestamp) put(Tseth{h.timestamp, kFtypeTimestamp});

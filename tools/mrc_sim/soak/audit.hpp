@@ -138,8 +138,8 @@ inline void SoakAudit::check_queue_pairs(const SoakHost& host) const {
   const engine::Engine& e = host.engine();
   std::uint64_t first = 0, again = 0, duplicates = 0, accepted = 0, errors = 0;
   bool waits = false;
-  for (std::uint32_t i = 0; i < e.qp_count(); ++i) {
-    const auto* qp = e.find_qp(Qpn{i + kFirstUserQpn});
+  e.for_each_qp([&](const engine::QueuePairState& state) {
+    const auto* qp = &state;
     first += qp->stats.tx_packets;
     again += qp->stats.retransmits;
     accepted += qp->stats.rx_packets;
@@ -151,7 +151,7 @@ inline void SoakAudit::check_queue_pairs(const SoakHost& host) const {
     // Only with a dead peer and unlimited retries.
     if (!kills_) zero(qp_name, "packets in the send window", qp->tx.window.span());
     if (!open) zero(qp_name, "bytes in its account", qp->tx.inflight);
-  }
+  });
   const EngineStats& s = e.stats();
   equal(name(host), "packets of all queue pairs", first, "the engine's", s.tx_data);
   equal(name(host), "retransmissions of all queue pairs", again, "the engine's", s.tx_retransmits);

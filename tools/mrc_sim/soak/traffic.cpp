@@ -106,6 +106,7 @@ void SoakTraffic::connect(std::size_t number) {
     remote.max_wimm_dest = other.max_wimm_dest;
     remote.dynamic_mpr = other.dynamic_mpr;
     remote.trim_nack = other.trim_nack;
+    remote.tag = *ends[1 - side].host->engine().tag(remote.qpn);
     Errc error = e.to_init(ends[side].qpn);
     if (error == Errc::ok) error = e.to_rtr(ends[side].qpn, remote);
     if (error == Errc::ok) error = e.to_rts(ends[side].qpn, network_.now());
@@ -164,9 +165,7 @@ void SoakTraffic::release() {
 }
 
 SoakTraffic::Use& SoakTraffic::use_of(unsigned host, Qpn qpn) {
-  const std::size_t at = mrc::value(qpn) & 0xFFFF;
-  if (uses_[host].size() <= at) uses_[host].resize(at + 1);
-  return uses_[host][at];
+  return uses_[host][mrc::value(qpn)];
 }
 
 // --- running

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "mrc_sim/soak/flow.hpp"
@@ -71,7 +72,7 @@ class SoakTraffic : private MrcHost::Application {
   std::deque<std::array<SoakEnd, 2>> ends_;         // by connection
   std::deque<SoakFlow> flows_;
   std::vector<std::uint32_t> flow_of_;  // 2 x connection + side: flow, or none
-  std::vector<std::vector<Use>> uses_;  // by host and index of the queue pair
+  std::vector<std::unordered_map<std::uint32_t, Use>> uses_;  // by host and QPN
   Time first_fault_ = kNever, last_fault_{};
   std::size_t open_ = 0;
   unsigned failed_ = 0;

@@ -38,6 +38,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.device_guid = guid_;
   info.qpn = qpn;
   info.start_psn = qp->start_psn;
+  info.tag = qp->tag.bits();
   info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->mtu : a.mtu;
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
@@ -75,8 +76,6 @@ MRC_SETUP const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
 MRC_SETUP void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
   if (info.icrc != config_.icrc)
     throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
-  if (slot_of(info.qpn) != info.slot)
-    throw Error(Errc::bad_message, doing + ": its QPN does not belong to its slot");
 }
 
 MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {

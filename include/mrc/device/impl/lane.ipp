@@ -67,6 +67,9 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
   o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
+  o.secret = random_key();  // whatever the seed is
+  o.planes = static_cast<PlaneMask>((std::uint64_t{1} << planes_.count()) - 1);
+  o.icrc = config_.icrc;
   o.start = monotonic_now();
   o.max_qps = config_.max_qps;
   o.max_cqs = config_.max_cqs;
@@ -101,7 +104,10 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   cc::NsccOptions& n = o.cc.nscc;
   n.link_speed = static_cast<std::uint64_t>(config_.cc_link_speed * 1e9);
   n.base_rtt = config_.cc_base_rtt;
-  n.base_rtt_floor = config_.cc_base_rtt;  // host batching makes the minimum RTT unrepresentative
+  // Host batching makes the minimum RTT unrepresentative.
+  const auto batches = [](const auto& port) { return port->capabilities().batching; };
+  if (std::any_of(planes_.ports.begin(), planes_.ports.end(), batches))
+    n.base_rtt_floor = config_.cc_base_rtt;
   n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
   n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
@@ -111,7 +117,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
 
 MRC_SETUP ResolutionOptions Lane::resolution_options() {
   ResolutionOptions o;
-  o.key = {random_seed(), random_seed()};
+  o.key = random_key();
   return o;
 }
 

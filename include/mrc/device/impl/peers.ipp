@@ -23,6 +23,7 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   remote.dynamic_mpr = info.dynamic_mpr;
   remote.trim_nack = info.trim_nack;
   remote.solicited = info.solicited;
+  remote.tag = info.tag;
   return remote;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstring>
+
 #include "mrc/engine/control_sender.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -15,8 +17,7 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     packet.ecn = Ecn::not_ect;  // [O-22]
     Peer* peer = write(now, item, packet);
     path::PathIndex path = path::kNoPath;
-    if (peer != nullptr)
-      path = choose_path(item, *peer, free_planes & ctx_.usable_planes(*peer), shared);
+    if (peer != nullptr) path = choose_path(item, *peer, free_planes, shared);
     if (path == path::kNoPath) {
       burst.take_back();
       continue;
@@ -31,6 +32,17 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
   }
 }
 
+/// Puts the peer's tag into a packet.
+[[gnu::always_inline]] inline void ControlSender::stamp(wire::TxPacket& packet,
+                                                        const wire::Tag& tag) noexcept {
+  if (!tag) return;
+  wire::Bth bth;
+  std::memcpy(&bth, packet.header.data(), sizeof bth);
+  tag.stamp(bth);
+  std::memcpy(packet.header.data(), &bth, sizeof bth);
+  packet.check_seed = tag.check();
+}
+
 /// Could this item be sent if all ports were free?
 MRC_DECL bool ControlSender::waits_for_port(const ControlItem& item,
                                             PlaneMask free_planes) noexcept {
@@ -38,9 +50,10 @@ MRC_DECL bool ControlSender::waits_for_port(const ControlItem& item,
   const QueuePairState* qp = ctx_.objects.qp(item.qpn);
   const Peer* peer = qp != nullptr ? qp->peer : ctx_.objects.peer(item.peer);
   if (peer == nullptr) return false;
-  const PlaneMask planes = item.kind == ControlItem::Kind::ev_probe
-                               ? plane_bit(peer->paths[item.path].plane) & ctx_.local_up
-                               : peer->paths.usable_planes() & ctx_.usable_planes(*peer);
+  const PlaneMask planes =
+      item.path != path::kNoPath
+          ? plane_bit(peer->paths[item.path].plane) & peer->planes & ctx_.local_up
+          : peer->paths.usable_planes() & ctx_.usable_planes(*peer);
   return planes != 0 && (planes & free_planes) == 0;
 }
 
@@ -51,7 +64,10 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
   if (item.kind == Kind::ev_probe || item.kind == Kind::port_status ||
       item.kind == Kind::endpoint_answer) {
     Peer* peer = ctx_.objects.peer(item.peer);
-    if (peer != nullptr) endpoint_.write(now, item, *peer, packet);
+    if (peer == nullptr) return nullptr;
+    const QueuePairState* via = ctx_.objects.qp(item.qpn);
+    endpoint_.write(now, item, *peer, via, packet);
+    if (via != nullptr) stamp(packet, via->remote_tag);
     return peer;
   }
   QueuePairState* qp = ctx_.objects.qp(item.qpn);
@@ -60,18 +76,24 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
     loss_.write_probe(now, item, *qp, packet);
     const bool trimmable = ctx_.options.trimming && qp->remote.trim_nack;
     packet.dscp = trimmable ? ctx_.options.dscp.trimmable : ctx_.options.dscp.no_trim;
+    // Like the data it travels with: a queue that marks data would drop what it can't mark.
+    packet.ecn = Ecn::ect0;
   } else {
     responder_.write_answer(item, *qp, packet);
   }
+  stamp(packet, qp->remote_tag);
   return qp->peer;
 }
 
 [[gnu::always_inline]] inline path::PathIndex ControlSender::choose_path(
-    const ControlItem& item, Peer& peer, PlaneMask planes, SharedPath& shared) noexcept {
+    const ControlItem& item, Peer& peer, PlaneMask free_planes, SharedPath& shared) noexcept {
+  if (item.path != path::kNoPath) {  // an EV probe, also in a plane that has to prove itself
+    const PlaneMask planes = free_planes & peer.planes & ctx_.local_up;
+    return (planes & plane_bit(peer.paths[item.path].plane)) != 0 ? item.path : path::kNoPath;
+  }
+  const PlaneMask planes = free_planes & ctx_.usable_planes(peer);
   if (item.kind == ControlItem::Kind::probe)
     return peer.paths.select(ctx_.objects.qp(item.qpn)->tx.cursor, planes);
-  if (item.path != path::kNoPath)  // an EV probe
-    return (planes & plane_bit(peer.paths[item.path].plane)) != 0 ? item.path : path::kNoPath;
   if (shared.left > 0 && shared.peer == &peer && shared.plane == item.plane) {
     --shared.left;
     return shared.path;

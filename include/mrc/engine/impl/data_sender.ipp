@@ -146,11 +146,13 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   h.rkey = w.rkey;
   h.dma_length = w.length;
   h.immediate = w.immediate;
+  h.tag = qp.remote_tag;
 
   wire::TxPacket& packet = burst.append();
   packet.header_length =
       static_cast<std::uint8_t>(wire::build_write_header(packet.header.data(), h));
   packet.pad = h.pad;
+  packet.check_seed = h.tag.check();
   const bool trimmable = options.trimming && qp.remote.trim_nack;
   const wire::DscpMap& dscp = options.dscp;
   packet.dscp = !trimmable ? dscp.no_trim : again ? dscp.trimmable_retx : dscp.trimmable;

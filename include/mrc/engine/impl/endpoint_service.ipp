@@ -18,51 +18,68 @@ MRC_DECL constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
 
 }  // namespace detail
 
-/// The first request number differs between the processes of a host: responses to one of them reach
-/// all of them.
+/// The first request number is not to be guessed. It also differs between the processes of a host:
+/// responses to one of them can reach all of them.
 MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
     : ctx_(context),
       loss_(loss),
       requests_(kOpenRequests),
-      next_request_(static_cast<std::uint16_t>((context.options.seed * 0x9E3779B97F4A7C15u >> 48) +
-                                               context.options.slot * 257u)),
+      next_request_(static_cast<std::uint16_t>(context.secrets.bits(16))),
       unconnected_(context.options.unconnected_probes),
       resolutions_(context.options.resolution_inputs) {}
 
 // ------------------------------------------------------------------------------------- packets
 
-MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet) noexcept {
+MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet,
+                                          QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointRequestPacket>(packet.bytes);
-  Peer* peer = ctx_.objects.peer_at(packet.source, p.erth.vendor_info());
+  DropStats& drops = ctx_.stats.drops;
   const auto id = static_cast<std::uint16_t>(p.bth.psn().value());
   if (!wire::is_known(p.erth.op())) {
-    ++ctx_.stats.drops.malformed;
+    ++drops.malformed;
     return;
   }
+  if (via != nullptr && p.erth.tag() != via->expected.endpoint()) {
+    ++drops.bad_tag;
+    return;
+  }
+  Peer* peer =
+      via != nullptr ? via->peer : ctx_.objects.plain_peer_at(packet.source, p.erth.vendor_info());
   if (peer == nullptr) {
     const bool kept = p.erth.op() == wire::EndpointOp::ev_probe &&
                       unconnected_.push_back(
                           {packet.source, packet.entropy, id, p.erth.tx_timestamp(), packet.plane});
-    if (!kept) ++ctx_.stats.drops.foreign;
+    if (!kept) ++drops.foreign;
+    return;
+  }
+  if (via == nullptr && !peer->plain_answers.take(now)) {
+    ++drops.limited;
     return;
   }
   if (p.erth.op() == wire::EndpointOp::port_status) {
+    const PlaneMask up = p.erth.port_status_mask();
     const auto ahead = static_cast<std::int16_t>(id - peer->remote_status_id);
     if (ahead < 0 && now - peer->remote_status_at < detail::kStatusLifetime) {
-      ++ctx_.stats.drops.stale;  // a newer one overtook it
+      ++drops.stale;  // a newer one overtook it
       return;
     }
-    peer->remote_status_id = id;
-    peer->remote_status_at = now;
+    if ((up & peer->planes & ctx_.local_up) == 0) {  // how did it get here?
+      ++drops.refused_hint;
+      return;
+    }
     ++ctx_.stats.port_updates_received;
-    peer->remote_up = p.erth.port_status_mask();
-    on_planes_changed(now, *peer);
+    if (via != nullptr) {  // a forged number must not make the next one look old
+      peer->remote_status_id = id;
+      peer->remote_status_at = now;
+    }
+    on_port_status(now, *peer, up, via != nullptr);
   } else {
     ++ctx_.stats.ev_probes_received;
   }
   ControlItem item;
   item.kind = ControlItem::Kind::endpoint_answer;
   item.peer = peer->id;
+  item.qpn = via != nullptr ? via->qpn : Qpn{};
   item.plane = packet.plane;
   item.op = p.erth.op();
   item.id = id;
@@ -70,32 +87,74 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
   ctx_.queue_control(item);
 }
 
-MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packet) noexcept {
+/// Number and time stamp make the request known. They must both fit: responses to other processes
+/// of this host may arrive here, too. The operation need not, since implementations disagree where
+/// it stands ([C-3]).
+MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packet,
+                                           const QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
-  // Responses to other processes of this host arrive here too, and may have the same number: the
-  // time stamp must be that of the request as well.
-  if (peer == nullptr || r.id != p.bth.psn().value() || r.op != p.eeth.op() ||
-      r.timestamp != p.eeth.tx_timestamp()) {
+  if (peer == nullptr || r.id != p.bth.psn().value() || r.timestamp != p.eeth.tx_timestamp()) {
     ++ctx_.stats.drops.stale;
     return;
   }
-  if (!peer->came_from_here(packet.plane, packet.source)) {
+  if (via == nullptr ? !peer->tagged.empty() : p.eeth.tag() != via->expected.endpoint()) {
+    ++ctx_.stats.drops.bad_tag;
+    return;
+  }
+  if ((via != nullptr && via->peer != peer) || !peer->came_from_here(packet.plane, packet.source)) {
     ++ctx_.stats.drops.foreign;
     return;
   }
   r.open = false;
   if (r.op == wire::EndpointOp::ev_probe) {
     ++ctx_.stats.ev_probe_answers;
+    peer->congestion.on_rtt(now - r.sent);
     peer->paths.on_probe_answer(r.path, path::Mark::none, now);
     if (path::usable(peer->paths.health(r.path)))
       peer->reverse.on_working(r.path, now, peer->paths);
+    if (peer->trials.on_answer(peer->paths[r.path].plane, now)) on_planes_changed(now, *peer);
   } else if (r.id == peer->status_id && peer->announced == ctx_.local_up) {
     peer->status_due = kNever;  // the peer knows the present status
   }
   ctx_.ready.wake(*peer);
   ctx_.timers.arm(*peer);
+}
+
+/// `vouched`: nobody but the peer can have said so.
+MRC_DECL void EndpointService::on_port_status(Time now, Peer& peer, PlaneMask up,
+                                              bool vouched) noexcept {
+  const PlaneMask withdrawn = peer.planes & peer.remote_up & ~up;
+  if (vouched) {
+    peer.remote_up &= ~withdrawn;
+    for (PlaneMask m = withdrawn; m != 0; m &= m - 1)
+      peer.trials.stop(static_cast<Plane>(std::countr_zero(m)));
+    restore(now, peer, up & ~peer.remote_up);
+  } else {
+    for (PlaneMask m = withdrawn & ctx_.local_up; m != 0; m &= m - 1)
+      peer.trials.suspect(static_cast<Plane>(std::countr_zero(m)), now);
+  }
+  on_planes_changed(now, peer);
+}
+
+/// The peer's ports in these planes are up again: they are used when they have proved it.
+MRC_DECL void EndpointService::restore(Time now, Peer& peer, PlaneMask planes) noexcept {
+  peer.remote_up |= planes;
+  for (PlaneMask m = planes & peer.planes & ctx_.local_up; m != 0; m &= m - 1)
+    peer.trials.withhold(static_cast<Plane>(std::countr_zero(m)), now);
+}
+
+/// A port from which something arrives is up, unless it was on its way when the peer withdrew it.
+MRC_DECL void EndpointService::on_traffic(Time now, Peer& peer, Plane plane) noexcept {
+  const PlaneMask bit = plane_bit(plane) & peer.planes;
+  if ((bit & ~peer.remote_up) == 0) {
+    peer.trials.hurry(plane, now);
+  } else if (now - peer.remote_status_at >= detail::kStatusLifetime) {
+    restore(now, peer, bit);
+    on_planes_changed(now, peer);
+  }
+  ctx_.timers.arm(peer);
 }
 
 MRC_DECL void EndpointService::on_resolution(const wire::RxPacket& packet) noexcept {
@@ -135,6 +194,10 @@ MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noex
       peer.status_due = now;
       peer.status_tries = 0;
     }
+    if (up)
+      restore(now, peer, plane_bit(plane) & peer.remote_up);
+    else
+      peer.trials.stop(plane);
     on_planes_changed(now, peer);
   });
 }
@@ -147,6 +210,8 @@ MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
     peer.status_due = now;
     peer.status_tries = 0;
   }
+  peer.rtt_probes = ctx_.options.rtt_probes;
+  peer.next_rtt_probe = peer.rtt_probes > 0 ? now : kNever;
   ctx_.timers.arm(peer);
 }
 
@@ -156,6 +221,7 @@ MRC_DECL void EndpointService::update_planes(Peer& peer) noexcept {
     const auto plane = static_cast<Plane>(std::countr_zero(changed));
     peer.paths.set_plane_up(plane, (usable & plane_bit(plane)) != 0);
   }
+  peer.trusted = peer.remote_up & ~peer.trials.withheld();
 }
 
 /// The usable planes towards a peer may have changed.
@@ -172,7 +238,7 @@ MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept 
 MRC_DECL std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
                                                      path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
-  requests_[id % kOpenRequests] = {peer, id, 0, path, op, true};
+  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, true};
   return id;
 }
 
@@ -186,25 +252,67 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.reverse.set_rtt(peer.congestion.base_rtt());
   queue_probe(peer, peer.paths.poll_probe(now));
   queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
+  queue_trial(now, peer);
+  if (now >= peer.next_rtt_probe) queue_rtt_probe(now, peer);
   if (now >= peer.status_due) queue_port_status(now, peer);
   ctx_.timers.arm(peer);
 }
 
-MRC_DECL void EndpointService::queue_probe(const Peer& peer, path::PathIndex path) noexcept {
+/// The queue pair whose tag the next endpoint request carries: they take turns, since the peer may
+/// have closed its side of one. 0 if the peer has no tags.
+MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
+  if (peer.tagged.empty()) return Qpn{};
+  QueuePairState& qp = peer.tagged.front();
+  peer.tagged.pop_front();
+  peer.tagged.push_back(qp);
+  return qp.qpn;
+}
+
+MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path) noexcept {
   if (path == path::kNoPath) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ev_probe;
   item.peer = peer.id;
+  item.qpn = next_tagged(peer);
   item.path = path;
   item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
   ctx_.queue_control(item);
 }
 
+/// Probes a plane that has to prove itself, by any of its paths.
+MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
+  const PlaneMask withheld = peer.trials.withheld();
+  const auto plane = peer.trials.poll_probe(now, peer.congestion.base_rtt());
+  if (plane) {
+    const path::PathIndex path = peer.paths.random_of_plane(*plane, ctx_.random);
+    if (path == path::kNoPath)
+      peer.trials.stop(*plane);  // there is nothing that could be used
+    else
+      queue_probe(peer, path);
+  }
+  if (peer.trials.withheld() != withheld) on_planes_changed(now, peer);
+}
+
+/// Measures the round-trip time before there is data to measure it with (mrc-1.0 §6.8): the
+/// smallest of some probes, by several paths.
+MRC_DECL void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
+  const PlaneMask planes = peer.paths.usable_planes();
+  if (planes != 0) {
+    const auto plane = static_cast<Plane>(std::countr_zero(nth_plane(planes, peer.rtt_probes)));
+    queue_probe(peer, peer.paths.random_usable(plane, ctx_.random));
+  }
+  const bool more = --peer.rtt_probes > 0;
+  peer.next_rtt_probe = more ? now + peer.congestion.base_rtt() : kNever;
+}
+
+/// By another plane each time: one that is dead without a sign would keep it from the peer.
 MRC_DECL void EndpointService::queue_port_status(Time now, Peer& peer) noexcept {
   ControlItem item;
   item.kind = ControlItem::Kind::port_status;
   item.peer = peer.id;
-  item.plane = static_cast<Plane>(std::countr_zero(ctx_.usable_planes(peer) | (1u << 31)));
+  item.qpn = next_tagged(peer);
+  item.plane = static_cast<Plane>(
+      std::countr_zero(nth_plane(ctx_.usable_planes(peer), peer.status_tries) | 1u << 31));
   item.id = peer.status_id = open_request(peer.id, wire::EndpointOp::port_status, path::kNoPath);
   ctx_.queue_control(item);
   const Duration wait = std::max(detail::kFirstStatusRetry, 2 * peer.congestion.base_rtt());
@@ -216,27 +324,35 @@ MRC_DECL void EndpointService::queue_port_status(Time now, Peer& peer) noexcept 
 // ---------------------------------------------------------------------------------- headers
 
 MRC_DECL void EndpointService::write(Time now, const ControlItem& item, Peer& peer,
-                                     wire::TxPacket& packet) noexcept {
+                                     const QueuePairState* via, wire::TxPacket& packet) noexcept {
   if (item.kind != ControlItem::Kind::endpoint_answer)
-    return write_request(now, item, peer, packet);
-  wire::EndpointResponsePacket p{
-      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, Psn{item.id}), {}};
+    return write_request(now, item, peer, via, packet);
+  const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
+  wire::EndpointResponsePacket p{wire::Bth::make(wire::Opcode::endpoint_response, to, Psn{item.id}),
+                                 {}};
   p.eeth.set_op(item.op);
   p.eeth.set_tx_timestamp(item.timestamp);
+  if (via != nullptr) p.eeth.set_tag(via->remote_tag.endpoint());
   put_header(packet, p);
 }
 
 MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, Peer& peer,
+                                             const QueuePairState* via,
                                              wire::TxPacket& packet) noexcept {
   const bool probe = item.kind == ControlItem::Kind::ev_probe;
-  wire::EndpointRequestPacket p{
-      wire::Bth::make(wire::Opcode::endpoint_request, kEndpointQpn, Psn{item.id}), {}};
+  const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
+  wire::EndpointRequestPacket p{wire::Bth::make(wire::Opcode::endpoint_request, to, Psn{item.id}),
+                                {}};
   p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
   p.erth.set_vendor_info(ctx_.options.slot);  // of the process that the answer goes to
+  if (via != nullptr) p.erth.set_tag(via->remote_tag.endpoint());
   if (!probe) p.erth.set_port_status_mask(peer.announced = ctx_.local_up);
   const std::uint16_t timestamp = wire::timestamp_of(now);
   Request& request = requests_[item.id % kOpenRequests];
-  if (request.id == item.id) request.timestamp = timestamp;
+  if (request.id == item.id) {
+    request.timestamp = timestamp;
+    request.sent = now;
+  }
   p.erth.set_tx_timestamp(timestamp);
   put_header(packet, p);
   ++(probe ? ctx_.stats.ev_probes_sent : ctx_.stats.port_updates_sent);

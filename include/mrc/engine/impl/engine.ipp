@@ -10,11 +10,6 @@ namespace mrc::inline v0_1::engine {
 [[gnu::always_inline]] inline void Engine::receive_one(Time now,
                                                        const wire::RxPacket& packet) noexcept {
   DropStats& drops = ctx_.stats.drops;
-  if (packet.check != 0) [[unlikely]] {
-    ++drops.bad_icrc;
-    if (packet.plane < kMaxPlanes) ++bad_icrc_[packet.plane];
-    return;
-  }
   if (packet.trim != wire::Trim::none) return responder_.on_trimmed(now, packet);
   if (wire::check(packet.bytes) != wire::ParseError::none || packet.plane >= kMaxPlanes) {
     ++drops.malformed;
@@ -22,12 +17,14 @@ namespace mrc::inline v0_1::engine {
   }
   const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
   const wire::Opcode opcode = bth.opcode();
-  if (opcode == wire::Opcode::endpoint_request || opcode == wire::Opcode::endpoint_response)
-    return receive_endpoint(now, packet);
-  if (opcode == wire::Opcode::resolution) [[unlikely]]
-    return endpoint_.on_resolution(packet);
-
+  if (opcode == wire::Opcode::resolution) [[unlikely]] {  // its purpose is to get a tag
+    if (admit(nullptr, bth, packet)) endpoint_.on_resolution(packet);
+    return;
+  }
   QueuePairState* qp = ctx_.objects.qp(bth.dqp());
+  if (!admit(qp, bth, packet)) return;
+  if (opcode == wire::Opcode::endpoint_request || opcode == wire::Opcode::endpoint_response)
+    return receive_endpoint(now, packet, qp);
   if (qp == nullptr) {
     ++drops.unknown_qp;
     return;
@@ -40,6 +37,8 @@ namespace mrc::inline v0_1::engine {
     ++drops.foreign;
     return;
   }
+  if ((qp->peer->trusted & plane_bit(packet.plane)) == 0) [[unlikely]]
+    endpoint_.on_traffic(now, *qp->peer, packet.plane);
   const bool to_responder = wire::is_write(opcode) || opcode == wire::Opcode::probe;
   if (qp->state == QpState::err) {
     ++drops.wrong_state;
@@ -48,7 +47,7 @@ namespace mrc::inline v0_1::engine {
   }
   if (to_responder) {
     if (opcode == wire::Opcode::probe)
-      responder_.on_probe(*qp, packet);
+      responder_.on_probe(now, *qp, packet);
     else
       responder_.on_write(now, *qp, packet);
     return;
@@ -69,6 +68,27 @@ namespace mrc::inline v0_1::engine {
   }
 }
 
+/// Judges the iCRC, which a tag is a part of. Only the connection's packets carry its tag; without
+/// a connection, or with a peer that has none, the iCRC has to be plain.
+[[gnu::always_inline]] inline bool Engine::admit(QueuePairState* qp, const wire::Bth& bth,
+                                                 const wire::RxPacket& packet) noexcept {
+  if (qp != nullptr ? qp->admits(bth, packet.check) : packet.check == 0) [[likely]]
+    return true;
+  DropStats& drops = ctx_.stats.drops;
+  const wire::Tag none;
+  // With the right bits in its BTH it was damaged. With those of another connection, or with none
+  // where there should be some, it is not from this peer.
+  if ((qp == nullptr || qp->peer == nullptr) && !none.is_in(bth)) {
+    ++(qp == nullptr ? drops.unknown_qp : drops.wrong_state);
+  } else if (qp != nullptr && qp->expected && !qp->expected.is_in(bth)) {
+    ++drops.bad_tag;
+  } else {
+    ++drops.bad_icrc;
+    ++bad_icrc_[packet.plane];
+  }
+  return false;
+}
+
 MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
   now = ctx_.forward(now);
   for (std::size_t i = 0; i < packets.size(); ++i) {
@@ -78,14 +98,18 @@ MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets)
   teardown_.fail_overrun_queues();
 }
 
-MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet) noexcept {
+/// `via`: the queue pair that it is addressed to, whose tag it carries; null if to QPN 2.
+MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet,
+                                       QueuePairState* via) noexcept {
   const auto& bth = wire::view_as<wire::Bth>(packet.bytes);
-  if (bth.dqp() != kEndpointQpn)
+  if (via != nullptr && via->peer == nullptr)
+    ++ctx_.stats.drops.wrong_state;
+  else if (via != nullptr ? !via->expected : bth.dqp() != kEndpointQpn)
     ++ctx_.stats.drops.malformed;
   else if (bth.opcode() == wire::Opcode::endpoint_request)
-    endpoint_.on_request(now, packet);
+    endpoint_.on_request(now, packet, via);
   else
-    endpoint_.on_response(now, packet);
+    endpoint_.on_response(now, packet, via);
 }
 
 MRC_DECL void Engine::on_time(Time now) noexcept {

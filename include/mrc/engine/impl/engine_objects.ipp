@@ -79,7 +79,7 @@ MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
   if (has(access, Access::remote_write)) access = access | Access::local_write;
   return key ? ctx_.memory.add_as(*key, address, length, access, pd)
-             : ctx_.memory.add(address, length, access, pd, ctx_.random);
+             : ctx_.memory.add(address, length, access, pd, ctx_.secrets);
 }
 
 MRC_SETUP bool Engine::memory_in_use(std::uint32_t key) noexcept {
@@ -143,7 +143,7 @@ MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& init) {
     return Errc::not_found;
   Result<Qpn> qpn = ctx_.objects.add_qp(init, ctx_.writes, ctx_.records);
   if (!qpn) return qpn;
-  ctx_.objects.qp(*qpn)->start_psn = Psn{static_cast<std::uint32_t>(ctx_.random.next())};
+  renew(*ctx_.objects.qp(*qpn));
   ++send_cq->users;
   ++receive_cq->users;
   return qpn;

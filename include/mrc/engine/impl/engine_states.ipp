@@ -16,6 +16,18 @@ MRC_SETUP Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   return qp->start_psn;
 }
 
+MRC_SETUP Result<std::uint64_t> Engine::tag(Qpn qpn) const noexcept {
+  const QueuePairState* qp = find_qp(qpn);
+  if (qp == nullptr) return Errc::not_found;
+  return qp->tag.bits();
+}
+
+/// What the next connection begins with.
+MRC_SETUP void Engine::renew(QueuePairState& qp) noexcept {
+  qp.start_psn = Psn{static_cast<std::uint32_t>(ctx_.secrets.next())};
+  qp.tag = wire::Tag::make(ctx_.secrets.next(), ctx_.options.icrc);
+}
+
 MRC_SETUP Errc Engine::to_init(Qpn qpn) noexcept {
   return with_qp(qpn, [](QueuePairState& qp) {
     if (qp.state != QpState::reset) return Errc::invalid_state;
@@ -64,6 +76,9 @@ MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& 
   qp.remote = remote;
   qp.peer = &peer;
   ++peer.queue_pairs;
+  qp.remote_tag = wire::Tag(remote.tag);
+  qp.expected = qp.remote_tag ? qp.tag : wire::Tag();
+  if (qp.remote_tag) peer.tagged.push_back(qp);
   responder_.start(qp);
 }
 
@@ -138,7 +153,7 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
     teardown_.detach(qp);
     qp.state = QpState::reset;
     qp.cause = QpErrorCause::none;
-    qp.start_psn = Psn{static_cast<std::uint32_t>(ctx_.random.next())};
+    renew(qp);
     return Errc::ok;
   });
 }

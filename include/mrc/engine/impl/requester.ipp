@@ -133,23 +133,29 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
   ++ctx_.stats.nacks_received;
   ++qp.stats.nacks;
   const Psn psn = nack.nack_psn();
+  const std::uint16_t timestamp = nack.tx_timestamp();
+  const bool at_packet = tx.window.contains(psn);
+  // The time stamp tells whether it refers to the packet's last transmission or an earlier one.
+  const bool exact = at_packet && (!ctx_.options.timestamps ||
+                                   timestamp == wire::timestamp_of(tx.window.at(psn).sent()));
   if (nack.reason() == wire::NackReason::unexp_event) {
     // A probe has no PSN of its own; the NACK that refuses one names PSN 0.
-    if (!tx.window.contains(psn) && !(tx.probe_pending && psn == Psn{})) {
+    const bool at_probe =
+        tx.probe_pending && psn == Psn{} && timestamp == wire::timestamp_of(tx.probe_sent);
+    if (!exact && !at_probe) {
       ++ctx_.stats.drops.stale;
       return;
     }
     return teardown_.fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
                           position_of(qp, psn));
   }
-  if (!wire::is_known(nack.reason()) || !tx.window.contains(psn)) {
+  // Trimming may have cut off the time stamp. A refusal costs a retry, so it has to be exact.
+  const bool cut = at_packet && timestamp == 0 && wire::is_trim(nack.reason());
+  if (!wire::is_known(nack.reason()) || !(exact || cut)) {
     ++ctx_.stats.drops.stale;
     return;
   }
-  // The time stamp tells whether it refers to the packet's last transmission or an earlier one.
-  const bool old = nack.tx_timestamp() != 0 && ctx_.options.timestamps &&
-                   nack.tx_timestamp() != wire::timestamp_of(tx.window.at(psn).sent());
-  const auto lost = old ? std::nullopt : loss_.give_up(now, qp, psn);
+  const auto lost = loss_.give_up(now, qp, psn);
   if (!lost) {
     ++ctx_.stats.drops.stale;
     return;
@@ -192,7 +198,11 @@ MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
     ++ctx_.stats.drops.stale;
     return;
   }
-  if (wire::is_nak(ack.aeth.code())) return fail_by_nak(qp, psn, ack.aeth.code());
+  if (wire::is_nak(ack.aeth.code())) {
+    if (tx.window.contains(psn)) return fail_by_nak(qp, psn, ack.aeth.code());
+    ++ctx_.stats.drops.implausible;  // what was received can't be refused any more
+    return;
+  }
   const std::int32_t ahead = Msn{ack.aeth.msn.value()} - Msn{q.at(q.done()).msn};
   if (ahead < 0) {
     ++ctx_.stats.drops.stale;

@@ -26,6 +26,9 @@ namespace detail {
   }
 }
 
+/// Most answers to reliability probes per round trip.
+inline constexpr std::uint32_t kProbeAnswers = 8;
+
 [[nodiscard]] inline std::uint16_t timestamp_in(const wire::WriteView& w) noexcept {
   return w.tseth != nullptr ? w.tseth->tx_timestamp.value() : 0;
 }
@@ -43,6 +46,8 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.newest_sack = 0;
   rx.last_limited = Time::min();
   rx.refused.reset();
+  rx.doubted.reset();
+  rx.newest_probe = 0;
 }
 
 MRC_DECL Errc Responder::post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept {
@@ -85,7 +90,7 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   const std::size_t length = w.payload.size() + packet.placed;
   const MemoryEntry* region = nullptr;
   if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none)
-    return refuse(now, qp, packet, psn, c);
+    return doubt(qp, psn, c) ? void(++ctx_.stats.drops.bad_key) : refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
   const bool defers = !in_order && end && packet.placed == 0 && region != nullptr &&
@@ -250,6 +255,15 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
   return QpErrorCause::none;
 }
 
+/// Anybody can send a write with a wrong key if the connection has no tag. The first one is not
+/// answered: if it is the peer's, it comes again.
+MRC_DECL bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept {
+  const bool access = detail::refusal_of(cause) == wire::Syndrome::remote_access_error;
+  if (qp.expected || !access || qp.rx.doubted == psn) return false;
+  qp.rx.doubted = psn;
+  return true;
+}
+
 /// The peer sent a request that is not allowed: NAK, and this side moves to ERR as well.
 MRC_DECL void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                                 QpErrorCause cause) noexcept {
@@ -268,7 +282,9 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
                                          Psn psn) noexcept {
   if (!may_answer_again(now, qp)) return;
   constexpr auto kFar = static_cast<std::int32_t>(kMaxMpr * kMprUnit);
-  const bool probe = psn == Psn{};
+  // Without bytes it is a packet that its port has settled only now.
+  const bool probe = !packet.bytes.empty() &&
+                     wire::view_as<wire::Bth>(packet.bytes).opcode() == wire::Opcode::probe;
   const bool near = qp.rx.refused && std::abs(psn - *qp.rx.refused) < kFar;
   if (qp.rx.refused && (near || probe)) {
     ControlItem item;
@@ -279,7 +295,17 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
     item.syndrome = detail::refusal_of(qp.cause);
     ctx_.queue_control(item);
   }
-  if (!near || probe) queue_nack(now, qp, packet, psn, 0, wire::NackReason::unexp_event);
+  if (near && !probe) return;
+  const std::uint16_t timestamp =
+      probe ? wire::view_as<wire::ProbePacket>(packet.bytes).peth.tx_timestamp()
+            : detail::timestamp_in(wire::view_write(packet.bytes));
+  queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::unexp_event);
+}
+
+/// A trimmed packet has no iCRC, so it can be forged more easily than others: a window of them is
+/// answered per round trip, which is as much as the peer can have sent.
+MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
+  return qp.rx.trims.take(now, qp.peer->congestion.base_rtt(), qp.rx.window.range());
 }
 
 MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
@@ -297,6 +323,10 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
     ++drops.wrong_state;
   } else if (!qp->peer->came_from_here(packet.plane, packet.source)) {
     ++drops.foreign;
+  } else if (qp->expected && !qp->expected.is_in(*t.bth)) {
+    ++drops.bad_tag;
+  } else if (!may_report_trim(now, *qp)) {
+    ++drops.limited;
   } else if (qp->attributes.trim_nack &&
              qp->rx.window.check(t.bth->psn()) == reliability::ReceiveWindow::Verdict::fresh) {
     const std::uint16_t timestamp = t.tseth != nullptr ? t.tseth->tx_timestamp.value() : 0;
@@ -306,10 +336,21 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
   }
 }
 
-/// The answer has all state (mrc-1.0 §5), with the newest Transport ACK in case it was lost.
-MRC_DECL void Responder::on_probe(QueuePairState& qp, const wire::RxPacket& packet) noexcept {
+/// The answer has all state (mrc-1.0 §5), with the newest Transport ACK in case it was lost. A
+/// probe that is not answered yet when the next one comes is not answered at all, and there are so
+/// many answers per round trip; a requester sends one.
+MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
+                                  const wire::RxPacket& packet) noexcept {
+  if (!qp.rx.probes.take(now, qp.peer->congestion.base_rtt(), detail::kProbeAnswers)) {
+    ++ctx_.stats.drops.limited;
+    return;
+  }
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
-  ControlItem item;
+  ControlItem* waiting = ctx_.control.find(qp.rx.newest_probe);
+  const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
+                     waiting->kind == ControlItem::Kind::probe_sack;
+  ControlItem fresh;
+  ControlItem& item = merge ? *waiting : fresh;
   item.kind = ControlItem::Kind::probe_sack;
   item.qpn = qp.qpn;
   item.plane = packet.plane;
@@ -318,7 +359,7 @@ MRC_DECL void Responder::on_probe(QueuePairState& qp, const wire::RxPacket& pack
   item.timestamp = p.peth.tx_timestamp();
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
-  ctx_.queue_control(item);
+  if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;
   if (qp.rx.messages > 0) queue_ack(qp, packet.plane);
 }
 

@@ -77,6 +77,7 @@ MRC_DECL void Teardown::leave_peer(QueuePairState& qp) noexcept {
 }
 
 MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
+  qp.tagged_hook.unlink();
   if (--qp.peer->queue_pairs == 0) {
     ctx_.timers.cancel(*qp.peer);
     qp.peer->served = false;

@@ -54,7 +54,8 @@ MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
 }
 
 MRC_DECL void Timers::arm(Peer& peer) noexcept {
-  const Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.status_due});
+  const Time due = std::min({peer.paths.next_probe(), peer.reverse.next_probe(), peer.status_due,
+                             peer.trials.next_probe(), peer.next_rtt_probe});
   if (due == kNever || peer.queue_pairs == 0)
     wheel_.cancel(peer);
   else

@@ -32,6 +32,7 @@ enum class InfoItem : std::uint16_t {
   window = 4,                       ///< receive_window 8
   capabilities = 5,                 ///< bits 4: kInfoSolicited
   port_data = 6,                    ///< plane 1, data; once for each plane that has some
+  tag = 7,                          ///< tag 8
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
 inline constexpr std::uint32_t kInfoSolicited = 1;
@@ -178,6 +179,10 @@ class InfoItems {
         length(value.size() == 4);
         info_.solicited = (reader.take<std::uint32_t>() & kInfoSolicited) != 0;
         break;
+      case InfoItem::tag:
+        length(value.size() == 8);
+        info_.tag = reader.take<std::uint64_t>();
+        break;
       case InfoItem::port_data:
         length(!value.empty());
         return read_port_data(reader);  // more than one is allowed
@@ -276,6 +281,10 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
     const detail::InfoItemWriter item(out, InfoItem::capabilities);
     detail::put(out, info.solicited ? detail::kInfoSolicited : 0, 4);
   }
+  if (info.tag != 0) {
+    const detail::InfoItemWriter item(out, InfoItem::tag);
+    detail::put(out, info.tag, 8);
+  }
   for (std::size_t i = 0; i < info.port_data.size(); ++i) {
     if (info.port_data[i].empty()) continue;
     const detail::InfoItemWriter item(out, InfoItem::port_data);
@@ -313,6 +322,7 @@ MRC_SETUP std::string to_string(const ConnectionInfo& info) {
   text += " wimm " + std::to_string(info.max_wimm_dest);
   if (info.dynamic_mpr) text += " dynamic-mpr";
   if (info.trim_nack) text += " trim";
+  if (info.tag != 0) text += " tagged";
   text += info.icrc ? " icrc" : " no-icrc";
   text += " window " + std::to_string(info.receive_window) + " planes";
   for (const auto& plane : info.planes) text += " " + port::format_address(plane);

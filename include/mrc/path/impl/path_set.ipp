@@ -342,6 +342,20 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noe
   return Errc::ok;
 }
 
+MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random) const noexcept {
+  PathIndex chosen = kNoPath;
+  std::uint32_t best = 0, count = 0;  // how well the paths seen so far suit, and how many do so
+  for (const Entry& e : entries_) {
+    if (e.plane != plane || e.health == Health::denied) continue;
+    const std::uint32_t suits = (e.active ? 2u : 0u) + (usable(e.health) ? 1u : 0u);
+    if (chosen != kNoPath && suits < best) continue;
+    count = chosen == kNoPath || suits > best ? 1 : count + 1;
+    best = suits;
+    if (random.below(count) == 0) chosen = index_of(e);
+  }
+  return chosen;
+}
+
 MRC_DECL void PathSet::report(const Entry& e) noexcept {
   const std::uint8_t state = to_api(e.health);
   if ((state & options_.event_mask) == 0) return;

@@ -75,14 +75,12 @@ MRC_DECL void MrcCluster::add_lane(FlowId flow) {
     remote.max_wimm_dest = settings_.attributes.max_wimm_dest;
     remote.dynamic_mpr = settings_.attributes.dynamic_mpr;
     remote.trim_nack = settings_.attributes.trim_nack;
+    remote.tag = *host[1 - side]->engine().tag(qpn[1 - side]);
     Errc error = e.to_init(qpn[side]);
     if (error == Errc::ok) error = e.to_rtr(qpn[side], remote);
     if (error == Errc::ok) error = e.to_rts(qpn[side], network_.now());
     if (error != Errc::ok) throw Error(error, "simulated host: connection");
-    auto& table = lane_of_qp_[side == 0 ? f.from : f.to];
-    const std::uint32_t at = mrc::value(qpn[side]) & 0xFFFF;
-    if (table.size() <= at) table.resize(at + 1, ~std::uint32_t{0});
-    table[at] = number;
+    lane_of_qp_[side == 0 ? f.from : f.to][mrc::value(qpn[side])] = number;
   }
   engine::Engine& receiver = host[1]->engine();
   for (std::uint32_t i = 0; i < QpCapacity{}.receive; ++i)
@@ -93,8 +91,8 @@ MRC_DECL void MrcCluster::add_lane(FlowId flow) {
 
 MRC_DECL MrcCluster::Lane* MrcCluster::lane_of(const MrcHost& host, Qpn qpn) noexcept {
   const auto& table = lane_of_qp_[host.number()];
-  const std::uint32_t at = mrc::value(qpn) & 0xFFFF;
-  return at < table.size() && table[at] < lanes_.size() ? &lanes_[table[at]] : nullptr;
+  const auto at = table.find(mrc::value(qpn));
+  return at == table.end() ? nullptr : &lanes_[at->second];
 }
 
 // --- messages
@@ -199,11 +197,10 @@ MRC_DECL void MrcCluster::on_qp_error(MrcHost& host, Qpn qpn) {
 
 MRC_DECL std::uint64_t MrcCluster::received_bytes(unsigned host) const {
   std::uint64_t bytes = 0;
-  const auto& table = lane_of_qp_[host];
   const engine::Engine& e = hosts_[host]->engine();
-  for (std::uint32_t at = 0; at < table.size(); ++at) {
-    if (table[at] >= lanes_.size() || flows_[value(lanes_[table[at]].flow)].to != host) continue;
-    if (const auto* qp = e.find_qp(lanes_[table[at]].receiver)) bytes += e.qp_stats(*qp).rx_bytes;
+  for (const auto& [qpn, number] : lane_of_qp_[host]) {
+    if (flows_[value(lanes_[number].flow)].to != host) continue;
+    if (const auto* qp = e.find_qp(lanes_[number].receiver)) bytes += e.qp_stats(*qp).rx_bytes;
   }
   return bytes;
 }

@@ -18,6 +18,8 @@ MRC_DECL MrcHost::MrcHost(Network& network, unsigned number, const HostSettings&
       burst_(std::max(4u, settings.engine.burst), std::max(4u, settings.engine.burst) * 64) {
   engine::EngineOptions options = settings.engine;
   options.seed = seed;
+  options.secret = {seed, 0};  // nobody attacks, and runs are to be repeated
+  options.icrc = settings.carry_payload;
   options.start = network.now();
   engine_ = std::make_unique<engine::Engine>(options);
   const auto pd = engine_->alloc_pd();

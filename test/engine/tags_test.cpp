@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verification tags: nothing that lacks the connection's tag changes anything.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "support/engine_pair.hpp"
+#include "support/single.hpp"
+#include "support/traffic.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+using wire::Opcode;
+
+namespace {
+
+Single::Setup tagged() {
+  Single::Setup s;
+  s.remote_tag = 0x1234'5678'9ABC'DEF0;
+  return s;
+}
+
+/// Everything that packets can change.
+struct Fingerprint {
+  explicit Fingerprint(Single& s)
+      : state(s.qp().state),
+        cause(s.qp().cause),
+        unacked(s.qp().tx.window.unacked()),
+        outstanding(s.qp().tx.window.outstanding()),
+        cack(s.qp().rx.window.cack()),
+        messages(s.qp().rx.messages),
+        inflight(s.peer_state().congestion.inflight()),
+        window(s.peer_state().congestion.window()),
+        planes(s.peer_state().paths.usable_planes()),
+        memory(s.target) {}
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+  QpState state;
+  QpErrorCause cause;
+  Psn unacked;
+  std::uint32_t outstanding;
+  Psn cack;
+  std::uint32_t messages;
+  std::int64_t inflight;
+  std::uint64_t window;
+  PlaneMask planes;
+  std::vector<std::uint8_t> memory;
+};
+
+/// One of each kind of packet, all right but for the tag.
+void all_kinds(Single& s, const Sent& sent) {
+  s.data({.n = 0, .opcode = Opcode::write_only_imm, .ack_request = true});
+  s.data({.n = 1, .rkey = 1});
+  s.data({.n = 1, .opcode = Opcode::write_only, .length = 5000});
+  s.sack({.cack = 0, .trigger = &sent});
+  s.nack(sent, wire::NackReason::trimmed);
+  s.nack(sent, wire::NackReason::no_resource);
+  s.nack(sent, wire::NackReason::unexp_event);
+  s.ack(0, 0);
+  for (const auto code : {wire::Syndrome::invalid_request, wire::Syndrome::remote_access_error,
+                          wire::Syndrome::remote_operational_error})
+    s.ack(0, 0, code);
+  for (const Qpn to : {kEndpointQpn, s.qpn}) {
+    wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, to, Psn{77}), {}};
+    r.erth.set_op(wire::EndpointOp::port_status);
+    r.erth.set_vendor_info(1);
+    r.erth.set_port_status_mask(1);
+    s.receive_control(r);
+    r.erth.set_op(wire::EndpointOp::ev_probe);
+    s.receive_control(r);
+  }
+  s.receive_control(wire::ProbePacket{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}});
+}
+constexpr unsigned kKinds = 16;
+
+}  // namespace
+
+TEST_CASE("tags: what a tag does to a BTH, and back") {
+  wire::Bth bth = wire::Bth::make(Opcode::write_only, Qpn{9}, Psn{5});
+  const wire::Tag none;
+  CHECK_FALSE(none);
+  CHECK(none.bits() == 0);
+  CHECK(none == wire::Tag(0));
+  CHECK(none.is_in(bth));
+  CHECK(none.check() == 0);
+  const wire::Tag tag(0xABC'DEF01'23456789);
+  CHECK(tag);
+  CHECK(tag.bits() == 0xABC'DEF01'23456789);
+  CHECK(tag.check() == 0x23456789);
+  CHECK(tag.header() == 0xDEF01);
+  CHECK(tag.endpoint() == 0xABC);
+  CHECK_FALSE(tag.is_in(bth));
+  bth.set_ack_request(true);
+  bth.set_rtx(true);
+  tag.stamp(bth);
+  CHECK(tag.is_in(bth));
+  CHECK(bth.p_key() == 0xDEF0);
+  CHECK(bth.reserved() == 1);
+  CHECK(bth.ack_request());
+  CHECK(bth.rtx());
+  CHECK_FALSE(bth.has_timestamp());
+  none.stamp(bth);
+  CHECK(bth.p_key() == wire::kDefaultPKey);
+  CHECK(bth.reserved() == 0);
+  // No random number makes a tag that looks like none.
+  CHECK(wire::Tag::make(std::uint64_t{0xFFFF0} << 32, true));
+  CHECK(wire::Tag::make(0, true));
+  CHECK(wire::Tag::make(~std::uint64_t{0}, false).check() == 0);
+}
+
+TEST_CASE("tags: without the right one no packet changes anything or is answered") {
+  Single s(tagged());
+  REQUIRE(s.post({}) == Errc::ok);
+  const Sent sent = data_of(s.transmit()).at(0);
+  const Fingerprint before(s);
+  s.forged = true;
+  all_kinds(s, sent);
+  CHECK(Fingerprint(s) == before);
+  CHECK(s.transmit().empty());
+  const DropStats& d = s.engine.stats().drops;
+  CHECK(d.bad_tag + d.foreign + d.malformed + d.bad_icrc == kKinds);
+  CHECK(s.sends().empty());
+  CHECK(s.receives().empty());
+  // The same with the tag does.
+  s.forged = false;
+  s.data({.n = 0, .ack_request = true});
+  CHECK_FALSE(Fingerprint(s) == before);
+  s.ack(0, 0);
+  CHECK(s.sends().size() == 1);
+}
+
+TEST_CASE("tags: each bit of the tag counts") {
+  Single s(tagged());
+  const wire::Tag own(*s.engine.tag(s.qpn));
+  s.forged = true;
+  for (unsigned bit = 0; bit < 52; ++bit) {
+    const wire::Tag wrong(own.bits() ^ std::uint64_t{1} << bit);
+    wire::ProbePacket p{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}};
+    wrong.stamp(p.bth);
+    std::vector<std::uint8_t> bytes(sizeof p);
+    std::memcpy(bytes.data(), &p, sizeof p);
+    wire::RxPacket facts = Single::from(0);
+    facts.check = wrong.check();
+    s.receive(bytes, facts);
+    CHECK(s.transmit().empty());
+  }
+  CHECK(s.engine.stats().drops.bad_icrc == 32);
+  CHECK(s.engine.stats().drops.bad_tag == 20);
+  // Endpoint packets have twelve more.
+  s.forged = false;
+  for (unsigned bit = 0; bit <= 12; ++bit) {
+    wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, s.qpn, Psn{1}), {}};
+    r.erth.set_op(wire::EndpointOp::ev_probe);
+    r.erth.set_tag(static_cast<std::uint16_t>(own.endpoint() ^ (1u << bit & 0xFFF)));
+    s.receive_control(r);
+    CHECK(s.transmit().size() == (bit == 12 ? 1 : 0));
+  }
+}
+
+TEST_CASE("tags: a new one for each connection, and none of them alike") {
+  Single s(tagged());
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 100; ++i) {
+    CHECK(seen.insert(*s.engine.tag(s.qpn)).second);
+    REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
+  }
+}
+
+TEST_CASE("tags: a trimmed packet has only the bits of its BTH, and answers to it are limited") {
+  Single::Setup setup = tagged();
+  setup.attributes.mpr_dest = 1;
+  setup.attributes.trim_nack = true;
+  Single s(setup);
+  const auto trimmed = [&](std::uint32_t n) {
+    wire::RxPacket facts = Single::from(0);
+    facts.trim = wire::Trim::trimmed;
+    const auto bth = wire::Bth::make(Opcode::write_middle, s.qpn, s.first + static_cast<int>(n));
+    std::vector<std::uint8_t> bytes(sizeof bth);
+    std::memcpy(bytes.data(), &bth, sizeof bth);
+    s.receive(bytes, facts);
+  };
+  s.forged = true;
+  trimmed(0);
+  CHECK(s.transmit().empty());
+  CHECK(s.engine.stats().drops.bad_tag == 1);
+  s.forged = false;
+  for (unsigned i = 0; i < 1000; ++i) trimmed(i % 128);
+  CHECK(only(s.transmit(), Opcode::nack).size() == 128);  // a window per round trip
+  CHECK(s.engine.stats().drops.limited == 1000 - 128);
+}
+
+TEST_CASE("tags: traffic between OpenMRC peers carries them, and needs no packet to QPN 2") {
+  for (const bool tags : {true, false}) {
+    EnginePair::Setup setup;
+    setup.tags = tags;
+    setup.options.rtt_probes = 8;
+    EnginePair pair(setup, 5);
+    unsigned plain = 0, other = 0, to_endpoint = 0;
+    pair.tap = [&](unsigned, const wire::TxPacket& p, std::vector<std::uint8_t>& bytes) {
+      const auto& bth = wire::view_as<wire::Bth>(bytes);
+      to_endpoint += bth.dqp() == kEndpointQpn;
+      ++(wire::Tag().is_in(bth) && p.check_seed == 0 ? plain : other);
+    };
+    Traffic traffic(pair, {.queue_pairs = 4, .messages = 100}, 5);
+    CHECK(traffic.run(5s));
+    traffic.check();
+    CHECK((plain == 0) == tags);
+    CHECK((other > 0) == tags);
+    CHECK((to_endpoint > 0) == !tags);
+    CHECK(pair[0].stats().ev_probe_answers >= 8);
+    CHECK(pair[0].stats().drops.bad_tag == 0);
+  }
+}
+
+TEST_CASE("tags: endpoint packets find another queue pair when the peer has closed one") {
+  EnginePair::Setup setup;
+  EnginePair pair(setup, 6);
+  Traffic first(pair, {.queue_pairs = 2, .messages = 4}, 6);
+  CHECK(first.run(5s));
+  // The peer closes its side of one of the two; then a port goes down here.
+  REQUIRE(pair[1].destroy_qp(first.peer_qpn()) == Errc::ok);
+  pair.set_port(0, 1, false);
+  pair.run_for(50ms);
+  CHECK(pair[1].find_peer(pair.peer(1))->remote_up == ~plane_bit(1));
+}
