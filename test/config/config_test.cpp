@@ -182,6 +182,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"fabric", "/dev/null"},
                                                                  {"host", "h7"},
                                                                  {"seed", "7"},
+                                                                 {"keylog", "/tmp/keys"},
                                                                  {"log", "info"}};
   const Config defaults;
   std::set<std::string_view> seen;

@@ -153,3 +153,23 @@ TEST_CASE("probe responder: processes of other hosts and UDP ports do not count"
     CHECK(ProbeResponder(h0.d, h0.d.hosts[1], h0.config).answer(Time{1s}, probe, h0.port));
   });
 }
+
+TEST_CASE("probe responder: so many answers per host, and in all, however many probes come") {
+  in_new_network([] {
+    make_veth();
+    Responding h0(describe());
+    const auto answers = [&](const port::IpAddress& from, Time now, int probes) {
+      std::uint32_t n = 0;
+      engine::UnconnectedProbe probe;
+      probe.source = port::source_tag(from);
+      for (; probes > 0; --probes) n += h0.responder.answer(now, probe, h0.port);
+      return n;
+    };
+    const port::IpAddress b = port::parse_ip("fd00::b");
+    CHECK(answers(b, Time{1s}, 2000) == ProbeResponder::kBurstPerHost);
+    CHECK(answers(b, Time{1s} + 10ms, 2000) == ProbeResponder::kAnswersPerHost / 100);
+    std::uint32_t all = 0;
+    for (const fabric::Host& host : h0.d.hosts) all += answers(host.addresses[0], Time{9s}, 2000);
+    CHECK(all == ProbeResponder::kBurst);
+  });
+}

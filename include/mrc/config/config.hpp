@@ -107,6 +107,7 @@ struct MRC_API Config {
   std::string faults;
   std::uint64_t seed = 0;
   LogLevel log = LogLevel::warn;
+  std::string keylog;
 
   /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
   /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.

@@ -9,6 +9,7 @@
 #include "mrc/config/config.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/device/key_log.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/engine/engine.hpp"
@@ -35,8 +36,9 @@ class Peers {
     std::string name;               ///< its addresses, for messages
   };
 
+  /// Throws mrc::Error if the file of option keylog can't be opened.
   Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine)
-      : config_(config), log_(log), planes_(planes), engine_(engine) {}
+      : config_(config), log_(log), planes_(planes), engine_(engine), tags_(config.keylog) {}
 
   /// The peer that a ConnectionInfo names, if it is known.
   [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info) const noexcept;
@@ -50,6 +52,8 @@ class Peers {
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
+  /// Notes the tags of a connection for tools that see its packets (option keylog).
+  void log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept;
   /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
 
@@ -71,6 +75,7 @@ class Peers {
   const Log& log_;
   OpenedPlanes& planes_;
   engine::Engine& engine_;
+  KeyLog tags_;
   std::vector<Known> known_;
 };
 

@@ -65,6 +65,12 @@ inline constexpr std::string_view kDiagnosis = "Diagnosis";
          ", separated by commas: 0,2,8-11";
 }
 
+/// What is wrong with a path. Whether the file can be opened is found out by the device.
+[[nodiscard]] inline std::string mistake_in_path(std::string_view text) {
+  if (text.empty() || text.front() == '/') return {};
+  return "must be an absolute path, such as /tmp/mrc_keys";
+}
+
 /// An option and what it points at.
 struct OptionRow {
   std::string_view name;
@@ -234,6 +240,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
      "Start of the random numbers for path choice and injected faults. 0 takes one from the "
      "system."},
+    {"keylog", TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"}, "",
+     kDiagnosis,
+     "File to which the verification tags of all connections are appended, so that the Wireshark "
+     "dissector can check tagged packets. Who can read it can forge packets."},
     {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
      "Messages on standard error: none, warnings, or also what was found out when the device "
      "opened."},

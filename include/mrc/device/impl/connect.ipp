@@ -161,6 +161,7 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
     peers_.forget_unused(*peer);
     throw Error(e, doing + ", connecting to " + to_string(info));
   }
+  peers_.log_tags(*engine_.find_qp(qpn), info);
   progress_.deadline_changed();
 }
 

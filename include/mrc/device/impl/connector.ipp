@@ -188,6 +188,7 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
     return;
   }
   if (had) peers_.forget_unused(before);
+  peers_.log_tags(*qp, peer);
   entry.known = true;
   entry.guid = peer.device_guid;
 } catch (const std::exception& error) {

@@ -113,6 +113,15 @@ MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
+MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,
+                               const ConnectionInfo& peer) noexcept {
+  if (!tags_.open() || !qp.expected) return;
+  std::vector<port::PeerAddress> own;
+  for (const auto& port : planes_.ports) own.push_back(port->address());
+  tags_.add(own, qp.qpn, qp.expected.bits());
+  tags_.add(peer.planes, peer.qpn, peer.tag);
+}
+
 MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const {
   if (qp.state != QpState::err) return {};
   std::string text = to_string(qp.cause);

@@ -17,10 +17,12 @@ namespace mrc::inline v0_1::detail {
 
 MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& probe,
                                      port::PacketPort& port) noexcept try {
-  const fabric::Host* host = find_host(probe);
-  if (host == nullptr || !claim(now)) return false;
-  const UnconnectedHost& entry = enter(now, *host, probe.plane, port);
-  const fabric::Path& way = way_back(entry, probe.entropy);
+  Guest* guest = find_guest(probe);
+  if (guest == nullptr || !claim(now)) return false;
+  if (!guest->answers.take(now) || !answers_.take(now)) return false;
+  const UnconnectedHost* entry = enter(now, *guest->host, probe.plane, port);
+  if (entry == nullptr) return false;
+  const fabric::Path& way = way_back(*entry, probe.entropy);
   wire::EndpointResponsePacket answer{
       wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, Psn{probe.id}), {}};
   answer.eeth.set_op(wire::EndpointOp::ev_probe);
@@ -31,7 +33,7 @@ MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& p
   packet.header_length = sizeof answer;
   packet.dscp = config_.dscp_control;
   packet.ecn = Ecn::not_ect;  // mrc-1.0 [O-22]
-  packet.peer = number_of(entry.host);
+  packet.peer = number_of(entry->host);
   packet.plane = probe.plane;
   packet.entropy = way.ev;
   packet.port_path = way.uplink;
@@ -46,19 +48,19 @@ MRC_DECL void ProbeResponder::flush(Time now, port::PacketPort& port) noexcept {
   burst_.clear();
 }
 
-MRC_DECL const fabric::Host* ProbeResponder::find_host(const engine::UnconnectedProbe& probe) {
+MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const engine::UnconnectedProbe& probe) {
   if (probe.plane >= d_.planes) return nullptr;
-  if (hosts_.empty()) list_hosts();
-  const auto found = hosts_[probe.plane].find(probe.source);
-  return found == hosts_[probe.plane].end() ? nullptr : found->second;
+  if (guests_.empty()) list_hosts();
+  const auto found = guests_[probe.plane].find(probe.source);
+  return found == guests_[probe.plane].end() ? nullptr : &found->second;
 }
 
 MRC_DECL void ProbeResponder::list_hosts() {
-  std::vector<std::unordered_map<std::uint64_t, const fabric::Host*>> hosts(d_.planes);
+  std::vector<std::unordered_map<std::uint64_t, Guest>> guests(d_.planes);
   for (const fabric::Host& host : d_.hosts)
     for (unsigned p = 0; p < d_.planes && &host != &self_; ++p)
-      hosts[p].emplace(port::source_tag(host.addresses[p]), &host);
-  hosts_ = std::move(hosts);
+      guests[p].emplace(port::source_tag(host.addresses[p]), Guest{&host});
+  guests_ = std::move(guests);
 }
 
 /// Claims the task of answering for this host, which one process per host can have; the claim's
@@ -71,8 +73,8 @@ MRC_DECL bool ProbeResponder::claim(Time now) {
   return claim_.open();
 }
 
-/// The host as the port knows it; made known to the port first if it is new.
-MRC_DECL ProbeResponder::UnconnectedHost& ProbeResponder::enter(Time now, const fabric::Host& host,
+/// The host as the port knows it; made known to the port first if it is new. Null if too many were.
+MRC_DECL ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const fabric::Host& host,
                                                                 Plane plane,
                                                                 port::PacketPort& port) {
   std::vector<UnconnectedHost>& entries = unconnected_[plane];
@@ -81,8 +83,9 @@ MRC_DECL ProbeResponder::UnconnectedHost& ProbeResponder::enter(Time now, const 
                    [&](const UnconnectedHost& entry) { return entry.host == &host; });
   if (known != entries.end()) {
     known->asked = now;
-    return *known;
+    return &*known;
   }
+  if (!entries_.take(now)) return nullptr;
   UnconnectedHost entry{&host, fabric::plane_paths(d_, plane, self_, host, config_.paths), now};
   if (entries.size() == kUnconnectedHosts) {
     flush(now, port);  // may hold answers to the host that is forgotten
@@ -95,7 +98,7 @@ MRC_DECL ProbeResponder::UnconnectedHost& ProbeResponder::enter(Time now, const 
   // Without waiting for the next hop: if it is not known, this answer is lost.
   (void)port.add_peer(number_of(&host),
                       {{host.addresses[plane], port.address().udp_port}, routes_of(entry.paths)});
-  return entries.emplace_back(std::move(entry));
+  return &entries.emplace_back(std::move(entry));
 }
 
 /// The path with the EV of the probe, or any if the EV is not of this fabric.

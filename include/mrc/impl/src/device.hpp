@@ -11,6 +11,7 @@
 #include "mrc/device/impl/connector.ipp"
 #include "mrc/device/impl/core.ipp"
 #include "mrc/device/impl/faults.ipp"
+#include "mrc/device/impl/key_log.ipp"
 #include "mrc/device/impl/lane.ipp"
 #include "mrc/device/impl/lanes.ipp"
 #include "mrc/device/impl/openers.ipp"
