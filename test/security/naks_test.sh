@@ -15,11 +15,11 @@ still_going 'NAKs, 4,096 x 4'
 say 'every PSN near the newest one seen, with all syndromes'
 for syndrome in 0x60 0x61 0x62 0x63; do
   look
-  to_a nak psn="$psn_b" step=1 count=100000 syndrome=$syndrome
+  to_a nak psn="$psn_b" step=1 count=50000 syndrome=$syndrome
 done
 still_going 'NAKs, every PSN'
 
 say 'with guesses of what a secret might look like'
-to_a nak step=1021 count=300000 guess=1
+to_a nak step=1021 count=200000 guess=1
 still_going 'NAKs, guessed'
 end_transfer 'NAKs'

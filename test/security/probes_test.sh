@@ -24,5 +24,5 @@ still_going 'EV probes'
 end_watch
 n=$(answers 0xd9)
 say "$n answers"
-expect 'few answers to forged EV probes' [ "$n" -le $((count / 20)) ]
+expect 'few answers to forged EV probes' [ "$n" -le $((count / 10)) ]
 end_transfer 'probes'
