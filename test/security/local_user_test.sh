@@ -44,4 +44,4 @@ say 'garbage and probes'
 send_as_nobody garbage 0 "$port_b" qpn="$qpn_b" count=60000 rate=60000
 send_as_nobody probe 0 "$port_b" qpn="$qpn_b" count=60000 rate=60000
 still_going 'garbage'
-end_transfer 'a local user'
+end_transfer 'a local user' 1000

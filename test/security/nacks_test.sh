@@ -20,7 +20,7 @@ still_going 'UNEXP_EVENT, 4,096 x 4'
 say 'the other reasons, for every PSN near the newest one seen'
 for reason in 0x01 0x02 0x06 0x07 0x0a 0x0b; do
   look
-  to_a nack psn="$psn_b" step=1 count=50000 reason=$reason
+  to_a nack psn="$psn_b" step=1 count=20000 reason=$reason
 done
 still_going 'NACKs'
-end_transfer 'NACKs'
+end_transfer 'NACKs' 1000

@@ -22,4 +22,4 @@ still_going 'NAKs, every PSN'
 say 'with guesses of what a secret might look like'
 to_a nak step=1021 count=200000 guess=1
 still_going 'NAKs, guessed'
-end_transfer 'NAKs'
+end_transfer 'NAKs' 1000

@@ -48,4 +48,4 @@ say 'answers to requests that were never made, with all numbers'
 to_a response qpn=2 op=0 step=1 count=65536
 to_b response qpn=2 op=1 step=1 count=65536
 still_going 'responses'
-end_transfer 'port status'
+end_transfer 'port status' 1000

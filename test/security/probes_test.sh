@@ -6,10 +6,10 @@
 build_network
 start_transfer
 look
-count=200000
+count=100000
 
 say "$count reliability probes"
-start_watch b seconds=4
+start_watch b seconds=3
 to_b probe id=0xBEEF count=$count rate=100000
 still_going 'probes'
 end_watch
@@ -18,11 +18,16 @@ say "$n answers"
 expect 'few answers to forged probes' [ "$n" -le $((count / 20)) ]
 
 say "$count EV probes in the name of the peer"
-start_watch b seconds=4 id=48879
+start_watch b seconds=3 id=48879
 to_b evprobe qpn=2 psn=48879 count=$count rate=100000
 still_going 'EV probes'
 end_watch
 n=$(answers 0xd9)
 say "$n answers"
 expect 'few answers to forged EV probes' [ "$n" -le $((count / 10)) ]
+
+say 'to the sender'
+to_a probe id=0xBEEF count=20000 rate=100000
+to_a evprobe qpn=2 count=20000 rate=100000
+still_going 'probes of the sender'
 end_transfer 'probes'

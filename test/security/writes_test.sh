@@ -14,14 +14,18 @@ still_going 'writes, 4,096 x 4'
 
 say 'wrong keys for every PSN near the newest one seen'
 look
-to_b write psn="$psn_b" step=1 count=100000
+to_b write psn="$psn_b" step=1 count=50000
 still_going 'writes, every PSN'
 
 say 'lengths against the rules; immediates without a receive'
-to_b write step=512 count=32768 opcode=0xc7 length=4
+to_b write step=1024 count=16384 opcode=0xc7 length=4
 still_going 'short middle packets'
-to_b write step=512 count=32768 opcode=0xcb length=0
+to_b write step=1024 count=16384 opcode=0xcb length=0
 still_going 'immediates'
-to_b write step=1021 count=100000 guess=1
+to_b write step=1021 count=50000 guess=1
 still_going 'writes, guessed'
-end_transfer 'writes'
+
+say 'to the sender'
+for i in 0 1; do to_a write qpn=$((qpn_a + i)) step=1024 count=16384; done
+still_going 'writes to the sender'
+end_transfer 'writes' 1000
