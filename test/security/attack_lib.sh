@@ -111,9 +111,9 @@ still_going() {
   gone "$client" && fail "$1: the transfer has ended: $(tail -n 2 "$work/client.err")"
   return 0
 }
-# end_transfer WHAT [LEAST]: interrupts it; until then there was no error on either side. At least so
-# many of the packets forged for a have come as far as its engine, which has dropped them: otherwise
-# the test would show nothing.
+# end_transfer WHAT [LEAST]: interrupts it; until then there was no error on either side. At least
+# so many of the packets forged for a have come as far as its engine, which has dropped them:
+# otherwise the test would show nothing.
 end_transfer() {
   gone "$client" && fail "$1: the transfer has ended: $(tail -n 2 "$work/client.err")"
   kill -INT "$client"
@@ -124,8 +124,11 @@ end_transfer() {
   exit_code "$server" 20
   expect "$1: the server's exit status" [ "$code" = 0 ]
   local dropped
-  dropped=$(python3 -c 'import json, sys
-print(sum(json.load(open(sys.argv[1]))["device"]["engine"]["drops"].values()))' "$work/client.json")
+  dropped=$(python3 - "$work/client.json" <<'PYTHON'
+import json, sys
+print(sum(json.load(open(sys.argv[1]))["device"]["engine"]["drops"].values()))
+PYTHON
+  )
   say "$dropped packets dropped by a"
   expect "$1: forged packets have arrived" [ "$dropped" -ge "${2:-0}" ]
 }

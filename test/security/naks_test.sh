@@ -12,12 +12,11 @@ for ((i = 0; i < 4; i++)); do to_a nak psn=$((1024 * i)) step=4096 count=4096; d
 for ((i = -2; i < 6; i++)); do to_a nak qpn=$((qpn_a + i)) step=2048 count=8192; done
 still_going 'NAKs, 4,096 x 4'
 
-say 'every PSN near the newest one seen, with all syndromes'
-for syndrome in 0x60 0x61 0x62 0x63; do
-  look
-  to_a nak psn="$psn_b" step=1 count=50000 syndrome=$syndrome
-done
-still_going 'NAKs, every PSN'
+say 'with all syndromes, and every PSN near the newest one seen'
+for syndrome in 0x60 0x61 0x62 0x63; do to_a nak step=1024 count=16384 syndrome=$syndrome; done
+look
+to_a nak psn="$psn_b" step=1 count=100000
+still_going 'NAKs, all syndromes'
 
 say 'with guesses of what a secret might look like'
 to_a nak step=1021 count=200000 guess=1
