@@ -69,8 +69,7 @@ struct Context {
     if (!control.push(item)) ++stats.drops.control_overflow;
   }
 
-  /// To be called after any change to a queue pair in RTS: settles its part of the congestion
-  /// window and sets its timer.
+  /// To be called after any change to a queue pair in RTS: sets its timer.
   void rearm(QueuePairState& qp, Time now) noexcept;
 
   /// Removes the oldest requests that are done, up to the first of which a port holds a copy, and
