@@ -16,6 +16,7 @@
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/ready_queue.hpp"
+#include "mrc/engine/receive_pressure.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/timers.hpp"
@@ -106,6 +107,7 @@ struct Context {
   MemoryTable memory;                  ///< registered memory regions
   CopyTable copies;                    ///< payload that ports still read
   DeferredStores deferred;             ///< ends of messages that arrived out of order
+  ReceivePressure pressure;            ///< what senders are asked for while resources run short
   ControlQueue control;                ///< control packets waiting to be sent
   Completions completions;             ///< completion queues and events
   ObjectTables objects;                ///< protection domains, queue pairs, peers

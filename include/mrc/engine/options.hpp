@@ -45,7 +45,7 @@ struct EngineOptions {
   /// (docs/performance_log.md).
   std::uint32_t quantum = 32 * 1024;
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
-  bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT
+  bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT, and no nscc
   /// Shortest interval between EV probes for reverse paths; the interval is the RTT if that is
   /// longer (mrc-1.0 §3.6).
   Duration reverse_probe_floor = std::chrono::milliseconds(1);
