@@ -322,3 +322,60 @@ TEST_CASE("NACK in: when retries are exhausted the error is the oldest request's
     CHECK(c[i].status == (i == 0 ? WcStatus::retry_exc_err : WcStatus::wr_flush_err));
   }
 }
+
+TEST_CASE("strangers: byte_len is what was placed, whatever DMALEN says [C-7]") {
+  using wire::Opcode;
+  // By packet, by message, and what is left of the message.
+  for (const unsigned way : {0u, 1u, 2u})
+    for (const bool reversed : {false, true}) {
+      CAPTURE(way);
+      CAPTURE(reversed);
+      Single s;
+      std::vector<Single::Data> packets;
+      const auto add = [&](Opcode opcode, std::uint32_t length, std::uint32_t left,
+                           std::uint32_t message, std::uint32_t immediate) {
+        const auto n = static_cast<std::uint32_t>(packets.size());
+        packets.push_back({.n = n,
+                           .opcode = opcode,
+                           .offset = n * 1024,
+                           .length = length,
+                           .dma_length = way == 0   ? length
+                                         : way == 1 ? message
+                                                    : left,
+                           .rqmsn = immediate,
+                           .immediate = immediate});
+      };
+      add(Opcode::write_first, 1024, 2148, 2148, 0);
+      add(Opcode::write_middle, 1024, 1124, 2148, 0);
+      add(Opcode::write_last_imm, 100, 100, 2148, 0);
+      add(Opcode::write_only, 64, 64, 64, 0);  // a plain write in between
+      add(Opcode::write_only_imm, 7, 7, 7, 1);
+      add(Opcode::write_first, 1024, 1025, 1025, 2);
+      add(Opcode::write_last_imm, 1, 1, 1025, 2);
+      if (reversed) std::reverse(packets.begin(), packets.end());
+      for (const Single::Data& d : packets) s.data(d);
+      const auto c = s.receives();
+      REQUIRE(c.size() == 3);
+      CHECK(c[0].byte_len == 2148);
+      CHECK(c[1].byte_len == 7);
+      CHECK(c[2].byte_len == 1025);
+    }
+}
+
+TEST_CASE("strangers: the mark of a late copy is told") {
+  Single s;
+  s.data({.n = 0});
+  s.data({.n = 2, .offset = 64});
+  (void)s.transmit();
+  for (const std::uint32_t n : {0u, 2u}) {  // below the window, and in it
+    s.data({.n = n, .offset = n * 32, .plane = 1, .ecn = Ecn::ce});
+    const SentList out = only(s.transmit(), wire::Opcode::sack);
+    REQUIRE(out.size() == 1);
+    CHECK(out[0].sack().seth.m() == wire::SackMark::skip_once);
+    CHECK(out[0].sack().seth.entropy() == Ev{0xABC00001});
+    CHECK(out[0].sack().seth.cack_psn() + out[0].sack().seth.ack_psn_offset() ==
+          s.first + static_cast<std::int32_t>(n));
+  }
+  s.data({.n = 0});
+  CHECK(s.transmit().empty());
+}
