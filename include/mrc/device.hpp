@@ -282,6 +282,15 @@ class MRC_API Device {
   /// that a single path can't have.
   void set_faults(std::string_view schedule);
 
+  /// The receiver's penalty (mrc-1.0 §6.7): asks all senders to this device for smaller congestion
+  /// windows, because the host can't keep up. 0 .. 127, in 1/128 of the bytes that arrive: 64 for
+  /// one round trip halves a window, 127 leaves about one packet, 0 ends it. With `restore` senders
+  /// remember the window that they had before the penalty, and a 0 with `restore` gives it back;
+  /// without, they grow from where they are. The device has a penalty of its own while its receive
+  /// buffers are nearly full (option cc_receiver_penalty); the greater one counts. In force until
+  /// the next call. Throws mrc::Error (invalid_argument) above 127.
+  void set_receiver_penalty(unsigned penalty, bool restore = true);
+
   /// The address by which peers may name this device: that of plane 0, as IPv6 or mapped IPv4.
   [[nodiscard]] port::IpAddress gid() const noexcept;
 

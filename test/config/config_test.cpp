@@ -150,6 +150,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"cc_base_rtt", "12us"},
                                                                  {"cc_target_delay", "9us"},
                                                                  {"cc_fixed_window", "64K"},
+                                                                 {"cc_receiver_penalty", "off"},
                                                                  {"mpr", "8"},
                                                                  {"mpr_dest", "16"},
                                                                  {"max_wimm", "32"},

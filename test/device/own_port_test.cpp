@@ -129,3 +129,34 @@ TEST_CASE("own ports: what a port has to say of itself gets to the peer's port")
 TEST_CASE("own ports: a device without an opener is an error") {
   CHECK_THROWS_AS((void)Device(test_config(), nullptr), Error);
 }
+
+TEST_CASE("own ports: a receive buffer that runs full, and an application, make senders slow") {
+  Config config = lanes_config(1);
+  config.cc_base_rtt = std::chrono::seconds(1);  // no round trip is long here
+  MemoryPair pair(config);
+  const auto window = [&] { return pair.a.qps[0].stats().cwnd; };
+  const auto write = [&] {
+    REQUIRE(pair.a.post(0, pair.b, 0, 1 << 18) == Errc::ok);
+    Completion c;
+    REQUIRE(pair.a.cq.wait({&c, 1}, std::chrono::seconds(20)) == 1);
+    CHECK(c.status == WcStatus::success);
+  };
+  const std::uint64_t full = window();
+  REQUIRE(full > 1'000'000'000);
+  write();
+  CHECK(window() == full);
+  pair.network->fill = 128;
+  for (int i = 0; i < 100 && window() == full; ++i) write();
+  CHECK(window() < full / 4);
+  pair.network->fill = 0;
+  for (int i = 0; i < 100 && window() != full; ++i) write();
+  CHECK(window() == full);
+
+  CHECK_THROWS_AS(pair.b.device.set_receiver_penalty(128), Error);
+  pair.b.device.set_receiver_penalty(127);
+  for (int i = 0; i < 100 && window() == full; ++i) write();
+  CHECK(window() < full / 4);
+  pair.b.device.set_receiver_penalty(0);
+  for (int i = 0; i < 100 && window() != full; ++i) write();
+  CHECK(window() == full);
+}

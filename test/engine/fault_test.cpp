@@ -54,6 +54,8 @@ EnginePair::Setup random_setup(Random& r) {
   s.options.control_queue = r.chance(0.1) ? 16 : 4096;
   s.options.max_outstanding = r.chance(0.2) ? 512 : 65'536;
   s.options.cc.algorithm = static_cast<cc::Algorithm>(r.below(3));
+  if (!s.options.timestamps && s.options.cc.algorithm == cc::Algorithm::nscc)
+    s.options.cc.algorithm = cc::Algorithm::fixed;
   s.options.paths.active = static_cast<std::uint16_t>(r.chance(0.3) ? s.planes : 0);
   return s;
 }

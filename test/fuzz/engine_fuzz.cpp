@@ -43,6 +43,7 @@ class World {
       o.burst = 1 + in.below(3);
       o.timestamps = in.below(4) != 0;
       o.cc.algorithm = static_cast<cc::Algorithm>(in.below(3));
+      if (o.cc.algorithm == cc::Algorithm::nscc) o.timestamps = true;
       sides_[i].engine = std::make_unique<Engine>(o);
       make_pd(i);
       make_peer(i);

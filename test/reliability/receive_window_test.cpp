@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/random.hpp"
@@ -154,4 +155,22 @@ TEST_CASE("receive window: starting again forgets everything") {
   const auto a = w.accept(Psn{5}, false);
   CHECK(a.packets == 1);
   CHECK(a.messages == 0);
+}
+
+TEST_CASE("receive window: tells where each complete message begins and ends, in order") {
+  ReceiveWindow w(128);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> messages;
+  const auto note = [&](Psn first, Psn last) { messages.push_back({first.value(), last.value()}); };
+  w.start(Psn{0xFFFFFE});
+  w.accept(Psn{0xFFFFFE}, false, true, note);
+  w.accept(Psn{0xFFFFFF}, true, true, note);
+  w.accept(Psn{4}, true, true, note);
+  w.accept(Psn{1}, true, true, note);
+  w.accept(Psn{3}, false, true, note);
+  w.accept(Psn{2}, false, true, note);
+  CHECK(messages.size() == 1);
+  w.accept(Psn{0}, true, true, note);
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> want{
+      {0xFFFFFE, 0xFFFFFF}, {0, 0}, {1, 1}, {2, 4}};
+  CHECK(messages == want);
 }

@@ -76,3 +76,24 @@ TEST_CASE("wimm table: starting again forgets what waits") {
   CHECK(t.ready(Psn{100}) == nullptr);
   CHECK(t.insert(Rqmsn{3}, {}) == Insert::ok);
 }
+
+TEST_CASE(
+    "wimm table: lengths are measured by the packets, for messages of every kind in between") {
+  WimmTable t(2);
+  CHECK(t.insert(Rqmsn{1}, {Psn{20}, 11, 5, false}) == Insert::ok);
+  t.measure(Psn{0xFFFFF0}, Psn{0xFFFFFD}, 1024);  // a plain write; number 0 is not there yet
+  CHECK(t.insert(Rqmsn{0}, {Psn{1}, 10, 100, false}) == Insert::ok);
+  t.measure(Psn{0xFFFFFE}, Psn{1}, 1024);
+  t.measure(Psn{2}, Psn{2}, 1024);  // a plain write
+  t.measure(Psn{3}, Psn{20}, 1024);
+  t.measure(Psn{3}, Psn{20}, 1024);  // all are measured
+  REQUIRE(t.ready(Psn{20}) != nullptr);
+  CHECK(t.ready(Psn{20})->length == 3 * 1024 + 100);
+  t.pop();
+  REQUIRE(t.ready(Psn{20}) != nullptr);
+  CHECK(t.ready(Psn{20})->length == 17 * 1024 + 5);
+  t.pop();
+  CHECK(t.insert(Rqmsn{2}, {Psn{21}, 12, 7, false}) == Insert::ok);
+  t.measure(Psn{21}, Psn{21}, 1024);
+  CHECK(t.ready(Psn{21})->length == 7);
+}

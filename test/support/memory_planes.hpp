@@ -110,6 +110,8 @@ class MemoryNetwork {
  public:
   /// Ports that hold payload neither read it nor give it back meanwhile.
   std::atomic<bool> stalled{false};
+  /// What all ports say of their receive buffers, in 1/128.
+  std::atomic<std::uint32_t> fill{0};
 
   /// Null if somebody has it already.
   [[nodiscard]] std::shared_ptr<Inbox> open(const port::PeerAddress& address) {
@@ -216,6 +218,7 @@ class MemoryPort : public port::CopyingPort {
   }
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept { return network_->fill; }
 
   // --- what a device asks beside it
   [[nodiscard]] std::vector<std::uint8_t> connection_data() const { return data_of(address_); }

@@ -9,14 +9,12 @@
 /// The two quantities that every congestion control algorithm maintains. One thread at a time.
 namespace mrc::inline v0_1::cc {
 
-/// Bytes in flight (mrc-1.0 §6.2). Signed: responders report received bytes rounded up to 256 B, so
-/// the value of an idle connection is slightly negative, and must not be raised to zero, since
-/// these errors would accumulate. It saturates instead of wrapping, whatever a peer reports.
+/// Bytes in flight (mrc-1.0 §6.2): those of the packets that are outstanding by the sender's own
+/// records, so an idle connection has none. It saturates instead of wrapping, whatever it is given.
 class Inflight {
  public:
-  /// The rounding error (255 B) of 65,536 queue pairs that share a context. Lower values can only
-  /// come from false reports, which thus gain nothing.
-  static constexpr std::int64_t kLowest = -255 * 65'536;
+  /// Lower bound of bytes().
+  static constexpr std::int64_t kLowest = 0;
   /// Upper bound of bytes().
   static constexpr std::int64_t kHighest = std::int64_t{1} << 48;
 

@@ -9,20 +9,22 @@
 /// Congestion control: limits the bytes in flight to one destination. A context belongs to a
 /// destination and is shared by all queue pairs to it (mrc-1.0 §6.8).
 ///
-/// All byte counts are nominal packet sizes: UDP length + 40 (mrc-1.0 [C-15]). Sender and responder
-/// count the same way, so SACKs subtract exactly what on_send() added.
+/// All byte counts are nominal packet sizes: UDP length + 40 (mrc-1.0 [C-15]). The caller counts by
+/// its own records of packets, not by what the peer says that it received, so that exactly what
+/// on_send() added is subtracted, once.
 namespace mrc::inline v0_1::cc {
 
 /// The input of one SACK to a congestion control context.
 struct SackSample {
   Time now{};               ///< arrival time of the SACK
-  std::uint64_t newly = 0;  ///< bytes newly reported as received by the SACK's QP, as a difference
-                            ///< to its previous SACK
+  std::uint64_t newly = 0;  ///< bytes newly reported as received: of the packets that this SACK, or
+                            ///< a Transport ACK before it, is the first to report
   Duration rtt{};           ///< of the packet that triggered the SACK; valid if has_rtt
   bool has_rtt = false;     ///< false when the sample would be ambiguous (mrc-1.0 §6.3)
   bool ecn = false;         ///< the triggering packet was marked (m = SKIP_ONCE)
   std::uint8_t rcv_cwnd_pen = 0;  ///< receiver's penalty, 7 bit, unit 1/128 (mrc-1.0 §6.7)
   bool restore_cwnd = false;      ///< restore_cwnd of the SACK
+  std::uint64_t early = 0;  ///< part of newly: left the bytes in flight before, by on_forget()
 };
 
 /// The event interface between the requester and an algorithm. All event arguments may be hostile
@@ -37,10 +39,10 @@ struct SackSample {
 ///   time in a row (1 = first); called before it is retransmitted (mrc-1.0 [O-7]).
 /// * on_rtt: a probe that no queue delayed for long took this time; only ever lowers base_rtt.
 /// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
-///   or its count corrected. The window does not change.
+///   or a Transport ACK reported packets before a SACK did. The window does not change.
 /// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
 /// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8).
-/// * window, inflight: bytes; inflight can be slightly negative (the responder rounds up).
+/// * window, inflight: bytes.
 /// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -21,7 +22,7 @@ class Unsteered {
   /// Subtracts what was received and updates the base round-trip time.
   void on_sack(const SackSample& sack) noexcept {
     if (sack.newly >= std::uint64_t{1} << 31) return;  // an old SACK, as in mrc-1.0 §6.3
-    inflight_.subtract(sack.newly);
+    inflight_.subtract(sack.newly - std::min(sack.newly, sack.early));
     if (sack.has_rtt && BaseRtt::plausible(sack.rtt)) base_rtt_.observe(sack.rtt);
   }
   /// Subtracts the packet from the bytes in flight.

@@ -125,7 +125,7 @@ inline void Nscc::on_sack(const SackSample& sack) noexcept {
   if (sack.newly >= kOldSack) return;
   const auto newly = static_cast<double>(sack.newly);
   apply_penalty(sack, newly);
-  inflight_.subtract(sack.newly);
+  inflight_.subtract(sack.newly - std::min(sack.newly, sack.early));
   count(newly);
   if (!sack.has_rtt || !BaseRtt::plausible(sack.rtt)) return;
 

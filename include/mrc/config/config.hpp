@@ -66,6 +66,7 @@ struct MRC_API Config {
   Duration cc_base_rtt = std::chrono::microseconds(200);
   Duration cc_target_delay{0};
   std::uint64_t cc_fixed_window = std::uint64_t{1} << 20;
+  bool cc_receiver_penalty = true;
 
   // Reliability
   std::uint8_t mpr = 32;

@@ -50,6 +50,8 @@ class DevicePort {
   [[nodiscard]] virtual Time next_release() const noexcept = 0;
   [[nodiscard]] virtual const port::Capabilities& capabilities() const noexcept = 0;
   [[nodiscard]] virtual port::PortStats stats() const noexcept = 0;
+  /// Part of the receive buffer that is in use, in 1/128: of ports that have a method of this name.
+  [[nodiscard]] virtual std::uint32_t receive_fill() const noexcept = 0;
 
   /// The port's own paths, in the order of their numbers.
   [[nodiscard]] virtual std::span<const port::PortPath> paths() const noexcept = 0;
@@ -106,6 +108,12 @@ class PortModel final : public DevicePort {
     return port_.capabilities();
   }
   [[nodiscard]] port::PortStats stats() const noexcept final { return port_.stats(); }
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept final {
+    if constexpr (requires { port_.receive_fill(); })
+      return port_.receive_fill();
+    else
+      return 0;
+  }
   [[nodiscard]] std::span<const port::PortPath> paths() const noexcept final {
     return port_.paths();
   }

@@ -17,6 +17,7 @@
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/ready_queue.hpp"
+#include "mrc/engine/receive_pressure.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/timers.hpp"
@@ -76,8 +77,7 @@ struct Context {
     if (!control.push(item)) ++stats.drops.control_overflow;
   }
 
-  /// To be called after any change to a queue pair in RTS: settles its part of the congestion
-  /// window and sets its timer.
+  /// To be called after any change to a queue pair in RTS: sets its timer.
   void rearm(QueuePairState& qp, Time now) noexcept;
 
   /// Removes the oldest requests that are done, up to the first of which a port holds a copy, and
@@ -115,6 +115,7 @@ struct Context {
   MemoryTable memory;               ///< registered memory regions
   CopyTable copies;                 ///< payload that ports still read
   DeferredStores deferred;          ///< ends of messages that arrived out of order
+  ReceivePressure pressure;         ///< what senders are asked for while resources run short
   ControlQueue control;             ///< control packets waiting to be sent
   Completions completions;          ///< completion queues and events
   ObjectTables objects;             ///< protection domains, queue pairs, peers

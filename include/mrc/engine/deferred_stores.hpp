@@ -43,6 +43,10 @@ class DeferredStores {
     for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
   }
 
+  /// Number of free stores.
+  [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }
+  /// Number of stores.
+  [[nodiscard]] std::size_t capacity() const noexcept { return stores_.size(); }
   /// True if the pool has no free store.
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
 

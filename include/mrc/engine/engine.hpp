@@ -147,6 +147,11 @@ class Engine {
   void receive(Time now, std::span<const wire::RxPacket> packets) noexcept;
   /// To be called when next_deadline() is reached.
   void on_time(Time now) noexcept;
+  /// The part of a port's receive buffer that is in use, 0 .. 128 (ReceivePressure::kFull). Senders
+  /// are asked for less while it is above three quarters (receive_pressure.hpp).
+  void set_receive_fill(Plane plane, std::uint32_t fill) noexcept {
+    ctx_.pressure.set_fill(plane, fill);
+  }
   /// A local port went down or came up. Initially all are up.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
   /// Ports no longer read the payload of these packets (TxPacket::copy).
@@ -232,6 +237,15 @@ class Engine {
   /// Sets the MPR that SACKs tell the peer (Dynamic MPR, mrc-1.0 §2.4): `units` of 128 PSNs, at
   /// most the queue pair's mpr_dest. Errc::invalid_state unless both sides agreed on Dynamic MPR.
   Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;
+  /// The receiver's penalty in all SACKs from now on (mrc-1.0 §6.7): 0 .. 127, in 1/128 of the
+  /// bytes that a SACK newly reports; 64 halves the senders' windows in a round trip. `restore`
+  /// with a penalty asks them to remember their windows, without one to restore them. Errc::
+  /// invalid_argument above 127.
+  Errc set_receiver_penalty(unsigned penalty, bool restore) noexcept {
+    if (penalty > 127) return Errc::invalid_argument;
+    ctx_.pressure.set_asked(static_cast<std::uint8_t>(penalty), restore);
+    return Errc::ok;
+  }
 
  private:
   void renew(QueuePairState& qp) noexcept;

@@ -47,7 +47,7 @@ class LossRecovery {
 
   /// Marks an outstanding packet lost. The caller informs congestion control, which subtracts the
   /// packet's size. Nothing if the packet is not outstanding.
-  std::optional<LostPacket> give_up(Time now, QueuePairState& qp, Psn psn) noexcept;
+  std::optional<LostPacket> give_up(QueuePairState& qp, Psn psn) noexcept;
   /// Packets that a port did not send. They go back to "not sent" without a trace in congestion
   /// control. Control packets among them are simply lost.
   void on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept;
@@ -69,7 +69,7 @@ class LossRecovery {
       intrusive::constant_time_size<false>>;
 
   void infer_losses(Time now, QueuePairState& qp) noexcept;
-  static void remove_from_flight(Time now, QueuePairState& qp, reliability::Packet packet,
+  static void remove_from_flight(QueuePairState& qp, reliability::Packet packet,
                                  std::uint32_t size) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   void send_probe(Time now, QueuePairState& qp) noexcept;

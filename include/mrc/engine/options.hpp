@@ -52,7 +52,7 @@ struct EngineOptions {
   /// (docs/performance_log.md).
   std::uint32_t quantum = 32 * 1024;
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
-  bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT
+  bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT, and no nscc
   /// EV probes by which the round-trip time to a peer is measured when the first queue pair
   /// connects, one per round trip (mrc-1.0 §6.8); 0: data measures it.
   std::uint8_t rtt_probes = 8;

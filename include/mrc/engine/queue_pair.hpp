@@ -37,6 +37,21 @@ struct QpInit {
   bool signal_all = false;    ///< every write is signaled, whatever its flags
 };
 
+/// What tells the order in which a responder made its SACKs: the cumulative PSN, and, while that
+/// stands still, the count of received bytes. Whatever a peer counts there, it never counts back;
+/// one that counts nothing says nothing.
+struct SackOrder {
+  Psn cack;                      ///< cumulative PSN
+  std::uint32_t rcvd_bytes = 0;  ///< CC_STATE.rcvd_bytes, modulo 2^24
+
+  /// Was the other SACK certainly made before this one?
+  [[nodiscard]] bool after(const SackOrder& other) const noexcept {
+    if (cack != other.cack) return cack.after(other.cack);
+    const std::uint32_t ahead = (rcvd_bytes - other.rcvd_bytes) & 0xFFFFFF;
+    return ahead != 0 && ahead < 1u << 23;
+  }
+};
+
 /// Requester state of a queue pair (mrc-1.0 §2.5, Table 7-4). Written by Requester, LossRecovery
 /// and DataSender.
 struct RequesterState {
@@ -58,12 +73,17 @@ struct RequesterState {
   Rqmsn next_rqmsn;               ///< of the next posted WriteImm
   std::uint16_t wimm_limit = 0;   ///< most WriteImm in flight
   std::uint16_t wimm_in_flight = 0;  ///< WriteImm partly or wholly sent, not completed
-  std::uint32_t rcvd_bytes = 0;      ///< in the newest SACK: units of 256 B, modulo 2^24
+  SackOrder newest_sack;             ///< of the newest SACK
   std::uint32_t quantum_used = 0;    ///< bytes sent in the present service
-  std::uint64_t inflight = 0;        ///< its part of the congestion context's inflight, bytes
-  Time last_sent{};                  ///< newest transmission of a data packet
-  Time paused_until{};               ///< after a NACK for lack of resources (mrc-1.0 §2.9)
-  Time timer_start{};                ///< of the retransmission timer
+  /// Nominal bytes of its outstanding packets: its part of the congestion context's inflight.
+  std::uint64_t inflight = 0;
+  std::uint64_t reported =
+      0;  ///< bytes that left inflight as reported; the context is not told yet
+  /// Bytes that left inflight, the context's too, with a Transport ACK: no SACK has told of them.
+  std::uint64_t reported_early = 0;
+  Time last_sent{};     ///< newest transmission of a data packet
+  Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
+  Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
   bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows

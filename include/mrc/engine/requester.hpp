@@ -68,13 +68,16 @@ class Requester {
   void apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                   path::PathIndex path) noexcept;
   void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;
+  [[nodiscard]] static bool overtaken(const QueuePairState& qp,
+                                      const wire::SackPacket& sack) noexcept;
   void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
-                      bool newest_sack) noexcept;
+                      bool shows_gaps) noexcept;
   static void note_missing(Time now, QueuePairState& qp, Psn psn) noexcept;
   void on_reported(Time now, QueuePairState& qp, Psn psn, reliability::Packet packet) noexcept;
   static void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                              const RttSample& sample) noexcept;
+                              const RttSample& sample, bool overtaken) noexcept;
 
+  [[nodiscard]] static std::uint32_t ended_by(const SendQueue& q, Psn psn) noexcept;
   void complete(Time now, QueuePairState& qp, std::uint32_t messages) noexcept;
   void fail_by_nak(QueuePairState& qp, Psn psn, wire::Syndrome syndrome) noexcept;
   [[nodiscard]] static std::optional<std::uint32_t> position_of(QueuePairState& qp,

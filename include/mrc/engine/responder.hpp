@@ -76,6 +76,7 @@ class Responder {
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp, wire::NackReason reason) noexcept;
   [[nodiscard]] static bool may_answer_again(Time now, QueuePairState& qp) noexcept;
+  [[nodiscard]] std::uint8_t announced_mpr(const ResponderState& rx) const noexcept;
   void write_sack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
   void write_nack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
   void write_ack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;

@@ -67,6 +67,15 @@ MRC_DECL bool Device::progress() noexcept {
 MRC_SETUP void Device::set_faults(std::string_view schedule) {
   core_->set_faults(schedule);
 }
+MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
+  if (penalty > 127)
+    throw Error(Errc::invalid_argument,
+                "receiver penalty " + std::to_string(penalty) + " is not 0 .. 127");
+  for (const auto& lane : core_->lanes())
+    (void)lane->with_engine([=](engine::Engine& engine, Time) {
+      return engine.set_receiver_penalty(penalty, restore);
+    });
+}
 MRC_DECL port::IpAddress Device::gid() const noexcept {
   return core_->gid();
 }

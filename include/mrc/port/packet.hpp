@@ -70,6 +70,10 @@ class PacketPort : public CopyingPort {
   /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
   void receive(Time now, RxBurst& rx) noexcept;
 
+  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
+  /// to be empty. Costs a system call while the last receive() did not take all there was, else
+  /// nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
   /// Port concept: adds a peer and returns the tag of its packets. If the next hop's Ethernet
   /// address is not known, the kernel is asked for it, and packets are lost until it answers: use
   /// await_route() first. The next hop is looked up again whenever the network changes. Throws

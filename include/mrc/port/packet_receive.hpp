@@ -51,6 +51,8 @@ class PacketReceiver {
   void receive(const Socket& socket, const wire::MacAddress& own, Time now, FaultInjector& faults,
                RxBurst& rx, PortStats& stats) noexcept;
 
+  /// True if the last read took as many frames as it asked for: more may wait in the socket.
+  [[nodiscard]] bool backlogged() const noexcept { return backlogged_; }
   /// True if frames that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
 
@@ -69,6 +71,7 @@ class PacketReceiver {
   std::unique_ptr<std::uint8_t[]> pool_;
   std::vector<iovec> vectors_;
   std::vector<mmsghdr> messages_;
+  bool backlogged_ = false;
   std::size_t next_ = 0;   ///< frame that is parsed next
   std::size_t count_ = 0;  ///< frames read
   ReceiveCheck check_;

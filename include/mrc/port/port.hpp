@@ -79,6 +79,8 @@ struct MemorySpan {
 /// Reception:
 /// * `receive(now, rx)` appends what has arrived, up to rx.room(). The views stay valid until the
 ///   next receive() on the same port.
+/// * `receive_fill()`, which a port need not have, is the part of its receive buffer that is in use
+///   after the last receive(), in 1/128. The engine asks senders for less when it is high.
 /// * A port whose hardware writes payload to its place in memory sets Capabilities::places_payload.
 ///   It says so in RxPacket::placed, and only does it in regions with relaxed_ordering. While a
 ///   further copy of that packet may still be written, whether or not this one was placed, the

@@ -31,6 +31,10 @@ void set_option(const Socket& socket, int level, int name, int value, const char
 /// not limited by net.core.{r,w}mem_max.
 std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_t bytes) noexcept;
 
+/// The part of a socket's receive buffer that is in use, as the kernel charges it, in 1/128: 128 is
+/// full. 0 on failure. Costs a system call.
+[[nodiscard]] std::uint32_t receive_buffer_fill(const Socket& socket) noexcept;
+
 /// A non-blocking UDP socket of the family of `local.ip`, tied to `local.interface` if one is
 /// named. Not bound to an address yet. Throws Error.
 [[nodiscard]] Socket make_udp_socket(const LocalAddress& local);

@@ -71,6 +71,10 @@ class UdpPort : public CopyingPort {
   /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
   void receive(Time now, RxBurst& rx) noexcept;
 
+  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
+  /// to be empty. Costs a system call while the last receive() did not take all there was, else
+  /// nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
   /// Port concept: sets where a peer is reached in this plane and returns the tag of its packets.
   /// Throws Error if the address is of the other IP version.
   std::uint64_t add_peer(PeerId id, const PeerAddress& address);

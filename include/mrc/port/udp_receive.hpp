@@ -52,6 +52,8 @@ class UdpReceiver {
   void receive(const Socket& socket, Time now, FaultInjector& faults, RxBurst& rx,
                PortStats& stats) noexcept;
 
+  /// True if the last read took as many datagrams as it asked for: more may wait in the socket.
+  [[nodiscard]] bool backlogged() const noexcept { return backlogged_; }
   /// True if packets that have been read wait for room.
   [[nodiscard]] bool leftover() const noexcept { return next_ < count_; }
 
@@ -88,6 +90,7 @@ class UdpReceiver {
 
   UdpReceiverOptions options_;
   bool v4_;
+  bool backlogged_ = false;
   bool opened_ = false;  ///< datagram_ describes the message at next_
   std::unique_ptr<std::uint8_t[]> pool_;
   std::vector<Slot> slots_;

@@ -44,6 +44,7 @@ class ReceiveWindow {
   /// Empties the window; `first` is expected next.
   void start(Psn first) noexcept {
     cack_ = max_received_ = lowest_unsacked_ = first - 1;
+    message_ = first;
     out_of_order_ = 0;
     unsettled_count_ = 0;
     received_.clear_all();
@@ -67,11 +68,14 @@ class ReceiveWindow {
   };
 
   /// Records a fresh packet. `end`: it is the last one of its message. `settled`: false needs
-  /// `settling` in the constructor.
-  Advance accept(Psn psn, bool end, bool settled = true) noexcept {
+  /// `settling` in the constructor. Calls complete(first, last) for each message that the
+  /// cumulative PSN passes, with its PSNs, in their order.
+  template <class F>
+  Advance accept(Psn psn, bool end, bool settled, F&& complete) noexcept {
     if (psn.after(max_received_)) max_received_ = psn;
     if (psn == cack_ + 1 && out_of_order_ == 0 && settled) {
       cack_ = psn;
+      if (end) pass_message(psn, complete);
       return {1, end ? 1u : 0u, psn};
     }
     received_.set(psn.value());
@@ -81,7 +85,11 @@ class ReceiveWindow {
       unsettled_.set(psn.value());
       ++unsettled_count_;
     }
-    return psn == cack_ + 1 ? advance() : Advance{};
+    return psn == cack_ + 1 ? advance(complete) : Advance{};
+  }
+  /// The same, for who does not ask where messages begin.
+  Advance accept(Psn psn, bool end) noexcept {
+    return accept(psn, end, true, [](Psn, Psn) {});
   }
   /// A packet that was received is unsettled, or unsettled again. Nothing happens if the cumulative
   /// PSN has passed it.
@@ -93,15 +101,16 @@ class ReceiveWindow {
     unsettled_.set(psn.value());
     ++unsettled_count_;
   }
-  /// A packet is settled. Nothing happens if it was, or was not received.
-  Advance settle(Psn psn) noexcept {
+  /// A packet is settled. Nothing happens if it was, or was not received. `complete`: as above.
+  template <class F>
+  Advance settle(Psn psn, F&& complete) noexcept {
     const std::int32_t ahead = psn - cack_;
     if (unsettled_count_ == 0 || ahead <= 0 || static_cast<std::uint32_t>(ahead) > range_ ||
         !unsettled_.test(psn.value()))
       return {};
     unsettled_.clear(psn.value());
     --unsettled_count_;
-    return psn == cack_ + 1 ? advance() : Advance{};
+    return psn == cack_ + 1 ? advance(complete) : Advance{};
   }
 
   /// Highest PSN up to which all packets have been received (cack_psn).
@@ -146,7 +155,13 @@ class ReceiveWindow {
   }
 
  private:
-  Advance advance() noexcept {
+  template <class F>
+  void pass_message(Psn last, F& complete) noexcept {
+    complete(message_, last);
+    message_ = last + 1;
+  }
+  template <class F>
+  Advance advance(F& complete) noexcept {
     Advance a;
     const auto first = cack_ + 1;
     const auto span = static_cast<std::uint32_t>(max_received_ - cack_);
@@ -159,6 +174,7 @@ class ReceiveWindow {
           ends_.find_next_set((first + static_cast<std::int32_t>(i)).value(), left));
       if (i >= a.packets) break;
       a.last_end = first + static_cast<std::int32_t>(i);
+      pass_message(a.last_end, complete);
       ++a.messages;
       ++i;
     }
@@ -174,6 +190,7 @@ class ReceiveWindow {
   std::uint32_t out_of_order_ = 0;
   std::uint32_t unsettled_count_ = 0;
   Psn cack_, max_received_, lowest_unsacked_;
+  Psn message_;  ///< first PSN of the oldest message that is not complete
   CircularBitmap received_;
   CircularBitmap ends_;
   CircularBitmap unsettled_;

@@ -12,7 +12,7 @@ namespace mrc::inline v0_1::reliability {
 struct WimmEntry {
   Psn last_psn;                 ///< last packet: delivered once everything up to here has arrived
   std::uint32_t immediate = 0;  ///< immediate value
-  std::uint32_t length = 0;     ///< of the whole message (RETH.DMALEN, mrc-1.0 [C-7])
+  std::uint32_t length = 0;     ///< payload of the last packet; of the message after measure()
   bool present = false;         ///< the entry is in use
   bool solicited = false;       ///< its completion is solicited
 };
@@ -31,6 +31,7 @@ class WimmTable {
   void start() noexcept {
     for (auto& e : entries_) e.present = false;
     next_ = Rqmsn{};
+    measured_ = 0;
   }
 
   /// Records the last packet of the WriteImm `number`. overflow: more than the limit are in flight
@@ -46,6 +47,17 @@ class WimmTable {
     return Insert::ok;
   }
 
+  /// The message of the packets `first` to `last` is complete; all but the last one carry `mtu`
+  /// bytes. If it is the next WriteImm that is not measured yet, its length is known now. Packets
+  /// tell how long they are, but not how long their message is: peers disagree about RETH.DMALEN
+  /// (mrc-1.0 [C-7]). To be called in PSN order, for each message.
+  void measure(Psn first, Psn last, std::uint32_t mtu) noexcept {
+    if (measured_ == entries_.size()) return;
+    WimmEntry& e = entries_[index(static_cast<std::int32_t>(measured_))];
+    if (!e.present || e.last_psn != last) return;
+    e.length += (static_cast<std::uint32_t>(last - first) & 0xFFFFFF) * mtu;
+    ++measured_;
+  }
   /// The next one to deliver, or null if it or an earlier packet is missing.
   [[nodiscard]] const WimmEntry* ready(Psn cack) const noexcept {
     const WimmEntry& e = entries_[head_];
@@ -54,6 +66,7 @@ class WimmTable {
   /// Removes the one that ready() returned.
   void pop() noexcept {
     entries_[head_].present = false;
+    measured_ -= measured_ > 0;
     if (++head_ == entries_.size()) head_ = 0;
     ++next_;
   }
@@ -74,6 +87,7 @@ class WimmTable {
 
   std::vector<WimmEntry> entries_;
   std::size_t head_ = 0;
+  std::size_t measured_ = 0;  ///< entries from head_ on whose length is that of the message
   Rqmsn next_;
 };
 

@@ -159,6 +159,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
     {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
      kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
+    {"cc_receiver_penalty", BoolOption{&Config::cc_receiver_penalty}, "", kCongestion,
+     "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
+     "are in use, up to half a window per round trip when it is full, and give the windows back "
+     "afterwards. Where Dynamic MPR is on, it shrinks with it."},
 
     {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
      "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "

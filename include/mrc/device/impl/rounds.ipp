@@ -95,6 +95,8 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
     DevicePort& port = *planes_.ports[i];
     rx_.clear();
     port.receive(now, rx_);
+    if (config_.cc_receiver_penalty)
+      engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {
       any = true;
       engine_.receive(now, rx_.packets());

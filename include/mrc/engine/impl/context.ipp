@@ -7,13 +7,6 @@ namespace mrc::inline v0_1::engine {
 
 MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
   if (qp.state != QpState::rts) return timers.cancel(qp);
-  if (qp.tx.window.outstanding() == 0 && qp.tx.inflight > 0) {
-    // Nothing is in flight. The remainder is the rounding of rcvd_bytes to 256 B, and bytes that
-    // only lost SACKs reported.
-    qp.peer->congestion.on_forget(static_cast<std::uint32_t>(qp.tx.inflight));
-    qp.tx.inflight = 0;
-    ready.wake(*qp.peer);
-  }
   timers.arm(qp, now);
 }
 

@@ -45,6 +45,9 @@ MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
                       (options.holding_planes == 0 || options.held_copies >= 1),
                   "held_copies must be 1 .. 65535 if there are holding_planes");
   detail::require(options.burst >= 1, "burst must be at least 1");
+  detail::require(options.timestamps || options.cc.algorithm != cc::Algorithm::nscc,
+                  "cc=nscc needs timestamps: it is steered by delays, and without time stamps "
+                  "there are none. Set timestamps, or cc to fixed or none");
 }
 
 MRC_SETUP Engine::~Engine() {

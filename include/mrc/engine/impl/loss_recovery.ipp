@@ -34,7 +34,7 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
   const reliability::LossRule rule{std::exchange(tx.passed, 0), Timers::round_trip(qp)};
   const auto lost = [&](Psn psn, reliability::Packet packet) {
     const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
-    remove_from_flight(now, qp, packet, size);
+    remove_from_flight(qp, packet, size);
     peer.paths.on_inferred_loss(packet.path(), now);
     peer.congestion.on_loss(size, now);
     ++qp.stats.inferred_losses;
@@ -44,29 +44,24 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
   tx.loss_check = reliability::infer_losses(tx.window, now, rule, lost);
 }
 
-MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(Time now, QueuePairState& qp,
+MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePairState& qp,
                                                                        Psn psn) noexcept {
   reliability::SendWindow& window = qp.tx.window;
   const reliability::Packet packet = window.at(psn);
   if (packet.state() != reliability::PacketState::outstanding) return std::nullopt;
   const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
-  remove_from_flight(now, qp, packet, size);
+  remove_from_flight(qp, packet, size);
   window.lose(psn);
   return LostPacket{packet.path(), size};
 }
 
 /// Removes a packet from the accounts of bytes in flight, except the congestion context's, from
-/// which the caller's on_loss(), on_nack(), on_timeout() or on_forget() subtracts its size. If a
-/// SACK's byte count already covered the packet (it had arrived after all), the context is credited
-/// first, so that nothing is subtracted twice.
-MRC_DECL void LossRecovery::remove_from_flight(Time now, QueuePairState& qp,
-                                               reliability::Packet packet,
+/// which the caller's on_loss(), on_nack(), on_timeout() or on_forget() subtracts its size. Only
+/// outstanding packets are in flight: one that is reported after it was given up is not counted
+/// again.
+MRC_DECL void LossRecovery::remove_from_flight(QueuePairState& qp, reliability::Packet packet,
                                                std::uint32_t size) noexcept {
   qp.peer->release(qp.peer->paths[packet.path()].plane, size);
-  if (qp.tx.inflight < size) {
-    qp.peer->congestion.on_send(static_cast<std::uint32_t>(size - qp.tx.inflight), now);
-    qp.tx.inflight = size;
-  }
   qp.tx.inflight -= size;
 }
 
@@ -80,7 +75,7 @@ MRC_DECL void LossRecovery::on_untransmitted(Time now,
     const reliability::Packet sent = qp->tx.window.at(bth.psn());
     if (sent.state() != reliability::PacketState::outstanding) continue;
     const std::uint32_t size = nominal_size(*qp, bth.psn(), sent, ctx_.options.timestamps);
-    remove_from_flight(now, *qp, sent, size);
+    remove_from_flight(*qp, sent, size);
     qp->peer->congestion.on_forget(size);
     qp->tx.window.unsend(bth.psn());
     ctx_.ready.update(*qp);
@@ -122,7 +117,7 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   // If everything in flight was lost, it may use up the congestion window for good: one packet is
   // sent regardless, and before those of queue pairs that wait for the window.
   ReadyQueue::exempt(qp);
-  const std::optional<LostPacket> lost = give_up(now, qp, psn);
+  const std::optional<LostPacket> lost = give_up(qp, psn);
   if (!lost) return;  // already marked lost, not yet sent again
   qp.peer->paths.on_timeout(lost->path, now);
   qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);

@@ -3,11 +3,27 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "mrc/engine/packet_layout.hpp"
 #include "mrc/engine/requester.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+namespace detail {
+
+/// Can a Transport ACK with this MSN be an answer to one of the `waiting` messages from `oldest`
+/// on? Peers differ in what they number: the newest finished message ([O-15]); the messages
+/// finished, which is one more, as in IBTA; or nothing, always 0. So messages complete by PSN. But
+/// MSNs begin at 0 on every connection, and with the PSN they help to tell late answers to an
+/// earlier one.
+[[nodiscard]] constexpr bool may_be_answer(std::uint32_t msn, Msn oldest,
+                                           std::uint32_t waiting) noexcept {
+  const std::int32_t ahead = Msn{msn} - oldest;
+  return msn == 0 || (ahead >= 0 && static_cast<std::uint32_t>(ahead) <= waiting);
+}
+
+}  // namespace detail
 
 MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
@@ -42,8 +58,9 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.fixed_range = tx.range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
   tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
   tx.wimm_in_flight = 0;
-  tx.next_packet = tx.rcvd_bytes = 0;
-  tx.inflight = 0;
+  tx.next_packet = 0;
+  tx.newest_sack = {qp.start_psn - 1};
+  tx.inflight = tx.reported = tx.reported_early = 0;
   tx.quantum_used = 0;
   tx.last_sent = tx.timer_start = now;
   tx.newest_report.fill(~std::uint32_t{0});  // just before transmission number 0
@@ -155,7 +172,7 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
     ++ctx_.stats.drops.stale;
     return;
   }
-  const auto lost = loss_.give_up(now, qp, psn);
+  const auto lost = loss_.give_up(qp, psn);
   if (!lost) {
     ++ctx_.stats.drops.stale;
     return;
@@ -171,7 +188,7 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
     // (mrc-1.0 §2.9). NACKs during the pause are for packets sent before it and cost no retry.
     if (now >= tx.paused_until && !tx.retries.take_refused())
       return teardown_.fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
-                            position_of(qp, psn));
+                            tx.queue.done());  // the oldest request (mrc-1.0 §2.10)
     tx.paused_until = now + Timers::round_trip(qp);
   }
   ctx_.ready.update(qp);
@@ -181,15 +198,13 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
 
 // ------------------------------------------------------------------------------ Transport ACKs
 
-/// Every message up to the one named is placed and delivered (mrc-1.0 §2.8).
+/// Every message whose last PSN is not after the one named is placed and delivered (mrc-1.0 §2.8).
 MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
                                 const wire::RxPacket& packet) noexcept {
   const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
   RequesterState& tx = qp.tx;
   SendQueue& q = tx.queue;
   ++ctx_.stats.acks_received;
-  // MSNs start at 0 on every connection, so the PSN has to tell a late answer to an earlier
-  // connection from an answer to this one ([O-15]).
   const Psn psn = ack.bth.psn();
   const std::uint32_t waiting = q.sending() - q.done();
   const auto late = static_cast<std::int32_t>(tx.fixed_range) + 1;
@@ -203,20 +218,27 @@ MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
     ++ctx_.stats.drops.implausible;  // what was received can't be refused any more
     return;
   }
-  const std::int32_t ahead = Msn{ack.aeth.msn.value()} - Msn{q.at(q.done()).msn};
-  if (ahead < 0) {
+  const std::uint32_t messages = ended_by(q, psn);
+  if (messages == 0) {
     ++ctx_.stats.drops.stale;
     return;
   }
-  const auto ends_before = [psn](const SendWqe& w) {
-    return !psn.before(w.first + static_cast<std::int32_t>(w.packets - 1));
-  };
-  if (static_cast<std::uint32_t>(ahead) >= waiting ||
-      !ends_before(q.at(q.done() + static_cast<std::uint32_t>(ahead)))) {
+  if (!detail::may_be_answer(ack.aeth.msn.value(), Msn{q.at(q.done()).msn}, waiting)) {
     ++ctx_.stats.drops.implausible;
     return;
   }
-  complete(now, qp, static_cast<std::uint32_t>(ahead) + 1);
+  complete(now, qp, messages);
+}
+
+/// Number of the oldest messages that were sent whole and end with or before `psn`. Takes time for
+/// these only.
+MRC_DECL std::uint32_t Requester::ended_by(const SendQueue& q, Psn psn) noexcept {
+  std::uint32_t p = q.done();
+  for (; p != q.sending(); ++p) {
+    const SendWqe& w = q.at(p);
+    if (psn.before(w.first + static_cast<std::int32_t>(w.packets - 1))) break;
+  }
+  return p - q.done();
 }
 
 /// The responder refused a request.
@@ -239,6 +261,9 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, std::uint32_t me
   RequesterState& tx = qp.tx;
   const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
   take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
+  // The SACK that tells of these packets may still come: congestion control learns about them then.
+  qp.peer->congestion.on_forget(static_cast<std::uint32_t>(tx.reported));
+  tx.reported_early += std::exchange(tx.reported, 0);
   for (; messages > 0; --messages) {
     if (tx.queue.at(tx.queue.done()).with_immediate) --tx.wimm_in_flight;
     tx.queue.finish();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <utility>
 
 #include "mrc/engine/packet_layout.hpp"
 #include "mrc/engine/requester.hpp"
@@ -32,12 +33,9 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
   return packet.transmissions() == 1 || now - packet.sent() <= kHalfTimestampSpan;
 }
 
-/// Bytes, in units of 256, that arrived between a SACK with rcvd_bytes `before` and this one.
-/// Nothing if this SACK is the older one and was overtaken.
-[[nodiscard]] inline std::optional<std::uint32_t> newly_received(const wire::SackPacket& sack,
-                                                                 std::uint32_t before) noexcept {
-  const std::uint32_t units = (sack.cc.rcvd_bytes() - before) & 0xFFFFFF;
-  return units < 1u << 23 ? std::optional(units) : std::nullopt;
+/// The clear bits of a SACK that carry information: those below the highest set one.
+[[nodiscard]] constexpr std::uint64_t holes_in(std::uint64_t bits) noexcept {
+  return bits == 0 ? 0 : ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
 }
 
 }  // namespace detail
@@ -59,17 +57,19 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   ++ctx_.stats.sacks_received;
   qp.heard = true;
 
+  const bool overtaken = Requester::overtaken(qp, sack);
+  if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes()};
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
   if (sample.valid) tx.rtt.sample(sample.rtt);
 
   take_cack(now, qp, cack);
-  const bool newest =
-      detail::newly_received(sack, tx.rcvd_bytes).has_value() && cack + 1 == tx.window.unacked();
-  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), newest);
-  if (sack.seth.mpr() != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
+  // It may have been overtaken by a Transport ACK, too.
+  const bool shows_gaps = !overtaken && cack + 1 == tx.window.unacked();
+  take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), shows_gaps);
+  if (!overtaken && sack.seth.mpr() != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
-  feed_congestion(now, qp, sack, sample);
+  feed_congestion(now, qp, sack, sample, overtaken);
   loss_.request_review(qp);
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
@@ -120,24 +120,37 @@ MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexc
   qp.tx.on_progress(now);
 }
 
+/// Has a SACK that the responder made later arrived before this one? What that one said of the
+/// present, the present MPR above all, then holds. Two SACKs of one cumulative PSN may have the
+/// same byte count: its unit is 256 bytes, and not every peer counts. A clear bit for a packet
+/// already reported then shows which one is older.
+MRC_DECL bool Requester::overtaken(const QueuePairState& qp,
+                                   const wire::SackPacket& sack) noexcept {
+  const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes()};
+  const SackOrder& newest = qp.tx.newest_sack;
+  if (newest.after(order)) return true;
+  if (order.cack != newest.cack) return false;
+  const reliability::SendWindow& window = qp.tx.window;
+  const Psn base = order.cack + sack.seth.sack_offset();
+  for (std::uint64_t h = detail::holes_in(sack.seth.sack_bitmap()); h != 0; h &= h - 1) {
+    const Psn psn = base + std::countr_zero(h);
+    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
+      return true;
+  }
+  return false;
+}
+
 /// A set bit is definite. A clear bit below a set one means that the PSN was missing when a later
 /// one had arrived. Clear bits above the highest set bit carry no information, nor do any clear
 /// bits of a SACK that a newer one has overtaken.
 MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
-                                        bool newest_sack) noexcept {
+                                        bool shows_gaps) noexcept {
   if (bits == 0) return;
   reliability::SendWindow& window = qp.tx.window;
-  std::uint64_t holes = ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
-  // rcvd_bytes has a unit of 256 bytes, so it may be equal in an overtaken SACK. A clear bit for a
-  // packet already reported shows that this SACK is the older one.
-  for (std::uint64_t h = holes; h != 0 && newest_sack; h &= h - 1) {
-    const Psn psn = base + std::countr_zero(h);
-    if (window.contains(psn) && window.at(psn).state() == reliability::PacketState::reported)
-      newest_sack = false;
-  }
   window.report(base, bits,
                 [&](Psn psn, reliability::Packet packet) { on_reported(now, qp, psn, packet); });
-  for (; holes != 0 && newest_sack; holes &= holes - 1) {
+  if (!shows_gaps) return;
+  for (std::uint64_t holes = detail::holes_in(bits); holes != 0; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
     if (window.contains(psn)) note_missing(now, qp, psn);
   }
@@ -171,28 +184,32 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   const std::uint32_t order = qp.tx.window.order_of(packet);
   peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
   if (!outstanding) return;  // released when it was given up
-  peer.release(plane, nominal_size(qp, psn, packet, ctx_.options.timestamps));
+  const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
+  peer.release(plane, size);
+  qp.tx.inflight -= size;
+  qp.tx.reported += size;
   std::uint32_t& newest = qp.tx.newest_report[plane];
   if (certain && static_cast<std::int32_t>(order - newest) > 0) newest = order;
 }
 
-/// Hands a SACK to congestion control. Newly received bytes are limited to what this queue pair has
-/// in flight, so a peer that counts wrong can't corrupt the account that queue pairs share.
+/// Hands a SACK to congestion control. The bytes newly received are those of the packets that it
+/// was the first to report, by the records of this side: peers count rcvd_bytes in several ways
+/// ([C-15]), and no way of counting can corrupt the account that queue pairs share. Of a SACK that
+/// was overtaken nothing else is used: the window follows the present state of the network.
 MRC_DECL void Requester::feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
-                                         const RttSample& rtt) noexcept {
+                                         const RttSample& rtt, bool overtaken) noexcept {
   RequesterState& tx = qp.tx;
   cc::SackSample sample;
   sample.now = now;
-  if (const auto units = detail::newly_received(sack, tx.rcvd_bytes)) {
-    tx.rcvd_bytes = sack.cc.rcvd_bytes();
-    sample.newly = std::min<std::uint64_t>(std::uint64_t{*units} << 8, tx.inflight);
-    tx.inflight -= sample.newly;
+  sample.early = std::exchange(tx.reported_early, 0);
+  sample.newly = sample.early + std::exchange(tx.reported, 0);
+  if (!overtaken) {
+    sample.rtt = rtt.rtt;
+    sample.has_rtt = rtt.valid;
+    sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
+    sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
+    sample.restore_cwnd = sack.cc.restore_cwnd();
   }
-  sample.rtt = rtt.rtt;
-  sample.has_rtt = rtt.valid;
-  sample.ecn = sack.seth.m() == wire::SackMark::skip_once;
-  sample.rcv_cwnd_pen = sack.cc.rcv_cwnd_pen();
-  sample.restore_cwnd = sack.cc.restore_cwnd();
   qp.peer->congestion.on_sack(sample);
 }
 

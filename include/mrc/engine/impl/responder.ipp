@@ -104,8 +104,8 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   if (w.imm != nullptr) {
     using reliability::WimmTable;
     const auto inserted = rx.wimms.insert(
-        Rqmsn{w.meth->rqmsn.value()},
-        {psn, w.imm->immediate, w.reth->dma_length, true, w.bth->solicited_event()});
+        Rqmsn{w.meth->rqmsn.value()}, {psn, w.imm->immediate, static_cast<std::uint32_t>(length),
+                                       true, w.bth->solicited_event()});
     if (inserted != WimmTable::Insert::ok)
       return refuse(now, qp, packet, psn,
                     inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
@@ -113,7 +113,9 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   }
 
   if (packet.placed == 0) place(qp, w, region, in_order);
-  const ReceiveWindow::Advance progress = rx.window.accept(psn, end, !packet.unsettled);
+  const ReceiveWindow::Advance progress =
+      rx.window.accept(psn, end, !packet.unsettled,
+                       [&](Psn first, Psn last) { rx.wimms.measure(first, last, qp.mtu); });
   if (!qp.heard) qp.heard = true;  // that line of memory stays clean
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
@@ -152,7 +154,8 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
 }
 
 MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
-  const reliability::ReceiveWindow::Advance progress = qp.rx.window.settle(psn);
+  const reliability::ReceiveWindow::Advance progress = qp.rx.window.settle(
+      psn, [&](Psn first, Psn last) { qp.rx.wimms.measure(first, last, qp.mtu); });
   wire::RxPacket packet;
   packet.plane = plane;
   if (advance(now, qp, packet, psn, progress) && progress.messages > 0) queue_ack(qp, plane);
@@ -167,7 +170,9 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   ++qp.stats.rx_duplicates;
   ++ctx_.stats.rx_duplicates;
   if (packet.unsettled) qp.rx.window.unsettle(psn);  // a further copy was sent meanwhile
-  if (w.bth->ack_request() || w.bth->rtx()) queue_sack(qp, packet, psn, timestamp);
+  // A mark is about the way that this copy took, not about its payload (mrc-1.0 §2.6).
+  if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
+    queue_sack(qp, packet, psn, timestamp);
   if (w.bth->rtx() && qp.rx.messages > 0 && !psn.after(qp.rx.window.cack()))
     queue_ack(qp, packet.plane);
 }

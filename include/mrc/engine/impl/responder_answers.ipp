@@ -82,6 +82,14 @@ MRC_DECL void Responder::write_answer(const ControlItem& item, QueuePairState& q
   }
 }
 
+/// Only a queue pair that holds back message ends is asked for less because room for them runs
+/// short: fewer packets under way leave fewer messages with a gap in front.
+MRC_DECL std::uint8_t Responder::announced_mpr(const ResponderState& rx) const noexcept {
+  const bool defers = rx.deferred.head != DeferredStores::kNone;
+  const std::size_t all = ctx_.deferred.capacity();
+  return ctx_.pressure.mpr(rx.mpr, defers ? ctx_.deferred.free() : all, all);
+}
+
 /// A SACK of the responder's present state (mrc-1.0 §1.7, §2.7).
 MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
                                     wire::TxPacket& packet) noexcept {
@@ -102,11 +110,13 @@ MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
   p.seth.set_spdcid(connection_id(qp.qpn));
   p.seth.set_dpdcid(connection_id(qp.remote.qpn));
   p.seth.set_cack_psn(cack);
-  p.seth.set_mpr(rx.mpr);
+  p.seth.set_mpr(announced_mpr(rx));
   p.seth.set_sack_offset(range.offset);
   p.seth.set_sack_bitmap(range.bitmap);
   p.cc.set_tx_timestamp(item.timestamp);
   p.cc.set_ooo_count(rx.window.out_of_order());
+  p.cc.set_rcv_cwnd_pen(ctx_.pressure.penalty());
+  p.cc.set_restore_cwnd(ctx_.pressure.restore());
   p.cc.set_rcvd_bytes(static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256));
   put_header(packet, p);
   ++ctx_.stats.sacks_sent;

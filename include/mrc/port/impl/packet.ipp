@@ -163,6 +163,10 @@ MRC_DECL Time PacketPort::next_release() const noexcept {
   return receiver_->leftover() ? Time::min() : faults_.next_release();
 }
 
+MRC_DECL std::uint32_t PacketPort::receive_fill() const noexcept {
+  return receiver_->backlogged() ? receive_buffer_fill(receive_) : 0;
+}
+
 MRC_DECL PortStats PacketPort::stats() const noexcept {
   PortStats stats = stats_;
   stats.rx_overrun = overrun();

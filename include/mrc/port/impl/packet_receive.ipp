@@ -55,6 +55,7 @@ MRC_DECL bool PacketReceiver::read(const Socket& socket, std::size_t room,
   const int n = recvmmsg(socket.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
   next_ = 0;
   count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
+  backlogged_ = count_ == wanted;
   if (count_ > 0) ++stats.rx_calls;
   return count_ > 0;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "mrc/port/socket.hpp"
 
@@ -32,6 +35,14 @@ MRC_SETUP std::uint64_t set_buffer(const Socket& socket, int name, int force,
   }
   const int actual = get_option(socket, SOL_SOCKET, name, 0);
   return actual > 0 ? static_cast<std::uint64_t>(actual) : 0;
+}
+
+MRC_DECL std::uint32_t receive_buffer_fill(const Socket& socket) noexcept {
+  std::uint32_t memory[SK_MEMINFO_VARS] = {};
+  socklen_t size = sizeof memory;
+  if (getsockopt(socket.fd(), SOL_SOCKET, SO_MEMINFO, memory, &size) != 0) return 0;
+  const std::uint64_t used = memory[SK_MEMINFO_RMEM_ALLOC], all = memory[SK_MEMINFO_RCVBUF];
+  return all == 0 ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(128, used * 128 / all));
 }
 
 MRC_SETUP Socket make_udp_socket(const LocalAddress& local) {

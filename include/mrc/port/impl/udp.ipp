@@ -69,6 +69,10 @@ MRC_DECL Time UdpPort::next_release() const noexcept {
   return receiver_->leftover() ? Time::min() : faults_.next_release();
 }
 
+MRC_DECL std::uint32_t UdpPort::receive_fill() const noexcept {
+  return receiver_->backlogged() ? receive_buffer_fill(socket_) : 0;
+}
+
 MRC_DECL PortStats UdpPort::stats() const noexcept {
   PortStats stats = stats_;
   stats.rx_overrun = kernel_drops();

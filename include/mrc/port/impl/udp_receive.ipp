@@ -73,6 +73,7 @@ MRC_DECL bool UdpReceiver::read(const Socket& socket, std::size_t room, PortStat
       recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
   next_ = 0;
   count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
+  backlogged_ = count_ == wanted;
   opened_ = false;
   packets_ = 0;
   if (count_ > 0) ++stats.rx_calls;

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peers of other makes: what they count and number in their own way must not matter (mrc-1.0
+// [C-15], [O-15]).
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/single.hpp"
+#include "support/traffic.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+using wire::NackReason;
+
+namespace {
+
+/// What a responder may put into CC_STATE.rcvd_bytes.
+enum class Counts { nominal, udp_length, payload, frames, nothing, too_much };
+constexpr Counts kAllCounts[] = {Counts::nominal, Counts::udp_length, Counts::payload,
+                                 Counts::frames,  Counts::nothing,    Counts::too_much};
+
+[[nodiscard]] std::uint32_t counted(const engine::QueuePairState& qp, Counts way) {
+  const std::uint64_t nominal = qp.rx.rcvd_bytes, packets = qp.stats.rx_packets;
+  const auto units = [](std::uint64_t bytes) {
+    return static_cast<std::uint32_t>((bytes + 255) / 256);
+  };
+  switch (way) {
+    case Counts::nominal:
+      return units(nominal);
+    case Counts::udp_length:
+      return units(nominal - packets * wire::kNominalIp);
+    case Counts::payload:
+      return units(qp.stats.rx_bytes);
+    case Counts::frames:
+      return static_cast<std::uint32_t>(packets);
+    case Counts::too_much:
+      return units(10 * nominal) & 0xFFFFFF;
+    case Counts::nothing:
+      break;
+  }
+  return 0;
+}
+
+/// What a responder may put into AETH.MSN.
+enum class Numbers { newest, finished, nothing };
+
+/// Makes side 1 of a pair answer like another implementation.
+void disguise(EnginePair& pair, Qpn responder, Counts way, Numbers numbers = Numbers::newest) {
+  pair.tap = [&pair, responder, way, numbers](unsigned side, const wire::TxPacket&,
+                                              std::vector<std::uint8_t>& bytes) {
+    const wire::Opcode opcode = wire::view_as<wire::Bth>(bytes).opcode();
+    if (side == 1 && opcode == wire::Opcode::sack) {
+      auto& sack = reinterpret_cast<wire::SackPacket&>(*bytes.data());
+      sack.cc.set_rcvd_bytes(counted(*pair[1].find_qp(responder), way));
+    }
+    if (side == 1 && opcode == wire::Opcode::acknowledge && numbers != Numbers::newest) {
+      auto& ack = reinterpret_cast<wire::AckPacket&>(*bytes.data());
+      ack.aeth.msn = numbers == Numbers::finished ? ack.aeth.msn.value() + 1 : 0;
+    }
+  };
+}
+
+/// 100 Gb/s, 12 us of round trip.
+EnginePair::Setup pipe() {
+  EnginePair::Setup s;
+  s.planes = 1;
+  s.delay = 5'800ns;
+  s.options.cc.nscc.mtu = 4200;
+  return s;
+}
+
+struct Streamed {
+  double gbps = 0;
+  std::int64_t over = 0;  ///< most bytes under way beyond the window
+};
+
+/// A stream of writes through a pipe to a peer that counts in its way.
+Streamed stream(const EnginePair::Setup& setup, Counts way) {
+  EnginePair pair(setup, 5);
+  constexpr std::uint32_t kMessage = 256 * 1024, kMessages = 200;
+  std::vector<std::uint8_t> source(kMessage), target(kMessage);
+  Qpn qpn[2];
+  CqId cq{};
+  for (unsigned side = 0; side < 2; ++side) {
+    engine::QpInit init;
+    init.pd = pair.pd(side);
+    cq = *pair[side].create_cq(64);
+    init.send_cq = init.receive_cq = cq;
+    init.capacity = {.send = 16, .receive = 16, .send_sges = 1, .inline_bytes = 0};
+    qpn[side] = *pair[side].create_qp(init);
+  }
+  pair.connect(qpn[0], qpn[1]);
+  const std::uint32_t lkey = pair.register_memory(0, source.data(), source.size(), Access::none);
+  const std::uint32_t rkey =
+      pair.register_memory(1, target.data(), target.size(),
+                           Access::local_write | Access::remote_write | Access::relaxed_ordering);
+  disguise(pair, qpn[1], way);
+  Streamed result;
+  std::int64_t sent = 0;
+  pair.filter = [&](unsigned side, const wire::TxPacket&, const std::vector<std::uint8_t>& bytes) {
+    if (side == 1 || !wire::is_write(wire::view_as<wire::Bth>(bytes).opcode())) return true;
+    const auto& c = pair[0].find_peer(pair.peer(0))->congestion;
+    sent += static_cast<std::int64_t>(bytes.size()) + wire::kIcrcSize + wire::kNominalOverhead;
+    const auto received = static_cast<std::int64_t>(pair[1].find_qp(qpn[1])->rx.rcvd_bytes);
+    const auto window = static_cast<std::int64_t>(c.window());
+    result.over = std::max({result.over, sent - received - window, c.inflight() - window});
+    return true;
+  };
+  std::uint32_t posted = 0, done = 0;
+  const CqId own = CqId{pair[0].find_qp(qpn[0])->init.send_cq};
+  const Time begin = pair.now();
+  const bool finished = pair.run_for(1s, [&] {
+    for (; posted < kMessages; ++posted) {
+      const Sge sge{source.data(), kMessage, lkey};
+      SendRequest r;
+      r.sges = {&sge, 1};
+      r.remote = {reinterpret_cast<std::uint64_t>(target.data()), rkey};
+      r.flags.signaled = true;
+      if (pair[0].post_send(qpn[0], r, pair.now()) != Errc::ok) break;
+    }
+    Completion c[16];
+    done += static_cast<std::uint32_t>(pair[0].poll_cq(own, c));
+    return done == kMessages;
+  });
+  CHECK(finished);
+  result.gbps = 8.0 * kMessage * kMessages / static_cast<double>((pair.now() - begin).count());
+  CHECK(pair[0].find_peer(pair.peer(0))->congestion.inflight() == 0);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("strangers: a peer may count received bytes as it likes [C-15]") {
+  const double own = stream(pipe(), Counts::nominal).gbps;
+  CHECK(own > 90);
+  for (const Counts way : kAllCounts) {
+    CAPTURE(static_cast<int>(way));
+    const Streamed s = stream(pipe(), way);
+    CHECK(s.gbps >= 0.97 * own);
+    CHECK(s.over <= 4200);
+  }
+}
+
+TEST_CASE("strangers: with every way of counting the accounts are exact under all faults") {
+  for (const Counts way : kAllCounts) {
+    CAPTURE(static_cast<int>(way));
+    EnginePair::Setup setup;
+    setup.trimming_switch = true;
+    EnginePair pair(setup, 7);
+    pair.faults.loss = pair.faults.duplicate = pair.faults.trim = pair.faults.ecn = 0.02;
+    pair.faults.reorder = 0.1;
+    // They share one window; all tell the count of the first.
+    Traffic traffic(pair, {.queue_pairs = 3, .messages = 60}, 7);
+    disguise(pair, traffic.peer_qpn(), way);
+    CHECK(traffic.run(20s));
+    pair.faults = {};
+    traffic.check();
+    CHECK(pair[0].stats().inferred_losses > 0);
+  }
+}
+
+TEST_CASE("strangers: a packet that is reported after it was given up is counted once") {
+  Single::Setup setup;
+  setup.planes = setup.paths = 1;
+  setup.attributes.timeout = 24;
+  Single s(setup);
+  REQUIRE(s.post({.length = 40 * 1024}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() == 40);
+  const std::int64_t one = s.peer_state().congestion.inflight() / 40;
+  const auto inflight = [&] { return s.peer_state().congestion.inflight(); };
+  s.sack({.bitmap = 0b1000});  // packet 3
+  CHECK(inflight() == 39 * one);
+  const SentList again = data_of(s.advance(40us));  // 0 to 2 are taken for lost, and sent again
+  REQUIRE(again.size() == 3);
+  CHECK(inflight() == 39 * one);
+  s.sack({.bitmap = 0b1001});  // packet 0 was only late
+  s.sack({.bitmap = 0b1001});
+  CHECK(inflight() == 38 * one);
+  s.nack(again[1], NackReason::trimmed);  // given up
+  CHECK(inflight() == 37 * one);
+  s.sack({.bitmap = 0b1011});  // and there after all: its first copy
+  CHECK(inflight() == 37 * one);
+  s.sack({.cack = 39});
+  CHECK(inflight() == 0);
+  CHECK(s.qp().tx.inflight == 0);
+}
+
+TEST_CASE("strangers: a Transport ACK empties the window, and its SACK still counts") {
+  Single s;
+  const auto& congestion = s.peer_state().congestion;
+  REQUIRE(s.post({.length = 1024 * 30}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() == 30);
+  const auto one = static_cast<std::uint64_t>(congestion.inflight() / 30);
+  s.now += 12us;
+  s.ack(0, 29);  // it has overtaken the SACK
+  CHECK(congestion.inflight() == 0);
+  CHECK(s.qp().tx.reported_early == 30 * one);
+  s.sack({.cack = 29, .trigger = &out[29], .received = 1});
+  CHECK(s.qp().tx.reported_early == 0);
+  CHECK(congestion.inflight() == 0);
+}
+
+TEST_CASE("strangers: messages complete by the PSN, however a peer numbers them [O-15]") {
+  for (const Numbers numbers : {Numbers::newest, Numbers::finished, Numbers::nothing}) {
+    CAPTURE(static_cast<int>(numbers));
+    EnginePair pair({}, 9);
+    Traffic traffic(pair, {.messages = 200}, 9);
+    disguise(pair, traffic.peer_qpn(), Counts::nominal, numbers);
+    CHECK(traffic.run(5s));
+    CHECK(pair[0].stats().timeouts == 0);
+    traffic.check();
+  }
+}
+
+TEST_CASE("strangers: a Transport ACK completes what ends with its PSN and was sent whole") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 10'000;  // nine packets
+  Single s(setup);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(s.post({.id = i, .length = 3000}) == Errc::ok);
+  CHECK(data_of(s.transmit()).size() == 9);
+  s.ack(0, 1);  // inside of message 0
+  CHECK(s.sends().empty());
+  s.ack(1, 4);  // inside of message 1: message 0 is done
+  CHECK(s.sends().size() == 1);
+  CHECK(data_of(s.transmit()).size() == 3);  // window for all of message 3
+  s.ack(0, 10);                              // inside of message 3, MSN 0 for ever
+  CHECK(s.sends().size() == 2);
+  CHECK(s.engine.stats().drops.stale == 1);
+  s.ack(4, 11);  // IBTA: four are finished
+  CHECK(s.sends().size() == 1);
+  CHECK(s.qp().state == QpState::rts);
+}
+
+TEST_CASE("strangers: a Transport ACK whose number fits no way of counting is not for us") {
+  Single s;
+  for (std::uint64_t i = 0; i < 6; ++i) REQUIRE(s.post({.id = i}) == Errc::ok);
+  (void)s.transmit();
+  s.ack(1, 1);
+  CHECK(s.sends().size() == 2);
+  for (const unsigned number : {1u, 7u, 100u, 65'535u}) s.ack(number, 5);
+  CHECK(s.sends().empty());
+  CHECK(s.engine.stats().drops.implausible == 4);
+  s.ack(6, 5);
+  CHECK(s.sends().size() == 4);
+}
+
+TEST_CASE("overtaken: a SACK from before changes no Dynamic MPR") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  setup.attributes.dynamic_mpr = setup.remote_dynamic_mpr = true;
+  setup.attributes.mpr = 32;
+  Single s(setup);
+  REQUIRE(s.post({.length = 1024 * 500}) == Errc::ok);
+  REQUIRE(data_of(s.transmit()).size() == 500);
+  const auto range = [&] { return s.qp().tx.range; };
+  s.sack({.cack = 99, .bitmap = 0b100, .mpr = 1, .received = 101 * 1100});
+  CHECK(range() == 128);
+  s.sack({.cack = 98, .mpr = 32, .received = 200 * 1100});  // whatever it counts
+  CHECK(range() == 128);
+  s.sack({.cack = 99, .mpr = 32, .received = 100 * 1100});  // before packet 102
+  CHECK(range() == 128);
+  s.sack({.cack = 99, .bitmap = 0b1000, .mpr = 32, .received = 101 * 1100});  // without 102
+  CHECK(range() == 128);
+  s.sack({.cack = 99, .bitmap = 0b1100, .mpr = 3, .received = 102 * 1100});
+  CHECK(range() == 384);
+  Single none(setup);  // a peer that counts nothing
+  REQUIRE(none.post({.length = 1024 * 500}) == Errc::ok);
+  (void)none.transmit();
+  none.sack({.cack = 9, .bitmap = 0b100, .mpr = 1});
+  none.sack({.cack = 9, .bitmap = 0b1000, .mpr = 32});  // lacks what was reported
+  CHECK(none.qp().tx.range == 128);
+  none.sack({.cack = 9, .bitmap = 0b1100, .mpr = 2});
+  CHECK(none.qp().tx.range == 256);
+  none.sack({.cack = 10, .mpr = 4});
+  CHECK(none.qp().tx.range == 512);
+}
+
+TEST_CASE("overtaken: a SACK from before does not steer the window, but its bits count") {
+  Single s;
+  const auto& congestion = s.peer_state().congestion;
+  REQUIRE(s.post({.length = 1024 * 100}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  REQUIRE(out.size() == 100);
+  const std::int64_t one = congestion.inflight() / 100;
+  s.now += 12us;
+  s.sack({.cack = 19, .trigger = &out[19], .received = 20 * 1100});
+  CHECK(congestion.window() == 225'000);
+  s.now += 90us;
+  const std::int64_t before = congestion.inflight();
+  // Delayed by ten round trips, marked, and with a penalty: quick adapt would cut the window.
+  s.sack({.cack = 10,
+          .offset = 40,
+          .bitmap = 1,
+          .trigger = &out[50],
+          .mark = wire::SackMark::skip_once,
+          .received = 12 * 1100});
+  CHECK(congestion.window() == 225'000);
+  CHECK(congestion.inflight() == before - one);
+  s.sack({.cack = 20, .trigger = &out[60], .received = 21 * 1100});  // a new one does steer
+  CHECK(congestion.window() < 225'000);
+}
+
+TEST_CASE("NACK in: when retries are exhausted the error is the oldest request's") {
+  Single::Setup setup;
+  setup.attributes.retry_linear = 0;
+  setup.attributes.retry_exponential = 0;
+  Single s(setup);
+  for (std::uint64_t i = 0; i < 4; ++i)
+    REQUIRE(s.post({.id = i, .length = 2000, .signaled = false}) == Errc::ok);
+  const SentList out = data_of(s.transmit());
+  s.ack(0, 1);
+  s.nack(out.at(7), NackReason::no_resource);  // a packet of the last message
+  CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+  const auto c = s.sends();
+  REQUIRE(c.size() == 3);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    CHECK(c[i].wr_id == i + 1);
+    CHECK(c[i].status == (i == 0 ? WcStatus::retry_exc_err : WcStatus::wr_flush_err));
+  }
+}
+
+TEST_CASE("strangers: byte_len is what was placed, whatever DMALEN says [C-7]") {
+  using wire::Opcode;
+  // By packet, by message, and what is left of the message.
+  for (const unsigned way : {0u, 1u, 2u})
+    for (const bool reversed : {false, true}) {
+      CAPTURE(way);
+      CAPTURE(reversed);
+      Single s;
+      std::vector<Single::Data> packets;
+      const auto add = [&](Opcode opcode, std::uint32_t length, std::uint32_t left,
+                           std::uint32_t message, std::uint32_t immediate) {
+        const auto n = static_cast<std::uint32_t>(packets.size());
+        packets.push_back({.n = n,
+                           .opcode = opcode,
+                           .offset = n * 1024,
+                           .length = length,
+                           .dma_length = way == 0   ? length
+                                         : way == 1 ? message
+                                                    : left,
+                           .rqmsn = immediate,
+                           .immediate = immediate});
+      };
+      add(Opcode::write_first, 1024, 2148, 2148, 0);
+      add(Opcode::write_middle, 1024, 1124, 2148, 0);
+      add(Opcode::write_last_imm, 100, 100, 2148, 0);
+      add(Opcode::write_only, 64, 64, 64, 0);  // a plain write in between
+      add(Opcode::write_only_imm, 7, 7, 7, 1);
+      add(Opcode::write_first, 1024, 1025, 1025, 2);
+      add(Opcode::write_last_imm, 1, 1, 1025, 2);
+      if (reversed) std::reverse(packets.begin(), packets.end());
+      for (const Single::Data& d : packets) s.data(d);
+      const auto c = s.receives();
+      REQUIRE(c.size() == 3);
+      CHECK(c[0].byte_len == 2148);
+      CHECK(c[1].byte_len == 7);
+      CHECK(c[2].byte_len == 1025);
+    }
+}
+
+TEST_CASE("strangers: the mark of a late copy is told") {
+  Single s;
+  s.data({.n = 0});
+  s.data({.n = 2, .offset = 64});
+  (void)s.transmit();
+  for (const std::uint32_t n : {0u, 2u}) {  // below the window, and in it
+    s.data({.n = n, .offset = n * 32, .plane = 1, .ecn = Ecn::ce});
+    const SentList out = only(s.transmit(), wire::Opcode::sack);
+    REQUIRE(out.size() == 1);
+    CHECK(out[0].sack().seth.m() == wire::SackMark::skip_once);
+    CHECK(out[0].sack().seth.entropy() == Ev{0xABC00001});
+    CHECK(out[0].sack().seth.cack_psn() + out[0].sack().seth.ack_psn_offset() ==
+          s.first + static_cast<std::int32_t>(n));
+  }
+  s.data({.n = 0});
+  CHECK(s.transmit().empty());
+}
