@@ -44,6 +44,7 @@ struct MRC_API Config {
   std::uint16_t paths = 16;
   std::uint16_t udp_port = 4791;
   int slot = -1;
+  std::string lock_folder = "/run/openmrc-locks";
   std::uint16_t active_paths = 0;
   std::uint16_t min_active_paths = 1;
   std::uint8_t loss_strikes = 3;
