@@ -39,6 +39,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
 
 MRC_SETUP Lane::~Lane() {
   progress_.stop();
+  if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
   (void)rounds_.advance(monotonic_now());  // sends pending answers
 }
