@@ -77,7 +77,7 @@ struct MRC_API Config {
   std::uint8_t retry_linear = 7;
   std::uint8_t retry_exponential = 10;
   bool dynamic_mpr = true;
-  bool trim = true;
+  port::Offload trim = port::Offload::automatic;
   PeerKind peer = PeerKind::any;
   std::uint32_t sack_threshold = 16 << 10;
 

@@ -123,6 +123,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] static ResolutionOptions resolution_options();
   // impl/connect.ipp
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
                                                        const std::string& doing) const;
   void check_peer(const ConnectionInfo& info, const std::string& doing) const;

@@ -27,6 +27,7 @@ struct Capabilities {
   bool coalescing = false;           ///< one receive can bring a burst (GRO)
   bool exact_icrc = false;           ///< sees every field that the iCRC covers
   bool outer_headers = false;        ///< sees ECN and DSCP of the outermost header
+  bool trimmed_packets = false;      ///< sees packets that switches have trimmed (mrc-1.0 §1.12)
   bool holds_payload = false;        ///< may read payload after transmit(): TxPacket::copy
   bool places_payload = false;       ///< may write payload to its place: RxPacket::placed
 };
@@ -101,7 +102,7 @@ struct MemorySpan {
 ///   the last receive(); the thread must not sleep.
 /// * `poll_fd()` becomes readable when something arrives, or is released or settled; -1: none.
 ///   `link_fd()` becomes readable when link_up() may have changed, which a receive() soon after
-///   finds out, or is -1.
+///   finds out, or is -1; a port with two descriptors of arrivals gives the second one here.
 /// * `next_release()` is when receive() will return packets that poll_fd() does not announce: they
 ///   had no room in `rx`, or a fault holds them back. A past time: now; kNever: there are none.
 template <class P>

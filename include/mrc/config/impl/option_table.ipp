@@ -180,8 +180,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
     {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
      "Let the responder change its window while it runs. Takes effect when both sides have it on."},
-    {"trim", BoolOption{&Config::trim}, "", kReliability,
-     "Ask for trimmed packets at once instead of waiting for the loss to be inferred."},
+    {"trim", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices}, "", kReliability,
+     "Ask for trimmed packets at once instead of waiting for the loss to be inferred, and tell "
+     "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
+     "sockets do not; `on`: everywhere, for injected faults."},
     {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
      "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
      "another implementation of MRC if they do not answer. `openmrc`: an error if they do not "

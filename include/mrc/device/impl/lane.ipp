@@ -84,7 +84,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.sack_threshold = config_.sack_threshold;
   o.resolution_inputs = kResolutionInputs;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
-  o.trimming = config_.trim;
+  o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.burst;
   if (burst == 0) {  // as much as one system call takes
