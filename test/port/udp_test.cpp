@@ -322,7 +322,9 @@ TEST_CASE("foreign datagrams are counted and dropped") {
     Socket stranger = make_udp_socket(local);
     const PeerAddress target = rig.receiver.address();
     const SocketAddress to(target.ip, target.udp_port);
-    const std::vector<std::uint8_t> junk = payload_of(1, 2000);
+    std::vector<std::uint8_t> junk = payload_of(1, 2000);
+    junk[0] = 0xCA;  // else the socket's filter drops all of it
+    junk[1] = 0;
     for (std::size_t size = 0; size < 16; ++size)
       REQUIRE(sendto(stranger.fd(), junk.data(), size, 0, &to.any, to.length) >= 0);
     for (std::size_t size = 16; size < 2000; size += 31)
@@ -331,7 +333,8 @@ TEST_CASE("foreign datagrams are counted and dropped") {
     CHECK(rig.send() == 1);
     rig.receive();
     CHECK(rig.arrived.size() == 1);
-    CHECK(rig.receiver.stats().rx_malformed == 16);
+    CHECK(rig.receiver.stats().rx_overrun == 12);  // shorter than a BTH
+    CHECK(rig.receiver.stats().rx_malformed == 4);
     CHECK(rig.bad_icrc == 64);
   }
 }

@@ -13,6 +13,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/port/udp.hpp"
+#include "mrc/port/udp_filter.hpp"
 #include "mrc/port/udp_receive.hpp"
 #include "mrc/port/udp_slot.hpp"
 #include "mrc/port/udp_transmit.hpp"
@@ -132,6 +133,8 @@ MRC_SETUP void UdpPort::open_receiving() {
   capabilities_.exact_icrc = !is_v4(local_.ip);
   capabilities_.outer_headers = true;
   open_second(gro);
+  for (const Socket* socket : {&socket_, &second_})
+    if (socket->open()) attach_udp_filter(*socket, capabilities_.max_packet);
   first_drops_ = kernel_drops();
 }
 
