@@ -2,6 +2,8 @@
 // fork() beside an open device: the child's calls fail, its destructors end, and the parent goes
 // on.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -161,6 +163,45 @@ TEST_CASE("fork: a child that destroys its handles gives the parent's UDP ports 
   int status = -1;
   CHECK(::waitpid(pid, &status, 0) == pid);
   CHECK(status == 0);
+}
+
+/// Unmaps memory that is registered at one side and writes 64 KiB between it and the other side's.
+/// In a process of its own: its exit status is the status of the write's completion, or 100 if
+/// there was none; -1 if a signal ended it.
+int write_with_unmapped(bool at_sender, bool icrc) {
+  return in_child([&] {
+    ::signal(SIGSEGV, SIG_DFL);  // no report of a test that crashed
+    const rlimit none{};
+    (void)::setrlimit(RLIMIT_CORE, &none);
+    Config config = impatient_config("loopback:1");
+    config.helper = false;
+    config.icrc = icrc;
+    Pair pair(config, 64 << 10);
+    Side& side = at_sender ? pair.a : pair.b;
+    void* memory =
+        ::mmap(nullptr, 64 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (at_sender ? side.source_region : side.target_region) = side.device.register_memory(
+        memory, 64 << 10, at_sender ? Access::none : Access::local_write | Access::remote_write);
+    ::munmap(memory, 64 << 10);
+    const Sge sge{pair.a.source_region.address(), 64 << 10, pair.a.source_region.lkey()};
+    SendRequest request;
+    request.sges = {&sge, 1};
+    request.remote = pair.b.target_region.remote();
+    if (pair.a.qps[0].post_send(request) != Errc::ok) return 101;
+    Completion done;
+    for (const Time end = monotonic_now() + kPatience; monotonic_now() < end;) {
+      if (pair.a.cq.poll({&done, 1}) == 1) return static_cast<int>(done.status);
+      (void)pair.b.device.progress();
+    }
+    return 100;
+  });
+}
+
+TEST_CASE("memory that is unmapped after it was registered: as if the program had touched it") {
+  for (const bool icrc : {true, false}) CHECK(write_with_unmapped(false, icrc) == -1);
+  CHECK(write_with_unmapped(true, true) == -1);
+  // Only the kernel reads it, and refuses.
+  CHECK(write_with_unmapped(true, false) == static_cast<int>(WcStatus::retry_exc_err));
 }
 
 }  // namespace
