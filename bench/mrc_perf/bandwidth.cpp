@@ -36,9 +36,8 @@ class BandwidthClient {
     finish(result);
   }
 
-  void step() { traffic_.step(); }
-
  private:
+  void step() { traffic_.step(); }
   void prepare();
   void warm_up();
   void measure(Result& result);
@@ -175,7 +174,7 @@ void run_bandwidth(Session& session, Monitor& monitor, const Options& options, s
   try {
     client.run(result);
   } catch (const PeerGone& gone) {
-    fail_without_peer(session, gone, [&client] { client.step(); });
+    fail_without_peer(session, gone);
   }
 }
 
@@ -237,19 +236,9 @@ void add_totals(const nlohmann::json& totals, std::uint64_t sent, const Paramete
     throw Failure(fmt::format("{} bytes were sent, but {} checked", sent * result.size, checked));
 }
 
-void fail_without_peer(Session& session, const PeerGone& gone, const std::function<void()>& step) {
-  const Duration patience = session.patience();
-  fmt::print(stderr, "mrc_perf: {}\nmrc_perf: waiting up to {:.1f} s for a queue pair to notice\n",
-             gone.what(), seconds(patience));
-  const Time end = monotonic_now() + patience;
-  while (monotonic_now() < end && !g_interrupted) {
-    try {
-      for (int i = 0; i < kRounds; ++i) step();
-    } catch (const Failure& failure) {
-      throw Failure(fmt::format("{}; {}", gone.what(), failure.what()));
-    }
-  }
-  throw Failure(gone.what());
+void fail_without_peer(Session& session, const PeerGone& gone) {
+  const std::string why = session.first_error();
+  throw Failure(why.empty() ? gone.what() : fmt::format("{}; {}", gone.what(), why));
 }
 
 }  // namespace mrc::perf

@@ -4,6 +4,7 @@
 
 #include "one_by_one.hpp"
 #include "stall.hpp"
+#include "units.hpp"
 
 /// Time from a one-sided write to its completion, while the peer's program is asleep: only the
 /// library's helper thread responds there, and it sleeps between messages, too.
@@ -14,7 +15,7 @@ namespace {
 class CompletionClient {
  public:
   CompletionClient(Session& session, const Options& /*options*/, std::uint64_t size)
-      : session_(session), size_(size), guard_(session) {}
+      : session_(session), size_(size), lookout_(session.control()), guard_(session) {}
 
   /// Sends one write; returns the time until its completion.
   std::optional<Duration> once() {
@@ -33,7 +34,11 @@ class CompletionClient {
       constexpr unsigned kRarely = 64;
       if (looks % kRarely != 0) continue;
       sched_yield();  // the peer's helper may have no other core
-      guard_.look(monotonic_now(), 0, [] { return "the completion of a write"; });
+      const Time now = monotonic_now();
+      if (const auto said = lookout_.look(now))
+        throw Failure(fmt::format("{} said '{}' in the middle of a run", session_.control().peer(),
+                                  printable((*said)["op"].get_ref<const std::string&>())));
+      guard_.look(now, 0, [] { return "the completion of a write"; });
     }
     if (g_interrupted) return std::nullopt;
     return monotonic_now() - start;
@@ -43,6 +48,7 @@ class CompletionClient {
  private:
   Session& session_;
   std::uint64_t size_;
+  Lookout lookout_;
   StallGuard guard_;
 };
 

@@ -67,7 +67,7 @@ void run_one_by_one(Session& session, Monitor& monitor, const Options& options, 
     session.stop_faults();
     client.finish(result);
   } catch (const PeerGone& gone) {
-    fail_without_peer(session, gone, step);
+    fail_without_peer(session, gone);
   }
 }
 

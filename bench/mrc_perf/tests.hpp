@@ -65,9 +65,9 @@ class Lookout {
 /// Client: adds the totals to the result. Throws Failure if not every byte sent was checked.
 void add_totals(const nlohmann::json& totals, std::uint64_t sent, const Parameters& p,
                 Result& result);
-/// Client: the peer is gone; waits until the queue pairs detect it and throws Failure with their
-/// error. `step` makes progress.
-[[noreturn]] void fail_without_peer(Session& session, const PeerGone& gone,
-                                    const std::function<void()>& step);
+/// Client: the control connection has ended, and the run with it, whatever the queue pairs may
+/// still hope for. Throws Failure at once; with their error, too, if one of them has noticed by
+/// now.
+[[noreturn]] void fail_without_peer(Session& session, const PeerGone& gone);
 
 }  // namespace mrc::perf

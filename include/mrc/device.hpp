@@ -229,6 +229,17 @@ struct QpOptions {
 /// completion queues serve all of them. Threads with completion queues of their own, whose queue
 /// pairs are in different lanes, do not share anything on the data path. Polling a queue makes
 /// progress in the lanes of its queue pairs only: without helper threads, the others stand still.
+///
+/// A device belongs to the process that opened it. In a child made by fork() every call on it and
+/// on its objects fails: those that throw do so with Errc::forked, those that return an Errc return
+/// that, queue pairs are in ERR, and polls bring nothing. What never changes can still be read
+/// (key, QPN, configuration, GID). Handles may be destroyed there, which closes the child's copies
+/// of the device's descriptors and otherwise leaves the parent's queue pairs, sockets and threads
+/// alone; if a thread of the parent was at work in the device at the time of fork(), nothing is
+/// freed before the child ends. Until it has destroyed them, or called exec(), it keeps the
+/// parent's UDP ports and slots taken. The parent notices nothing. A child may open devices of its
+/// own. (A child made by a bare clone() or by _Fork() is not recognised, and must not touch the
+/// device at all.)
 class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
@@ -249,8 +260,15 @@ class MRC_API Device {
   Errc dealloc_pd(PdId pd) noexcept;
 
   /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error, also if it
-  /// is not all mapped. Memory that is unmapped later, or that the process may not write to,
-  /// ends the process when a peer writes there: pages are neither touched nor pinned.
+  /// is not all mapped.
+  ///
+  /// Pages are neither touched nor pinned. Whatever the process may not do with the memory when it
+  /// is used, because it was unmapped or protected later, or a file behind it was truncated, ends
+  /// the process as if the program itself had done it: with SIGSEGV or SIGBUS, in the thread that
+  /// makes progress, when a peer's write is placed there or a write from there is sent. (Where no
+  /// iCRC is computed over the payload, a socket may refuse to send it instead: the request fails
+  /// as if the peer did not answer.) If other memory was mapped there meanwhile, peers write to
+  /// that. So close the region first.
   MemoryRegion register_memory(void* address, std::size_t length, Access access,
                                std::optional<PdId> pd = std::nullopt);
   /// Registers the elements of a vector, an array, a span or the like.

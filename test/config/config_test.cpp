@@ -132,6 +132,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"paths", "8"},
                                                                  {"udp_port", "4971"},
                                                                  {"slot", "3"},
+                                                                 {"lock_folder", "/run/mine"},
                                                                  {"active_paths", "4"},
                                                                  {"min_active_paths", "2"},
                                                                  {"loss_strikes", "5"},

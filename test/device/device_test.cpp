@@ -12,6 +12,7 @@
 
 #include "device_rig.hpp"
 #include "mrc/stats_json.hpp"
+#include "support/network.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -220,6 +221,44 @@ TEST_CASE("opening and closing many devices leaks no descriptors") {
     CHECK_THROWS(Device(test_config("192.0.2.1")));
   }
   CHECK(open_files() == before);
+}
+
+TEST_CASE("a peer is reached at the UDP port that it says: 4971 as well as 4791 [C-1]") {
+  in_new_network([] {
+    shell("ip link set lo up");
+    Config config = test_config();
+    config.udp_port = 4791;
+    Pair pair(config, 1 << 18);
+    QueuePair& a = pair.a.add_qp();
+    QueuePair& b = pair.b.add_qp();
+    REQUIRE(slot_of(a.qpn()) == 0);
+    ConnectionInfo info = a.local_info();
+    for (port::PeerAddress& plane : info.planes) {
+      CHECK(plane.udp_port == 4791);
+      plane.udp_port = 4971;
+    }
+    a.connect(b.local_info());
+    b.connect(info);
+    const std::uint64_t before = pair.a.device.stats().engine.rx_data;
+    REQUIRE(post_copy(pair.b, b, pair.a, 0, 200'000) == Errc::ok);
+    CHECK(pair.b.await_one().status == WcStatus::success);
+    CHECK(
+        std::equal(pair.b.source.begin(), pair.b.source.begin() + 200'000, pair.a.target.begin()));
+    CHECK(pair.a.device.stats().engine.rx_data > before);
+    for (const PlaneStats& plane : pair.a.device.stats().planes) CHECK(plane.rx_bad_icrc == 0);
+  });
+}
+
+TEST_CASE("UDP sockets see no trimmed packets, so peers are not told to let switches trim") {
+  Config config = test_config();
+  Side a(config, 4096);
+  CHECK_FALSE(a.add_qp().local_info().trim_nack);
+  config.trim = port::Offload::on;
+  Side b(config, 4096);
+  CHECK(b.add_qp().local_info().trim_nack);
+  config.trim = port::Offload::off;
+  Side c(config, 4096);
+  CHECK_FALSE(c.add_qp().local_info().trim_nack);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -154,6 +156,22 @@ TEST_CASE("sizes that no object can have") {
   CHECK(memory_of(&byte, 0) == Errc::invalid_argument);
   CHECK(memory_of(&byte, ~std::size_t{0}) == Errc::invalid_argument);
   CHECK(a.device.stats().qps == 0);
+}
+
+TEST_CASE("a completion queue that can't be made leaves no descriptor open") {
+  Config config = test_config();
+  config.max_cqs = 1;
+  Side a(config);
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  for (int i = 0; i < 10; ++i) {
+    CHECK_THROWS_AS((void)a.device.create_cq(1), Error);  // one too many
+    CHECK_THROWS_AS((void)a.device.create_cq(0), Error);
+  }
+  CHECK(open_files() == before);
 }
 
 TEST_CASE("limits name the option that raises them") {

@@ -4,7 +4,6 @@
 #include <linux/capability.h>
 #include <sys/syscall.h>
 
-#include "mrc/port/packet_slot.hpp"
 #include "port/packet_rig.hpp"
 #include "support/errors.hpp"
 
@@ -216,19 +215,6 @@ TEST_CASE("packet port: each process gets the packets of its slot") {
     rx.clear();
     second.receive(monotonic_now(), rx);
     CHECK(rx.packets().size() == 1);
-  });
-}
-
-TEST_CASE("packet port: slots are claimed and given back") {
-  in_new_network([] {
-    {
-      const PacketSlotClaim first = claim_packet_slot(), second = claim_packet_slot();
-      CHECK(first.slot == 0);
-      CHECK(second.slot == 1);
-      CHECK_THROWS_WITH_AS((void)claim_packet_slot(1), doctest::Contains("slot 1 is in use"),
-                           Error);
-    }
-    CHECK(claim_packet_slot().slot == 0);
   });
 }
 

@@ -42,8 +42,8 @@ inline UdpPort open_port(UdpPortOptions options) {
 }
 
 struct Rig : PortRig<UdpPort> {
-  explicit Rig(const UdpPortOptions& a, const UdpPortOptions& b)
-      : PortRig(open_port(a), open_port(b)) {
+  Rig(const UdpPortOptions& a, const UdpPortOptions& b) : Rig(open_port(a), open_port(b)) {}
+  Rig(UdpPort a, UdpPort b) : PortRig(std::move(a), std::move(b)) {
     tag = receiver.add_peer(PeerId{0}, sender.address());
     sender.add_peer(PeerId{5}, receiver.address());
   }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/network.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;
@@ -112,4 +113,61 @@ TEST_CASE("a socket that is not bound to the slot is refused") {
   options.slot = 4;
   CHECK_THROWS_WITH_AS(UdpPort(options, std::move(claim.sockets[0])), doctest::Contains("25795"),
                        Error);
+}
+
+TEST_CASE("the standard port: slot 0 has both numbers, slot 180 is left out [C-1]") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link set lo up");
+    const auto local = planes(2);
+    std::vector<SlotClaim> claims;
+    for (unsigned i = 0; i < kSlots - 1; ++i) claims.push_back(claim_slot(local));
+    REQUIRE(claims[0].slot == 0);
+    for (unsigned plane = 0; plane < 2; ++plane) {
+      CHECK(bound_port(claims[0].sockets[plane]) == 4791);
+      CHECK(bound_port(claims[0].second_sockets[plane]) == 4971);
+      CHECK_FALSE(claims[1].second_sockets[plane].open());
+    }
+    CHECK(claims[179].slot == 179);
+    CHECK(claims[180].slot == 181);
+    CHECK(claims.back().slot == 255);
+    for (const SlotClaim& claim : claims) CHECK(claim.notes.empty());
+    CHECK_THROWS_WITH_AS((void)claim_slot(local, 4791, std::uint8_t{180}),
+                         doctest::Contains("use another slot"), Error);
+    claims.clear();
+    CHECK(claim_slot(local, 4971).second_sockets.size() == 2);
+    CHECK_FALSE(claim_slot(local, 4971).second_sockets[0].open());
+  });
+}
+
+TEST_CASE("the standard port: planes on one address have it once") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link set lo up");
+    const SlotClaim claim = claim_slot(std::vector<LocalAddress>{planes(1)[0], planes(1)[0]});
+    CHECK(bound_port(claim.second_sockets[0]) == 4971);
+    CHECK_FALSE(claim.second_sockets[1].open());
+  });
+}
+
+TEST_CASE(
+    "the standard port in use by another kind of program: the next slot, and a line that says so") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link set lo up");
+    const auto local = planes(2);
+    Socket stranger = make_udp_socket(local[1]);
+    REQUIRE(try_bind(stranger, SocketAddress(local[1].ip, 4791)));
+    const SlotClaim claim = claim_slot(local);
+    CHECK(claim.slot == 1);
+    REQUIRE(claim.notes.size() == 1);
+    CHECK(claim.notes[0].find("127.0.0.2:4791 is in use") != std::string::npos);
+    CHECK(claim.notes[0].find("Soft-RoCE") != std::string::npos);
+
+    stranger = make_udp_socket(local[1]);
+    REQUIRE(try_bind(stranger, SocketAddress(local[1].ip, 4971)));
+    const SlotClaim without = claim_slot(local);
+    CHECK(without.slot == 0);
+    CHECK(without.second_sockets[0].open());
+    CHECK_FALSE(without.second_sockets[1].open());
+    REQUIRE(without.notes.size() == 1);
+    CHECK(without.notes[0].find("127.0.0.2:4971 is in use") != std::string::npos);
+  });
 }

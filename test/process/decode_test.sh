@@ -412,7 +412,8 @@ record immediates --test write_imm --size 8,64K --qps 3 --depth 16 --bidirection
   --fault loss=0.01
 check 0 --port "$ports" --min 5000 immediates.pcap
 expect_text check.out 'c9 ' 'cb ' 'd1 '
-record trims --size 64K --fault 'trim=0.02;ecn=0.02'  # made after tcpdump has seen the packets
+# The faults are made after tcpdump has seen the packets.
+record trims --size 64K --option trim=on --fault 'trim=0.02;ecn=0.02'
 check 0 --port "$ports" --min 1500 --partial trims.pcap
 expect_text check.out 'dd '
 sacks=$(sed -n 's/.* dc \([0-9]*\).*/\1/p' check.out)

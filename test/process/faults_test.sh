@@ -15,8 +15,8 @@ run duplicate duplicate=0.02
 run reorder reorder=0.02
 run corrupt corrupt=0.02
 run ecn ecn=0.05
-run trim trim=0.02
-run trim_last_hop trim_last_hop=0.02 --test write_imm
+run trim trim=0.02 --option trim=on
+run trim_last_hop trim_last_hop=0.02 --test write_imm --option trim=on
 run delay delay=300us,jitter=300us
 run blackhole 'plane=1,blackhole@50ms-200ms'
 run down 'plane=1,down@50ms-200ms'

@@ -24,24 +24,34 @@ end_server() {  # it may be dead already; its port has to be free again
   exit_code "$server" 10
 }
 
-# Unchecked: the sender never waits for the other program, so that always something is under way.
-for signal in KILL STOP; do
-  say "SIG$signal of the server: the client ends with status 1 and says why"
-  start_server server "$port"
-  start_client "${brief[@]}"
-  kill -"$signal" "$server"
+ended_badly() {  # the client did, with the results until then
   exit_code "$client" 20
   expect 'exit status' [ "$code" = 1 ]
   expect_text "$work/client.json" '"interrupted": false'
-  if sanitized "$mrc_perf" && grep -q 'is gone' "$work/client.err"; then
-    say 'too slow here for the queue pair to tell before the control connection does'
-  else
-    expect_text "$work/client.err" 'peer does not answer' '127.0.0.1:' 'timeouts'
-    expect_text "$work/client.json" 'peer does not answer'
-  fi
   expect 'results until then are kept' [ "$(json "$work/client.json" iterations | total)" -gt 0 ]
+}
+
+# Its queue pairs would go on for hours; the control connection ends with the server.
+for kind in write latency completion; do
+  say "SIGKILL of the server, $kind: the client ends at once with status 1 and says why"
+  start_server server "$port"
+  start_client --test "$kind" --option timeout=20 --option retry_exponential=20
+  kill -KILL "$server"
+  ended_badly
+  expect_text "$work/client.err" '127.0.0.1 port' 'is gone, its control connection ended'
+  expect_text "$work/client.json" 'is gone'
   end_server
 done
+
+# Unchecked: the sender never waits for the other program, so that always something is under way.
+say 'SIGSTOP of the server: the queue pair gives up, and says why'
+start_server server "$port"
+start_client "${brief[@]}"
+kill -STOP "$server"
+ended_badly
+expect_text "$work/client.err" 'peer does not answer' '127.0.0.1:' 'timeouts'
+expect_text "$work/client.json" 'peer does not answer'
+end_server
 
 say 'SIGKILL of the client: a persistent server goes on and serves the next'
 start_server server "$port" --persistent

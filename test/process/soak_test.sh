@@ -10,7 +10,7 @@ resident() { awk '/^VmRSS:/ { print $2 }' "/proc/$1/status"; }  # KiB
 port=$(free_port)
 start_server server "$port" --quiet
 start client "$mrc_perf" 127.0.0.1 --port "$port" --planes 4 --size 64K --duration 7s --check \
-  --qps 4 --quiet --json "$work/client.json" \
+  --qps 4 --option trim=on --quiet --json "$work/client.json" \
   --fault 'loss=0.002;duplicate=0.002;reorder=0.002;trim=0.002;plane=1,down@1s-2s'
 client=$pid
 sleep 3.5  # memory is touched for the first time, and the plane was down and up again

@@ -34,7 +34,7 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
 
 Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config)
     : dscp_(d.dscp.control),
-      claim_(port::claim_packet_slot()),
+      claim_(port::claim_packet_slot(config.lock_folder)),
       bursts_(d.planes, wire::TxBurst(64, 1)),
       patience_(d.planes, kResolveTime) {
   for (unsigned p = 0; p < d.planes; ++p) {

@@ -44,6 +44,7 @@ struct MRC_API Config {
   std::uint16_t paths = 16;
   std::uint16_t udp_port = 4791;
   int slot = -1;
+  std::string lock_folder = "/run/openmrc-locks";
   std::uint16_t active_paths = 0;
   std::uint16_t min_active_paths = 1;
   std::uint8_t loss_strikes = 3;
@@ -77,7 +78,7 @@ struct MRC_API Config {
   std::uint8_t retry_linear = 7;
   std::uint8_t retry_exponential = 10;
   bool dynamic_mpr = true;
-  bool trim = true;
+  port::Offload trim = port::Offload::automatic;
   PeerKind peer = PeerKind::any;
   std::uint32_t sack_threshold = 16 << 10;
 

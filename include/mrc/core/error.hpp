@@ -30,6 +30,7 @@ enum class [[nodiscard]] Errc : std::uint8_t{
     bad_message,       ///< a connection blob that is malformed or of another version
     timed_out,         ///< no answer from the peer in time
     unsupported,       ///< not available in this build or on this machine
+    forked,            ///< this process is a fork of the one that opened the device
 };
 
 /// Short English text for an error, without a full stop; static storage.
@@ -69,6 +70,8 @@ enum class [[nodiscard]] Errc : std::uint8_t{
       return "timed out";
     case Errc::unsupported:
       return "not supported here";
+    case Errc::forked:
+      return "this process is a fork of the one that opened the device";
   }
   return "unknown error";
 }

@@ -13,6 +13,7 @@
 
 #include "mrc/config/config.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/device/cq_events.hpp"
@@ -37,11 +38,18 @@ class DeviceCore {
   explicit DeviceCore(const Config& config);
   /// With planes of another kind than the configuration names. Throws mrc::Error.
   DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener);
+  /// What the last handle does: destroys the core. In a forked child only its descriptors and
+  /// memory are freed, and nothing at all if a thread of the parent was at work when it forked,
+  /// since then nobody knows in which state that is.
+  static void release(DeviceCore* core) noexcept;
   DeviceCore(const DeviceCore&) = delete;
   DeviceCore& operator=(const DeviceCore&) = delete;
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
+  /// This process is a fork of the one that opened the device. Handles call nothing else then:
+  /// locks may be held by threads that do not exist here.
+  [[nodiscard]] bool forked() const noexcept { return fork_.forked(); }
 
   // --- Protection domains
   [[nodiscard]] PdId default_pd() const noexcept { return default_pd_; }
@@ -93,6 +101,8 @@ class DeviceCore {
   void set_faults(std::string_view text, const std::string& source = {});
 
  private:
+  [[nodiscard]] bool at_rest() noexcept;
+
   const std::unique_ptr<PlaneOpener> opener_;
   const Config config_;  ///< in force: the user's, completed by the opener
   const Log log_;
@@ -102,9 +112,26 @@ class DeviceCore {
   std::mutex objects_;  ///< held while objects of all lanes come and go
   std::mutex placing_;  ///< held while a queue pair gets its lane
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0};
+  const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
   const PdId default_pd_;
 };
+
+/// Whether a handle can be used: Errc::not_found if it is empty, Errc::forked in a forked child.
+[[nodiscard]] inline Errc usable(const std::shared_ptr<DeviceCore>& core) noexcept {
+  if (!core) return Errc::not_found;
+  return core->forked() ? Errc::forked : Errc::ok;
+}
+
+/// What a handle refers to. Throws mrc::Error if it can't be used; `closed` says that it is empty.
+[[nodiscard]] inline DeviceCore& core_of(const std::shared_ptr<DeviceCore>& core,
+                                         const char* closed = "") {
+  const Errc e = usable(core);
+  if (e == Errc::forked)
+    throw Error(e, "a device can't be used after fork(); open another one in the child");
+  if (e != Errc::ok) throw Error(e, closed);
+  return *core;
+}
 
 }  // namespace mrc::inline v0_1::detail
 

@@ -23,7 +23,8 @@ using PeerRoute = std::any;
 
 /// A port of a device, of whatever kind: the Port concept (port/port.hpp), and what a device needs
 /// beside it. Calls are virtual, at most a few per burst. Set-up calls throw mrc::Error. One thread
-/// at a time.
+/// at a time. In a forked child its destructor is called at most, which must leave alone what the
+/// parent still uses.
 class DevicePort {
  public:
   DevicePort() = default;

@@ -11,6 +11,7 @@
 
 #include "mrc/config/config.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/device/connector.hpp"
@@ -54,6 +55,7 @@ class alignas(64) Lane {  // shares no cache line with another one
  public:
   /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
   Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot);
+  /// Sends what is pending; in a forked child nothing.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -121,6 +123,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] static ResolutionOptions resolution_options();
   // impl/connect.ipp
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  [[nodiscard]] bool asks_for_trims() const noexcept;
   [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
                                                        const std::string& doing) const;
   void check_peer(const ConnectionInfo& info, const std::string& doing) const;
@@ -131,6 +134,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   Errc disconnect(Qpn qpn, F&& f) noexcept;
 
   const unsigned index_;
+  const ForkMark fork_;
   const Config& config_;
   const Log& log_;
   const std::uint64_t guid_;

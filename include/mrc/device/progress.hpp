@@ -12,6 +12,7 @@
 
 #include "mrc/config/config.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
@@ -43,7 +44,7 @@ class Progress {
   /// Starts the helper thread of lane `lane`, if option helper wants it, on the processor that
   /// option helper_cpus gives. Throws mrc::Error.
   void start(unsigned lane);
-  /// Ends it.
+  /// Ends it. In a forked child there is none.
   void stop() noexcept;
 
   /// One round by a thread that polls. True if anything moved or is still to go out.
@@ -118,6 +119,7 @@ class Progress {
   std::atomic<std::uint64_t> helper_rounds_{0};
   std::atomic<bool> helper_parked_{false};  ///< it sleeps until woken: a waiter watches the ports
   std::atomic<bool> stop_{false};
+  const ForkMark fork_;
   std::thread helper_;
 };
 

@@ -23,7 +23,8 @@ MRC_DECL int CompletionChannel::fd() const noexcept {
 
 MRC_DECL std::optional<CqId> CompletionChannel::poll() noexcept {
   CqId cq{};
-  if (!core_ || !core_->cq_events().take(*events_, cq)) return std::nullopt;
+  if (detail::usable(core_) != Errc::ok || !core_->cq_events().take(*events_, cq))
+    return std::nullopt;
   return cq;
 }
 
@@ -31,7 +32,7 @@ MRC_DECL std::optional<CqId> CompletionChannel::wait(Duration timeout) noexcept 
   const Time now = monotonic_now();
   const Time end = timeout >= kNever - now ? kNever : now + timeout;
   for (;;) {
-    if (const auto cq = poll(); cq || !core_) return cq;
+    if (const auto cq = poll(); cq || detail::usable(core_) != Errc::ok) return cq;
     const Duration left = end - monotonic_now();
     if (left <= Duration::zero()) return std::nullopt;
     pollfd ready{fd(), POLLIN, 0};

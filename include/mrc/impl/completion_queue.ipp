@@ -23,25 +23,27 @@ MRC_DECL CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) no
   return *this;
 }
 MRC_DECL std::size_t CompletionQueue::poll(std::span<Completion> out) noexcept {
-  return core_ ? core_->lanes().poll_cq(id_, out) : 0;
+  return detail::usable(core_) == Errc::ok ? core_->lanes().poll_cq(id_, out) : 0;
 }
 MRC_DECL std::size_t CompletionQueue::wait(std::span<Completion> out, Duration timeout) {
-  return core_ ? core_->lanes().wait_cq(id_, fd_, out, timeout) : 0;
+  if (!core_) return 0;
+  return detail::core_of(core_, "").lanes().wait_cq(id_, fd_, out, timeout);
 }
 MRC_DECL Errc CompletionQueue::arm(Arm what) noexcept {
-  return core_ ? core_->lanes().arm_cq(id_, what) : Errc::not_found;
+  const Errc e = detail::usable(core_);
+  return e == Errc::ok ? core_->lanes().arm_cq(id_, what) : e;
 }
 MRC_DECL void CompletionQueue::acknowledge(unsigned events) noexcept {
-  if (core_) core_->cq_events().acknowledge(id_, events);
+  if (detail::usable(core_) == Errc::ok) core_->cq_events().acknowledge(id_, events);
 }
 MRC_DECL int CompletionQueue::fd() const noexcept {
   return fd_;
 }
 MRC_DECL bool CompletionQueue::overrun() const noexcept {
-  return core_ && core_->cq_overrun(id_);
+  return detail::usable(core_) == Errc::ok && core_->cq_overrun(id_);
 }
 MRC_DECL Errc CompletionQueue::close() noexcept {
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   if (const Errc e = core_->close_cq(id_); e != Errc::ok) return e;
   core_.reset();
   fd_ = -1;

@@ -11,37 +11,37 @@
 namespace mrc::inline v0_1 {
 
 MRC_SETUP Device::Device(const Config& config)
-    : core_(std::make_shared<detail::DeviceCore>(config)) {}
+    : core_(new detail::DeviceCore(config), &detail::DeviceCore::release) {}
 
 MRC_SETUP Device::Device(const Config& config, std::unique_ptr<detail::PlaneOpener> opener)
-    : core_(std::make_shared<detail::DeviceCore>(config, std::move(opener))) {}
+    : core_(new detail::DeviceCore(config, std::move(opener)), &detail::DeviceCore::release) {}
 
 MRC_DECL PdId Device::default_pd() const noexcept {
   return core_->default_pd();
 }
 
 MRC_SETUP PdId Device::alloc_pd() {
-  return core_->alloc_pd();
+  return detail::core_of(core_).alloc_pd();
 }
 MRC_SETUP Errc Device::dealloc_pd(PdId pd) noexcept {
-  return core_->dealloc_pd(pd);
+  return core_->forked() ? Errc::forked : core_->dealloc_pd(pd);
 }
 
 MRC_SETUP MemoryRegion Device::register_memory(void* address, std::size_t length, Access access,
                                                std::optional<PdId> pd) {
-  const std::uint32_t key =
-      core_->register_memory(address, length, access, pd.value_or(core_->default_pd()));
+  const std::uint32_t key = detail::core_of(core_).register_memory(
+      address, length, access, pd.value_or(core_->default_pd()));
   return MemoryRegion(core_, address, length, key);
 }
 
 MRC_SETUP CompletionChannel Device::create_channel() {
-  return CompletionChannel(core_, core_->create_channel());
+  return CompletionChannel(core_, detail::core_of(core_).create_channel());
 }
 
 MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth, const CompletionChannel* channel) {
   if (channel != nullptr && channel->core_ != core_)
     throw Error(Errc::invalid_argument, "the completion channel is empty or of another device");
-  const auto cq = core_->create_cq(depth, channel ? channel->events_ : nullptr);
+  const auto cq = detail::core_of(core_).create_cq(depth, channel ? channel->events_ : nullptr);
   return CompletionQueue(core_, cq.id, cq.fd);
 }
 
@@ -57,15 +57,15 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
   init.signal_all = options.signal_all;
-  const auto qp = core_->create_qp(init, options.attributes, options.lane);
+  const auto qp = detail::core_of(core_).create_qp(init, options.attributes, options.lane);
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 
 MRC_DECL bool Device::progress() noexcept {
-  return core_->lanes().poll();
+  return !core_->forked() && core_->lanes().poll();
 }
 MRC_SETUP void Device::set_faults(std::string_view schedule) {
-  core_->set_faults(schedule);
+  detail::core_of(core_).set_faults(schedule);
 }
 MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
@@ -83,7 +83,7 @@ MRC_DECL int Device::event_fd() const noexcept {
   return core_->events().fd();
 }
 MRC_DECL bool Device::poll_event(DeviceEvent& event) noexcept {
-  return core_->events().poll(event);
+  return !core_->forked() && core_->events().poll(event);
 }
 MRC_DECL const Config& Device::config() const noexcept {
   return core_->config();
@@ -98,10 +98,11 @@ MRC_SETUP std::vector<std::string> Device::plane_names() const {
   return core_->plane_names();
 }
 MRC_SETUP DeviceStats Device::stats() const {
-  return core_->stats();
+  return detail::core_of(core_).stats();
 }
 MRC_SETUP std::vector<PathReport> Device::paths(const QueuePair& qp) const {
   if (qp.core_ != core_) return {};  // its number may be that of another queue pair here
+  (void)detail::core_of(core_);
   return qp.lane_->paths(qp.qpn());
 }
 

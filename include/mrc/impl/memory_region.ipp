@@ -25,7 +25,7 @@ MRC_DECL MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
   return *this;
 }
 MRC_DECL Errc MemoryRegion::close() noexcept {
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const Errc e = core_->deregister_memory(key_, false);
   if (e != Errc::ok) return e;
   core_.reset();
@@ -35,7 +35,7 @@ MRC_DECL Errc MemoryRegion::close() noexcept {
   return Errc::ok;
 }
 MRC_DECL MemoryRegion::~MemoryRegion() {
-  if (!core_ || close() == Errc::ok) return;
+  if (const Errc e = close(); e == Errc::ok || e == Errc::not_found || e == Errc::forked) return;
   (void)core_->deregister_memory(key_, true);
 }
 

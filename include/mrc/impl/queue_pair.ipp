@@ -24,7 +24,8 @@ MRC_DECL QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
   return *this;
 }
 MRC_DECL QpState QueuePair::state() const noexcept {
-  if (!core_) return QpState::reset;
+  if (const Errc e = detail::usable(core_); e != Errc::ok)
+    return e == Errc::forked ? QpState::err : QpState::reset;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpState::reset : qp->state;
@@ -34,19 +35,19 @@ MRC_DECL unsigned QueuePair::lane() const noexcept {
   return core_ ? lane_->index() : 0;
 }
 MRC_DECL ConnectionInfo QueuePair::local_info() const {
-  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  (void)detail::core_of(core_, "this queue pair was closed");
   return lane_->local_info(qpn_);
 }
 MRC_DECL void QueuePair::connect(const ConnectionInfo& peer) {
-  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  (void)detail::core_of(core_, "this queue pair was closed");
   lane_->connect(qpn_, peer);
 }
 MRC_DECL void QueuePair::modify(const QpChange& change) {
-  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  (void)detail::core_of(core_, "this queue pair was closed");
   lane_->modify(qpn_, change);
 }
 MRC_DECL QpInfo QueuePair::query() const {
-  if (!core_) throw Error(Errc::not_found, "this queue pair was closed");
+  (void)detail::core_of(core_, "this queue pair was closed");
   return lane_->query(qpn_);
 }
 MRC_DECL Errc QueuePair::post_send(const SendRequest& request) noexcept {
@@ -56,7 +57,7 @@ MRC_DECL Errc QueuePair::post_send(const SendRequest& request) noexcept {
 MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
                                     std::size_t& posted) noexcept {
   posted = 0;
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time now) {
     for (const SendRequest& request : requests) {
       if (const Errc e = engine.post_send(qpn_, request, now); e != Errc::ok) return e;
@@ -66,36 +67,39 @@ MRC_DECL Errc QueuePair::post_sends(std::span<const SendRequest> requests,
   });
 }
 MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
 }
 MRC_DECL Errc QueuePair::to_error() noexcept {
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });
 }
 MRC_DECL Errc QueuePair::reset() noexcept {
-  return core_ ? lane_->reset_qp(qpn_) : Errc::not_found;
+  const Errc e = detail::usable(core_);
+  return e == Errc::ok ? lane_->reset_qp(qpn_) : e;
 }
 MRC_DECL std::string QueuePair::error_text() const {
-  return core_ ? lane_->error_text(qpn_) : std::string();
+  const Errc e = detail::usable(core_);
+  if (e == Errc::forked) return to_string(e);
+  return e == Errc::ok ? lane_->error_text(qpn_) : std::string();
 }
 MRC_DECL QpErrorCause QueuePair::error_cause() const noexcept {
-  if (!core_) return QpErrorCause::none;
+  if (detail::usable(core_) != Errc::ok) return QpErrorCause::none;
   return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpErrorCause::none : qp->cause;
   });
 }
 MRC_DECL QpStats QueuePair::stats() const {
-  if (!core_) return {};
+  if (detail::usable(core_) != Errc::ok) return {};
   return lane_->with_engine([&](engine::Engine& engine, Time) {
     const auto* qp = engine.find_qp(qpn_);
     return qp == nullptr ? QpStats{} : engine.qp_stats(*qp);
   });
 }
 MRC_DECL Errc QueuePair::close() noexcept {
-  if (!core_) return Errc::not_found;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   const Errc e = lane_->close_qp(qpn_);
   core_.reset();
   lane_ = nullptr;

@@ -25,12 +25,12 @@ struct Capabilities {
   std::uint64_t receive_buffer = 0;  ///< bytes of unread traffic that it holds before it drops
   bool segmentation = false;         ///< one call sends a burst (GSO)
   bool coalescing = false;           ///< one receive can bring a burst (GRO)
-  bool batching =
-      true;  ///< waits for more, so that short round trips say nothing about the network
-  bool exact_icrc = false;      ///< sees every field that the iCRC covers
-  bool outer_headers = false;   ///< sees ECN and DSCP of the outermost header
-  bool holds_payload = false;   ///< may read payload after transmit(): TxPacket::copy
-  bool places_payload = false;  ///< may write payload to its place: RxPacket::placed
+  bool batching = true;          ///< delays packets to work on many: its RTT is not the network's
+  bool exact_icrc = false;       ///< sees every field that the iCRC covers
+  bool outer_headers = false;    ///< sees ECN and DSCP of the outermost header
+  bool trimmed_packets = false;  ///< sees packets that switches have trimmed (mrc-1.0 §1.12)
+  bool holds_payload = false;    ///< may read payload after transmit(): TxPacket::copy
+  bool places_payload = false;   ///< may write payload to its place: RxPacket::placed
 };
 
 /// Received packets, filled by Port::receive(). Fixed capacity; allocated once.
@@ -105,7 +105,7 @@ struct MemorySpan {
 ///   the last receive(); the thread must not sleep.
 /// * `poll_fd()` becomes readable when something arrives, or is released or settled; -1: none.
 ///   `link_fd()` becomes readable when link_up() may have changed, which a receive() soon after
-///   finds out, or is -1.
+///   finds out, or is -1; a port with two descriptors of arrivals gives the second one here.
 /// * `next_release()` is when receive() will return packets that poll_fd() does not announce: they
 ///   had no room in `rx`, or a fault holds them back. A past time: now; kNever: there are none.
 template <class P>

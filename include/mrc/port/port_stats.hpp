@@ -17,7 +17,9 @@ struct PortStats {
   std::uint64_t rx_calls = 0;      ///< system calls that received
   std::uint64_t rx_foreign = 0;    ///< MRC, but for another address than the port's
   std::uint64_t rx_malformed = 0;  ///< too short for BTH and iCRC, or cut by the buffer's size
-  std::uint64_t rx_overrun = 0;    ///< dropped by the kernel because the receive buffer was full
+  /// Dropped by the kernel because the receive buffer was full; on UDP sockets also what is no MRC
+  /// packet at all (port/udp_filter.hpp), which the kernel counts together.
+  std::uint64_t rx_overrun = 0;
 };
 
 }  // namespace mrc::inline v0_1::port

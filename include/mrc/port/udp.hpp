@@ -29,7 +29,8 @@ class UdpTransmitter;
 struct UdpPeer;
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
-/// slot), where all paths of all peers arrive, and one sending socket per path with a source port
+/// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
+/// (second_port()), and one sending socket per path with a source port
 /// (on IPv6 a flow label, too) of its own, by which ECMP fabrics tell the paths apart.
 ///
 /// Limits of sockets:
@@ -51,10 +52,18 @@ class UdpPort : public CopyingPort {
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
   /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
+  /// How often receive() looks at the second socket while nothing comes there. A look is a system
+  /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
+  /// something has come, and after a sleep, receive() looks there as often as at the first one, for
+  /// kSecondStay.
+  static constexpr Duration kSecondPause = std::chrono::microseconds{50};
+  /// See kSecondPause.
+  static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
 
   /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
-  /// binds its own. Throws Error, for instance if the UDP port is in use.
-  explicit UdpPort(UdpPortOptions options, Socket receive_socket = {});
+  /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
+  /// for instance if the UDP port is in use.
+  explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
   /// Takes the other port over.
   UdpPort(UdpPort&&) noexcept;
   /// Closes this port and takes the other one over.
@@ -94,8 +103,13 @@ class UdpPort : public CopyingPort {
   /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
   /// where the sender pays), even while no thread waits.
   [[nodiscard]] int poll_fd() const noexcept { return socket_.fd(); }
-  /// Port concept: none; the link is polled.
-  [[nodiscard]] int link_fd() const noexcept { return -1; }
+  /// Port concept: the second receiving socket, or -1. (The link is polled.)
+  [[nodiscard]] int link_fd() const noexcept { return second_.fd(); }
+  /// Port concept: the next receive() looks at both sockets.
+  [[nodiscard]] bool arm() noexcept {
+    next_second_ = Time::min();
+    return true;
+  }
   /// Port concept: in the past while packets that were read wait for room, else when a fault
   /// releases its next packet.
   [[nodiscard]] Time next_release() const noexcept;
@@ -145,6 +159,11 @@ class UdpPort : public CopyingPort {
   /// force.
   [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
 
+  void open_second(bool gro);
+
+  /// Receives from the second socket; true if anything was there.
+  bool receive_second(Time now, RxBurst& rx) noexcept;
+
   [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept;
 
   [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
@@ -167,16 +186,20 @@ class UdpPort : public CopyingPort {
 
   void note_gso() noexcept;
 
-  /// Datagrams that the kernel dropped at the receiving socket since it was opened.
+  /// Datagrams that the kernel dropped at the receiving sockets since they were made.
   [[nodiscard]] std::uint64_t kernel_drops() const noexcept;
 
   UdpPortOptions options_;
   LocalAddress local_;
   Socket socket_;
+  Socket second_;
+  Time next_second_ = Time::min();   ///< when to look at it
+  Time second_quiet_ = Time::min();  ///< until when to look at it each time
+  bool second_first_ = false;        ///< the two take turns to be looked at first
   std::uint16_t udp_port_ = 0;
   wire::EvFormat ev_format_ = wire::EvFormat::udp;
   bool interface_up_ = true;
-  std::uint32_t first_drops_ = 0;
+  std::uint64_t first_drops_ = 0;
   Time next_link_check_ = Time::min();
   Interface interface_;
   FaultInjector faults_;

@@ -25,9 +25,8 @@ namespace mrc::inline v0_1::port {
 
 /// The settings of a UdpReceiver. A plain value.
 struct UdpReceiverOptions {
-  IpAddress local{};           ///< destination address of the packets, covered by the iCRC
-  std::uint16_t udp_port = 0;  ///< destination port, likewise; host byte order
-  Plane plane = 0;             ///< copied into RxPacket::plane
+  IpAddress local{};  ///< destination address of the packets, covered by the iCRC
+  Plane plane = 0;    ///< copied into RxPacket::plane
   wire::EvFormat ev_format = wire::EvFormat::udp;  ///< how EVs are carried
   wire::DscpMap dscp;                              ///< to recognize trimmed packets
   bool icrc = true;                                ///< false: the iCRC is not checked
@@ -48,9 +47,11 @@ class UdpReceiver {
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
   /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
-  /// which then reads no further datagrams: they would overwrite the pool.
-  void receive(const Socket& socket, Time now, FaultInjector& faults, RxBurst& rx,
-               PortStats& stats) noexcept;
+  /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
+  /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was
+  /// anything to return, now or by the next call.
+  bool receive(const Socket& socket, std::uint16_t to_port, Time now, FaultInjector& faults,
+               RxBurst& rx, PortStats& stats) noexcept;
 
   /// True if the last read took as many datagrams as it asked for: more may wait in the socket.
   [[nodiscard]] bool backlogged() const noexcept { return backlogged_; }
@@ -95,10 +96,11 @@ class UdpReceiver {
   std::unique_ptr<std::uint8_t[]> pool_;
   std::vector<Slot> slots_;
   std::vector<mmsghdr> messages_;
-  std::size_t next_ = 0;      ///< message that is being split
-  std::size_t count_ = 0;     ///< messages read
-  std::size_t packets_ = 0;   ///< packets in them, so far
-  std::size_t expected_ = 1;  ///< packets per datagram in the previous call, rounded up
+  std::uint16_t to_port_ = 0;  ///< of the messages
+  std::size_t next_ = 0;       ///< message that is being split
+  std::size_t count_ = 0;      ///< messages read
+  std::size_t packets_ = 0;    ///< packets in them, so far
+  std::size_t expected_ = 1;   ///< packets per datagram in the previous call, rounded up
   Datagram datagram_;
   ReceiveCheck check_;
 };

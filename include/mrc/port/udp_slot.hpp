@@ -14,18 +14,30 @@
 
 /// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
 /// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
-/// that an address and a QPN are enough to find it.
+/// that an address and a QPN are enough to find it. On MRC's standard port, slot 0 receives at both
+/// of its numbers, 4791 and 4971 (mrc-1.0 [C-1]), and slot 180, whose port the latter would be, is
+/// not used.
 namespace mrc::inline v0_1::port {
 
 /// Slots per host: one for each value of a QPN's top 8 bits.
 inline constexpr unsigned kSlots = 256;
+
+/// The other UDP port at which a slot receives: 4971 if its own is MRC's standard 4791. 0: none.
+[[nodiscard]] constexpr std::uint16_t second_port(std::uint16_t base_port, unsigned slot) noexcept {
+  return base_port == wire::kUdpPort && slot == 0 ? wire::kUdpPortAlternative : std::uint16_t{0};
+}
 
 /// A claimed slot. The bound sockets are the claim: no other process can claim the slot while they
 /// are open.
 struct SlotClaim {
   std::uint8_t slot = 0;        ///< top 8 bits of its QPNs
   std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
+  /// The same at second_port(); not open where there is none, or another program has it.
+  std::vector<Socket> second_sockets;
   std::vector<std::uint16_t> base_ports;  ///< UdpPortOptions::base_port of each
+  /// One line for each standard port that another kind of program has, to be logged: Soft-RoCE,
+  /// say.
+  std::vector<std::string> notes;
 };
 
 namespace detail {

@@ -49,6 +49,7 @@ class Port : public port::CopyingPort {
                                                                  : wire::EvFormat::udp) {
     capabilities_.max_packet = settings.mtu + static_cast<std::uint32_t>(wire::kMaxTransportHeader);
     capabilities_.exact_icrc = capabilities_.outer_headers = true;
+    capabilities_.trimmed_packets = true;
     parse_.dscp = settings.dscp;
     parse_.check_icrc = settings.carry_payload;
     const std::size_t largest = kMaxHead + settings.mtu + wire::kMaxPad + wire::kIcrcSize;

@@ -58,6 +58,10 @@ inline constexpr std::string_view kDiagnosis = "Diagnosis";
   if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
   return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
 }
+/// What is wrong with the folder of locks. Whether it can be used is checked by the device.
+[[nodiscard]] inline std::string mistake_in_folder(std::string_view path) {
+  return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
+}
 /// What is wrong with a list of processors. Whether they may be used is checked by the device.
 [[nodiscard]] inline std::string mistake_in_cpus(std::string_view text) {
   if (text.empty() || parse_cpu_list(text)) return {};
@@ -108,6 +112,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
      "free one. Further lanes take the ones after it."},
+    {"lock_folder",
+     TextOption{&Config::lock_folder, &mistake_in_folder, "the full path of a folder"}, "", kPlanes,
+     "Where processes with packet ports, and mrc_probe, share out the slots of a host by locks. "
+     "Alike for all of them; root's, or this user's."},
     {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
      "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
      "second EV that each route has in a fabric."},
@@ -182,8 +190,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
     {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
      "Let the responder change its window while it runs. Takes effect when both sides have it on."},
-    {"trim", BoolOption{&Config::trim}, "", kReliability,
-     "Ask for trimmed packets at once instead of waiting for the loss to be inferred."},
+    {"trim", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices}, "", kReliability,
+     "Ask for trimmed packets at once instead of waiting for the loss to be inferred, and tell "
+     "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
+     "sockets do not; `on`: everywhere, for injected faults."},
     {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
      "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
      "another implementation of MRC if they do not answer. `openmrc`: an error if they do not "

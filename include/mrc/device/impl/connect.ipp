@@ -21,7 +21,7 @@ MRC_SETUP QpAttributes Lane::default_attributes() const noexcept {
   a.retry_linear = config_.retry_linear;
   a.retry_exponential = config_.retry_exponential;
   a.dynamic_mpr = config_.dynamic_mpr;
-  a.trim_nack = config_.trim;
+  a.trim_nack = config_.trim != port::Offload::off;
   return a;
 }
 
@@ -43,7 +43,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
   info.dynamic_mpr = a.dynamic_mpr;
-  info.trim_nack = a.trim_nack;
+  info.trim_nack = a.trim_nack && asks_for_trims();
   info.icrc = config_.icrc;
   info.slot = planes_.slot;
   info.receive_window = UINT64_MAX;
@@ -56,6 +56,13 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.receive_window =
       std::max<std::uint64_t>(info.receive_window / config_.receive_shares, 2 * a.mtu);
   return info;
+}
+
+/// Where a port does not see what switches have trimmed, peers had better not let them trim.
+MRC_SETUP bool Lane::asks_for_trims() const noexcept {
+  return config_.trim == port::Offload::on ||
+         std::all_of(planes_.ports.begin(), planes_.ports.end(),
+                     [](const auto& port) { return port->capabilities().trimmed_packets; });
 }
 
 /// How long connecting by ConnectionInfo waits for next hops, in total.

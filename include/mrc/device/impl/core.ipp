@@ -43,6 +43,27 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpen
   lanes_.start();
 }
 
+MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
+  if (core->forked() && !core->at_rest()) {
+    static std::vector<DeviceCore*>& kept = *new std::vector<DeviceCore*>;  // so it is no leak
+    kept.push_back(core);
+    return;
+  }
+  delete core;
+}
+
+/// In a forked child: no thread of the parent was changing anything.
+MRC_SETUP bool DeviceCore::at_rest() noexcept {
+  const std::unique_lock objects(objects_, std::try_to_lock);
+  const std::unique_lock placing(placing_, std::try_to_lock);
+  bool rest = objects.owns_lock() && placing.owns_lock();
+  for (const auto& lane : lanes_) {
+    const std::unique_lock lock(lane->mutex(), std::try_to_lock);
+    rest = rest && lock.owns_lock();
+  }
+  return rest;
+}
+
 // --- Objects that serve all lanes: the same call in each, with the same result
 
 MRC_SETUP PdId DeviceCore::alloc_pd() {

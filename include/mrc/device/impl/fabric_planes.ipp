@@ -103,7 +103,7 @@ class FabricOpener final : public PlaneOpener {
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                   std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
-    naming_variables(config, {"fabric", "host", "slot"},
+    naming_variables(config, {"fabric", "host", "slot", "lock_folder"},
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
     return planes;
   }
@@ -112,9 +112,9 @@ class FabricOpener final : public PlaneOpener {
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
                   std::uint64_t fault_seed, const Log& log) const {
     const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
-    port::PacketSlotClaim claim = port::claim_packet_slot(slot);
+    port::PacketSlotClaim claim = port::claim_packet_slot(config.lock_folder, slot);
     planes.slot = claim.slot;
-    planes.slot_claim = std::move(claim.socket);
+    planes.slot_claim = std::move(claim.lock);
     // Missing interfaces are tolerated while one exists; with none, opening fails.
     const bool any_interface =
         std::any_of(self.interfaces.begin(), self.interfaces.end(),

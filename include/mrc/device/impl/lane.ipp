@@ -39,6 +39,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
 
 MRC_SETUP Lane::~Lane() {
   progress_.stop();
+  if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
   (void)rounds_.advance(monotonic_now());  // sends pending answers
 }
@@ -86,7 +87,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.sack_threshold = config_.sack_threshold;
   o.resolution_inputs = kResolutionInputs;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
-  o.trimming = config_.trim;
+  o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.burst;
   if (burst == 0) {  // as much as one system call takes

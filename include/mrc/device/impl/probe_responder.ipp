@@ -63,13 +63,13 @@ MRC_DECL void ProbeResponder::list_hosts() {
   guests_ = std::move(guests);
 }
 
-/// Claims the task of answering for this host, which one process per host can have; the claim's
-/// name contains the host's address.
+/// Claims the task of answering for this host, which one process per host can have.
 MRC_DECL bool ProbeResponder::claim(Time now) {
   if (claim_.open() || now < next_claim_) return claim_.open();
   next_claim_ = now + kClaimInterval;
-  claim_ = port::claim_name("openmrc/packet/probes/" + std::to_string(config_.udp_port) + "/" +
-                            port::format_ip(self_.addresses.front()));
+  claim_ =
+      port::claim_lock(config_.lock_folder, "probes-" + std::to_string(config_.udp_port) + "-" +
+                                                port::format_ip(self_.addresses.front()));
   return claim_.open();
 }
 

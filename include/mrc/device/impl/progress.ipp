@@ -177,6 +177,11 @@ MRC_DECL void Progress::start(unsigned lane) {
 
 MRC_DECL void Progress::stop() noexcept {
   if (!helper_.joinable()) return;
+  if (fork_.forked()) {  // the thread exists in the parent only, and its memory may be another's
+    static std::vector<std::thread>& others = *new std::vector<std::thread>;
+    others.push_back(std::move(helper_));
+    return;
+  }
   stop_.store(true);
   wake_helper();
   helper_.join();

@@ -85,9 +85,11 @@ class UdpOpener final : public PlaneOpener {
       o.paths = config.paths;
       o.gso = config.gso;
       o.gro = config.gro;
-      planes.adopt(std::make_unique<PortModel<port::UdpPort>>(o, std::move(claim.sockets[i])),
+      planes.adopt(std::make_unique<PortModel<port::UdpPort>>(o, std::move(claim.sockets[i]),
+                                                              std::move(claim.second_sockets[i])),
                    config, log);
     }
+    for (const std::string& note : claim.notes) log.warn(note);
   }
 };
 

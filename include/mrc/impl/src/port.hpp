@@ -25,6 +25,7 @@
 #include "mrc/port/impl/socket_address.ipp"
 #include "mrc/port/impl/socket_interface.ipp"
 #include "mrc/port/impl/udp.ipp"
+#include "mrc/port/impl/udp_filter.ipp"
 #include "mrc/port/impl/udp_options.ipp"
 #include "mrc/port/impl/udp_path.ipp"
 #include "mrc/port/impl/udp_receive.ipp"

@@ -39,6 +39,7 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
     silence_ = silence_udp(options_.local, options_.udp_port, notes_);
   capabilities_.receive_buffer = buffer / kBufferShare;
   capabilities_.exact_icrc = capabilities_.outer_headers = true;
+  capabilities_.trimmed_packets = true;
   capabilities_.max_burst = 1;
   transmitter_ = std::make_unique<PacketTransmitter>(options_.ev_format, options_.icrc);
   PacketReceiverOptions receiver;

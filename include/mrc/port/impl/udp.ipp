@@ -13,6 +13,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/port/udp.hpp"
+#include "mrc/port/udp_filter.hpp"
 #include "mrc/port/udp_receive.hpp"
 #include "mrc/port/udp_slot.hpp"
 #include "mrc/port/udp_transmit.hpp"
@@ -21,10 +22,11 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket)
+MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
     : options_(std::move(options)),
       local_((options_.check(), resolve(options_.local))),
       socket_(std::move(receive_socket)),
+      second_(std::move(second_socket)),
       faults_(options_.fault_seed, options_.fault_slots) {
   faults_.set(options_.faults);
   open_receiving();
@@ -49,7 +51,20 @@ MRC_DECL std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
 
 MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
-  receiver_->receive(socket_, now, faults_, rx, stats_);
+  // One read in a call: the next one would overwrite what the first has brought.
+  const bool second = second_.open() && now >= next_second_ && !receiver_->leftover();
+  if (second && std::exchange(second_first_, !second_first_)) {
+    if (!receive_second(now, rx)) receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_);
+  } else if (!receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_) && second) {
+    (void)receive_second(now, rx);
+  }
+}
+
+MRC_DECL bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
+  const bool any = receiver_->receive(second_, wire::kUdpPortAlternative, now, faults_, rx, stats_);
+  if (any) second_quiet_ = now + kSecondStay;
+  next_second_ = now < second_quiet_ ? now : now + kSecondPause;
+  return any;
 }
 
 MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const PeerAddress& address) {
@@ -75,7 +90,7 @@ MRC_DECL std::uint32_t UdpPort::receive_fill() const noexcept {
 
 MRC_DECL PortStats UdpPort::stats() const noexcept {
   PortStats stats = stats_;
-  stats.rx_overrun = kernel_drops();
+  stats.rx_overrun = kernel_drops() - first_drops_;
   return stats;
 }
 
@@ -121,7 +136,21 @@ MRC_SETUP void UdpPort::open_receiving() {
   capabilities_.coalescing = gro;
   capabilities_.exact_icrc = !is_v4(local_.ip);
   capabilities_.outer_headers = true;
-  first_drops_ = static_cast<std::uint32_t>(kernel_drops());
+  open_second(gro);
+  for (const Socket* socket : {&socket_, &second_})
+    if (socket->open()) attach_udp_filter(*socket, capabilities_.max_packet);
+  first_drops_ = kernel_drops();
+}
+
+/// The second socket, if there is one, receives as the first does.
+MRC_SETUP void UdpPort::open_second(bool gro) {
+  if (!second_.open()) return;
+  if (bound_port(second_) != second_port(options_.base_port, options_.slot))
+    throw Error(Errc::invalid_argument,
+                "the second receive socket given is not bound to UDP port " +
+                    std::to_string(wire::kUdpPortAlternative));
+  if (gro) set_option(second_, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
+  (void)set_buffer(second_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
 }
 
 MRC_SETUP void UdpPort::open_sending() {
@@ -139,7 +168,6 @@ MRC_SETUP void UdpPort::open_sending() {
   note_gso();
   UdpReceiverOptions receiver;
   receiver.local = local_.ip;
-  receiver.udp_port = udp_port_;
   receiver.plane = options_.plane;
   receiver.ev_format = ev_format_;
   receiver.dscp = options_.dscp;
@@ -227,10 +255,14 @@ MRC_DECL void UdpPort::note_gso() noexcept {
 }
 
 MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
-  std::uint32_t memory[SK_MEMINFO_VARS] = {};
-  socklen_t size = sizeof memory;
-  if (getsockopt(socket_.fd(), SOL_SOCKET, SO_MEMINFO, memory, &size) != 0) return 0;
-  return memory[SK_MEMINFO_DROPS] - first_drops_;
+  std::uint64_t drops = 0;
+  for (const Socket* socket : {&socket_, &second_}) {
+    std::uint32_t memory[SK_MEMINFO_VARS] = {};
+    socklen_t size = sizeof memory;
+    if (socket->open() && getsockopt(socket->fd(), SOL_SOCKET, SO_MEMINFO, memory, &size) == 0)
+      drops += memory[SK_MEMINFO_DROPS];
+  }
+  return drops;
 }
 
 MRC_DECL void UdpPort::look_at_link() noexcept {

@@ -50,14 +50,18 @@ MRC_DECL UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
   }
 }
 
-MRC_DECL void UdpReceiver::receive(const Socket& socket, Time now, FaultInjector& faults,
-                                   RxBurst& rx, PortStats& stats) noexcept {
+MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
+                                   FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{*this, rx, stats};
   if (faults.active()) [[unlikely]]
     faults.release(now, sink);
-  if (sink.full()) return;
-  if (!leftover() && !read(socket, rx.room(), stats)) return;
+  if (sink.full()) return true;
+  if (!leftover()) {
+    if (!read(socket, rx.room(), stats)) return false;
+    to_port_ = to_port;
+  }
   split(now, faults, sink);
+  return true;
 }
 
 MRC_DECL bool UdpReceiver::read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
@@ -116,7 +120,7 @@ MRC_DECL void UdpReceiver::open(PortStats& stats) noexcept {
   std::uint8_t tos = 0;
   std::uint32_t flow_label = 0;
   controls(messages_[next_].msg_hdr, tos, flow_label);
-  packet.to_port = options_.udp_port;
+  packet.to_port = to_port_;
   packet.facts.plane = options_.plane;
   packet.facts.source = source_tag(packet.from);
   packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);

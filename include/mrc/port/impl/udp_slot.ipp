@@ -55,6 +55,37 @@ MRC_SETUP void throw_in_use(const std::string& what) {
   return sockets;
 }
 
+/// This slot's port is the second one of slot 0.
+[[nodiscard]] inline bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
+  return base_port == wire::kUdpPort && base_port + slot == wire::kUdpPortAlternative;
+}
+
+/// Binds second_port() of each address that has one.
+inline void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    Socket& socket = claim.second_sockets.emplace_back();
+    const std::uint16_t port = second_port(claim.base_ports[i], claim.slot);
+    if (port == 0) continue;
+    socket = open_receive_socket(addresses[i], port);
+    if (!socket.open())
+      claim.notes.push_back("UDP port " + format_address({addresses[i].ip, port}) +
+                            " is in use by another program: peers that send there do not reach "
+                            "this device");
+  }
+}
+
+/// Slot 0 was not free. An OpenMRC process that has it holds both standard ports of `taken`.
+inline void note_stranger(const LocalAddress& local, const PeerAddress& taken, SlotClaim& claim) {
+  if (taken.udp_port != wire::kUdpPort || claim.slot == 0 ||
+      !open_receive_socket(local, wire::kUdpPortAlternative).open())
+    return;
+  claim.notes.push_back("UDP port " + format_address(taken) +
+                        " is in use by another program or by the kernel (Soft-RoCE?): slot " +
+                        std::to_string(claim.slot) +
+                        " instead of 0; peers that know MRC's standard port only do not reach this "
+                        "device");
+}
+
 }  // namespace detail
 
 MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
@@ -73,11 +104,30 @@ MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uin
     base_ports.push_back(static_cast<std::uint16_t>(base));
   }
   if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
-  PeerAddress taken;
+  if (wanted && detail::reserved_slot(base_port, first))
+    throw Error(Errc::invalid_argument,
+                "slot " + std::to_string(first) + " would receive at UDP port " +
+                    std::to_string(wire::kUdpPortAlternative) +
+                    ", which is MRC's, too, and slot 0's: use another slot");
+  PeerAddress taken, zero_taken;
   for (unsigned slot = first; slot <= last; ++slot) {
+    if (detail::reserved_slot(base_port, slot)) continue;
     std::vector<Socket> sockets = detail::try_slot(resolved, base_ports, slot, taken);
-    if (!sockets.empty())
-      return {static_cast<std::uint8_t>(slot), std::move(sockets), std::move(base_ports)};
+    if (sockets.empty()) {
+      if (slot == 0) zero_taken = taken;
+      continue;
+    }
+    SlotClaim claim;
+    claim.slot = static_cast<std::uint8_t>(slot);
+    claim.sockets = std::move(sockets);
+    claim.base_ports = std::move(base_ports);
+    detail::open_second_sockets(resolved, claim);
+    for (const LocalAddress& local : resolved)
+      if (local.ip == zero_taken.ip) {
+        detail::note_stranger(local, zero_taken, claim);
+        break;
+      }
+    return claim;
   }
   if (wanted)
     detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
