@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -71,10 +72,20 @@ class ObjectTables {
   [[nodiscard]] const Peer* peer(PeerId id) const noexcept {
     return const_cast<ObjectTables*>(this)->peer(id);
   }
-  /// The peer with process number `slot` at address `tag` (RxPacket::source), or null.
+  /// The peer with process number `slot` at address `tag` (RxPacket::source), or null. Of several
+  /// the newest: the process may have been started again, or have peers by profile.
   [[nodiscard]] Peer* peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
-    const auto it = peer_by_source_.find(source_key(tag, slot));
-    return it == peer_by_source_.end() ? nullptr : peer(it->second);
+    const auto [first, last] = peer_by_source_.equal_range(source_key(tag, slot));
+    const auto newest = std::max_element(first, last, [](const auto& a, const auto& b) {
+      return a.second.serial < b.second.serial;
+    });
+    return newest == last ? nullptr : peer(newest->second.id);
+  }
+  /// Calls fn(Peer&) for each peer of that process.
+  template <class F>
+  void for_each_peer_at(std::uint64_t tag, std::uint8_t slot, F&& fn) {
+    const auto [first, last] = peer_by_source_.equal_range(source_key(tag, slot));
+    for (auto it = first; it != last; ++it) fn(*peer(it->second.id));
   }
   /// Calls fn(Peer&) for each, in the order of their numbers.
   template <class F>
@@ -95,7 +106,12 @@ class ObjectTables {
   Ring<std::uint32_t> free_qps_;                      // indices, the longest unused first
   std::vector<std::uint8_t> pds_;                     // 1: in use
   std::vector<std::unique_ptr<Peer>> peers_;          // by PeerId
-  std::unordered_map<std::uint64_t, PeerId> peer_by_source_;
+  struct Source {
+    PeerId id;
+    std::uint64_t serial;  ///< later peers have larger ones
+  };
+  std::unordered_multimap<std::uint64_t, Source> peer_by_source_;
+  std::uint64_t next_serial_ = 0;
   std::uint32_t qp_count_ = 0;
   std::uint32_t peer_count_ = 0;
 };

@@ -51,6 +51,14 @@ struct EvField {
   return out;
 }
 
+/// Whether a field can be one of some EV, whatever the format: its values lie within its width, and
+/// within the bits of its mask.
+[[nodiscard]] constexpr bool consistent(const EvField& f) noexcept {
+  const std::uint64_t inside = low_mask(f.width);
+  return f.width <= 64 && (f.init_val & ~inside) == 0 && (f.mask & ~inside) == 0 &&
+         f.min_val <= f.max_val && f.max_val <= low_mask(ev_bits(f));
+}
+
 /// Validates fields against their format by the rules of mrc-1.0 §3.3. no_resources stands for
 /// E2BIG.
 [[nodiscard]] Errc check(std::span<const EvField> fields, const EvFormatProfile& format) noexcept;

@@ -155,11 +155,11 @@ class PathSet {
   /// A packet sent on the path was trimmed (NACK TRIMMED; not TRIMMED_LASTHOP).
   void on_trimmed(PathIndex path, Time now) noexcept;
   /// A packet sent on the path was inferred to be lost. While the path's plane is down this is only
-  /// counted and the health is kept, since the cause is known.
-  void on_inferred_loss(PathIndex path, Time now) noexcept;
+  /// counted and the health is kept, since the cause is known. `sent`: as for on_timeout().
+  void on_inferred_loss(PathIndex path, Time now, Time sent = Time::max()) noexcept;
   /// A packet sent on the path timed out without SACK or trim. Plane down: as for
-  /// on_inferred_loss().
-  void on_timeout(PathIndex path, Time now) noexcept;
+  /// on_inferred_loss(). With `sent`: if the path has been replaced since then, it is not to blame.
+  void on_timeout(PathIndex path, Time now, Time sent = Time::max()) noexcept;
 
   // ---- planes
 
@@ -192,14 +192,20 @@ class PathSet {
   /// Sets GOOD or DENIED (others: invalid_argument). The only way out of DENIED. Not limited by
   /// min_active; if too few paths are left, ASSUMED_BAD paths are released, the oldest first.
   Errc set_health(PathIndex path, Health health) noexcept;
-  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear.
-  /// invalid_argument: path, plane or health out of range.
-  Errc replace(PathIndex path, PathSpec spec, Health health) noexcept;
+  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear. `now`: what
+  /// was sent before says nothing of the new path. invalid_argument: path, plane or health out of
+  /// range.
+  Errc replace(PathIndex path, PathSpec spec, Health health, Time now = Time::min()) noexcept;
+  /// Sets which states generate an event from now on; see PathSetOptions.
+  void set_event_mask(std::uint8_t mask) noexcept { options_.event_mask = mask; }
 
   // ---- output and getters
 
   /// Removes the oldest event; false when there is none.
   [[nodiscard]] bool poll_event(PathEvent& event) noexcept { return events_.pop(event); }
+  /// `counter` is raised with every event, so that who has many path sets need not ask them all. It
+  /// must outlive the set.
+  void count_events(std::uint64_t& counter) noexcept { event_counter_ = &counter; }
 
   /// State of the path; `path` < size(), as for the next three.
   [[nodiscard]] Health health(PathIndex path) const noexcept { return entries_[path].health; }
@@ -281,7 +287,9 @@ class PathSet {
   detail::EvIndex index_;
   ProbeSchedule probes_;
   std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;         ///< by path: when it took the place of another
   EventRing events_;
+  std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};
   Duration spacing_{0};
   Time probe_gate_ = Time::min();  ///< earliest time of the next probe

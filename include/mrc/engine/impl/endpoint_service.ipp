@@ -52,11 +52,15 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
       ++ctx_.stats.drops.stale;  // a newer one overtook it
       return;
     }
-    peer->remote_status_id = id;
-    peer->remote_status_at = now;
     ++ctx_.stats.port_updates_received;
-    peer->remote_up = p.erth.port_status_mask();
-    on_planes_changed(now, *peer);
+    // The process may be several peers here, with profiles of their own.
+    const PlaneMask mask = p.erth.port_status_mask();
+    ctx_.objects.for_each_peer_at(packet.source, p.erth.vendor_info(), [&](Peer& same) {
+      same.remote_status_id = id;
+      same.remote_status_at = now;
+      same.remote_up = mask;
+      on_planes_changed(now, same);
+    });
   } else {
     ++ctx_.stats.ev_probes_received;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "mrc/engine/object_tables.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -48,8 +50,13 @@ MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& ra
   while (i < peers_.size() && peers_[i]) ++i;
   if (i >= options_.max_peers) return Errc::no_resources;
   auto peer = std::make_unique<Peer>(PeerId{i}, spec, options_, random.next());
-  for (const std::uint64_t tag : spec.source_tags)
-    if (tag != 0) peer_by_source_[source_key(tag, spec.slot)] = peer->id;
+  std::vector<std::uint64_t> tags(spec.source_tags.begin(), spec.source_tags.end());
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  for (const std::uint64_t tag : tags)
+    if (tag != 0)
+      peer_by_source_.emplace(source_key(tag, spec.slot), Source{peer->id, next_serial_});
+  ++next_serial_;
   if (i == peers_.size()) peers_.emplace_back();
   peers_[i] = std::move(peer);
   ++peer_count_;
@@ -57,18 +64,9 @@ MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& ra
 }
 
 MRC_SETUP void ObjectTables::remove_peer(Peer& peer) noexcept {
-  for (const std::uint64_t tag : peer.source_tags) {
-    const auto it = peer_by_source_.find(source_key(tag, peer.slot));
-    if (it != peer_by_source_.end() && it->second == peer.id) peer_by_source_.erase(it);
-  }
+  std::erase_if(peer_by_source_, [&](const auto& entry) { return entry.second.id == peer.id; });
   --peer_count_;
-  const std::unique_ptr<Peer> gone = std::move(peers_[value(peer.id)]);
-  // Another peer may have the same address and slot: another way to, or process of, that device.
-  for_each_peer([&](const Peer& other) {
-    if (other.slot != gone->slot) return;
-    for (const std::uint64_t tag : other.source_tags)
-      if (tag != 0) peer_by_source_.try_emplace(source_key(tag, other.slot), other.id);
-  });
+  peers_[value(peer.id)].reset();
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -38,13 +38,6 @@ void for_each_field(std::span<const EvField> fields, const EvFormatProfile& form
   }
 }
 
-/// Whether the fields can be those of some EV, whatever the format.
-inline bool consistent(const EvField& f) noexcept {
-  const std::uint64_t inside = low_mask(f.width);
-  return f.width <= 64 && (f.init_val & ~inside) == 0 && (f.mask & ~inside) == 0 &&
-         f.min_val <= f.max_val && f.max_val <= low_mask(ev_bits(f));
-}
-
 }  // namespace detail
 
 MRC_SETUP Errc check(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
@@ -52,7 +45,7 @@ MRC_SETUP Errc check(std::span<const EvField> fields, const EvFormatProfile& for
   if (fields.empty() || fields.size() > format.fields.size()) return Errc::invalid_argument;
   unsigned bits = 0;
   for (const EvField& f : fields) {
-    if (!detail::consistent(f)) return Errc::invalid_argument;
+    if (!consistent(f)) return Errc::invalid_argument;
     bits += ev_bits(f);
   }
   if (!detail::fit_places(fields, format) && !detail::fill_format(fields, format))

@@ -48,6 +48,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       index_(universe.size()),
       probes_(universe.size(), options.probe_first, options.probe_max),
       marked_(universe.size()),
+      replaced_(universe.size(), Time::min()),
       events_(options.event_capacity) {
   set_up_entries(universe);
   index_.rebuild(entries_);
@@ -104,8 +105,8 @@ MRC_DECL void PathSet::on_trimmed(PathIndex path, Time now) noexcept {
   pass_over(entries_[path], HealthInput::trimmed);
 }
 
-MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now) noexcept {
-  if (path >= entries_.size()) return;
+MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noexcept {
+  if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   Entry& e = entries_[path];
   ++e.losses;
@@ -113,8 +114,8 @@ MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now) noexcept {
   if (++e.strikes >= options_.loss_strikes) degrade(e, HealthInput::loss_limit);
 }
 
-MRC_DECL void PathSet::on_timeout(PathIndex path, Time now) noexcept {
-  if (path >= entries_.size()) return;
+MRC_DECL void PathSet::on_timeout(PathIndex path, Time now, Time sent) noexcept {
+  if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   Entry& e = entries_[path];
   if (e.timeouts != 0xFFFF) ++e.timeouts;
@@ -320,7 +321,7 @@ MRC_DECL void PathSet::deny(Entry& e) noexcept {
   uphold_minimum();
 }
 
-MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noexcept {
+MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Time now) noexcept {
   if (path >= entries_.size() || spec.plane >= kMaxPlanes) return Errc::invalid_argument;
   if (health != Health::good && health != Health::denied) return Errc::invalid_argument;
   Entry& e = entries_[path];
@@ -331,6 +332,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noe
   e.plane = spec.plane;
   e.port_path = spec.port_path;
   e.active = active;
+  replaced_[path] = now;
   index_.rebuild(entries_);
   if (health == Health::denied) {
     deny(e);
@@ -345,6 +347,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noe
 MRC_DECL void PathSet::report(const Entry& e) noexcept {
   const std::uint8_t state = to_api(e.health);
   if ((state & options_.event_mask) == 0) return;
+  if (event_counter_ != nullptr) ++*event_counter_;
   events_.push({0, e.ev, index_of(e), e.plane, usable(e.health) ? Health::good : e.health});
 }
 
