@@ -47,6 +47,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       order_(universe.size()),
       index_(universe.size()),
       probes_(universe.size(), options.probe_first, options.probe_max),
+      holds_(universe.size(), options.hold_marks),
       marked_(universe.size()),
       replaced_(universe.size(), Time::min()),
       events_(options.event_capacity) {
@@ -127,6 +128,7 @@ MRC_DECL void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   e.health = to;
+  holds_.on_mark(index_of(e), now_, spacing_, order_.size());
   if (walks(e)) order_.clear_good(e);
 }
 
@@ -333,6 +335,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   e.port_path = spec.port_path;
   e.active = active;
   replaced_[path] = now;
+  holds_.reset(path);
   index_.rebuild(entries_);
   if (health == Health::denied) {
     deny(e);
