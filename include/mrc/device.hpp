@@ -15,6 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/device/events.hpp"
+#include "mrc/device/profile_types.hpp"
 #include "mrc/device/qp_change.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
@@ -28,6 +29,7 @@ class DeviceCore;
 class Lane;
 class PlaneOpener;
 struct ChannelEvents;
+class EvEventQueue;
 }  // namespace detail
 
 /// A registered range of memory. Move-only; the destructor deregisters it, and moves queue pairs
@@ -207,6 +209,25 @@ class MRC_API QueuePair {
   Qpn qpn_{};
 };
 
+/// A stream of EV events (mrc-1.0 §3.7): paths that became ASSUMED_BAD, or GOOD again, as far as
+/// the event masks of their EV profiles ask for it. Queue pairs without EV profile report both.
+/// Copies refer to the same stream. Any thread.
+class MRC_API EvEventStream {
+ public:
+  EvEventStream() = default;
+  /// Readable while there are events; for poll(), not for reading.
+  [[nodiscard]] int fd() const noexcept;
+  /// Takes the oldest events, and returns how many. When the stream is full, events are dropped,
+  /// and the next one says how many were: EvEvent::drop_count.
+  std::size_t poll(std::span<EvEvent> out) noexcept;
+
+ private:
+  friend class Device;
+  explicit EvEventStream(std::shared_ptr<detail::EvEventQueue> events);
+
+  std::shared_ptr<detail::EvEventQueue> events_;
+};
+
 /// What a queue pair is made of.
 struct QpOptions {
   const CompletionQueue* send_cq = nullptr;     ///< required
@@ -218,6 +239,10 @@ struct QpOptions {
   /// Default: the lane with the fewest queue pairs. Errc::invalid_argument if there is no such
   /// lane.
   std::optional<unsigned> lane{};
+  /// EV and CC profile from INIT on; they must be ONLINE then. Default: the device's own paths, and
+  /// its congestion control. Queue pairs to the same destination share paths and congestion window
+  /// if both of their profiles are the same.
+  QpProfiles profiles{};
 };
 
 /// A device: the planes of this host, one or several engines, and progress. Methods may be called
@@ -287,6 +312,30 @@ class MRC_API Device {
   /// Creates a queue pair in RESET. Throws mrc::Error that names what is wrong or the limit.
   QueuePair create_qp(const QpOptions& options);
 
+  // Profiles (mrc-1.0 §3.2, §7.5, §7.7; docs/profiles.md). All throw mrc::Error: invalid_argument
+  // and invalid_state where the API has EINVAL, in_use for EBUSY, no_resources for E2BIG, not_found
+  // for ENOENT, unsupported for EVs that the device's ports can't send.
+
+  /// Changes a format profile: how many bits of an EV are in which packet field.
+  void modify_format_profile(ProfileId id, const FormatProfileChange& change);
+  /// State INIT if there is none.
+  [[nodiscard]] FormatProfileInfo query_format_profile(ProfileId id) const;
+  /// Changes an EV profile: which paths queue pairs use. What is changed while it is ONLINE (states
+  /// of EVs, other EVs, event mask) holds for all destinations that are reached with it when the
+  /// call returns.
+  void modify_ev_profile(ProfileId id, const EvProfileChange& change);
+  /// With the states of its EVs. State INIT if there is none.
+  [[nodiscard]] EvProfileInfo query_ev_profile(ProfileId id) const;
+  /// Changes a CC profile.
+  void modify_cc_profile(ProfileId id, const CcProfileChange& change);
+  /// State INIT if there is none.
+  [[nodiscard]] CcProfileInfo query_cc_profile(ProfileId id) const;
+  /// How many profiles and EVs there is room for.
+  [[nodiscard]] ProfileLimits profile_limits() const;
+  /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
+  /// mrc::Error.
+  [[nodiscard]] EvEventStream create_ev_event_stream(std::uint32_t depth);
+
   /// One round of progress in each lane: transmit, receive, time. Answers to what it has received
   /// go with the next call, of this or of CompletionQueue::poll(), or when the helper takes over;
   /// without a helper, call until it returns false. Returns true if anything moved or is still to
@@ -343,6 +392,7 @@ class MRC_API Device {
 #include "mrc/impl/completion_channel.ipp"
 #include "mrc/impl/completion_queue.ipp"
 #include "mrc/impl/device.ipp"
+#include "mrc/impl/device_profiles.ipp"
 #include "mrc/impl/memory_region.ipp"
 #include "mrc/impl/queue_pair.ipp"
 #endif

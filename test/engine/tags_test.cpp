@@ -185,7 +185,7 @@ TEST_CASE("tags: a trimmed packet has only the bits of its BTH, and answers to i
   CHECK(s.engine.stats().drops.bad_tag == 1);
   s.forged = false;
   for (unsigned i = 0; i < 1000; ++i) trimmed(i % 128);
-  CHECK(only(s.transmit(), Opcode::nack).size() == 128);  // a window per round trip
+  CHECK(only(s.transmit(), Opcode::nack).size() == 128);  // a window at once
   CHECK(s.engine.stats().drops.limited == 1000 - 128);
 }
 

@@ -231,6 +231,17 @@ TEST_CASE("replace: another EV in the entry, also in another plane") {
   CHECK(set.replace(8, {Ev{1}, 0, 0}, Health::good) == Errc::invalid_argument);
 }
 
+TEST_CASE("replace: what was sent before is not the new path's fault") {
+  PathSet set(universe(1, 4), {}, 1);
+  REQUIRE(set.replace(2, {Ev{77}, 0, 2}, Health::good, at(5ms)) == Errc::ok);
+  for (int i = 0; i < 5; ++i) set.on_inferred_loss(2, at(6ms), at(4ms));
+  set.on_timeout(2, at(6ms), at(4ms));
+  CHECK(set.health(2) == Health::good);
+  CHECK(set.stats(2).losses == 0);
+  set.on_timeout(2, at(7ms), at(5ms));
+  CHECK(set.health(2) == Health::assumed_bad);
+}
+
 TEST_CASE("events: GOOD and ASSUMED_BAD by mask, SKIP makes none") {
   PathSet set(universe(1, 4), {}, 1);
   PathEvent e;

@@ -104,6 +104,48 @@ TEST_CASE("select: a SKIP path is passed over exactly once") {
   CHECK(counts(set, c, 15)[5] + (first == 5) == 1);
 }
 
+TEST_CASE("select: a path that is marked far more than others is skipped for round trips [O-25]") {
+  PathSet set(universe(1, 4), {}, 1);
+  set.set_probe_spacing(10us);
+  Cursor cursor = set.make_cursor();
+  // As in a network: what is sent on path 0 is marked, and the sender hears of it 10 us later.
+  const auto share = [&](Time from, bool all_marked) {
+    std::vector<Time> heard;
+    unsigned n = 0, marks = 0;
+    constexpr unsigned kPackets = 4000;
+    for (unsigned i = 0; i < kPackets; ++i) {
+      const Time now = from + i * 500ns;
+      while (!heard.empty() && heard.front() <= now) {
+        set.on_mark(all_marked ? static_cast<PathIndex>(marks++ % 4) : PathIndex{0},
+                    Mark::skip_once, now);
+        heard.erase(heard.begin());
+      }
+      const PathIndex path = set.select(cursor, kAllPlanes);
+      set.on_delivered(path, now, now);
+      n += path == 0;
+      if (path == 0 || all_marked) heard.push_back(now + 10us);
+    }
+    return static_cast<double>(n) / kPackets;
+  };
+  CHECK(share(at(1ms), false) < 0.05);
+  // It is used again when nobody marks it any more.
+  unsigned n = 0;
+  for (unsigned i = 0; i < 4000; ++i) {
+    const PathIndex path = set.select(cursor, kAllPlanes);
+    set.on_delivered(path, at(4ms + i * 500ns), at(4ms + i * 500ns));
+    n += path == 0;
+  }
+  CHECK(n > 900);
+  // Marks on all paths alike say nothing of one of them.
+  CHECK(share(at(20ms), true) > 0.15);
+
+  PathSet brief(universe(1, 4), {.hold_marks = 0}, 1);  // one turn only
+  brief.set_probe_spacing(10us);
+  set = std::move(brief);
+  cursor = set.make_cursor();
+  CHECK(share(at(1ms), false) > 0.1);
+}
+
 TEST_CASE("select: at most one SKIP turns GOOD per packet") {
   PathSet set(universe(4, 64), {}, 4);
   Cursor c = set.make_cursor();

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -113,6 +114,21 @@ class MemoryNetwork {
   /// What all ports say of their receive buffers, in 1/128.
   std::atomic<std::uint32_t> fill{0};
 
+  /// Packets with this EV get lost from now on, or no longer.
+  void set_dead(Ev ev, bool dead) {
+    const std::lock_guard lock(mutex_);
+    if (dead)
+      dead_.insert(ev);
+    else
+      dead_.erase(ev);
+    any_dead_ = !dead_.empty();
+  }
+  [[nodiscard]] bool dead(Ev ev) {
+    if (!any_dead_) return false;
+    const std::lock_guard lock(mutex_);
+    return dead_.contains(ev);
+  }
+
   /// Null if somebody has it already.
   [[nodiscard]] std::shared_ptr<Inbox> open(const port::PeerAddress& address) {
     const std::lock_guard lock(mutex_);
@@ -132,6 +148,8 @@ class MemoryNetwork {
  private:
   std::mutex mutex_;
   std::map<std::pair<port::IpAddress, std::uint16_t>, std::weak_ptr<Inbox>> inboxes_;
+  std::set<Ev> dead_;
+  std::atomic<bool> any_dead_{false};
 };
 
 /// `holds`: it reads payload later than it takes the packet, as NICs do.
@@ -166,7 +184,7 @@ class MemoryPort : public port::CopyingPort {
       std::uint32_t n = group.count;
       if (capabilities_.holds_payload)
         for (const wire::TxPacket& p : packets) hold(p, burst.sges(p), inbox);
-      else if (inbox)  // else into the void
+      else if (inbox && !network_->dead(packets.front().entropy))  // else into the void
         n = inbox->put(
             packets, [&](const wire::TxPacket& p) { return burst.sges(p); }, facts_);
       taken += n;
@@ -288,6 +306,11 @@ class MemoryPaths final : public detail::PathProvider {
     out.active = out.specs.size();
     out.route = MemoryPort::Route{peer, {data.begin(), data.end()}};
     return out;
+  }
+  /// Every EV of a profile will do: it only travels along.
+  [[nodiscard]] path::PathSpec path_of(path::EvMode, const detail::ExpandedEv& ev,
+                                       std::uint16_t index) const override {
+    return {ev.name, ev.plane, static_cast<std::uint16_t>(index % MemoryPort::kPaths)};
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }
   [[nodiscard]] std::string why_none() const override { return "none"; }

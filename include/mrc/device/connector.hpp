@@ -25,10 +25,11 @@ namespace mrc::inline v0_1::detail {
 /// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Connector final : private ResolutionHost {
  public:
-  /// `info`: what the peer of an own queue pair needs to know.
+  /// `info`: what the peer of an own queue pair needs to know; `profiles`: those of that queue
+  /// pair.
   Connector(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-            Peers& peers, const ResolutionOptions& options,
-            std::function<ConnectionInfo(Qpn)> info);
+            Peers& peers, const ResolutionOptions& options, std::function<ConnectionInfo(Qpn)> info,
+            std::function<PeerProfiles(Qpn)> profiles);
 
   /// A queue pair has gone to RTR with this destination. Throws mrc::Error if no plane leads there.
   void start(Time now, Qpn qpn, const Destination& destination);
@@ -71,6 +72,7 @@ class Connector final : private ResolutionHost {
   engine::Engine& engine_;
   Peers& peers_;
   const std::function<ConnectionInfo(Qpn)> info_;
+  const std::function<PeerProfiles(Qpn)> profiles_;
   const PeerId scratch_;  ///< under which ports know who gets the next message
   Resolution resolution_;
   std::unordered_map<std::uint32_t, Entry> entries_;  ///< by QPN

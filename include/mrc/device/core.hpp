@@ -17,11 +17,13 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/device/cq_events.hpp"
+#include "mrc/device/ev_events.hpp"
 #include "mrc/device/event_queue.hpp"
 #include "mrc/device/lane.hpp"
 #include "mrc/device/lanes.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/planes.hpp"
+#include "mrc/device/profiles.hpp"
 #include "mrc/device/stats.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -84,9 +86,17 @@ class DeviceCore {
     Qpn qpn{};
   };
   /// In that lane, or the one with the fewest; with those attributes in place of `init.attributes`,
-  /// or the lane's defaults. Throws mrc::Error.
+  /// or the lane's defaults; with those profiles from INIT on. Throws mrc::Error.
   [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
-                             std::optional<unsigned> lane);
+                             std::optional<unsigned> lane, const QpProfiles& profiles);
+
+  // --- Profiles (impl/core_profiles.ipp); all but the getters throw mrc::Error
+  void change_format_profile(ProfileId id, const FormatProfileChange& change);
+  void change_ev_profile(ProfileId id, const EvProfileChange& change);
+  void change_cc_profile(ProfileId id, const CcProfileChange& change);
+  [[nodiscard]] EvProfileInfo ev_profile(ProfileId id);
+  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
+  [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
   [[nodiscard]] port::IpAddress gid() const noexcept {
@@ -102,6 +112,8 @@ class DeviceCore {
 
  private:
   [[nodiscard]] bool at_rest() noexcept;
+  void open_profiles();
+  void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
   const std::unique_ptr<PlaneOpener> opener_;
   const Config config_;  ///< in force: the user's, completed by the opener
@@ -109,8 +121,11 @@ class DeviceCore {
   const std::uint64_t guid_;  ///< names this device to its peers
   CqEvents cq_events_;
   EventQueue<DeviceEvent> events_;
-  std::mutex objects_;  ///< held while objects of all lanes come and go
-  std::mutex placing_;  ///< held while a queue pair gets its lane
+  Profiles profiles_;
+  EvEvents ev_events_;
+  std::mutex changing_profiles_;  ///< held until a change has reached all lanes
+  std::mutex objects_;            ///< held while objects of all lanes come and go
+  std::mutex placing_;            ///< held while a queue pair gets its lane
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0};
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
@@ -137,4 +152,5 @@ class DeviceCore {
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/device/impl/core.ipp"
+#include "mrc/device/impl/core_profiles.ipp"
 #endif

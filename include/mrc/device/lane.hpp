@@ -17,12 +17,14 @@
 #include "mrc/device/connector.hpp"
 #include "mrc/device/courteous_mutex.hpp"
 #include "mrc/device/cq_events.hpp"
+#include "mrc/device/ev_events.hpp"
 #include "mrc/device/event_queue.hpp"
 #include "mrc/device/events.hpp"
 #include "mrc/device/faults.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/peers.hpp"
 #include "mrc/device/planes.hpp"
+#include "mrc/device/profiles.hpp"
 #include "mrc/device/progress.hpp"
 #include "mrc/device/qp_change.hpp"
 #include "mrc/device/rounds.hpp"
@@ -40,6 +42,8 @@ struct LaneSurroundings {
   PlaneOpener& opener;
   CqEvents& cq_events;
   EventQueue<DeviceEvent>& events;
+  Profiles& profiles;
+  EvEvents& ev_events;
 };
 
 /// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
@@ -103,6 +107,14 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::string error_text(Qpn qpn);
   [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
+  // --- Profiles (impl/lane_profiles.ipp)
+  /// Sets the profiles that a queue pair gets on its way to INIT.
+  void set_profiles(Qpn qpn, const QpProfiles& profiles);
+  /// See Peers::update().
+  void update_paths(const EvUpdate& update) noexcept;
+  /// See Peers::add_states().
+  void add_states(ProfileId profile, std::span<EvEntry> entries) noexcept;
+
   // --- Memory regions
   /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.
   [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
@@ -129,6 +141,13 @@ class alignas(64) Lane {  // shares no cache line with another one
   void check_peer(const ConnectionInfo& info, const std::string& doing) const;
   void connect_to(Qpn qpn, const QpChange& change, const std::string& doing);
   void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
+  [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
+                                const ConnectionInfo& info, const std::string& doing);
+  // impl/lane_profiles.ipp
+  void enter_init(Qpn qpn, const std::string& doing);
+  void release_profiles(Qpn qpn) noexcept;
+  [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
+  void report_path_events() noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>
   Errc disconnect(Qpn qpn, F&& f) noexcept;
@@ -140,6 +159,8 @@ class alignas(64) Lane {  // shares no cache line with another one
   const std::uint64_t guid_;
   PlaneOpener& opener_;
   EventQueue<DeviceEvent>& events_;
+  Profiles& profiles_;
+  EvEvents& ev_events_;
   OpenedPlanes planes_;
   engine::Engine engine_;
   Faults faults_;
@@ -148,6 +169,12 @@ class alignas(64) Lane {  // shares no cache line with another one
   Rounds rounds_;
   CourteousMutex mutex_;
   Progress progress_;
+  /// Profiles of a queue pair.
+  struct Chosen {
+    QpProfiles profiles;
+    bool held = false;  ///< from INIT on
+  };
+  std::unordered_map<std::uint32_t, Chosen> chosen_;  ///< by QPN
 };
 
 }  // namespace mrc::inline v0_1::detail
@@ -155,4 +182,5 @@ class alignas(64) Lane {  // shares no cache line with another one
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/device/impl/connect.ipp"
 #include "mrc/device/impl/lane.ipp"
+#include "mrc/device/impl/lane_profiles.ipp"
 #endif

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "mrc/config/config.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/device/ev_table.hpp"
 #include "mrc/device/key_log.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/planes.hpp"
@@ -20,10 +23,19 @@ namespace mrc::inline v0_1::detail {
 /// A peer's side of a connection, as it says in `info`.
 [[nodiscard]] RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept;
 
+/// What the profiles of a queue pair mean for the peer that it is connected to.
+struct PeerProfiles {
+  QpProfiles ids;
+  EvTablePtr evs;                 ///< of ids.ev, if there is one
+  std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
+};
+
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
 /// when the first one connects, removed with the last. A remote device that is reached in another
 /// way than before, has another window, or is another process at the same addresses, is another
-/// peer: who only claims to be a known device changes nothing for those who are connected to it.
+/// peer: who only claims to be a known device changes nothing for those who are connected to it. A
+/// device that is reached with several profiles is as many peers, with paths and windows of their
+/// own.
 ///
 /// Thread contract: under the lane's lock, except make_candidate() and await_routes(), which any
 /// thread may call without it. What the constructor takes must outlive it.
@@ -34,22 +46,32 @@ class Peers {
     engine::PeerSpec spec;
     std::vector<PeerRoute> routes;  ///< [plane]
     std::string name;               ///< its addresses, for messages
+    PeerProfiles profiles;
   };
 
   /// Throws mrc::Error if the file of option keylog can't be opened.
   Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine)
       : config_(config), log_(log), planes_(planes), engine_(engine), tags_(config.keylog) {}
 
-  /// The peer that a ConnectionInfo names, if it is known.
-  [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info) const noexcept;
+  /// The peer that a ConnectionInfo names, with those profiles, if it is known.
+  [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info,
+                                           const QpProfiles& profiles) const noexcept;
   /// What is needed to add it. Throws mrc::Error if it cannot be reached.
-  [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info) const;
+  [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
+                                         const PeerProfiles& profiles) const;
   /// Waits up to `patience` until packets to it are not lost for want of a next hop. Logs where
   /// they still will be.
   void await_routes(const Candidate& candidate, Duration patience) const;
   /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
   /// there are too many.
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
+  /// An EV profile has changed: so do the paths to the peers that are reached with it.
+  void update(Time now, const EvUpdate& update) noexcept;
+  /// Adds to the entries of an EV profile in which states they are towards the peers here.
+  void add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept;
+  /// An event of a path, as the application sees it.
+  [[nodiscard]] EvEvent describe(const engine::Peer& peer,
+                                 const path::PathEvent& event) const noexcept;
   /// Removes a peer without queue pairs, since it may come back with other addresses.
   void forget_unused(PeerId peer) noexcept;
   /// Notes the tags of a connection for tools that see its packets (option keylog).
@@ -67,8 +89,15 @@ class Peers {
     std::uint64_t receive_window = 0;
     PeerId id{};
     std::string name;  ///< its addresses, for messages
+    QpProfiles profiles;
+    EvTablePtr evs;  ///< of profiles.ev, as its paths are now
+
+    /// Whether it is that process, whatever the profiles.
+    [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
   };
 
+  [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
+  void replace(Time now, Known& known, const EvUpdate& update);
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
 
   const Config& config_;

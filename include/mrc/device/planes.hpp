@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "mrc/config/config.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/device/device_port.hpp"
+#include "mrc/device/ev_table.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/path/path_entry.hpp"
@@ -57,6 +59,18 @@ class PathProvider {
   /// why_none() says why. Throws mrc::Error if the address cannot be a peer's.
   [[nodiscard]] virtual PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
                                             Bytes data) const = 0;
+  /// How an EV of a profile is sent: its path; `index` is its place in the profile. Throws
+  /// mrc::Error (unsupported) that says why the ports can't send it; those that have only paths of
+  /// their own can send none.
+  [[nodiscard]] virtual path::PathSpec path_of(path::EvMode, const ExpandedEv&,
+                                               std::uint16_t) const {
+    throw Error(Errc::unsupported, "planes of this kind take no EVs: they have paths of their own");
+  }
+  /// What DevicePort::add_peer() needs to send the EVs of a profile to a peer; as paths_to().route.
+  [[nodiscard]] virtual PeerRoute route_with(Plane plane, const port::PeerAddress& peer, Bytes data,
+                                             const EvTable&) const {
+    return paths_to(plane, peer, data).route;
+  }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept = 0;
   /// Why paths_to() may return no specs, for an error message.

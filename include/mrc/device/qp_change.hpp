@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "mrc/core/types.hpp"
+#include "mrc/device/profile_types.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/exchange/destination.hpp"
@@ -16,6 +17,9 @@ namespace mrc::inline v0_1 {
 /// state, with the attributes of that step (mrc-1.0 §2.11, §7.3). A plain value.
 struct QpChange {
   QpState state = QpState::init;  ///< to go to: RESET to INIT to RTR to RTS; ERR and RESET from any
+
+  // To INIT.
+  std::optional<QpProfiles> profiles{};  ///< default: as in QpOptions, or of the last time
 
   // To RTR: one of these two.
   std::optional<Destination> destination{};    ///< GID and QPN; the device finds out the rest
@@ -45,6 +49,7 @@ struct QpInfo {
   Qpn remote_qpn{};                         ///< the peer's queue pair; from RTR on
   port::IpAddress gid{};                    ///< the peer, if it was given by GID
   bool resolving = false;                   ///< the device still looks for the peer
+  QpProfiles profiles{};                    ///< its EV and CC profile, if it has some
 };
 
 }  // namespace mrc::inline v0_1

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,10 +28,11 @@ namespace mrc::inline v0_1::detail {
 class Rounds {
  public:
   /// Marks the planes that are down at `start` in the engine. `reports_planes`: it reports and logs
-  /// planes that go and come, which one lane does for all.
+  /// planes that go and come, which one lane does for all. `path_events` takes the engine's path
+  /// events; called when there are some.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         Time start, bool reports_planes);
+         std::function<void()> path_events, Time start, bool reports_planes);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -86,6 +88,7 @@ class Rounds {
   CqEvents& cq_events_;
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
+  const std::function<void()> path_events_;
   const bool reports_planes_;
   wire::TxBurst tx_;
   port::RxBurst rx_;

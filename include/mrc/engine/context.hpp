@@ -121,6 +121,7 @@ struct Context {
   ObjectTables objects;             ///< protection domains, queue pairs, peers
   ReadyQueue ready;                 ///< queue pairs with packets to send
   PlaneMask local_up;               ///< own ports that are up
+  std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet
   Time latest;                      ///< see forward()
 };
 

@@ -72,6 +72,8 @@ class EndpointService {
   void on_connected(Time now, Peer& peer) noexcept;
   /// Tells the path set of a peer which planes are usable.
   void update_planes(Peer& peer) noexcept;
+  /// An administrator has changed paths of a peer.
+  void on_paths_changed(Time now, Peer& peer) noexcept { on_planes_changed(now, peer); }
   /// A peer is removed; its number will be used again.
   void forget(PeerId peer) noexcept;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
@@ -96,6 +97,16 @@ class Engine {
   Result<PeerId> add_peer(const PeerSpec& spec);
   /// Errc::in_use while queue pairs are connected to it.
   Errc remove_peer(PeerId peer) noexcept;
+  /// Administration of the paths to a peer: calls fn(path::PathSet&), which may set states of paths
+  /// and replace some.
+  template <class F>
+  Errc change_paths(Time now, PeerId id, F&& fn) noexcept {
+    Peer* peer = ctx_.objects.peer(id);
+    if (peer == nullptr) return Errc::not_found;
+    fn(peer->paths);
+    endpoint_.on_paths_changed(ctx_.forward(now), *peer);
+    return Errc::ok;
+  }
 
   // --- Application calls: states (mrc-1.0 §2.11) ---------------------------------------------
 
@@ -181,6 +192,19 @@ class Engine {
   /// EngineOptions::unconnected_probes are kept; further ones are dropped.
   bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept {
     return endpoint_.poll_unconnected_probe(probe);
+  }
+
+  /// Some path became ASSUMED_BAD or GOOD: there is something for take_path_events().
+  [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
+  /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
+  /// since the last call.
+  template <class F>
+  void take_path_events(F&& fn) noexcept {
+    ctx_.path_events = 0;
+    ctx_.objects.for_each_peer([&](Peer& peer) {
+      path::PathEvent event;
+      while (peer.paths.poll_event(event)) fn(std::as_const(peer), event);
+    });
   }
 
   /// The oldest resolution message, for the driver (exchange/resolution.hpp).

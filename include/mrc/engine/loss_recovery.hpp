@@ -29,6 +29,7 @@ class LossRecovery {
   struct LostPacket {
     path::PathIndex path = path::kNoPath;  ///< on which it was sent
     std::uint32_t size = 0;                ///< nominal size, bytes
+    Time sent{};                           ///< when it was sent
   };
 
   /// The arguments must outlive this object.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -79,13 +80,16 @@ class ObjectTables {
   [[nodiscard]] const Peer* peer(PeerId id) const noexcept {
     return const_cast<ObjectTables*>(this)->peer(id);
   }
-  /// The peer with process number `slot` at address `tag` (RxPacket::source), or null.
-  [[nodiscard]] Peer* peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
-    const auto it = peer_by_source_.find(source_key(tag, slot));
-    return it == peer_by_source_.end() ? nullptr : peer(it->second);
+  /// Calls fn(Peer&) for each peer with process number `slot` at address `tag` (RxPacket::source).
+  template <class F>
+  void for_each_peer_at(std::uint64_t tag, std::uint8_t slot, F&& fn) {
+    const auto [first, last] = peers_by_source_.equal_range(tag);
+    for (auto it = first; it != last; ++it)
+      if (Peer& found = *peer(it->second.id); found.slot == slot) fn(found);
   }
-  /// A peer without tags at that address, or null: other implementations have no slots, and put
-  /// into an endpoint request what they like where OpenMRC has its slot.
+  /// A peer without tags at address `tag`, that with process number `slot` if there is one, or
+  /// null: other implementations have no slots, and put into an endpoint request what they like
+  /// where OpenMRC has its slot. Of several the newest: the process may have been started again.
   [[nodiscard]] Peer* plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept;
   /// Calls fn(Peer&) for each, in the order of their numbers.
   template <class F>
@@ -97,10 +101,8 @@ class ObjectTables {
   [[nodiscard]] std::uint32_t peer_count() const noexcept { return peer_count_; }
 
  private:
-  void list_sources(const Peer& peer);
-  [[nodiscard]] static std::uint64_t source_key(std::uint64_t tag, std::uint8_t slot) noexcept {
-    return tag ^ (std::uint64_t{slot} * 0x9E3779B97F4A7C15u);
-  }
+  template <class F>
+  [[nodiscard]] Peer* newest_at(std::uint64_t tag, F&& suits) noexcept;
 
   /// Low bits of a QPN: kFirstUserQpn + index in qps_. Those between them and the slot are random.
   [[nodiscard]] std::uint32_t index_of(Qpn qpn) const noexcept {
@@ -113,9 +115,13 @@ class ObjectTables {
   std::vector<std::unique_ptr<QueuePairState>> qps_;  // by index_of()
   Ring<std::uint32_t> free_qps_;   // indices, in random order, then the longest unused first
   std::vector<std::uint8_t> pds_;  // 1: in use
-  std::vector<std::unique_ptr<Peer>> peers_;                   // by PeerId
-  std::unordered_map<std::uint64_t, PeerId> peer_by_source_;   // by source_key()
-  std::unordered_map<std::uint64_t, PeerId> plain_by_source_;  // by source tag: any peer there
+  std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId
+  struct Source {
+    PeerId id;
+    std::uint64_t serial;  ///< later peers have larger ones
+  };
+  std::unordered_multimap<std::uint64_t, Source> peers_by_source_;  // by source tag
+  std::uint64_t next_serial_ = 0;
   std::uint32_t qp_count_ = 0;
   std::uint32_t peer_count_ = 0;
 };

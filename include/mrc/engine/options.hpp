@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mrc/cc/controller.hpp"
@@ -74,6 +75,15 @@ struct PeerSpec {
   /// Size of its active set of paths; 0: EngineOptions::paths.active.
   std::uint16_t active_paths = 0;
   bool shared_routes = false;  ///< see path::PathSetOptions
+
+  // What profiles say (mrc-1.0 §3.2); else as in EngineOptions.
+  std::optional<std::uint16_t> min_active_paths{};  ///< see path::PathSetOptions
+  std::optional<std::uint8_t> event_mask{};         ///< see path::PathSetOptions
+  std::vector<path::PathIndex> denied{};            ///< paths that are DENIED from the start
+  std::optional<cc::Options> cc{};                  ///< congestion control
+  /// The same process of the remote device, reached with other profiles: what it has said of its
+  /// ports holds here, too.
+  std::optional<PeerId> sibling{};
 };
 
 }  // namespace mrc::inline v0_1::engine

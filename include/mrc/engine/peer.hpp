@@ -33,10 +33,13 @@ struct Peer : EngineTimer {
         planes(spec.planes),
         source_tags(spec.source_tags),
         plane_window(spec.plane_window),
-        congestion(options.cc),
+        congestion(spec.cc.value_or(options.cc)),
         paths(spec.paths, path_options(spec, options), seed),
         reverse({.probe_floor = options.reverse_probe_floor}),
-        announced(options.planes) {}
+        announced(options.planes) {
+    for (const path::PathIndex path : spec.denied)
+      (void)paths.set_health(path, path::Health::denied);
+  }
 
   /// EngineOptions::paths with the settings of `spec` applied.
   [[nodiscard]] static path::PathSetOptions path_options(const PeerSpec& spec,
@@ -44,6 +47,8 @@ struct Peer : EngineTimer {
     path::PathSetOptions paths = options.paths;
     if (spec.active_paths != 0) paths.active = spec.active_paths;
     paths.shared_routes = paths.shared_routes || spec.shared_routes;
+    paths.min_active = spec.min_active_paths.value_or(paths.min_active);
+    paths.event_mask = spec.event_mask.value_or(paths.event_mask);
     return paths;
   }
 

@@ -57,7 +57,8 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
   init.signal_all = options.signal_all;
-  const auto qp = detail::core_of(core_).create_qp(init, options.attributes, options.lane);
+  const auto qp =
+      detail::core_of(core_).create_qp(init, options.attributes, options.lane, options.profiles);
   return QueuePair(core_, qp.lane, qp.qpn);
 }
 

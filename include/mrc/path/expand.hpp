@@ -9,12 +9,16 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/path/format.hpp"
 
-/// Field expansion: compact EV to packet fields and back (mrc-1.0 §3.3). Set-up only.
+/// Field expansion: compact EV to packet fields and back (mrc-1.0 §3.3, §7.5). Set-up only.
+///
+/// Fields that all fit their places in the format are put there, right-justified. Where one is
+/// wider than its place, the API only asks that the widths add up to the same: then the format's
+/// places mean nothing, and the fields lie side by side from the first bit on.
 namespace mrc::inline v0_1::path {
 
 /// One field of an EV: a constant whose bits under the mask are replaced by bits of the EV.
 struct EvField {
-  std::uint16_t width = 0;     ///< bits, 1 .. 64
+  std::uint16_t width = 0;     ///< bits, 0 .. 64; 0: the field is nothing but a number in the list
   std::uint64_t init_val = 0;  ///< the constant
   std::uint64_t min_val = 0;   ///< smallest value of the EV's bits for this field (generation)
   std::uint64_t max_val = 0;   ///< largest value
@@ -45,6 +49,14 @@ struct EvField {
   for (unsigned i = 0; mask != 0; mask &= mask - 1, ++i)
     if ((v & mask & (~mask + 1)) != 0) out |= std::uint64_t{1} << i;
   return out;
+}
+
+/// Whether a field can be one of some EV, whatever the format: its values lie within its width, and
+/// within the bits of its mask.
+[[nodiscard]] constexpr bool consistent(const EvField& f) noexcept {
+  const std::uint64_t inside = low_mask(f.width);
+  return f.width <= 64 && (f.init_val & ~inside) == 0 && (f.mask & ~inside) == 0 &&
+         f.min_val <= f.max_val && f.max_val <= low_mask(ev_bits(f));
 }
 
 /// Validates fields against their format by the rules of mrc-1.0 §3.3. no_resources stands for

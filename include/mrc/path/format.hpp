@@ -42,7 +42,7 @@ inline constexpr unsigned kEvBits = 256;
 
 /// One field of a format.
 struct FormatField {
-  std::uint16_t width = 0;  ///< bits that the field has in the packet
+  std::uint16_t width = 0;  ///< bits that the field has in the packet; 0: none
 };
 /// Largest number of fields in a format.
 inline constexpr std::size_t kMaxFormatFields = 32;
@@ -55,16 +55,14 @@ struct EvFormatProfile {
 };
 
 /// Validates a format profile: no_resources when it is wider than the mode can carry,
-/// invalid_argument when it is contradictory or a field is empty.
+/// invalid_argument when it is contradictory or has no fields. A field of width 0 is legal: it
+/// stands for nothing in the packet.
 [[nodiscard]] inline Errc check(const EvFormatProfile& format) noexcept {
   if (format.srh && format.mode != EvMode::srv6) return Errc::invalid_argument;
   if (format.fields.empty()) return Errc::invalid_argument;
   if (format.fields.size() > kMaxFormatFields) return Errc::no_resources;
   unsigned sum = 0;
-  for (const FormatField& field : format.fields) {
-    if (field.width == 0) return Errc::invalid_argument;
-    sum += field.width;
-  }
+  for (const FormatField& field : format.fields) sum += field.width;
   return sum > ev_max_width(format.mode, format.srh) ? Errc::no_resources : Errc::ok;
 }
 

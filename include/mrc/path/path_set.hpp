@@ -18,6 +18,7 @@
 #include "mrc/path/health.hpp"
 #include "mrc/path/path_entry.hpp"
 #include "mrc/path/probe_schedule.hpp"
+#include "mrc/path/skip_hold.hpp"
 #include "mrc/path/spray_order.hpp"
 
 namespace mrc::inline v0_1::path {
@@ -36,6 +37,9 @@ struct PathSetOptions {
   /// Consecutive inferred losses on a path, without a delivery, that make it ASSUMED_BAD [O-4]. 0:
   /// inferred losses never do.
   std::uint8_t loss_strikes = 3;
+  /// A path with at least so many recent marks, and three times as many as the others have, stays
+  /// SKIP for round trips and not for one turn (skip_hold.hpp). 0: no path does.
+  std::uint8_t hold_marks = 24;
   /// Consecutive answered probes that revive a path [C-9]; at least 1.
   std::uint8_t probe_successes = 3;
   /// Delay of the first probe after the path became bad; the intervals then double up to probe_max
@@ -97,6 +101,7 @@ class PathSet {
         if (path != restored) return path;
       } else if (restored == kNoPath) {
         const bool none_good = (order_.good_planes() & planes) == 0;
+        if (!none_good && holds_.held(path, now_)) continue;
         rotate(e);
         // The order would only return to this path: treat the pass as complete.
         if (none_good) return path;
@@ -133,6 +138,7 @@ class PathSet {
     if (path >= entries_.size()) return;
     detail::Entry& e = entries_[path];
     ++e.delivered;
+    saw(now);
     if (!certain) return;
     e.strikes = 0;
     const std::uint32_t stamp = coarse(sent);
@@ -155,11 +161,11 @@ class PathSet {
   /// A packet sent on the path was trimmed (NACK TRIMMED; not TRIMMED_LASTHOP).
   void on_trimmed(PathIndex path, Time now) noexcept;
   /// A packet sent on the path was inferred to be lost. While the path's plane is down this is only
-  /// counted and the health is kept, since the cause is known.
-  void on_inferred_loss(PathIndex path, Time now) noexcept;
+  /// counted and the health is kept, since the cause is known. `sent`: as for on_timeout().
+  void on_inferred_loss(PathIndex path, Time now, Time sent = Time::max()) noexcept;
   /// A packet sent on the path timed out without SACK or trim. Plane down: as for
-  /// on_inferred_loss().
-  void on_timeout(PathIndex path, Time now) noexcept;
+  /// on_inferred_loss(). With `sent`: if the path has been replaced since then, it is not to blame.
+  void on_timeout(PathIndex path, Time now, Time sent = Time::max()) noexcept;
 
   // ---- planes
 
@@ -174,8 +180,8 @@ class PathSet {
 
   // ---- probes of ASSUMED_BAD paths (mrc-1.0 §5)
 
-  /// Sets the minimum intervals: `rtt` between any two probes, twice that between two probes of one
-  /// path. Clamped to 0 .. 1 min.
+  /// Sets the round-trip time: what SKIP is measured in, and the minimum interval between any two
+  /// probes; that between two probes of one path is twice as long. Clamped to 0 .. 1 min.
   void set_probe_spacing(Duration rtt) noexcept {
     spacing_ = std::clamp<Duration>(rtt, Duration::zero(), std::chrono::minutes{1});
   }
@@ -192,14 +198,20 @@ class PathSet {
   /// Sets GOOD or DENIED (others: invalid_argument). The only way out of DENIED. Not limited by
   /// min_active; if too few paths are left, ASSUMED_BAD paths are released, the oldest first.
   Errc set_health(PathIndex path, Health health) noexcept;
-  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear.
-  /// invalid_argument: path, plane or health out of range.
-  Errc replace(PathIndex path, PathSpec spec, Health health) noexcept;
+  /// Replaces the entry by another path, GOOD or DENIED, with counters at zero. Linear. `now`: what
+  /// was sent before says nothing of the new path. invalid_argument: path, plane or health out of
+  /// range.
+  Errc replace(PathIndex path, PathSpec spec, Health health, Time now = Time::min()) noexcept;
+  /// Sets which states generate an event from now on; see PathSetOptions.
+  void set_event_mask(std::uint8_t mask) noexcept { options_.event_mask = mask; }
 
   // ---- output and getters
 
   /// Removes the oldest event; false when there is none.
   [[nodiscard]] bool poll_event(PathEvent& event) noexcept { return events_.pop(event); }
+  /// `counter` is raised with every event, so that who has many path sets need not ask them all. It
+  /// must outlive the set.
+  void count_events(std::uint64_t& counter) noexcept { event_counter_ = &counter; }
 
   /// State of the path; `path` < size(), as for the next three.
   [[nodiscard]] Health health(PathIndex path) const noexcept { return entries_[path].health; }
@@ -283,8 +295,11 @@ class PathSet {
   detail::SprayOrder order_;
   detail::EvIndex index_;
   ProbeSchedule probes_;
+  detail::SkipHold holds_;
   std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;         ///< by path: when it took the place of another
   EventRing events_;
+  std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};
   Duration spacing_{0};
   Time probe_gate_ = Time::min();  ///< earliest time of the next probe

@@ -28,7 +28,8 @@ inline constexpr std::uint32_t kAutoFirstPort = 0xC000;
 /// Number of ports in that range.
 inline constexpr std::uint32_t kAutoPorts = 0x4000;
 
-/// An EV profile. Counts are over all planes, and each plane gets an equal share.
+/// An EV profile. Counts are over all planes. Of GENERATED and AUTO paths each plane gets an equal
+/// share; an EXPLICIT list says itself how many paths each has.
 struct EvProfile {
   ProfileMode mode = ProfileMode::auto_;  ///< source of the EVs
   unsigned planes = 1;                    ///< planes (NIC ports) 0 .. planes-1
@@ -37,8 +38,10 @@ struct EvProfile {
   unsigned backup = 0;           ///< backup paths; EXPLICIT: 0 is the rest of the list
   std::uint16_t min_active = 1;  ///< see PathSetOptions
   std::uint8_t event_mask = kEventGood | kEventAssumedBad;  ///< see PathSetOptions
-  std::uint64_t seed = 0;       ///< determines the order of GENERATED and AUTO values [O-24]
-  std::vector<PathSpec> paths;  ///< EXPLICIT: the list, without duplicate EVs in a plane
+  std::uint64_t seed = 0;  ///< determines the order of GENERATED and AUTO values [O-24]
+  /// EXPLICIT: the list. An EV that is in it several times has that weight: each copy is a path of
+  /// its own in the spraying order (mrc-1.0 §7.7).
+  std::vector<PathSpec> paths;
   EvFormatProfile format;       ///< GENERATED: the packet fields
   std::vector<EvField> fields;  ///< GENERATED: the contents of the packet fields
   /// EVs to deny. EXPLICIT: their entries exist and are DENIED; otherwise they are not generated.
@@ -47,10 +50,12 @@ struct EvProfile {
 
 /// The result of evaluating a profile.
 struct EvPlan {
-  std::vector<PathSpec> universe;  ///< planes alternate, so that any prefix is shared evenly
-  std::vector<EvValue> values;     ///< GENERATED: the expansion of each EV; else empty
-  std::vector<PathIndex> denied;   ///< entries to be set DENIED
-  PathSetOptions options;          ///< active, min_active and event_mask set
+  /// Planes alternate as long as each has paths, so that any prefix is shared as evenly as
+  /// possible.
+  std::vector<PathSpec> universe;
+  std::vector<EvValue> values;    ///< GENERATED: the expansion of each EV; else empty
+  std::vector<PathIndex> denied;  ///< entries to be set DENIED
+  PathSetOptions options;         ///< active, min_active and event_mask set
 };
 
 /// Evaluates a profile. Throws mrc::Error that names the field, its value and the rule:

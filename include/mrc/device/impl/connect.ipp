@@ -91,7 +91,7 @@ MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
     const std::lock_guard lock(mutex_);
     (void)in_state(qpn, QpState::reset, doing);
     check_peer(info, doing);
-    if (const Errc e = engine_.to_init(qpn); e != Errc::ok) throw Error(e, doing);
+    enter_init(qpn, doing);
   }
   try {
     QpChange change;
@@ -113,7 +113,8 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   const bool rtr = change.state == QpState::rtr;
   const bool to_rtr = change.destination || change.connection || change.receive_psn || change.mtu ||
                       change.rtr != RtrAttributes{};
-  if ((to_rtr && !rtr) || (change.rts != RtsAttributes{} && change.state != QpState::rts))
+  if ((to_rtr && !rtr) || (change.rts != RtsAttributes{} && change.state != QpState::rts) ||
+      (change.profiles && change.state != QpState::init))
     throw Error(Errc::invalid_argument, doing + ": an attribute of another step is set");
   if (rtr) return change.connection ? connect_to(qpn, change, doing) : resolve(qpn, change, doing);
   std::unique_lock lock(mutex_);
@@ -121,7 +122,8 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   switch (change.state) {
     case QpState::init:
       (void)in_state(qpn, QpState::reset, doing);
-      e = engine_.to_init(qpn);
+      if (change.profiles) chosen_[value(qpn)].profiles = *change.profiles;
+      enter_init(qpn, doing);
       break;
     case QpState::rts:
       (void)in_state(qpn, QpState::rtr, doing);
@@ -150,26 +152,34 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
   check_peer(info, doing);
   std::unique_lock lock(mutex_);
   (void)in_state(qpn, QpState::init, doing);
-  std::optional<PeerId> peer = peers_.find(info);
-  if (!peer) {  // other queue pairs go on while next hops are looked up
-    lock.unlock();
-    const Peers::Candidate candidate = peers_.make_candidate(info);
-    peers_.await_routes(candidate, kRouteTime);
-    lock.lock();
-    (void)in_state(qpn, QpState::init, doing);
-    peer = peers_.add(info, candidate);
-  }
-  RemoteQp remote = remote_of(info, *peer);
+  const PeerId peer = peer_for(lock, qpn, info, doing);
+  RemoteQp remote = remote_of(info, peer);
   remote.start_psn = change.receive_psn.value_or(info.start_psn);
   remote.mtu = change.mtu.value_or(std::min(info.mtu, engine_.find_qp(qpn)->attributes.mtu));
   const Errc e =
       remote.mtu > info.mtu ? Errc::incompatible : engine_.to_rtr(qpn, remote, change.rtr);
   if (e != Errc::ok) {
-    peers_.forget_unused(*peer);
+    peers_.forget_unused(peer);
     throw Error(e, doing + ", connecting to " + to_string(info));
   }
   peers_.log_tags(*engine_.find_qp(qpn), info);
   progress_.deadline_changed();
+}
+
+/// The peer of a queue pair in INIT. Other queue pairs go on while next hops are looked up: then
+/// the lock is not held for a while.
+MRC_SETUP PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
+                                const ConnectionInfo& info, const std::string& doing) {
+  const PeerProfiles profiles = profiles_of(qpn);
+  if (const auto known = peers_.find(info, profiles.ids)) return *known;
+  lock.unlock();
+  Peers::Candidate candidate = peers_.make_candidate(info, profiles);
+  peers_.await_routes(candidate, kRouteTime);
+  lock.lock();
+  (void)in_state(qpn, QpState::init, doing);
+  const PeerProfiles now = profiles_of(qpn);
+  if (now.evs != profiles.evs) candidate = peers_.make_candidate(info, now);  // changed meanwhile
+  return peers_.add(info, candidate);
 }
 
 MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string& doing) {
@@ -206,6 +216,8 @@ MRC_SETUP QpInfo Lane::query(Qpn qpn) {
   info.attributes = qp->attributes;
   info.signal_all = qp->init.signal_all;
   info.send_psn = qp->start_psn;
+  if (const auto chosen = chosen_.find(value(qpn)); chosen != chosen_.end())
+    info.profiles = chosen->second.profiles;
   if (qp->state == QpState::rtr || qp->state == QpState::rts || qp->state == QpState::err) {
     info.receive_psn = qp->remote.start_psn;
     info.mtu = qp->mtu;
@@ -237,14 +249,19 @@ MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
     events_.remove_if([qpn](const DeviceEvent& event) {
       return event.kind == DeviceEvent::Kind::qp_error && event.qpn == qpn;
     });
-    return engine_.destroy_qp(qpn);
+    const Errc e = engine_.destroy_qp(qpn);
+    release_profiles(qpn);
+    chosen_.erase(value(qpn));
+    return e;
   });
 }
 
 MRC_SETUP Errc Lane::reset_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     if (rounds_.work_left()) (void)rounds_.send(monotonic_now());  // the peer waits for answers
-    return engine_.to_reset(qpn);
+    const Errc e = engine_.to_reset(qpn);
+    if (e == Errc::ok) release_profiles(qpn);
+    return e;
   });
 }
 

@@ -15,13 +15,15 @@ namespace mrc::inline v0_1::detail {
 MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
                                engine::Engine& engine, Peers& peers,
                                const ResolutionOptions& options,
-                               std::function<ConnectionInfo(Qpn)> info)
+                               std::function<ConnectionInfo(Qpn)> info,
+                               std::function<PeerProfiles(Qpn)> profiles)
     : config_(config),
       log_(log),
       planes_(planes),
       engine_(engine),
       peers_(peers),
       info_(std::move(info)),
+      profiles_(std::move(profiles)),
       scratch_(PeerId{config.max_peers}),
       resolution_(*this, options) {}
 
@@ -179,8 +181,9 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
   if (qp == nullptr || qp->heard) return;  // the present peer is the right one
   const bool had = qp->peer != nullptr;
   const PeerId before = qp->remote.peer;
-  auto id = peers_.find(peer);
-  if (!id) id = peers_.add(peer, peers_.make_candidate(peer));
+  const PeerProfiles profiles = profiles_(qpn);
+  auto id = peers_.find(peer, profiles.ids);
+  if (!id) id = peers_.add(peer, peers_.make_candidate(peer, profiles));
   const Errc e = engine_.resolve(now, qpn, remote_of(peer, *id));
   if (e != Errc::ok) {
     peers_.forget_unused(*id);

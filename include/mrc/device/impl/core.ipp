@@ -34,9 +34,10 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpen
       guid_(random_seed()),
       cq_events_(config_.max_cqs),
       events_(kEvents),
-      lanes_({config_, log_, guid_, *opener_, cq_events_, events_}),
+      lanes_({config_, log_, guid_, *opener_, cq_events_, events_, profiles_, ev_events_}),
       default_pd_(alloc_pd()) {
   pds_ = 0;  // the application did not ask for the default one
+  open_profiles();
   if (!config_.faults.empty())
     set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
                                    "' is not allowed; ");
@@ -190,7 +191,8 @@ MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
 
 MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
                                                const std::optional<QpAttributes>& attributes,
-                                               std::optional<unsigned> wanted) {
+                                               std::optional<unsigned> wanted,
+                                               const QpProfiles& profiles) {
   if (wanted && *wanted >= lanes_.count())
     throw Error(Errc::invalid_argument, "QpOptions::lane is " + std::to_string(*wanted) +
                                             ", and the device has lanes 0 .. " +
@@ -204,6 +206,7 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
   if (!qpn)
     throw Error(qpn.error(), std::string("creating a queue pair") +
                                  (qpn.error() == Errc::no_resources ? ": see option max_qps" : ""));
+  if (profiles != QpProfiles{}) lane.set_profiles(*qpn, profiles);
   lanes_.serve(init.send_cq, lane);
   lanes_.serve(init.receive_cq, lane);
   return {&lane, *qpn};

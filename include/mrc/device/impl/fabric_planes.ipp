@@ -36,8 +36,10 @@ inline constexpr std::size_t kFabricBurst = 4;
 /// configuration must outlive it.
 class FabricPaths final : public PathProvider {
  public:
-  FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config)
-      : fabric_(fabric), self_(self), config_(config) {}
+  /// `srh_fits`: packets with a segment routing header are no longer than the planes allow.
+  FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
+              bool srh_fits)
+      : fabric_(fabric), self_(self), config_(config), srh_fits_(srh_fits) {}
 
   [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
                                     Bytes) const override {
@@ -63,15 +65,60 @@ class FabricPaths final : public PathProvider {
     throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + ": no host of fabric " +
                                        fabric_.file + " has that address; add the peer to it");
   }
+  /// Packets carry any EV that the fabric forwards by.
+  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
+                                       std::uint16_t index) const override {
+    const bool routed = fabric_.forwarding == fabric::Forwarding::srv6;
+    if (routed != (mode == path::EvMode::srv6))
+      throw Error(Errc::unsupported,
+                  "fabric " + fabric_.file +
+                      (routed ? " forwards by uSIDs: its EVs are SRv6 EVs"
+                              : " forwards by source port and flow label, not by SRv6 EVs"));
+    if (routed && port::is_unspecified(route_of(ev).destination))
+      throw Error(Errc::unsupported, "an SRv6 EV makes no destination address");
+    if (routed && route_of(ev).has_srh && !srh_fits_)
+      throw Error(Errc::unsupported,
+                  "packets of this MTU have no room for the segment routing "
+                  "header of an EV over 128 bits; set option mtu lower");
+    if (fabric_.entropy == wire::EvFormat::udp && mode == path::EvMode::stev &&
+        value(ev.name) > 0xFFFF)
+      throw Error(Errc::unsupported,
+                  "packets of fabric " + fabric_.file + " carry only the UDP source port of an EV");
+    return {ev.name, ev.plane, index};
+  }
+  [[nodiscard]] PeerRoute route_with(Plane plane, const port::PeerAddress& peer, Bytes,
+                                     const EvTable& evs) const override {
+    port::PacketPort::Route route{peer, {}};
+    if (fabric_.forwarding != fabric::Forwarding::srv6) return route;
+    // Places of EVs of other planes are filled with one of this plane: it is where the port looks
+    // for the next hop if the first is not its own.
+    const auto own = [plane](const EvTable::Entry& entry) { return entry.expanded.plane == plane; };
+    const auto any = std::find_if(evs.entries.begin(), evs.entries.end(), own);
+    if (any == evs.entries.end()) return route;
+    for (const EvTable::Entry& entry : evs.entries)
+      route.outer.push_back(route_of(own(entry) ? entry.expanded : any->expanded));
+    return route;
+  }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
   [[nodiscard]] std::string why_none() const override {
     return "all paths to it are denied in " + fabric_.file;
   }
 
  private:
+  /// The first 128 bits are the destination address, the others the segment of an SRH.
+  [[nodiscard]] static port::PacketRoute route_of(const ExpandedEv& ev) noexcept {
+    port::PacketRoute route;
+    const auto half = static_cast<std::ptrdiff_t>(route.destination.size());
+    std::copy(ev.fields.begin(), ev.fields.begin() + half, route.destination.begin());
+    std::copy(ev.fields.begin() + half, ev.fields.end(), route.segment.begin());
+    route.has_srh = !port::is_unspecified(route.segment);
+    return route;
+  }
+
   const fabric::Description& fabric_;
   const fabric::Host& self_;
   const Config& config_;
+  const bool srh_fits_;
 };
 
 /// Answers EV probes through the packet ports they came by. The ports must outlive it. Under the
@@ -131,7 +178,12 @@ class FabricOpener final : public PlaneOpener {
     }
     planes.burst = std::max<std::size_t>(16, kFabricBurst * fabric_.planes);
     planes.few_packets = planes.burst / 4;
-    planes.paths = std::make_unique<FabricPaths>(fabric_, self, config);
+    const std::size_t more =
+        wire::kMaxEnvelope - wire::envelope_size(false, fabric::encapsulation_of(fabric_));
+    const bool srh_fits = std::all_of(ports.begin(), ports.end(), [&](port::PacketPort* port) {
+      return planes.mtu + kPacketOverhead + more <= port->capabilities().max_packet;
+    });
+    planes.paths = std::make_unique<FabricPaths>(fabric_, self, config, srh_fits);
     planes.unconnected_probes =
         std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));
     log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +

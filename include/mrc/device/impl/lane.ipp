@@ -27,14 +27,18 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       guid_(around.guid),
       opener_(around.opener),
       events_(around.events),
+      profiles_(around.profiles),
+      ev_events_(around.ev_events),
       planes_(open_planes(slot)),
       engine_(engine_options()),
       faults_(planes_, config_.paths),
       peers_(config_, log_, planes_, engine_),
-      connector_(config_, log_, planes_, engine_, peers_, resolution_options(),
-                 [this](Qpn qpn) { return info_of(qpn); }),
-      rounds_(config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
-              engine_.options().start, index == 0),
+      connector_(
+          config_, log_, planes_, engine_, peers_, resolution_options(),
+          [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); }),
+      rounds_(
+          config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
+          [this] { report_path_events(); }, engine_.options().start, index == 0),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
 
 MRC_SETUP Lane::~Lane() {

@@ -27,24 +27,32 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   return remote;
 }
 
-MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info) const noexcept {
+MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
+  return guid == info.device_guid && slot == info.slot && planes == info.planes &&
+         port_data == info.port_data && receive_window == info.receive_window;
+}
+
+MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info,
+                                            const QpProfiles& profiles) const noexcept {
   for (const Known& known : known_)
-    if (known.guid == info.device_guid && known.slot == info.slot && known.planes == info.planes &&
-        known.port_data == info.port_data && known.receive_window == info.receive_window)
-      return known.id;
+    if (known.is(info) && known.profiles == profiles) return known.id;
   return std::nullopt;
 }
 
 MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
-  if (const auto known = find(info)) return *known;
-  const Result<PeerId> peer = engine_.add_peer(candidate.spec);
+  if (const auto known = find(info, candidate.profiles.ids)) return *known;
+  engine::PeerSpec spec = candidate.spec;
+  for (const Known& known : known_)
+    if (known.is(info)) spec.sibling = known.id;
+  const Result<PeerId> peer = engine_.add_peer(spec);
   if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
   try {
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
       if ((candidate.spec.planes >> i & 1) != 0)
         add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
     known_.push_back({info.device_guid, info.slot, info.planes, info.port_data, info.receive_window,
-                      peer.value(), candidate.name});
+                      peer.value(), candidate.name, candidate.profiles.ids,
+                      candidate.profiles.evs});
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
@@ -63,8 +71,11 @@ MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience
   }
 }
 
-MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) const {
+MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
+                                                 const PeerProfiles& profiles) const {
   Candidate c;
+  c.profiles = profiles;
+  c.spec.cc = profiles.cc;
   c.spec.slot = info.slot;
   c.spec.plane_window = info.receive_window;
   c.spec.shared_routes = planes_.paths->shared_routes();
@@ -89,6 +100,8 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
     c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
+  if (profiles.evs && c.spec.planes != 0)
+    c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
   if (c.spec.planes == 0)
     throw Error(Errc::unreachable,
                 "peer " + to_string(info) + ": " +
@@ -96,6 +109,118 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info) con
                                  : "no plane of it has the IP version of the local plane of the "
                                    "same number; give both sides matching planes"));
   return c;
+}
+
+/// Puts the paths of the EV profile in place of those of the planes; in AUTO mode only its limits.
+/// Returns the size of the active set.
+MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
+  const EvTable& evs = *c.profiles.evs;
+  c.spec.event_mask = evs.event_mask;
+  std::size_t active = c.spec.active_paths != 0 ? c.spec.active_paths : config_.active_paths;
+  if (evs.mode == EvProfileMode::automatic) {
+    active = std::min<std::size_t>({active, evs.ev_count, c.spec.paths.size()});
+  } else {
+    c.spec.shared_routes = false;
+    c.spec.paths.clear();
+    PlaneMask used = 0;
+    for (const EvTable::Entry& entry : evs.entries) {
+      const auto index = static_cast<path::PathIndex>(c.spec.paths.size());
+      c.spec.paths.push_back(planes_.paths->path_of(evs.format, entry.expanded, index));
+      if (entry.denied) c.spec.denied.push_back(index);
+      used |= plane_bit(entry.expanded.plane);
+    }
+    if ((used & c.spec.planes) == 0)
+      throw Error(Errc::unreachable, "peer " + to_string(info) + ": EV profile " +
+                                         std::to_string(evs.profile) +
+                                         " has no EV in a plane that the peer has");
+    for (std::size_t i = 0; i < c.routes.size(); ++i) {
+      if ((c.spec.planes >> i & 1) == 0) continue;
+      const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
+      c.routes[i] = planes_.paths->route_with(static_cast<Plane>(i), info.planes[i], data, evs);
+    }
+    const std::size_t most = config_.active_paths != 0 ? config_.active_paths : EvTable::kActive;
+    active = std::min(evs.entries.size(), std::max<std::size_t>(most, evs.min_active));
+  }
+  c.spec.min_active_paths =
+      static_cast<std::uint16_t>(std::min<std::size_t>(active, evs.min_active));
+  return active;
+}
+
+MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
+  if (!update.table) return;
+  for (Known& known : known_) {
+    if (known.profiles.ev != update.table->profile || known.evs == update.table) continue;
+    try {
+      replace(now, known, update);
+    } catch (const std::exception& error) {  // out of memory: the paths stay as they are
+      log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
+                ": " + error.what());
+    }
+  }
+}
+
+MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
+  const EvTable& evs = *update.table;
+  const PlaneMask planes = engine_.find_peer(known.id)->planes;
+  for (std::size_t i = 0; !update.replaced.empty() && i < planes_.count(); ++i) {
+    if ((planes >> i & 1) == 0) continue;
+    const auto plane = static_cast<Plane>(i);
+    const Bytes data = i < known.port_data.size() ? Bytes(known.port_data[i]) : Bytes();
+    add_to_port(known.id, plane, planes_.paths->route_with(plane, known.planes[i], data, evs));
+  }
+  const auto health = [](bool denied) {
+    return denied ? path::Health::denied : path::Health::good;
+  };
+  (void)engine_.change_paths(now, known.id, [&](path::PathSet& paths) {
+    paths.set_event_mask(evs.event_mask);
+    for (const auto& written : update.written)
+      if (std::find(update.replaced.begin(), update.replaced.end(), written.path) ==
+          update.replaced.end())
+        (void)paths.set_health(written.path, health(written.denied));
+    for (const path::PathIndex i : update.replaced) {
+      const EvTable::Entry& entry = evs.entries[i];
+      try {
+        const path::PathSpec spec = planes_.paths->path_of(evs.format, entry.expanded, i);
+        (void)paths.replace(i, spec, health(entry.denied), now);
+      } catch (const Error& error) {  // the ports of another lane can send it
+        (void)paths.set_health(i, path::Health::denied);
+        log_.warn("peer " + known.name + ": an EV is denied: " + error.what());
+      }
+    }
+  });
+  known.evs = update.table;
+}
+
+MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {
+  for (const Known& known : known_) {
+    const engine::Peer* peer = engine_.find_peer(known.id);
+    if (known.profiles.ev != profile || peer == nullptr || peer->paths.size() != entries.size())
+      continue;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const path::Health health = peer->paths.health(static_cast<path::PathIndex>(i));
+      entries[i].good += path::usable(health);
+      entries[i].assumed_bad += health == path::Health::assumed_bad;
+    }
+  }
+}
+
+MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
+                                  const path::PathEvent& event) const noexcept {
+  EvEvent out;
+  out.entropy = event.ev;
+  out.plane = event.plane;
+  out.drop_count = event.dropped;
+  out.state = event.health == path::Health::assumed_bad ? EvState::assumed_bad : EvState::good;
+  path::put_bits(out.ev.value, 0, 32, value(event.ev));
+  out.ev.port = static_cast<std::uint8_t>(event.plane + 1);
+  for (const Known& known : known_) {
+    if (known.id != peer.id) continue;
+    out.profile = known.profiles.ev;
+    if (known.evs && event.path < known.evs->entries.size())
+      out.ev = known.evs->entries[event.path].ev;
+    if (event.plane < known.planes.size()) out.destination = known.planes[event.plane].ip;
+  }
+  return out;
 }
 
 /// Logs what the port notes about the peer.

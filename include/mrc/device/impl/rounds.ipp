@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "mrc/device/rounds.hpp"
 
@@ -15,8 +16,8 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
-                         EventQueue<DeviceEvent>& events, Connector& connector, Time start,
-                         bool reports_planes)
+                         EventQueue<DeviceEvent>& events, Connector& connector,
+                         std::function<void()> path_events, Time start, bool reports_planes)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -25,6 +26,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       cq_events_(cq_events),
       events_(events),
       connector_(connector),
+      path_events_(std::move(path_events)),
       reports_planes_(reports_planes),
       tx_(planes.burst),
       by_plane_(planes.count()) {
@@ -204,6 +206,7 @@ MRC_DECL void Rounds::transmit(Time now, Plane plane,
 }
 
 MRC_DECL void Rounds::signal_events() noexcept {
+  if (engine_.has_path_events()) path_events_();
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
   while (engine_.poll_event(event)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mrc/config/setting_source.hpp"
+#include "mrc/core/error.hpp"
 #include "mrc/device/udp_planes.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/udp.hpp"
@@ -44,6 +45,22 @@ class UdpPaths final : public PathProvider {
     out.active = out.specs.size();
     out.route = port::UdpPort::Route{peer};
     return out;
+  }
+  /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
+  /// port, which was bound when the port opened.
+  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
+                                       std::uint16_t) const override {
+    if (mode == path::EvMode::srv6)
+      throw Error(Errc::unsupported, "UDP ports do not encapsulate packets, as SRv6 EVs need");
+    for (const port::PortPath& path : ports_[ev.plane]->paths()) {
+      const std::uint32_t own = value(path.ev);
+      if ((mode == path::EvMode::udp ? own & 0xFFFF : own) == value(ev.name))
+        return {path.ev, ev.plane, path.port_path};
+    }
+    throw Error(Errc::unsupported, "EV " + std::to_string(value(ev.name)) +
+                                       " is none of UDP plane " + std::to_string(ev.plane) +
+                                       ", which can only send from the source ports that it has "
+                                       "opened (Device::paths() shows their EVs)");
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }

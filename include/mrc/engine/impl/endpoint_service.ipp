@@ -68,11 +68,17 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
       return;
     }
     ++ctx_.stats.port_updates_received;
-    if (via != nullptr) {  // a forged number must not make the next one look old
-      peer->remote_status_id = id;
-      peer->remote_status_at = now;
-    }
-    on_port_status(now, *peer, up, via != nullptr);
+    // The process may be several peers here, with profiles of their own.
+    const bool vouched = via != nullptr;
+    const std::uint8_t slot = peer->slot;
+    ctx_.objects.for_each_peer_at(packet.source, slot, [&](Peer& same) {
+      if (same.tagged.empty() == vouched) return;
+      if (vouched) {  // a forged number must not make the next one look old
+        same.remote_status_id = id;
+        same.remote_status_at = now;
+      }
+      on_port_status(now, same, up, vouched);
+    });
   } else {
     ++ctx_.stats.ev_probes_received;
   }

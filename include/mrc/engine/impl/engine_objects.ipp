@@ -186,6 +186,12 @@ MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
   Result<PeerId> id = ctx_.objects.add_peer(spec, ctx_.random);
   if (!id) return id;
   Peer& peer = *ctx_.objects.peer(*id);
+  if (const Peer* sibling = spec.sibling ? ctx_.objects.peer(*spec.sibling) : nullptr) {
+    peer.remote_up = sibling->remote_up;
+    peer.remote_status_id = sibling->remote_status_id;
+    peer.remote_status_at = sibling->remote_status_at;
+  }
+  peer.paths.count_events(ctx_.path_events);
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());
   endpoint_.update_planes(peer);
   return id;

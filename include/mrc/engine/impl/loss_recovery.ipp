@@ -35,7 +35,7 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
   const auto lost = [&](Psn psn, reliability::Packet packet) {
     const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
     remove_from_flight(qp, packet, size);
-    peer.paths.on_inferred_loss(packet.path(), now);
+    peer.paths.on_inferred_loss(packet.path(), now, packet.sent());
     peer.congestion.on_loss(size, now);
     ++qp.stats.inferred_losses;
     ++ctx_.stats.inferred_losses;
@@ -52,7 +52,7 @@ MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePair
   const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
   remove_from_flight(qp, packet, size);
   window.lose(psn);
-  return LostPacket{packet.path(), size};
+  return LostPacket{packet.path(), size, packet.sent()};
 }
 
 /// Removes a packet from the accounts of bytes in flight, except the congestion context's, from
@@ -119,7 +119,7 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   ReadyQueue::exempt(qp);
   const std::optional<LostPacket> lost = give_up(qp, psn);
   if (!lost) return;  // already marked lost, not yet sent again
-  qp.peer->paths.on_timeout(lost->path, now);
+  qp.peer->paths.on_timeout(lost->path, now, lost->sent);
   qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
   ctx_.timers.arm(*qp.peer);
 }

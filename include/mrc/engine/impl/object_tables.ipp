@@ -55,47 +55,48 @@ MRC_SETUP void ObjectTables::remove_qp(Qpn qpn) noexcept {
   free_qps_.push_back(index);
 }
 
-/// Enters where its packets come from, unless another peer is known there.
-MRC_SETUP void ObjectTables::list_sources(const Peer& peer) {
-  for (const std::uint64_t tag : peer.source_tags) {
-    if (tag == 0) continue;
-    peer_by_source_.try_emplace(source_key(tag, peer.slot), peer.id);
-    plain_by_source_.try_emplace(tag, peer.id);
-  }
-}
-
 MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {
   std::uint32_t i = 0;
   while (i < peers_.size() && peers_[i]) ++i;
   if (i >= options_.max_peers) return Errc::no_resources;
   auto peer = std::make_unique<Peer>(PeerId{i}, spec, options_, random.next());
-  list_sources(*peer);
+  std::vector<std::uint64_t> tags(spec.source_tags.begin(), spec.source_tags.end());
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  for (const std::uint64_t tag : tags)
+    if (tag != 0) peers_by_source_.emplace(tag, Source{peer->id, next_serial_});
+  ++next_serial_;
   if (i == peers_.size()) peers_.emplace_back();
   peers_[i] = std::move(peer);
   ++peer_count_;
   return PeerId{i};
 }
 
+/// The newest of the peers at a source address that suit.
+template <class F>
+Peer* ObjectTables::newest_at(std::uint64_t tag, F&& suits) noexcept {
+  const auto [first, last] = peers_by_source_.equal_range(tag);
+  Peer* newest = nullptr;
+  std::uint64_t serial = 0;
+  for (auto it = first; it != last; ++it) {
+    Peer* found = peer(it->second.id);
+    if ((newest != nullptr && it->second.serial < serial) || !suits(*found)) continue;
+    newest = found;
+    serial = it->second.serial;
+  }
+  return newest;
+}
+
 MRC_DECL Peer* ObjectTables::plain_peer_at(std::uint64_t tag, std::uint8_t slot) noexcept {
-  if (Peer* exact = peer_at(tag, slot); exact != nullptr && exact->tagged.empty()) return exact;
-  const auto it = plain_by_source_.find(tag);
-  Peer* any = it == plain_by_source_.end() ? nullptr : peer(it->second);
-  return any != nullptr && any->tagged.empty() ? any : nullptr;
+  const auto plain = [](const Peer& p) { return p.tagged.empty(); };
+  Peer* exact = newest_at(tag, [&](const Peer& p) { return p.slot == slot && plain(p); });
+  return exact != nullptr ? exact : newest_at(tag, plain);
 }
 
 MRC_SETUP void ObjectTables::remove_peer(Peer& peer) noexcept {
-  const auto forget = [&peer](std::unordered_map<std::uint64_t, PeerId>& map, std::uint64_t key) {
-    const auto it = map.find(key);
-    if (it != map.end() && it->second == peer.id) map.erase(it);
-  };
-  for (const std::uint64_t tag : peer.source_tags) {
-    forget(peer_by_source_, source_key(tag, peer.slot));
-    forget(plain_by_source_, tag);
-  }
+  std::erase_if(peers_by_source_, [&](const auto& entry) { return entry.second.id == peer.id; });
   --peer_count_;
-  const std::unique_ptr<Peer> gone = std::move(peers_[value(peer.id)]);
-  // Another peer may have the same address and slot: another way to, or process of, that device.
-  for_each_peer([this](const Peer& other) { list_sources(other); });
+  peers_[value(peer.id)].reset();
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -12,6 +12,9 @@ namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
+/// Answers to so many of the newest reliability probes are taken.
+inline constexpr std::uint16_t kLateProbes = 16;
+
 /// Half the span of a 16-bit time stamp: the age from which a sample is ambiguous (mrc-1.0 §1.5).
 inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 
@@ -52,6 +55,12 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   // A late SACK is at most a window behind; anything older is of an earlier connection.
   if (tx.window.unacked() - cack > static_cast<std::int32_t>(tx.fixed_range)) {
     ++ctx_.stats.drops.stale;
+    return;
+  }
+  // An answer to a probe names one of the last that were sent.
+  if (sack.seth.probe() &&
+      static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id()) >= detail::kLateProbes) {
+    ++ctx_.stats.drops.implausible;
     return;
   }
   ++ctx_.stats.sacks_received;

@@ -26,6 +26,8 @@ namespace detail {
   }
 }
 
+/// NACKs for trimmed packets that are sent per round trip, whatever else arrives.
+inline constexpr std::uint32_t kTrimsPerRoundTrip = 16;
 /// Most answers to reliability probes per round trip.
 inline constexpr std::uint32_t kProbeAnswers = 8;
 
@@ -48,6 +50,8 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.refused.reset();
   rx.doubted.reset();
   rx.newest_probe = 0;
+  rx.trim_credit = rx.window.range();
+  rx.trim_credit_at = qp.stats.rx_packets;
 }
 
 MRC_DECL Errc Responder::post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept {
@@ -307,10 +311,23 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
   queue_nack(now, qp, packet, psn, timestamp, wire::NackReason::unexp_event);
 }
 
-/// A trimmed packet has no iCRC, so it can be forged more easily than others: a window of them is
-/// answered per round trip, which is as much as the peer can have sent.
+/// A trimmed packet has no iCRC, so it can be forged more easily than others. As many are answered
+/// as the window has packets, which a sender can lose at once; then twice as many as arrive whole,
+/// and some per round trip. A sender whose packets are trimmed more often than that is slower soon.
 MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
-  return qp.rx.trims.take(now, qp.peer->congestion.base_rtt(), qp.rx.window.range());
+  ResponderState& rx = qp.rx;
+  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), Duration{1});
+  const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
+  const std::uint64_t earned =
+      2 * (qp.stats.rx_packets - rx.trim_credit_at) +
+      detail::kTrimsPerRoundTrip * std::min<std::uint64_t>(trips, 1u << 20);
+  rx.trim_credit = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(rx.trim_credit + earned, rx.window.range()));
+  rx.trim_credit_at = qp.stats.rx_packets;
+  if (trips > 0) rx.trim_credit_time = now;
+  if (rx.trim_credit == 0) return false;
+  --rx.trim_credit;
+  return true;
 }
 
 MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noexcept {
@@ -346,14 +363,14 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
 /// many answers per round trip; a requester sends one.
 MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
                                   const wire::RxPacket& packet) noexcept {
-  if (!qp.rx.probes.take(now, qp.peer->congestion.base_rtt(), detail::kProbeAnswers)) {
-    ++ctx_.stats.drops.limited;
-    return;
-  }
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
   ControlItem* waiting = ctx_.control.find(qp.rx.newest_probe);
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
                      waiting->kind == ControlItem::Kind::probe_sack;
+  if (!merge && !qp.rx.probes.take(now, qp.peer->congestion.base_rtt(), detail::kProbeAnswers)) {
+    ++ctx_.stats.drops.limited;
+    return;
+  }
   ControlItem fresh;
   ControlItem& item = merge ? *waiting : fresh;
   item.kind = ControlItem::Kind::probe_sack;

@@ -47,7 +47,9 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       order_(universe.size()),
       index_(universe.size()),
       probes_(universe.size(), options.probe_first, options.probe_max),
+      holds_(universe.size(), options.hold_marks),
       marked_(universe.size()),
+      replaced_(universe.size(), Time::min()),
       events_(options.event_capacity) {
   set_up_entries(universe);
   index_.rebuild(entries_);
@@ -104,8 +106,8 @@ MRC_DECL void PathSet::on_trimmed(PathIndex path, Time now) noexcept {
   pass_over(entries_[path], HealthInput::trimmed);
 }
 
-MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now) noexcept {
-  if (path >= entries_.size()) return;
+MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noexcept {
+  if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   Entry& e = entries_[path];
   ++e.losses;
@@ -113,8 +115,8 @@ MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now) noexcept {
   if (++e.strikes >= options_.loss_strikes) degrade(e, HealthInput::loss_limit);
 }
 
-MRC_DECL void PathSet::on_timeout(PathIndex path, Time now) noexcept {
-  if (path >= entries_.size()) return;
+MRC_DECL void PathSet::on_timeout(PathIndex path, Time now, Time sent) noexcept {
+  if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
   Entry& e = entries_[path];
   if (e.timeouts != 0xFFFF) ++e.timeouts;
@@ -126,6 +128,7 @@ MRC_DECL void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   e.health = to;
+  holds_.on_mark(index_of(e), now_, spacing_, order_.size());
   if (walks(e)) order_.clear_good(e);
 }
 
@@ -320,7 +323,7 @@ MRC_DECL void PathSet::deny(Entry& e) noexcept {
   uphold_minimum();
 }
 
-MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noexcept {
+MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Time now) noexcept {
   if (path >= entries_.size() || spec.plane >= kMaxPlanes) return Errc::invalid_argument;
   if (health != Health::good && health != Health::denied) return Errc::invalid_argument;
   Entry& e = entries_[path];
@@ -331,6 +334,8 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health) noe
   e.plane = spec.plane;
   e.port_path = spec.port_path;
   e.active = active;
+  replaced_[path] = now;
+  holds_.reset(path);
   index_.rebuild(entries_);
   if (health == Health::denied) {
     deny(e);
@@ -359,6 +364,7 @@ MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random) const n
 MRC_DECL void PathSet::report(const Entry& e) noexcept {
   const std::uint8_t state = to_api(e.health);
   if ((state & options_.event_mask) == 0) return;
+  if (event_counter_ != nullptr) ++*event_counter_;
   events_.push({0, e.ev, index_of(e), e.plane, usable(e.health) ? Health::good : e.health});
 }
 

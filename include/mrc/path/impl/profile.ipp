@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "mrc/core/error.hpp"
 #include "mrc/path/generate.hpp"
@@ -24,16 +22,21 @@ inline bool is_denied(const EvProfile& p, Ev ev) {
 }
 
 /// Checks the rules common to all modes, once the counts are known.
-inline void check_counts(const EvProfile& p, unsigned active, unsigned backup) {
+inline void check_size(const EvProfile& p, unsigned active, unsigned backup) {
   if (active == 0) bad_profile("active", 0, "needed is at least one path");
   if (active > kMaxPaths || backup > kMaxPaths - active)
     bad_profile("active + backup", std::uint64_t{active} + backup,
                 "the most is " + std::to_string(kMaxPaths), Errc::no_resources);
+  if (p.min_active > active)
+    bad_profile("min_active", p.min_active, "but active is " + std::to_string(active));
+}
+
+/// The same for modes in which every plane gets as many paths as any other.
+inline void check_counts(const EvProfile& p, unsigned active, unsigned backup) {
+  check_size(p, active, backup);
   const std::string share = "must be a multiple of planes (" + std::to_string(p.planes) + ")";
   if (active % p.planes != 0) bad_profile("active", active, share);
   if (backup % p.planes != 0) bad_profile("backup", backup, share);
-  if (p.min_active > active)
-    bad_profile("min_active", p.min_active, "but active is " + std::to_string(active));
 }
 
 inline EvPlan plan_with(const EvProfile& p, unsigned active) {
@@ -46,30 +49,24 @@ inline EvPlan plan_with(const EvProfile& p, unsigned active) {
 
 inline EvPlan plan_explicit(const EvProfile& p) {
   std::vector<std::vector<PathSpec>> by_plane(p.planes);
-  std::set<std::pair<Plane, std::uint32_t>> seen;
   for (const PathSpec& spec : p.paths) {
     if (spec.plane >= p.planes)
       bad_profile("paths[].plane", spec.plane, "must be below " + std::to_string(p.planes));
-    if (!seen.insert({spec.plane, value(spec.ev)}).second)
-      bad_profile("paths[].ev", value(spec.ev), "twice in plane " + std::to_string(spec.plane));
     by_plane[spec.plane].push_back(spec);
   }
-  for (std::size_t plane = 1; plane < by_plane.size(); ++plane)
-    if (by_plane[plane].size() != by_plane[0].size())
-      bad_profile("number of paths in plane " + std::to_string(plane), by_plane[plane].size(),
-                  "but plane 0 has " + std::to_string(by_plane[0].size()));
   const auto total = static_cast<unsigned>(p.paths.size());
   if (p.active > total || p.backup > total - p.active ||
       (p.active != 0 && p.backup != 0 && p.active + p.backup != total))
     bad_profile("active + backup", std::uint64_t{p.active} + p.backup,
                 "but the list has " + std::to_string(total) + " paths");
   const unsigned active = p.active != 0 ? p.active : total - p.backup;
-  check_counts(p, active, total - active);
+  check_size(p, active, total - active);
   EvPlan plan = plan_with(p, active);
-  for (std::size_t i = 0; i < total; ++i) {
-    plan.universe.push_back(by_plane[i % p.planes][i / p.planes]);
-    if (is_denied(p, plan.universe.back().ev)) plan.denied.push_back(static_cast<PathIndex>(i));
-  }
+  for (std::size_t row = 0; plan.universe.size() < total; ++row)
+    for (const std::vector<PathSpec>& plane : by_plane)
+      if (row < plane.size()) plan.universe.push_back(plane[row]);
+  for (std::size_t i = 0; i < total; ++i)
+    if (is_denied(p, plan.universe[i].ev)) plan.denied.push_back(static_cast<PathIndex>(i));
   return plan;
 }
 
