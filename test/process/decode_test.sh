@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Wireshark dissector tools/wireshark/mrc.lua, and with it the judge of captures in other tests:
 # it reads the document's test vectors and whatever other packets say, names each field that does
-# not follow the document, survives garbage, and leaves other protocols alone.
+# not follow the document, survives garbage, and leaves other protocols alone. It needs a key log to
+# judge OpenMRC's own packets; decode_tags_test.sh has more of that.
 
 # Root records packets: in a network namespace of its own, where no other test's can be.
 if ((EUID == 0)) && [[ -z ${MRC_TEST_OWN_NETWORK:-} ]] && unshare --net true 2>/dev/null; then
@@ -10,24 +11,8 @@ if ((EUID == 0)) && [[ -z ${MRC_TEST_OWN_NETWORK:-} ]] && unshare --net true 2>/
 fi
 if [[ -n ${MRC_TEST_OWN_NETWORK:-} ]]; then ip link set lo up; fi
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-support=$source_dir/test/support dissector=$source_dir/tools/wireshark/mrc.lua
-command -v tshark >/dev/null || skip 'no tshark'
-command -v python3 >/dev/null || skip 'no python3'
-python=$(python3 -c 'import sys; print(sys.executable)')  # the program itself, not a slow wrapper
-export PYTHONDONTWRITEBYTECODE=1
-cd "$work"
+. "$(dirname "${BASH_SOURCE[0]}")/decode_lib.sh"
 
-capture() { "$python" "$support/mrc_capture.py" "$@"; }
-# No preferences or plugins of the user that runs the test.
-export XDG_CONFIG_HOME=$work HOME=$work
-dissect() {  # dissect FILE OPTION...: tshark with the dissector, output in dissect.out
-  tshark -n -X "lua_script:$dissector" -r "$@" >dissect.out 2>dissect.err ||
-    fail "tshark: $(cat dissect.err)"
-  if grep -q 'Lua' dissect.err dissect.out; then
-    fail "$(grep -h Lua dissect.err dissect.out | sort | uniq -c | head)"
-  fi
-}
 shows() {  # shows FILE FIELD=VALUE...: those of its first packet
   local file=$1 pair names=() values=()
   shift
@@ -36,12 +21,6 @@ shows() {  # shows FILE FIELD=VALUE...: those of its first packet
   printf '%s\n' "${values[@]}" >expected.out
   tr '\t' '\n' <dissect.out | sed 's/^True$/1/; s/^False$/0/' | diff expected.out - ||
     fail "$file: other fields than in the document: $*"
-}
-check() {  # check STATUS OPTION...: mrc_check.py, output in check.out
-  local status=$1 result=0
-  shift
-  "$python" "$support/mrc_check.py" "$@" >check.out 2>check.err || result=$?
-  expect "exit status of mrc_check.py $*" [ "$result" = "$status" ]
 }
 
 say 'the test vectors of the document (mrc-1.0 §1.15), with their checksums'
@@ -93,24 +72,6 @@ for i, (line, packet) in enumerate(zip(lines, expected), 1):
 print(f"{len(lines)} packets, {len(names)} fields")
 PYTHON
 
-options=()
-good() {  # good PACKET...: no violation
-  printf 'good\t\t%s\t%s\n' "${options[*]}" "$*" >>cases.txt
-}
-bad() {  # bad FIELD PACKET...: one violation, of this field of the last packet
-  local field=$1
-  case $field in
-    BTH.*) field=mrc.${field#*.} ;;
-    METH.* | TSETH.* | RETH.* | AETH.*) field=mrc.${field,,} ;;
-    SETH.*) field=mrc.sack.${field#*.} ;;
-    CC_STATE.*) field=mrc.cc.${field#*.} ;;
-    NETH.*) field=mrc.nack.${field#*.} ;;
-    PETH.*) field=mrc.probe.${field#*.} ;;
-    ERTH.*) field=mrc.request.${field#*.} ;;
-    EETH.*) field=mrc.response.${field#*.} ;;
-  esac
-  printf 'bad\t%s\t%s\t%s\n' "$field" "${options[*]}" "${*:2}" >>cases.txt
-}
 options=(--partial)
 bad ip.ecn verbatim  # the vector leaves ECN out; data that is Not-ECT can't be marked
 options=()
@@ -198,7 +159,7 @@ bad ERTH.op request,ERTH.op=2
 bad ERTH.port_status_mask request,ERTH.port_status_mask=1
 bad BTH.dqp request,BTH.dqp=3
 bad BTH.psn request,BTH.psn=0x10007
-for field in type nh reserved1 reserved2 reserved3 reserved4; do
+for field in type nh reserved1 reserved2 reserved3 reserved4 reserved5; do
   bad EETH.$field "response,EETH.$field=1"
 done
 bad AETH.syndrome ack,AETH.syndrome=0x60
@@ -273,10 +234,7 @@ bad 'host of the outer ipv6.src' "only,$route,outer.source=0x20010db800000000000
 bad 'inner ipv6.plen' "only,$route,IPv6.length=60"
 bad 'outer ip.dscp' "only,$route,outer.dscp=8,BTH.rtx=1"
 bad 'outer ip.ecn' "only,$route,outer.ecn=1"
-specs=$(cut -f 4 cases.txt | tr '\n' ' ')
-tr ' ' '\n' <<<"$specs" | capture cases.pcap -
-check 0 --cases cases.txt --fabric fabric.json cases.pcap
-cat check.out
+check_cases --fabric fabric.json
 
 say 'paths, trims and answers'
 capture path.pcap "only,$route,outer.ecn=3" "only,$route,srh=fcbb:0:2001:3010::,BTH.psn=17" \
@@ -389,7 +347,9 @@ record() {  # record NAME OPTION...: a run of mrc_perf over ::1, and what tcpdum
     tcpdump=$pid
     until_true 10 grep -q 'listening on' "$work/tcpdump.err" || return 1
     # The kernel must not join packets: what is on a link is not what loopback shows then.
-    host=::1 MRC_PLANES=loopback6:2 MRC_BURST=1 MRC_GSO=off checked_run "$name" --iters 100 "$@"
+    rm -f "$name.keys"
+    host=::1 MRC_KEYLOG=$work/$name.keys MRC_PLANES=loopback6:2 MRC_BURST=1 MRC_GSO=off \
+      checked_run "$name" --iters 100 "$@"
     kill -INT "$tcpdump"
     exit_code "$tcpdump" 20
     if grep -qx '0 packets dropped by kernel' "$work/tcpdump.err"; then return; fi
@@ -405,17 +365,37 @@ if ((EUID != 0)) || ! [[ -x $mrc_perf ]] || ! command -v tcpdump >/dev/null || !
   say 'it cannot be recorded here: left out'
   exit
 fi
+check 0 --port "$ports" --mtu 4096 --min 1500 --keylog writes.keys writes.pcap
+expect_text check.out 'unmatched 0' ' unchecked 0,'
+counted() { sed -n "s/^total: .* $1 \([0-9]*\),.*/\1/p" check.out; }
+packets=$(counted mrc)
+expect 'every iCRC is right' [ "$(counted verified)" = "$packets" ]
+expect 'nearly all packets have a tag' [ "$(counted tagged)" -ge $((packets * 9 / 10)) ]
+
+say 'with other keys, and without'
+change() {  # change N: the digit that N digits of the tag follow
+  sed -E "s/[0-7](.{$1})$/_\1/; s/[89a-f](.{$1})$/0\1/; s/_(.{$1})$/8\1/" writes.keys >other.keys
+}
+change 0
+check 1 --port "$ports" --keylog other.keys writes.pcap
+expect_text check.out 'mrc.icrc is'
+change 8
+check 1 --port "$ports" --keylog other.keys writes.pcap
+expect_text check.out 'mrc.tag in the BTH is'
 check 0 --port "$ports" --mtu 4096 --min 1500 writes.pcap
-expect_text check.out 'unmatched 0'
+expect_text check.out 'unmatched 0' ' tagged 0,'
+expect 'what is not checked' [ "$(($(counted unchecked) + $(counted verified)))" = "$packets" ]
 # With more in flight its end takes longer, and there is more than tcpdump can keep up with.
 record immediates --test write_imm --size 8,64K --qps 3 --depth 16 --bidirectional \
   --fault loss=0.01
-check 0 --port "$ports" --min 5000 immediates.pcap
-expect_text check.out 'c9 ' 'cb ' 'd1 '
+check 0 --port "$ports" --min 5000 --keylog immediates.keys immediates.pcap
+expect_text check.out 'c9 ' 'cb ' 'd1 ' ' unchecked 0,'
 # The faults are made after tcpdump has seen the packets.
 record trims --size 64K --option trim=on --fault 'trim=0.02;ecn=0.02'
-check 0 --port "$ports" --min 1500 --partial trims.pcap
-expect_text check.out 'dd '
+check 0 --port "$ports" --min 1500 --partial --keylog trims.keys trims.pcap
+expect_text check.out 'dd ' ' unchecked 0,'
 sacks=$(sed -n 's/.* dc \([0-9]*\).*/\1/p' check.out)
-dissect trims.pcap -Y 'mrc.sack && mrc.answer_to' -T fields -e mrc.answer_time
+# Not by their ports: tagged packets are recognised by their keys.
+dissect trims.pcap -o mrc.keylog:trims.keys -Y 'mrc.sack && mrc.answer_to' -T fields \
+  -e mrc.answer_time
 expect 'nearly all SACKs are matched' [ "$(wc -l <dissect.out)" -ge $((sacks * 95 / 100)) ]

@@ -60,6 +60,7 @@ say 'what a switch sees is what the specification says, field by field'
 check=$(dirname "${BASH_SOURCE[0]}")/../support/mrc_check.py
 if command -v tcpdump >/dev/null && command -v tshark >/dev/null; then
   captures=() files=()
+  export MRC_KEYLOG=$work/keys
   for p in 0 1 2 3; do  # the last switch before h1, both directions
     start "capture$p" ip netns exec "$prefix-demo-p${p}t0-1" \
       tcpdump --immediate-mode -i h1 -w "$work/p$p.pcap" -s 160 -B 16384
@@ -76,11 +77,15 @@ if command -v tcpdump >/dev/null && command -v tshark >/dev/null; then
   sleep 1  # tcpdump has a buffer to empty
   kill "${captures[@]}"
   wait "${captures[@]}" || true
-  python3 "$check" --fabric "$fabric_file" --min 900 "${files[@]}" >"$work/check.out" 2>&1 ||
-    fail "captured at the T0s: $(head -n 20 "$work/check.out")"
+  python3 "$check" --fabric "$fabric_file" --keylog "$MRC_KEYLOG" --min 900 "${files[@]}" \
+    >"$work/check.out" 2>&1 || fail "captured at the T0s: $(head -n 20 "$work/check.out")"
   cat "$work/check.out"
-  python3 "$check" --fabric "$fabric_file" --partial --min 50 "$work/T1.pcap" \
-    >"$work/check.out" 2>&1 || fail "captured at a T1: $(head -n 20 "$work/check.out")"
+  expect_text "$work/check.out" ' unchecked 0,'
+  python3 "$check" --fabric "$fabric_file" --keylog "$MRC_KEYLOG" --partial --min 50 \
+    "$work/T1.pcap" >"$work/check.out" 2>&1 ||
+    fail "captured at a T1: $(head -n 20 "$work/check.out")"
+  expect_text "$work/check.out" ' unchecked 0,'
+  unset MRC_KEYLOG
 else
   say 'tcpdump or tshark is not installed: left out'
 fi

@@ -10,6 +10,7 @@ A PACKET is a name of BASES and edits after commas, such as only,BTH.psn=0x11,pa
   outer=ADDRESS   in IPv6 to this address; srh=ADDRESS: with this segment
   trim=N          trimmed by a switch, which left so many bytes from UDP on
   icrc=N          this iCRC instead of the right one
+  tag=N           with this verification tag of OpenMRC in BTH, endpoint headers and iCRC
   cut=N           so many bytes of it are captured
   v4=1            in IPv4 instead of IPv6
 Lengths, pad and iCRC are right, also after edits, but where these are about them. raw=HEX is a
@@ -95,6 +96,16 @@ def put(layers, name, value):
         layers[header], field, value)
 
 
+def add_tag(layers, tag):
+    """Stamps a verification tag into the headers; returns what is added to the iCRC."""
+    put(layers, "BTH.p_key", tag >> 36 & 0xFFFF)
+    put(layers, "BTH.inv_res", tag >> 32 & 0xF)
+    for field in ("ERTH.reserved3", "EETH.reserved4"):
+        if field.split(".", maxsplit=1)[0] in layers:
+            put(layers, field, tag >> 52)
+    return tag & 0xFFFFFFFF
+
+
 def garbage(changes):
     """A packet that was valid, until this."""
     layer = random.choice([b for b in BASES if b != "verbatim"])
@@ -140,7 +151,9 @@ def build(spec):
         layers["SRH"] = bytes.fromhex("2902040100000000")
         around = socket.inet_pton(socket.AF_INET6, edits.pop("srh"))
         outer = {"outer.length": length + 40 + 24, "outer.next_header": 43}
-    keep, wrong, captured, v4 = (edits.pop(n, None) for n in ("trim", "icrc", "cut", "v4"))
+    keep, wrong, captured, v4, tag = (edits.pop(n, None)
+                                      for n in ("trim", "icrc", "cut", "v4", "tag"))
+    added = add_tag(layers, int(tag, 0)) if tag else 0
     if keep:
         less = length - int(keep)
         inner["IPv6.length"] -= less
@@ -154,7 +167,8 @@ def build(spec):
     ip, rest = layers.pop("IPv6"), b"".join(layers.values()) + payload
     if v4:
         ip = ipv4(ip, int(keep or length))
-    rest += (int(wrong, 0) if wrong else icrc(ip, rest)).to_bytes(4, "little")
+    check = int(wrong, 0) if wrong else (icrc(ip, rest) + added) % 2**32
+    rest += check.to_bytes(4, "little")
     return top + ip + rest[:int(keep or len(rest))], captured, shown
 
 

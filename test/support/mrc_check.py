@@ -23,7 +23,8 @@ NUMBERS = """opcode psn dqp rtx meth.msn meth.rqmsn tseth.tx_timestamp reth.va r
     sack.probe_id sack.entropy sack.spdcid sack.cack_psn sack.sack_offset sack.bitmap
     cc.tx_timestamp cc.ooo_count cc.rcvd_bytes nack.reason nack.entropy nack.spdcid nack.psn
     nack.tx_timestamp probe.id probe.tx_timestamp request.op request.tx_timestamp response.op
-    response.tx_timestamp ev payload_length cut ce trimmed icrc.status malformed""".split()
+    response.tx_timestamp ev payload_length cut ce trimmed icrc.status tag.status bad_tag
+    malformed""".split()
 NEEDED = {0xDC: "cc.rcvd_bytes", 0xDD: "nack.tx_timestamp", 0xDE: "probe.tx_timestamp",
           0xD1: "aeth.msn", 0xD8: "request.tx_timestamp", 0xD9: "response.tx_timestamp"}
 FINDING = re.compile(r"\S.* is .*, expected ")  # how the dissector words them
@@ -55,7 +56,11 @@ class Packet:
         self.findings = [text for text in lists["_ws.expert.message"] if FINDING.match(text)]
         self.opcode = self.v.get("opcode")
         self.cut, self.trimmed, self.ce = (self.v.get(f, 0) for f in ("cut", "trimmed", "ce"))
-        self.damaged = self.v.get("icrc.status") == 0 or "malformed" in self.v  # not accepted
+        self.damaged = (self.v.get("icrc.status") == 0 or "malformed" in self.v
+                        or "bad_tag" in self.v)  # not accepted
+        self.verified, self.tagged, self.unchecked = (
+            int(self.v.get(field) == state)
+            for field, state in (("icrc.status", 1), ("tag.status", 1), ("tag.status", 2)))
         needed = "reth.dmalen" if self.opcode in DATA else NEEDED.get(self.opcode)
         self.complete = needed in self.v
         self.entropy = self.v.get("ev")
@@ -114,7 +119,7 @@ class Check:
             self.count("foreign")
             return
         self.count("mrc")
-        for name in ("cut", "trimmed", "ce"):
+        for name in ("cut", "trimmed", "ce", "verified", "tagged", "unchecked"):
             self.count(name, getattr(packet, name))
         self.opcodes[packet.opcode] = self.opcodes.get(packet.opcode, 0) + 1
         for text in packet.findings:
@@ -161,6 +166,7 @@ def main():
     parser.add_argument("--fabric", metavar="FILE", help="description of the fabric (JSON)")
     parser.add_argument("--port", action="append", default=["4791", "4971"], metavar="N[-M]",
                         help="more UDP ports of MRC")
+    parser.add_argument("--keylog", metavar="FILE", help="verification tags (option keylog)")
     parser.add_argument("--mtu", type=int, metavar="BYTES", help="payload of a full packet")
     parser.add_argument("--partial", action="store_true", help="the capture misses packets")
     parser.add_argument("--min", type=int, default=1, metavar="N", help="least packets of MRC")
@@ -172,6 +178,8 @@ def main():
         source = args.files[0] + ".merged"
         subprocess.run(["mergecap", "-w", source, *args.files], check=True)
     options = ["mrc.strict:TRUE"] + network.preferences()
+    if args.keylog:
+        options.append(f"mrc.keylog:{args.keylog}")
     check = Check(network, args.partial, args.mtu)
     packets = read(source, args.port, options, check.wrong)
     if args.cases:

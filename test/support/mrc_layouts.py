@@ -66,7 +66,7 @@ HEADERS = {
                               "port_status_mask:32 reserved3:32 tx_timestamp:16 tsr:1 "
                               "reserved4:11 ftype:4"),
     "EETH": Header("response", "type:4 nh:5 reserved1:3 op:2 reserved2:2 reserved3:208 "
-                               "tx_timestamp:16 reserved4:48"),
+                               "tx_timestamp:16 reserved4:16 reserved5:32"),
 }
 FIXED = {"opcode", "pad", "ts"}  # they decide what follows
 

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Wireshark dissector for MRC 1.0 (OCP Multipath Reliable Connection) in UDP, over IPv4, IPv6 and
 -- SRv6. Wireshark and tshark 4.0 or later; docs/wireshark.md has installation and filters. Written
--- from the document, not from OpenMRC's C++ code, whose packets the tests check with it.
+-- from the document, not from OpenMRC's C++ code, whose packets the tests check with it; but for the
+-- verification tags, which are OpenMRC's own.
 -- References such as §1.3, [C-5], [O-10] are to mrc-1.0 (docs/conformance.md).
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")
@@ -10,6 +11,7 @@ local byte, format, floor = string.byte, string.format, math.floor
 local PSNS, ICRC_SIZE, UDP_SIZE, BTH_SIZE = 2 ^ 24, 4, 8, 12
 local LEAST_TRIMMED = 28 -- bytes from UDP on that a switch leaves [O-10]
 local CE = 3 -- of the ECN field
+local PLAIN = 0xFFFF0 -- p_key and inv_res of a packet without a verification tag
 
 -- ------------------------------------------------------------------------------- names
 local OPCODES = { -- §1.11
@@ -31,15 +33,19 @@ local OPERATIONS = { [0] = "port status update", "EV probe" }
 local CC_TYPES = { [0] = "NSCC state", [2] = "NACK" }
 local FTYPES = { [0] = "none", "timestamp" }
 local ICRC_STATES = { [0] = "bad", "good", "unverified", "not present" } -- as Wireshark's checksums
+local TAG_WRONG, TAG_RIGHT, TAG_UNKNOWN = 0, 1, 2
+local TAG_STATES = { [TAG_WRONG] = "wrong", [TAG_RIGHT] = "right",
+  [TAG_UNKNOWN] = "tagged, not checked" }
 
 -- ------------------------------------------------------------------------------- layouts
 -- {name, bits, label, and by name: the allowed value(s), display base, names of values, note(value)
--- in brackets after it}. `strict`: checked only if the preference says so. The display filter of a
--- field is mrc.GROUP.NAME, that of a whole header mrc.GROUP.
+-- in brackets after it}. `strict`: checked only if the preference says so. `tag`: it has bits of the
+-- verification tag in a tagged packet; "endpoint": those that endpoint packets have besides. The
+-- display filter of a field is mrc.GROUP.NAME, that of a whole header mrc.GROUP.
 local HEX, DEC_HEX = base.HEX, base.DEC_HEX
 local function ticks(value) return format("%.3f us, if ticks are of 128 ns", value * 0.128) end
-local function reserved(bits, number)
-  return { "reserved" .. (number or ""), bits, "Reserved", allowed = 0 }
+local function reserved(bits, number, tag)
+  return { "reserved" .. (number or ""), bits, "Reserved", allowed = 0, tag = tag }
 end
 local function start(bits) -- of all control headers but the ACK's; [C-4]
   return { "type", 4, "Type", allowed = 0 }, { "nh", 5, "Next header", allowed = 0 },
@@ -72,12 +78,12 @@ local LAYOUTS = {
     { "opcode", 8, "Opcode", base = HEX, names = OPCODES },
     { "se", 1, "Solicited event", allowed = 0 }, { "m", 1, "Migration state", allowed = 0 },
     { "pad", 2, "Pad bytes" }, { "tver", 4, "Transport version", allowed = 0 },
-    { "p_key", 16, "Partition key", base = HEX, allowed = 0xFFFF, strict = true },
+    { "p_key", 16, "Partition key", base = HEX, allowed = 0xFFFF, strict = true, tag = "bth" },
     { "var_res", 8, "Variant reserved", base = HEX, allowed = 0, strict = true },
     { "dqp", 24, "Destination QP", base = HEX, least = 2 },
     { "a", 1, "ACK request" }, { "reserved", 1, "Reserved", allowed = 0 },
     { "rtx", 1, "Retransmission" }, { "ts", 1, "Timestamp follows" },
-    { "inv_res", 4, "Invariant reserved", allowed = 0 },
+    { "inv_res", 4, "Invariant reserved", allowed = 0, tag = "bth" },
     { "psn", 24, "Packet sequence number", base = DEC_HEX } } },
   meth = { "METH", { -- §1.4
     { "rqmsn", 16, "Receive queue message number" }, { "msn", 16, "Message number" } } },
@@ -122,10 +128,10 @@ local LAYOUTS = {
     reserved(8, 2), VENDOR, { "id", 16, "Probe ID" }, reserved(16, 3), SPDCID, DPDCID, TIMESTAMP,
     TSR, reserved(11, 4), FTYPE) },
   request = { "ERTH", control(5, OP, reserved(8, 2), VENDOR, -- §1.10
-    { "port_status_mask", 32, "Port status", base = HEX, note = ports }, reserved(32, 3),
-    TIMESTAMP, TSR, reserved(11, 4), FTYPE) },
+    { "port_status_mask", 32, "Port status", base = HEX, note = ports },
+    reserved(32, 3, "endpoint"), TIMESTAMP, TSR, reserved(11, 4), FTYPE) },
   response = { "EETH", control(3, OP, reserved(2, 2), reserved(208, 3), TIMESTAMP, -- [C-3]
-    reserved(48, 4)) },
+    reserved(16, 4, "endpoint"), reserved(32, 5)) },
 }
 local WRITE, WRITE_IMM = { "meth", "reth" }, { "meth", "reth", "immdt" }
 local HEADERS = { -- after BTH; TSETH comes after METH where BTH.ts is set
@@ -156,7 +162,7 @@ for group, layout in pairs(LAYOUTS) do
     if width == bits or bits > 32 then mask = nil end
     if width == 1 then
       field(row.key, row[3], ftypes.BOOLEAN, nil, bits, mask)
-    elseif bits > 64 or bits == 48 then
+    elseif bits > 64 then
       field(row.key, row[3], ftypes.BYTES)
       row.bytes = true
     else
@@ -184,6 +190,8 @@ field("partial", "Rest of the packet", ftypes.BYTES)
 field("padding", "Padding", ftypes.BYTES)
 field("icrc", "iCRC", ftypes.UINT32, nil, HEX)
 field("icrc.status", "iCRC status", ftypes.UINT8, ICRC_STATES, base.DEC)
+field("tag", "Verification tag", ftypes.UINT64, nil, HEX)
+field("tag.status", "Verification tag", ftypes.UINT8, TAG_STATES, base.DEC)
 field("answer_in", "Answer in frame", ftypes.FRAMENUM, frametype.RESPONSE)
 field("answer_to", "Answer to frame", ftypes.FRAMENUM, frametype.REQUEST)
 field("answer_time", "Time to the answer", ftypes.RELATIVE_TIME)
@@ -196,6 +204,8 @@ local e = {
   other_malformed = ProtoExpert.new("mrc.other_malformed",
     "Malformed packet of another protocol on a port of MRC", groups.MALFORMED, severities.ERROR),
   bad_icrc = ProtoExpert.new("mrc.bad_icrc", "Bad iCRC", groups.CHECKSUM, severities.ERROR),
+  bad_tag = ProtoExpert.new("mrc.bad_tag", "Verification tag of another connection, or none",
+    groups.CHECKSUM, severities.ERROR),
   violation = ProtoExpert.new("mrc.violation", "Value that MRC does not allow", groups.PROTOCOL,
     severities.WARN),
   nak = ProtoExpert.new("mrc.nak", "NAK", groups.RESPONSE_CODE, severities.WARN),
@@ -206,14 +216,16 @@ local e = {
     groups.SEQUENCE, severities.NOTE),
   gaps = ProtoExpert.new("mrc.gaps", "PSNs are missing", groups.SEQUENCE, severities.CHAT),
 }
-mrc.experts = { e.malformed, e.other_malformed, e.bad_icrc, e.violation, e.nak, e.nacked,
-  e.retransmitted, e.was_trimmed, e.gaps }
+mrc.experts = { e.malformed, e.other_malformed, e.bad_icrc, e.bad_tag, e.violation, e.nak,
+  e.nacked, e.retransmitted, e.was_trimmed, e.gaps }
 
 -- ------------------------------------------------------------------------------- preferences
 local prefs = mrc.prefs
 prefs.ports = Pref.range("UDP ports", "4791,4971", "UDP ports of MRC, such as "
   .. "4791,4971,12000-12511. RoCE packets to them go to the InfiniBand dissector.", 65535)
 prefs.verify_icrc = Pref.bool("Verify the iCRC", true, "Off is faster")
+prefs.keylog = Pref.string("Key log", "", "File to which OpenMRC appends the verification tags of "
+  .. "its connections (option keylog, MRC_KEYLOG). Without it their packets are not checked")
 prefs.find_answers = Pref.bool("Match requests and answers", true,
   "Links between packets and the SACKs, NACKs and responses to them; takes memory")
 prefs.strict = Pref.bool("Strict", false, "Also report values that operators or vendors may have "
@@ -279,6 +291,14 @@ local function computed_icrc(ip, udp, tvb) -- with what may change on the way as
     .. tvb:raw(5, tvb:len() - ICRC_SIZE - 5))
 end
 
+-- What the iCRC has more than it should without a tag, modulo 2^32; nil if it can't be computed.
+local function icrc_difference(p)
+  local size = p.tvb:len()
+  if not p.ip or p.trimmed or p.lengths_differ then return end
+  if size < p.sent or size < BTH_SIZE + ICRC_SIZE then return end
+  return (p.tvb(size - ICRC_SIZE):le_uint() - computed_icrc(p.ip, p.udp, p.tvb)) % 2 ^ 32
+end
+
 -- ------------------------------------------------------------------------------- headers around
 local ipv4_fields, ipv6_fields, udp_fields = Field.new("ip"), Field.new("ipv6"), Field.new("udp")
 local segment_fields = Field.new("ipv6.routing.srh.addr")
@@ -333,6 +353,100 @@ local function ev_of(ip, udp) -- as the other side reflects it; [C-5]
   return udp.source
 end
 
+-- ------------------------------------------------------------------------------- tags
+-- Not in MRC: OpenMRC's queue pairs tell peers that know of it 64 bits for the packets sent to them
+-- (docs/security.md). 32 are added to the iCRC, 20 replace p_key and inv_res, and endpoint packets
+-- are addressed to a queue pair and have 12 more. The key log says which: "MRC_TAG ADDRESS QPN TAG".
+local keys -- read up to byte `size`; of[ADDRESS/QPN]: tags
+local function forget_keys() keys = { size = 0, of = {}, lines = {}, failed = false } end
+forget_keys()
+
+local function groups_of(text) -- the 16-bit groups of a part of an IPv6 address, as bytes
+  local bytes = ""
+  for group in text:gmatch("%x+") do
+    local value = tonumber(group, 16) % 65536
+    bytes = bytes .. string.char(floor(value / 256), value % 256)
+  end
+  return bytes
+end
+
+local function address_bytes(text) -- as in an IP header; "" if it is none
+  local v4 = { text:match("^(%d+)%.(%d+)%.(%d+)%.(%d+)$") }
+  if v4[1] then
+    for i = 1, 4 do v4[i] = string.char(tonumber(v4[i]) % 256) end
+    return table.concat(v4)
+  end
+  local left, right = text:match("^(.-)::(.*)$")
+  left, right = groups_of(left or text), groups_of(right or "")
+  return left .. ("\0"):rep(16 - #left - #right) .. right
+end
+
+local function add_key(line)
+  local address, qpn, digits = line:match("^MRC_TAG (%S+) 0x(%x+) 0x(%x+)%s*$")
+  if not address or #digits > 16 or keys.lines[line] then return end -- both ends write it
+  keys.lines[line] = true
+  digits = ("0"):rep(16 - #digits) .. digits
+  local endpoint, header, check = digits:match("^(...)(.....)(........)$")
+  local tag = { bits = UInt64.fromhex(digits), endpoint = tonumber(endpoint, 16),
+    header = tonumber(header, 16), check = tonumber(check, 16) }
+  local queue_pair = address_bytes(address) .. "/" .. tonumber(qpn, 16)
+  local tags = keys.of[queue_pair] or {}
+  keys.of[queue_pair] = tags
+  tags[#tags + 1] = tag
+end
+
+-- Reads what was appended to the key log since. True if there was something.
+local function read_keys()
+  if prefs.keylog == "" then return false end
+  local file, why = io.open(prefs.keylog, "rb")
+  if not file then
+    if not keys.failed then report_failure("mrc.keylog: " .. why) end
+    keys.failed = true
+    return false
+  end
+  local size = file:seek("end") or 0
+  if size < keys.size then forget_keys() end -- another file
+  file:seek("set", keys.size)
+  local text = size > keys.size and file:read("*a") or ""
+  file:close()
+  text = text:match("^.*\n") or "" -- a line may be half written
+  keys.size = keys.size + #text
+  for line in text:gmatch("[^\n]+") do add_key(line) end
+  return text ~= ""
+end
+
+-- The tags of the queue pair that are right in the BTH, and all of them, or nil if it is unknown.
+local function tags_of(queue_pair, header)
+  local known, right = keys.of[queue_pair], {}
+  for _, tag in ipairs(known or {}) do
+    if tag.header == header then right[#right + 1] = tag end
+  end
+  return right, known
+end
+
+-- p.tag, and p.tag_state; no state: the packet has no tag, and has to have none for all we know. An
+-- iCRC that is right without one shows that there is none, whatever p_key is.
+local function find_tag(p)
+  if not p.ip or p.tvb:len() < BTH_SIZE then return end
+  p.tag_header = p.tvb(2, 2):uint() * 16 + p.tvb(8, 1):uint() % 16
+  local destination = p.ip.version == 6 and p.ip.raw:sub(25, 40) or p.ip.raw:sub(17, 20)
+  local queue_pair = destination .. "/" .. p.tvb(5, 3):uint()
+  local right, known = tags_of(queue_pair, p.tag_header)
+  if #right == 0 and (p.tag_header ~= PLAIN or keys.size == 0) and read_keys() then
+    right, known = tags_of(queue_pair, p.tag_header)
+  end
+  if #right > 0 then
+    p.tag, p.tag_state = right[#right], TAG_RIGHT
+    for _, tag in ipairs(right) do -- chance may have made several
+      if tag.check == p.difference then p.tag = tag end
+    end
+  elseif known then
+    p.tag_state, p.known_tags = TAG_WRONG, known
+  elseif p.tag_header ~= PLAIN and p.difference ~= 0 then
+    p.tag_state = TAG_UNKNOWN
+  end
+end
+
 -- ------------------------------------------------------------------------------- checks
 local function show(value)
   return value < 10 and format("%d", value) or format("%d (0x%x)", value, value)
@@ -350,7 +464,20 @@ local function expect(p, name, value, expected, kind)
   if value ~= expected then wrong(p, name, value, expected, kind) end
 end
 
+local function check_endpoint_tag(p, name, value, item)
+  if p.tag and value ~= p.tag.endpoint then
+    wrong(p, name, value, show(p.tag.endpoint) .. " of mrc.tag", e.bad_tag, item)
+    p.tag_state = TAG_WRONG
+  elseif value > 0xFFF then
+    wrong(p, name, value, "12 bits of a tag", nil, item)
+  end
+end
+
 local function check_row(p, row, value, item)
+  if row.tag and p.tag_state then
+    if row.tag == "endpoint" then check_endpoint_tag(p, "mrc." .. row.key, value, item) end
+    return
+  end
   if row.strict and not prefs.strict then return end
   local name, allowed = "mrc." .. row.key, row.allowed
   if type(allowed) == "table" then
@@ -440,9 +567,10 @@ local function check_transport(p)
   else
     expect(p, "mrc.pad", v.pad, -payload % 4, e.malformed)
   end
-  if p.opcode == REQUEST or p.opcode == RESPONSE then -- §1.3
+  local endpoint = p.opcode == REQUEST or p.opcode == RESPONSE -- §1.3
+  if endpoint and v.psn > 0xFFFF then wrong(p, "mrc.psn", v.psn, "16 bits of id") end
+  if endpoint and not p.tag_state then
     expect(p, "mrc.dqp", v.dqp, 2)
-    if v.psn > 0xFFFF then wrong(p, "mrc.psn", v.psn, "16 bits of id") end
   elseif v.dqp == 2 then
     wrong(p, "mrc.dqp", 2, "the number of a queue pair")
   end
@@ -575,7 +703,10 @@ end
 -- packets apart well enough without addresses, which differ by plane.
 local asked, answered, answers -- key: {frame, time}; frame: frame; frame: {frame, time}
 local function forget() asked, answered, answers = {}, {}, {} end
-mrc.init = forget -- at the start of each file
+function mrc.init() -- at the start of each file
+  forget()
+  forget_keys()
+end
 forget()
 
 local function key(kind, qpn, number, port, timestamp)
@@ -670,19 +801,38 @@ local function read_headers(p)
 end
 
 local function read_icrc(p)
-  local at = p.sent - ICRC_SIZE
-  local range, state = p.tvb(at, ICRC_SIZE), 2
+  local range = p.tvb(p.sent - ICRC_SIZE, ICRC_SIZE)
   local item = p.tree:add_le(f.icrc, range)
-  if prefs.verify_icrc and p.ip and not p.lengths_differ then
-    local computed, found = computed_icrc(p.ip, p.udp, p.tvb), range:le_uint()
-    state = computed == found and 1 or 0
-    item:append_text(state == 1 and " (right)" or format(" (computed 0x%08x)", computed))
-    if state == 0 then
-      item:add_proto_expert_info(e.bad_icrc,
-        format("mrc.icrc is 0x%08x, expected 0x%08x", found, computed))
-    end
+  if not p.difference then return 2 end
+  local added = p.tag and p.tag.check or 0
+  if p.difference == added then
+    item:append_text(p.tag and " (right, with the tag)" or " (right)")
+    return 1
   end
-  return state
+  if p.tag_state and not p.tag and p.tag_header ~= PLAIN then
+    item:append_text(" (the tag is not known)")
+    return 2
+  elseif p.tag and added == 0 then -- option icrc=off
+    item:append_text(" (the receiver does not check it)")
+    return 2
+  end
+  local found = range:le_uint()
+  local computed = (found - p.difference + added) % 2 ^ 32
+  item:append_text(format(" (computed 0x%08x)", computed))
+  item:add_proto_expert_info(e.bad_icrc,
+    format("mrc.icrc is 0x%08x, expected 0x%08x", found, computed))
+  return 0
+end
+
+local function add_tag(p)
+  if not p.tag_state then return end
+  if p.tag then generated(p, "tag", p.tag.bits, p.tvb(2, 2)) end
+  local item = generated(p, "tag.status", p.tag_state, p.tvb(2, 2))
+  if p.tag_state == TAG_WRONG and p.known_tags then
+    local expected = #p.known_tags == 1 and format("0x%05x of the key log", p.known_tags[1].header)
+      or format("one of %d of the key log", #p.known_tags)
+    wrong(p, "mrc.tag in the BTH", format("0x%05x", p.tag_header), expected, e.bad_tag, item)
+  end
 end
 
 local function read_rest(p, stop)
@@ -724,6 +874,8 @@ local function dissect(tvb, pinfo, root)
   p.tree = root:add(mrc, tvb(0, math.min(p.sent, tvb:len())))
   p.trimmed = ip and in_class((outer or ip).dscp, { "trimmed", "trimmed_last_hop" }) or false
   if ip and not pinfo.in_error_pkt then check_lengths(p) end
+  if prefs.verify_icrc then p.difference = icrc_difference(p) end
+  find_tag(p)
   local stop, header = read_headers(p)
   local whole = not stop and HEADERS[p.opcode] ~= nil
   local state
@@ -763,6 +915,8 @@ local function dissect(tvb, pinfo, root)
   end
   state = state or (p.trimmed and 3 or 2)
   generated(p, "icrc.status", state)
+  add_tag(p)
+  if p.tag_state == TAG_WRONG then details = details .. " [BAD TAG]" end
   if state == 0 then details = details .. " [BAD iCRC]" end
   pinfo.cols.protocol = "MRC"
   pinfo.cols.info = p.name .. " " .. details
@@ -790,15 +944,17 @@ function mrc.dissector(tvb, pinfo, root)
 end
 
 -- On other ports, and where the source port (the EV) is that of another protocol: packets whose
--- iCRC is right. Wireshark asks before it looks at ports if udp.try_heuristic_first is set.
+-- iCRC is right, if need be with a tag of the key log. Wireshark asks before it looks at ports if
+-- udp.try_heuristic_first is set.
 local function heuristic(tvb, pinfo, root)
   if not is_mrc(tvb) or not HEADERS[tvb(0, 1):uint()] then return false end
   if others[pinfo.dst_port] == nil then
     if tvb:len() < tvb:reported_len() or tvb:len() < BTH_SIZE + 4 + ICRC_SIZE then return false end
     local ip, _, udp = surroundings()
-    if not ip or computed_icrc(ip, udp, tvb) ~= tvb(tvb:len() - ICRC_SIZE):le_uint() then
-      return false
-    end
+    local p = { tvb = tvb, ip = ip, udp = udp, sent = tvb:len() }
+    p.difference = icrc_difference(p)
+    find_tag(p)
+    if not ip or p.difference ~= (p.tag and p.tag.check or 0) then return false end
   end
   dissect(tvb, pinfo, root)
   return true
@@ -820,5 +976,8 @@ local function register()
     end
   end
 end
-function mrc.prefs_changed() register() end
+function mrc.prefs_changed()
+  register()
+  forget_keys()
+end
 register()
