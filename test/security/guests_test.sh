@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# EV probes of hosts of the fabric to which no queue pair is connected, 16,000 per second from 253
-# addresses: answered at most at a limited rate, and the transfer goes on.
+# EV probes of hosts of the fabric to which no queue pair is connected, from 253 addresses: answered
+# at a limited rate, 12,000 per second in all, and the transfer goes on.
 . "$(dirname "${BASH_SOURCE[0]}")/attack_lib.sh"
 build_fabric
 start_transfer

@@ -98,6 +98,10 @@ struct RequesterState {
   Time probe_sent{};                                ///< when the newest reliability probe was sent
   std::uint32_t probe_order = 0;                    ///< its position in the send order
 
+  /// Timeout after timeout without progress: the paths that seem to work may all be dead, and one
+  /// that has answered a probe, though not often enough to be GOOD again, is worth more.
+  [[nodiscard]] bool in_vain() const noexcept { return retries.expired() >= 2; }
+
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {

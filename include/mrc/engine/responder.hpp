@@ -72,7 +72,7 @@ class Responder {
   // impl/responder_answers.ipp
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
-  void queue_ack(QueuePairState& qp, Plane plane) noexcept;
+  void queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp, wire::NackReason reason) noexcept;
   [[nodiscard]] static bool may_answer_again(Time now, QueuePairState& qp) noexcept;

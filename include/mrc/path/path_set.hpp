@@ -234,9 +234,13 @@ class PathSet {
     const std::span<const PathIndex> paths = order_.plane_paths(plane);
     return paths.empty() ? kNoPath : paths[random.below(static_cast<std::uint32_t>(paths.size()))];
   }
-  /// A random path of the plane that is not DENIED, whether or not the plane is up; active ones
-  /// first. Linear. kNoPath when there is none.
-  [[nodiscard]] PathIndex random_of_plane(Plane plane, Random& random) const noexcept;
+  /// The first path of the plane from index `from` on, counted around, that is not DENIED, whatever
+  /// its health and whether or not the plane is up; kNoPath when there is none.
+  [[nodiscard]] PathIndex next_of_plane(Plane plane, std::uint32_t from) const noexcept;
+  /// A random path of the plane that is not DENIED, whether or not the plane is up: of those that
+  /// suit best, active and of good health, or of all if `any`. Linear. kNoPath when there is none.
+  [[nodiscard]] PathIndex random_of_plane(Plane plane, Random& random,
+                                          bool any = false) const noexcept;
   /// Number of times that min_active prevented a path from becoming ASSUMED_BAD.
   [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
   /// Number of times that min_active made an ASSUMED_BAD path usable again.

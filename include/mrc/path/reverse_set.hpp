@@ -60,13 +60,33 @@ class ReverseSet {
     return paths.random_usable(preferred, random);
   }
 
+  /// The same for a response to what was sent again, or to a probe: earlier responses may have been
+  /// lost. Without a path that is known to work, each takes another one of the plane in turn, bad
+  /// ones included: where nearly all are dead, nothing else finds the one that is left.
+  [[nodiscard]] PathIndex pick_again(Plane preferred, PlaneMask free, const PathSet& paths,
+                                     Random& random) noexcept {
+    const PathIndex usual = pick(preferred, free, paths, random);
+    if (usual == kNoPath) return usual;
+    const Plane plane = paths[usual].plane;
+    if (usual == reverse_[plane] && works(plane)) return usual;
+    const PathIndex next = paths.next_of_plane(plane, next_path_);
+    // Not strictly in turn: kinds of responses that alternate would take half of the paths each.
+    next_path_ = next + 1u + random.below(2);
+    return next;
+  }
+
   // ---- inputs
 
-  /// The path works: a SACK reflected it, or a probe on it was answered.
+  /// The path works: a SACK reflected it, or a probe on it was answered. That is known before the
+  /// path is used for data again.
   void on_working(PathIndex path, Time, const PathSet& paths) noexcept {
     if (path >= paths.size()) return;
     const Plane plane = paths[path].plane;
     reverse_[plane] = path;
+    if (usable(paths.health(path)))
+      despite_ &= ~plane_bit(plane);
+    else
+      despite_ |= plane_bit(plane);
     known_ |= plane_bit(plane);
     unanswered_[plane] = 0;
   }
@@ -86,6 +106,11 @@ class ReverseSet {
       next_ = now + interval_;
     }
     inbound_ |= plane_bit(plane);
+  }
+  /// The peer probes paths of this plane, perhaps because no answer reaches it: as on_inbound(),
+  /// but only while no path is known to work, or two idle peers would probe each other for ever.
+  void on_probed(Plane plane, Time now) noexcept {
+    if (plane < kMaxPlanes && !works(plane)) on_inbound(plane, now);
   }
   /// Own data was sent to the peer in this plane: its SACKs make probes unnecessary.
   void on_outbound(Plane plane, Time) noexcept {
@@ -130,16 +155,26 @@ class ReverseSet {
   [[nodiscard]] PathIndex confirmed(Plane plane) const noexcept {
     return plane < kMaxPlanes ? reverse_[plane] : kNoPath;
   }
+  /// The plane's confirmed path if it was confirmed while it was ASSUMED_BAD, or kNoPath.
+  [[nodiscard]] PathIndex answered_though_bad(Plane plane) const noexcept {
+    return plane < kMaxPlanes && (despite_ & plane_bit(plane)) != 0 ? reverse_[plane] : kNoPath;
+  }
 
  private:
+  /// Is a path known to work? The newest probe may be under way.
+  [[nodiscard]] bool works(Plane plane) const noexcept {
+    return reverse_[plane] != kNoPath && unanswered_[plane] <= 1;
+  }
   void forget(Plane plane) noexcept {
     reverse_[plane] = kNoPath;
     known_ &= ~plane_bit(plane);
   }
   /// Whether the path is still usable: its entry may have been replaced or changed health
   /// meanwhile.
-  [[nodiscard]] static bool fits(PathIndex path, Plane plane, const PathSet& paths) noexcept {
-    return path < paths.size() && paths[path].plane == plane && usable(paths.health(path));
+  [[nodiscard]] bool fits(PathIndex path, Plane plane, const PathSet& paths) const noexcept {
+    if (path >= paths.size() || paths[path].plane != plane) return false;
+    const Health health = paths.health(path);
+    return usable(health) || (health == Health::assumed_bad && (despite_ & plane_bit(plane)) != 0);
   }
   [[nodiscard]] static Plane random_plane(PlaneMask mask, Random& random) noexcept {
     for (auto n = random.below(static_cast<std::uint32_t>(std::popcount(mask))); n > 0; --n)
@@ -159,7 +194,9 @@ class ReverseSet {
   PlaneMask inbound_ = 0;   ///< traffic came in since the plane's last probe
   PlaneMask outbound_ = 0;  ///< own data went out in this interval
   PlaneMask known_ = 0;     ///< planes with a confirmed path
+  PlaneMask despite_ = 0;   ///< of these, those whose path was confirmed while it was ASSUMED_BAD
   Plane last_ = kMaxPlanes - 1;
+  std::uint32_t next_path_ = 0;  ///< where pick_again() goes on
   std::array<PathIndex, kMaxPlanes> reverse_;
   std::array<std::uint8_t, kMaxPlanes> unanswered_{};  ///< consecutive unanswered probes
 };

@@ -92,12 +92,21 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
     return (planes & plane_bit(peer.paths[item.path].plane)) != 0 ? item.path : path::kNoPath;
   }
   const PlaneMask planes = free_planes & ctx_.usable_planes(peer);
-  if (item.kind == ControlItem::Kind::probe)
-    return peer.paths.select(ctx_.objects.qp(item.qpn)->tx.cursor, planes);
+  if (item.kind == ControlItem::Kind::probe) {
+    RequesterState& tx = ctx_.objects.qp(item.qpn)->tx;
+    const path::PathIndex path = peer.paths.select(tx.cursor, planes);
+    // Nothing comes back: what seems to work does not, so others are tried as well.
+    if (path == path::kNoPath || !tx.in_vain() || ctx_.random.below(2) == 0) return path;
+    const Plane plane = peer.paths[path].plane;
+    const path::PathIndex answered = peer.reverse.answered_though_bad(plane);
+    if (answered != path::kNoPath && ctx_.random.below(2) == 0) return answered;
+    return peer.paths.random_of_plane(plane, ctx_.random, true);
+  }
   if (shared.left > 0 && shared.peer == &peer && shared.plane == item.plane) {
     --shared.left;
     return shared.path;
   }
+  if (item.again) return peer.reverse.pick_again(item.plane, planes, peer.paths, ctx_.random);
   const path::PathIndex path = peer.reverse.pick(item.plane, planes, peer.paths, ctx_.random);
   shared = {&peer, item.plane, path, ctx_.options.burst - 1};
   return path;

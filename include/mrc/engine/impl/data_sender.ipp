@@ -40,8 +40,12 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
   if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
-  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, packet.path());
+  path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, packet.path());
   if (path == path::kNoPath) return SendStatus::blocked;
+  if (qp.tx.in_vain()) {
+    const path::PathIndex answered = peer.reverse.answered_though_bad(peer.paths[path].plane);
+    if (answered != path::kNoPath && answered != packet.path()) path = answered;
+  }
   qp.tx.window_exempt = false;
   window.resend(psn, now, path);
   emit(now, peer, qp, w, position, slice, psn, again, path, burst);

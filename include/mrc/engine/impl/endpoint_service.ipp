@@ -81,9 +81,12 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
     });
   } else {
     ++ctx_.stats.ev_probes_received;
+    peer->reverse.on_probed(packet.plane, now);
+    ctx_.timers.arm(*peer);
   }
   ControlItem item;
   item.kind = ControlItem::Kind::endpoint_answer;
+  item.again = true;
   item.peer = peer->id;
   item.qpn = via != nullptr ? via->qpn : Qpn{};
   item.plane = packet.plane;
@@ -118,8 +121,7 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
     ++ctx_.stats.ev_probe_answers;
     peer->congestion.on_rtt(now - r.sent);
     peer->paths.on_probe_answer(r.path, path::Mark::none, now);
-    if (path::usable(peer->paths.health(r.path)))
-      peer->reverse.on_working(r.path, now, peer->paths);
+    peer->reverse.on_working(r.path, now, peer->paths);
     if (peer->trials.on_answer(peer->paths[r.path].plane, now)) on_planes_changed(now, *peer);
   } else if (r.id == peer->status_id && peer->announced == ctx_.local_up) {
     peer->status_due = kNever;  // the peer knows the present status

@@ -58,10 +58,13 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
     return;
   }
   // An answer to a probe names one of the last that were sent.
-  if (sack.seth.probe() &&
-      static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id()) >= detail::kLateProbes) {
-    ++ctx_.stats.drops.implausible;
-    return;
+  if (sack.seth.probe()) {
+    const auto late = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
+    if (late >= detail::kLateProbes) {
+      DropStats& drops = ctx_.stats.drops;
+      ++(late < 0x8000 ? drops.stale : drops.implausible);
+      return;
+    }
   }
   ++ctx_.stats.sacks_received;
   qp.heard = true;

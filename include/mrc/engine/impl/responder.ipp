@@ -133,7 +133,7 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, detail::timestamp_in(w));
-  if (progress.messages > 0) queue_ack(qp, packet.plane);
+  if (progress.messages > 0) queue_ack(qp, packet.plane, w.bth->rtx());
 }
 
 /// The cumulative PSN has advanced: completes what it has passed. False if that failed; `packet` is
@@ -162,7 +162,7 @@ MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, P
       psn, [&](Psn first, Psn last) { qp.rx.wimms.measure(first, last, qp.mtu); });
   wire::RxPacket packet;
   packet.plane = plane;
-  if (advance(now, qp, packet, psn, progress) && progress.messages > 0) queue_ack(qp, plane);
+  if (advance(now, qp, packet, psn, progress) && progress.messages > 0) queue_ack(qp, plane, false);
 }
 
 /// A data packet beyond the receive window, or a duplicate.
@@ -178,7 +178,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);
   if (w.bth->rtx() && qp.rx.messages > 0 && !psn.after(qp.rx.window.cack()))
-    queue_ack(qp, packet.plane);
+    queue_ack(qp, packet.plane, true);
 }
 
 /// May this packet of `length` bytes be placed, or was it right that the port placed it? Each
@@ -374,6 +374,7 @@ MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
   ControlItem fresh;
   ControlItem& item = merge ? *waiting : fresh;
   item.kind = ControlItem::Kind::probe_sack;
+  item.again = true;
   item.qpn = qp.qpn;
   item.plane = packet.plane;
   item.id = p.peth.probe_id();
@@ -382,7 +383,7 @@ MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;
-  if (qp.rx.messages > 0) queue_ack(qp, packet.plane);
+  if (qp.rx.messages > 0) queue_ack(qp, packet.plane, true);
 }
 
 }  // namespace mrc::inline v0_1::engine

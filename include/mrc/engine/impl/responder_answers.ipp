@@ -26,6 +26,7 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
   item.plane = packet.plane;
   item.mark = mark;
   item.psn = psn;
+  item.again = wire::view_as<wire::Bth>(packet.bytes).rtx();
   item.entropy = packet.entropy;
   item.timestamp = timestamp;
   if (merge) return;
@@ -36,11 +37,12 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
 }
 
 /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
-MRC_DECL void Responder::queue_ack(QueuePairState& qp, Plane plane) noexcept {
+MRC_DECL void Responder::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
   if (qp.rx.ack_queued) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ack;
   item.qpn = qp.qpn;
+  item.again = again;
   item.plane = plane;
   qp.rx.ack_queued = ctx_.control.push(item);
   if (!qp.rx.ack_queued) ++ctx_.stats.drops.control_overflow;

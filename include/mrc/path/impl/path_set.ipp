@@ -347,12 +347,21 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   return Errc::ok;
 }
 
-MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random) const noexcept {
+MRC_DECL PathIndex PathSet::next_of_plane(Plane plane, std::uint32_t from) const noexcept {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& e = entries_[(from + i) % entries_.size()];
+    if (e.plane == plane && e.health != Health::denied) return index_of(e);
+  }
+  return kNoPath;
+}
+
+MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random,
+                                            bool any) const noexcept {
   PathIndex chosen = kNoPath;
   std::uint32_t best = 0, count = 0;  // how well the paths seen so far suit, and how many do so
   for (const Entry& e : entries_) {
     if (e.plane != plane || e.health == Health::denied) continue;
-    const std::uint32_t suits = (e.active ? 2u : 0u) + (usable(e.health) ? 1u : 0u);
+    const std::uint32_t suits = any ? 0 : (e.active ? 2u : 0u) + (usable(e.health) ? 1u : 0u);
     if (chosen != kNoPath && suits < best) continue;
     count = chosen == kNoPath || suits > best ? 1 : count + 1;
     best = suits;
