@@ -15,6 +15,9 @@ MRC_DECL constexpr Duration kStatusLifetime = std::chrono::milliseconds(500);
 /// A port status is repeated until answered, at most so many times, with doubling intervals.
 inline constexpr std::uint8_t kMaxStatusTries = 10;
 MRC_DECL constexpr Duration kFirstStatusRetry = std::chrono::milliseconds(1);
+/// Probes beyond EngineOptions::rtt_probes while none is answered, with doubling intervals: the
+/// last one leaves 4,096 round trips after the first.
+inline constexpr unsigned kMoreRttProbes = 11;
 
 }  // namespace detail
 
@@ -120,6 +123,8 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   if (r.op == wire::EndpointOp::ev_probe) {
     ++ctx_.stats.ev_probe_answers;
     peer->congestion.on_rtt(now - r.sent);
+    peer->rtt_measured = true;
+    if (peer->rtt_probes >= ctx_.options.rtt_probes) peer->next_rtt_probe = kNever;
     peer->paths.on_probe_answer(r.path, path::Mark::none, now);
     peer->reverse.on_working(r.path, now, peer->paths);
     if (peer->trials.on_answer(peer->paths[r.path].plane, now)) on_planes_changed(now, *peer);
@@ -218,8 +223,9 @@ MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
     peer.status_due = now;
     peer.status_tries = 0;
   }
-  peer.rtt_probes = ctx_.options.rtt_probes;
-  peer.next_rtt_probe = peer.rtt_probes > 0 ? now : kNever;
+  peer.rtt_probes = 0;
+  peer.rtt_measured = false;
+  peer.next_rtt_probe = ctx_.options.rtt_probes > 0 ? now : kNever;
   ctx_.timers.arm(peer);
 }
 
@@ -302,15 +308,18 @@ MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
 }
 
 /// Measures the round-trip time before there is data to measure it with (mrc-1.0 §6.8): the
-/// smallest of some probes, by several paths.
+/// smallest of some probes, by several paths. If none of them is answered, the peer may not be
+/// connected yet, and some more follow, at growing intervals.
 MRC_DECL void EndpointService::queue_rtt_probe(Time now, Peer& peer) noexcept {
-  const PlaneMask planes = peer.paths.usable_planes();
-  if (planes != 0) {
-    const auto plane = static_cast<Plane>(std::countr_zero(nth_plane(planes, peer.rtt_probes)));
+  const unsigned usual = ctx_.options.rtt_probes;
+  const unsigned sent = peer.rtt_probes++;
+  if (const PlaneMask planes = peer.paths.usable_planes(); planes != 0) {
+    const auto plane = static_cast<Plane>(std::countr_zero(nth_plane(planes, usual - sent)));
     queue_probe(peer, peer.paths.random_usable(plane, ctx_.random));
   }
-  const bool more = --peer.rtt_probes > 0;
-  peer.next_rtt_probe = more ? now + peer.congestion.base_rtt() : kNever;
+  const unsigned doublings = sent + 1 < usual ? 0 : sent + 2 - usual;
+  const bool done = doublings > 0 && (peer.rtt_measured || doublings > detail::kMoreRttProbes);
+  peer.next_rtt_probe = done ? kNever : now + peer.congestion.base_rtt() * (1 << doublings);
 }
 
 /// By another plane each time: one that is dead without a sign would keep it from the peer.
