@@ -87,6 +87,17 @@ TEST_CASE("refuse: keys, bounds, rights and protection domains") {
   }
 }
 
+TEST_CASE("refuse: a peer that goes on with wrong keys in several packets is told so") {
+  Single s;
+  for (std::uint32_t n = 0; n < 16; ++n) s.data({.n = n, .rkey = 1});
+  CHECK(s.transmit().empty());
+  CHECK(s.qp().state == QpState::rts);
+  for (std::uint32_t n = 0; n < 16 && s.qp().state == QpState::rts; ++n)
+    s.data({.n = n, .rkey = 1});
+  CHECK(s.qp().cause == QpErrorCause::bad_key);
+  CHECK_FALSE(only(s.transmit(), Opcode::acknowledge).empty());
+}
+
 TEST_CASE("refuse: at once where only the peer can have sent it") {
   Single::Setup setup;
   setup.remote_tag = 0x123456789ABCDEF0;

@@ -213,13 +213,57 @@ TEST_CASE("tags: traffic between OpenMRC peers carries them, and needs no packet
 }
 
 TEST_CASE("tags: endpoint packets find another queue pair when the peer has closed one") {
-  EnginePair::Setup setup;
-  EnginePair pair(setup, 6);
-  Traffic first(pair, {.queue_pairs = 2, .messages = 4}, 6);
-  CHECK(first.run(5s));
-  // The peer closes its side of one of the two; then a port goes down here.
-  REQUIRE(pair[1].destroy_qp(first.peer_qpn()) == Errc::ok);
-  pair.set_port(0, 1, false);
-  pair.run_for(50ms);
-  CHECK(pair[1].find_peer(pair.peer(1))->remote_up == ~plane_bit(1));
+  for (const unsigned closed : {0u, 1u}) {
+    EnginePair pair({}, 6 + closed);
+    Traffic first(pair, {.queue_pairs = 2, .messages = 4}, 6);
+    CHECK(first.run(5s));
+    // The peer closes its side of one of the two; then a port goes down here, and comes back.
+    REQUIRE(pair[1].destroy_qp(first.peer_qpn(closed)) == Errc::ok);
+    pair.set_port(0, 1, false);
+    pair.run_for(50ms);
+    CHECK(pair[1].find_peer(pair.peer(1))->remote_up == ~plane_bit(1));
+    pair.set_port(0, 1, true);
+    pair.run_for(500ms);
+    for (unsigned side = 0; side < 2; ++side) {
+      const engine::Peer& peer = *pair[side].find_peer(pair.peer(side));
+      CHECK(peer.remote_up == ~PlaneMask{0});
+      CHECK(peer.trials.withheld() == 0);
+    }
+  }
+}
+
+TEST_CASE("tags: a peer's tag is no right to speak for another host") {
+  Single s(tagged());
+  // Another peer, at addresses of its own, with a queue pair and tag of its own.
+  engine::PeerSpec spec;
+  spec.slot = 1;
+  spec.planes = 0xF;
+  for (unsigned p = 0; p < 4; ++p) {
+    spec.source_tags[p] = 0x7000 + p;
+    spec.paths.push_back({Ev{0x900 + p}, static_cast<Plane>(p), 0});
+  }
+  RemoteQp remote = s.remote();
+  remote.peer = *s.engine.add_peer(spec);
+  const Qpn liar = s.create();
+  REQUIRE(s.engine.to_init(liar) == Errc::ok);
+  REQUIRE(s.engine.to_rtr(liar, remote) == Errc::ok);
+  const wire::Tag tag(*s.engine.tag(liar));
+  wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, liar, Psn{77}), {}};
+  r.erth.set_op(wire::EndpointOp::port_status);
+  r.erth.set_port_status_mask(1);
+  r.erth.set_tag(tag.endpoint());
+  tag.stamp(r.bth);
+  std::vector<std::uint8_t> bytes(sizeof r);
+  std::memcpy(bytes.data(), &r, sizeof r);
+  wire::RxPacket facts = Single::from(0);  // from the first peer's address
+  facts.check = tag.check();
+  s.forged = true;
+  s.receive(bytes, facts);
+  CHECK(s.peer_state().remote_up == ~PlaneMask{0});
+  CHECK(s.engine.find_peer(remote.peer)->remote_up == ~PlaneMask{0});
+  CHECK(s.engine.stats().drops.foreign == 1);
+  facts.source = 0x7000;  // from its own
+  s.receive(bytes, facts);
+  CHECK(s.peer_state().remote_up == ~PlaneMask{0});
+  CHECK(s.engine.find_peer(remote.peer)->remote_up == ~PlaneMask{0xE});
 }

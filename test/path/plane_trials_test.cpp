@@ -68,6 +68,17 @@ TEST_CASE("plane trials: unanswered probes are repeated for ever, at growing int
   CHECK(t.next_probe() > now - 50ms);
 }
 
+TEST_CASE("plane trials: traffic from a plane that is dead in this direction makes few probes") {
+  PlaneTrials t;
+  t.withhold(0, kStart);
+  int probes = 0;
+  for (Time now = kStart; now < kStart + 1s; now += 10us) {
+    t.hurry(0, now);
+    if (now >= t.next_probe()) probes += t.poll_probe(now, kRtt).has_value();
+  }
+  CHECK(probes < 100);
+}
+
 TEST_CASE("plane trials: a suspected plane is used on, and withheld after three silences") {
   PlaneTrials t;
   t.suspect(1, kStart);

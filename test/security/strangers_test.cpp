@@ -114,6 +114,17 @@ TEST_CASE("strangers: a NAK for what is complete already is dropped") {
   CHECK(s.qp().state == QpState::err);
 }
 
+TEST_CASE("strangers: a NAK counts although a SACK has reported what it refuses") {
+  Single s;
+  REQUIRE(s.post({.id = 1, .length = 1024}) == Errc::ok);
+  const SentList sent = data_of(s.transmit());
+  REQUIRE(sent.size() == 1);
+  s.sack({.cack = 0, .trigger = &sent[0]});
+  s.ack(0, 0, wire::Syndrome::remote_operational_error);
+  CHECK(s.qp().state == QpState::err);
+  CHECK(s.qp().cause == QpErrorCause::nak_remote_operational);
+}
+
 TEST_CASE("strangers: a SACK for a probe that was not sent reports nothing") {
   Single s;
   REQUIRE(s.post({.length = 1024}) == Errc::ok);

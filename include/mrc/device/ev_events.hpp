@@ -73,6 +73,10 @@ class EvEventQueue {
 /// Gives EV events to all queues that there are. Any thread; its lock may be taken under a lane's.
 class EvEvents {
  public:
+  /// In a forked child: no thread of the parent held the lock.
+  [[nodiscard]] bool at_rest() noexcept {
+    return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
+  }
   /// Events go there, too, from now on, as long as somebody else has the queue.
   void add(const std::shared_ptr<EvEventQueue>& queue) {
     const std::lock_guard lock(mutex_);

@@ -23,6 +23,11 @@ class Profiles {
     return f(*registry_);
   }
 
+  /// In a forked child: no thread of the parent held the lock.
+  [[nodiscard]] bool at_rest() noexcept {
+    return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
+  }
+
  private:
   std::mutex mutex_;
   std::optional<ProfileRegistry> registry_;

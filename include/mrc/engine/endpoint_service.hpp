@@ -59,7 +59,7 @@ class EndpointService {
   void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
   /// status. Without a matching open request it is dropped (DropStats::stale).
-  void on_response(Time now, const wire::RxPacket& packet, const QueuePairState* via) noexcept;
+  void on_response(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
   void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
   /// A peer's timer has expired: probes and port status that are due.
@@ -111,6 +111,7 @@ class EndpointService {
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
   void queue_trial(Time now, Peer& peer) noexcept;
   void queue_rtt_probe(Time now, Peer& peer) noexcept;
+  static void heard_by(QueuePairState& qp) noexcept;
   [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
   void queue_probe(Peer& peer, path::PathIndex path) noexcept;

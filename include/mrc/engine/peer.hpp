@@ -92,6 +92,7 @@ struct Peer : EngineTimer {
   /// Endpoint requests that carry no tag, and so may be anybody's, are answered so often.
   TokenBucket plain_answers{20'000, 64};
   std::uint8_t rtt_probes = 0;   ///< EV probes sent to measure the round-trip time
+  bool tagged_heard = false;     ///< a packet came by the first of `tagged` since it was last used
   bool rtt_measured = false;     ///< an EV probe was answered since the first queue pair connected
   Time next_rtt_probe = kNever;  ///< when to send the next of them
   /// The port mask in it; before, what a peer takes for granted: all of them are up.

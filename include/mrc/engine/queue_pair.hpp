@@ -144,19 +144,17 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
-  reliability::WimmTable wimms;   ///< WriteImm that wait for delivery in order
-  ReceiveQueue receives;          ///< posted receive requests
-  DeferredStores::List deferred;  ///< stores that wait for earlier packets
-  std::optional<Psn> refused;     ///< the request whose refusal moved the queue pair to ERR
-  std::optional<Psn> doubted;     ///< a write that is not permitted, and may be forged
-  Time last_limited{};            ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
-  /// NACKs for trimmed packets that may still be sent, when the number of accepted packets was
-  /// trim_credit_at and the time trim_credit_time.
-  std::uint32_t trim_credit = 0;
-  std::uint64_t trim_credit_at = 0;
-  Time trim_credit_time{};
-  AnswersPerRoundTrip probes;      ///< answers to reliability probes
-  std::uint32_t newest_probe = 0;  ///< control queue number of the newest of these
+  reliability::WimmTable wimms;      ///< WriteImm that wait for delivery in order
+  ReceiveQueue receives;             ///< posted receive requests
+  DeferredStores::List deferred;     ///< stores that wait for earlier packets
+  std::optional<Psn> refused;        ///< the request whose refusal moved the queue pair to ERR
+  std::optional<Psn> doubted;        ///< a write that is not permitted, and may be forged
+  Time last_limited{};               ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
+  std::uint32_t trim_credit = 0;     ///< NACKs for trimmed packets that may still be sent,
+  std::uint64_t trim_credit_at = 0;  ///< when so many packets had been accepted,
+  Time trim_credit_time{};           ///< at this time
+  AnswersPerRoundTrip probes;        ///< answers to reliability probes
+  std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
   // What every packet needs, side by side; the statistics of the queue pair follow.
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
   std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])

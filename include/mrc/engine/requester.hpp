@@ -38,7 +38,7 @@ class Requester {
   /// The payload of its packets changes, while none is under way.
   static void set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept;
   /// Its peer is known: sending begins, from the oldest request on.
-  static void attach(Time now, QueuePairState& qp) noexcept;
+  void attach(Time now, QueuePairState& qp) noexcept;
 
   /// Posts a write to a queue pair in RTS. Nothing is posted if it fails.
   Errc post(Time now, QueuePairState& qp, const SendRequest& request) noexcept;

@@ -72,7 +72,7 @@ MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
     throw Error(Errc::invalid_argument,
                 "receiver penalty " + std::to_string(penalty) + " is not 0 .. 127");
-  for (const auto& lane : core_->lanes())
+  for (const auto& lane : detail::core_of(core_).lanes())
     (void)lane->with_engine([=](engine::Engine& engine, Time) {
       return engine.set_receiver_penalty(penalty, restore);
     });

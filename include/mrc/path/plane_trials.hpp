@@ -44,10 +44,13 @@ class PlaneTrials {
     withheld_ &= ~plane_bit(plane);
     suspected_ &= ~plane_bit(plane);
   }
-  /// Something arrived from there: a withheld plane is probed soon, however long it was silent.
+  /// Something arrived from there: a withheld plane is probed at once, however long it was silent;
+  /// but once per kLongestWait, since it may be dead in this direction only.
   void hurry(Plane plane, Time now) noexcept {
     Trial& t = trials_[plane];
     if ((withheld_ & plane_bit(plane)) == 0 || t.misses < kMisses) return;
+    if (now - t.hurried < kLongestWait) return;
+    t.hurried = now;
     t.misses = kMisses - 1;
     t.next = std::min(t.next, now);
   }
@@ -100,10 +103,11 @@ class PlaneTrials {
 
  private:
   struct Trial {
-    Time next{};               ///< when to probe
-    std::uint8_t answers = 0;  ///< in a row
-    std::uint8_t misses = 0;   ///< likewise
-    bool pending = false;      ///< the newest probe is unanswered
+    Time next{};                               ///< when to probe
+    Time hurried = Time{Duration::min() / 2};  ///< newest call of hurry() that had an effect
+    std::uint8_t answers = 0;                  ///< in a row
+    std::uint8_t misses = 0;                   ///< likewise
+    bool pending = false;                      ///< the newest probe is unanswered
   };
 
   [[nodiscard]] bool on_trial(Plane plane) const noexcept {
@@ -112,7 +116,8 @@ class PlaneTrials {
   void start(Plane plane, Time now, PlaneMask& kind) noexcept {
     stop(plane);
     kind |= plane_bit(plane);
-    trials_[plane] = {now, 0, 0, false};
+    trials_[plane] = {};
+    trials_[plane].next = now;
   }
 
   PlaneMask withheld_ = 0;

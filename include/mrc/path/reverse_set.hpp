@@ -156,8 +156,9 @@ class ReverseSet {
     return plane < kMaxPlanes ? reverse_[plane] : kNoPath;
   }
   /// The plane's confirmed path if it was confirmed while it was ASSUMED_BAD, or kNoPath.
-  [[nodiscard]] PathIndex answered_though_bad(Plane plane) const noexcept {
-    return plane < kMaxPlanes && (despite_ & plane_bit(plane)) != 0 ? reverse_[plane] : kNoPath;
+  [[nodiscard]] PathIndex answered_though_bad(Plane plane, const PathSet& paths) const noexcept {
+    const bool despite = plane < kMaxPlanes && (despite_ & plane_bit(plane)) != 0;
+    return despite && fits(reverse_[plane], plane, paths) ? reverse_[plane] : kNoPath;
   }
 
  private:
@@ -168,6 +169,7 @@ class ReverseSet {
   void forget(Plane plane) noexcept {
     reverse_[plane] = kNoPath;
     known_ &= ~plane_bit(plane);
+    despite_ &= ~plane_bit(plane);
   }
   /// Whether the path is still usable: its entry may have been replaced or changed health
   /// meanwhile.

@@ -115,7 +115,10 @@ MRC_SETUP Config Config::from_environment(DefaultPlanes planes) {
   if (planes == DefaultPlanes::default_route) config.planes = {std::string(kDefaultRoute)};
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
-    const char* value = std::getenv(variable.c_str());
+    // What names a file to write is not taken from users who lend this program their environment
+    // and not their rights.
+    const bool trusted = option.name == "keylog";
+    const char* value = trusted ? ::secure_getenv(variable.c_str()) : std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0')
       assign_option(option, config, value, "environment variable " + variable);
   }

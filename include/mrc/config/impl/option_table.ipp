@@ -257,7 +257,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"keylog", TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"}, "",
      kDiagnosis,
      "File to which the verification tags of all connections are appended, so that the Wireshark "
-     "dissector can check tagged packets. Who can read it can forge packets."},
+     "dissector can check tagged packets. Who can read it can forge packets. "
+     "Programs with special rights (capabilities, set-user-ID) ignore the variable."},
     {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
      "Messages on standard error: none, warnings, or also what was found out when the device "
      "opened."},

@@ -178,7 +178,9 @@ MRC_SETUP PeerId Lane::peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
   lock.lock();
   (void)in_state(qpn, QpState::init, doing);
   const PeerProfiles now = profiles_of(qpn);
-  if (now.evs != profiles.evs) candidate = peers_.make_candidate(info, now);  // changed meanwhile
+  if (const auto known = peers_.find(info, now.ids)) return *known;
+  if (now.evs != profiles.evs || now.ids != profiles.ids)  // changed meanwhile
+    candidate = peers_.make_candidate(info, now);
   return peers_.add(info, candidate);
 }
 

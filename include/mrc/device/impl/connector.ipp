@@ -151,8 +151,9 @@ MRC_SETUP void Connector::on_silence(Time now, Qpn qpn) {
   if (config_.peer == PeerKind::openmrc)
     return fail(qpn, "no OpenMRC device answers there, and option peer wants one");
   if (config_.peer == PeerKind::any)
-    log_.info("no OpenMRC device answers at " + port::format_ip(at->second.destination.gid) +
-              ": taken for another implementation of MRC");
+    log_.warn("no OpenMRC device answers at " + port::format_ip(at->second.destination.gid) +
+              ": taken for another implementation of MRC, without verification tags; option peer "
+              "says which one to expect");
   attach(now, qpn, at->second, plain_peer(at->second.destination));
 }
 
@@ -166,8 +167,8 @@ MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) c
   info.solicited = false;
   info.device_guid = planes_.paths->source_tag(0, destination.gid);
   info.qpn = destination.qpn;
-  info.slot = slot_of(destination.qpn);
-  info.mtu = 0;  // that of this side
+  info.slot = 0;  // only OpenMRC has slots
+  info.mtu = 0;   // that of this side
   info.icrc = config_.icrc;
   for (const Contact& contact : planes_.paths->contacts(destination.gid, destination.qpn)) {
     if (info.planes.size() <= contact.plane) info.planes.resize(contact.plane + std::size_t{1});

@@ -57,7 +57,9 @@ MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
 MRC_SETUP bool DeviceCore::at_rest() noexcept {
   const std::unique_lock objects(objects_, std::try_to_lock);
   const std::unique_lock placing(placing_, std::try_to_lock);
-  bool rest = objects.owns_lock() && placing.owns_lock();
+  const std::unique_lock changing(changing_profiles_, std::try_to_lock);
+  bool rest = objects.owns_lock() && placing.owns_lock() && changing.owns_lock() &&
+              profiles_.at_rest() && ev_events_.at_rest();
   for (const auto& lane : lanes_) {
     const std::unique_lock lock(lane->mutex(), std::try_to_lock);
     rest = rest && lock.owns_lock();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,8 +15,16 @@ namespace mrc::inline v0_1::detail {
 
 MRC_SETUP KeyLog::KeyLog(const std::string& path) {
   if (path.empty()) return;
-  file_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (!file_.open()) throw_errno("cannot open " + path + " (option keylog)");
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = UniqueFd(::open(path.c_str(), kFlags, 0600));
+  struct stat status {};
+  if (!file_.open() || ::fstat(file_.fd(), &status) != 0)
+    throw_errno("cannot open " + path + " (option keylog)");
+  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
+    throw Error(Errc::invalid_argument,
+                path +
+                    " (option keylog) must be a file that only this user can read and write: "
+                    "remove it, or `chmod 600` it");
 }
 
 MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,

@@ -98,7 +98,7 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
     // Nothing comes back: what seems to work does not, so others are tried as well.
     if (path == path::kNoPath || !tx.in_vain() || ctx_.random.below(2) == 0) return path;
     const Plane plane = peer.paths[path].plane;
-    const path::PathIndex answered = peer.reverse.answered_though_bad(plane);
+    const path::PathIndex answered = peer.reverse.answered_though_bad(plane, peer.paths);
     if (answered != path::kNoPath && ctx_.random.below(2) == 0) return answered;
     return peer.paths.random_of_plane(plane, ctx_.random, true);
   }

@@ -43,7 +43,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, packet.path());
   if (path == path::kNoPath) return SendStatus::blocked;
   if (qp.tx.in_vain()) {
-    const path::PathIndex answered = peer.reverse.answered_though_bad(peer.paths[path].plane);
+    const path::PathIndex answered =
+        peer.reverse.answered_though_bad(peer.paths[path].plane, peer.paths);
     if (answered != path::kNoPath && answered != packet.path()) path = answered;
   }
   qp.tx.window_exempt = false;

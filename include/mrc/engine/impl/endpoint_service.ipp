@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <utility>
 
 #include "mrc/engine/endpoint_service.hpp"
 
@@ -59,6 +60,13 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
     ++drops.limited;
     return;
   }
+  if (via != nullptr) {  // a tag is no right to speak for others
+    if (!peer->came_from_here(packet.plane, packet.source)) {
+      ++drops.foreign;
+      return;
+    }
+    heard_by(*via);
+  }
   if (p.erth.op() == wire::EndpointOp::port_status) {
     const PlaneMask up = p.erth.port_status_mask();
     const auto ahead = static_cast<std::int16_t>(id - peer->remote_status_id);
@@ -76,6 +84,7 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
     const std::uint8_t slot = peer->slot;
     ctx_.objects.for_each_peer_at(packet.source, slot, [&](Peer& same) {
       if (same.tagged.empty() == vouched) return;
+      if ((up & same.planes & ctx_.local_up) == 0) return;
       if (vouched) {  // a forged number must not make the next one look old
         same.remote_status_id = id;
         same.remote_status_at = now;
@@ -103,7 +112,7 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
 /// of this host may arrive here, too. The operation need not, since implementations disagree where
 /// it stands ([C-3]).
 MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packet,
-                                           const QueuePairState* via) noexcept {
+                                           QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
@@ -119,6 +128,7 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
     ++ctx_.stats.drops.foreign;
     return;
   }
+  if (via != nullptr) heard_by(*via);
   r.open = false;
   if (r.op == wire::EndpointOp::ev_probe) {
     ++ctx_.stats.ev_probe_answers;
@@ -272,14 +282,25 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   ctx_.timers.arm(peer);
 }
 
-/// The queue pair whose tag the next endpoint request carries: they take turns, since the peer may
-/// have closed its side of one. 0 if the peer has no tags.
+/// An endpoint packet has come by this queue pair, so the peer has not closed its side of it: the
+/// next request goes by it, too.
+MRC_DECL void EndpointService::heard_by(QueuePairState& qp) noexcept {
+  auto& tagged = qp.peer->tagged;
+  tagged.erase(tagged.iterator_to(qp));
+  tagged.push_front(qp);
+  qp.peer->tagged_heard = true;
+}
+
+/// The queue pair whose tag the next endpoint request carries: the one by which the peer was heard
+/// since the last request, else the next one, in turns. 0 if the peer has no tags.
 MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
   if (peer.tagged.empty()) return Qpn{};
-  QueuePairState& qp = peer.tagged.front();
-  peer.tagged.pop_front();
-  peer.tagged.push_back(qp);
-  return qp.qpn;
+  if (!std::exchange(peer.tagged_heard, false)) {
+    QueuePairState& unheard = peer.tagged.front();
+    peer.tagged.pop_front();
+    peer.tagged.push_back(unheard);
+  }
+  return peer.tagged.front().qpn;
 }
 
 MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path) noexcept {

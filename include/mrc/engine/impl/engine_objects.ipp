@@ -190,6 +190,8 @@ MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
     peer.remote_up = sibling->remote_up;
     peer.remote_status_id = sibling->remote_status_id;
     peer.remote_status_at = sibling->remote_status_at;
+    for (PlaneMask m = sibling->trials.withheld() & spec.planes; m != 0; m &= m - 1)
+      peer.trials.withhold(static_cast<Plane>(std::countr_zero(m)), ctx_.latest);
   }
   peer.paths.count_events(ctx_.path_events);
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());

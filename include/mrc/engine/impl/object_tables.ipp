@@ -39,8 +39,12 @@ MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
                                            reliability::PacketPool& records) {
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
-  const std::uint32_t random = secrets_.bits(16) >> index_bits_ << index_bits_;
-  const Qpn qpn{(std::uint32_t{options_.slot} << 16) | random | (index + kFirstUserQpn)};
+  const auto draw = [&] {
+    const std::uint32_t random = secrets_.bits(16) >> index_bits_ << index_bits_;
+    return Qpn{(std::uint32_t{options_.slot} << 16) | random | (index + kFirstUserQpn)};
+  };
+  Qpn qpn = draw();
+  while (value(qpn) == 0xFFFFFF && index_bits_ < 16) qpn = draw();  // multicast in IBTA's terms
   qps_[index] =
       std::make_unique<QueuePairState>(qpn, init, writes, records, options_.placing_planes != 0);
   free_qps_.pop_front();

@@ -69,6 +69,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.loss_check = kNever;
   tx.paused_until = Time::min();
   tx.probes = 0;
+  tx.probe_id = static_cast<std::uint16_t>(ctx_.secrets.bits(16));
   tx.probe_pending = false;
 }
 
@@ -214,8 +215,9 @@ MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
     return;
   }
   if (wire::is_nak(ack.aeth.code())) {
-    if (tx.window.contains(psn)) return fail_by_nak(qp, psn, ack.aeth.code());
-    ++ctx_.stats.drops.implausible;  // what was received can't be refused any more
+    // A responder may refuse what it has received, and SACKs say so; not what it has completed.
+    if (!psn.before(q.at(q.done()).first)) return fail_by_nak(qp, psn, ack.aeth.code());
+    ++ctx_.stats.drops.implausible;
     return;
   }
   const std::uint32_t messages = ended_by(q, psn);

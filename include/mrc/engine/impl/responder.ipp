@@ -26,6 +26,8 @@ namespace detail {
   }
 }
 
+/// What is limited per round trip is limited at least per this time.
+MRC_DECL constexpr Duration kLimitPeriod = std::chrono::microseconds(100);
 /// NACKs for trimmed packets that are sent per round trip, whatever else arrives.
 inline constexpr std::uint32_t kTrimsPerRoundTrip = 16;
 /// Most answers to reliability probes per round trip.
@@ -268,8 +270,10 @@ MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
 /// answered: if it is the peer's, it comes again.
 MRC_DECL bool Responder::doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept {
   const bool access = detail::refusal_of(cause) == wire::Syndrome::remote_access_error;
-  if (qp.expected || !access || qp.rx.doubted == psn) return false;
-  qp.rx.doubted = psn;
+  using Verdict = reliability::ReceiveWindow::Verdict;
+  std::optional<Psn>& first = qp.rx.doubted;
+  if (qp.expected || !access || first == psn) return false;
+  if (!first || qp.rx.window.check(*first) != Verdict::fresh) first = psn;
   return true;
 }
 
@@ -316,7 +320,7 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
 /// and some per round trip. A sender whose packets are trimmed more often than that is slower soon.
 MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
-  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), Duration{1});
+  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
   const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
   const std::uint64_t earned =
       2 * (qp.stats.rx_packets - rx.trim_credit_at) +
@@ -347,10 +351,12 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
     ++drops.foreign;
   } else if (qp->expected && !qp->expected.is_in(*t.bth)) {
     ++drops.bad_tag;
+  } else if (!qp->attributes.trim_nack ||
+             qp->rx.window.check(t.bth->psn()) != reliability::ReceiveWindow::Verdict::fresh) {
+    return;
   } else if (!may_report_trim(now, *qp)) {
     ++drops.limited;
-  } else if (qp->attributes.trim_nack &&
-             qp->rx.window.check(t.bth->psn()) == reliability::ReceiveWindow::Verdict::fresh) {
+  } else {
     const std::uint16_t timestamp = t.tseth != nullptr ? t.tseth->tx_timestamp.value() : 0;
     queue_nack(now, *qp, packet, t.bth->psn(), timestamp,
                packet.trim == wire::Trim::trimmed ? wire::NackReason::trimmed
@@ -367,7 +373,8 @@ MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
   ControlItem* waiting = ctx_.control.find(qp.rx.newest_probe);
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
                      waiting->kind == ControlItem::Kind::probe_sack;
-  if (!merge && !qp.rx.probes.take(now, qp.peer->congestion.base_rtt(), detail::kProbeAnswers)) {
+  const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
+  if (!merge && !qp.rx.probes.take(now, rtt, detail::kProbeAnswers)) {
     ++ctx_.stats.drops.limited;
     return;
   }

@@ -355,8 +355,7 @@ MRC_DECL PathIndex PathSet::next_of_plane(Plane plane, std::uint32_t from) const
   return kNoPath;
 }
 
-MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random,
-                                            bool any) const noexcept {
+MRC_DECL PathIndex PathSet::random_of_plane(Plane plane, Random& random, bool any) const noexcept {
   PathIndex chosen = kNoPath;
   std::uint32_t best = 0, count = 0;  // how well the paths seen so far suit, and how many do so
   for (const Entry& e : entries_) {

@@ -49,9 +49,18 @@ class SlotFilter final : public FilterProgram {
     const std::size_t request = jump_if(static_cast<std::uint8_t>(wire::Opcode::endpoint_request));
     const std::size_t answer = jump_if(static_cast<std::uint8_t>(wire::Opcode::endpoint_response));
     load_byte_x(8 + 5);
-    require(slot);
+    const std::size_t own = jump_if(slot);
+    require(0x100);  // no byte is: everything else of other slots is rejected
     land(request);
     land(answer);
+    // Endpoint packets to QPN 2 are for all slots, those to a queue pair for its own.
+    load_byte_x(8 + 5);
+    const std::size_t own_endpoint = jump_if(slot);
+    require(0);
+    load_half_x(8 + 6);
+    require(value(kEndpointQpn));
+    land(own);
+    land(own_endpoint);
     finish();
   }
 };
