@@ -370,6 +370,9 @@ class MRC_API Device {
 
   /// The configuration in force: as given, with what the fabric description adds.
   [[nodiscard]] const Config& config() const noexcept;
+  /// The attributes of queue pairs that are created without QpOptions::attributes: those of the
+  /// configuration, with the MTU that the ports carry. For programs that want to change some.
+  [[nodiscard]] QpAttributes default_attributes() const noexcept;
   /// Number of lanes: those asked for by option lanes, or fewer if there was not room for them.
   [[nodiscard]] unsigned lane_count() const noexcept;
   /// Number of planes, 1 .. 32.
