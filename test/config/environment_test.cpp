@@ -137,13 +137,15 @@ TEST_CASE("environment: nothing unknown, nothing to say") {
 TEST_CASE("environment: the project's own variables are no mistakes, and no options") {
   const Environment environment{{"MRC_BUILD_DIR", "build"}, {"MRC_SOURCE_DIR", "."},
                                 {"MRC_FUZZ_SECONDS", "1"},  {"MRC_UPDATE_DOCS", "1"},
-                                {"MRC_TEST_SEEDS", "5"},    {"MRC_TEST_ANYTHING", ""}};
+                                {"MRC_TEST_SEEDS", "5"},    {"MRC_TEST_ANYTHING", ""},
+                                {"MRC_NCCL_MERGE", "all"}};
   CHECK(mrc::unknown_variables().empty());
   for (const Option& option : mrc::options())
     CHECK_FALSE(mrc::detail::reserved_variable(mrc::variable_name(option)));
-  const Environment misspelt{{"MRC_BUILD_DIRS", "build"}, {"MRC_TESTS", "1"}};
+  const Environment misspelt{{"MRC_BUILD_DIRS", "build"}, {"MRC_TESTS", "1"}, {"MRC_NCCLX", "1"}};
   CHECK(contains(mrc::unknown_variables(), "MRC_BUILD_DIRS"));
   CHECK(contains(mrc::unknown_variables(), "MRC_TESTS"));
+  CHECK(contains(mrc::unknown_variables(), "MRC_NCCLX"));
 }
 
 TEST_CASE("environment: what fails when a device opens names the variables too") {
