@@ -35,6 +35,31 @@ TEST_CASE("environment: variables set options") {
   CHECK(config.mtu == Config().mtu);
 }
 
+TEST_CASE("environment: variables change a program's own defaults") {
+  Config own;
+  own.planes = {"loopback:2"};
+  own.paths = 64;
+  own.timeout = 20;
+  own.log_sink = [](mrc::LogLevel, std::string_view) {};
+  {
+    const Environment environment{{"MRC_PATHS", "32"}, {"MRC_PLANES", ""}};
+    const Config config = Config::from_environment(own);
+    CHECK(config.paths == 32);
+    CHECK(config.planes == own.planes);
+    CHECK(config.timeout == 20);
+    CHECK(config.mtu == Config().mtu);
+    CHECK(config.log_sink);
+  }
+  {
+    const Environment environment{{"MRC_MIN_ACTIVE_PATHS", "200"}};
+    check_error([&] { (void)Config::from_environment(own); },
+                {"MRC_MIN_ACTIVE_PATHS", "'200'", "active paths, 128"});
+  }
+  const Environment none(std::initializer_list<std::pair<const char*, const char*>>{});
+  own.mtu = 1500;  // wrong already
+  check_error([&] { (void)Config::from_environment(own); }, {"option 'mtu'", "'1500'"});
+}
+
 TEST_CASE("environment: errors name variable, value and what is allowed") {
   {
     const Environment environment{{"MRC_PATHS", "0"}};
