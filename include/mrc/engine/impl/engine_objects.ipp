@@ -81,7 +81,7 @@ MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
-  if (has(access, Access::remote_write)) access = access | Access::local_write;
+  access = in_force(access);
   return key ? ctx_.memory.add_as(*key, address, length, access, pd)
              : ctx_.memory.add(address, length, access, pd, ctx_.secrets);
 }
