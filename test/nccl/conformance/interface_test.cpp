@@ -158,12 +158,14 @@ TEST_CASE("A virtual device is made of devices that exist") {
       const bool connected = setup.connect();
       return setup.accept() && connected;
     });
-    Sender sender(job.net(), setup.send, {.groups = 20});
-    Receiver receiver(job.net(), setup.receive, {.groups = 20});
-    until("traffic", [&] {
-      const bool sent = sender.step();
-      return receiver.step() && sent;
-    });
+    {
+      Sender sender(job.net(), setup.send, {.groups = 20});
+      Receiver receiver(job.net(), setup.receive, {.groups = 20});
+      until("traffic", [&] {
+        const bool sent = sender.step();
+        return receiver.step() && sent;
+      });
+    }
     setup.close_send();
     setup.close_receive();
   }
@@ -217,7 +219,7 @@ TEST_CASE("The log has one banner") {
     const auto lines = DebugLog::instance().lines(LogLevel::info, "NET/MRC");
     REQUIRE(lines.size() >= 1);
     const auto banner = [](const DebugLog::Line& line) {
-      return line.text.find("plane") != std::string::npos;
+      return line.text.find("OpenMRC") != std::string::npos;
     };
     CHECK(std::count_if(lines.begin(), lines.end(), banner) == 1);
     for (const auto& line : lines) {

@@ -211,6 +211,7 @@ struct Setup {
   void close_listener() {
     if (listener) ok(job->net().close_listen(std::exchange(listener, nullptr)), "close_listen");
   }
+  // Registrations end first.
   void close_send() {
     if (send) ok(job->net().close_send(std::exchange(send, nullptr)), "close_send");
   }

@@ -65,6 +65,8 @@ class Pool {
   /// For `places` buffers of `bytes` at any offset, with guard bytes around.
   Pool(Net& net, void* comm, std::size_t places, std::size_t bytes);
   ~Pool();
+  /// Ends the registration, before its communicator closes.
+  void dereg();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
