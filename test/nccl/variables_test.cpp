@@ -15,9 +15,8 @@ namespace {
 TEST_CASE("the page about the plugin lists its variables") {
   const std::string begin_mark = "<!-- variables: made by test/nccl/variables_test.cpp -->\n";
   const std::string end_mark = "<!-- end of variables -->";
-  const auto path =
-      std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "docs" /
-      "nccl_plugin.md";
+  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() /
+                    "docs" / "nccl_plugin.md";
   std::ifstream file(path);
   REQUIRE_MESSAGE(file.good(), path.string());
   std::string text{std::istreambuf_iterator<char>(file), {}};
