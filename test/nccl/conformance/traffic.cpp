@@ -80,7 +80,9 @@ Pool::Pool(Net& net, void* comm, std::size_t places, std::size_t bytes)
   ok(net_.reg(comm_, start_, places * pitch_, nccl_abi::kHostMemory, &mr_), "reg");
 }
 
-Pool::~Pool() { dereg(); }
+Pool::~Pool() {
+  dereg();
+}
 
 void Pool::dereg() {
   if (mr_) (void)net_.dereg(comm_, std::exchange(mr_, nullptr));
