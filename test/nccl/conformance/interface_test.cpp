@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <doctest/doctest.h>
+#include <unistd.h>
 
-#include <atomic>
+#include <doctest/doctest.h>
+#include <cstdio>
+#include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "nccl/conformance/traffic.hpp"
@@ -229,6 +232,30 @@ TEST_CASE("The log has one banner") {
   }
 }
 
+TEST_CASE("Statistics of every connection are in a file at the end") {
+  const std::string file = "nccl_statistics_" + std::to_string(getpid()) + ".json";
+  const Environment environment{kTwoPlanes, {"NCCL_MRC_STATS", file.c_str()}};
+  for (const int version : versions()) {
+    if (version < 11) continue;  // never told of an end
+    CAPTURE(version);
+    {
+      Job job(version);
+      Connection there(job, 0, 1);
+      Connection back(job, 1, 0);
+      run(job, {&there, &back}, {.groups = 5});
+    }
+    std::ifstream stream(file);
+    const auto statistics = nlohmann::json::parse(stream);
+    CHECK(statistics.at("devices").size() == 1);
+    REQUIRE(statistics.at("connections").size() == 4);
+    for (const auto& connection : statistics.at("connections")) {
+      CHECK(connection.at("messages").get<int>() >= 5);
+      CHECK(connection.at("error").get<std::string>().empty());
+    }
+    std::remove(file.c_str());
+  }
+}
+
 TEST_CASE("A wrong configuration is an error at init that names the variable and its value") {
   if (keeps_old_environment()) return;
   for (const int version : versions()) {
@@ -282,6 +309,8 @@ TEST_CASE("Misuse is an error") {
     void* none = nullptr;
     CHECK(net.irecv(connection.receive, 1, &data, &size, &tag, &none, &parent, &request) !=
           Result::success);
+    CHECK(net.isend(connection.send, data, (std::size_t{1} << 40) + 1, tag, mr, nullptr,
+                    &request) != Result::success);
     int done = 0;
     CHECK(net.test(nullptr, &done, nullptr) != Result::success);
     int flush_size = 100;

@@ -16,7 +16,7 @@ namespace {
 /// A second process (test/nccl/peer.cpp).
 class Peer {
  public:
-  Peer(int version, int seed, int groups) {
+  Peer(int version, int seed, int groups, bool exits = false) {
     int down[2];
     int up[2];
     expect(pipe2(down, O_CLOEXEC) == 0 && pipe2(up, O_CLOEXEC) == 0, "pipe");
@@ -25,8 +25,12 @@ class Peer {
     posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO);
     std::string words[] = {NCCL_PEER_PATH, std::to_string(version), std::to_string(seed),
-                           std::to_string(groups)};
-    char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                           std::to_string(groups), "exit"};
+    char* arguments[] = {words[0].data(),
+                         words[1].data(),
+                         words[2].data(),
+                         words[3].data(),
+                         exits ? words[4].data() : nullptr,
                          nullptr};
     const int error = posix_spawn(&pid_, NCCL_PEER_PATH, &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -138,6 +142,58 @@ TEST_CASE("A peer that is killed is a remote error, and this side goes on") {
       CHECK(error.find("remote error") != std::string::npos);
     }
     talk_to_process(version, version);
+  }
+}
+
+TEST_CASE("A process that exits and closes nothing does so at once, and is a remote error") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version, 1);
+    Peer peer(version, 3, 1, true);
+    ProcessLink link(job, peer.to(), peer.from());
+    CHECK(peer.end() == 0);  // its end of stdin does not matter to it
+    CHECK_THROWS_WITH_AS(talk(job, link, 3, 1, [](int) {}), doctest::Contains("remote error"),
+                         Failure);
+  }
+}
+
+TEST_CASE("A child of fork() can end, and can use the plugin anew") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+  std::puts("[test skipped] no fork beside threads under a sanitizer");
+  return;
+#endif
+  const Environment environment{kTwoPlanes};
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version);
+    Connection connection(job);
+    run(job, {&connection}, {.groups = 5});
+    for (const bool uses : {false, true}) {
+      CAPTURE(uses);
+      const pid_t child = fork();
+      REQUIRE(child >= 0);
+      if (child == 0) {
+        alarm(static_cast<unsigned>(kPatience.count()));
+        bool fine = true;
+        try {
+          if (uses) {
+            Job own(version);
+            Connection within(own);
+            run(own, {&within}, {.groups = 5});
+          }
+        } catch (const std::exception& error) {
+          std::fprintf(stderr, "child: %s\n", error.what());
+          fine = false;
+        }
+        std::exit(fine ? 0 : 1);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      CHECK(WIFEXITED(status));
+      CHECK(WEXITSTATUS(status) == 0);
+    }
+    run(job, {&connection}, {.groups = 5});
   }
 }
 
