@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <dlfcn.h>
+
+#include "nccl/conformance/traffic.hpp"
+
+using namespace nccl_conformance;
+
+namespace {
+
+/// Receives that are posted, and sends of some, none of which anybody waits for.
+struct Pending {
+  std::vector<void*> sends;
+  std::vector<void*> receives;
+};
+
+Pending leave_pending(Net& net, Connection& connection, const Pool& from, const Pool& to,
+                      Random& random) {
+  Pending pending;
+  const auto receives = 1 + random.below(20);
+  const auto sends = random.below(receives + 1);
+  std::size_t size = 100'000;
+  int tag = 0;
+  void* parent = nullptr;
+  for (std::uint64_t i = 0; i < receives; ++i) {
+    void* request = nullptr;
+    void* data = to.at(0, 0);
+    void* mr = to.mr();
+    until("irecv", [&] {
+      ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &request), "irecv");
+      return request != nullptr;
+    });
+    pending.receives.push_back(request);
+  }
+  for (std::uint64_t i = 0; i < sends; ++i) {
+    void* request = nullptr;
+    for_a_while(std::chrono::milliseconds(1), [&] {
+      ok(net.isend(connection.send, from.at(0, 0), size, tag, from.mr(), nullptr, &request),
+         "isend");
+      return request != nullptr;
+    });
+    if (request) pending.sends.push_back(request);
+  }
+  return pending;
+}
+
+/// Asks until each request is done or one failed, as NCCL does, which asks no more after an error.
+bool fails_or_ends(Net& net, const std::vector<void*>& requests) {
+  for (void* request : requests) {
+    bool failed = false;
+    until("end of a request whose peer has closed", [&] {
+      int done = 0;
+      failed = net.test(request, &done, nullptr) != Result::success;
+      return failed || done;
+    });
+    if (failed) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Many communicators live at once and end in any order") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : versions()) {
+    CAPTURE(version);
+    Job job(version, 2);
+    Random random(static_cast<std::uint64_t>(version));
+    for (int round = 0; round < scaled(20); ++round) {
+      while (job.ranks() < 8) job.add();
+      const std::size_t from = random.below(8);
+      {
+        Connection connection(job, from, (from + 1 + random.below(7)) % 8);
+        Sender sender(job.net(), connection.send, {.groups = 5});
+        Receiver receiver(job.net(), connection.receive, {.groups = 5});
+        until("traffic", [&] {
+          const bool sent = sender.step();
+          return receiver.step() && sent;
+        });
+      }
+      while (job.ranks() > 2) ok(job.remove(random.below(job.ranks())), "finalize");
+    }
+  }
+}
+
+TEST_CASE("A communicator ends although its connections are open") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : versions()) {
+    CAPTURE(version);
+    for (const bool close_after : {false, true}) {
+      Job job(version, 2);
+      Setup half{.job = &job};
+      half.listen();
+      half.connect();
+      auto connection = std::make_unique<Connection>(job);
+      run(job, {connection.get()}, {.groups = 5});
+      job.add();  // keeps the plugin loaded
+      ok(job.remove(0), "finalize");
+      ok(job.remove(0), "finalize");
+      if (!close_after) connection->send = connection->receive = nullptr;
+      connection.reset();
+    }
+    Job job(version);
+    Connection connection(job);
+    run(job, {&connection}, {.groups = 5});
+  }
+}
+
+TEST_CASE("A side that closes in the middle fails the other side's requests") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : versions()) {
+    CAPTURE(version);
+    Job job(version);
+    Random random(static_cast<std::uint64_t>(version));
+    for (int round = 0; round < scaled(8); ++round) {
+      Connection connection(job);
+      Pool from(job.net(), connection.send, 1, 100'000);
+      Pool to(job.net(), connection.receive, 1, 100'000);
+      const Pending pending = leave_pending(job.net(), connection, from, to, random);
+      if (round % 2) {
+        from.dereg();
+        connection.close_send();
+        const bool failed = fails_or_ends(job.net(), pending.receives);
+        CHECK((failed || pending.receives.size() == pending.sends.size()));
+      } else {
+        to.dereg();
+        connection.close_receive();
+        fails_or_ends(job.net(), pending.sends);
+        // A send that begins afterwards gets to know, too.
+        until("isend fails", [&] {
+          void* request = nullptr;
+          const Result result =
+              job.net().isend(connection.send, from.at(0, 0), 100, 0, from.mr(), nullptr, &request);
+          return result != Result::success || (request && fails_or_ends(job.net(), {request}));
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("Both sides close in the middle, and the communicators end") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : versions()) {
+    CAPTURE(version);
+    Random random(static_cast<std::uint64_t>(version));
+    for (int round = 0; round < scaled(4); ++round) {
+      Job job(version);
+      Connection connection(job);
+      {
+        Pool from(job.net(), connection.send, 1, 100'000);
+        Pool to(job.net(), connection.receive, 1, 100'000);
+        leave_pending(job.net(), connection, from, to, random);
+      }
+      in_two_threads([&] { connection.close_send(); }, [&] { connection.close_receive(); });
+    }
+  }
+}
+
+TEST_CASE("After it was unloaded the plugin starts afresh") {
+  for (const int version : versions()) {
+    CAPTURE(version);
+    for (int round = 0; round < scaled(4); ++round) {
+      const bool odd = round % 2 != 0;
+      const Environment environment{{"MRC_PLANES", odd ? "loopback:3" : "loopback:1"}};
+      DebugLog::instance().clear();
+      Job job(version);
+      if (version >= 11) {  // older ones are never told of an end, so may go on as they were
+        nccl_host::Properties properties;
+        ok(job.net().properties(0, &properties), "properties");
+        CHECK(DebugLog::instance().lines(LogLevel::info, "MRC").size() >= 1);
+      }
+      Connection connection(job);
+      run(job, {&connection}, {.groups = 10});
+    }
+  }
+}
+
+TEST_CASE("The file can be closed and opened again while nothing uses it") {
+  const Environment environment{kTwoPlanes};
+  for (int round = 0; round < 20; ++round) {
+    void* handle = dlopen(plugin_file().c_str(), RTLD_NOW | RTLD_LOCAL);
+    REQUIRE_MESSAGE(handle != nullptr, dlerror());
+    for (int version = nccl_host::kOldestApi; version <= nccl_host::kNewestApi; ++version) {
+      CHECK(dlsym(handle, nccl_host::symbol_of(version).c_str()) != nullptr);
+    }
+    CHECK(dlclose(handle) == 0);
+  }
+}
