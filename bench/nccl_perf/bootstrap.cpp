@@ -36,9 +36,10 @@ bool send_message(int socket, Message kind, const std::string& text) {
   do sent = send(socket, message.data(), message.size(), MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   if (sent < 0 && errno == EMSGSIZE)
-    throw Failure(fmt::format("bootstrap: a message of {} bytes is too large for a socket of this "
-                              "machine: take fewer channels",
-                              message.size()));
+    throw Failure(
+        fmt::format("bootstrap: a message of {} bytes is too large for a socket of this "
+                    "machine: take fewer channels",
+                    message.size()));
   return sent >= 0;
 }
 

@@ -13,7 +13,9 @@ constexpr std::size_t kElement = sizeof(float);
 
 }  // namespace
 
-std::string_view to_string(Collective c) noexcept { return kNames[static_cast<std::size_t>(c)]; }
+std::string_view to_string(Collective c) noexcept {
+  return kNames[static_cast<std::size_t>(c)];
+}
 
 std::optional<Collective> parse_collective(std::string_view name) noexcept {
   for (const Collective c : kCollectives)
@@ -47,8 +49,8 @@ double bus_factor(Collective c, int ranks) noexcept {
 }
 
 std::size_t whole_size(Collective c, int ranks, std::size_t size) noexcept {
-  const bool divided = c == Collective::all_gather || c == Collective::reduce_scatter ||
-                       c == Collective::all_to_all;
+  const bool divided =
+      c == Collective::all_gather || c == Collective::reduce_scatter || c == Collective::all_to_all;
   const std::size_t unit = divided ? kElement * static_cast<std::size_t>(ranks) : kElement;
   return std::max<std::size_t>(size / unit, 1) * unit;
 }

@@ -12,11 +12,18 @@
 namespace mrc::nccl_perf {
 
 /// An operation and its algorithm.
-enum class Collective { all_reduce, all_reduce_tree, all_gather, reduce_scatter, all_to_all, send_receive };
+enum class Collective {
+  all_reduce,
+  all_reduce_tree,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  send_receive
+};
 
-inline constexpr std::array kCollectives = {
-    Collective::all_reduce,     Collective::all_reduce_tree, Collective::all_gather,
-    Collective::reduce_scatter, Collective::all_to_all,      Collective::send_receive};
+inline constexpr std::array kCollectives = {Collective::all_reduce, Collective::all_reduce_tree,
+                                            Collective::all_gather, Collective::reduce_scatter,
+                                            Collective::all_to_all, Collective::send_receive};
 
 /// Its name on the command line.
 [[nodiscard]] std::string_view to_string(Collective c) noexcept;

@@ -22,7 +22,9 @@ Connection::Connection(Net& net, void* comm, bool sends, std::size_t slot, int t
   }
 }
 
-Connection::~Connection() { close(); }
+Connection::~Connection() {
+  close();
+}
 
 /// As NCCL does after an error, too: no request is waited for.
 void Connection::close() noexcept {

@@ -18,9 +18,10 @@ namespace {
 void enter_netns(const std::string& name) {
   const UniqueFd netns(open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
   if (!netns.open() || setns(netns.fd(), CLONE_NEWNET) != 0)
-    throw Failure(fmt::format("can't enter network namespace '{}': {} (`ip netns add` makes one; "
-                              "it needs root)",
-                              name, std::strerror(errno)));
+    throw Failure(
+        fmt::format("can't enter network namespace '{}': {} (`ip netns add` makes one; "
+                    "it needs root)",
+                    name, std::strerror(errno)));
 }
 
 void pin(int rank) {

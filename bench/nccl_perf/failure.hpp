@@ -30,8 +30,8 @@ class Interrupted : public std::runtime_error {
 /// Throws if a function of the plugin did not succeed.
 inline void check(Result result, const char* function) {
   if (result != Result::success)
-    throw Failure(fmt::format("{} -> {} ({})", function, to_string(result),
-                              static_cast<int>(result)));
+    throw Failure(
+        fmt::format("{} -> {} ({})", function, to_string(result), static_cast<int>(result)));
 }
 
 }  // namespace mrc::nccl_perf

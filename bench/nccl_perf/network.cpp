@@ -17,8 +17,7 @@ std::string plugin_name(const std::string& net) {
   if (net != "mrc") return net;
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto built =
-      self.parent_path().parent_path() / "nccl_plugin" / "libnccl-net-mrc.so";
+  const auto built = self.parent_path().parent_path() / "nccl_plugin" / "libnccl-net-mrc.so";
   return !error && std::filesystem::exists(built) ? built.string() : net;
 }
 

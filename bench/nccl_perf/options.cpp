@@ -108,10 +108,9 @@ void add_operation_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   add_text(app, "--chunk", "SIZE", "Largest message of rings and trees (default 512K)",
            [&o](const std::string& t) { o.shape.chunk = parse_size("--chunk", t, 64 << 20); });
-  add_text(app, "--p2p-chunk", "SIZE", "Largest message between pairs (default 128K)",
-           [&o](const std::string& t) {
-             o.shape.p2p_chunk = parse_size("--p2p-chunk", t, 64 << 20);
-           });
+  add_text(
+      app, "--p2p-chunk", "SIZE", "Largest message between pairs (default 128K)",
+      [&o](const std::string& t) { o.shape.p2p_chunk = parse_size("--p2p-chunk", t, 64 << 20); });
   app.add_option("--repetitions", o.repetitions, "Measurements per size")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -168,8 +167,8 @@ void add_net_options(CLI::App& app, Options& o) {
 
 void validate(const Options& o) {
   if (!o.netns.empty() && o.netns.size() != static_cast<std::size_t>(o.shape.ranks))
-    throw CLI::ValidationError(fmt::format("--netns: names {} namespaces for {} ranks",
-                                           o.netns.size(), o.shape.ranks));
+    throw CLI::ValidationError(
+        fmt::format("--netns: names {} namespaces for {} ranks", o.netns.size(), o.shape.ranks));
   for (const RankVariable& v : o.variables)
     if (v.rank >= o.shape.ranks)
       throw CLI::ValidationError(fmt::format("--env {}:{}: there is no such rank", v.rank, v.name));

@@ -52,14 +52,15 @@ std::uint32_t seed_of(int rank, std::uint32_t round) noexcept {
 
 void fill_input(Collective c, int rank, std::uint32_t round, std::byte* input, std::size_t bytes) {
   if (reduces(c))
-    fill(input, bytes, [&](std::size_t i) {
-      return static_cast<float>(common_part(i, round) + own_part(rank));
-    });
+    fill(input, bytes,
+         [&](std::size_t i) { return static_cast<float>(common_part(i, round) + own_part(rank)); });
   else
     fill(input, bytes, [&](std::size_t i) { return mix(i, seed_of(rank, round)); });
 }
 
-void spoil(std::byte* output, std::size_t bytes) { std::memset(output, 0xA5, bytes); }
+void spoil(std::byte* output, std::size_t bytes) {
+  std::memset(output, 0xA5, bytes);
+}
 
 std::size_t wrong_elements(Collective c, const Shape& shape, int rank, std::uint32_t round,
                            const std::byte* output, std::size_t size) {

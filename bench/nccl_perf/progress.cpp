@@ -31,7 +31,9 @@ struct Few {
   void push(T* p) noexcept { at[count++] = p; }
 };
 
-const float* floats(const std::byte* p) noexcept { return reinterpret_cast<const float*>(p); }
+const float* floats(const std::byte* p) noexcept {
+  return reinterpret_cast<const float*>(p);
+}
 
 /// The sum of all sources into all targets.
 void combine(const Few<const std::byte>& from, const Few<std::byte>& to, std::size_t bytes) {
@@ -51,9 +53,10 @@ void combine(const Few<const std::byte>& from, const Few<std::byte>& to, std::si
 }  // namespace
 
 Progress::Progress(const Network& network, Connections& connections, Duration patience)
-    : network_(network), connections_(connections), patience_(patience), thread_([this] {
-        serve();
-      }) {}
+    : network_(network),
+      connections_(connections),
+      patience_(patience),
+      thread_([this] { serve(); }) {}
 
 Progress::~Progress() {
   {
@@ -160,8 +163,8 @@ void Progress::do_step(const Step& step) {
     if (r == kNone) continue;
     const ReceiveConnection& receive = connections_.receives[static_cast<std::size_t>(r)];
     if (receive.next_bytes() != step.bytes)
-      throw Failure(fmt::format("test -> a message of {} bytes instead of {}",
-                                receive.next_bytes(), step.bytes));
+      throw Failure(fmt::format("test -> a message of {} bytes instead of {}", receive.next_bytes(),
+                                step.bytes));
     from.push(receive.next());
   }
   if (step.input != kNone) from.push(operation_.input + step.input);

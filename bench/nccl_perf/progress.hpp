@@ -27,7 +27,8 @@ struct Operation {
 /// Thread safety: all functions by the service thread.
 class Progress {
  public:
-  /// The connections are this thread's while run() is called. `patience`: how long nothing may move.
+  /// The connections are this thread's while run() is called. `patience`: how long nothing may
+  /// move.
   Progress(const Network& network, Connections& connections, Duration patience);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -78,7 +78,6 @@ class Rank {
       bootstrap_.tell(to_text(result));
       right_ = right_ && result.wrong == 0;
     }
-    bootstrap_.barrier();  // nobody closes while another one receives
   }
 
   void measure(Progress& progress, Collective c, std::size_t size, RankResult& result) {

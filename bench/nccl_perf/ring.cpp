@@ -92,7 +92,7 @@ Peers peers(const Shape& shape, int rank) {
 std::vector<Program> programs(Collective c, const Shape& shape, int rank, std::size_t size) {
   const auto n = static_cast<std::size_t>(shape.ranks);
   const bool grouped = c == Collective::all_reduce;
-  const std::size_t all = grouped ? size : size / n;                  // that channels divide
+  const std::size_t all = grouped ? size : size / n;                   // that channels divide
   const std::size_t most = kSlices * shape.chunk * (grouped ? n : 1);  // of one round
   std::vector<Program> programs;
   for (int channel = 0; channel < shape.channels; ++channel) {
