@@ -185,6 +185,20 @@ class MRC_API QueuePair {
     return post_receive(ReceiveRequest{wr_id, {}});
   }
 
+  /// Says what traffic is to come, before or after the queue pair is connected. With NSCC the
+  /// congestion window towards its destination then starts at a share: the largest window (1.5
+  /// bandwidth-delay products) divided by QpHint::peers, but no less than four packets and
+  /// Config::sack_threshold. From there it follows the network's signals like any other: a hint
+  /// that is wrong costs a few round trips. All queue pairs of a lane to one destination share a
+  /// window, however many they are; those in other lanes have windows of their own, so the share is
+  /// smaller by the number of lanes that QpHint::flows_per_peer queue pairs can be in.
+  ///
+  /// A hint counts until the first packet leaves for the destination, and changes nothing
+  /// afterwards; the newest counts if several queue pairs to one destination have hints. Without
+  /// effect with the other algorithms. Kept by reset(). Errc::not_found if the queue pair was
+  /// closed.
+  Errc set_hint(const QpHint& hint) noexcept;
+
   /// Moves to ERR: every posted request completes with wr_flush_err.
   Errc to_error() noexcept;
   /// Moves to RESET: drops everything posted, without completions.
@@ -370,6 +384,9 @@ class MRC_API Device {
 
   /// The configuration in force: as given, with what the fabric description adds.
   [[nodiscard]] const Config& config() const noexcept;
+  /// The attributes of queue pairs that are created without QpOptions::attributes: those of the
+  /// configuration, with the MTU that the ports carry. For programs that want to change some.
+  [[nodiscard]] QpAttributes default_attributes() const noexcept;
   /// Number of lanes: those asked for by option lanes, or fewer if there was not room for them.
   [[nodiscard]] unsigned lane_count() const noexcept;
   /// Number of planes, 1 .. 32.

@@ -29,6 +29,24 @@ double target_queue(Bottleneck& b, const BottleneckOptions& o) {
   return static_cast<double>(b.nscc(0).target_qdelay().count()) * o.bytes_per_ns;
 }
 
+// What happens when 16 senders that know of each other, or not, start at once.
+struct Start {
+  Bottleneck::Statistics early;  // of the first two round trips
+  double share = 0;              // of the link that was used in 100 us
+};
+Start start_together(const BottleneckOptions& o, bool hinted) {
+  Bottleneck b(o, nscc(o.trimming), 16);
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (hinted) b.nscc(i).on_hint(16);
+    b.start(i);
+  }
+  b.run_until(at(30us));
+  Start result{b.statistics};
+  b.run_until(at(100us));
+  for (std::size_t i = 0; i < 16; ++i) result.share += b.share(i);
+  return result;
+}
+
 // Mean queue of 64 senders in a network that neither marks nor trims.
 double unmarked_queue(bool disable_qa) {
   BottleneckOptions o;
@@ -112,6 +130,34 @@ TEST_CASE("nscc in a loop: 16 senders at once, with a queue that trims") {
     CHECK(b.statistics.trimmed * 1000 < b.statistics.packets);
     CHECK(b.statistics.mean_queue() < 1.25 * target_queue(b, o));
   }
+}
+
+TEST_CASE("nscc in a loop: 16 senders that know of each other start without filling the queue") {
+  for (const bool trimming : {false, true}) {
+    CAPTURE(trimming);
+    BottleneckOptions o;
+    o.trimming = trimming;
+    const Start blind = start_together(o, false), hinted = start_together(o, true);
+    CAPTURE(blind.early.queue_max);
+    CAPTURE(hinted.early.queue_max);
+    CHECK((trimming ? blind.early.trimmed : blind.early.lost) > 500);
+    CHECK(hinted.early.trimmed == 0);
+    CHECK(hinted.early.lost == 0);
+    CHECK(hinted.early.marked * 2 < blind.early.marked);
+    CHECK(hinted.early.queue_max * 2 < blind.early.queue_max);
+    CHECK(hinted.share > 0.99 * blind.share);  // and the link is as busy
+  }
+}
+
+TEST_CASE("nscc in a loop: a hint that is wrong costs a lone sender a few round trips") {
+  Bottleneck b({}, nscc(), 1);
+  b.nscc(0).on_hint(64);
+  REQUIRE(b.nscc(0).window() * 12 < b.nscc(0).max_window());
+  b.start(0);
+  b.run_until(at(12us * 30));
+  b.reset_statistics();
+  b.run_until(at(1ms));
+  CHECK(b.share(0) > 0.99);
 }
 
 TEST_CASE("nscc in a loop: quick adapt bounds the queue where nothing is marked") {

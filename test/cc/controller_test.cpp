@@ -86,6 +86,16 @@ TEST_CASE("controller: nscc reacts to congestion, the others don't") {
   CHECK(fixed.nscc() == nullptr);
 }
 
+TEST_CASE("controller: a hint reaches nscc, and the others ignore it") {
+  Controller nscc(options(Algorithm::nscc));
+  Controller fixed(options(Algorithm::fixed, 100'000));
+  Controller none(options(Algorithm::none));
+  for (Controller* cc : {&nscc, &fixed, &none}) cc->on_hint(5);
+  CHECK(nscc.window() == 45'000);
+  CHECK(fixed.window() == 100'000);
+  CHECK(none.window() == std::numeric_limits<std::uint64_t>::max());
+}
+
 TEST_CASE("controller: the fixed window limits") {
   Controller cc(options(Algorithm::fixed, 20'000));
   CHECK(cc.window() == 20'000);

@@ -468,6 +468,7 @@ TEST_CASE("nscc: whatever a peer reports, window and account stay within their b
           break;
         case 3:
           cc.on_forget(any32());
+          cc.on_hint(any32());
           break;
         case 4:
           cc.on_send(any32(), now);

@@ -35,6 +35,31 @@ TEST_CASE("environment: variables set options") {
   CHECK(config.mtu == Config().mtu);
 }
 
+TEST_CASE("environment: variables change a program's own defaults") {
+  Config own;
+  own.planes = {"loopback:2"};
+  own.paths = 64;
+  own.timeout = 20;
+  own.log_sink = [](mrc::LogLevel, std::string_view) {};
+  {
+    const Environment environment{{"MRC_PATHS", "32"}, {"MRC_PLANES", ""}};
+    const Config config = Config::from_environment(own);
+    CHECK(config.paths == 32);
+    CHECK(config.planes == own.planes);
+    CHECK(config.timeout == 20);
+    CHECK(config.mtu == Config().mtu);
+    CHECK(config.log_sink);
+  }
+  {
+    const Environment environment{{"MRC_MIN_ACTIVE_PATHS", "200"}};
+    check_error([&] { (void)Config::from_environment(own); },
+                {"MRC_MIN_ACTIVE_PATHS", "'200'", "active paths, 128"});
+  }
+  const Environment none(std::initializer_list<std::pair<const char*, const char*>>{});
+  own.mtu = 1500;  // wrong already
+  check_error([&] { (void)Config::from_environment(own); }, {"option 'mtu'", "'1500'"});
+}
+
 TEST_CASE("environment: errors name variable, value and what is allowed") {
   {
     const Environment environment{{"MRC_PATHS", "0"}};
@@ -112,13 +137,15 @@ TEST_CASE("environment: nothing unknown, nothing to say") {
 TEST_CASE("environment: the project's own variables are no mistakes, and no options") {
   const Environment environment{{"MRC_BUILD_DIR", "build"}, {"MRC_SOURCE_DIR", "."},
                                 {"MRC_FUZZ_SECONDS", "1"},  {"MRC_UPDATE_DOCS", "1"},
-                                {"MRC_TEST_SEEDS", "5"},    {"MRC_TEST_ANYTHING", ""}};
+                                {"MRC_TEST_SEEDS", "5"},    {"MRC_TEST_ANYTHING", ""},
+                                {"MRC_NCCL_MERGE", "all"}};
   CHECK(mrc::unknown_variables().empty());
   for (const Option& option : mrc::options())
     CHECK_FALSE(mrc::detail::reserved_variable(mrc::variable_name(option)));
-  const Environment misspelt{{"MRC_BUILD_DIRS", "build"}, {"MRC_TESTS", "1"}};
+  const Environment misspelt{{"MRC_BUILD_DIRS", "build"}, {"MRC_TESTS", "1"}, {"MRC_NCCLX", "1"}};
   CHECK(contains(mrc::unknown_variables(), "MRC_BUILD_DIRS"));
   CHECK(contains(mrc::unknown_variables(), "MRC_TESTS"));
+  CHECK(contains(mrc::unknown_variables(), "MRC_NCCLX"));
 }
 
 TEST_CASE("environment: what fails when a device opens names the variables too") {

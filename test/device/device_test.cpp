@@ -101,6 +101,31 @@ TEST_CASE("connecting what does not fit throws and changes nothing") {
   CHECK(a.await_one().status == WcStatus::success);
 }
 
+TEST_CASE("default attributes are those of queue pairs that ask for none") {
+  Config config = test_config();
+  config.mtu = 1024;
+  config.mpr = 16;
+  config.timeout = 14;
+  config.dynamic_mpr = false;
+  Side side(config, 4096);
+  QpAttributes a = side.device.default_attributes();
+  CHECK(a.mtu == 1024);
+  CHECK(a.mpr == 16);
+  CHECK(a.mpr_dest == config.mpr_dest);
+  CHECK(a.timeout == 14);
+  CHECK_FALSE(a.dynamic_mpr);
+  CHECK(side.add_qp().query().attributes.timeout == 14);
+  // One changed, the others as they are.
+  a.timeout = 9;
+  QpOptions options;
+  options.send_cq = &side.cq;
+  options.attributes = a;
+  const QpAttributes own = side.device.create_qp(options).query().attributes;
+  CHECK(own.timeout == 9);
+  CHECK(own.mtu == 1024);
+  CHECK(own.mpr == 16);
+}
+
 TEST_CASE("the smaller MTU counts") {
   Config small = test_config("loopback:2", 2);
   small.mtu = 1024;

@@ -69,6 +69,7 @@ int wrong_call_on_objects(Side& side) {
   if (side.cq.poll(some) != 0 || side.cq.overrun()) return 11;
   if (!throws_forked([&] { (void)side.cq.wait(some, kPatience); })) return 12;
   if (side.cq.arm() != Errc::forked || side.cq.close() != Errc::forked) return 13;
+  if (qp.set_hint({8, 1}) != Errc::forked) return 15;
   side.cq.acknowledge();
   if (side.source_region.close() != Errc::forked) return 14;
   return 0;
@@ -89,6 +90,7 @@ int wrong_call_on_device(Side& side) {
     return 28;
   if (device.dealloc_pd(device.default_pd()) != Errc::forked) return 29;
   if (device.progress() || device.poll_event(event)) return 30;
+  if (device.default_attributes().mtu != device.config().mtu) return 32;
   if (device.plane_count() != 2 || device.lane_count() < 1) return 31;
   return 0;
 }

@@ -54,6 +54,7 @@ TEST_CASE("posting in a state that does not allow it") {
   CHECK(qp.post_sends({&request, 1}, posted) == Errc::not_found);
   CHECK(qp.post_receive(1) == Errc::not_found);
   CHECK(qp.to_error() == Errc::not_found);
+  CHECK(qp.set_hint({}) == Errc::not_found);
   CHECK(qp.reset() == Errc::not_found);
   CHECK(qp.state() == QpState::reset);
   CHECK(qp.error_text().empty());

@@ -69,6 +69,29 @@ TEST_CASE("lanes: queue pairs go to the lane with the fewest, or where they are 
   for (const LaneStats& lane : stats.lanes) CHECK(lane.qps == 2);
 }
 
+TEST_CASE("lanes: a hint of several flows counts the windows that they have") {
+  Config config = test_config("loopback:1");
+  const auto start = [&](const QpHint& hint) {
+    Side from(config, 4096), to(Pair::other(config), 4096);
+    QueuePair &a = from.add_qp(), &b = to.add_qp();
+    CHECK(a.set_hint(hint) == Errc::ok);
+    connect(a, b);
+    CHECK(b.set_hint(hint) == Errc::ok);
+    CHECK(a.stats().cwnd == b.stats().cwnd);
+    return a.stats().cwnd;
+  };
+  const std::uint64_t full = start({});
+  CHECK(start({0, 0}) == full);
+  CHECK(start({4, 1}) == full / 4);
+  CHECK(start({4, 8}) == full / 4);  // one lane: they share a window
+  config.lanes = 2;
+  CHECK(start({4, 1}) == full / 4);
+  CHECK(start({4, 8}) == full / 8);
+  CHECK(start({0, 8}) == full / 2);
+  config.cc = cc::Algorithm::fixed;
+  CHECK(start({4, 8}) == config.cc_fixed_window);
+}
+
 TEST_CASE("lanes: one memory region, one protection domain and one completion queue serve all") {
   LanePair pair;
   pair.copy_by_all();

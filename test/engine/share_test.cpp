@@ -125,6 +125,38 @@ TEST_CASE("fair: peers take turns burst by burst, whatever the quantum of their 
   for (std::size_t i = 2; i < out.size(); ++i) CHECK(out[i].bth().dqp() != out[i - 1].bth().dqp());
 }
 
+TEST_CASE(
+    "congestion window: a hint bounds its start, given before the queue pair connects or after") {
+  Single s;
+  const auto& congestion = s.engine.find_peer(s.remote().peer)->congestion;
+  const std::uint64_t full = congestion.window();
+  REQUIRE(s.engine.set_sharers(s.qpn, 4) == Errc::ok);
+  CHECK(congestion.window() == full / 4);
+  const Qpn q = s.create();
+  REQUIRE(s.engine.set_sharers(q, 2) == Errc::ok);
+  RemoteQp r = s.remote();
+  r.qpn = Qpn{value(Single::kRemote) + 1};
+  REQUIRE(s.engine.to_init(q) == Errc::ok);
+  CHECK(congestion.window() == full / 4);
+  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
+  CHECK(congestion.window() == full / 2);
+  (void)more(s, 4);  // without hints of their own
+  CHECK(congestion.window() == full / 2);
+  post_on(s, s.qpn, 1024);
+  CHECK(data_of(s.transmit()).size() == 1);
+  CHECK(s.engine.set_sharers(q, 8) == Errc::ok);  // too late
+  CHECK(congestion.window() == full / 2);
+
+  // Kept by a reset: it counts for the next destination.
+  const PeerId second = s.add_peer();
+  REQUIRE(s.engine.to_reset(q) == Errc::ok);
+  r.peer = second;
+  REQUIRE(s.engine.to_init(q) == Errc::ok);
+  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
+  CHECK(s.engine.find_peer(second)->congestion.window() == full / 8);
+  CHECK(s.engine.set_sharers(Qpn{0xFFFFFF}, 8) == Errc::not_found);
+}
+
 TEST_CASE("congestion window: one for all queue pairs to a peer, one more for another peer") {
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::fixed;

@@ -31,6 +31,8 @@ struct SackSample {
 /// (a peer chose them): they must leave the context within its documented bounds. Nothing here
 /// allocates, throws or blocks. One thread at a time.
 ///
+/// * on_hint: so many windows, this one included, start at about the same time over the same links;
+///   0 if that is not known. A hint of the application's, for a context that has not sent yet.
 /// * on_send: a data packet of `bytes` is sent, for the first time or again.
 /// * on_sack: a SACK arrived; also called when it reports nothing new.
 /// * on_nack: a NACK arrived for a packet of `bytes`; `trimmed`: because a switch trimmed it.
@@ -46,7 +48,10 @@ struct SackSample {
 /// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,
-                                     unsigned consecutive, bool trimmed, Time now, Duration rtt) {
+                                     unsigned consecutive, bool trimmed, Time now, Duration rtt,
+                                     std::uint64_t sharers) {
+  { c.on_hint(sharers) }
+  noexcept->std::same_as<void>;
   { c.on_send(bytes, now) }
   noexcept->std::same_as<void>;
   { c.on_sack(sample) }

@@ -41,6 +41,10 @@ class Controller {
   explicit Controller(const Options& options) : state_(make(options)) {}
 
   /// See CongestionControl, as for the functions below.
+  void on_hint(std::uint64_t sharers) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.on_hint(sharers); });
+  }
+  /// See CongestionControl.
   void on_send(std::uint32_t bytes, Time now) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_send(bytes, now); });
   }

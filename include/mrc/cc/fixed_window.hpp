@@ -17,6 +17,8 @@ namespace mrc::inline v0_1::cc {
 /// round-trip time and ignores congestion signals. One thread at a time.
 class Unsteered {
  public:
+  /// Nothing starts carefully here.
+  void on_hint(std::uint64_t) noexcept {}
   /// Counts the packet as in flight.
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
   /// Subtracts what was received and updates the base round-trip time.

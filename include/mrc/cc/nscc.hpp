@@ -18,6 +18,7 @@ namespace mrc::inline v0_1::cc {
 ///      no mark  | proportional or fast increase  | fair increase
 ///      mark     | nothing: one bad path          | multiplicative decrease
 ///
+/// It starts at max_wnd, or its share of that if others are known to start too (on_hint()).
 /// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products) for any input.
 /// Counters are doubles: exact to 2^53 bytes, without wraparound. One thread at a time.
 class Nscc {
@@ -32,6 +33,12 @@ class Nscc {
         max_wnd_(p_.max_wnd),
         cwnd_(p_.max_wnd) {}
 
+  /// The window starts at its share (start_window()); nothing changes any more once a packet is in
+  /// flight, or the network has answered: what is measured is better than a hint.
+  void on_hint(std::uint64_t sharers) noexcept {
+    sharers_ = static_cast<double>(std::max<std::uint64_t>(sharers, 1));
+    if (fresh()) cwnd_ = start_window();
+  }
   /// Counts the packet as in flight.
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
   void on_sack(const SackSample& sack) noexcept;
@@ -84,11 +91,18 @@ class Nscc {
   // A larger count is an old SACK, whose difference has wrapped (mrc-1.0 §6.3).
   static constexpr std::uint64_t kOldSack = std::uint64_t{1} << 31;
   static constexpr std::uint8_t kPenaltyMask = 0x7F;
+  // Least packets of a start window: those that the default SACK threshold of 16 KiB stands for.
+  static constexpr double kStartPackets = 4;
   // Long before any event, but without overflow when subtracted.
   static constexpr Time kLongAgo{Duration::min() / 2};
 
   static double ns(Duration d) noexcept { return static_cast<double>(d.count()); }
-  void set_window(double bytes) noexcept { cwnd_ = std::clamp(bytes, p_.min_wnd, max_wnd_); }
+  void set_window(double bytes) noexcept {
+    cwnd_ = std::clamp(bytes, p_.min_wnd, max_wnd_);
+    adapted_ = true;
+  }
+  [[nodiscard]] bool fresh() const noexcept { return !adapted_ && inflight_.bytes() == 0; }
+  [[nodiscard]] double start_window() const noexcept;
 
   void count(double newly) noexcept;
   void apply_penalty(const SackSample& sack, double newly) noexcept;
@@ -106,6 +120,7 @@ class Nscc {
   double inverse_base_rtt_;  // 1/ns: saves a division per sample
   Inflight inflight_;
   double max_wnd_, cwnd_;  // bytes
+  double sharers_ = 1;     // windows that start at the same time, this one included
   double saved_cwnd_ = 0;  // window before the receiver's penalty, 0: none saved
   double avg_delay_ = 0;   // ns
   double inc_bytes_ = 0;   // pending increases, bytes^2: divided by cwnd when applied
@@ -117,12 +132,24 @@ class Nscc {
   bool qa_running_ = false, adjusting_ = false;  // qa_end_, last_adjust_ are valid
   bool trigger_qa_ = false;
   bool increase_mode_ = false;
+  bool adapted_ = false;  // the network has had a say in cwnd_
 };
+
+/// Its part of max_wnd, so that all windows that start together send what one alone would have
+/// sent. But no less than kStartPackets packets, of which some can be lost and the gaps between the
+/// others still tell so, without waiting for a timeout; and no less than responders' SACK
+/// threshold, below which each packet would ask for a SACK of its own (wants_ack()).
+inline double Nscc::start_window() const noexcept {
+  const double least =
+      std::max(kStartPackets * p_.min_wnd, static_cast<double>(p_.ack_gen_trigger));
+  return std::min(std::max(max_wnd_ / sharers_, least), max_wnd_);
+}
 
 /// One SACK, mrc-1.0 §6.3. Without a valid round-trip time it only updates the bytes in flight and
 /// the receiver's penalty.
 inline void Nscc::on_sack(const SackSample& sack) noexcept {
   if (sack.newly >= kOldSack) return;
+  adapted_ = true;
   const auto newly = static_cast<double>(sack.newly);
   apply_penalty(sack, newly);
   inflight_.subtract(sack.newly - std::min(sack.newly, sack.early));
@@ -171,7 +198,7 @@ inline void Nscc::lower_base_rtt(Duration rtt) noexcept {
   inverse_base_rtt_ = 1.0 / ns(base_rtt_.value());
   if (p_.max_wnd_fixed) return;
   max_wnd_ = full_window(p_.bytes_per_ns, base_rtt_.value(), p_.min_wnd);
-  set_window(cwnd_);
+  cwnd_ = fresh() ? start_window() : std::min(cwnd_, max_wnd_);
 }
 
 /// Weights a sample by the time since the previous one relative to base_rtt, so that the average

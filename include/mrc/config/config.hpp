@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@
 
 namespace mrc::inline v0_1 {
 
-/// How much a device writes to standard error.
+/// How much a device says, on standard error or to Config::log_sink. Each level includes those
+/// before it.
 enum class LogLevel : std::uint8_t { off, warn, info };
 
 /// What the devices may be that queue pairs are connected to by GID and QPN.
@@ -111,12 +113,24 @@ struct MRC_API Config {
   LogLevel log = LogLevel::warn;
   std::string keylog;
 
+  /// Takes the device's messages in place of standard error, if it is not empty: those up to level
+  /// `log`, one line per call, without the "openmrc: " in front and without a line end; the text
+  /// ends with the call. No option: only a program can set it. Any thread calls it, the device's
+  /// own included, several at once, while the device opens and until its last handle is gone; a
+  /// lock of the device may be held. So it must not throw, wait for long, or call anything of the
+  /// device.
+  std::function<void(LogLevel level, std::string_view line)> log_sink;
+
   /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
   /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.
   /// Reads the environment: must not run while another thread changes it. Programs whose peers know
   /// them by their GID only want DefaultPlanes::default_route: two hosts without configuration must
   /// not both be 127.0.0.1.
   [[nodiscard]] static Config from_environment(DefaultPlanes planes = DefaultPlanes::loopback);
+
+  /// The same for a program with defaults of its own: `defaults`, changed by the MRC_* variables
+  /// that are set, and validated as a whole.
+  [[nodiscard]] static Config from_environment(const Config& defaults);
 
   /// Sets an option from text, as written in its variable; '-' in `name` is read as '_'. Throws
   /// mrc::Error (invalid_argument) naming option, value and what is allowed; *this is unchanged

@@ -2,28 +2,38 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "mrc/config/config.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Writes a device's messages to standard error, those up to the level of option log. Not for the
-/// data path. Any thread.
+/// Writes a device's messages to Config::log_sink, or standard error without one: those up to the
+/// level of option log. Not for the data path. Any thread.
 class Log {
  public:
-  explicit Log(LogLevel level) noexcept : level_(level) {}
+  /// What takes a line; empty: standard error.
+  using Sink = std::function<void(LogLevel, std::string_view)>;
+
+  explicit Log(LogLevel level, Sink sink = {}) : level_(level), sink_(std::move(sink)) {}
 
   void info(const std::string& line) const { write(LogLevel::info, line); }
   void warn(const std::string& line) const { write(LogLevel::warn, line); }
 
  private:
   void write(LogLevel level, const std::string& line) const {
-    if (static_cast<int>(level) <= static_cast<int>(level_))
+    if (static_cast<int>(level) > static_cast<int>(level_)) return;
+    if (sink_)
+      sink_(level, line);
+    else
       std::fprintf(stderr, "openmrc: %s\n", line.c_str());
   }
 
   LogLevel level_;
+  Sink sink_;
 };
 
 }  // namespace mrc::inline v0_1::detail

@@ -258,6 +258,10 @@ class Engine {
     return ctx_.records.free_chunks() == ctx_.records.chunk_count();
   }
 
+  /// Tells the congestion control of the queue pair's peer, now or when there is one, how many
+  /// windows start at the same time (cc::CongestionControl, on_hint); 0: not known. Kept through
+  /// to_reset().
+  Errc set_sharers(Qpn qpn, std::uint64_t sharers) noexcept;
   /// Sets the MPR that SACKs tell the peer (Dynamic MPR, mrc-1.0 §2.4): `units` of 128 PSNs, at
   /// most the queue pair's mpr_dest. Errc::invalid_state unless both sides agreed on Dynamic MPR.
   Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;

@@ -212,6 +212,9 @@ struct QueuePairState : EngineTimer {
   ResponderState rx;        ///< responder half
   QpStats stats;            ///< counters; Engine::qp_stats() adds present values
   QpAttributes attributes;  ///< in force; set at creation and by to_rtr(), to_rts()
+  /// Windows that start together, this side's included, for the peer's congestion control; 0: not
+  /// known.
+  std::uint64_t sharers = 0;
 
   /// Does a packet with this BTH, and this difference of its iCRC (RxPacket::check), carry the
   /// tag of the connection?

@@ -195,6 +195,14 @@ struct RtsAttributes {
   friend bool operator==(const RtsAttributes&, const RtsAttributes&) = default;
 };
 
+/// What an application knows of the traffic to come: that it is about to send to several peers at
+/// once, as in a step of a collective operation. Congestion control then starts carefully
+/// (QueuePair::set_hint()). The same number of hosts is taken to send to each peer.
+struct QpHint {
+  std::uint32_t peers = 1;           ///< peers sent to at the same time; 0: not known, as 1
+  std::uint32_t flows_per_peer = 1;  ///< queue pairs to each of them; 0: not known, as 1
+};
+
 /// The peer's side of a connection, from its ConnectionInfo.
 struct RemoteQp {
   PeerId peer{};          ///< the remote device

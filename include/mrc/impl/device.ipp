@@ -89,6 +89,9 @@ MRC_DECL bool Device::poll_event(DeviceEvent& event) noexcept {
 MRC_DECL const Config& Device::config() const noexcept {
   return core_->config();
 }
+MRC_DECL QpAttributes Device::default_attributes() const noexcept {
+  return core_->lanes()[0].default_attributes();
+}
 MRC_DECL unsigned Device::lane_count() const noexcept {
   return core_->lanes().count();
 }

@@ -2,6 +2,7 @@
 // QueuePair: a thin cover over its Lane.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -70,6 +71,13 @@ MRC_DECL Errc QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_engine(
       [&](engine::Engine& engine, Time) { return engine.post_receive(qpn_, request); });
+}
+MRC_DECL Errc QueuePair::set_hint(const QpHint& hint) noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  const std::uint64_t windows = std::clamp(hint.flows_per_peer, 1u, core_->lanes().count());
+  const std::uint64_t sharers = std::max(hint.peers, 1u) * windows;
+  return lane_->with_engine(
+      [=, this](engine::Engine& engine, Time) { return engine.set_sharers(qpn_, sharers); });
 }
 MRC_DECL Errc QueuePair::to_error() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;

@@ -111,8 +111,13 @@ MRC_SETUP void Config::validate() const {
 }
 
 MRC_SETUP Config Config::from_environment(DefaultPlanes planes) {
-  Config config;
-  if (planes == DefaultPlanes::default_route) config.planes = {std::string(kDefaultRoute)};
+  Config defaults;
+  if (planes == DefaultPlanes::default_route) defaults.planes = {std::string(kDefaultRoute)};
+  return from_environment(defaults);
+}
+
+MRC_SETUP Config Config::from_environment(const Config& defaults) {
+  Config config = defaults;
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
     // What names a file to write is not taken from users who lend this program their environment

@@ -30,7 +30,7 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config)
 MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener)
     : opener_(std::move(opener)),
       config_(checked(opener_.get()).in_force((config.validate(), config))),
-      log_(config_.log),
+      log_(config_.log, config_.log_sink),
       guid_(random_seed()),
       cq_events_(config_.max_cqs),
       events_(kEvents),

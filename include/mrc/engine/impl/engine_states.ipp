@@ -79,6 +79,7 @@ MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& 
   qp.remote_tag = wire::Tag(remote.tag);
   qp.expected = qp.remote_tag ? qp.tag : wire::Tag();
   if (qp.remote_tag) peer.tagged.push_back(qp);
+  if (qp.sharers != 0) peer.congestion.on_hint(qp.sharers);
   responder_.start(qp);
 }
 
@@ -154,6 +155,14 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
     qp.state = QpState::reset;
     qp.cause = QpErrorCause::none;
     renew(qp);
+    return Errc::ok;
+  });
+}
+
+MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
+  return with_qp(qpn, [=](QueuePairState& qp) {
+    qp.sharers = sharers;
+    if (qp.peer != nullptr) qp.peer->congestion.on_hint(sharers);
     return Errc::ok;
   });
 }

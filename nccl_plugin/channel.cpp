@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/channel.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "mrc/core/system_error.hpp"
+
+namespace mrc_nccl {
+
+namespace {
+
+// A child that kept its parent's connections open would hide the parent's death from its peers. One
+// bit per descriptor. Lock-free, since a lock may be held by a thread that the child lacks.
+constexpr int kMostFds = 1 << 16;
+std::array<std::atomic<std::uint64_t>, kMostFds / 64> parents_only{};
+std::atomic<unsigned> generation{0};
+
+void close_parents() noexcept {
+  generation.fetch_add(1);
+  for (std::size_t word = 0; word < parents_only.size(); ++word)
+    for (auto bits = parents_only[word].exchange(0); bits != 0; bits &= bits - 1)
+      ::close(static_cast<int>(word) * 64 + std::countr_zero(bits));
+}
+
+int stream_socket(int family) noexcept {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int one = 1;
+  if (fd >= 0) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return fd;
+}
+
+// The address in the form of the family of the socket.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  int family = AF_INET6;
+};
+Address socket_address(const mrc::port::IpAddress& ip, std::uint16_t port) noexcept {
+  Address address;
+  if (mrc::port::is_v4(ip)) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, ip.data() + 12, 4);
+    std::memcpy(&address.storage, &v4, address.length = sizeof v4);
+    address.family = AF_INET;
+  } else {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&v6.sin6_addr, ip.data(), 16);
+    std::memcpy(&address.storage, &v6, address.length = sizeof v6);
+  }
+  return address;
+}
+
+std::string peer_text(const sockaddr_storage& from) {
+  mrc::port::PeerAddress peer;
+  if (from.ss_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, &from, sizeof v6);
+    std::memcpy(peer.ip.data(), &v6.sin6_addr, 16);
+    peer.udp_port = ntohs(v6.sin6_port);
+  } else {
+    sockaddr_in v4;
+    std::memcpy(&v4, &from, sizeof v4);
+    const auto* b = reinterpret_cast<const std::uint8_t*>(&v4.sin_addr);
+    peer.ip = mrc::port::make_v4(b[0], b[1], b[2], b[3]);
+    peer.udp_port = ntohs(v4.sin_port);
+  }
+  return mrc::port::format_address(peer);
+}
+
+}  // namespace
+
+unsigned fork_generation() noexcept {
+  static const int watching = ::pthread_atfork(nullptr, nullptr, &close_parents);
+  (void)watching;
+  return generation.load(std::memory_order_relaxed);
+}
+
+Socket::Socket(int fd) noexcept : fd_(fd), generation_(fork_generation()) {
+  if (fd >= 0 && fd < kMostFds)
+    parents_only[static_cast<std::size_t>(fd) / 64].fetch_or(std::uint64_t{1} << (fd % 64));
+}
+
+void Socket::close() noexcept {
+  if (open()) {
+    if (fd_ < kMostFds)
+      parents_only[static_cast<std::size_t>(fd_) / 64].fetch_and(~(std::uint64_t{1} << (fd_ % 64)));
+    ::close(fd_);
+  }
+  fd_ = -1;
+}
+
+Socket listen_anywhere(std::uint16_t& port) {
+  Socket socket(stream_socket(AF_INET6));
+  const int off = 0;
+  Address address;
+  if (socket.open()) {
+    ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    address = socket_address({}, 0);
+  } else {  // a host without IPv6
+    socket = Socket(stream_socket(AF_INET));
+    address = socket_address(mrc::port::make_v4(0, 0, 0, 0), 0);
+  }
+  if (!socket.open() ||
+      ::bind(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), address.length) != 0 ||
+      ::listen(socket.fd(), 128) != 0)
+    mrc::detail::throw_errno("cannot listen for connections on a TCP port");
+  address.length = sizeof address.storage;
+  if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
+      0)
+    mrc::detail::throw_errno("cannot find out the TCP port of a listener");
+  // At the same place in both families.
+  port = ntohs(reinterpret_cast<sockaddr_in&>(address.storage).sin_port);
+  return socket;
+}
+
+Socket accept_one(const Socket& listener, std::string& peer) noexcept {
+  sockaddr_storage from{};
+  socklen_t length = sizeof from;
+  Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from), &length,
+                          SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket.open()) return socket;
+  const int one = 1;
+  ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  peer = peer_text(from);
+  return socket;
+}
+
+Socket begin_connect(const mrc::port::IpAddress& ip, std::uint16_t port) noexcept {
+  const Address address = socket_address(ip, port);
+  Socket socket(stream_socket(address.family));
+  if (socket.open() && ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address.storage),
+                                 address.length) != 0) {
+    const int error = errno;
+    if (error != EINPROGRESS && error != EINTR) {
+      socket.close();
+      errno = error;
+    }
+  }
+  return socket;
+}
+
+std::optional<int> connect_result(const Socket& socket) noexcept {
+  pollfd entry{socket.fd(), POLLOUT, 0};
+  if (::poll(&entry, 1, 0) <= 0) return std::nullopt;
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
+  return error;
+}
+
+// ------------------------------------------------------------------------------------- Channel
+
+void Channel::fail(int error) noexcept {
+  // A reset is the answer of a host whose process is gone. Everything else is the network's: the
+  // queue pair, which has other planes, decides whether the peer can be reached.
+  if (state_ == State::open)
+    state_ = error == 0 || error == ECONNRESET || error == EPIPE ? State::ended : State::lost;
+}
+
+void Channel::send(mrc::Bytes message) {
+  const auto length = static_cast<std::uint32_t>(message.size());
+  for (int shift = 24; shift >= 0; shift -= 8)
+    outbox_.push_back(static_cast<std::uint8_t>(length >> shift));
+  outbox_.insert(outbox_.end(), message.begin(), message.end());
+  flush();
+}
+
+void Channel::flush() noexcept {
+  while (!outbox_.empty() && state_ == State::open) {
+    const auto n = ::send(socket_.fd(), outbox_.data(), outbox_.size(), MSG_NOSIGNAL);
+    if (n > 0) {
+      outbox_.erase(outbox_.begin(), outbox_.begin() + n);
+    } else if (errno == EINTR) {
+      continue;
+    } else {
+      if (errno != EAGAIN) fail(errno);
+      return;
+    }
+  }
+}
+
+void Channel::finish() noexcept {
+  flush();
+  ::shutdown(socket_.fd(), SHUT_WR);
+}
+
+void Channel::fill() {
+  std::array<std::uint8_t, 4096> chunk;
+  while (state_ == State::open && inbox_.size() < kMaxMessage) {
+    const auto n = ::recv(socket_.fd(), chunk.data(), chunk.size(), 0);
+    if (n > 0) {
+      inbox_.insert(inbox_.end(), chunk.begin(), chunk.begin() + n);
+    } else if (n == 0) {
+      fail(0);
+    } else if (errno != EINTR) {
+      if (errno != EAGAIN) fail(errno);
+      return;
+    }
+  }
+}
+
+std::optional<std::vector<std::uint8_t>> Channel::receive() {
+  flush();
+  fill();
+  if (inbox_.size() < 4) return std::nullopt;
+  const std::size_t length = std::size_t{inbox_[0]} << 24 | std::size_t{inbox_[1]} << 16 |
+                             std::size_t{inbox_[2]} << 8 | inbox_[3];
+  if (length > kMaxMessage - 4) {  // not one of ours
+    state_ = State::ended;
+    return std::nullopt;
+  }
+  if (inbox_.size() < 4 + length) return std::nullopt;
+  const auto begin = inbox_.begin() + 4, end = begin + static_cast<std::ptrdiff_t>(length);
+  std::vector<std::uint8_t> message(begin, end);
+  inbox_.erase(inbox_.begin(), end);
+  return message;
+}
+
+Channel::State Channel::look() {
+  if (!socket_.open()) return State::ended;
+  flush();
+  fill();
+  if (inbox_.size() >= kMaxMessage) inbox_.clear();  // nothing is expected any more
+  return state_;
+}
+
+}  // namespace mrc_nccl

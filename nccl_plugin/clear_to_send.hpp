@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "nccl_plugin/abi/types.hpp"
+
+/// The ring by which a receiver tells the sender where to write. The receiver writes a record into
+/// the sender's memory with one RDMA write; the sender polls it. Records are in host byte order:
+/// both sides are little-endian (the set-up refuses anything else).
+namespace mrc_nccl {
+
+/// Grouped receives in flight per connection.
+inline constexpr unsigned kSlots = nccl_abi::kMaxRequests;
+/// Buffers of one grouped receive.
+inline constexpr unsigned kMaxGroup = 8;
+
+/// Where one send of a group goes.
+struct Target {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t size = 0;  ///< bytes
+  std::int32_t tag = 0;
+  std::uint32_t padding = 0;
+};
+static_assert(sizeof(Target) == 24);
+
+/// One grouped receive. `ready` is its last word, which becomes visible last (Access: without
+/// relaxed ordering), and targets are stored from the end, so that a record of n of them is written
+/// as one range that ends with it.
+struct alignas(256) ClearToSend {
+  std::array<std::byte, 56> unused{};
+  std::array<Target, kMaxGroup> targets{};
+  std::uint64_t ready = 0;  ///< see make_ready()
+
+  /// Target `i` of a group of `n`.
+  [[nodiscard]] static constexpr std::size_t index(unsigned n, unsigned i) noexcept {
+    return kMaxGroup - n + i;
+  }
+  /// Where a record of n targets begins, in bytes.
+  [[nodiscard]] static constexpr std::size_t begin(unsigned n) noexcept {
+    return sizeof(ClearToSend) - sizeof(std::uint64_t) - n * sizeof(Target);
+  }
+  /// The word that says: the receive `number` (counted from 0) has `n` targets. Never 0.
+  [[nodiscard]] static constexpr std::uint64_t make_ready(std::uint64_t number,
+                                                          unsigned n) noexcept {
+    return (number + 1) << 8 | n;
+  }
+};
+static_assert(sizeof(ClearToSend) == 256 && offsetof(ClearToSend, ready) == 248);
+static_assert(offsetof(ClearToSend, targets) + sizeof(ClearToSend::targets) == 248);
+
+/// Bytes of the largest record.
+inline constexpr std::uint32_t kMaxRecord = 256 - 56;
+
+using ClearToSendRing = std::array<ClearToSend, kSlots>;
+
+/// What the immediate data of a write says: which receive and which buffer of it. A send that is
+/// too large for the buffer sends no data but this, with `too_large`.
+struct Immediate {
+  unsigned slot = 0;
+  unsigned index = 0;
+  bool too_large = false;
+
+  [[nodiscard]] constexpr std::uint32_t encode() const noexcept {
+    return (too_large ? 0x8000'0000u : 0u) | slot << 8 | index;
+  }
+  [[nodiscard]] static constexpr Immediate decode(std::uint32_t value) noexcept {
+    return {(value & 0x7FFF'FFFFu) >> 8, value & 0xFF, (value & 0x8000'0000u) != 0};
+  }
+};
+
+}  // namespace mrc_nccl

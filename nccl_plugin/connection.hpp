@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nccl_plugin/context.hpp"
+#include "nccl_plugin/endpoint.hpp"
+#include "nccl_plugin/request.hpp"
+#include "nccl_plugin/result.hpp"
+
+namespace mrc_nccl {
+
+/// What Sender and Receiver have in common: progress, the watch over the peer, and failure.
+///
+/// A connection fails once, for good: with one line in NCCL's log that names peer, path and cause,
+/// and every later call returns the same result. It notices a dead peer in three ways: the queue
+/// pair runs out of retries; the channel ends, when the peer's process closes it or dies; and while
+/// nothing else is on its way, heartbeats (empty writes) let the queue pair notice a host that is
+/// gone.
+///
+/// Thread contract: one thread at a time, as NCCL does it. Hints come from any thread.
+class Connection {
+ public:
+  /// What has crossed the connection.
+  struct Traffic {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Connection(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context);
+  virtual ~Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Whether a request is done, with the bytes of each of its buffers; it is free again then.
+  Result test(Request& request, int* done, int* sizes);
+
+  /// Ends the connection, and returns what has to go on for a while: nothing if the peer need not
+  /// be answered any more. Never waits.
+  [[nodiscard]] std::unique_ptr<Endpoint> close();
+
+  [[nodiscard]] Endpoint& endpoint() noexcept { return *endpoint_; }
+  [[nodiscard]] const Traffic& traffic() const noexcept { return traffic_; }
+  [[nodiscard]] Role role() const noexcept { return endpoint_->role; }
+
+ protected:
+  static constexpr std::uint64_t kHeartbeat = ~std::uint64_t{0};  // its wr_id
+
+  /// A request of the derived class was completed by the device, with success.
+  virtual void on_completion(const mrc::Completion& completion) = 0;
+  /// Requests that wait for the peer.
+  [[nodiscard]] virtual unsigned pending() const noexcept = 0;
+  /// How long what is pending may still succeed after the peer has gone: what it has acknowledged
+  /// may be on its way.
+  [[nodiscard]] virtual mrc::Duration grace() const noexcept = 0;
+  /// A request that NCCL is done with.
+  virtual void release(Request& request) noexcept = 0;
+
+  /// Takes completions; where there are none, looks after the peer.
+  void progress();
+  /// The result that all calls return from now on. Logs the cause.
+  Result fail(Result result, const std::string& cause) noexcept;
+  [[nodiscard]] Result state() const noexcept { return state_; }
+  [[nodiscard]] bool failed() const noexcept { return state_ != Result::success; }
+  /// True after the peer's process has closed the connection, or has died.
+  [[nodiscard]] bool peer_gone() const noexcept { return gone_at_ != mrc::kNever; }
+  /// Fails because of that.
+  Result fail_gone() noexcept;
+
+  void start_event(Request& request, unsigned index, void* parent, std::size_t length,
+                   mrc::SendOpcode opcode) noexcept;
+
+  std::unique_ptr<Endpoint> endpoint_;
+  const std::shared_ptr<Context> context_;
+  Traffic traffic_;
+
+ private:
+  void watch();
+  void beat(mrc::Time now);
+  void fail_queue_pair(const mrc::Completion& completion) noexcept;
+  void stop_events(Request& request) noexcept;
+
+  Result state_ = Result::success;
+  mrc::Time heard_;                   // of the peer, last
+  mrc::Time looked_;                  // at the channel
+  mrc::Time gone_at_ = mrc::kNever;   // the channel ended
+  bool beating_ = false;              // a heartbeat is on its way
+};
+
+}  // namespace mrc_nccl

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/context.hpp"
+
+#include "nccl_plugin/sender.hpp"
+
+namespace mrc_nccl {
+
+void Context::set_attributes(const nccl_abi::Attributes& attributes) noexcept {
+  if (!hints_) return;
+  const std::lock_guard lock(mutex_);
+  send_ = attributes.send;
+  for (Sender* sender : senders_) sender->set_hint(send_);
+}
+
+void Context::add(Sender* sender) {
+  if (!hints_) return;
+  const std::lock_guard lock(mutex_);
+  senders_.push_back(sender);
+  sender->set_hint(send_);
+}
+
+void Context::remove(Sender* sender) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(senders_, sender);
+}
+
+}  // namespace mrc_nccl

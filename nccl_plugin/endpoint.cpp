@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/endpoint.hpp"
+
+#include "nccl_plugin/result.hpp"
+
+namespace mrc_nccl {
+
+namespace {
+
+mrc::QpOptions options(Role role, const mrc::CompletionQueue& cq, Nic& nic) {
+  mrc::QpOptions options;
+  options.send_cq = &cq;
+  // Heartbeats need room besides.
+  const unsigned sends = role == Role::sender ? Endpoint::kMostSends : kSlots;
+  options.capacity = {.send = sends + 4,
+                      .receive = role == Role::receiver ? Endpoint::kMostSends : 0,
+                      .send_sges = 1,
+                      .inline_bytes = role == Role::receiver ? kMaxRecord : 0,
+                      .receive_sges = 0};
+  // As many writes with immediate as NCCL may have in flight.
+  auto attributes = nic.device().default_attributes();
+  attributes.max_wimm = attributes.max_wimm_dest = Endpoint::kMostSends;
+  options.attributes = attributes;
+  return options;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
+    : nic(std::move(the_nic)),
+      role(the_role),
+      mailbox(std::make_unique<ClearToSendRing>()),
+      mailbox_region(nic->device().register_memory(mailbox.get(), sizeof *mailbox,
+                                                   mrc::Access::remote_write)),
+      cq(nic->device().create_cq(2 * kMostSends)),
+      qp(nic->device().create_qp(options(role, cq, *nic))) {}
+
+Greeting Endpoint::greeting() const {
+  return {qp.local_info(), mailbox_region.remote(), process_name()};
+}
+
+void Endpoint::connect(const Greeting& peer) {
+  peer_mailbox = peer.mailbox;
+  peer_name = peer.name;
+  qp.connect(peer.info);
+  if (role == Role::sender) return;
+  for (unsigned i = 0; i < kMostSends; ++i)
+    if (const mrc::Errc e = qp.post_receive(0); e != mrc::Errc::ok)
+      throw mrc::Error(e, "posting a receive for " + peer_text());
+}
+
+std::string Endpoint::peer_text() const { return peer_name + " (" + channel.peer() + ")"; }
+
+}  // namespace mrc_nccl

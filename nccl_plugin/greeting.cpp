@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/greeting.hpp"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "mrc/core/error.hpp"
+
+namespace mrc_nccl {
+
+namespace {
+
+void put(std::vector<std::uint8_t>& out, std::uint64_t value, unsigned bytes) {
+  for (unsigned i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+}
+
+// Reads from the front of a message.
+class Reader {
+ public:
+  explicit Reader(mrc::Bytes left) : left_(left) {}
+  std::uint64_t number(unsigned bytes) {
+    const mrc::Bytes taken = take(bytes);
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < bytes; ++i) value |= std::uint64_t{taken[i]} << 8 * i;
+    return value;
+  }
+  mrc::Bytes take(std::size_t bytes) {
+    if (bytes > left_.size())
+      throw mrc::Error(mrc::Errc::bad_message, "set-up message of the NCCL plugin is cut short");
+    const mrc::Bytes taken = left_.first(bytes);
+    left_ = left_.subspan(bytes);
+    return taken;
+  }
+  std::string rest() {
+    std::string text;
+    for (const std::uint8_t byte : take(left_.size()))
+      text += byte >= 0x20 && byte < 0x7F ? static_cast<char>(byte) : '?';
+    return text;
+  }
+
+ private:
+  mrc::Bytes left_;
+};
+
+void put(std::vector<std::uint8_t>& out, const Greeting& greeting) {
+  put(out, greeting.mailbox.address, 8);
+  put(out, greeting.mailbox.rkey, 4);
+  const auto blob = mrc::encode(greeting.info);
+  put(out, blob.size(), 4);
+  out.insert(out.end(), blob.begin(), blob.end());
+  out.insert(out.end(), greeting.name.begin(), greeting.name.end());
+}
+
+Greeting get_greeting(Reader& reader) {
+  Greeting greeting;
+  greeting.mailbox.address = reader.number(8);
+  greeting.mailbox.rkey = static_cast<std::uint32_t>(reader.number(4));
+  const auto size = static_cast<std::size_t>(reader.number(4));
+  greeting.info = mrc::decode_connection_info(reader.take(size));
+  greeting.name = reader.rest();
+  return greeting;
+}
+
+std::vector<std::uint8_t> begin(MessageType type) { return {static_cast<std::uint8_t>(type)}; }
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_hello(std::uint64_t cookie, const Greeting& mine) {
+  auto out = begin(MessageType::hello);
+  put(out, cookie, 8);
+  put(out, mine);
+  return out;
+}
+std::vector<std::uint8_t> encode_answer(const Greeting& mine) {
+  auto out = begin(MessageType::answer);
+  put(out, mine);
+  return out;
+}
+std::vector<std::uint8_t> encode_refusal(const std::string& text) {
+  auto out = begin(MessageType::refusal);
+  out.insert(out.end(), text.begin(), text.end());
+  return out;
+}
+std::vector<std::uint8_t> encode_ready() { return begin(MessageType::ready); }
+
+Message decode_message(mrc::Bytes bytes) {
+  Reader reader(bytes);
+  Message message;
+  message.type = static_cast<MessageType>(reader.number(1));
+  switch (message.type) {
+    case MessageType::hello:
+      message.cookie = reader.number(8);
+      message.greeting = get_greeting(reader);
+      break;
+    case MessageType::answer:
+      message.greeting = get_greeting(reader);
+      break;
+    case MessageType::refusal:
+      message.text = reader.rest();
+      break;
+    case MessageType::ready:
+      break;
+    default:
+      throw mrc::Error(mrc::Errc::bad_message, "set-up message of the NCCL plugin: unknown type");
+  }
+  return message;
+}
+
+std::string process_name() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string(host.data()) + ":" + std::to_string(::getpid());
+}
+
+}  // namespace mrc_nccl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/core/types.hpp"
+#include "mrc/engine/types.hpp"
+#include "mrc/exchange/connection_info.hpp"
+
+/// The messages by which two sides set a connection up, over a Channel:
+///
+///     sender                      receiver
+///       hello(cookie, greeting)  ->
+///                               <-  answer(greeting), or refusal(text)
+///       ready                    ->
+///
+/// The receiver is connected when it answers, the sender before it says `ready`, so nothing is sent
+/// to a queue pair that would not take it.
+namespace mrc_nccl {
+
+/// What each side needs of the other.
+struct Greeting {
+  mrc::ConnectionInfo info;     ///< its queue pair
+  mrc::RemoteAddress mailbox;   ///< a sender's clear-to-send ring; a receiver's for heartbeats
+  std::string name;             ///< host and process id, for messages
+};
+
+enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, ready = 4 };
+
+/// A message as it was received.
+struct Message {
+  MessageType type{};
+  std::uint64_t cookie = 0;            ///< hello
+  Greeting greeting;                   ///< hello, answer
+  std::string text;                    ///< refusal
+};
+
+[[nodiscard]] std::vector<std::uint8_t> encode_hello(std::uint64_t cookie, const Greeting& mine);
+[[nodiscard]] std::vector<std::uint8_t> encode_answer(const Greeting& mine);
+[[nodiscard]] std::vector<std::uint8_t> encode_refusal(const std::string& text);
+[[nodiscard]] std::vector<std::uint8_t> encode_ready();
+
+/// Any bytes are safe. Throws mrc::Error (bad_message).
+[[nodiscard]] Message decode_message(mrc::Bytes bytes);
+
+/// Name of this process for peers' messages: "host:pid".
+[[nodiscard]] std::string process_name();
+
+}  // namespace mrc_nccl

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "mrc/device.hpp"
+
+namespace mrc_nccl {
+
+/// A registered range of memory, as NCCL knows it (mhandle). Valid for all connections of a NIC.
+struct Registration {
+  mrc::MemoryRegion region;
+  std::size_t users = 0;  ///< calls of MemoryCache::add() that returned it
+};
+
+/// The memory that NCCL has registered with one NIC. NCCL registers the same buffers for many
+/// connections: each range is registered once, and deregistered with its last user. Any thread.
+class MemoryCache {
+ public:
+  explicit MemoryCache(mrc::Device& device) : device_(device) {}
+
+  /// Registers whole pages around the range. Throws mrc::Error.
+  [[nodiscard]] Registration* add(void* address, std::size_t size);
+  /// False if it is not a registration of this NIC, or has no user left.
+  [[nodiscard]] bool remove(Registration* registration) noexcept;
+  /// Ranges registered now.
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  using Range = std::pair<std::uintptr_t, std::size_t>;  // first byte, length; whole pages
+
+  mrc::Device& device_;
+  mutable std::mutex mutex_;
+  std::map<Range, Registration> ranges_;
+};
+
+}  // namespace mrc_nccl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mrc/config.hpp"
+#include "nccl_plugin/settings/environment.hpp"
+#include "nccl_plugin/settings/interfaces.hpp"
+#include "nccl_plugin/settings/planes.hpp"
+
+/// What the environment asks of the plugin.
+///
+/// Of several variables for one thing the most specific one wins: the library's MRC_*, then
+/// NCCL_MRC_*, then NCCL_IB_* and other names of NCCL's, then the plugin's defaults.
+namespace mrc_nccl {
+
+/// The settings of one initialisation. A plain value.
+struct Settings {
+  mrc::Config base;                ///< for all devices; device_config() adds what a NIC has
+  std::vector<NicPlan> nics;       ///< at least one
+  bool merged = true;              ///< one NIC of all planes
+  bool early_receives = false;     ///< offer NCCL's optional receive completion
+  bool qp_hints = true;            ///< pass NCCL's numbers of peers and flows on
+  std::string stats_file;          ///< where finalize writes counters; empty: nowhere
+  bool traffic_class_set = false;  ///< by a variable: what NCCL passes does not count
+  bool link_speed_set = false;     ///< by MRC_CC_LINK_SPEED
+  /// How long a peer may be silent until it counts as dead: give_up_time(base). May be kForEver.
+  mrc::Duration peer_timeout{};
+  /// How often an idle set-up connection should show that it is alive: a quarter of peer_timeout,
+  /// from 50 ms to 1 s.
+  mrc::Duration heartbeat{};
+  std::vector<std::string> warnings;  ///< for NCCL's log, level WARN
+  std::vector<std::string> info;      ///< for NCCL's log: what was chosen and why
+};
+
+/// The plugin's defaults: the library's, with limits for the many connections and registrations of
+/// NCCL, and fewer retries.
+[[nodiscard]] mrc::Config plugin_defaults();
+
+/// Reads all settings. Throws SettingsError.
+[[nodiscard]] Settings read_settings(const Environment& environment,
+                                     const std::vector<InterfaceFacts>& interfaces);
+
+/// The configuration of one NIC's device, validated: `base` with its planes, and with their speed
+/// where all of them are hardware that tells it. Throws SettingsError.
+[[nodiscard]] mrc::Config device_config(const Settings& settings, const NicPlan& nic);
+
+/// Lets a traffic class (0 .. 255, as NCCL_IB_TC and ncclConfig_t have it; -1: none) choose the
+/// class of a device's data before it opens: the DSCP is its upper six bits, the ECN bits below do
+/// not count. Over UDP planes all data has that class. In a fabric the description gives the
+/// classes, and nothing is changed. Returns a warning, or an empty text. `source` names the value
+/// in errors. Throws SettingsError for other values, and for the classes of trimmed packets.
+std::string apply_traffic_class(mrc::Config& config, int traffic_class, const std::string& source);
+
+}  // namespace mrc_nccl
