@@ -75,8 +75,7 @@ Result init(int version, void** context, const nccl_abi::CommConfig* config,
   return guarded("initialisation failed", [&] {
     ContextHandle* handle = Plugin::get().init(
         version, config == nullptr ? nccl_abi::CommConfig{} : *config, logger, profiler);
-    if (context != nullptr)
-      *context = handle;
+    if (context != nullptr) *context = handle;
     return Result::success;
   });
 }
@@ -133,8 +132,7 @@ Result set_attributes(void* context, const nccl_abi::Attributes* attributes) noe
 Result listen(void* context, int device, void* handle, void** listen_comm) noexcept {
   if (handle == nullptr || listen_comm == nullptr) return null_pointer("listen");
   return guarded("listen", [&] {
-    *listen_comm =
-        Plugin::get().listen(static_cast<ContextHandle*>(context), device, handle);
+    *listen_comm = Plugin::get().listen(static_cast<ContextHandle*>(context), device, handle);
     return Result::success;
   });
 }
@@ -207,7 +205,8 @@ Result dereg_mr(void* comm, void* mr) noexcept {
 
 Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, void* parent,
              void** request) noexcept {
-  if (send_comm == nullptr || request == nullptr || (size > 0 && (data == nullptr || mr == nullptr)))
+  if (send_comm == nullptr || request == nullptr ||
+      (size > 0 && (data == nullptr || mr == nullptr)))
     return null_pointer("isend");
   return guarded("isend", [&] {
     *request = nullptr;
@@ -225,8 +224,8 @@ Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, v
 }
 
 template <class Size>
-Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const int* tags,
-             void** mrs, void** parents, void** request) noexcept {
+Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const int* tags, void** mrs,
+             void** parents, void** request) noexcept {
   if (receive_comm == nullptr || data == nullptr || sizes == nullptr || tags == nullptr ||
       request == nullptr)
     return null_pointer("irecv");
@@ -244,8 +243,8 @@ Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const in
       if (sizes[at] > 0 && (data[at] == nullptr || mrs == nullptr || mrs[at] == nullptr))
         throw Failure(Result::invalid_argument, "a receive without memory, or not registered");
       // No send is larger.
-      buffers[at] = {data[at], std::min(static_cast<std::size_t>(sizes[at]), kMaxMessage),
-                     tags[at], mrs == nullptr ? nullptr : static_cast<Registration*>(mrs[at]),
+      buffers[at] = {data[at], std::min(static_cast<std::size_t>(sizes[at]), kMaxMessage), tags[at],
+                     mrs == nullptr ? nullptr : static_cast<Registration*>(mrs[at]),
                      parents == nullptr ? nullptr : parents[at]};
     }
     Request* made = nullptr;

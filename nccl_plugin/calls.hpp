@@ -55,8 +55,8 @@ Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, v
 /// `size_of(i)`: the size of buffer i; `parents` may be null. `early_allowed`: the version knows
 /// optional receive completion.
 template <class Size>
-Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const int* tags,
-             void** mrs, void** parents, void** request) noexcept;
+Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const int* tags, void** mrs,
+             void** parents, void** request) noexcept;
 Result iflush(void* receive_comm, void** request) noexcept;
 Result test(void* request, int* done, int* sizes) noexcept;
 

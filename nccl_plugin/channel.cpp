@@ -13,8 +13,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
-#include "mrc/core/system_error.hpp"
+#include "mrc/core/error.hpp"
 
 namespace mrc_nccl {
 
@@ -118,11 +119,13 @@ Socket listen_anywhere(std::uint16_t& port) {
   if (!socket.open() ||
       ::bind(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), address.length) != 0 ||
       ::listen(socket.fd(), 128) != 0)
-    mrc::detail::throw_errno("cannot listen for connections on a TCP port");
+    throw mrc::Error(std::error_code(errno, std::system_category()),
+                     "cannot listen for connections on a TCP port");
   address.length = sizeof address.storage;
   if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
       0)
-    mrc::detail::throw_errno("cannot find out the TCP port of a listener");
+    throw mrc::Error(std::error_code(errno, std::system_category()),
+                     "cannot find out the TCP port of a listener");
   // At the same place in both families.
   port = ntohs(reinterpret_cast<sockaddr_in&>(address.storage).sin_port);
   return socket;

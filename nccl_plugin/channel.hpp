@@ -58,7 +58,7 @@ class Channel {
   static constexpr std::size_t kMaxMessage = 16 << 10;
 
   Channel() = default;
-  Channel(Socket socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
+  Channel(Socket socket, std::string name) : socket_(std::move(socket)), peer_(std::move(name)) {}
 
   /// What has become of the peer.
   enum class State : std::uint8_t {

@@ -90,9 +90,9 @@ Result Connection::fail(Result result, const std::string& cause) noexcept {
   if (failed()) return state_;
   state_ = result;
   try {
-    context_->log().warn(
-        (role() == Role::sender ? "sending to " : "receiving from ") + endpoint_->peer_text() +
-        " over " + endpoint_->nic->facts().name + " failed: " + cause);
+    context_->log().warn((role() == Role::sender ? "sending to " : "receiving from ") +
+                         endpoint_->peer_text() + " over " + endpoint_->nic->facts().name +
+                         " failed: " + cause);
   } catch (...) {  // no memory for the text
     context_->log().warn("a connection failed");
   }
@@ -102,8 +102,7 @@ Result Connection::fail(Result result, const std::string& cause) noexcept {
 Result Connection::fail_gone() noexcept {
   return fail(Result::remote_error,
               "the peer has closed the connection, or its process has ended, while " +
-                  std::to_string(pending()) +
-                  " requests were pending; its own log tells why");
+                  std::to_string(pending()) + " requests were pending; its own log tells why");
 }
 
 void Connection::fail_queue_pair(const mrc::Completion& completion) noexcept {

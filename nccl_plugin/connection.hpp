@@ -84,10 +84,10 @@ class Connection {
   void stop_events(Request& request) noexcept;
 
   Result state_ = Result::success;
-  mrc::Time heard_;                   // of the peer, last
-  mrc::Time looked_;                  // at the channel
-  mrc::Time gone_at_ = mrc::kNever;   // the channel ended
-  bool beating_ = false;              // a heartbeat is on its way
+  mrc::Time heard_;                  // of the peer, last
+  mrc::Time looked_;                 // at the channel
+  mrc::Time gone_at_ = mrc::kNever;  // the channel ended
+  bool beating_ = false;             // a heartbeat is on its way
 };
 
 }  // namespace mrc_nccl

@@ -77,8 +77,8 @@ void Connector::look() {
 
 void Connector::greet(Try& connected) {
   endpoint_ = std::make_unique<Endpoint>(nic_, Role::sender);
-  endpoint_->channel = Channel(std::move(connected.socket),
-                               mrc::port::format_address({connected.ip, handle_.port}));
+  endpoint_->channel =
+      Channel(std::move(connected.socket), mrc::port::format_address({connected.ip, handle_.port}));
   endpoint_->channel.send(encode_hello(handle_.cookie, endpoint_->greeting()));
   tries_.clear();
 }

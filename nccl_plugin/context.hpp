@@ -17,8 +17,8 @@ class Sender;
 /// one context for all. Its connections keep it alive. Any thread.
 class Context {
  public:
-  Context(const Log& log, nccl_abi::ProfilerCallback profiler, bool hints)
-      : log_(log), profiler_(profiler), hints_(hints) {}
+  Context(const Log& the_log, nccl_abi::ProfilerCallback callback, bool use_hints)
+      : log_(the_log), profiler_(callback), hints_(use_hints) {}
 
   [[nodiscard]] const Log& log() const noexcept { return log_; }
   /// Null: nobody wants events.

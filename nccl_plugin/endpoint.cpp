@@ -30,8 +30,8 @@ Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
     : nic(std::move(the_nic)),
       role(the_role),
       mailbox(std::make_unique<ClearToSendRing>()),
-      mailbox_region(nic->device().register_memory(mailbox.get(), sizeof *mailbox,
-                                                   mrc::Access::remote_write)),
+      mailbox_region(
+          nic->device().register_memory(mailbox.get(), sizeof *mailbox, mrc::Access::remote_write)),
       cq(nic->device().create_cq(2 * kMostSends)),
       qp(nic->device().create_qp(options(role, cq, *nic))) {}
 
@@ -49,6 +49,8 @@ void Endpoint::connect(const Greeting& peer) {
       throw mrc::Error(e, "posting a receive for " + peer_text());
 }
 
-std::string Endpoint::peer_text() const { return peer_name + " (" + channel.peer() + ")"; }
+std::string Endpoint::peer_text() const {
+  return peer_name + " (" + channel.peer() + ")";
+}
 
 }  // namespace mrc_nccl

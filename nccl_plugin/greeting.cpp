@@ -62,7 +62,9 @@ Greeting get_greeting(Reader& reader) {
   return greeting;
 }
 
-std::vector<std::uint8_t> begin(MessageType type) { return {static_cast<std::uint8_t>(type)}; }
+std::vector<std::uint8_t> begin(MessageType type) {
+  return {static_cast<std::uint8_t>(type)};
+}
 
 }  // namespace
 
@@ -82,7 +84,9 @@ std::vector<std::uint8_t> encode_refusal(const std::string& text) {
   out.insert(out.end(), text.begin(), text.end());
   return out;
 }
-std::vector<std::uint8_t> encode_ready() { return begin(MessageType::ready); }
+std::vector<std::uint8_t> encode_ready() {
+  return begin(MessageType::ready);
+}
 
 Message decode_message(mrc::Bytes bytes) {
   Reader reader(bytes);

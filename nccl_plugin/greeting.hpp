@@ -23,9 +23,9 @@ namespace mrc_nccl {
 
 /// What each side needs of the other.
 struct Greeting {
-  mrc::ConnectionInfo info;     ///< its queue pair
-  mrc::RemoteAddress mailbox;   ///< a sender's clear-to-send ring; a receiver's for heartbeats
-  std::string name;             ///< host and process id, for messages
+  mrc::ConnectionInfo info;    ///< its queue pair
+  mrc::RemoteAddress mailbox;  ///< a sender's clear-to-send ring; a receiver's for heartbeats
+  std::string name;            ///< host and process id, for messages
 };
 
 enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, ready = 4 };
@@ -33,9 +33,9 @@ enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, read
 /// A message as it was received.
 struct Message {
   MessageType type{};
-  std::uint64_t cookie = 0;            ///< hello
-  Greeting greeting;                   ///< hello, answer
-  std::string text;                    ///< refusal
+  std::uint64_t cookie = 0;  ///< hello
+  Greeting greeting;         ///< hello, answer
+  std::string text;          ///< refusal
 };
 
 [[nodiscard]] std::vector<std::uint8_t> encode_hello(std::uint64_t cookie, const Greeting& mine);

@@ -19,10 +19,10 @@ struct Handle {
   static constexpr unsigned kMostAddresses = 5;
 
   std::uint32_t magic = kMagic;
-  std::uint16_t port = 0;     ///< TCP, host byte order
-  std::uint8_t version = 1;   ///< of handle and set-up messages
-  std::uint8_t addresses = 0; ///< of these
-  std::uint64_t cookie = 0;   ///< secret that those who connect have to know
+  std::uint16_t port = 0;      ///< TCP, host byte order
+  std::uint8_t version = 1;    ///< of handle and set-up messages
+  std::uint8_t addresses = 0;  ///< of these
+  std::uint64_t cookie = 0;    ///< secret that those who connect have to know
   std::array<mrc::port::IpAddress, kMostAddresses> ip{};
   std::uint32_t checksum = 0;
   std::uint32_t attempt = 0;  ///< of the side that connects; 0: none yet

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/listener.hpp"
 
-#include <algorithm>
+#include <sys/random.h>
 
-#include "mrc/core/random_seed.hpp"
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
 #include "mrc/port/socket_interface.hpp"
 #include "nccl_plugin/receiver.hpp"
 
@@ -39,13 +42,20 @@ std::vector<mrc::port::IpAddress> contact_addresses(const Nic& nic) {
   return chosen;
 }
 
+std::uint64_t random_cookie() {
+  std::uint64_t cookie = 0;
+  if (::getrandom(&cookie, sizeof cookie, 0) != static_cast<ssize_t>(sizeof cookie))
+    throw mrc::Error(std::error_code(errno, std::system_category()), "cannot get random numbers");
+  return cookie;
+}
+
 }  // namespace
 
 Listener::Listener(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context)
     : nic_(std::move(nic)),
       context_(std::move(context)),
       socket_(listen_anywhere(port_)),
-      cookie_(mrc::detail::random_seed()) {}
+      cookie_(random_cookie()) {}
 
 Handle Listener::handle() const {
   Handle handle;
@@ -74,8 +84,8 @@ void Listener::let_in() {
     std::string peer;
     Socket socket = accept_one(socket_, peer);
     if (!socket.open()) return;
-    guests_.push_back({Channel(std::move(socket), std::move(peer)),
-                       mrc::monotonic_now() + kPatience});
+    guests_.push_back(
+        {Channel(std::move(socket), std::move(peer)), mrc::monotonic_now() + kPatience});
   }
 }
 

@@ -29,8 +29,8 @@ class Listener {
   // Someone who has connected, on the way to a connection.
   struct Guest {
     Channel channel;
-    mrc::Time until;                      // it is sent away then
-    std::unique_ptr<Endpoint> endpoint{}; // after its hello
+    mrc::Time until;                       // it is sent away then
+    std::unique_ptr<Endpoint> endpoint{};  // after its hello
     bool ready = false;
   };
 

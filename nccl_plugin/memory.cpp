@@ -17,8 +17,9 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
   auto found = ranges_.find(range);
   if (found == ranges_.end()) {
     // LL and LL128 poll flags that are part of the data.
-    auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
-                                          mrc::Access::remote_write | mrc::Access::line_ordering);
+    auto region =
+        device_.register_memory(reinterpret_cast<void*>(first), range.second,
+                                mrc::Access::remote_write | mrc::Access::relaxed_ordering);
     found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
   }
   ++found->second.users;
@@ -27,9 +28,8 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
 
 bool MemoryCache::remove(Registration* registration) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(ranges_.begin(), ranges_.end(), [&](const auto& entry) {
-    return &entry.second == registration;
-  });
+  const auto found = std::find_if(ranges_.begin(), ranges_.end(),
+                                  [&](const auto& entry) { return &entry.second == registration; });
   if (found == ranges_.end()) return false;
   if (--found->second.users == 0) ranges_.erase(found);
   return true;

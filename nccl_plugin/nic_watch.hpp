@@ -22,9 +22,9 @@ class NicWatch {
 
  private:
   struct PlanePaths {
-    int bad = 0;         // paths that are ASSUMED_BAD now, over all peers
-    int told = 0;        // of these, how many the log was told of
-    mrc::Time changed{}; // last
+    int bad = 0;          // paths that are ASSUMED_BAD now, over all peers
+    int told = 0;         // of these, how many the log was told of
+    mrc::Time changed{};  // last
   };
 
   void report_planes(const Log& log);

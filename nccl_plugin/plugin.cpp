@@ -9,6 +9,7 @@
 
 #include "nccl_plugin/isal.hpp"
 #include "nccl_plugin/result.hpp"
+#include "nccl_plugin/settings/timeouts.hpp"
 
 namespace mrc_nccl {
 
@@ -18,7 +19,9 @@ std::atomic<Plugin*> this_process{nullptr};
 
 // The parent's plugin stays in a child's memory, untouched: threads that are not there any more may
 // have been changing it.
-void start_afresh() noexcept { this_process.store(nullptr); }
+void start_afresh() noexcept {
+  this_process.store(nullptr);
+}
 
 // Attempts that NCCL has asked nothing about for so long were given up.
 constexpr mrc::Duration kGivenUp = std::chrono::seconds(60);
@@ -157,7 +160,9 @@ std::shared_ptr<Nic> Plugin::nic(int device) {
   return nics_[static_cast<std::size_t>(device)];
 }
 
-NicFacts Plugin::facts(int device) { return nic(device)->facts(); }
+NicFacts Plugin::facts(int device) {
+  return nic(device)->facts();
+}
 
 int Plugin::make_virtual(const std::vector<int>& members) {
   const std::lock_guard initialising(initialising_);
@@ -171,8 +176,7 @@ int Plugin::make_virtual(const std::vector<int>& members) {
     const NicPlan& other = nic(members[i])->plan();
     plan.name += "+" + other.name;
     plan.planes.insert(plan.planes.end(), other.planes.begin(), other.planes.end());
-    plan.interfaces.insert(plan.interfaces.end(), other.interfaces.begin(),
-                           other.interfaces.end());
+    plan.interfaces.insert(plan.interfaces.end(), other.interfaces.begin(), other.interfaces.end());
     plan.plane_count += other.plane_count;
     plan.speed_mbps += other.speed_mbps;
     plan.speed_known = plan.speed_known && other.speed_known;

@@ -84,10 +84,10 @@ class Plugin {
   int users_ = 0;
   Settings settings_;
   std::vector<std::shared_ptr<Nic>> nics_;
-  std::size_t physical_ = 0;          // the first of them; virtual ones follow
+  std::size_t physical_ = 0;  // the first of them; virtual ones follow
   std::shared_ptr<Worker> worker_;
   std::shared_ptr<Report> report_;
-  std::shared_ptr<Context> common_;   // of versions up to 10
+  std::shared_ptr<Context> common_;  // of versions up to 10
   std::uint32_t attempts_made_ = 0;
   std::unordered_map<std::uint32_t, std::shared_ptr<Connector>> attempts_;
 };

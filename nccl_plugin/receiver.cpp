@@ -54,10 +54,8 @@ Result Receiver::tell(std::span<const ReceiveBuffer> buffers, bool& told) {
                      static_cast<std::uint32_t>(sizeof record - begin), 0};
   mrc::RemoteAddress place = endpoint_->peer_mailbox;
   place.address += group_ % kSlots * sizeof record + begin;
-  const mrc::Errc e =
-      endpoint_->qp.post_send({.sges = {&sge, 1},
-                               .remote = place,
-                               .flags = {.signaled = false, .inline_data = true}});
+  const mrc::Errc e = endpoint_->qp.post_send(
+      {.sges = {&sge, 1}, .remote = place, .flags = {.signaled = false, .inline_data = true}});
   told = e == mrc::Errc::ok;
   if (told || e == mrc::Errc::queue_full) return Result::success;
   if (e == mrc::Errc::invalid_state) {  // the completion that says why is on its way

@@ -37,8 +37,8 @@ void Report::add(Connection& connection) {
       {"bytes", connection.traffic().bytes},
       {"error", endpoint.qp.error_text()},
       {"queue_pair", mrc::to_json(endpoint.qp.stats())},
-      {"paths", mrc::to_json(std::span<const mrc::PathReport>(
-                    endpoint.nic->device().paths(endpoint.qp)))}};
+      {"paths",
+       mrc::to_json(std::span<const mrc::PathReport>(endpoint.nic->device().paths(endpoint.qp)))}};
   const std::lock_guard lock(mutex_);
   if (connections_.size() < kMostConnections)
     connections_.push_back(entry.dump());
@@ -92,8 +92,8 @@ void Report::write(const Log& log) noexcept {
     if (written && closed)
       log.info("statistics are in " + name);
     else
-      log.warn("cannot write statistics to " + name + " (NCCL_MRC_STATS): " +
-               std::system_category().message(error));
+      log.warn("cannot write statistics to " + name +
+               " (NCCL_MRC_STATS): " + std::system_category().message(error));
   } catch (const std::exception& error) {
     log.warn(std::string("no statistics: ") + error.what());
   }

@@ -17,9 +17,9 @@ struct Request {
   Connection* connection = nullptr;
   bool used = false;
   bool done = false;
-  unsigned count = 0;                         ///< buffers
+  unsigned count = 0;                            ///< buffers
   std::array<std::uint32_t, kMaxGroup> sizes{};  ///< bytes sent or received
-  std::array<void*, kMaxGroup> events{};      ///< handles of the profiler's events
+  std::array<void*, kMaxGroup> events{};         ///< handles of the profiler's events
 };
 
 }  // namespace mrc_nccl

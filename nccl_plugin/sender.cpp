@@ -10,7 +10,9 @@ Sender::Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> cont
   for (unsigned i = 0; i < free_.size(); ++i) free_[i] = static_cast<std::uint16_t>(i);
   context_->add(this);
 }
-Sender::~Sender() { context_->remove(this); }
+Sender::~Sender() {
+  context_->remove(this);
+}
 
 /// Buffers of the receive that is next; 0 if the receiver has not posted it yet.
 unsigned Sender::group_size() const noexcept {
@@ -114,8 +116,7 @@ void Sender::set_hint(const nccl_abi::CommAttributes& attributes) noexcept {
   if (attributes.max_concurrent_peers <= 0) return;
   (void)endpoint_->qp.set_hint(
       {.peers = static_cast<std::uint32_t>(attributes.max_concurrent_peers),
-       .flows_per_peer =
-           static_cast<std::uint32_t>(std::max(attributes.max_flows_per_peer, 1))});
+       .flows_per_peer = static_cast<std::uint32_t>(std::max(attributes.max_flows_per_peer, 1))});
 }
 
 }  // namespace mrc_nccl

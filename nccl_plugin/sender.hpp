@@ -32,8 +32,8 @@ class Sender final : public Connection {
   void release(Request& request) noexcept override;
 
   [[nodiscard]] unsigned group_size() const noexcept;
-  Result post(const void* data, std::size_t size, const Registration* memory,
-              const Target& target, unsigned index, Request& request);
+  Result post(const void* data, std::size_t size, const Registration* memory, const Target& target,
+              unsigned index, Request& request);
   Result refuse(std::size_t size, const Target& target, unsigned index);
 
   std::array<Request, Endpoint::kMostSends> requests_{};

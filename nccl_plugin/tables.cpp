@@ -88,7 +88,9 @@ Result connect_v11(void* context, int device, void* handle, void** comm,
   if (device_handle != nullptr) *device_handle = nullptr;
   return calls::connect(context, device, handle, comm);
 }
-Result accept_v6(void* listen_comm, void** comm) { return calls::accept(listen_comm, comm); }
+Result accept_v6(void* listen_comm, void** comm) {
+  return calls::accept(listen_comm, comm);
+}
 Result accept_v7(void* listen_comm, void** comm, DeviceHandle** device_handle) {
   if (device_handle != nullptr) *device_handle = nullptr;
   return calls::accept(listen_comm, comm);
@@ -102,7 +104,9 @@ Result reg_mr_dma_buf(void* comm, void* /*data*/, std::size_t /*size*/, int /*ty
                       std::uint64_t /*offset*/, int /*fd*/, void** mr) {
   return calls::reg_mr_dma_buf(comm, mr);
 }
-Result dereg_mr(void* comm, void* mr) { return calls::dereg_mr(comm, mr); }
+Result dereg_mr(void* comm, void* mr) {
+  return calls::dereg_mr(comm, mr);
+}
 
 template <class Size>
 Result isend(void* comm, void* data, Size size, int tag, void* mr, void** request) {
@@ -217,14 +221,11 @@ constexpr Table table_v11() {
 #define MRC_NCCL_EXPORT extern "C" __attribute__((visibility("default"))) const
 
 MRC_NCCL_EXPORT nccl_abi::NetV6 ncclNetPlugin_v6 = mrc_nccl::table_v6();
-MRC_NCCL_EXPORT nccl_abi::NetV7 ncclNetPlugin_v7 =
-    mrc_nccl::table_v7<nccl_abi::NetV7, 7, int>();
+MRC_NCCL_EXPORT nccl_abi::NetV7 ncclNetPlugin_v7 = mrc_nccl::table_v7<nccl_abi::NetV7, 7, int>();
 MRC_NCCL_EXPORT nccl_abi::NetV8 ncclNetPlugin_v8 =
     mrc_nccl::table_v7<nccl_abi::NetV8, 8, std::size_t>();
 MRC_NCCL_EXPORT nccl_abi::NetV9 ncclNetPlugin_v9 =
     mrc_nccl::table_v7<nccl_abi::NetV9, 9, std::size_t>();
 MRC_NCCL_EXPORT nccl_abi::NetV10 ncclNetPlugin_v10 = mrc_nccl::table_v10();
-MRC_NCCL_EXPORT nccl_abi::NetV11 ncclNetPlugin_v11 =
-    mrc_nccl::table_v11<nccl_abi::NetV11, 11>();
-MRC_NCCL_EXPORT nccl_abi::NetV12 ncclNetPlugin_v12 =
-    mrc_nccl::table_v11<nccl_abi::NetV12, 12>();
+MRC_NCCL_EXPORT nccl_abi::NetV11 ncclNetPlugin_v11 = mrc_nccl::table_v11<nccl_abi::NetV11, 11>();
+MRC_NCCL_EXPORT nccl_abi::NetV12 ncclNetPlugin_v12 = mrc_nccl::table_v11<nccl_abi::NetV12, 12>();
