@@ -310,6 +310,7 @@ int run_with_lines(const Setup& setup) {
   if (program == 0) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     execvp(setup.program[0], setup.program);
     fmt::print(stderr, "baseline_lines: can't run '{}': {}\n", setup.program[0],
                std::strerror(errno));

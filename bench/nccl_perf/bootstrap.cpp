@@ -72,6 +72,13 @@ std::vector<std::string> divide(const std::string& joined) {
   return texts;
 }
 
+void Bootstrap::look() const {
+  if (tools::g_interrupted) throw Interrupted();
+  const auto message = receive_message(socket_.fd(), false);
+  if (message && message->kind == Message::gone)
+    throw Failure(fmt::format("bootstrap: rank {} is gone", message->text));
+}
+
 std::vector<std::string> Bootstrap::exchange(const std::string& own) {
   const tools::HeldSignals held;
   send_message(socket_.fd(), Message::exchange, own);

@@ -16,7 +16,8 @@ namespace mrc::nccl_perf {
 enum class Message : char {
   exchange = 'x',  ///< to the launcher: for all; from it: the ranks' texts, one after the other
   result = 'r',    ///< to the launcher
-  gone = 'g',      ///< from it, instead of an exchange: the rank that is no more
+  checked = 'c',   ///< to the launcher, at the end: how many bytes were checked, all of them right
+  gone = 'g',      ///< from it, at any time: the rank that is no more
 };
 
 /// A pair of connected ends; messages may have up to 1 MiB.
@@ -48,8 +49,11 @@ class Bootstrap {
   std::vector<std::string> exchange(const std::string& own);
   /// Waits for all ranks.
   void barrier() { (void)exchange({}); }
-  /// Tells the launcher a result.
-  void tell(const std::string& result) { send_message(socket_.fd(), Message::result, result); }
+  /// Throws Failure if a rank has failed, Interrupted after a signal: what an application learns
+  /// that calls ncclCommAbort().
+  void look() const;
+  /// Tells the launcher something.
+  void tell(Message kind, const std::string& text) { send_message(socket_.fd(), kind, text); }
 
  private:
   UniqueFd socket_;

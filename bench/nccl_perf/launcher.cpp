@@ -109,6 +109,8 @@ class Launcher {
       if (!message) return;
       if (message->kind == Message::result)
         keep(rank, result_of(message->text));
+      else if (message->kind == Message::checked)
+        outcome_.checked += std::strtoull(message->text.c_str(), nullptr, 10);
       else
         p.waiting = message->text;
       answer();
@@ -158,8 +160,11 @@ class Launcher {
     RankEnd& end = outcome_.ends[rank];
     end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     end.seconds = elapsed();
-    if (end.status != 0 && !first_failure_) first_failure_ = monotonic_now();
-    if (running_ == 0) return;
+    if (end.status != 0 && !first_failure_) {
+      first_failure_ = monotonic_now();
+      for (Process& other : processes_)
+        if (!other.ended) send_message(other.socket.fd(), Message::gone, std::to_string(rank));
+    }
     if (!gone_) gone_ = rank;
     answer();
   }

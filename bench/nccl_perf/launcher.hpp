@@ -20,6 +20,7 @@ struct RankEnd {
 struct Outcome {
   std::vector<RankEnd> ends;     ///< of each rank
   std::optional<double> killed;  ///< when --kill was carried out, seconds since the start
+  std::uint64_t checked = 0;     ///< bytes, of all ranks
   bool interrupted = false;
 };
 

@@ -13,8 +13,6 @@ namespace mrc::nccl_perf {
 struct RankResult {
   std::uint32_t collective = 0;   ///< index into Options::collectives
   std::uint32_t size = 0;         ///< index into Options::sizes
-  std::uint64_t checked = 0;      ///< bytes
-  std::uint64_t wrong = 0;        ///< elements
   std::vector<double> seconds{};  ///< per operation, of each repetition
 };
 [[nodiscard]] std::string to_text(const RankResult& result);

@@ -20,9 +20,7 @@ Json json_of(const Row& row) {
             {"max", row.seconds.max},
             {"all", row.series}}},
           {"algorithm_gbps", row.algorithm_gbps},
-          {"bus_gbps", row.bus_gbps},
-          {"checked_bytes", row.checked},
-          {"wrong_elements", row.wrong}};
+          {"bus_gbps", row.bus_gbps}};
 }
 
 Json json_of(const Outcome& outcome, const Options& o) {
@@ -31,7 +29,10 @@ Json json_of(const Outcome& outcome, const Options& o) {
     ends.push_back({{"status", end.status}, {"seconds", end.seconds}, {"late", end.was_late}});
   Json kill = nullptr;
   if (o.kill && outcome.killed) kill = {{"rank", o.kill->rank}, {"seconds", *outcome.killed}};
-  return {{"ranks", ends}, {"kill", kill}, {"interrupted", outcome.interrupted}};
+  return {{"ranks", ends},
+          {"kill", kill},
+          {"checked_bytes", outcome.checked},
+          {"interrupted", outcome.interrupted}};
 }
 
 }  // namespace
@@ -53,8 +54,6 @@ void Report::add(const std::vector<RankResult>& ranks) {
   for (const RankResult& r : ranks) {
     for (std::size_t i = 0; i < row.series.size() && i < r.seconds.size(); ++i)
       row.series[i] = std::max(row.series[i], r.seconds[i]);
-    row.checked += r.checked;
-    row.wrong += r.wrong;
   }
   row.seconds = spread_of(row.series);
   if (row.seconds.median > 0)
@@ -66,15 +65,11 @@ void Report::add(const std::vector<RankResult>& ranks) {
 
 void Report::print(const Row& row) const {
   if (rows_.empty())
-    fmt::print("{:>15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}{}\n", "collective", "bytes",
-               "median us", "min us", "max us", "alg Gb/s", "bus Gb/s",
-               o_.check ? "   checked" : "");
-  fmt::print("{:>15} {:>11} {:>11.1f} {:>11.1f} {:>11.1f} {:>11.3f} {:>11.3f}",
+    fmt::print("{:>15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "collective", "bytes",
+               "median us", "min us", "max us", "alg Gb/s", "bus Gb/s");
+  fmt::print("{:>15} {:>11} {:>11.1f} {:>11.1f} {:>11.1f} {:>11.3f} {:>11.3f}\n",
              to_string(row.collective), row.size, row.seconds.median * 1e6, row.seconds.min * 1e6,
              row.seconds.max * 1e6, row.algorithm_gbps, row.bus_gbps);
-  if (o_.check)
-    fmt::print("   {}", row.wrong == 0 ? "all right" : fmt::format("{} WRONG", row.wrong));
-  fmt::print("\n");
   std::fflush(stdout);
 }
 

@@ -21,8 +21,6 @@ struct Row {
   std::vector<double> series;  ///< of which that is the spread
   double algorithm_gbps = 0;   ///< by the median
   double bus_gbps = 0;         ///< by the median
-  std::uint64_t checked = 0;   ///< bytes
-  std::uint64_t wrong = 0;     ///< elements
 };
 
 /// Prints the table while results come, and writes the JSON file.

@@ -5,9 +5,8 @@
 
 #include <array>
 #include <cstring>
-#include <memory>
+#include <utility>
 
-#include "common/interrupt.hpp"
 #include "nccl_perf/failure.hpp"
 
 namespace mrc::nccl_perf {
@@ -62,7 +61,7 @@ class Connecting {
       left = 0;
       for (Pending& p : sends_) left += connected(p) ? 0 : 1;
       for (Pending& p : receives_) left += accepted(p) ? 0 : 1;
-      if (tools::g_interrupted) throw Interrupted();
+      set_up_.bootstrap.look();
       if (left != 0 && monotonic_now() > end)
         throw Failure(fmt::format("connect, accept -> {} of {} connections are not there in time",
                                   left, sends_.size() + receives_.size()));
