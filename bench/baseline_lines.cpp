@@ -9,6 +9,7 @@
 // Host h is namespace WORD-h; line l is its interface `line<l>` with address 10.77.l.(h + 1).
 // Needs root, no netem and no BPF. Prints what the lines carried as JSON on standard error.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <net/if.h>
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 
 #include "common/program.hpp"

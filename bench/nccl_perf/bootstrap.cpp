@@ -44,11 +44,11 @@ bool send_message(int socket, Message kind, const std::string& text) {
 }
 
 std::optional<Received> receive_message(int socket, bool wait) {
-  std::string message(kLargest, '\0');
-  const ssize_t size = recv(socket, message.data(), message.size(), wait ? 0 : MSG_DONTWAIT);
+  const ssize_t size = recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
   if (size <= 0) return std::nullopt;
-  return Received{static_cast<Message>(message[0]),
-                  message.substr(1, static_cast<std::size_t>(size) - 1)};
+  std::string message(static_cast<std::size_t>(size), '\0');
+  if (recv(socket, message.data(), message.size(), 0) != size) return std::nullopt;
+  return Received{static_cast<Message>(message[0]), message.substr(1)};
 }
 
 std::string join(const std::vector<std::string>& texts) {
