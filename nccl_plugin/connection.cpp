@@ -114,6 +114,7 @@ void Connection::fail_queue_pair(const mrc::Completion& completion) noexcept {
 }
 
 std::unique_ptr<Endpoint> Connection::close() {
+  context_->remove(this);
   // The peer must not write any more where a request was given up, so its queue pair ends at once.
   // One whose requests are done may have to tell the peer so once more.
   const bool linger = pending() == 0 && !peer_gone() && role() == Role::receiver;

@@ -19,9 +19,9 @@ void Context::add(Sender* sender) {
   sender->set_hint(send_);
 }
 
-void Context::remove(Sender* sender) noexcept {
+void Context::remove(const Connection* connection) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase(senders_, sender);
+  std::erase(senders_, connection);
 }
 
 }  // namespace mrc_nccl

@@ -11,6 +11,7 @@
 
 namespace mrc_nccl {
 
+class Connection;
 class Sender;
 
 /// What belongs to one communicator (version 11 and later); older versions of the interface have
@@ -28,7 +29,8 @@ class Context {
   /// communicator's senders, and of those that are still to come.
   void set_attributes(const nccl_abi::Attributes& attributes) noexcept;
   void add(Sender* sender);
-  void remove(Sender* sender) noexcept;
+  /// A connection that is about to be closed.
+  void remove(const Connection* connection) noexcept;
 
  private:
   const Log& log_;

@@ -19,7 +19,7 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
     // LL and LL128 poll flags that are part of the data.
     auto region =
         device_.register_memory(reinterpret_cast<void*>(first), range.second,
-                                mrc::Access::remote_write | mrc::Access::relaxed_ordering);
+                                mrc::Access::remote_write | mrc::Access::line_ordering);
     found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
   }
   ++found->second.users;

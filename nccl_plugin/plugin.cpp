@@ -63,8 +63,11 @@ ContextHandle* Plugin::init(int version, const nccl_abi::CommConfig& config,
 void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
   Settings settings = read_settings(Environment(), read_interfaces());
   if (std::getenv("MRC_LOG") == nullptr) settings.base.log = mrc::LogLevel::info;
-  settings.base.log_sink = [this](mrc::LogLevel level, std::string_view line) {
-    level == mrc::LogLevel::warn ? log_.warn(line) : log_.info(line);
+  // Where nobody asked for a size of packets, that of the interfaces is nothing to warn of.
+  const bool any_mtu = std::getenv("MRC_MTU") == nullptr;
+  settings.base.log_sink = [this, any_mtu](mrc::LogLevel level, std::string_view line) {
+    const bool expected = any_mtu && line.starts_with("mtu lowered");
+    level == mrc::LogLevel::warn && !expected ? log_.warn(line) : log_.info(line);
   };
   if (!settings.traffic_class_set) {
     const std::string warning = apply_traffic_class(settings.base, config.traffic_class,

@@ -10,9 +10,6 @@ Sender::Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> cont
   for (unsigned i = 0; i < free_.size(); ++i) free_[i] = static_cast<std::uint16_t>(i);
   context_->add(this);
 }
-Sender::~Sender() {
-  context_->remove(this);
-}
 
 /// Buffers of the receive that is next; 0 if the receiver has not posted it yet.
 unsigned Sender::group_size() const noexcept {
@@ -40,9 +37,9 @@ Result Sender::isend(const void* data, std::size_t size, int tag, const Registra
     if (size > target.size) return refuse(size, target, i);
     if (free_count_ == 0) return Result::success;
     Request& taken = requests_[free_[free_count_ - 1]];
-    start_event(taken, 0, parent, size, mrc::SendOpcode::write_imm);
     const Result result = post(data, size, memory, target, i, taken);
     if (result != Result::success || !taken.used) return result;
+    start_event(taken, 0, parent, size, mrc::SendOpcode::write_imm);
     served_ |= 1u << i;
     if (static_cast<unsigned>(std::popcount(served_)) == count) {
       ++group_;
@@ -51,7 +48,8 @@ Result Sender::isend(const void* data, std::size_t size, int tag, const Registra
     *request = &taken;
     return Result::success;
   }
-  return Result::success;  // the receive of this tag is in a later group
+  progress();  // the receive of this tag is in a later group
+  return state();
 }
 
 Result Sender::post(const void* data, std::size_t size, const Registration* memory,

@@ -14,7 +14,6 @@ namespace mrc_nccl {
 class Sender final : public Connection {
  public:
   Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context);
-  ~Sender() override;
 
   /// Sends `size` bytes, without copying them. *request is null if there is no receive for it yet,
   /// or no room.

@@ -178,7 +178,7 @@ void add_transport_options(CLI::App& app, Options& o) {
       "Packet ports over the source-routed fabric that FILE describes (docs/fabric.md); each "
       "side is told its own");
   add_device(app, "--paths", "paths", o, "N", "Paths per plane");
-  add_device(app, "--mtu", "mtu", o, "BYTES", "Payload bytes per packet, a power of two");
+  add_device(app, "--mtu", "mtu", o, "BYTES", "Payload bytes per packet, a multiple of 128");
   add_device(app, "--burst", "burst", o, "N", "Packets in a row on one path; 1 sprays each packet");
   add_device(app, "--cc", "cc", o, "NAME", "Congestion control: nscc, fixed or none");
   add_device(app, "--icrc", "icrc", o, "on|off", "Packet checksum (iCRC)");

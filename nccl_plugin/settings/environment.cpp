@@ -126,11 +126,12 @@ std::vector<std::string> Environment::names() const {
 
 mrc::Config Environment::library(const mrc::Config& defaults) const {
   try {
+    if (own_) return mrc::Config::from_environment(defaults);
     mrc::Config config = defaults;
     for (const mrc::Option& option : mrc::options()) {
       const std::string variable = mrc::variable_name(option);
-      const auto value = option.name == "keylog" ? find_file(variable) : find(variable);
-      if (value) mrc::assign_option(option, config, *value, "environment variable " + variable);
+      if (const auto value = find(variable))
+        mrc::assign_option(option, config, *value, "environment variable " + variable);
     }
     config.validate();
     return config;

@@ -36,7 +36,7 @@ constexpr Variable kVariables[] = {
     {"NCCL_MRC_QP_HINT_ENABLE", "0, 1", "1",
      "Take NCCL's numbers of peers and flows as hints for congestion control."},
     {"MRC_NCCL_EARLY_RECEIVES", "on, off", "off",
-     "Offer NCCL's optional receive completion: small receives complete with the data."},
+     "Let receives whose completion NCCL calls optional complete early."},
     {"NCCL_MRC_STATS", "a file", "none", "Where finalize writes counters as JSON."},
     {"NCCL_IB_HCA", "any", "not set", "Chooses ports of InfiniBand verbs; planes do not use any."},
     {"NCCL_MRC_CC_INIT_RATE", "any", "not set", "Known from other plugins; no effect."},

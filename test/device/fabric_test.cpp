@@ -178,7 +178,7 @@ TEST_CASE("fabric: no packet is longer than the description allows") {
       return host.qp.local_info().mtu;
     };
     CHECK(mtu_with("9216") == 8192);
-    CHECK(mtu_with("4200") == 2048);
+    CHECK(mtu_with("4200") == 3968);
     CHECK(mtu_with("1280") == 1024);
   });
 }

@@ -108,7 +108,8 @@ TEST_CASE("by GID: what is posted before the peer is there waits for it") {
 }
 
 TEST_CASE("by GID: a peer that is heard only after this side has given up asking") {
-  const Config config = test_config();
+  Config config = test_config();
+  config.mtu = 1408;
   Side a(config);
   port::IpAddress gid{};
   Qpn qpn{};
@@ -119,6 +120,7 @@ TEST_CASE("by GID: a peer that is heard only after this side has given up asking
   connect_by_gid(a.add_qp(), kPsnA, gid, qpn, kPsnB);
   REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));  // taken for plain MRC
   CHECK(a.device.stats().peers == 1);
+  CHECK(a.qps[0].query().mtu == 1024);  // which has powers of two only
   CHECK(a.device.paths(a.qps[0]).size() > 0);
   b.device.set_faults("");
   REQUIRE(post_copy(a, a.qps[0], b, 0, 4096, 7) == Errc::ok);
@@ -126,6 +128,8 @@ TEST_CASE("by GID: a peer that is heard only after this side has given up asking
   CHECK(a.await_one().status == WcStatus::success);
   copy_one(b, b.qps[0], a);
   CHECK(a.device.stats().peers == 1);
+  CHECK(a.qps[0].query().mtu == 1408);
+  CHECK(b.qps[0].query().mtu == 1408);
 }
 
 TEST_CASE("by GID: with itself, and two queue pairs of one device") {
@@ -194,10 +198,12 @@ TEST_CASE("by GID: with peer=openmrc silence is an error that names the GID") {
 TEST_CASE("by GID: with peer=mrc nobody is asked") {
   Config config = test_config();
   config.peer = PeerKind::mrc;
+  config.mtu = 1408;
   Side a(config);
   connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.9"), Qpn{0x000004}, kPsnB);
   CHECK_FALSE(a.qps[0].query().resolving);
   CHECK(a.device.stats().peers == 1);
+  CHECK(a.qps[0].query().mtu == 1024);
 }
 
 TEST_CASE("by GID: reset, and connected anew to another one") {
@@ -231,8 +237,13 @@ TEST_CASE("by GID: devices that don't fit each other say so") {
 }
 
 TEST_CASE("by GID: of two MTUs the smaller counts, also for what is posted already") {
+  std::uint32_t mtu = 1024;
+  SUBCASE("a power of two") {}
+  SUBCASE("another multiple of 128") {
+    mtu = 1408;
+  }
   Config large = test_config(), small = Pair::other(test_config());
-  small.mtu = 1024;
+  small.mtu = mtu;
   Side a(large), b(small);
   connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
   REQUIRE(post_copy(a, a.qps[0], b, 0, 100'000) == Errc::ok);
@@ -240,8 +251,8 @@ TEST_CASE("by GID: of two MTUs the smaller counts, also for what is posted alrea
   CHECK(a.await_one().status == WcStatus::success);
   CHECK(std::equal(a.source.begin(), a.source.begin() + 100'000, b.target.begin()));
   copy_one(b, b.qps[0], a);
-  CHECK(a.qps[0].query().mtu == 1024);
-  CHECK(b.qps[0].query().mtu == 1024);
+  CHECK(a.qps[0].query().mtu == mtu);
+  CHECK(b.qps[0].query().mtu == mtu);
 }
 
 TEST_CASE("by GID: trimmed packets while the peer is looked for") {

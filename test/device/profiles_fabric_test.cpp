@@ -130,7 +130,7 @@ TEST_CASE("profiles: packet ports send EVs of 256 bits in destination address an
     long_packets.mtu = 8192;
     text = kNeighbours;
     text.replace(text.find("ecmp"), 4, "srv6");
-    const DescriptionFile narrow(text.replace(1, 0, R"( "mtu": 8350,)"));
+    const DescriptionFile narrow(text.replace(1, 0, R"( "mtu": 8347,)"));
     long_packets.set("fabric", narrow.config().fabric);
     Device tight(long_packets);
     CHECK(tight.config().mtu == 8192);

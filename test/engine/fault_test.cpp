@@ -68,7 +68,8 @@ TrafficOptions random_traffic(Random& r) {
   o.both = r.chance(0.5);
   o.relaxed = r.chance(0.5);
   o.near_wrap = r.chance(0.3) ? 100 : 1u << 24;
-  o.attributes.mtu = 256u << r.below(5);
+  constexpr std::uint32_t kMtus[] = {256, 384, 512, 1024, 1408, 2048, 3968, 4096};
+  o.attributes.mtu = kMtus[r.below(8)];
   o.attributes.mpr = static_cast<std::uint8_t>(1 + r.below(32));
   o.attributes.mpr_dest = static_cast<std::uint8_t>(1 + r.below(32));
   o.attributes.max_wimm = static_cast<std::uint16_t>(1 + r.below(16));

@@ -147,6 +147,7 @@ TEST_CASE("connection info: fields outside their range, with a right checksum") 
   CHECK(contains(with(33, {0, 0, 0, 0}), "MTU"));
   CHECK(contains(with(33, {0, 0, 5, 0xDC}), "MTU"));
   CHECK(contains(with(33, {0, 1, 0, 0}), "MTU"));
+  CHECK(contains(with(33, {0, 0, 5, 0x80}), "power of two"));  // 1,408
   CHECK(with(37, {0x80, 0}).empty());
   CHECK(contains(with(37, {0x80, 1}), "WriteImm"));
   CHECK(contains(with(39, {0}), "MPR"));
@@ -228,7 +229,27 @@ TEST_CASE("connection info: what nobody would take is not sent") {
   CHECK(refused([](auto& i) { i.planes.resize(33, i.planes[0]); }));
   CHECK(refused([](auto& i) { i.qpn = mrc::Qpn{1}; }));
   CHECK(refused([](auto& i) { i.mtu = 1500; }));
+  CHECK(refused([](auto& i) { i.mtu = 1408; }));
+  CHECK(refused([](auto& i) {
+    i.mtu = 1400;
+    i.mtu_multiples = true;
+  }));
   CHECK(refused([](auto& i) { i.planes[1] = {}; }));
+}
+
+TEST_CASE("connection info: an MTU that is no power of two, and what older readers see of it") {
+  ConnectionInfo info = example();
+  info.mtu = 1408;
+  info.mtu_multiples = true;
+  Blob blob = mrc::encode(info);
+  CHECK(mrc::decode_connection_info(blob) == info);
+  CHECK((blob[33] == 0 && blob[34] == 0 && blob[35] == 4 && blob[36] == 0));  // 1,024
+  blob[35] = 8;
+  seal(blob);
+  CHECK(contains(decode_error(blob), "contradict"));
+  info.mtu = 4096;
+  CHECK(mrc::decode_connection_info(mrc::encode(info)) == info);
+  CHECK_FALSE(mrc::decode_connection_info(mrc::encode(example())).mtu_multiples);
 }
 
 TEST_CASE("connection info: random damage is refused or harmless") {

@@ -276,10 +276,15 @@ TEST_CASE("settings: the environment of the process") {
   const ProcessVariable stats("NCCL_MRC_STATS", "out.json");
   const Settings settings = mrc_nccl::read_settings({}, mrc_nccl::read_interfaces());
   CHECK(settings.nics.size() == 3);
+  CHECK(settings.base.max_qps == mrc_nccl::plugin_defaults().max_qps);
   CHECK(settings.stats_file == "out.json");
   CHECK(any_contains(settings.warnings, "did you mean NCCL_MRC_STATS?"));
   CHECK(any_contains(settings.warnings, "MRC_PATH (did you mean MRC_PATHS?)"));
   CHECK_FALSE(any_contains(settings.warnings, "MRC_NCCL_MERGE"));
+  const ProcessVariable paths("MRC_PATHS", "0");
+  const std::string text = error_of<mrc_nccl::SettingsError>(
+      [] { (void)mrc_nccl::read_settings({}, mrc_nccl::read_interfaces()); });
+  CHECK(contains(text, "environment variable MRC_PATHS: value '0' is not allowed"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ client duration 5x 'a time such as' --duration 5x
 client fault loss=2 '0 to 1' --fault loss=2
 client give-up 5x 'a time such as' --give-up 5x
 client fault plan=1 'plane=N' --fault plan=1,down
-client mtu 1500 'power of two' --mtu 1500
+client mtu 1500 'multiple of 128' --mtu 1500
 client planes loopback:99 '1 to 32' --planes 99
 client cc fast nscc --cc fast
 client icrc maybe on --icrc maybe
@@ -42,7 +42,7 @@ client check check 'whose server sleeps' --test=completion --check
 refused 2 port 70000 -- "$mrc_perf" --port 70000
 refused 1 /nonexistent/file -- "$mrc_perf" 127.0.0.1 --port "$port" --json /nonexistent/file
 
-for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:power of two' 'MRC_TIMEOUT=99:24' \
+for setting in 'MRC_PATHS=0:1024' 'MRC_MTU=1500:multiple of 128' 'MRC_TIMEOUT=99:24' \
   'MRC_HELPER=perhaps:on' 'MRC_SLOT=256:255' 'MRC_CC_BASE_RTT=5:1us .. 1s'; do
   variable=${setting%%=*} value=${setting#*=}
   allowed=${value#*:} value=${value%%:*}

@@ -106,6 +106,40 @@ TEST_CASE("MRC in a fabric: a permutation over all T1s, 9 of 10 parts of the wir
   CHECK(s.duplicates * 1000 < s.data_packets);
 }
 
+TEST_CASE("MRC in a fabric: 16 senders that know of each other hardly overflow the last link") {
+  struct Result {
+    ClusterStats start, all;
+    Duration time{};
+  };
+  const auto incast = [](bool hinted) {
+    FabricSettings f = clos(20, 2);
+    f.host_gbps = 200;  // so that a sixteenth of the window is more than the least one
+    f.ecn_last_hop = true;
+    ClusterRig rig(f);
+    std::vector<FlowId> flows;
+    for (unsigned from = 4; from < 20; ++from) {
+      flows.push_back(rig.cluster.open(from, 0));
+      engine::Engine& engine = rig.cluster.host(from).engine();
+      if (hinted) engine.for_each_qp([&](const auto& qp) { (void)engine.set_sharers(qp.qpn, 16); });
+    }
+    rig.stopped = true;  // one message each
+    for (const FlowId flow : flows) rig.cluster.send(flow, 1024 * 1024, rig.sent++);
+    const Time begin = rig.network.now();
+    rig.network.run_until(begin + 20us);  // two round trips
+    Result result{rig.cluster.stats(), {}, {}};
+    CHECK(rig.drain(10ms));
+    result.all = rig.cluster.stats();
+    result.time = rig.network.now() - begin;
+    return result;
+  };
+  const Result blind = incast(false), hinted = incast(true);
+  CHECK(blind.start.trimmed > 500);
+  CHECK(hinted.start.trimmed == 0);
+  CHECK(hinted.all.trimmed * 10 < blind.all.trimmed);
+  CHECK(hinted.all.retransmitted * 10 < blind.all.retransmitted);
+  CHECK(hinted.time <= blind.time + 20us);
+}
+
 TEST_CASE("MRC in a fabric: real bytes with iCRC over links that turn bits over") {
   MrcCluster::Settings s;
   s.host.carry_payload = true;

@@ -79,7 +79,7 @@ class EnginePair {
   std::uint32_t register_memory(unsigned side, void* address, std::size_t length, Access access) {
     const std::uint32_t key = *engines_[side]->register_memory(address, length, access, pd_[side]);
     for (FakePort& port : ports_[side])
-      port.register_memory({key, static_cast<std::uint8_t*>(address), length, access});
+      port.register_memory({key, static_cast<std::uint8_t*>(address), length, in_force(access)});
     return key;
   }
   /// Payload that a side's ports may still read.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // "topology" and "transport" of a scenario file.
-#include <bit>
-
+#include "mrc/core/mtu.hpp"
 #include "mrc_sim/job.hpp"
 #include "mrc_sim/metrics.hpp"
 
@@ -71,8 +70,8 @@ cc::Options read_cc(const json_file::Object& t, const sim::FabricSettings& f, st
 }
 
 std::uint32_t read_mtu(const json_file::Object& t) {
-  const auto mtu = static_cast<std::uint32_t>(t.bytes("mtu", 256, 32'768, 4096));
-  if (!std::has_single_bit(mtu)) t.fail("mtu", "must be a power of two");
+  const auto mtu = static_cast<std::uint32_t>(t.bytes("mtu", kSmallestMtu, kLargestMtu, 4096));
+  if (!is_mtu(mtu)) t.fail("mtu", "must be a multiple of 128");
   return mtu;
 }
 

@@ -59,6 +59,10 @@ class Peers {
   /// What is needed to add it. Throws mrc::Error if it cannot be reached.
   [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
                                          const PeerProfiles& profiles) const;
+  /// What a queue pair of that MTU agrees on with the one that `info` describes; an MTU of 0 there
+  /// is not known.
+  [[nodiscard]] std::uint32_t agreed_mtu_with(const ConnectionInfo& info,
+                                              std::uint32_t own) const noexcept;
   /// Waits up to `patience` until packets to it are not lost for want of a next hop. Logs where
   /// they still will be.
   void await_routes(const Candidate& candidate, Duration patience) const;

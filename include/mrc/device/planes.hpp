@@ -26,8 +26,9 @@
 /// PlaneOpener; it alone knows which ports these are and how a peer is reached through them.
 namespace mrc::inline v0_1::detail {
 
-/// Bytes that a port adds to the payload at most: headers, pad, iCRC.
-inline constexpr std::uint32_t kPacketOverhead = wire::kMaxWriteOverhead;
+/// Bytes of the longest packets besides their payload: headers and iCRC. They have no pad, since an
+/// MTU is a multiple of 4.
+inline constexpr std::uint32_t kPacketOverhead = wire::kMaxWriteHeader + wire::kIcrcSize;
 
 /// How a peer is reached in one plane.
 struct PlanePaths {

@@ -28,7 +28,7 @@ struct QpChange {
   // To RTR.
   std::optional<Psn> receive_psn{};    ///< first PSN that the peer sends; needed with `destination`
   std::optional<std::uint32_t> mtu{};  ///< payload bytes per packet; default: the queue pair's own.
-                                       ///< Of both sides the smaller counts
+                                       ///< Both sides agree on agreed_mtu()
   RtrAttributes rtr{};                 ///< own limits as responder
 
   // To RTS.

@@ -10,9 +10,9 @@
 namespace mrc::inline v0_1::engine {
 
 /// Stores that are deferred so that memory becomes visible in message order: the last bytes of a
-/// message that arrived before packets in front of it, in a memory region without relaxed ordering.
-/// They are written once those packets have arrived. One pool per engine, one list per queue pair,
-/// in PSN order. Fixed size; one thread.
+/// message that arrived before packets in front of it, in a memory region in that order
+/// (MemoryEntry::in_message_order()). They are written once those packets have arrived. One pool
+/// per engine, one list per queue pair, in PSN order. Fixed size; one thread.
 class DeferredStores {
  public:
   /// Index of a store in the pool.

@@ -127,7 +127,7 @@ class Engine {
   /// From RTR: can also send; what is posted before resolve() waits for it.
   Errc to_rts(Qpn qpn, Time now, const RtsAttributes& own = {});
   /// The peer of a queue pair in RTR or RTS is known now, or known better; QPN and PSN stay, and of
-  /// the MTUs the smaller counts.
+  /// remote.mtu and the MTU of to_rtr_unresolved() the smaller counts.
   /// Errc::invalid_state if a packet of the present peer has arrived. Everything that was sent to
   /// the present one is sent again.
   Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;

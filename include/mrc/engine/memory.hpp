@@ -19,10 +19,15 @@ struct MemoryEntry {
   std::uint64_t length = 0;         ///< bytes
   std::uint32_t key = 0;            ///< L_Key and R_Key
   PdId pd{};                        ///< protection domain of the region
-  Access access = Access::none;     ///< rights; remote_write includes local_write
+  Access access = Access::none;     ///< rights (in_force())
   bool live = false;                ///< false: deregistered, the entry is free
   std::uint32_t uses = 0;           ///< SGEs of posted requests in it
   std::uint32_t copies = 0;         ///< copies of its bytes that ports still read
+
+  /// True if the last bytes of a message must not be visible before everything in front of them.
+  [[nodiscard]] bool in_message_order() const noexcept {
+    return !has(access, Access::relaxed_ordering) && !has(access, Access::line_ordering);
+  }
 };
 
 /// Why a remote access is refused.

@@ -197,12 +197,13 @@ struct QueuePairState : EngineTimer {
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
   wire::Tag expected;                       ///< in all packets from the peer; none: plain ones
   std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
-  Peer* peer = nullptr;  ///< remote device; null before RTR, and until it is known
-  RemoteQp remote;       ///< the peer's side, from RTR on
-  wire::Tag remote_tag;  ///< in all packets to the peer
-  wire::Tag tag;         ///< that the peer is told: random, new in each RESET
-  Psn start_psn;         ///< first PSN that this side sends
-  const QpInit init;     ///< as created
+  std::uint32_t rtr_mtu = 0;  ///< the own side of that: what this side entered RTR with
+  Peer* peer = nullptr;       ///< remote device; null before RTR, and until it is known
+  RemoteQp remote;            ///< the peer's side, from RTR on
+  wire::Tag remote_tag;       ///< in all packets to the peer
+  wire::Tag tag;              ///< that the peer is told: random, new in each RESET
+  Psn start_psn;              ///< first PSN that this side sends
+  const QpInit init;          ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;          ///< in Peer::ready or Peer::starved

@@ -160,7 +160,7 @@ struct QpCapacity {
 
 /// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
 struct QpAttributes {
-  std::uint32_t mtu = 4096;             ///< payload bytes per packet, 256 .. 32,768, power of two
+  std::uint32_t mtu = 4096;             ///< payload bytes per packet (is_mtu())
   std::uint8_t mpr = 32;                ///< as requester: most PSNs in flight, units of 128
   std::uint8_t mpr_dest = 32;           ///< as responder: PSNs tracked, units of 128
   std::uint16_t max_wimm = 128;         ///< as requester: most WriteImm in flight

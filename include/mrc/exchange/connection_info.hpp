@@ -18,7 +18,7 @@ struct ConnectionInfo {
   std::uint64_t device_guid = 0;      ///< tells devices apart; queue pairs of one share its paths
   Qpn qpn{};                          ///< number of the queue pair
   Psn start_psn;                      ///< first PSN that this side will send
-  std::uint32_t mtu = 4096;           ///< payload bytes per packet; both sides must agree
+  std::uint32_t mtu = 4096;           ///< payload bytes per packet (is_mtu()); the smaller counts
   std::uint8_t mpr_dest = 32;         ///< units of 128 PSNs that it tracks as responder
   std::uint16_t max_wimm_dest = 128;  ///< WriteImm in flight that it tracks as responder
   bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
@@ -27,6 +27,9 @@ struct ConnectionInfo {
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
   bool solicited = true;              ///< understands solicited events
+  /// Takes an MTU of any multiple of 128. Without it, `mtu` and what both agree on is a power of
+  /// two (mrc-1.0 §2.3): so it is with other implementations.
+  bool mtu_multiples = false;
   /// Verification tag for the packets sent to this queue pair (wire::Tag); 0: it has none. A secret
   /// between the two sides: who knows it can forge packets, so give this record to the peer alone.
   std::uint64_t tag = 0;

@@ -35,7 +35,7 @@ struct UdpReceiverOptions {
 
 /// Receives datagrams into a fixed pool, splits those that the kernel has coalesced (GRO) into
 /// packets, checks the iCRC and returns them as views into the pool, valid until the next
-/// receive(). All input is untrusted. One thread at a time.
+/// release() or read. All input is untrusted. One thread at a time.
 class UdpReceiver {
  public:
   /// Bytes of a slot: any UDP datagram fits, a coalesced one too.
@@ -45,6 +45,11 @@ class UdpReceiver {
   explicit UdpReceiver(const UdpReceiverOptions& options);
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
+
+  /// Begins a round of up to two receive() calls into the same `rx`: frees what fault injection has
+  /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
+  /// since `rx` refers to them.
+  void release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept;
 
   /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
   /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.

@@ -41,7 +41,7 @@ void SoakSetup::draw_queues() {
 
 void SoakSetup::draw_hosts() {
   host.carry_payload = true;
-  host.mtu = 256u << random_.below(5);
+  host.mtu = one_of({256u, 384u, 512u, 1024u, 1408u, 2048u, 3968u, 4096u});
   host.paths_per_plane = chance(0.5) ? 0 : 1 + random_.below(6);
   host.nic_queue = one_of({1'500u, 6'000u, 12'288u, 65'536u});
   host.carrier_delay = Duration{magnitude(50'000)};
@@ -107,7 +107,7 @@ void SoakSetup::draw_connection() {
 
 void SoakSetup::draw_side(SoakConnection& c, unsigned side) {
   QpAttributes& a = c.attributes[side];
-  a.mtu = std::max(256u, chance(0.8) ? host.mtu : host.mtu / 2);
+  a.mtu = chance(0.8) ? host.mtu : std::max(kSmallestMtu, host.mtu / 2 / kMtuUnit * kMtuUnit);
   a.mpr = static_cast<std::uint8_t>(magnitude(64));
   a.mpr_dest = static_cast<std::uint8_t>(magnitude(64));
   a.max_wimm = static_cast<std::uint16_t>(magnitude(64));

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/core/value_text.hpp"
 
 /// The kinds of options: where in a Config the value is, its range, and its form as text. Shared by
@@ -25,7 +26,7 @@ struct BoolOption {
 };
 
 /// How a number is written in messages and documents.
-enum class NumberStyle : std::uint8_t { plain, size, power_of_two, zero_is_auto };
+enum class NumberStyle : std::uint8_t { plain, size, mtu, zero_is_auto };
 
 /// A number or a duration between two limits, both included.
 template <class T>
@@ -170,7 +171,7 @@ template <class T>
   // In this form the test rejects NaN.
   if (!(value >= option.min && value <= option.max)) return false;
   if constexpr (std::is_unsigned_v<T>)
-    if (option.style == NumberStyle::power_of_two) return (value & (value - 1u)) == 0;
+    if (option.style == NumberStyle::mtu) return value % kMtuUnit == 0;
   return true;
 }
 
@@ -228,7 +229,7 @@ template <class T>
   if (o.style == NumberStyle::zero_is_auto)
     return "1 .. " + number_text(o.max, o.style) + ", or auto";
   std::string text = number_text(o.min, o.style) + " .. " + number_text(o.max, o.style);
-  if (o.style == NumberStyle::power_of_two) text += ", a power of two";
+  if (o.style == NumberStyle::mtu) text += ", a multiple of " + std::to_string(kMtuUnit);
   return text;
 }
 template <class E>

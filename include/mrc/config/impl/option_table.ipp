@@ -127,10 +127,10 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
      "Answered probes in a row after which a bad path is used again."},
 
-    {"mtu", U32{&Config::mtu, 256, 32768, NumberStyle::power_of_two}, "bytes", kPackets,
+    {"mtu", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu}, "bytes", kPackets,
      "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
-     "interfaces can't carry it. MRC defines up to 4096; more is an extension between OpenMRC "
-     "peers."},
+     "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
+     "between OpenMRC peers. With a peer that takes powers of two only, the one below counts."},
     {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
      "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
      "1: every packet on a new path."},

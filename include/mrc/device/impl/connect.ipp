@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <optional>
 
@@ -39,7 +40,9 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.qpn = qpn;
   info.start_psn = qp->start_psn;
   info.tag = qp->tag.bits();
-  info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->mtu : a.mtu;
+  info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->rtr_mtu : a.mtu;
+  info.mtu_multiples = config_.peer != PeerKind::mrc;
+  if (!info.mtu_multiples) info.mtu = std::bit_floor(info.mtu);
   info.mpr_dest = a.mpr_dest;
   info.max_wimm_dest = a.max_wimm_dest;
   info.dynamic_mpr = a.dynamic_mpr;
@@ -155,9 +158,11 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
   const PeerId peer = peer_for(lock, qpn, info, doing);
   RemoteQp remote = remote_of(info, peer);
   remote.start_psn = change.receive_psn.value_or(info.start_psn);
-  remote.mtu = change.mtu.value_or(std::min(info.mtu, engine_.find_qp(qpn)->attributes.mtu));
-  const Errc e =
-      remote.mtu > info.mtu ? Errc::incompatible : engine_.to_rtr(qpn, remote, change.rtr);
+  const std::uint32_t own = engine_.find_qp(qpn)->attributes.mtu;
+  remote.mtu = change.mtu.value_or(0);
+  if (remote.mtu == 0) remote.mtu = peers_.agreed_mtu_with(info, own);
+  const bool fits = remote.mtu == peers_.agreed_mtu_with(info, remote.mtu);
+  const Errc e = fits ? engine_.to_rtr(qpn, remote, change.rtr) : Errc::incompatible;
   if (e != Errc::ok) {
     peers_.forget_unused(peer);
     throw Error(e, doing + ", connecting to " + to_string(info));

@@ -168,7 +168,7 @@ MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) c
   info.device_guid = planes_.paths->source_tag(0, destination.gid);
   info.qpn = destination.qpn;
   info.slot = 0;  // only OpenMRC has slots
-  info.mtu = 0;   // that of this side
+  info.mtu = 0;   // that of this side, or the power of two below it
   info.icrc = config_.icrc;
   for (const Contact& contact : planes_.paths->contacts(destination.gid, destination.qpn)) {
     if (info.planes.size() <= contact.plane) info.planes.resize(contact.plane + std::size_t{1});
@@ -185,7 +185,9 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
   const PeerProfiles profiles = profiles_(qpn);
   auto id = peers_.find(peer, profiles.ids);
   if (!id) id = peers_.add(peer, peers_.make_candidate(peer, profiles));
-  const Errc e = engine_.resolve(now, qpn, remote_of(peer, *id));
+  RemoteQp remote = remote_of(peer, *id);
+  remote.mtu = peers_.agreed_mtu_with(peer, qp->rtr_mtu);
+  const Errc e = engine_.resolve(now, qpn, remote);
   if (e != Errc::ok) {
     peers_.forget_unused(*id);
     if (e == Errc::incompatible) fail(qpn, "its limits are 0: " + to_string(peer));

@@ -133,8 +133,7 @@ MRC_SETUP std::uint32_t Lane::register_memory(void* address, std::size_t length,
   if (!key)
     throw Error(key.error(), "registering " + std::to_string(length) + " bytes of memory" +
                                  (key.error() == Errc::no_resources ? ": see option max_mrs" : ""));
-  if (has(access, Access::remote_write)) access = access | Access::local_write;
-  const port::MemorySpan span{*key, static_cast<std::uint8_t*>(address), length, access};
+  const port::MemorySpan span{*key, static_cast<std::uint8_t*>(address), length, in_force(access)};
   std::size_t done = 0;
   try {
     for (; done < planes_.ports.size(); ++done) planes_.ports[done]->register_memory(span);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/mtu.hpp"
 #include "mrc/device/peers.hpp"
 #include "mrc/port/address.hpp"
 
@@ -59,6 +60,12 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
     throw;
   }
   return peer.value();
+}
+
+MRC_SETUP std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info,
+                                               std::uint32_t own) const noexcept {
+  const bool multiples = info.mtu_multiples && config_.peer != PeerKind::mrc;
+  return agreed_mtu(own, info.mtu == 0 ? own : info.mtu, multiples);
 }
 
 MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience) const {

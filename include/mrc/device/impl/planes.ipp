@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/mtu.hpp"
 #include "mrc/device/planes.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -15,12 +16,13 @@ MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Confi
   for (const std::string& note : port->notes()) log.warn(plane + note);
   if (mtu == 0) mtu = config.mtu;
   const std::uint32_t room = port->capabilities().max_packet;
-  while (mtu > 256 && mtu + kPacketOverhead > room) mtu /= 2;
-  if (mtu + kPacketOverhead > room)
-    throw Error(Errc::invalid_argument,
-                plane + "the interface's MTU leaves " + std::to_string(room) +
-                    " bytes for a packet, needed are " + std::to_string(256 + kPacketOverhead) +
-                    "; raise it with `ip link set`");
+  mtu = fitting_mtu(mtu, room, kPacketOverhead);
+  if (mtu == 0)
+    throw Error(Errc::invalid_argument, plane + "the interface's MTU leaves " +
+                                            std::to_string(room) +
+                                            " bytes for a packet, needed are " +
+                                            std::to_string(kSmallestMtu + kPacketOverhead) +
+                                            "; raise it with `ip link set`");
   ports.push_back(std::move(port));
 }
 

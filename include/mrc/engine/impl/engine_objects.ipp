@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -19,10 +20,10 @@ inline void require(bool ok, const char* what) {
 }
 
 [[nodiscard]] inline bool in_range(const QpAttributes& a) noexcept {
-  return a.mtu >= 256 && a.mtu <= 32'768 && std::has_single_bit(a.mtu) && a.mpr >= 1 &&
-         a.mpr_dest >= 1 && a.max_wimm >= 1 && a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 &&
-         a.max_wimm_dest <= kMaxQueue && a.timeout <= reliability::kMaxTimeoutExponent &&
-         a.retry_linear <= 7 && a.retry_exponential <= reliability::kRetryForever;
+  return is_mtu(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 && a.max_wimm >= 1 &&
+         a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 && a.max_wimm_dest <= kMaxQueue &&
+         a.timeout <= reliability::kMaxTimeoutExponent && a.retry_linear <= 7 &&
+         a.retry_exponential <= reliability::kRetryForever;
 }
 
 [[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
@@ -80,7 +81,7 @@ MRC_SETUP Result<std::uint32_t> Engine::register_memory(void* address, std::uint
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return Errc::invalid_argument;
-  if (has(access, Access::remote_write)) access = access | Access::local_write;
+  access = in_force(access);
   return key ? ctx_.memory.add_as(*key, address, length, access, pd)
              : ctx_.memory.add(address, length, access, pd, ctx_.secrets);
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/engine/impl/requester.ipp"
 
@@ -56,7 +56,7 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
                                  const RtrAttributes& own) {
   if (qp.state != QpState::init) return Errc::invalid_state;
   const std::uint32_t mtu = remote.mtu == 0 ? qp.attributes.mtu : remote.mtu;
-  if (mtu > qp.attributes.mtu || mtu < 256 || !std::has_single_bit(mtu)) return Errc::incompatible;
+  if (mtu > qp.attributes.mtu || !is_mtu(mtu)) return Errc::incompatible;
   QpAttributes a = qp.attributes;
   a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
   a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
@@ -65,7 +65,7 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   qp.rx.resize(a);
   qp.attributes = a;
   qp.remote = remote;
-  qp.mtu = mtu;
+  qp.mtu = qp.rtr_mtu = mtu;
   qp.heard = false;
   qp.state = QpState::rtr;
   return Errc::ok;
@@ -116,8 +116,8 @@ MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcep
     RemoteQp remote = known;
     remote.qpn = qp.remote.qpn;
     remote.start_psn = qp.remote.start_psn;
-    const std::uint32_t mtu = remote.mtu == 0 ? qp.mtu : std::min(qp.mtu, remote.mtu);
-    if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || mtu < 256 || !std::has_single_bit(mtu))
+    const std::uint32_t mtu = remote.mtu == 0 ? qp.rtr_mtu : std::min(qp.rtr_mtu, remote.mtu);
+    if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || !is_mtu(mtu))
       return Errc::incompatible;
     teardown_.leave_peer(qp);
     attach(qp, remote, *peer);

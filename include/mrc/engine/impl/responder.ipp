@@ -99,8 +99,8 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
     return doubt(qp, psn, c) ? void(++ctx_.stats.drops.bad_key) : refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
   const bool in_order = psn == rx.window.cack() + 1;
-  const bool defers = !in_order && end && packet.placed == 0 && region != nullptr &&
-                      !has(region->access, Access::relaxed_ordering);
+  const bool defers =
+      !in_order && end && packet.placed == 0 && region != nullptr && region->in_message_order();
   if (defers && ctx_.deferred.full()) {
     queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
     // Room comes back when the gap before this packet is filled; the SACK shows the gap.
@@ -212,8 +212,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   return QpErrorCause::bad_key;
 }
 
-/// Writes the payload to its place. Out of order and without relaxed ordering, the stores of a
-/// message's last bytes are deferred until everything before them has arrived.
+/// Writes the payload to its place. Out of order, and if the region is in message order, the stores
+/// of a message's last bytes are deferred until everything before them has arrived.
 MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
                                const MemoryEntry* region, bool in_order) noexcept {
   if (region == nullptr) return;
@@ -221,6 +221,10 @@ MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
   std::size_t length = w.payload.size();
   if (has(region->access, Access::relaxed_ordering)) {
     std::memcpy(to, w.payload.data(), length);
+    return;
+  }
+  if (has(region->access, Access::line_ordering)) {
+    copy_lines(to, w.payload.data(), length);
     return;
   }
   if (!in_order && wire::is_last(w.bth->opcode())) {

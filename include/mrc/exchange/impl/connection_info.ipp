@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdio>
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/mtu.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/wire/crc32.hpp"
 
@@ -33,10 +35,11 @@ enum class InfoItem : std::uint16_t {
   capabilities = 5,                 ///< bits 4: kInfoSolicited
   port_data = 6,                    ///< plane 1, data; once for each plane that has some
   tag = 7,                          ///< tag 8
+  mtu = 8,  ///< exact MTU 4; it says that the peer takes any multiple of 128. The MTU of
+            ///< queue_pair is the power of two below it, for those who do not know this item
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
 inline constexpr std::uint32_t kInfoSolicited = 1;
-inline constexpr std::uint32_t kMinMtu = 256, kMaxMtu = 32768;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
 inline constexpr std::size_t kMaxPortData = 1024;
 
@@ -104,7 +107,8 @@ class InfoReader {
 [[nodiscard]] inline const char* info_fault(const ConnectionInfo& info) noexcept {
   if (value(info.qpn) < kFirstUserQpn || value(info.qpn) > 0xFFFFFF)
     return "QPN is reserved or over 24 bits";
-  if (info.mtu < kMinMtu || info.mtu > kMaxMtu || (info.mtu & (info.mtu - 1)) != 0)
+  if (!is_mtu(info.mtu)) return "MTU is not a multiple of 128 from 256 to 32768";
+  if (!info.mtu_multiples && !std::has_single_bit(info.mtu))
     return "MTU is not a power of two from 256 to 32768";
   if (info.mpr_dest == 0) return "MPR is 0";
   if (info.max_wimm_dest > kMaxWimmDest) return "WriteImm limit is over 32768";
@@ -183,6 +187,11 @@ class InfoItems {
         length(value.size() == 8);
         info_.tag = reader.take<std::uint64_t>();
         break;
+      case InfoItem::mtu:
+        length(value.size() == 4);
+        exact_mtu_ = reader.take<std::uint32_t>();
+        info_.mtu_multiples = true;
+        break;
       case InfoItem::port_data:
         length(!value.empty());
         return read_port_data(reader);  // more than one is allowed
@@ -201,6 +210,10 @@ class InfoItems {
   [[nodiscard]] ConnectionInfo finish() {
     for (const InfoItem item : {InfoItem::device, InfoItem::queue_pair, InfoItem::planes})
       if ((seen_ >> (static_cast<unsigned>(item) & 0xFu) & 1) == 0) bad_item(item, "is missing");
+    if (info_.mtu_multiples) {
+      if (std::bit_floor(exact_mtu_) != info_.mtu) bad_info("two MTUs that contradict each other");
+      info_.mtu = exact_mtu_;
+    }
     if (const char* fault = info_fault(info_)) bad_info(fault);
     return std::move(info_);
   }
@@ -236,6 +249,7 @@ class InfoItems {
     nothing_said.solicited = false;
     return nothing_said;
   }();
+  std::uint32_t exact_mtu_ = 0;
   unsigned seen_ = 0;
 };
 
@@ -258,7 +272,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
     const detail::InfoItemWriter item(out, InfoItem::queue_pair);
     detail::put(out, value(info.qpn), 4);
     detail::put(out, info.start_psn.value(), 4);
-    detail::put(out, info.mtu, 4);
+    detail::put(out, std::bit_floor(info.mtu), 4);
     detail::put(out, info.max_wimm_dest, 2);
     detail::put(out, info.mpr_dest, 1);
     const unsigned flags = (info.dynamic_mpr ? detail::kInfoDynamicMpr : 0u) |
@@ -284,6 +298,10 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   if (info.tag != 0) {
     const detail::InfoItemWriter item(out, InfoItem::tag);
     detail::put(out, info.tag, 8);
+  }
+  if (info.mtu_multiples) {
+    const detail::InfoItemWriter item(out, InfoItem::mtu);
+    detail::put(out, info.mtu, 4);
   }
   for (std::size_t i = 0; i < info.port_data.size(); ++i) {
     if (info.port_data[i].empty()) continue;
