@@ -180,20 +180,25 @@ TEST_CASE("A message outside its registered memory is an error, and not written"
       Job job(version);
       Connection connection(job);
       auto& net = job.net();
-      std::vector<char> from(8192, 'f');
-      std::vector<char> to(8192, 't');
-      void* from_mr = registered(net, connection.send, from.data(), sender_is_wrong ? 4096 : 8192);
-      void* to_mr = registered(net, connection.receive, to.data(), sender_is_wrong ? 8192 : 4096);
+      // Whole pages may be registered: the message is in another one.
+      constexpr std::size_t kOutside = 3 * 4096;
+      std::vector<char> from(5 * 4096, 'f');
+      std::vector<char> to(5 * 4096, 't');
+      void* from_mr =
+          registered(net, connection.send, from.data(), sender_is_wrong ? 4096 : from.size());
+      void* to_mr =
+          registered(net, connection.receive, to.data(), sender_is_wrong ? to.size() : 4096);
       std::string error;
       try {
-        send_by(job, connection, from.data() + 4000, from_mr, to.data() + 4000, to_mr, 2000);
+        send_by(job, connection, from.data() + kOutside, from_mr, to.data() + kOutside, to_mr,
+                2000);
       } catch (const Failure& failure) {
         error = failure.what();
       }
       CAPTURE(error);
       CHECK_FALSE(error.empty());
       CHECK(error.find("too long") == std::string::npos);
-      CHECK(std::count(to.begin() + 4096, to.end(), 't') == 4096);
+      CHECK(std::count(to.begin(), to.end(), 't') == 5 * 4096);
       ok(net.dereg(connection.send, from_mr), "dereg");
       ok(net.dereg(connection.receive, to_mr), "dereg");
     }
