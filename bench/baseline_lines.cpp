@@ -166,7 +166,11 @@ class Lines {
                     l);
     }
     tools::run_program({"ip", "-batch", "-"}, lines.take());
-    for (unsigned l = 0; l < s_.lines; ++l) tools::switch_offloads_off(fmt::format("line{}", l));
+    for (unsigned l = 0; l < s_.lines; ++l) {
+      const std::string line = fmt::format("line{}", l);
+      tools::switch_offloads_off(line);
+      while (!tools::interface_state(line).carrier) sched_yield();
+    }
   }
 
   void remove() noexcept {

@@ -62,7 +62,7 @@ void OpenNetwork::open_plugin(const Options& options) {
 }
 
 void OpenNetwork::open_sockets(const Options& options) {
-  sockets_ = make_socket_net({options.sockets, options.threads});
+  sockets_ = make_socket_net({options.sockets, options.threads, options.congestion});
   check(sockets_->init(communicator_init(), &network_.context), "init");
   check(sockets_->devices(&network_.devices), "devices");
   if (network_.devices == 0)

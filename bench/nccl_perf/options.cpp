@@ -161,6 +161,9 @@ void add_net_options(CLI::App& app, Options& o) {
       ->check(CLI::Range(0, 16));
   app.add_option("--threads", o.threads, "TCP: NCCL_SOCKET_NTHREADS, helper threads")
       ->check(CLI::Range(0, 16));
+  app.add_option("--congestion", o.congestion,
+                 "TCP's congestion control, such as cubic (default: the machine's)")
+      ->type_name("NAME");
   app.add_option("--json", o.json, "Write the results to this file")->type_name("FILE");
   app.add_flag("--quiet", o.quiet, "No table");
 }

@@ -33,6 +33,7 @@ struct Options {
   int api = 0;              ///< version of the plugin's interface; 0: the newest
   int sockets = 0;          ///< NCCL_NSOCKS_PERTHREAD
   int threads = 0;          ///< NCCL_SOCKET_NTHREADS
+  std::string congestion;   ///< of TCP; empty: the machine's default
   int repetitions = 5;
   int iterations = 0;  ///< operations per repetition; 0: by size
   int warmup = 2;      ///< operations

@@ -84,9 +84,10 @@ void Helper::serve() {
   }
 }
 
-SocketComm::SocketComm(bool sends, std::vector<UniqueFd> sockets, SocketSettings settings)
+SocketComm::SocketComm(bool sends, std::vector<UniqueFd> sockets, const SocketSettings& settings)
     : sends_(sends),
-      settings_(settings),
+      sockets_per_thread_(static_cast<std::size_t>(settings.sockets_per_thread)),
+      data_sockets_(static_cast<std::size_t>(settings.sockets())),
       sockets_(std::move(sockets)),
       main_(sockets_.back().fd()),
       helpers_(static_cast<std::size_t>(settings.threads)) {}
@@ -156,16 +157,15 @@ Result SocketComm::hear_size(SocketRequest& r) {
 
 /// Both sides cut in the same way and take the sockets in the same order.
 void SocketComm::divide(SocketRequest& r) {
-  const auto sockets = static_cast<std::size_t>(settings_.sockets());
-  const std::size_t piece = std::max(kLeastPiece, (r.size + sockets - 1) / sockets);
+  const std::size_t piece = std::max(kLeastPiece, (r.size + data_sockets_ - 1) / data_sockets_);
   for (std::size_t at = 0; at < r.size; at += piece) {
     Piece& p = r.pieces.emplace_back();
-    const std::size_t index = next_socket_++ % sockets;
+    const std::size_t index = next_socket_++ % data_sockets_;
     p.socket = sockets_[index].fd();
     p.sends = sends_;
     p.data = r.data + at;
     p.size = std::min(piece, r.size - at);
-    helpers_[index / static_cast<std::size_t>(settings_.sockets_per_thread)].add(&p);
+    helpers_[index / sockets_per_thread_].add(&p);
   }
 }
 

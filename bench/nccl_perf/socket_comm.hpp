@@ -75,7 +75,7 @@ struct SocketRequest {
 class SocketComm {
  public:
   /// `sockets`: those for data, if there are helper threads, then the main one.
-  SocketComm(bool sends, std::vector<UniqueFd> sockets, SocketSettings settings);
+  SocketComm(bool sends, std::vector<UniqueFd> sockets, const SocketSettings& settings);
 
   /// Null if all requests are in use.
   [[nodiscard]] SocketRequest* post(void* data, std::size_t size);
@@ -87,7 +87,7 @@ class SocketComm {
   void divide(SocketRequest& request);
 
   bool sends_;
-  SocketSettings settings_;
+  std::size_t sockets_per_thread_, data_sockets_;
   std::vector<UniqueFd> sockets_;
   int main_;
   std::size_t next_socket_ = 0;

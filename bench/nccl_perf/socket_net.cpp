@@ -39,10 +39,14 @@ struct Listener {
   std::vector<Joining> joining;
 };
 
-UniqueFd tcp_socket(const SocketAddress& address) {
+/// None if the kernel refuses it, or that congestion control, which accepted sockets inherit.
+UniqueFd tcp_socket(const SocketAddress& address, const std::string& congestion) {
   UniqueFd s(socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   if (s.open()) (void)setsockopt(s.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!congestion.empty() && setsockopt(s.fd(), IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
+                                        static_cast<socklen_t>(congestion.size())) != 0)
+    s.close();
   return s;
 }
 
@@ -68,7 +72,7 @@ std::vector<UniqueFd> in_order(std::vector<Joining>& joining) {
 
 class SocketNet final : public nccl_host::Net {
  public:
-  explicit SocketNet(SocketSettings settings) : settings_(settings) {}
+  explicit SocketNet(SocketSettings settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] int version() const override { return nccl_host::kNewestApi; }
   [[nodiscard]] const char* name() const override { return "Socket"; }
@@ -97,7 +101,8 @@ class SocketNet final : public nccl_host::Net {
 
   Result listen(void*, int device, void* handle, void** listen_comm) override {
     Handle own{interfaces_[static_cast<std::size_t>(device)].address, nullptr};
-    auto listener = std::make_unique<Listener>(Listener{tcp_socket(own.address), {}});
+    auto listener =
+        std::make_unique<Listener>(Listener{tcp_socket(own.address, settings_.congestion), {}});
     socklen_t size = size_of(own.address);
     if (bind(listener->socket.fd(), &own.address.any, size) != 0 ||
         ::listen(listener->socket.fd(), SOMAXCONN) != 0 ||
@@ -192,7 +197,7 @@ class SocketNet final : public nccl_host::Net {
  private:
   Result start_connecting(Handle& peer) const {
     for (int i = 0; i <= settings_.sockets(); ++i) {
-      Joining j{tcp_socket(peer.address), static_cast<std::uint32_t>(i), 0};
+      Joining j{tcp_socket(peer.address, settings_.congestion), static_cast<std::uint32_t>(i), 0};
       if (!j.socket.open()) return Result::system_error;
       if (::connect(j.socket.fd(), &peer.address.any, size_of(peer.address)) != 0 &&
           errno != EINPROGRESS)
@@ -219,7 +224,7 @@ class SocketNet final : public nccl_host::Net {
 }  // namespace
 
 std::unique_ptr<nccl_host::Net> make_socket_net(SocketSettings settings) {
-  return std::make_unique<SocketNet>(settings);
+  return std::make_unique<SocketNet>(std::move(settings));
 }
 
 }  // namespace mrc::nccl_perf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "nccl_plugin/host/net.hpp"
 
@@ -12,6 +13,7 @@ namespace mrc::nccl_perf {
 struct SocketSettings {
   int sockets_per_thread = 0;
   int threads = 0;
+  std::string congestion;  ///< TCP's congestion control; empty: the machine's default
   [[nodiscard]] int sockets() const noexcept { return sockets_per_thread * threads; }
 };
 

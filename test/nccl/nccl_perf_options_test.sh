@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Options of nccl_perf: help, errors that tell the remedy, results, ending by Ctrl-C, ranks that die.
+# Options of nccl_perf: help, errors that tell the remedy, results, Ctrl-C, ranks that die.
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
 refused() {  # refused STATUS TEXT OPTION...: exits so, and says so
@@ -22,9 +22,10 @@ refused 2 'there is no such rank' --kill 2@1s
 refused 2 'there is no such rank' --env 2:A=B
 refused 2 'names 1 namespaces for 2 ranks' --netns a
 refused 2 'give both or none' --net socket --threads 2
-refused 2 "can't write file" --json /nowhere/at/all
+refused 1 "can't write file" --json /nowhere/at/all
 refused 3 "can't enter network namespace 'mrc-none'" --netns mrc-none,mrc-none
 refused 3 'no network: plugin nowhere' --net nowhere
+refused 3 'listen -> system error' --net socket --congestion nothing
 NCCL_SOCKET_IFNAME=nothing refused 3 'NCCL_SOCKET_IFNAME' --net socket
 
 say 'results'
@@ -37,7 +38,8 @@ say 'a variable of one rank'
 start variable "$nccl_perf" --net socket --size 4 --env 1:NCCL_SOCKET_IFNAME=nothing
 exit_code "$pid" 60
 expect 'the exit status' [ "$code" = 3 ]
-expect_text "$work/variable.err" 'rank 1: ERROR no network' 'rank 0: ERROR bootstrap: rank 1 is gone'
+expect_text "$work/variable.err" 'rank 1: ERROR no network' \
+  'rank 0: ERROR bootstrap: rank 1 is gone'
 
 say 'Ctrl-C'
 start endless "$nccl_perf" --ranks 3 --size 64K --iterations 100000000 --json "$work/endless.json"
