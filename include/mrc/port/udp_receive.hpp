@@ -46,6 +46,10 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
+  /// Appends what fault injection has held back until now. Once per round, while it is active,
+  /// before the first receive(): what it appended in earlier rounds is overwritten from then on.
+  void release(Time now, FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept;
+
   /// Appends what has arrived, up to rx.room(). What does not fit is returned by the next call,
   /// which then reads no further datagrams, from whatever socket: they would overwrite the pool.
   /// `to_port` is the socket's own, covered by the iCRC; host byte order. True if there was

@@ -51,6 +51,8 @@ MRC_DECL std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
 
 MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
+  if (faults_.active()) [[unlikely]]
+    receiver_->release(now, faults_, rx, stats_);
   // One read in a call: the next one would overwrite what the first has brought.
   const bool second = second_.open() && now >= next_second_ && !receiver_->leftover();
   if (second && std::exchange(second_first_, !second_first_)) {

@@ -50,11 +50,15 @@ MRC_DECL UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
   }
 }
 
+MRC_DECL void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx,
+                                   PortStats& stats) noexcept {
+  Sink sink{*this, rx, stats};
+  faults.release(now, sink);
+}
+
 MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, Time now,
                                    FaultInjector& faults, RxBurst& rx, PortStats& stats) noexcept {
   Sink sink{*this, rx, stats};
-  if (faults.active()) [[unlikely]]
-    faults.release(now, sink);
   if (sink.full()) return true;
   if (!leftover()) {
     if (!read(socket, rx.room(), stats)) return false;
