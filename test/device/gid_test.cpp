@@ -165,7 +165,10 @@ TEST_CASE("by GID: many at once, with losses") {
     REQUIRE(post_copy(b, b.qps[i], a, 0, 10'000, i) == Errc::ok);
   }
   for (Side* side : {&a, &b})
-    for (const Completion& c : side->await(kPairs)) CHECK(c.status == WcStatus::success);
+    for (const Completion& c : side->await(kPairs)) {
+      INFO(side->qps[c.wr_id].error_text());
+      CHECK(c.status == WcStatus::success);
+    }
   CHECK(a.device.stats().peers == 1);
 }
 

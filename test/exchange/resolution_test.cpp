@@ -177,6 +177,24 @@ TEST_CASE("resolution: a queue pair connected to itself, and two of one device")
   CHECK(net[0].resolved[0x12].qpn == Qpn{0x11});
 }
 
+// Only at the GID's own address is an offer sure to be known as the destination's, so that plane
+// has every other turn, however many messages lie between two hellos.
+TEST_CASE("resolution: hellos to a peer that is not ready count up, and so do offers") {
+  Net net;
+  std::vector<unsigned> hellos, offers;
+  net.tap = [&](unsigned from, unsigned, const ResolutionMessage& m) {
+    if (from != 0) return;
+    const auto step = static_cast<wire::ResolutionStep>(packet_of(m).header.step);
+    (step == wire::ResolutionStep::hello ? hellos : offers).push_back(m.attempt);
+  };
+  net[0].connect(kA, net[1], kB);
+  net.run(5s);
+  for (const std::vector<unsigned>* attempts : {&hellos, &offers}) {
+    REQUIRE(attempts->size() > 8);
+    for (unsigned i = 0; i < attempts->size(); ++i) CHECK((*attempts)[i] == i);
+  }
+}
+
 TEST_CASE("resolution: loss, duplicates and reordering, whoever begins") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);

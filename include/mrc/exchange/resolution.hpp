@@ -29,7 +29,8 @@ struct ResolutionMessage {
   std::optional<port::PeerAddress> to{};  ///< to send: an answer, through `plane`; none: to `gid`
   port::IpAddress gid{};  ///< to send, without `to`: a device; its driver knows how to reach it
   std::optional<Plane> via{};  ///< likewise: the plane in which the device there has answered
-  unsigned attempt = 0;        ///< counts up: path, and plane if it is not given, follow from it
+  unsigned attempt = 0;        ///< counts up: path, and plane if it is not given, follow from it;
+                               ///< hellos, offers and answers have counts of their own
   std::size_t size = 0;        ///< bytes used
   std::array<std::uint8_t, wire::kLongResolution> bytes;  ///< BTH and all behind it, but the iCRC
 
@@ -130,9 +131,10 @@ class Resolution {
     std::uint64_t their_nonce = 0;  ///< 0: no challenge was received
     Plane their_plane = 0;          ///< in which it came
     Time begun{};
-    Time next{};         ///< when to send again
-    unsigned tries = 0;  ///< messages since the last answer
-    unsigned attempt = 0;
+    Time next{};            ///< when to send again
+    unsigned tries = 0;     ///< messages since the last answer
+    unsigned hellos = 0;    ///< sent; count apart, or hellos would keep to the same few planes
+    unsigned offers = 0;    ///< likewise
     bool answered = false;  ///< by a device that knows resolution
     bool silent = false;    ///< on_silence() was called
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_sim/soak/setup.hpp"
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/core/value_text.hpp"
 
 namespace mrc::soak {
@@ -41,7 +42,7 @@ void SoakSetup::draw_queues() {
 
 void SoakSetup::draw_hosts() {
   host.carry_payload = true;
-  host.mtu = one_of({256u, 384u, 512u, 1024u, 1408u, 2048u, 3968u, 4096u});
+  host.mtu = one_of({256u, 384u, 1024u, 1408u, 4096u});
   host.paths_per_plane = chance(0.5) ? 0 : 1 + random_.below(6);
   host.nic_queue = one_of({1'500u, 6'000u, 12'288u, 65'536u});
   host.carrier_delay = Duration{magnitude(50'000)};

@@ -73,7 +73,7 @@ MRC_SETUP void Resolution::send(Time now, Asked& asked) {
   const auto own = asked.their_nonce != 0 ? host_.find(asked.qpn) : std::nullopt;
   ResolutionMessage& message = out_.emplace_back();
   message.gid = asked.destination.gid;
-  message.attempt = asked.attempt++;
+  message.attempt = own ? asked.offers++ : asked.hellos++;
   if (own) message.via = asked.their_plane;  // the proof is for the address there
   message.bytes = {};
   wire::ResolutionPacket packet{};

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_perf/rank.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include "common/interrupt.hpp"
+#include "mrc/core/system_error.hpp"
+#include "nccl_perf/environment.hpp"
+#include "nccl_perf/failure.hpp"
+#include "nccl_perf/network.hpp"
+#include "nccl_perf/pattern.hpp"
+#include "nccl_perf/progress.hpp"
+
+namespace mrc::nccl_perf {
+namespace {
+
+/// Page-aligned memory.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
+    void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (p == MAP_FAILED) throw_errno(fmt::format("can't allocate {} bytes", bytes));
+    data_ = static_cast<std::byte*>(p);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { munmap(data_, bytes_); }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::size_t bytes_;
+  std::byte* data_;
+};
+
+class Rank {
+ public:
+  Rank(const Options& options, int rank, UniqueFd socket)
+      : o_(options), rank_(rank), bootstrap_(std::move(socket)) {
+    std::size_t input = 0, output = 0;
+    for (const Collective c : o_.collectives)
+      for (const std::uint64_t size : o_.sizes) {
+        const Volume v = volume(c, o_.shape.ranks, whole_size(c, o_.shape.ranks, size));
+        input = std::max(input, v.input);
+        output = std::max(output, v.output);
+      }
+    input_ = std::make_unique<Buffer>(input);
+    output_ = std::make_unique<Buffer>(output);
+  }
+
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+  ~Rank() { bootstrap_.tell(Message::checked, std::to_string(checked_)); }
+
+  void run() {
+    OpenNetwork network(o_);
+    for (std::size_t c = 0; c < o_.collectives.size(); ++c) run_collective(network, c);
+    network.close();
+  }
+
+ private:
+  /// Connects, measures all sizes and closes.
+  void run_collective(OpenNetwork& network, std::size_t index) {
+    const Collective c = o_.collectives[index];
+    Connections connections;
+    const SetUp set_up{network.get(), bootstrap_, rank_, o_.patience};
+    connect_all(set_up, peers_of(c, o_.shape, rank_), o_.shape.largest(c), connections);
+    Progress progress(network.get(), connections, o_.patience);
+    for (std::size_t size = 0; size < o_.sizes.size(); ++size) {
+      RankResult result;
+      result.collective = static_cast<std::uint32_t>(index);
+      result.size = static_cast<std::uint32_t>(size);
+      measure(progress, c, whole_size(c, o_.shape.ranks, o_.sizes[size]), result);
+      bootstrap_.tell(Message::result, to_text(result));
+    }
+  }
+
+  void measure(Progress& progress, Collective c, std::size_t size, RankResult& result) {
+    const auto programs = programs_of(c, o_.shape, rank_, size);
+    const Volume v = volume(c, o_.shape.ranks, size);
+    fill_input(c, rank_, 0, input_->data(), v.input);
+    const auto operate = [&] {
+      if (o_.check) {
+        fill_input(c, rank_, ++round_, input_->data(), v.input);
+        spoil(output_->data(), v.output);
+      }
+      const Duration time = progress.run({&programs, input_->data(), output_->data()});
+      if (o_.check) {
+        const std::size_t wrong = wrong_elements(c, o_.shape, rank_, round_, output_->data(), size);
+        if (wrong != 0)
+          throw Failure(
+              fmt::format("{} of {} bytes: {} floats are wrong", to_string(c), size, wrong));
+        checked_ += v.output;
+      }
+      return time;
+    };
+    bootstrap_.barrier();
+    for (int i = 0; i < o_.warmup; ++i) operate();
+    const int iterations = o_.iterations_of(size);
+    for (int r = 0; r < o_.repetitions; ++r) {
+      bootstrap_.barrier();
+      Duration time{};
+      for (int i = 0; i < iterations; ++i) time += operate();
+      result.seconds.push_back(std::chrono::duration<double>(time).count() / iterations);
+    }
+  }
+
+  const Options& o_;
+  int rank_;
+  Bootstrap bootstrap_;
+  std::unique_ptr<Buffer> input_, output_;
+  std::uint32_t round_ = 0;
+  std::uint64_t checked_ = 0;  // bytes
+};
+
+int report_error(int rank, const char* what) {
+  fmt::print(stderr, "rank {}: ERROR {}\n", rank, what);
+  return kFailedStatus;
+}
+
+}  // namespace
+
+std::string to_text(const RankResult& result) {
+  std::ostringstream out;
+  out.precision(12);
+  out << result.collective << ' ' << result.size;
+  for (const double s : result.seconds) out << ' ' << s;
+  return out.str();
+}
+
+RankResult result_of(const std::string& text) {
+  std::istringstream in(text);
+  RankResult result;
+  in >> result.collective >> result.size;
+  for (double s = 0; in >> s;) result.seconds.push_back(s);
+  return result;
+}
+
+int run_rank(const Options& options, int rank, UniqueFd bootstrap) {
+  try {
+    enter_environment(options, rank);
+    Rank(options, rank, std::move(bootstrap)).run();
+    return 0;
+  } catch (const Interrupted&) {
+    return tools::kInterruptedStatus;
+  } catch (const std::exception& error) {
+    return report_error(rank, error.what());
+  }
+}
+
+}  // namespace mrc::nccl_perf

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# NCCL's collectives through the plugin's table: all of them, with 2, 4 and 8 ranks, over several
+# planes, with losses, through every version of the interface. Every byte is checked.
+. "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
+
+quick=(--collective all --size 4,1000,64K,1500000 --warmup 0 --repetitions 1 --iterations 2)
+if sanitized "$nccl_perf"; then ranks_list='2 4'; else ranks_list='2 4 8'; fi
+for ranks in $ranks_list; do
+  say "$ranks ranks"
+  collectives "ranks$ranks" --ranks "$ranks" "${quick[@]}"
+done
+
+say 'four planes'
+MRC_PLANES=loopback:4 collectives planes --ranks 3 "${quick[@]}"
+say 'a NIC per plane'
+MRC_PLANES=loopback:2 MRC_NCCL_MERGE=none collectives nics --ranks 2 "${quick[@]}"
+
+for loss in 0.001 0.01; do
+  say "loss of $loss"
+  MRC_PLANES=loopback:2 MRC_FAULTS="loss=$loss" NCCL_MRC_STATS=$work/stats-$loss-%p.json \
+    collectives "loss$loss" --ranks 4 --collective all_reduce,all_to_all --size 64K,4M \
+    --warmup 0 --repetitions 1 --iterations 2
+done
+
+for api in 8 9 10 11 12; do
+  say "version $api of the interface"
+  collectives "api$api" --api "$api" --ranks 2 "${quick[@]}"
+done
+
+say 'the same over TCP, which the benchmarks compare with'
+collectives tcp --net socket --ranks 4 "${quick[@]}"
+collectives threads --net socket --sockets 2 --threads 2 --ranks 2 "${quick[@]}"

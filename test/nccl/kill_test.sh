@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One of eight ranks dies by SIGKILL at a random moment, set-up included: all others get an error
+# and end by themselves, although only two of them are its neighbours. MRC_TEST_KILLS times.
+#
+# Within twice the configured time on a quiet machine; this test allows four times that, and tells
+# what it measured.
+kills=${MRC_TEST_KILLS:-10}  # lib.sh takes MRC_* from the environment
+. "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
+
+seconds=2  # after which a silent peer counts as dead
+if sanitized "$nccl_perf"; then kills=2; fi
+# 4.096 us * 2^n, NCCL_IB_RETRY_CNT times and once more: the time-out's parts as NCCL names them.
+export NCCL_IB_TIMEOUT=16 NCCL_IB_RETRY_CNT=6
+worst=0
+for ((i = 0; i < kills; ++i)); do
+  rank=$((RANDOM % 8)) after=$((RANDOM % 800))
+  start kill "$nccl_perf" --ranks 8 --channels 1 --size 1M --warmup 0 --repetitions 1 \
+    --iterations 100000000 --quiet --patience "$((4 * seconds))s" --kill "$rank@${after}ms" \
+    --json "$work/kill.json"
+  exit_code "$pid" 60
+  expect "rank $rank killed after $after ms: the exit status" [ "$code" = 3 ]
+  took=$(python3 - "$work/kill.json" <<'PY'
+import json, sys
+end = json.load(open(sys.argv[1]))["end"]
+killed = end["kill"]
+others = [r for i, r in enumerate(end["ranks"]) if i != killed["rank"]]
+bad = [r for r in others if r["late"] or r["status"] != 3]
+print(f"bad {bad}" if bad else f"{max(r['seconds'] for r in others) - killed['seconds']:.3f}")
+PY
+  )
+  [[ $took != bad* ]] || fail "rank $rank killed after $after ms: $took"
+  worst=$(python3 -c "print(max($worst, $took))")
+done
+say "$kills kills: the last rank ended at most $worst s later (time-out $seconds s)"
