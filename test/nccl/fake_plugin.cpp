@@ -22,7 +22,7 @@
 // Names of variables outside namespaces are exported as they are.
 FAKE_EXPORT std::atomic<int> fake_inits, fake_finalizes, fake_live, fake_traffic_class;
 
-namespace {
+namespace fake {
 
 using nccl_abi::Result;
 
@@ -400,26 +400,26 @@ constexpr Table common() {
   return table;
 }
 
-}  // namespace
+}  // namespace fake
 
 #if FAKE_OLDEST <= 6
-FAKE_EXPORT nccl_abi::NetV6 ncclNetPlugin_v6 = common<nccl_abi::NetV6>();
+FAKE_EXPORT nccl_abi::NetV6 ncclNetPlugin_v6 = fake::common<nccl_abi::NetV6>();
 #endif
 #if FAKE_OLDEST <= 7 && FAKE_NEWEST >= 7
-FAKE_EXPORT nccl_abi::NetV7 ncclNetPlugin_v7 = common<nccl_abi::NetV7>();
+FAKE_EXPORT nccl_abi::NetV7 ncclNetPlugin_v7 = fake::common<nccl_abi::NetV7>();
 #endif
 #if FAKE_OLDEST <= 8 && FAKE_NEWEST >= 8
-FAKE_EXPORT nccl_abi::NetV8 ncclNetPlugin_v8 = common<nccl_abi::NetV8>();
+FAKE_EXPORT nccl_abi::NetV8 ncclNetPlugin_v8 = fake::common<nccl_abi::NetV8>();
 #endif
 #if FAKE_OLDEST <= 9 && FAKE_NEWEST >= 9
-FAKE_EXPORT nccl_abi::NetV9 ncclNetPlugin_v9 = common<nccl_abi::NetV9>();
+FAKE_EXPORT nccl_abi::NetV9 ncclNetPlugin_v9 = fake::common<nccl_abi::NetV9>();
 #endif
 #if FAKE_OLDEST <= 10 && FAKE_NEWEST >= 10
-FAKE_EXPORT nccl_abi::NetV10 ncclNetPlugin_v10 = common<nccl_abi::NetV10>();
+FAKE_EXPORT nccl_abi::NetV10 ncclNetPlugin_v10 = fake::common<nccl_abi::NetV10>();
 #endif
 #if FAKE_OLDEST <= 11 && FAKE_NEWEST >= 11
-FAKE_EXPORT nccl_abi::NetV11 ncclNetPlugin_v11 = common<nccl_abi::NetV11>();
+FAKE_EXPORT nccl_abi::NetV11 ncclNetPlugin_v11 = fake::common<nccl_abi::NetV11>();
 #endif
 #if FAKE_OLDEST <= 12 && FAKE_NEWEST >= 12
-FAKE_EXPORT nccl_abi::NetV12 ncclNetPlugin_v12 = common<nccl_abi::NetV12>();
+FAKE_EXPORT nccl_abi::NetV12 ncclNetPlugin_v12 = fake::common<nccl_abi::NetV12>();
 #endif

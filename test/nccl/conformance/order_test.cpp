@@ -135,14 +135,19 @@ void poll_steps(const StepBuffers& buffers, const Lines& lines, std::uint32_t st
   for (std::uint32_t step = 1; step <= steps; ++step) {
     seen.assign(lines.count(), 0);
     std::size_t missing = lines.count();
+    // One line is watched all the time, so that its flag is seen as soon as it is there.
+    const std::size_t watched = random.below(lines.count());
+    const auto look = [&](std::size_t line) {
+      if (seen[line] || !lines.poll(buffers.at(step), line, step)) return;
+      seen[line] = 1;
+      --missing;
+    };
+    until("the flag of line " + std::to_string(watched), [&] {
+      for (int i = 0; i < 1000 && !seen[watched]; ++i) look(watched);
+      return seen[watched] != 0;
+    });
     until("flags", [&] {
-      const std::size_t first = random.below(lines.count());
-      for (std::size_t i = 0; i < lines.count(); ++i) {
-        const std::size_t line = (first + i) % lines.count();
-        if (seen[line] || !lines.poll(buffers.at(step), line, step)) continue;
-        seen[line] = 1;
-        --missing;
-      }
+      for (std::size_t line = 0; line < lines.count(); ++line) look(line);
       return missing == 0;
     });
     received = step;
@@ -155,7 +160,14 @@ void run_lines(int version, const Lines& lines, std::uint32_t steps) {
   StepBuffers from(job.net(), connection.send, lines.bytes);
   StepBuffers to(job.net(), connection.receive, lines.bytes);
   std::atomic<std::uint32_t> received = 0;
-  auto poller = std::async(std::launch::async, [&] { poll_steps(to, lines, steps, received); });
+  auto poller = std::async(std::launch::async, [&] {
+    try {
+      poll_steps(to, lines, steps, received);
+    } catch (...) {
+      received = steps;  // lets the others end
+      throw;
+    }
+  });
   in_two_threads([&] { send_steps(job.net(), connection.send, from, lines, steps, received); },
                  [&] { receive_steps(job.net(), connection.receive, to, lines, steps, received); });
   poller.get();
@@ -169,9 +181,10 @@ void run_protocols(std::initializer_list<Environment::Variable> variables) {
     for (const char* early : {"off", "on"}) {
       CAPTURE(early);
       const Environment receives{{"MRC_NCCL_EARLY_RECEIVES", early}};
-      const auto steps = static_cast<std::uint32_t>(scaled(100));
-      run_lines(version, {.words = 1, .bytes = 16 * 1024}, steps);
-      run_lines(version, {.words = 16, .bytes = 120 * 1024}, steps);
+      const auto steps = static_cast<std::uint32_t>(scaled(1000));
+      run_lines(version, {.words = 1, .bytes = 16 * 1024}, steps / 10);
+      run_lines(version, {.words = 16, .bytes = 120 * 1024}, steps / 10);
+      run_lines(version, {.words = 16, .bytes = 3840}, steps);
       if (version <= 8) break;  // which has no early receives
     }
   }

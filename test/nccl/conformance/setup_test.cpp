@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <atomic>
+
 #include "nccl/conformance/traffic.hpp"
 
 using namespace nccl_conformance;
@@ -83,6 +85,50 @@ TEST_CASE("Service threads of two ranks set up connections at once") {
             for (Setup& setup : setups) setup.close_receive();
           });
     }
+  }
+}
+
+TEST_CASE("Connections are set up and closed while others carry traffic") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version);
+    Connection there(job, 0, 1);
+    Connection back(job, 1, 0);
+    std::atomic<bool> stop = false;
+    auto service = std::async(std::launch::async, [&] {
+      int made = 0;
+      do {
+        std::vector<Setup> setups(4);
+        for (Setup& setup : setups) {
+          setup.job = &job;
+          setup.listen();
+        }
+        until("set-up", [&] {
+          bool done = true;
+          for (Setup& setup : setups) {
+            done &= setup.connect();
+            done &= setup.accept();
+          }
+          return done;
+        });
+        use(job, setups);
+        for (Setup& setup : setups) {
+          setup.close_receive();
+          setup.close_send();
+        }
+        made += 4;
+      } while (!stop);
+      return made;
+    });
+    try {
+      run(job, {&there, &back}, {.seed = 13, .groups = scaled(300), .most_bytes = 20'000});
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+    stop = true;
+    CHECK(service.get() >= 4);
   }
 }
 
