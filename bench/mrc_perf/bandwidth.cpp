@@ -14,13 +14,14 @@ constexpr int kRounds = 64;
 /// The client's part for one message size.
 class BandwidthClient {
  public:
-  BandwidthClient(Session& session, Monitor& monitor, const Options& options, std::uint64_t size)
+  BandwidthClient(Session& session, Traffic& traffic, Monitor& monitor, const Options& options,
+                  std::uint64_t size)
       : session_(session),
         control_(session.control()),
         monitor_(monitor),
         options_(options),
         size_(size),
-        traffic_(session),
+        traffic_(traffic),
         lookout_(session.control()),
         guard_(session) {}
 
@@ -56,7 +57,7 @@ class BandwidthClient {
   Monitor& monitor_;
   const Options& options_;
   std::uint64_t size_;
-  Traffic traffic_;
+  Traffic& traffic_;
   Lookout lookout_;
   StallGuard guard_;
   std::uint64_t messages_before_ = 0;
@@ -166,11 +167,11 @@ nlohmann::json totals_json(const ServerTotals& t) {
 
 }  // namespace
 
-void run_bandwidth(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
-                   Report& report) {
+void run_bandwidth(Session& session, Traffic& traffic, Monitor& monitor, const Options& options,
+                   std::uint64_t size, Report& report) {
   Result& result = report.results.emplace_back();
   result.size = size;
-  BandwidthClient client(session, monitor, options, size);
+  BandwidthClient client(session, traffic, monitor, options, size);
   try {
     client.run(result);
   } catch (const PeerGone& gone) {
@@ -178,10 +179,9 @@ void run_bandwidth(Session& session, Monitor& monitor, const Options& options, s
   }
 }
 
-ServerTotals serve_bandwidth(Session& session, std::uint64_t size) {
+ServerTotals serve_bandwidth(Session& session, Traffic& traffic, std::uint64_t size) {
   const Parameters& p = session.parameters();
   Control& control = session.control();
-  Traffic traffic(session);
   Lookout lookout(control);
   StallGuard guard(session);
   traffic.receiver.start(size);

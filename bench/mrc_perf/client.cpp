@@ -4,6 +4,7 @@
 #include "programs.hpp"
 #include "results.hpp"
 #include "tests.hpp"
+#include "traffic.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {
@@ -36,12 +37,15 @@ void print_last(const Options& o, const Report& report) {
 
 void run_sizes(Session& session, Monitor& monitor, const Options& o, Report& report) {
   const Test test = o.parameters.test;
-  const auto run = test == Test::latency      ? run_latency
-                   : test == Test::completion ? run_completion
-                                              : run_bandwidth;
+  Traffic traffic(session);
   for (const std::uint64_t size : o.sizes) {
     try {
-      run(session, monitor, o, size, report);
+      if (test == Test::latency)
+        run_latency(session, monitor, o, size, report);
+      else if (test == Test::completion)
+        run_completion(session, monitor, o, size, report);
+      else
+        run_bandwidth(session, traffic, monitor, o, size, report);
     } catch (const Failure& failure) {
       report.error = failure.what();
     }

@@ -10,6 +10,7 @@
 #include "programs.hpp"
 #include "results.hpp"
 #include "tests.hpp"
+#include "traffic.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {
@@ -30,9 +31,12 @@ void print_totals(const ServerTotals& t, bool check) {
 /// Serves the sizes of one client until "bye". Returns the number of bad bytes.
 std::uint64_t serve_sizes(Session& session, const Options& o) {
   const Parameters& p = session.parameters();
-  const auto serve = p.test == Test::latency      ? serve_latency
-                     : p.test == Test::completion ? serve_completion
-                                                  : serve_bandwidth;
+  Traffic traffic(session);
+  const auto serve_size = [&](std::uint64_t size) {
+    if (p.test == Test::latency) return serve_latency(session, size);
+    if (p.test == Test::completion) return serve_completion(session, size);
+    return serve_bandwidth(session, traffic, size);
+  };
   std::uint64_t errors = 0;
   for (;;) {
     std::optional<nlohmann::json> message;
@@ -49,7 +53,7 @@ std::uint64_t serve_sizes(Session& session, const Options& o) {
     const auto size = message->value("size", std::uint64_t{0});
     if ((*message)["op"] != "run" || size < 1 || size > p.largest)
       throw Failure("the client sent a request other than the runs that it announced");
-    const ServerTotals totals = serve(session, size);
+    const ServerTotals totals = serve_size(size);
     errors += totals.check_errors;
     if (!o.quiet && totals.received + totals.sent > 0)
       print_totals(totals, p.check && !p.one_by_one());

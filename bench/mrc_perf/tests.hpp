@@ -33,16 +33,20 @@ struct ServerTotals {
 /// give up.
 inline constexpr Duration kGrace = std::chrono::seconds(10);
 
+class Traffic;
+
 /// The client's part. Appends a result to the report, also when it throws Failure in the middle.
-void run_bandwidth(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
-                   Report& report);
+/// `traffic` is that of all sizes: the last note or credit of a size may come when the next one has
+/// begun, and must not be taken for one of its own.
+void run_bandwidth(Session& session, Traffic& traffic, Monitor& monitor, const Options& options,
+                   std::uint64_t size, Report& report);
 void run_latency(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                  Report& report);
 void run_completion(Session& session, Monitor& monitor, const Options& options, std::uint64_t size,
                     Report& report);
 
 /// The server's part, from "run" on. Throws Failure.
-ServerTotals serve_bandwidth(Session& session, std::uint64_t size);
+ServerTotals serve_bandwidth(Session& session, Traffic& traffic, std::uint64_t size);
 ServerTotals serve_latency(Session& session, std::uint64_t size);
 ServerTotals serve_completion(Session& session, std::uint64_t size);
 

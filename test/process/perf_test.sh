@@ -6,9 +6,11 @@ need_program "$mrc_perf"
 
 families=(loopback)
 if has_ipv6; then families+=(loopback6); else say 'no IPv6 on this machine: only IPv4 is tried'; fi
+plane_counts=(1 8)
+if sanitized "$mrc_perf"; then plane_counts=(8); fi  # which run the same code
 
 for family in "${families[@]}"; do
-  for planes in 1 8; do
+  for planes in "${plane_counts[@]}"; do
     for test in write write_imm; do
       say "$test over $family:$planes: every byte arrives"
       checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
