@@ -10,7 +10,7 @@ SOME_SIZES = (8, 32 * KIB, 2 * MIB, 16 * MIB, 256 * MIB)
 REHEARSAL_SIZES = (8, 32 * KIB, 2 * MIB)
 PLANES = 4
 
-# Seconds that the start of a part's processes may take: PyTorch, CUDA and NCCL.
+# Seconds that the start of a part's processes takes (PyTorch, CUDA, NCCL), and may take.
 START_USUAL = 12
 START_MOST = 45
 

@@ -21,10 +21,10 @@ class Ranks:
     """The processes of one part, as a context: whatever happens, they are gone at its end."""
 
     def __init__(self, part, folder, environment, python, device, seconds):
-        """`environment`: all of it but per_rank(). `seconds`: more than the part may not take."""
+        """`environment`: all of it but per_rank(). `seconds`: for all of it."""
         self.folder = folder
         self.processes = []
-        self.limit = min(seconds, part.seconds + plan.START_MOST)
+        self.limit = seconds
         for rank in range(part.ranks):
             task = {"work": part.work, "rank": rank, "ranks": part.ranks, "device": device,
                     "seconds": part.seconds, "limit": max(1, self.limit - REPORT),
