@@ -4,6 +4,7 @@ and the plugin would write. FAKE_MODE says what goes wrong; FAKE_DIR gets a file
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -39,6 +40,9 @@ def nccl_log():
         lines.append(f"host:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/{used}/0")
         lines.append(f"host:1:1 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via "
                      f"NET/{used}/0/Shared")
+    if TASK["work"] == "death":
+        lines.append("[t] host:1:1 [0] calls.cpp:27 NCCL WARN NET/MRC : test: the peer has closed "
+                     "the connection")
     if "down" in os.environ.get("MRC_FAULTS", ""):
         for text in ("is down; the other planes carry its traffic", "is up again"):
             lines.append(f"[t] host:1:1 [0] log.cpp:20 NCCL WARN NET/MRC : mrc0: plane 1 lo "
@@ -100,6 +104,12 @@ def main():
         return 3
     if MODE in ("hang", "crash"):
         time.sleep(600)
+    if TASK["work"] == "death":
+        if TASK["rank"] == TASK["ranks"] - 1:
+            OUT.write("dies", at=2.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600 if MODE == "deaf" and TASK["rank"] == 1 else 0.2)
+        return 0 if MODE == "careless" else 1
     work()
     statistics()
     OUT.write("done")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of nccl_plugin/test/gpu that need no PyTorch, on known data. Argument: that folder."""
+"""The functions of nccl_plugin/test/gpu that need no PyTorch, on known data. Argument:
+that folder."""
 
 import json
 import sys

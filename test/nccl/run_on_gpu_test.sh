@@ -76,11 +76,11 @@ expect_text run.err 'was built without NCCL'
 
 say 'everything is well: all parts, tables, logs'
 run 0 --plugin plugin.so --out out --logs --only '*-*,refusal' --set MRC_MTU=8192
-expect_text run.out 'Sample GPU' 'NCCL 2.28.9' 'plugin OpenMRC 9.8.7 (interface v11)' '17 passed' \
+expect_text run.out 'Sample GPU' 'NCCL 2.28.9' 'plugin OpenMRC 9.8.7 (interface v11)' '18 passed' 'A rank is killed' \
   'median (least to largest): mrc-2-ranks 2.00 (2.00 to 2.00)' 'identical' '8 B' '256 MiB' \
   '100 ms at 4.5 s' 'NET/MRC x 4' "value '77' is not allowed" '1.00 %' '25 25 25 25'
 expect 'the page is what was printed' [ "$(head -n 5 out/nccl_gpu*.md)" = "$(head -n 5 run.out)" ]
-expect 'parts' [ "$(value 'len(parts)')" = 17 ]
+expect 'parts' [ "$(value 'len(parts)')" = 18 ]
 expect 'rows' [ "$(value 'len(parts["mrc-2-ranks"]["rows"])')" = 50 ]
 expect 'bus bandwidth' \
   [ "$(value 'round(parts["mrc-4-ranks-4-lanes"]["rows"][0]["gbytes_per_s"], 6)')" = 3.0 ]
@@ -110,6 +110,8 @@ expect_text run.out 'the loss curve differs from training-socket: by 0.01 of a l
 check_mode crash 'training-mrc' 'rank 0: ended 5 s after another rank failed' \
   'rank 1: exit status 3' 'planted'
 check_mode hang 'refusal' 'rank 0: not done after 6 s, ended' 'rank 1: not done'
+check_mode deaf peer-death 'rank 1 did not notice that rank 3 was dead'
+check_mode careless peer-death 'rank 0 ended without an error although rank 3 was dead'
 rm -rf out
 run 1 --plugin plugin.so --out out --only 'refusal,mrc-2-ranks' --budget 19
 expect_text run.err 'refusal: passed' 'mrc-2-ranks: not run' 'left of 19 s'

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The five collectives of a rank: what each sends, what has to arrive, and how long it takes."""
 
+import os
+import signal
 import time
 
 MOST_CALLS = 20
@@ -186,7 +188,6 @@ def cycles(session):
     """All collectives again and again, each call checked, while something fails and returns."""
     count, number = elements(CYCLE_BYTES, session.ranks), 0
     kinds = {name: kind(session, count) for name, kind in ALL.items()}
-    session.results.write("opened", seconds=session.began - session.opened)
     while session.agree(f"go/{number}", session.elapsed() < session.task["seconds"]):
         wrong, seconds = 0, 0.0
         for collective in kinds.values():
@@ -195,4 +196,16 @@ def cycles(session):
             wrong += collective.wrong(number)
         session.results.write("cycle", at=session.elapsed(), seconds=seconds, wrong=wrong,
                               bytes=4 * count * len(kinds))
+        number += 1
+
+
+def cycles_until_death(session):
+    """Like cycles(), but the last rank dies in the middle, and the others have to notice."""
+    collective, number = AllReduce(session, elements(CYCLE_BYTES, session.ranks)), 0
+    while True:
+        if session.rank == session.ranks - 1 and session.elapsed() > 0.5 * session.task["seconds"]:
+            session.results.write("dies", at=session.elapsed())
+            os.kill(os.getpid(), signal.SIGKILL)
+        collective.fill(number)
+        timed(session, collective, 1)
         number += 1

@@ -13,22 +13,25 @@ FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n -
 TOLERANCE = 1e-5
 
 
-def part_result(part, folder, lines, complaints, wrong=("", "")):
-    """The result as JSON has it. `lines`: those of each rank; `complaints`: of the processes."""
+def part_result(part, folder, lines, complaints, wrong=("", ""), ends=None):
+    """The result as JSON has it. `lines`: those of each rank; `complaints`: of the processes;
+    `ends`: (exit status, when) of the ranks that ended by themselves."""
     ranks = range(part.ranks)
     facts = nccl_log.read([folder / f"nccl.{r}.log" for r in ranks])
     stats = nccl_log.statistics([folder / f"stats.{r}.json" for r in ranks])
     result = {"name": part.name, "what": part.text(), "work": part.work, "net": part.net,
               "ranks": part.ranks, "planes": part.planes, "lanes": part.lanes,
               "faults": part.faults, "notes": []}
-    why = list(complaints)
+    why = list(complaints) if part.work != "death" else _death(part, lines, ends or {}, result)
     for rank, events in enumerate(lines):
-        why += [f"rank {rank}: {e['text']}" for e in events if e["event"] == "error"]
+        if part.work != "death":
+            why += [f"rank {rank}: {e['text']}" for e in events if e["event"] == "error"]
     merge = {"collectives": _collectives, "cycles": _cycles, "training": _training,
-             "refusal": _refusal}[part.work]
-    why += merge(part, lines, result)
+             "refusal": _refusal}.get(part.work)
+    if merge:
+        why += merge(part, lines, result)
     why += nccl_log.complaints(facts, part, wrong)
-    if part.net == "mrc" and part.work != "refusal":
+    if part.net == "mrc" and part.work not in ("refusal", "death"):
         why += _counters(part, stats, result)
     if facts.files:
         result["log"] = facts.as_json()
@@ -108,6 +111,24 @@ def _refusal(part, lines, result):
     if len(refused) < part.ranks:
         return [f"{len(refused)} of {part.ranks} ranks refused the wrong configuration"]
     return []
+
+
+def _death(part, lines, ends, result):
+    """The last rank was killed; the others have to end by themselves, with an error."""
+    victim = part.ranks - 1
+    dies = _of(lines[victim], "dies")
+    if not dies or victim not in ends:
+        return [f"rank {victim} did not come to the point where it was to be killed"] + [
+            f"rank {r}: {e['text']}" for r, found in enumerate(lines) for e in _of(found, "error")]
+    after = [ends[rank][1] - ends[victim][1] for rank in range(victim) if rank in ends]
+    why = [f"rank {rank} did not notice that rank {victim} was dead"
+           for rank in range(victim) if rank not in ends]
+    why += [f"rank {rank} ended without an error although rank {victim} was dead"
+            for rank in range(victim) if rank in ends and ends[rank][0] == 0]
+    if after:
+        result["death"] = {"victim_lived_s": dies[0]["at"], "first_s": min(after),
+                           "last_s": max(after)}
+    return why
 
 
 def _counters(part, stats, result):

@@ -85,6 +85,8 @@ def complaints(facts, part, wrong=("", "")):
                 text = f"{count} {word}{'s' * (count != 1)}"
                 if text not in banner:
                     found.append(f"the plugin's banner does not say '{text}': {banner}")
+    if part.work == "death" and not any("NET/MRC" in line for line in facts.warnings):
+        found.append("NCCL's log: no WARN of the plugin about the dead peer")
     if part.work == "cycles" and net == "MRC":
         found += _plane_lines(facts)
     return found

@@ -35,7 +35,7 @@ WRONG_NAME, WRONG_VALUE = "MRC_TIMEOUT", "77"
 class Part:
     """One start of some ranks with one environment."""
     name: str
-    work: str  # collectives, cycles, training, refusal
+    work: str  # collectives, cycles, death, training, refusal
     net: str  # mrc, socket, none (rehearsal)
     ranks: int
     seconds: float  # of work, after the start
@@ -98,6 +98,7 @@ def parts():
         _mrc("loss-1%-4-ranks", "collectives", 4, 12, faults="loss=0.01", sizes=SOME_SIZES),
         _mrc("training-mrc-faults", "training", 2, 15,
              faults="loss=0.01;plane=1,down@2s-4s"),
+        _mrc("peer-death", "death", 4, 5),
     ]
 
 
@@ -107,6 +108,7 @@ def rehearsal():
         Part("rehearsal-collectives", "collectives", "none", 2, 10, sizes=REHEARSAL_SIZES),
         Part("rehearsal-4-ranks", "collectives", "none", 4, 10, sizes=REHEARSAL_SIZES[:2]),
         Part("rehearsal-cycles", "cycles", "none", 2, 3),
+        Part("rehearsal-death", "death", "none", 2, 4),
         Part("rehearsal-training", "training", "none", 2, 10),
         Part("rehearsal-training-again", "training", "none", 2, 10),
     ]

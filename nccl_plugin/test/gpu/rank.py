@@ -7,6 +7,7 @@ import datetime
 import faulthandler
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -43,8 +44,7 @@ class Session:
         self.store.set_timeout(patience)
         dist.init_process_group("nccl" if self.cuda else "gloo", store=self.store, rank=self.rank,
                                 world_size=self.ranks, timeout=patience)
-        self.opened = time.monotonic()  # not before NCCL opens the plugin, with the first call
-        self.meet()
+        self.meet()  # NCCL opens the plugin with the first call
         self.began = time.monotonic()
 
     def meet(self):
@@ -109,6 +109,7 @@ def refusal(task, results):
 def main():
     task = json.loads(sys.argv[1])
     die_with_parent()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # PyTorch aborts when a peer is dead
     faulthandler.dump_traceback_later(task["limit"], exit=True)  # a hang shows where
     results = Results(task["out"])
     try:
@@ -121,7 +122,7 @@ def main():
         import training
 
         work = {"collectives": collectives.measure, "cycles": collectives.cycles,
-                "training": training.train}[task["work"]]
+                "death": collectives.cycles_until_death, "training": training.train}[task["work"]]
         session = Session(task, results)
         work(session)
         session.close()

@@ -13,6 +13,7 @@ import plan
 
 # The program of a rank; tests have one of their own.
 PROGRAM = Path(os.environ.get("MRC_TEST_GPU_RANK", Path(__file__).with_name("rank.py")))
+GRACE_DEATH = 30  # the same where that is what is tested
 GRACE = 5  # seconds that the others have to notice that a rank has failed
 REPORT = 3  # seconds before it is ended in which a rank that hangs says where
 
@@ -25,6 +26,8 @@ class Ranks:
         self.folder = folder
         self.processes = []
         self.limit = seconds
+        self.grace = GRACE_DEATH if part.work == "death" else GRACE
+        self.ends = {}  # of each rank that ended by itself: (exit status, when)
         for rank in range(part.ranks):
             task = {"work": part.work, "rank": rank, "ranks": part.ranks, "device": device,
                     "seconds": part.seconds, "limit": max(1, self.limit - REPORT),
@@ -48,16 +51,19 @@ class Ranks:
                 process.wait(timeout=10)
 
     def wait(self):
-        """Until all have ended well, or one has failed and the others have had GRACE, or time is
-        up. Returns what went wrong, one line per rank."""
+        """Until all have ended well, or one has failed and the others have had time to notice, or
+        time is up. Returns what went wrong, one line per rank."""
         give_up = time.monotonic() + self.limit
         failed = {}
         while True:
             now = time.monotonic()
             for rank, process in enumerate(self.processes):
-                if process.poll() not in (None, 0) and rank not in failed:
+                if process.poll() is None or rank in self.ends:
+                    continue
+                self.ends[rank] = (process.returncode, now)
+                if process.returncode != 0:
                     failed[rank] = how_it_ended(process.returncode)
-                    give_up = min(give_up, now + GRACE)
+                    give_up = min(give_up, now + self.grace)
             running = [r for r, process in enumerate(self.processes) if process.poll() is None]
             if not running or now >= give_up:
                 break
@@ -65,7 +71,7 @@ class Ranks:
         some = bool(failed)
         for rank in running:
             self.processes[rank].kill()
-            failed[rank] = (f"ended {GRACE} s after another rank failed" if some else
+            failed[rank] = (f"ended {self.grace} s after another rank failed" if some else
                             f"not done after {self.limit:.0f} s, ended")
         return [f"rank {rank}: {what}" for rank, what in sorted(failed.items())]
 

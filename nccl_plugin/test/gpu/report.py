@@ -10,7 +10,7 @@ LARGE = 1 << 20
 
 
 def table(header, rows):
-    """Markdown with columns aligned for reading; numbers (all but the first column) to the right."""
+    """Markdown with columns aligned for reading; all columns but the first to the right."""
     cells = [[str(cell).replace("|", "/") for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []
@@ -114,6 +114,16 @@ def _cycles(run):
                                     "Median of each second, ms", "Wrong elements"], rows))
 
 
+def _death(run):
+    rows = [[one["name"], f"{one['death']['victim_lived_s']:.1f} s",
+             f"{one['death']['first_s']:.1f} s", f"{one['death']['last_s']:.1f} s"]
+            for one in run["parts"] if "death" in one]
+    if not rows:
+        return ""
+    return ("## A rank is killed\n\nHow long after that the other ranks ended, with an error of "
+            "NCCL.\n\n" + table(["Part", "Killed after", "First", "Last"], rows))
+
+
 def _training(run):
     rows = []
     for one in run["parts"]:
@@ -194,8 +204,8 @@ def markdown(run):
             f"{v['gpu'] + ', ' if v['gpu'] else ''}{v['processors']} processors "
             f"({v['model']}), kernel {v['kernel']}; {', '.join(words)}. {remark}\n\n"
             f"{verdict(run)}, in {run['seconds']:.0f} s.")
-    texts = [head, _summary(run), _collectives(run), _cycles(run), _training(run), _counters(run),
-             _log(run)]
+    texts = [head, _summary(run), _collectives(run), _cycles(run), _death(run), _training(run),
+             _counters(run), _log(run)]
     if run.get("lanes"):
         texts.append("## Lanes without NCCL (scripts/bench --lanes)\n\n" + run["lanes"].strip())
     return "\n\n".join(text for text in texts if text) + "\n"
