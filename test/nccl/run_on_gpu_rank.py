@@ -92,7 +92,7 @@ def main():
     if TASK["work"] == "probe":
         OUT.write("probe", **{**GPU, **({"nccl": None} if MODE == "no-nccl" else {})})
         return 0
-    name = f"{TASK['work']}.{os.environ['NCCL_HOSTID']}"
+    name = f"{os.environ['NCCL_NET']}.{os.environ['NCCL_HOSTID']}"
     with open(os.path.join(os.environ["FAKE_DIR"], name), "w", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
     for variable in sorted(os.environ):
@@ -102,7 +102,7 @@ def main():
     if MODE == "crash" and TASK["rank"] == 1:
         OUT.write("error", text="RuntimeError: planted")
         return 3
-    if MODE in ("hang", "crash"):
+    if MODE in ("hang", "crash") or (MODE, os.environ["NCCL_NET"]) == ("hang-sockets", "Socket"):
         time.sleep(600)
     if TASK["work"] == "death":
         if TASK["rank"] == TASK["ranks"] - 1:

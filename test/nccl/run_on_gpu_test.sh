@@ -127,13 +127,14 @@ ranks_gone() {
 ranks_there() { [[ -s ranks/$1.openmrc-rank-0 && -s ranks/$1.openmrc-rank-1 ]]; }
 for signal in TERM KILL; do
   rm -rf out ranks/*
-  FAKE_MODE=hang start ended "$python" "$gpu/../run_on_gpu" --plugin plugin.so --out out \
-    --only 'refusal,socket-2-ranks' --budget 60
-  until_true 30 ranks_there refusal || fail 'the ranks were not started'
+  FAKE_MODE=hang-sockets start ended "$python" "$gpu/../run_on_gpu" --plugin plugin.so --out out \
+    --only 'mrc-2-ranks,socket-2-ranks' --budget 100
+  until_true 30 ranks_there Socket || fail 'the ranks were not started'
   kill "-$signal" "$pid"
   exit_code "$pid" 30
   until_true 10 ranks_gone || fail "ranks stay after SIG$signal"
   if [[ $signal == TERM ]]; then expect 'exit status' [ "$code" = 143 ]; fi
+  expect 'results of the part before' [ "$(value 'parts["mrc-2-ranks"]["status"]')" = passed ]
 done
 unset MRC_TEST_GPU_RANK
 
@@ -154,5 +155,5 @@ if ! "$python" -c 'import torch; assert torch.distributed.is_available()' 2>/dev
   exit 0
 fi
 rm -rf out
-run 0 --rehearse --out out --only 'rehearsal-collectives,rehearsal-training*'
-expect_text run.out '3 passed' identical 'Neither NCCL nor the plugin'
+run 0 --rehearse --out out --only 'rehearsal-collectives,rehearsal-death,rehearsal-training*'
+expect_text run.out '4 passed' identical 'Neither NCCL nor the plugin'
