@@ -76,7 +76,8 @@ expect_text run.err 'was built without NCCL'
 
 say 'everything is well: all parts, tables, logs'
 run 0 --plugin plugin.so --out out --logs --only '*-*,refusal' --set MRC_MTU=8192
-expect_text run.out 'Sample GPU' 'NCCL 2.28.9' 'plugin OpenMRC 9.8.7 (interface v11)' '18 passed' 'A rank is killed' \
+expect_text run.out 'Sample GPU' 'NCCL 2.28.9' 'plugin OpenMRC 9.8.7 (interface v11)' '18 passed' \
+  'A rank is killed' \
   'median (least to largest): mrc-2-ranks 2.00 (2.00 to 2.00)' 'identical' '8 B' '256 MiB' \
   '100 ms at 4.5 s' 'NET/MRC x 4' "value '77' is not allowed" '1.00 %' '25 25 25 25'
 expect 'the page is what was printed' [ "$(head -n 5 out/nccl_gpu*.md)" = "$(head -n 5 run.out)" ]
