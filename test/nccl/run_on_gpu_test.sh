@@ -97,7 +97,8 @@ check_mode() {  # check_mode MODE PARTS TEXT...: the parts end with a failure th
   local mode=$1 only=$2
   shift 2
   rm -rf out
-  FAKE_MODE=$mode run 1 --plugin plugin.so --out out --only "$only" --start 1 --budget 100
+  FAKE_MODE=$mode run 1 --plugin plugin.so --out out --only "$only" --budget 300 \
+    --start "${start_limit-45}"
   expect_text run.err "$@"
 }
 say 'one part fails: it says why, and the others are run'
@@ -110,12 +111,12 @@ check_mode diverge 'training-socket,training-mrc' 'training-mrc: passed'
 expect_text run.out 'the loss curve differs from training-socket: by 0.01 of a loss' '1 failed'
 check_mode crash 'training-mrc' 'rank 0: ended 5 s after another rank failed' \
   'rank 1: exit status 3' 'planted'
-check_mode hang 'refusal' 'rank 0: not done after 6 s, ended' 'rank 1: not done'
-check_mode deaf peer-death 'rank 1 did not notice that rank 3 was dead'
+start_limit=1 check_mode hang 'refusal' 'rank 0: not done after 6 s, ended' 'rank 1: not done'
+start_limit=5 check_mode deaf peer-death 'rank 1 did not notice that rank 3 was dead'
 check_mode careless peer-death 'rank 0 ended without an error although rank 3 was dead'
 rm -rf out
-run 1 --plugin plugin.so --out out --only 'refusal,mrc-2-ranks' --budget 19
-expect_text run.err 'refusal: passed' 'mrc-2-ranks: not run' 'left of 19 s'
+run 1 --plugin plugin.so --out out --only 'refusal,mrc-2-ranks' --budget 30
+expect_text run.err 'refusal: passed' 'mrc-2-ranks: not run' 'left of 30 s'
 echo 'no library' >bad.so
 run 1 --plugin bad.so --out out --only refusal
 expect_text run.out 'the plugin does not load' '1 not run'
@@ -130,7 +131,7 @@ for signal in TERM KILL; do
   rm -rf out ranks/*
   FAKE_MODE=hang-sockets start ended "$python" "$gpu/../run_on_gpu" --plugin plugin.so --out out \
     --only 'mrc-2-ranks,socket-2-ranks' --budget 100
-  until_true 30 ranks_there Socket || fail 'the ranks were not started'
+  until_true 60 ranks_there Socket || fail 'the ranks were not started'
   kill "-$signal" "$pid"
   exit_code "$pid" 30
   until_true 10 ranks_gone || fail "ranks stay after SIG$signal"
