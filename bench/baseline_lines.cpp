@@ -24,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -149,6 +150,9 @@ class Lines {
       if (s_.is_clean()) lines.add("link set dev b{} up", l);
     }
     tools::run_program({"ip", "-batch", "-"}, lines.take(), "needed is CONFIG_BRIDGE");
+    // Bridges ask the firewall by default, where the kernel has one for them.
+    const std::string firewall = "net/bridge/bridge-nf-call-iptables";
+    if (std::filesystem::exists("/proc/sys/" + firewall)) tools::set_sysctl(firewall, "0");
   }
 
   /// No neighbour discovery, which losses would disturb.

@@ -245,11 +245,31 @@ TEST_CASE("loss: hosts that answer late raise the age") {
   CHECK(again[0].when == out[0].when + 1800us);
 }
 
-TEST_CASE("loss: what left at the same moment passes nobody") {
+TEST_CASE("loss: what left at the same moment behind it, by the likely round trip") {
   Single s(patient(1));
-  (void)send(s, 8);
-  s.sack({.bitmap = 0xFE});
+  SentList out = send(s, 8);
+  s.sack({.bitmap = 0xF0});
   CHECK(data_of(s.transmit()).empty());
+  SentList again = data_of(s.advance(30us));
+  REQUIRE(again.size() == 4);
+  for (const Sent& p : again) CHECK(p.when == out[0].when + 24us);  // nothing is measured yet
+  s.ack(7, 0);
+  // Measured: 10 us each time. Packets on other paths prove nothing so soon.
+  for (unsigned i = 0; i < 20; ++i) {
+    out = send(s, 1);
+    s.now += 10us;
+    s.sack({.cack = 8 + static_cast<int>(i), .trigger = &out[0]});
+    s.ack(8 + static_cast<int>(i), 1 + i);
+  }
+  const Duration likely = s.qp().tx.rtt.likely();
+  CHECK(likely < 11us);
+  out = send(s, 8);
+  s.now += 10us;
+  s.sack({.cack = 27, .bitmap = 0xFE});
+  again = data_of(s.advance(20us));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].psn() == out[0].psn());
+  CHECK(again[0].when == out[0].when + likely);
 }
 
 TEST_CASE("timeout: the oldest packet goes elsewhere, its path is suspected, the waits [C-8]") {
@@ -307,7 +327,7 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
   std::set<std::uint16_t> ids;
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const auto& p = probes[i].as<wire::ProbePacket>();
-    CHECK(probes[i].when == out[0].when + (i + 1) * 24us);
+    CHECK(probes[i].when == out[0].when + (1 << i) * 24us);
     CHECK(p.bth.psn() == Psn{});
     CHECK(p.bth.dqp() == Single::kRemote);
     CHECK(p.peth.has_timestamp());
@@ -316,18 +336,49 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
     ids.insert(p.peth.probe_id());
   }
   CHECK(ids.size() == 5);
-  // The answer to an old one counts for nothing; that to the newest shows that it overtook the
-  // data.
+  // Any answer shows that its probe overtook the data: nothing was sent between the probes.
   wire::SackPacket answer{wire::Bth::make(Opcode::sack, s.qpn, s.own - 1), {}, {}};
   answer.seth.set_cack_psn(s.own - 1);
   answer.seth.set_probe(true);
-  answer.seth.set_probe_id(probes[0].as<wire::ProbePacket>().peth.probe_id());
+  answer.seth.set_probe_id(probes[1].as<wire::ProbePacket>().peth.probe_id());
   s.receive_control(answer);
-  CHECK(data_of(s.transmit()).empty());
+  const SentList again = data_of(s.transmit());
+  CHECK(again.size() == 1);
+  CHECK(s.engine.stats().probe_answers == 1);
+  // But not the retransmission, behind which there is a new series of probes.
+  const SentList more = only(s.advance(10ms), Opcode::probe);
+  REQUIRE(more.size() == 5);
+  CHECK(more[0].when == again[0].when + 24us);
   answer.seth.set_probe_id(probes[4].as<wire::ProbePacket>().peth.probe_id());
   s.receive_control(answer);
-  CHECK(data_of(s.transmit()).size() == 1);
+  CHECK(data_of(s.transmit()).empty());
   CHECK(s.engine.stats().probe_answers == 1);
+  answer.seth.set_probe_id(more[0].as<wire::ProbePacket>().peth.probe_id());
+  s.receive_control(answer);
+  CHECK(data_of(s.transmit()).size() == 1);
+}
+
+TEST_CASE("reliability probe: after the usual round trip, at most two measured ones") {
+  Single s(patient());
+  const auto step = [&](unsigned i, Duration rtt) {
+    const SentList out = send(s, 1);
+    s.now += rtt;
+    s.sack({.cack = static_cast<int>(i), .trigger = &out[0]});
+    s.ack(static_cast<int>(i), i);
+  };
+  for (unsigned i = 0; i < 30; ++i) step(i, 20us);
+  SentList out = send(s, 1);
+  SentList probes = only(s.advance(100us), Opcode::probe);
+  REQUIRE_FALSE(probes.empty());
+  CHECK(probes[0].when == out[0].when + s.qp().tx.rtt.usual());
+  CHECK(s.qp().tx.rtt.usual() < 21us);
+  s.ack(30, 30);
+  for (unsigned i = 31; i < 61; ++i) step(i, i % 2 == 0 ? 10us : 200us);
+  out = send(s, 1);
+  probes = only(s.advance(1ms), Opcode::probe);
+  REQUIRE_FALSE(probes.empty());
+  CHECK(probes[0].when == out[0].when + 2 * s.qp().tx.rtt.smoothed());
+  CHECK(s.qp().tx.rtt.bound() > 3 * s.qp().tx.rtt.smoothed());
 }
 
 TEST_CASE("reliability probe: with more to send, after three base round trips") {

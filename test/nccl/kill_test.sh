@@ -8,10 +8,9 @@
 kills=${MRC_TEST_KILLS:-10}  # lib.sh takes MRC_* from the environment
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
-seconds=2  # after which a silent peer counts as dead
+seconds=2  # after which a silent peer counts as dead: seven times 1.024 us * 2^18
+export NCCL_MRC_TIMEOUT=18 NCCL_MRC_RETRY_CNT_LINEAR=6 NCCL_MRC_RETRY_CNT_EXP=0
 if sanitized "$nccl_perf"; then kills=2; fi
-# 4.096 us * 2^n, NCCL_IB_RETRY_CNT times and once more: the time-out's parts as NCCL names them.
-export NCCL_IB_TIMEOUT=16 NCCL_IB_RETRY_CNT=6
 worst=0
 for ((i = 0; i < kills; ++i)); do
   rank=$((RANDOM % 8)) after=$((RANDOM % 800))
@@ -24,6 +23,8 @@ for ((i = 0; i < kills; ++i)); do
 import json, sys
 end = json.load(open(sys.argv[1]))["end"]
 killed = end["kill"]
+if not killed:
+    sys.exit(print("bad: the ranks had ended before"))
 others = [r for i, r in enumerate(end["ranks"]) if i != killed["rank"]]
 bad = [r for r in others if r["late"] or r["status"] != 3]
 print(f"bad {bad}" if bad else f"{max(r['seconds'] for r in others) - killed['seconds']:.3f}")

@@ -26,7 +26,9 @@ struct Sent {
   void missing_before(std::uint32_t psn, Missed how) {
     for (std::uint32_t i = 0; i < psn; ++i) window.at(Psn{i}).set_missed(how);
   }
-  std::vector<std::uint32_t> infer(Time now, const LossRule& rule) {
+  std::vector<std::uint32_t> infer(Time now, LossRule rule) {
+    if (rule.probed == Duration{}) rule.probed = rule.age;
+    if (rule.passed_age == Duration{}) rule.passed_age = rule.age;
     std::vector<std::uint32_t> lost;
     again = infer_losses(window, now, rule, [&](Psn psn, Packet) { lost.push_back(psn.value()); });
     return lost;
@@ -136,6 +138,29 @@ TEST_CASE("loss: at the age when a probe sent later was answered") {
   s.window.on_probe_answered(s.window.send_order());
   CHECK(s.infer(Time{50us - 1ns}, {.age = 50us}).empty());
   CHECK(s.infer(Time{51us}, {.age = 50us}) == Lost{0, 1});
+}
+
+TEST_CASE("loss: an answered probe needs less age than packets that were overtaken") {
+  Sent s(3);
+  s.window.on_probe_answered(s.window.send_order());
+  CHECK(s.infer(Time{20us - 1ns}, {.age = 50us, .probed = 20us}).empty());
+  CHECK(s.again == Time{20us});
+  CHECK(s.infer(Time{20us}, {.age = 50us, .probed = 20us}) == Lost{0});
+  CHECK(s.again == Time{21us});
+  // Sent after the probe: nothing is known of it.
+  REQUIRE(s.window.append(Time{22us}, 0, 1000));
+  CHECK(s.infer(Time{49us}, {.age = 50us, .probed = 20us}) == Lost{1, 2});
+}
+
+TEST_CASE("loss: what was passed and is not counted, at the age for that") {
+  Sent s(4);
+  s.report(3);
+  s.missing_before(3, Missed::absent);
+  s.window.at(Psn{1}).set_missed(Missed::passed);
+  const LossRule rule{.age = 50us, .passed_age = 20us};
+  CHECK(s.infer(Time{21us - 1ns}, rule).empty());
+  CHECK(s.again <= Time{21us});
+  CHECK(s.infer(Time{21us}, rule) == Lost{1});  // the others are only absent
 }
 
 TEST_CASE("loss: by send order, not by PSN") {

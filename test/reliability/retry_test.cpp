@@ -97,6 +97,23 @@ TEST_CASE("round-trip estimate: follows, and its bound covers the variation") {
   CHECK(e.bound() >= 2500us);  // a stall counts at once
 }
 
+TEST_CASE("round-trip estimate: the usual and the likely one are not led astray by a stall") {
+  RttEstimator e;
+  CHECK(e.usual() == Duration{0});
+  CHECK(e.likely() == Duration{0});
+  e.sample(100us);
+  CHECK(e.usual() == 200us);  // four variations would be 200 us more
+  CHECK(e.likely() == 200us);
+  for (int i = 0; i < 200; ++i) e.sample(100us);
+  CHECK(e.usual() < 101us);
+  CHECK(e.likely() < 101us);
+  e.sample(10ms);
+  CHECK(e.smoothed() < 1400us);
+  CHECK(e.usual() == 2 * e.smoothed());
+  CHECK(e.bound() > 10ms);
+  CHECK(e.recent() == 12'500us);
+}
+
 TEST_CASE("retry: refusals use retries up, but don't make the timer longer") {
   RetryCounter c(8, 1, 3);
   CHECK(c.take_refused());

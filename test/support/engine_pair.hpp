@@ -26,6 +26,7 @@ struct Faults {
   Duration jitter{};                   ///< uniform extra delay
   PlaneMask black_holes = 0;           ///< planes that swallow everything
   std::set<std::uint32_t> dead_paths;  ///< EVs that swallow everything
+  Duration skew{};                     ///< of the paths' delays: evenly spread, by EV
 };
 
 class EnginePair {
@@ -129,7 +130,7 @@ class EnginePair {
       flush();
       if (done()) return true;
       flush();  // what done() posted
-      Time next = std::min(engines_[0]->next_deadline(), engines_[1]->next_deadline());
+      Time next = std::min(wakes(0), wakes(1));
       if (!wire_.empty()) next = std::min(next, wire_.top().when);
       for (const auto& ports : ports_)
         for (const FakePort& port : ports) next = std::min(next, port.next_release());
@@ -142,8 +143,8 @@ class EnginePair {
       for (unsigned side = 0; side < 2; ++side)
         for (unsigned p = 0; p < setup_.planes; ++p)
           if (ports_[side][p].next_release() <= now_) take_in(side, p);
-      for (auto& e : engines_)
-        if (e->next_deadline() <= now_) e->on_time(now_);
+      for (unsigned side = 0; side < 2; ++side)
+        if (wakes(side) <= now_) engines_[side]->on_time(now_);
     }
   }
   bool run_for(Duration d, const std::function<bool()>& done) { return run(now_ + d, done); }
@@ -157,6 +158,9 @@ class EnginePair {
   void drop_in_flight() {
     for (; !wire_.empty(); wire_.pop()) lost(wire_.top());
   }
+  /// The system runs nothing of a side until then: what arrives waits, and nothing leaves.
+  void stall(unsigned side, Time until) { stalled_until_[side] = until; }
+  [[nodiscard]] bool stalled(unsigned side) const { return now_ < stalled_until_[side]; }
   /// A side stops existing: nothing goes in or out of it.
   void kill(unsigned side) { dead_[side] = true; }
   /// Sees every packet that a side sends, before the network touches it.
@@ -213,8 +217,14 @@ class EnginePair {
     return *engines_[side]->add_peer(spec);
   }
 
+  /// When a side's engine next acts by itself.
+  [[nodiscard]] Time wakes(unsigned side) const {
+    return stalled(side) ? stalled_until_[side] : engines_[side]->next_deadline();
+  }
+
   void flush() {
     for (unsigned side = 0; side < 2; ++side) {
+      if (stalled(side)) continue;
       for (;;) {
         burst_.clear();
         engines_[side]->poll_transmit(now_, ~PlaneMask{0}, burst_);
@@ -254,6 +264,7 @@ class EnginePair {
     if (data && random_.chance(faults.ecn)) f.ecn = Ecn::ce;
     if (data && f.trim == wire::Trim::none && random_.chance(faults.trim)) trim(f);
     f.when += setup_.delay;
+    if (faults.skew.count() > 0) f.when += faults.skew * (value(p.entropy) * 37 % 100) / 100;
     if (faults.jitter.count() > 0)
       f.when += Duration{random_.below(static_cast<std::uint32_t>(faults.jitter.count()))};
     if (random_.chance(faults.reorder)) f.when += setup_.delay * (1 + random_.below(4));
@@ -317,6 +328,13 @@ class EnginePair {
 
   void deliver() {
     while (!wire_.empty() && wire_.top().when <= now_) {
+      if (stalled(wire_.top().to)) {
+        Flying waiting = wire_.top();
+        wire_.pop();
+        waiting.when = stalled_until_[waiting.to];
+        wire_.push(std::move(waiting));
+        continue;
+      }
       const Flying& f = wire_.top();
       wire::RxPacket p;
       p.bytes = f.bytes;
@@ -358,6 +376,7 @@ class EnginePair {
   PdId pd_[2]{};
   PeerId peer_[2]{};
   bool dead_[2] = {false, false};
+  Time stalled_until_[2] = {Time{}, Time{}};
   PlaneMask ports_down_[2] = {0, 0};
   std::vector<Time> busy_until_[2];
   std::priority_queue<Flying> wire_;

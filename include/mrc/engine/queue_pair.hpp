@@ -86,12 +86,13 @@ struct RequesterState {
   Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
-  std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
-  Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
-  std::uint16_t probe_id = 0;  ///< of the newest reliability probe
-  std::uint8_t probes = 0;     ///< reliability probes since the last progress
-  bool probe_pending = false;  ///< the newest one is unanswered
+  bool window_exempt = false;     ///< one packet may exceed congestion window and plane windows
+  std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
+  std::uint16_t probe_id = 0;     ///< of the newest reliability probe
+  std::uint8_t probes = 0;        ///< reliability probes since progress or a retransmission
+  bool probe_pending = false;     ///< the newest one is unanswered
+  std::uint16_t probe_first = 0;  ///< the first with the newest one's position in the send order
   /// In ERR: position of the request at fault, if any, and its status; the others are flushed.
   std::optional<std::uint32_t> failed;
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< of the request at fault

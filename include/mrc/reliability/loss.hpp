@@ -16,10 +16,14 @@ namespace mrc::inline v0_1::reliability {
 struct LossRule {
   /// Number of packets marked as passed (Missed::passed) since the last call: lost at any age.
   std::uint32_t passed = 0;
-  /// A packet of this age is lost if a probe sent after it has been answered; at 1.5 times this age
-  /// if it was overtaken in its plane (or passed, but beyond this call's walk limit); at twice this
-  /// age if it is absent.
+  /// A packet is lost at 1.5 times this age if it was overtaken in its plane; at twice this age if
+  /// it is absent.
   Duration age{};
+  /// A packet of this age is lost if a probe sent after it has been answered. At most `age`.
+  Duration probed{};
+  /// A packet of this age is lost if it was passed but not counted in `passed`, or is beyond this
+  /// call's walk limit. At most `age`.
+  Duration passed_age{};
 };
 
 /// Most packets that one walk over the send order visits.
@@ -29,11 +33,13 @@ inline constexpr std::uint32_t kMaxPassedWalk = 512;
 
 /// Age at which a packet is lost; Duration::max() if only a SACK can decide that.
 [[nodiscard]] inline Duration lost_at_age(const SendWindow& window, Packet packet,
-                                          Duration age) noexcept {
-  if (window.probed_after(window.order_of(packet))) return age;
+                                          const LossRule& rule) noexcept {
   const Missed missed = packet.missed();
-  if (missed == Missed::overtaken || missed == Missed::passed) return age + age / 2;
-  return missed == Missed::absent ? 2 * age : Duration::max();
+  const bool probed = window.probed_after(window.order_of(packet));
+  if (missed == Missed::passed) return std::min(rule.passed_age, probed ? rule.probed : rule.age);
+  if (probed) return rule.probed;
+  if (missed == Missed::overtaken) return rule.age + rule.age / 2;
+  return missed == Missed::absent ? 2 * rule.age : Duration::max();
 }
 
 /// Marks the packets that the rule declares lost: f(psn, packet) is called just before each, oldest
@@ -44,6 +50,7 @@ template <class F>
 Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
   Time again = kNever;
   std::uint32_t walked = 0;  // outstanding packets sent before the current one
+  const Duration young = std::min(rule.probed, rule.passed_age);
   SendOrder walk(window);
   while (!walk.done() && walked < (rule.passed > 0 ? kMaxPassedWalk : kMaxLossWalk)) {
     const Psn psn = walk.psn();
@@ -51,17 +58,18 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
     // No packet sent later was reported, which then holds for the packets after it too.
     if (rule.passed == 0 && window.reports_after(psn, walked) == 0) break;
     const Duration age = now - packet.sent();
-    const Duration limit = lost_at_age(window, packet, rule.age);
+    const Duration limit = lost_at_age(window, packet, rule);
     const bool passed = rule.passed > 0 && packet.missed() == Missed::passed;
     const bool lost = passed || age >= limit;
     rule.passed -= passed;
     // Look again at packets that no SACK has covered once one covering them could have arrived.
     // Packets after the young one that ends the walk may be lost sooner than it.
-    const Duration next_look = age < rule.age             ? rule.age
-                               : limit == Duration::max() ? 2 * rule.age
-                                                          : limit;
+    const Duration next_look = age < young                ? young
+                               : limit != Duration::max() ? limit
+                               : age < rule.age           ? rule.age
+                                                          : 2 * rule.age;
     if (!lost && age < next_look) again = std::min(again, packet.sent() + next_look);
-    if (!lost && age < rule.age && rule.passed == 0) break;
+    if (!lost && age < young && rule.passed == 0) break;
     walk.advance();
     if (lost) {
       f(psn, packet);

@@ -85,10 +85,20 @@ class RttEstimator {
   }
   /// Smoothed round-trip time; 0 before the first sample.
   [[nodiscard]] Duration smoothed() const noexcept { return smoothed_; }
+  /// A round-trip time after which it pays to ask whether something was lost: as bound(), but
+  /// neither one late sample nor a strong variation takes it far beyond the usual time. 0 before
+  /// the first sample.
+  [[nodiscard]] Duration usual() const noexcept {
+    return smoothed_ + std::min(smoothed_, 4 * variation_);
+  }
+  /// Most round trips take no longer; of evenly spread ones none. 0 before the first sample.
+  [[nodiscard]] Duration likely() const noexcept { return smoothed_ + 2 * variation_; }
+  /// The newest sample and a quarter: after a stall of the peer its other responses are as late.
+  [[nodiscard]] Duration recent() const noexcept { return latest_ + latest_ / 4; }
   /// A rarely exceeded round-trip time; 0 before the first sample. At least 1.25 times the latest
   /// sample: after a stall of the peer its other responses are as late.
   [[nodiscard]] Duration bound() const noexcept {
-    return std::max(smoothed_ + 4 * variation_, latest_ + latest_ / 4);
+    return std::max(smoothed_ + 4 * variation_, recent());
   }
 
  private:

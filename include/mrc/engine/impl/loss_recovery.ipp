@@ -31,7 +31,9 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     tx.loss_check = kNever;
     return;
   }
-  const reliability::LossRule rule{std::exchange(tx.passed, 0), Timers::round_trip(qp)};
+  reliability::LossRule rule{std::exchange(tx.passed, 0), Timers::round_trip(qp),
+                             Timers::probed_age(qp), tx.rtt.likely()};
+  if (rule.passed_age == Duration{}) rule.passed_age = rule.age;
   const auto lost = [&](Psn psn, reliability::Packet packet) {
     const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
     remove_from_flight(qp, packet, size);
@@ -152,8 +154,10 @@ MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, Queue
   p.peth.set_spdcid(connection_id(qp.qpn));
   p.peth.set_dpdcid(connection_id(qp.remote.qpn));
   p.peth.set_tx_timestamp(wire::timestamp_of(now));
+  const std::uint32_t order = qp.tx.window.send_order();
+  if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;
   qp.tx.probe_sent = now;
-  qp.tx.probe_order = qp.tx.window.send_order();
+  qp.tx.probe_order = order;
   put_header(packet, p);
   ++ctx_.stats.probes_sent;
 }

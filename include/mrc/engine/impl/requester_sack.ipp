@@ -36,6 +36,21 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
   return packet.transmissions() == 1 || now - packet.sent() <= kHalfTimestampSpan;
 }
 
+/// Has a later packet of the same burst arrived, that is one which left at the same moment behind
+/// it on the same path?
+[[nodiscard]] inline bool passed_in_burst(const reliability::SendWindow& window, Psn psn,
+                                          reliability::Packet packet) noexcept {
+  if (packet.transmissions() != 1) return false;
+  for (Psn p = psn + 1; window.contains(p); ++p) {
+    const reliability::Packet later = window.at(p);
+    if (later.transmissions() != 1 || later.path() != packet.path() ||
+        later.sent() != packet.sent())
+      return false;
+    if (later.state() == reliability::PacketState::reported) return true;
+  }
+  return false;
+}
+
 /// The clear bits of a SACK that carry information: those below the highest set one.
 [[nodiscard]] constexpr std::uint64_t holes_in(std::uint64_t bits) noexcept {
   return bits == 0 ? 0 : ~bits & (~std::uint64_t{0} >> std::countl_zero(bits));
@@ -94,15 +109,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
     Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
   RttSample sample;
-  if (sack.seth.probe()) {
-    if (!tx.probe_pending || sack.seth.probe_id() != tx.probe_id) return sample;
-    tx.probe_pending = false;
-    ++ctx_.stats.probe_answers;
-    sample.rtt = now - tx.probe_sent;
-    sample.valid = sack.cc.tx_timestamp() == wire::timestamp_of(tx.probe_sent);
-    tx.window.on_probe_answered(tx.probe_order);
-    return sample;
-  }
+  if (sack.seth.probe()) return sample_probe(now, qp, sack);
   const Psn trigger = sack.seth.cack_psn() + sack.seth.ack_psn_offset();
   if (!tx.window.contains(trigger)) return sample;
   const reliability::Packet sent = tx.window.at(trigger);
@@ -111,6 +118,31 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   sample.valid = ctx_.options.timestamps;
   sample.path = sent.path();
   qp.peer->reverse.on_working(sample.path, now, qp.peer->paths);
+  return sample;
+}
+
+/// The round-trip time of a reliability probe, and what its answer proves: the probe has overtaken
+/// what was sent before it. An older probe than the newest, after which nothing else was sent, says
+/// as much; its answer may only be late, and that to the newest be lost.
+MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
+                                                      const wire::SackPacket& sack) noexcept {
+  RequesterState& tx = qp.tx;
+  RttSample sample;
+  const auto older = static_cast<std::uint16_t>(tx.probe_id - sack.seth.probe_id());
+  const auto same = static_cast<std::uint16_t>(tx.probe_id - tx.probe_first);
+  if (!tx.probe_pending || older > same) return sample;
+  ++ctx_.stats.probe_answers;
+  tx.window.on_probe_answered(tx.probe_order);
+  const std::uint16_t timestamp = sack.cc.tx_timestamp();
+  if (older == 0) {
+    tx.probe_pending = false;
+    sample.rtt = now - tx.probe_sent;
+    sample.valid = timestamp == wire::timestamp_of(tx.probe_sent);
+    return sample;
+  }
+  // Its time is known from the time stamp only.
+  sample.rtt = wire::timestamp_distance(timestamp, wire::timestamp_of(now));
+  sample.valid = sample.rtt <= detail::kHalfTimestampSpan && sample.rtt > now - tx.probe_sent;
   return sample;
 }
 
@@ -180,8 +212,13 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   if (paths.passed(packet.path(), packet.sent(), now)) {
     qp.tx.passed += packet.missed() != reliability::Missed::passed;
     packet.set_missed(reliability::Missed::passed);
-  } else {
-    packet.set_missed(overtaken ? reliability::Missed::overtaken : reliability::Missed::absent);
+  } else if (packet.missed() != reliability::Missed::passed) {
+    // What left at one moment keeps its order on a path as well, but hosts may delay parts of it
+    // differently: lost when it is as old as round trips usually become.
+    packet.set_missed(detail::passed_in_burst(qp.tx.window, psn, packet)
+                          ? reliability::Missed::passed
+                      : overtaken ? reliability::Missed::overtaken
+                                  : reliability::Missed::absent);
   }
 }
 

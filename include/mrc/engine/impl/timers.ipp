@@ -20,6 +20,15 @@ MRC_DECL Duration Timers::round_trip(const QueuePairState& qp) noexcept {
   return std::max(c.base_rtt() + c.target_qdelay(), qp.tx.rtt.bound());
 }
 
+/// The probe was sent a usual round trip after the packet, and has arrived: a packet that is only
+/// late would be on a path that takes so much longer. If the answer has taken longer than usual,
+/// that of the packet may.
+MRC_DECL Duration Timers::probed_age(const QueuePairState& qp) noexcept {
+  const cc::Controller& c = qp.peer->congestion;
+  const reliability::RttEstimator& rtt = qp.tx.rtt;
+  return std::max({c.base_rtt() + c.target_qdelay(), rtt.usual(), rtt.recent()});
+}
+
 MRC_DECL bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
   if (qp.peer == nullptr) return false;  // it is not known yet
@@ -36,9 +45,13 @@ MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
   const bool silent = tx.window.outstanding() > 0 || tx.queue.sending() != tx.queue.done();
   if (tx.probes >= detail::kMaxProbes || !silent) return kNever;
-  const Time last = tx.probes == 0 ? tx.last_sent : std::max(tx.last_sent, tx.probe_sent);
-  const Duration base = round_trip(qp);
-  return last + (tx.queue.backlog() ? std::max(base, 3 * qp.peer->congestion.base_rtt()) : base);
+  const cc::Controller& c = qp.peer->congestion;
+  const Duration usual = tx.rtt.usual();
+  Duration wait = usual == Duration{} ? c.base_rtt() + c.target_qdelay()
+                                      : std::max(usual, c.base_rtt() + c.base_rtt() / 4);
+  if (tx.queue.backlog()) wait = std::max(wait, 3 * c.base_rtt());
+  if (tx.probes > 1) wait *= 1 << (tx.probes - 1);
+  return std::max(tx.last_sent, tx.probe_sent) + wait;
 }
 
 MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
