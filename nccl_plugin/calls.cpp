@@ -75,7 +75,10 @@ Result init(int version, void** context, const nccl_abi::CommConfig* config,
   return guarded("initialisation failed", [&] {
     ContextHandle* handle = Plugin::get().init(
         version, config == nullptr ? nccl_abi::CommConfig{} : *config, logger, profiler);
-    if (context != nullptr) *context = handle;
+    if (context != nullptr)
+      *context = handle;
+    else
+      delete handle;  // of versions up to 10, which use the common one
     return Result::success;
   });
 }
