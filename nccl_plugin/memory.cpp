@@ -17,9 +17,8 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
   auto found = ranges_.find(range);
   if (found == ranges_.end()) {
     // LL and LL128 poll flags that are part of the data.
-    auto region =
-        device_.register_memory(reinterpret_cast<void*>(first), range.second,
-                                mrc::Access::remote_write | mrc::Access::line_ordering);
+    auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
+                                          mrc::Access::remote_write | mrc::Access::line_ordering);
     found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
   }
   ++found->second.users;

@@ -45,6 +45,8 @@ ContextHandle* Plugin::init(int version, const nccl_abi::CommConfig& config,
                             nccl_abi::Logger logger, nccl_abi::ProfilerCallback profiler) {
   const std::lock_guard initialising(initialising_);
   log_.set(logger);
+  const bool finalised = version > kLastUnfinalised;
+  if (!finalised) forget_unfinalised();
   if (users_ == 0) {
     try {
       open_devices(version, config);
@@ -56,8 +58,19 @@ ContextHandle* Plugin::init(int version, const nccl_abi::CommConfig& config,
   auto made = std::make_shared<Context>(log_, profiler, settings_.qp_hints);
   const std::lock_guard lock(mutex_);
   ++users_;
-  common_ = made;
+  if (!finalised) common_ = made;
   return new ContextHandle{std::move(made)};
+}
+
+/// NCCL initialises a plugin of an old version once for each time that it loads it, and never says
+/// that it has unloaded it: a second time, without connections, is a fresh start.
+void Plugin::forget_unfinalised() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (users_ != 1 || common_ == nullptr || common_.use_count() > 1) return;
+    users_ = 0;
+  }
+  close_devices();
 }
 
 void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
@@ -88,8 +101,7 @@ void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
     worker_ = worker;
     report_ = std::make_shared<Report>(settings.stats_file);
   }
-  std::string banner = "OpenMRC " OPENMRC_VERSION ", interface v" + std::to_string(version) +
-                       ", peers count as dead after " + duration_text(settings.peer_timeout);
+  std::string banner = "OpenMRC " OPENMRC_VERSION ", interface v" + std::to_string(version);
   for (std::size_t i = 0; i < settings.nics.size(); ++i) {
     const NicPlan& plan = settings.nics[i];
     auto opened = open_nic(plan, device_config(settings, plan), {static_cast<int>(i)});
@@ -98,7 +110,7 @@ void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
     nics_.push_back(std::move(opened));
     physical_ = nics_.size();
   }
-  log_.init_info(banner);
+  log_.init_info(banner + "; planes: " + settings.planes_by + "; " + settings.patience);
 }
 
 std::shared_ptr<Nic> Plugin::open_nic(const NicPlan& plan, const mrc::Config& config,

@@ -69,6 +69,10 @@ class Plugin {
   void at_exit() noexcept;
 
  private:
+  /// Of the interface: newer ones say when a communicator ends.
+  static constexpr int kLastUnfinalised = 10;
+
+  void forget_unfinalised() noexcept;
   void open_devices(int version, const nccl_abi::CommConfig& config);
   void close_devices() noexcept;
   [[nodiscard]] std::shared_ptr<Nic> open_nic(const NicPlan& plan, const mrc::Config& config,

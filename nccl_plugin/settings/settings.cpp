@@ -95,8 +95,7 @@ void read_planes(const Environment& environment, const std::vector<InterfaceFact
     settings.info.push_back(std::string(kMergeLevel) + "=LOC: one NIC per plane, as with " +
                             kMerge + "=none");
   if (settings.merged) warn_of_speeds(planes, settings.warnings);
-  settings.info.push_back("planes: " + planes_text(planes) + " (" + chosen_by(source, filter) +
-                          ")");
+  settings.planes_by = chosen_by(source, filter);
 }
 
 void read_traffic_class(const Environment& environment, mrc::Config& defaults, Settings& settings) {
@@ -120,9 +119,9 @@ void note_times(Settings& settings) {
       settings.peer_timeout == kForEver
           ? "a silent peer never counts as dead"
           : "a silent peer counts as dead after " + duration_text(settings.peer_timeout);
-  settings.info.push_back(when + " (timeout " + std::to_string(base.timeout) + ", " +
-                          std::to_string(base.retry_linear) + " linear and " +
-                          std::to_string(base.retry_exponential) + " doubling retries)");
+  settings.patience = when + " (timeout " + std::to_string(base.timeout) + ", " +
+                      std::to_string(base.retry_linear) + " linear and " +
+                      std::to_string(base.retry_exponential) + " doubling retries)";
   if (settings.peer_timeout < mrc::Duration(100ms))
     settings.warnings.push_back("connections fail after " + duration_text(settings.peer_timeout) +
                                 " without an answer, which a busy host may take; a larger "

@@ -30,8 +30,10 @@ struct Settings {
   /// How often an idle set-up connection should show that it is alive: a quarter of peer_timeout,
   /// from 50 ms to 1 s.
   mrc::Duration heartbeat{};
+  std::string planes_by;              ///< for the banner: which variable has chosen the planes
+  std::string patience;               ///< for the banner: peer_timeout and what makes it up
   std::vector<std::string> warnings;  ///< for NCCL's log, level WARN
-  std::vector<std::string> info;      ///< for NCCL's log: what was chosen and why
+  std::vector<std::string> info;      ///< for NCCL's log: what has no effect, and why
 };
 
 /// The plugin's defaults: the library's, with limits for the many connections and registrations of
