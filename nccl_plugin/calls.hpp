@@ -28,7 +28,7 @@ struct Properties {
   int members[nccl_abi::kMaxDevicesPerNicV12] = {};
 };
 /// Values that are the same for all devices.
-inline constexpr int kMaxComms = 1 << 16;
+inline constexpr int kMaxComms = 1 << 14;
 inline constexpr int kMaxGroupedReceives = 8;
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 30;
 
@@ -52,8 +52,7 @@ Result dereg_mr(void* comm, void* mr) noexcept;
 
 Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, void* parent,
              void** request) noexcept;
-/// `size_of(i)`: the size of buffer i; `parents` may be null. `early_allowed`: the version knows
-/// optional receive completion.
+/// Size is int or std::size_t; `parents` may be null.
 template <class Size>
 Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const int* tags, void** mrs,
              void** parents, void** request) noexcept;

@@ -35,10 +35,20 @@ void close_parents() noexcept {
 }
 
 int stream_socket(int family) noexcept {
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int one = 1;
-  if (fd >= 0) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  return fd;
+  return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+// A host that vanishes while a connection is set up is noticed within 20 s.
+void set_options(int fd) noexcept {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
 }
 
 // The address in the form of the family of the socket.
@@ -137,8 +147,7 @@ Socket accept_one(const Socket& listener, std::string& peer) noexcept {
   Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.open()) return socket;
-  const int one = 1;
-  ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  set_options(socket.fd());
   peer = peer_text(from);
   return socket;
 }
@@ -146,6 +155,7 @@ Socket accept_one(const Socket& listener, std::string& peer) noexcept {
 Socket begin_connect(const mrc::port::IpAddress& ip, std::uint16_t port) noexcept {
   const Address address = socket_address(ip, port);
   Socket socket(stream_socket(address.family));
+  if (socket.open()) set_options(socket.fd());
   if (socket.open() && ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address.storage),
                                  address.length) != 0) {
     const int error = errno;

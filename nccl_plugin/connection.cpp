@@ -2,6 +2,7 @@
 #include "nccl_plugin/connection.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 namespace mrc_nccl {
 
@@ -10,8 +11,11 @@ namespace {
 // How often a connection that waits looks at its channel: one system call.
 constexpr mrc::Duration kLook = std::chrono::milliseconds(1);
 
+std::atomic<std::int64_t> heard_last{0};  // ns
+
 Result result_of(mrc::QpErrorCause cause) noexcept {
   switch (cause) {
+    case mrc::QpErrorCause::nak_remote_access:  // it has deregistered: it is about to close
     case mrc::QpErrorCause::retry_exhausted:
     case mrc::QpErrorCause::peer_in_error:
     case mrc::QpErrorCause::unresolved:
@@ -54,36 +58,47 @@ void Connection::progress() {
     for (std::size_t i = 0; i < taken && !failed(); ++i) {
       const mrc::Completion& completion = completions[i];
       if (completion.status != mrc::WcStatus::success) {
-        fail_queue_pair(completion);
+        fail_queue_pair();
       } else if (completion.wr_id == kHeartbeat) {
         beating_ = false;
-      } else {
+      } else if (completion.wr_id != kRefusal) {
         on_completion(completion);
       }
     }
-    if (taken > 0) heard_ = mrc::monotonic_now();
+    if (taken > 0) {
+      heard_ = mrc::monotonic_now();
+      heard_last.store(heard_.time_since_epoch().count(), std::memory_order_relaxed);
+    }
   } while (taken == completions.size() && !failed());
   if (taken == 0 && !failed()) watch();
 }
 
+mrc::Time Connection::last_heard() noexcept {
+  return mrc::Time(mrc::Duration(heard_last.load(std::memory_order_relaxed)));
+}
+
+/// Looks after the peer, now and then.
 void Connection::watch() {
   const mrc::Time now = mrc::monotonic_now();
   if (now - looked_ < kLook) return;
   looked_ = now;
-  if (!peer_gone() && endpoint_->channel.look() == Channel::State::ended) {
-    gone_at_ = now;
-    return;  // what came before its end is taken first, with the next call
-  }
-  if (peer_gone() && pending() > 0 && now - gone_at_ >= grace())
+  if (!peer_gone()) {
+    // Completions may have come since they were taken: a failure waits for the next time.
+    if (endpoint_->channel.look() == Channel::State::ended) gone_at_ = now;
+  } else if (pending() > 0 && now - gone_at_ >= grace()) {
     fail_gone();
-  else if (!beating_ && now - heard_ >= endpoint_->nic->settings().heartbeat)
-    beat(now);
+    return;
+  }
+  if (!beating_ && now - heard_ >= endpoint_->nic->settings().heartbeat) beat(now);
 }
 
+/// An empty write, which only a peer that is there acknowledges.
 void Connection::beat(mrc::Time now) {
   heard_ = now;
-  beating_ = endpoint_->qp.post_send({.wr_id = kHeartbeat, .remote = endpoint_->peer_mailbox}) ==
-             mrc::Errc::ok;
+  const mrc::Errc e =
+      endpoint_->qp.post_send({.wr_id = kHeartbeat, .remote = endpoint_->peer_mailbox});
+  beating_ = e == mrc::Errc::ok;
+  if (e == mrc::Errc::invalid_state) fail_queue_pair();
 }
 
 Result Connection::fail(Result result, const std::string& cause) noexcept {
@@ -105,21 +120,27 @@ Result Connection::fail_gone() noexcept {
                   std::to_string(pending()) + " requests were pending; its own log tells why");
 }
 
-void Connection::fail_queue_pair(const mrc::Completion& completion) noexcept {
-  mrc::QueuePair& qp = endpoint_->qp;
-  const mrc::QpErrorCause cause = qp.error_cause();
-  std::string text = qp.error_text();
-  if (text.empty()) text = mrc::to_string(completion.status);
-  fail(result_of(cause), text);
+Result Connection::fail_queue_pair() noexcept {
+  if (failed()) return state_;
+  const mrc::QpErrorCause cause = endpoint_->qp.error_cause();
+  try {
+    if (endpoint_->channel.look() == Channel::State::ended) return fail_gone();
+    const std::string text = endpoint_->qp.error_text();
+    return fail(result_of(cause), text.empty() ? mrc::to_string(cause) : text);
+  } catch (...) {  // no memory for the text
+    return fail(result_of(cause), {});
+  }
 }
 
 std::unique_ptr<Endpoint> Connection::close() {
   context_->remove(this);
-  // The peer must not write any more where a request was given up, so its queue pair ends at once.
-  // One whose requests are done may have to tell the peer so once more.
-  const bool linger = pending() == 0 && !peer_gone() && role() == Role::receiver;
-  const bool tell = state_ == Result::invalid_usage && !peer_gone();  // of what does not fit
-  if (linger || tell) return std::move(endpoint_);
+  for (Request& request : requests())
+    if (request.used) stop_events(request);
+  // A sender may not know yet that all has come; a receiver may not know yet that it does not fit.
+  // Where requests are given up, the peer must not write any more: its queue pair ends at once.
+  const bool may_owe_answers = role() == Role::receiver && pending() == 0;
+  const bool may_owe_refusal = role() == Role::sender && state_ == Result::invalid_usage;
+  if (!peer_gone() && (may_owe_answers || may_owe_refusal)) return std::move(endpoint_);
   endpoint_.reset();
   return nullptr;
 }

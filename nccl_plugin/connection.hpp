@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "nccl_plugin/context.hpp"
@@ -42,12 +43,17 @@ class Connection {
   /// be answered any more. Never waits.
   [[nodiscard]] std::unique_ptr<Endpoint> close();
 
+  /// When any connection of this process has heard of its peer last. Any thread.
+  [[nodiscard]] static mrc::Time last_heard() noexcept;
+
   [[nodiscard]] Endpoint& endpoint() noexcept { return *endpoint_; }
   [[nodiscard]] const Traffic& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Role role() const noexcept { return endpoint_->role; }
 
  protected:
-  static constexpr std::uint64_t kHeartbeat = ~std::uint64_t{0};  // its wr_id
+  // Of writes that belong to no request.
+  static constexpr std::uint64_t kHeartbeat = ~std::uint64_t{0};
+  static constexpr std::uint64_t kRefusal = kHeartbeat - 1;
 
   /// A request of the derived class was completed by the device, with success.
   virtual void on_completion(const mrc::Completion& completion) = 0;
@@ -58,6 +64,8 @@ class Connection {
   [[nodiscard]] virtual mrc::Duration grace() const noexcept = 0;
   /// A request that NCCL is done with.
   virtual void release(Request& request) noexcept = 0;
+  /// All requests, in use or not.
+  [[nodiscard]] virtual std::span<Request> requests() noexcept = 0;
 
   /// Takes completions; where there are none, looks after the peer.
   void progress();
@@ -69,6 +77,8 @@ class Connection {
   [[nodiscard]] bool peer_gone() const noexcept { return gone_at_ != mrc::kNever; }
   /// Fails because of that.
   Result fail_gone() noexcept;
+  /// The queue pair takes no requests any more: fails, with its cause.
+  Result fail_queue_pair() noexcept;
 
   void start_event(Request& request, unsigned index, void* parent, std::size_t length,
                    mrc::SendOpcode opcode) noexcept;
@@ -80,7 +90,6 @@ class Connection {
  private:
   void watch();
   void beat(mrc::Time now);
-  void fail_queue_pair(const mrc::Completion& completion) noexcept;
   void stop_events(Request& request) noexcept;
 
   Result state_ = Result::success;

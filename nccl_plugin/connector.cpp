@@ -54,7 +54,11 @@ void Connector::begin() {
 void Connector::look() {
   for (auto attempt = tries_.begin(); attempt != tries_.end();) {
     const auto result = connect_result(attempt->socket);
-    if (result == 0) return greet(*attempt);
+    if (result == 0) {
+      greet(*attempt);
+      tries_.erase(attempt);
+      return;
+    }
     if (!result) {
       ++attempt;
       continue;
@@ -80,7 +84,6 @@ void Connector::greet(Try& connected) {
   endpoint_->channel =
       Channel(std::move(connected.socket), mrc::port::format_address({connected.ip, handle_.port}));
   endpoint_->channel.send(encode_hello(handle_.cookie, endpoint_->greeting()));
-  tries_.clear();
 }
 
 std::unique_ptr<Sender> Connector::proceed() {
@@ -90,9 +93,11 @@ std::unique_ptr<Sender> Connector::proceed() {
   Channel& channel = endpoint_->channel;
   const auto bytes = channel.receive();
   if (!bytes) {
-    if (channel.state() != Channel::State::open)
+    if (channel.state() == Channel::State::open) return nullptr;
+    if (tries_.empty())
       throw Failure(Result::remote_error,
                     "the listener at " + channel.peer() + " has closed, or its process has ended");
+    endpoint_.reset();  // an address that other hosts have, too: there are more
     return nullptr;
   }
   const Message message = decode_message(*bytes);
@@ -101,6 +106,7 @@ std::unique_ptr<Sender> Connector::proceed() {
                   "the listener at " + channel.peer() + " refuses: " + message.text);
   if (message.type != MessageType::answer)
     throw Failure(Result::remote_error, "unexpected message from " + channel.peer());
+  tries_.clear();
   endpoint_->connect(message.greeting);
   channel.send(encode_ready());
   return std::make_unique<Sender>(std::move(endpoint_), context_);

@@ -8,6 +8,7 @@ namespace mrc_nccl {
 void Context::set_attributes(const nccl_abi::Attributes& attributes) noexcept {
   if (!hints_) return;
   const std::lock_guard lock(mutex_);
+  if (attributes.send == send_) return;
   send_ = attributes.send;
   for (Sender* sender : senders_) sender->set_hint(send_);
 }

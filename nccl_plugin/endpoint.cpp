@@ -7,7 +7,7 @@ namespace mrc_nccl {
 
 namespace {
 
-mrc::QpOptions options(Role role, const mrc::CompletionQueue& cq, Nic& nic) {
+mrc::QpOptions options(Role role, const mrc::CompletionQueue& cq) {
   mrc::QpOptions options;
   options.send_cq = &cq;
   // Heartbeats need room besides.
@@ -17,10 +17,6 @@ mrc::QpOptions options(Role role, const mrc::CompletionQueue& cq, Nic& nic) {
                       .send_sges = 1,
                       .inline_bytes = role == Role::receiver ? kMaxRecord : 0,
                       .receive_sges = 0};
-  // As many writes with immediate as NCCL may have in flight.
-  auto attributes = nic.device().default_attributes();
-  attributes.max_wimm = attributes.max_wimm_dest = Endpoint::kMostSends;
-  options.attributes = attributes;
   return options;
 }
 
@@ -33,7 +29,12 @@ Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
       mailbox_region(
           nic->device().register_memory(mailbox.get(), sizeof *mailbox, mrc::Access::remote_write)),
       cq(nic->device().create_cq(2 * kMostSends)),
-      qp(nic->device().create_qp(options(role, cq, *nic))) {}
+      qp(nic->device().create_qp(options(role, cq))) {}
+
+Endpoint::~Endpoint() {
+  nic->count_peer(peer_planes, -1);
+  channel.close();
+}
 
 Greeting Endpoint::greeting() const {
   return {qp.local_info(), mailbox_region.remote(), process_name()};
@@ -43,6 +44,8 @@ void Endpoint::connect(const Greeting& peer) {
   peer_mailbox = peer.mailbox;
   peer_name = peer.name;
   qp.connect(peer.info);
+  nic->count_peer(peer.info.planes, +1);
+  peer_planes = peer.info.planes;
   if (role == Role::sender) return;
   for (unsigned i = 0; i < kMostSends; ++i)
     if (const mrc::Errc e = qp.post_receive(0); e != mrc::Errc::ok)

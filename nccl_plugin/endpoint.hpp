@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mrc/device.hpp"
 #include "nccl_plugin/channel.hpp"
@@ -23,7 +24,7 @@ class Endpoint {
   /// Throws mrc::Error.
   Endpoint(std::shared_ptr<Nic> nic, Role role);
   /// The channel ends first: the peer knows why it gets no answers any more.
-  ~Endpoint() { channel.close(); }
+  ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -46,6 +47,7 @@ class Endpoint {
   Channel channel;
   mrc::RemoteAddress peer_mailbox;
   std::string peer_name;
+  std::vector<mrc::port::PeerAddress> peer_planes;
 };
 
 }  // namespace mrc_nccl

@@ -9,6 +9,7 @@
 
 #include "mrc/port/socket_interface.hpp"
 #include "nccl_plugin/receiver.hpp"
+#include "nccl_plugin/result.hpp"
 
 namespace mrc_nccl {
 
@@ -68,7 +69,13 @@ Handle Listener::handle() const {
 std::unique_ptr<Receiver> Listener::accept() {
   let_in();
   for (auto guest = guests_.begin(); guest != guests_.end();) {
-    const bool stays = attend(*guest);
+    bool stays = false;
+    try {
+      stays = attend(*guest);
+    } catch (...) {
+      guests_.erase(guest);
+      throw;
+    }
     if (stays && guest->ready) {
       auto receiver = std::make_unique<Receiver>(std::move(guest->endpoint), context_);
       guests_.erase(guest);
@@ -83,7 +90,12 @@ void Listener::let_in() {
   while (guests_.size() < kMostGuests) {
     std::string peer;
     Socket socket = accept_one(socket_, peer);
-    if (!socket.open()) return;
+    if (!socket.open()) {
+      const int error = errno;
+      if (error == EAGAIN || error == EINTR || error == ECONNABORTED || error == EPROTO) return;
+      throw mrc::Error(std::error_code(error, std::system_category()),
+                       "cannot accept a connection; for 'too many open files' raise ulimit -n");
+    }
     guests_.push_back(
         {Channel(std::move(socket), std::move(peer)), mrc::monotonic_now() + kPatience});
   }
@@ -100,13 +112,17 @@ bool Listener::attend(Guest& guest) {
         guest.ready = true;
       else
         return false;
-      return guest.endpoint != nullptr;
+      return true;
     }
   } catch (const mrc::Error& error) {
     context_->log().info("a stranger at " + channel.peer() + ": " + error.what());
     return false;
   }
-  return channel.state() == Channel::State::open && mrc::monotonic_now() < guest.until;
+  if (channel.state() == Channel::State::open && mrc::monotonic_now() < guest.until) return true;
+  if (guest.endpoint)  // it knew the cookie: nobody else will come
+    throw Failure(Result::remote_error,
+                  guest.endpoint->peer_text() + " has ended while a connection was set up");
+  return false;
 }
 
 /// Connects a queue pair to the guest's, and says so; or says why not.
@@ -118,10 +134,10 @@ void Listener::answer(Guest& guest, const Greeting& greeting) {
     guest.endpoint->connect(greeting);
     guest.endpoint->channel.send(encode_answer(guest.endpoint->greeting()));
   } catch (const std::exception& error) {
-    context_->log().warn("connection of " + greeting.name + " refused: " + error.what());
     Channel& channel = guest.endpoint ? guest.endpoint->channel : guest.channel;
     channel.send(encode_refusal(error.what()));
-    guest.endpoint.reset();
+    throw Failure(Result::system_error,
+                  "connection of " + greeting.name + " refused: " + error.what());
   }
 }
 

@@ -22,7 +22,8 @@ class Listener {
 
   /// For the one who connects.
   [[nodiscard]] Handle handle() const;
-  /// The next connection, or null if there is none yet.
+  /// The next connection, or null if there is none yet. Throws Failure when a peer that knew the
+  /// cookie ends during set-up, or can't be connected to.
   [[nodiscard]] std::unique_ptr<Receiver> accept();
 
  private:

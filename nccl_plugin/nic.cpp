@@ -37,6 +37,17 @@ Nic::Nic(const Settings& settings, const NicPlan& plan, const mrc::Config& confi
   facts_.members = std::move(members);
 }
 
+void Nic::count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& plane : planes)
+    if ((peers_[plane.ip] += change) == 0) peers_.erase(plane.ip);
+}
+
+bool Nic::connected_to(const mrc::port::IpAddress& ip) const {
+  const std::lock_guard lock(mutex_);
+  return peers_.contains(ip);
+}
+
 std::string Nic::plane_text(mrc::Plane plane) const {
   std::string text = "plane " + std::to_string(plane);
   if (plane < plan_.interfaces.size() && !plan_.interfaces[plane].empty())

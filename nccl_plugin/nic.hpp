@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,10 @@ class Nic {
   [[nodiscard]] const std::vector<mrc::port::IpAddress>& addresses() const noexcept {
     return addresses_;
   }
+  /// Counts the connections to a peer, by the addresses of its planes.
+  void count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change);
+  /// True while there are connections to this address.
+  [[nodiscard]] bool connected_to(const mrc::port::IpAddress& ip) const;
   /// A plane as messages name it: number, interface and address.
   [[nodiscard]] std::string plane_text(mrc::Plane plane) const;
   /// "mrc0: 4 planes (eth0 10.0.0.1, ...) x 16 paths, 1 lane, UDP ports, 100 Gb/s, MTU 1408".
@@ -53,6 +59,8 @@ class Nic {
   mrc::Device device_;
   MemoryCache memory_;
   std::vector<mrc::port::IpAddress> addresses_;
+  mutable std::mutex mutex_;
+  std::map<mrc::port::IpAddress, int> peers_;  // connections
 };
 
 }  // namespace mrc_nccl

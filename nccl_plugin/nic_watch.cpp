@@ -45,24 +45,35 @@ void NicWatch::report_paths(const Log& log) {
   std::size_t taken;
   do {
     taken = paths_.poll(events);
-    for (std::size_t i = 0; i < taken; ++i) {
-      if (events[i].plane >= planes_.size()) continue;
-      PlanePaths& paths = planes_[events[i].plane];
-      paths.bad = std::max(paths.bad + (events[i].state == mrc::EvState::assumed_bad ? 1 : -1), 0);
-      paths.changed = now;
-    }
+    for (std::size_t i = 0; i < taken; ++i) note(events[i], now);
   } while (taken == events.size());
   for (std::size_t p = 0; p < planes_.size(); ++p) {
     PlanePaths& paths = planes_[p];
-    const bool tell = paths.bad == 0 ? paths.told > 0 : std::abs(paths.bad - paths.told) >= kMany;
-    if (!tell || now - paths.changed < kSettle) continue;
+    if (now - paths.changed < kSettle) continue;
+    // A peer that is gone says nothing about its plane.
+    std::erase_if(paths.bad, [this](const auto& path) { return !nic_->connected_to(path.first); });
+    const auto bad = static_cast<int>(paths.bad.size());
+    if (bad == 0 ? paths.told == 0 : std::abs(bad - paths.told) < kMany) continue;
     const std::string plane =
         nic_->facts().name + ": " + nic_->plane_text(static_cast<mrc::Plane>(p));
-    log.warn(paths.bad == 0 ? plane + ": all paths work again"
-                            : plane + ": " + std::to_string(paths.bad) +
-                                  " paths do not work; traffic goes over the others");
-    paths.told = paths.bad;
+    log.warn(bad == 0 ? plane + ": all paths work again"
+                      : plane + ": " + std::to_string(bad) +
+                            " paths do not work; traffic goes over the others");
+    paths.told = bad;
   }
+}
+
+void NicWatch::note(const mrc::EvEvent& event, mrc::Time now) {
+  if (event.plane >= planes_.size()) return;
+  if (event.drop_count > 0)  // whatever these said
+    for (PlanePaths& paths : planes_) paths.bad.clear();
+  PlanePaths& paths = planes_[event.plane];
+  const std::pair path{event.destination, event.entropy};
+  if (event.state == mrc::EvState::assumed_bad)
+    paths.bad.insert(path);
+  else
+    paths.bad.erase(path);
+  paths.changed = now;
 }
 
 }  // namespace mrc_nccl

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "nccl_plugin/log.hpp"
@@ -22,13 +24,14 @@ class NicWatch {
 
  private:
   struct PlanePaths {
-    int bad = 0;          // paths that are ASSUMED_BAD now, over all peers
+    std::set<std::pair<mrc::port::IpAddress, mrc::Ev>> bad;  // ASSUMED_BAD now
     int told = 0;         // of these, how many the log was told of
     mrc::Time changed{};  // last
   };
 
   void report_planes(const Log& log);
   void report_paths(const Log& log);
+  void note(const mrc::EvEvent& event, mrc::Time now);
 
   std::shared_ptr<Nic> nic_;
   mrc::EvEventStream paths_;

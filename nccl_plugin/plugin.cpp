@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include "nccl_plugin/isal.hpp"
 #include "nccl_plugin/result.hpp"
@@ -25,6 +26,11 @@ void start_afresh() noexcept {
 
 // Attempts that NCCL has asked nothing about for so long were given up.
 constexpr mrc::Duration kGivenUp = std::chrono::seconds(60);
+
+/// While all of the program is still there: what static objects destroy comes later.
+void leave_process() {
+  if (Plugin* plugin = this_process.load(); plugin != nullptr) plugin->at_exit();
+}
 
 }  // namespace
 
@@ -93,6 +99,8 @@ void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
   for (const std::string& line : settings.warnings) log_.warn(line);
   for (const std::string& line : settings.info) log_.init_info(line);
 
+  static const int at_the_end = std::atexit(&leave_process);
+  (void)at_the_end;
   auto worker = std::make_shared<Worker>(log_);
   worker->start();
   {
@@ -155,16 +163,23 @@ void Plugin::close_devices() noexcept {
 
 void Plugin::at_exit() noexcept {
   std::shared_ptr<Worker> worker;
+  std::shared_ptr<Report> report;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock()) worker = worker_;
+    if (!lock.owns_lock() || worker_ == nullptr) return;
+    worker = worker_;
+    report = report_;
   }
-  if (worker != nullptr) worker->finish();
+  // Peers of connections that were not closed may still ask whether their last message has come.
+  const mrc::Duration quiet = mrc::monotonic_now() - Connection::last_heard();
+  if (quiet < Worker::kLinger) std::this_thread::sleep_for(Worker::kLinger - quiet);
+  worker->finish();
+  report->write(Log());  // NCCL's log may be closed by now
 }
 
 int Plugin::devices() {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(physical_);
+  return static_cast<int>(nics_.size());
 }
 
 std::shared_ptr<Nic> Plugin::nic(int device) {
@@ -280,6 +295,10 @@ void Plugin::close(Connection* connection) noexcept {
   }
   try {
     if (report != nullptr) report->add(*connection);
+  } catch (const std::exception& error) {
+    log_.warn(std::string("no statistics of a connection: ") + error.what());
+  }
+  try {
     auto endpoint = connection->close();
     if (endpoint != nullptr && worker != nullptr) worker->linger(std::move(endpoint));
   } catch (const std::exception& error) {
@@ -287,12 +306,5 @@ void Plugin::close(Connection* connection) noexcept {
   }
   delete connection;
 }
-
-namespace {
-/// Calls of the library's destructors and of what the program still does come after this.
-[[gnu::destructor]] void leave_process() {
-  if (Plugin* plugin = this_process.load(); plugin != nullptr) plugin->at_exit();
-}
-}  // namespace
 
 }  // namespace mrc_nccl

@@ -52,6 +52,7 @@ class Plugin {
   /// Waits 200 ms at most. Null, which NCCL passes after an initialisation that failed, is allowed.
   void finalize(ContextHandle* handle);
 
+  /// Virtual ones too: NCCL asks again after it has made some.
   [[nodiscard]] int devices();
   [[nodiscard]] NicFacts facts(int device);
   /// One device of the planes of several; of one it is that one itself.

@@ -14,7 +14,8 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
   *request = nullptr;
   if (failed()) return state();
   Slot& slot = slots_[group_ % kSlots];
-  if (slot.used || free_count_ == 0) {
+  // Nobody tests what was done early, so this looks after the peer.
+  if (early || slot.used || free_count_ == 0) {
     progress();
     if (failed() || slot.used || free_count_ == 0) return state();
   }
@@ -57,8 +58,9 @@ Result Receiver::tell(std::span<const ReceiveBuffer> buffers, bool& told) {
   const mrc::Errc e = endpoint_->qp.post_send(
       {.sges = {&sge, 1}, .remote = place, .flags = {.signaled = false, .inline_data = true}});
   told = e == mrc::Errc::ok;
-  if (told || e == mrc::Errc::queue_full) return Result::success;
-  if (e == mrc::Errc::invalid_state) {  // the completion that says why is on its way
+  if (told) return Result::success;
+  if (e == mrc::Errc::invalid_state) return fail_queue_pair();
+  if (e == mrc::Errc::queue_full) {  // until the peer has acknowledged some records
     progress();
     return state();
   }

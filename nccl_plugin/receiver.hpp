@@ -37,12 +37,14 @@ class Receiver final : public Connection {
     unsigned arrived = 0;        // bits
     Request* request = nullptr;  // null: done early
   };
-  static constexpr unsigned kRequests = 2 * kSlots;  // early ones, too
+  // NCCL tests those that were done early after at most as many others.
+  static constexpr unsigned kRequests = 2 * kSlots;
 
   void on_completion(const mrc::Completion& completion) override;
   [[nodiscard]] unsigned pending() const noexcept override { return pending_; }
   [[nodiscard]] mrc::Duration grace() const noexcept override { return mrc::Duration(0); }
   void release(Request& request) noexcept override;
+  [[nodiscard]] std::span<Request> requests() noexcept override { return requests_; }
 
   Result tell(std::span<const ReceiveBuffer> buffers, bool& told);
   void arrive(const Immediate& immediate, std::uint32_t bytes);

@@ -68,10 +68,7 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   }
   const mrc::Errc e = endpoint_->qp.post_send(write);
   if (e == mrc::Errc::queue_full) return Result::success;
-  if (e == mrc::Errc::invalid_state) {  // the completion that says why is on its way
-    progress();
-    return failed() ? state() : Result::success;
-  }
+  if (e == mrc::Errc::invalid_state) return fail_queue_pair();
   if (e != mrc::Errc::ok)
     return fail(Result::internal_error, "a send of " + std::to_string(size) +
                                             " bytes was refused: " + mrc::to_string(e) +
@@ -91,7 +88,7 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
 /// The receiver learns of it too: both sides have misunderstood each other.
 Result Sender::refuse(std::size_t size, const Target& target, unsigned index) {
   const Immediate immediate{static_cast<unsigned>(group_ % kSlots), index, true};
-  (void)endpoint_->qp.post_send({.wr_id = kHeartbeat,
+  (void)endpoint_->qp.post_send({.wr_id = kRefusal,
                                  .opcode = mrc::SendOpcode::write_imm,
                                  .remote = endpoint_->peer_mailbox,
                                  .immediate = immediate.encode()});

@@ -29,6 +29,7 @@ class Sender final : public Connection {
     return std::chrono::milliseconds(200);
   }
   void release(Request& request) noexcept override;
+  [[nodiscard]] std::span<Request> requests() noexcept override { return requests_; }
 
   [[nodiscard]] unsigned group_size() const noexcept;
   Result post(const void* data, std::size_t size, const Registration* memory, const Target& target,

@@ -36,7 +36,8 @@ class Worker {
   void linger(std::unique_ptr<Endpoint> endpoint);
   /// Reports what happens to this device from now on.
   void watch(std::shared_ptr<Nic> nic);
-  /// Waits for lingering queue pairs, kLinger at most, and ends the thread.
+  /// Waits for lingering queue pairs, kLinger at most, and ends the thread. What comes later does
+  /// not linger.
   void finish() noexcept;
 
  private:
@@ -46,13 +47,14 @@ class Worker {
   };
 
   void run() noexcept;
-  void look_at_lingering() noexcept;
+  void take_over(std::list<Lingering>& over) noexcept;
 
   const Log& log_;
-  std::mutex mutex_;
+  std::mutex watching_;  // of the next; held while lines are written
+  std::vector<NicWatch> watches_;
+  std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::list<Lingering> lingering_;
-  std::vector<NicWatch> watches_;
   bool stop_ = false;
   std::thread thread_;
 };

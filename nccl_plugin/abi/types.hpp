@@ -95,6 +95,8 @@ struct CommAttributes {
   std::int32_t min_concurrent_peers = -1;
   std::int32_t max_flows_per_peer = -1;
   std::int32_t min_flows_per_peer = -1;
+
+  bool operator==(const CommAttributes&) const = default;
 };
 /// ncclNetAttr_t.
 struct Attributes {
