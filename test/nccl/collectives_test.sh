@@ -26,7 +26,8 @@ done
 for api in 8 9 10 11 12; do
   say "version $api of the interface"
   # NCCL never finalises plugins of older versions: what these hold then is no leak.
-  ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((api > 10)) collectives "api$api" --api "$api" --ranks 2 "${quick[@]}"
+  ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((api > 10)) \
+    collectives "api$api" --api "$api" --ranks 2 "${quick[@]}"
 done
 
 say 'the same over TCP, which the benchmarks compare with'
