@@ -16,17 +16,22 @@ MRC_PLANES=loopback:4 collectives planes --ranks 3 "${quick[@]}"
 say 'a NIC per plane'
 MRC_PLANES=loopback:2 MRC_NCCL_MERGE=none collectives nics --ranks 2 "${quick[@]}"
 
+stats=()
+for rank in 0 1 2 3; do stats+=(--env "$rank:NCCL_MRC_STATS=$work/stats$rank.json"); done
 for loss in 0.001 0.01; do
   say "loss of $loss"
-  MRC_PLANES=loopback:2 MRC_FAULTS="loss=$loss" NCCL_MRC_STATS=$work/stats-$loss-%p.json \
-    collectives "loss$loss" --ranks 4 --collective all_reduce,all_to_all --size 64K,4M \
-    --warmup 0 --repetitions 1 --iterations 2
+  rm -f "$work"/stats*.json
+  MRC_PLANES=loopback:2 MRC_FAULTS="loss=$loss" collectives "loss$loss" --ranks 4 "${stats[@]}" \
+    --collective all_reduce,all_to_all --size 64K,4M --warmup 0 --repetitions 1 --iterations 2
+  expect 'packets were lost' \
+    [ "$(cat "$work"/stats[0-3].json | json /dev/stdin retransmits | total)" -gt 0 ]
 done
 
 for api in 8 9 10 11 12; do
   say "version $api of the interface"
   # NCCL never finalises plugins of older versions: what these hold then is no leak.
-  ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((api > 10)) collectives "api$api" --api "$api" --ranks 2 "${quick[@]}"
+  ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((api > 10)) \
+    collectives "api$api" --api "$api" --ranks 2 "${quick[@]}"
 done
 
 say 'the same over TCP, which the benchmarks compare with'
