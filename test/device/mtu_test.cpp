@@ -52,8 +52,10 @@ TEST_CASE("MTU: devices agree on the smaller multiple of 128") {
 TEST_CASE("MTU: with peers that take powers of two only, the one below counts") {
   Side a(config_of(1408));
   a.qps.reserve(8);
-  for (const auto& [theirs, agreed] : {std::pair{4096u, 1024u}, {1024u, 1024u}, {512u, 512u}}) {
-    CAPTURE(theirs);
+  struct Case {
+    std::uint32_t theirs, agreed;
+  };
+  for (const auto& [theirs, agreed] : {Case{4096, 1024}, Case{1024, 1024}, Case{512, 512}}) {
     QueuePair& qp = a.add_qp();
     const ConnectionInfo peer = without_multiples(a.add_qp().local_info(), theirs);
     qp.connect(peer);

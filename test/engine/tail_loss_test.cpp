@@ -46,7 +46,7 @@ Outcome run(double loss, const StepsOptions& options, std::uint64_t seeds = 3) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     EnginePair pair(two_planes(), seed);
     pair.faults.loss = loss;
-    Steps steps(pair, options);
+    mrc::test::Steps steps(pair, options);
     CHECK(steps.run(60s));
     o.mean += steps.mean() / static_cast<std::int64_t>(seeds);
     o.tail = std::max(o.tail, steps.quantile(0.99));
@@ -72,7 +72,7 @@ Outcome run(double loss, const StepsOptions& options, std::uint64_t seeds = 3) {
 template <class F>
 Duration last_step(F&& swallows, std::uint64_t* timeouts = nullptr) {
   EnginePair pair(two_planes(), 1);
-  Steps steps(pair, {.steps = 20, .size = 4096, .depth = 1});
+  mrc::test::Steps steps(pair, {.steps = 20, .size = 4096, .depth = 1});
   pair.filter = [&](unsigned side, const wire::TxPacket&, const std::vector<std::uint8_t>& bytes) {
     return steps.posted() < 20 || !swallows(side, bytes);
   };
@@ -176,7 +176,7 @@ TEST_CASE("tail loss: little is sent again because paths differ in delay, nothin
     EnginePair pair(setup, 1);
     pair.faults.skew = 2 * kRoundTrip;
     pair.faults.loss = loss;
-    Steps steps(pair, {.steps = 300, .size = 128 << 10, .depth = 2});
+    mrc::test::Steps steps(pair, {.steps = 300, .size = 128 << 10, .depth = 2});
     CHECK(steps.run(60s));
     CHECK(pair[0].stats().timeouts == 0);
     CHECK(steps.spurious() < 0.012);  // of what is sent behind the gap that a lost packet leaves
@@ -186,7 +186,7 @@ TEST_CASE("tail loss: little is sent again because paths differ in delay, nothin
 
 TEST_CASE("tail loss: a receiver that is not scheduled is asked, not flooded") {
   EnginePair pair(two_planes(), 1);
-  Steps steps(pair, {.steps = 400, .size = 128 << 10, .depth = 2});
+  mrc::test::Steps steps(pair, {.steps = 400, .size = 128 << 10, .depth = 2});
   Time next = pair.now() + 5ms;
   unsigned stalls = 0;
   steps.between = [&] {  // half of the time
@@ -207,9 +207,9 @@ TEST_CASE("tail loss: a receiver that is not scheduled is asked, not flooded") {
 
 TEST_CASE("tail loss: a dead network gets five probes of each queue pair, and the timer's") {
   EnginePair pair(two_planes(), 1);
-  std::vector<std::unique_ptr<Steps>> all;
+  std::vector<std::unique_ptr<mrc::test::Steps>> all;
   for (unsigned i = 0; i < 50; ++i)
-    all.push_back(std::make_unique<Steps>(pair, StepsOptions{.steps = 1, .size = 4096}));
+    all.push_back(std::make_unique<mrc::test::Steps>(pair, StepsOptions{.steps = 1, .size = 4096}));
   pair.faults.black_holes = 0b11;
   for (auto& steps : all) CHECK_FALSE(steps->run(Duration{0}));  // posts, and gets nowhere
   pair.run_for(4ms);                                             // less than the timer's

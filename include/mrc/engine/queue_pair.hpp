@@ -77,8 +77,8 @@ struct RequesterState {
   std::uint32_t quantum_used = 0;    ///< bytes sent in the present service
   /// Nominal bytes of its outstanding packets: its part of the congestion context's inflight.
   std::uint64_t inflight = 0;
-  std::uint64_t reported =
-      0;  ///< bytes that left inflight as reported; the context is not told yet
+  /// Bytes that left inflight as reported; the context is not told yet.
+  std::uint64_t reported = 0;
   /// Bytes that left inflight, the context's too, with a Transport ACK: no SACK has told of them.
   std::uint64_t reported_early = 0;
   Time last_sent{};     ///< newest transmission of a data packet
@@ -91,6 +91,7 @@ struct RequesterState {
   Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
   std::uint16_t probe_id = 0;     ///< of the newest reliability probe
   std::uint8_t probes = 0;        ///< reliability probes since progress or a retransmission
+  std::uint8_t probe_series = 0;  ///< series of them that retransmissions have begun since progress
   bool probe_pending = false;     ///< the newest one is unanswered
   std::uint16_t probe_first = 0;  ///< the first with the newest one's position in the send order
   /// In ERR: position of the request at fault, if any, and its status; the others are flushed.
@@ -107,8 +108,17 @@ struct RequesterState {
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
     retries.reset();
-    probes = 0;
+    probes = probe_series = 0;
     timer_start = now;
+  }
+  /// Most series of probes that retransmissions begin before there is progress.
+  static constexpr std::uint8_t kMaxProbeSeries = 8;
+  /// After a retransmission a new series of probes begins. Not for ever: where probes arrive and
+  /// packets never do, as on a path with too small an MTU, the timer has to expire.
+  void ask_again() noexcept {
+    if (probes == 0 || probe_series == kMaxProbeSeries) return;
+    ++probe_series;
+    probes = 0;
   }
 };
 

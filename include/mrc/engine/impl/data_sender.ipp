@@ -51,7 +51,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   window.resend(psn, now, path);
   emit(now, peer, qp, w, position, slice, psn, again, path, burst);
   qp.tx.timer_start = now;
-  qp.tx.probes = 0;  // it may be lost as well, and be the last
+  qp.tx.ask_again();  // it may be lost as well, and be the last
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
   return SendStatus::sent;

@@ -68,7 +68,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.window_exempt = false;
   tx.loss_check = kNever;
   tx.paused_until = Time::min();
-  tx.probes = 0;
+  tx.probes = tx.probe_series = 0;
   tx.probe_id = static_cast<std::uint16_t>(ctx_.secrets.bits(16));
   tx.probe_pending = false;
 }
