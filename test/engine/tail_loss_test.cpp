@@ -81,6 +81,18 @@ Duration last_step(F&& swallows, std::uint64_t* timeouts = nullptr) {
   return steps.elapsed_since_last_post();
 }
 
+TEST_CASE("tail loss: where probes arrive and packets never do, the queue pair fails") {
+  EnginePair pair(two_planes(), 1);
+  mrc::test::Steps steps(pair,
+                         {.steps = 1,
+                          .size = 4096,
+                          .attributes = {.mtu = 1024, .retry_linear = 7, .retry_exponential = 4}});
+  pair.faults.largest = 512;
+  CHECK_FALSE(steps.run(1s));  // the retries take 160 ms
+  CHECK(pair[0].find_qp(steps.qpn(0))->cause == QpErrorCause::retry_exhausted);
+  CHECK(pair[0].stats().probe_answers > 0);
+}
+
 }  // namespace
 
 TEST_CASE("tail loss: no timeouts with one percent lost in both directions") {

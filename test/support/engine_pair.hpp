@@ -26,6 +26,7 @@ struct Faults {
   Duration jitter{};                   ///< uniform extra delay
   PlaneMask black_holes = 0;           ///< planes that swallow everything
   std::set<std::uint32_t> dead_paths;  ///< EVs that swallow everything
+  std::uint32_t largest = ~0u;         ///< bytes of payload; packets with more are swallowed
   Duration skew{};                     ///< of the paths' delays: evenly spread, by EV
 };
 
@@ -282,6 +283,7 @@ class EnginePair {
     if (dead_[0] || dead_[1]) return true;
     if (((faults.black_holes | ports_down_[0] | ports_down_[1]) >> p.plane & 1) != 0) return true;
     if (faults.dead_paths.count(value(p.entropy)) != 0) return true;
+    if (p.payload_length > faults.largest) return true;
     (void)side;
     return random_.chance(faults.loss);
   }
