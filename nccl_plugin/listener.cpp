@@ -118,11 +118,12 @@ bool Listener::attend(Guest& guest) {
     context_->log().info("a stranger at " + channel.peer() + ": " + error.what());
     return false;
   }
-  if (channel.state() == Channel::State::open && mrc::monotonic_now() < guest.until) return true;
-  if (guest.endpoint)  // it knew the cookie: nobody else will come
+  const bool open = channel.state() == Channel::State::open;
+  if (!guest.endpoint) return open && mrc::monotonic_now() < guest.until;
+  if (!open)  // it knew the cookie: nobody else will come
     throw Failure(Result::remote_error,
                   guest.endpoint->peer_text() + " has ended while a connection was set up");
-  return false;
+  return true;
 }
 
 /// Connects a queue pair to the guest's, and says so; or says why not.

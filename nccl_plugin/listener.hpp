@@ -30,7 +30,7 @@ class Listener {
   // Someone who has connected, on the way to a connection.
   struct Guest {
     Channel channel;
-    mrc::Time until;                       // it is sent away then
+    mrc::Time until;                       // it has to say hello
     std::unique_ptr<Endpoint> endpoint{};  // after its hello
     bool ready = false;
   };
