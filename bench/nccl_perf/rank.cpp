@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <sstream>
+#include <thread>
 
 #include "common/interrupt.hpp"
 #include "mrc/core/system_error.hpp"
@@ -119,6 +120,13 @@ class Rank {
   std::uint64_t checked_ = 0;  // bytes
 };
 
+/// After Ctrl-C one rank may see that another one has closed before it gets the signal itself.
+bool interrupted_soon() {
+  for (int i = 0; i < 20 && !tools::g_interrupted; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return tools::g_interrupted;
+}
+
 int report_error(int rank, const char* what) {
   fmt::print(stderr, "rank {}: ERROR {}\n", rank, what);
   return kFailedStatus;
@@ -150,7 +158,7 @@ int run_rank(const Options& options, int rank, UniqueFd bootstrap) {
   } catch (const Interrupted&) {
     return tools::kInterruptedStatus;
   } catch (const std::exception& error) {
-    return report_error(rank, error.what());
+    return interrupted_soon() ? tools::kInterruptedStatus : report_error(rank, error.what());
   }
 }
 
