@@ -5,7 +5,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
 quick=(--collective all --size 4,1000,64K,1500000 --warmup 0 --repetitions 1 --iterations 2)
-if sanitized "$nccl_perf"; then ranks_list='2 4'; else ranks_list='2 4 8'; fi
+ranks_list='2 4 8' versions='8 9 10 11 12'
+if sanitized "$nccl_perf"; then ranks_list=4 versions='10 12'; fi
 for ranks in $ranks_list; do
   say "$ranks ranks"
   collectives "ranks$ranks" --ranks "$ranks" "${quick[@]}"
@@ -27,7 +28,7 @@ for loss in 0.001 0.01; do
     [ "$(cat "$work"/stats[0-3].json | json /dev/stdin retransmits | total)" -gt 0 ]
 done
 
-for api in 8 9 10 11 12; do
+for api in $versions; do
   say "version $api of the interface"
   # NCCL never finalises plugins of older versions: what these hold then is no leak.
   ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((api > 10)) \
