@@ -13,7 +13,7 @@
 
 namespace mrc_nccl::calls {
 
-static_assert(kMaxGroupedReceives == kMaxGroup && kMaxMessage == Plugin::kMaxBytes);
+static_assert(kMaxGroupedReceives == kMaxGroup);
 
 namespace {
 
@@ -155,14 +155,14 @@ Result accept(void* listen_comm, void** receive_comm) noexcept {
   if (listen_comm == nullptr || receive_comm == nullptr) return null_pointer("accept");
   return guarded("accept", [&] {
     *receive_comm = nullptr;
-    Connection* connection = static_cast<ListenComm*>(listen_comm)->listener.accept().release();
+    Connection* connection = static_cast<Listener*>(listen_comm)->accept().release();
     *receive_comm = connection;
     return Result::success;
   });
 }
 
 Result close_listen(void* listen_comm) noexcept {
-  delete static_cast<ListenComm*>(listen_comm);
+  delete static_cast<Listener*>(listen_comm);
   return Result::success;
 }
 

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <array>
-#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "nccl_plugin/abi/types.hpp"
 
 /// The ring by which a receiver tells the sender where to write. The receiver writes a record into
-/// the sender's memory with one RDMA write; the sender polls it. Records are in host byte order:
-/// both sides are little-endian (the set-up refuses anything else).
+/// the sender's memory with one RDMA write; the sender polls it. Records are little-endian.
 namespace mrc_nccl {
+
+static_assert(std::endian::native == std::endian::little, "records are read as they are");
 
 /// Grouped receives in flight per connection.
 inline constexpr unsigned kSlots = nccl_abi::kMaxRequests;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "mrc/core/siphash.hpp"
 #include "mrc/port/address.hpp"
 
 namespace mrc_nccl {

@@ -235,10 +235,10 @@ std::shared_ptr<Context> Plugin::context(ContextHandle* handle) {
   return common_;
 }
 
-ListenComm* Plugin::listen(ContextHandle* handle, int device, void* bytes) {
-  auto* comm = new ListenComm{Listener(nic(device), context(handle))};
-  comm->listener.handle().write(bytes);
-  return comm;
+Listener* Plugin::listen(ContextHandle* handle, int device, void* bytes) {
+  auto* listener = new Listener(nic(device), context(handle));
+  listener->handle().write(bytes);
+  return listener;
 }
 
 Sender* Plugin::connect(ContextHandle* handle, int device, void* bytes) {

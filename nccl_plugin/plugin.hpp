@@ -25,11 +25,6 @@ struct ContextHandle {
   std::shared_ptr<Context> context;
 };
 
-/// A listener as NCCL knows it.
-struct ListenComm {
-  Listener listener;
-};
-
 /// The plugin in a process: how often it is initialised, its net devices, and the set-up of
 /// connections. The first initialisation reads the environment and opens devices; the last
 /// finalisation closes them. Connections that are still open then keep theirs.
@@ -40,8 +35,6 @@ struct ListenComm {
 class Plugin {
  public:
   static constexpr const char* kName = "MRC";
-  /// Bytes of the longest message.
-  static constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
   /// This process's.
   [[nodiscard]] static Plugin& get() noexcept;
@@ -59,7 +52,7 @@ class Plugin {
   [[nodiscard]] int make_virtual(const std::vector<int>& members);
 
   /// Null stands for the context of versions up to 10.
-  [[nodiscard]] ListenComm* listen(ContextHandle* handle, int device, void* bytes);
+  [[nodiscard]] Listener* listen(ContextHandle* handle, int device, void* bytes);
   /// Null as long as the connection is not there.
   [[nodiscard]] Sender* connect(ContextHandle* handle, int device, void* bytes);
   /// Ends a connection; what must go on for a while does so by itself.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/sender.hpp"
 
+#include <atomic>
 #include <bit>
 
 namespace mrc_nccl {

@@ -124,7 +124,7 @@ std::vector<std::string> Environment::names() const {
   return names;
 }
 
-mrc::Config Environment::library(const mrc::Config& defaults) const {
+mrc::Config Environment::library_config(const mrc::Config& defaults) const {
   try {
     if (own_) return mrc::Config::from_environment(defaults);
     mrc::Config config = defaults;

@@ -60,7 +60,7 @@ class Environment {
   [[nodiscard]] std::vector<std::string> names() const;
   /// `defaults`, changed by the library's MRC_* variables, and validated. Throws SettingsError with
   /// the library's text.
-  [[nodiscard]] mrc::Config library(const mrc::Config& defaults) const;
+  [[nodiscard]] mrc::Config library_config(const mrc::Config& defaults) const;
   /// The library's warning about MRC_* variables that it does not know; empty if there are none.
   [[nodiscard]] std::string unknown_to_library() const;
 

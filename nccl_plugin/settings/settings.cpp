@@ -78,7 +78,7 @@ void read_planes(const Environment& environment, const std::vector<InterfaceFact
     defaults.planes.clear();
     for (const PlaneFacts& plane : planes) defaults.planes.push_back(plane.address);
   }
-  settings.base = environment.library(defaults);
+  settings.base = environment.library_config(defaults);
   if (source == Source::fabric) {
     if (!settings.merged && environment.has(kMerge))
       throw not_allowed(kMerge, environment.find(kMerge).value_or(""),

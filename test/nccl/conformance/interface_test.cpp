@@ -218,7 +218,6 @@ TEST_CASE("The log has one banner") {
     CAPTURE(version);
     DebugLog::instance().clear();
     Job job(version, 3);
-    if (version < 10) continue;  // initialised long ago, by version 10
     const auto lines = DebugLog::instance().lines(LogLevel::info, "NET/MRC");
     REQUIRE(lines.size() >= 1);
     const auto banner = [](const DebugLog::Line& line) {

@@ -129,9 +129,9 @@ inline nccl_host::Selection selection(int version) {
   return {.plugins = plugin_file(), .net = "", .newest_api = version, .oldest_api = version};
 }
 
-/// Versions up to 10, which are never told of an end: once one of them was initialised the plugin
-/// keeps the environment of then. Tests that need another one come first, in processes of their
-/// own.
+/// Versions up to 10 are never told of an end: a newer version that comes after one of them finds
+/// the plugin initialised, with the environment of then. (Another old one starts it afresh.) Tests
+/// that need an environment of their own come first, in processes of their own.
 inline bool old_version_used = false;
 inline bool keeps_old_environment() {
   if (old_version_used) std::puts("[test skipped] an old version keeps an earlier environment");
