@@ -73,9 +73,11 @@ void measure(benchmark::State& state, Side side, RigSetup setup) {
         static_cast<double>(share.time.count()) / static_cast<double>(share.packets);
     state.counters["clock_ns"] = 2 * Rig::clock_ns() / Rig::kBurst;
     count(state, rig.stats(0), rig.stats(1), before[0], before[1]);
-    const std::uint64_t expected = setup.copy ? 0 : shares[1].packets;
-    if (CopySwitch::skipped - skipped != expected)
-      state.SkipWithError("the responder's copies were not left out");
+    const bool read = setup.opcode == mrc::SendOpcode::read;  // the requester copies
+    const std::uint64_t copies =
+        read ? rig.stats(0).rx_data - before[0].rx_data : shares[1].packets;
+    if (CopySwitch::skipped - skipped != (setup.copy ? 0 : copies))
+      state.SkipWithError("the copies of payload were not left out");
   } catch (const std::exception& error) {
     state.SkipWithError(error.what());
   }
@@ -100,6 +102,26 @@ void packets_4k_bursts(benchmark::State& state, Side side) {
 /// Writes of 64 B, one packet each; every 16th signaled.
 void writes_64(benchmark::State& state, Side side) {
   measure(state, side, {.message = 64, .depth = 64, .signal_every = 16});
+}
+/// SENDs of 64 B, each with a receive; every 16th signaled.
+void sends_64(benchmark::State& state, Side side) {
+  measure(state, side,
+          {.message = 64, .depth = 64, .signal_every = 16, .opcode = mrc::SendOpcode::send});
+}
+/// READs of 4 KiB, whose responses are a packet each; every 16th signaled. The time is that of a
+/// request and its response.
+void reads_4k(benchmark::State& state, Side side) {
+  measure(state, side,
+          {.message = 4096, .depth = 64, .signal_every = 16, .opcode = mrc::SendOpcode::read});
+}
+/// The same for atomics.
+void fetch_adds(benchmark::State& state, Side side) {
+  measure(state, side,
+          {.message = 8,
+           .depth = 64,
+           .signal_every = 16,
+           .copy = true,
+           .opcode = mrc::SendOpcode::fetch_add});
 }
 
 /// Several independent rigs, each with its engines and a thread of its own, at the same time: they
@@ -151,6 +173,12 @@ BENCHMARK_CAPTURE(packets_4k, requester, Side::requester)->Apply(few_and_many);
 BENCHMARK_CAPTURE(packets_4k, responder, Side::responder)->Apply(few_and_many);
 BENCHMARK_CAPTURE(writes_64, requester, Side::requester)->Apply(few_and_many);
 BENCHMARK_CAPTURE(writes_64, responder, Side::responder)->Apply(few_and_many);
+BENCHMARK_CAPTURE(sends_64, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(sends_64, responder, Side::responder)->Apply(one);
+BENCHMARK_CAPTURE(reads_4k, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(reads_4k, responder, Side::responder)->Apply(one);
+BENCHMARK_CAPTURE(fetch_adds, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(fetch_adds, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_bursts, requester, Side::requester)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_bursts, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(packets_4k_reordered, requester, Side::requester)->Apply(one);

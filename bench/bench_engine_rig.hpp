@@ -15,9 +15,9 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/wire/burst.hpp"
 
-/// Two engines in one thread and virtual time, one continuously writing to the other; the real time
-/// of each is measured separately. What is between them, normally the port's work, is not measured:
-/// packets are laid out as a port delivers them and arrive after a fixed delay.
+/// Two engines in one thread and virtual time, one continuously posting requests to the other; the
+/// real time of each is measured separately. What is between them, normally the port's work, is not
+/// measured: packets are laid out as a port delivers them and arrive after a fixed delay.
 namespace mrc::bench {
 
 /// Controls the responder's copies into the application's memory. The rig sets `skip` around the
@@ -30,12 +30,17 @@ struct CopySwitch {
 struct RigSetup {
   std::uint32_t queue_pairs = 1;
   std::uint32_t paths = 8;            ///< EVs, over four planes
-  std::uint32_t message = 1u << 20;   ///< bytes per write
-  std::uint32_t depth = 2;            ///< writes posted per queue pair
-  std::uint32_t signal_every = 1;     ///< one completion per this many writes
+  std::uint32_t message = 1u << 20;   ///< bytes per request
+  std::uint32_t depth = 2;            ///< requests posted per queue pair
+  std::uint32_t signal_every = 1;     ///< one completion per this many requests
   std::uint32_t burst = 1;            ///< consecutive packets of a queue pair on one path
   std::uint32_t reordered_block = 0;  ///< packets arrive shuffled within blocks of this size
-  bool copy = false;                  ///< make the responder's copies
+  bool copy = false;                  ///< make the copies of payload
+  SendOpcode opcode =
+      SendOpcode::write;  ///< of all requests; others than writes are of OpenMRC's RC
+
+  /// With SEND, READ and atomics.
+  [[nodiscard]] bool rc() const { return !is_write(opcode); }
 };
 
 /// Real time used by one side, and its packets.
@@ -133,9 +138,10 @@ class Rig {
     side.pd = *side.engine->alloc_pd();
     side.cq = *side.engine->create_cq(setup_.queue_pairs * setup_.depth + 16);
     // With relaxed ordering, placement is a plain memcpy(), which CopySwitch can skip.
-    side.key = *side.engine->register_memory(
-        memory_.data(), memory_.size(),
-        Access::local_write | Access::remote_write | Access::relaxed_ordering, side.pd);
+    side.key = *side.engine->register_memory(memory_.data(), memory_.size(),
+                                             Access::remote_write | Access::remote_read |
+                                                 Access::remote_atomic | Access::relaxed_ordering,
+                                             side.pd);
     engine::PeerSpec spec;
     spec.slot = static_cast<std::uint8_t>(1 - number);
     spec.planes = (PlaneMask{1} << kPlanes) - 1;
@@ -154,6 +160,13 @@ class Rig {
       init.send_cq = init.receive_cq = sides_[i].cq;
       init.capacity = {.send = setup_.depth, .receive = 0, .send_sges = 1, .inline_bytes = 0};
       init.attributes.mtu = kMtu;
+      if (setup_.rc()) {
+        init.capacity.receive = 2 * setup_.depth;  // so that no SEND waits for one
+        init.capacity.receive_sges = 1;
+        init.capacity.atomics = true;
+        init.attributes.max_rd_atomic = init.attributes.max_rd_atomic_dest =
+            static_cast<std::uint8_t>(std::min(setup_.depth, 128u));
+      }
       qpn[i] = *sides_[i].engine->create_qp(init);
     }
     for (unsigned i = 0; i < 2; ++i) {
@@ -164,17 +177,27 @@ class Rig {
       remote.start_psn = *sides_[1 - i].engine->start_psn(qpn[1 - i]);
       remote.tag = *sides_[1 - i].engine->tag(qpn[1 - i]);
       remote.dynamic_mpr = remote.trim_nack = true;
+      remote.rc = setup_.rc();
+      remote.max_rd_atomic_dest = e.find_qp(qpn[i])->attributes.max_rd_atomic;
       const bool ok = e.to_init(qpn[i]) == Errc::ok && e.to_rtr(qpn[i], remote) == Errc::ok &&
                       e.to_rts(qpn[i], now_) == Errc::ok;
       if (!ok) throw std::runtime_error("queue pair did not connect");
     }
     qpns_.push_back(qpn[0]);
+    if (setup_.opcode == SendOpcode::send)
+      for (std::uint32_t i = 0; i < 2 * setup_.depth; ++i) post_receive(qpn[1]);
   }
 
-  /// All writes use the same bytes, so that memory other than the engine's stays in cache.
+  void post_receive(Qpn qpn) {
+    const Sge sge{memory_.data(), setup_.message, sides_[1].key};
+    if (sides_[1].engine->post_receive(qpn, {0, {&sge, 1}}) != Errc::ok)
+      throw std::runtime_error("post_receive failed");
+  }
+  /// All requests use the same bytes, so that memory other than the engine's stays in cache.
   void post(Qpn qpn) {
     const Sge sge{memory_.data(), setup_.message, sides_[0].key};
     SendRequest request;
+    request.opcode = setup_.opcode;
     request.sges = {&sge, 1};
     request.remote = {reinterpret_cast<std::uint64_t>(memory_.data()), sides_[1].key};
     request.flags.signaled = ++posted_ % setup_.signal_every == 0;
@@ -204,7 +227,8 @@ class Rig {
   }
 
   void complete(const Completion& completion) {
-    if (completion.status != WcStatus::success) throw std::runtime_error("a write failed");
+    if (completion.status != WcStatus::success) throw std::runtime_error("a request failed");
+    if (completion.opcode == WcOpcode::recv) return post_receive(completion.qpn);
     for (std::uint32_t i = 0; i < setup_.signal_every; ++i) post(completion.qpn);
   }
 

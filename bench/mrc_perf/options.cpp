@@ -289,7 +289,7 @@ Config client_config(const Options& options) {
 /// both sides should agree. None names a file, an address other than the loopback's, or an amount
 /// of memory, or belongs to one side (slot, faults, fabric).
 bool may_be_wished(std::string_view name, std::string_view value) {
-  static constexpr std::array<std::string_view, 25> kNames{"paths",
+  static constexpr std::array<std::string_view, 30> kNames{"paths",
                                                            "active_paths",
                                                            "min_active_paths",
                                                            "loss_strikes",
@@ -308,6 +308,11 @@ bool may_be_wished(std::string_view name, std::string_view value) {
                                                            "mpr_dest",
                                                            "max_wimm",
                                                            "max_wimm_dest",
+                                                           "max_rd_atomic",
+                                                           "max_rd_atomic_dest",
+                                                           "rnr_retry",
+                                                           "min_rnr_timer",
+                                                           "strict",
                                                            "timeout",
                                                            "retry_linear",
                                                            "retry_exponential",

@@ -14,9 +14,11 @@
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
+#include "mrc/device/datagram_queue_pair.hpp"
 #include "mrc/device/events.hpp"
 #include "mrc/device/profile_types.hpp"
 #include "mrc/device/qp_change.hpp"
+#include "mrc/device/shared_receive_queue.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/stats.hpp"
@@ -47,7 +49,8 @@ class MRC_API MemoryRegion {
   [[nodiscard]] std::uint32_t lkey() const noexcept { return key_; }
   /// Remote key, for RemoteAddress::rkey at the peer.
   [[nodiscard]] std::uint32_t rkey() const noexcept { return key_; }
-  /// Where a peer writes: the address of byte `offset` of the region, and its key.
+  /// What a peer writes, reads or changes by atomics, as far as the region's rights allow it: the
+  /// address of byte `offset` of the region, and its key.
   [[nodiscard]] RemoteAddress remote(std::uint64_t offset = 0) const noexcept {
     return {reinterpret_cast<std::uint64_t>(address_) + offset, key_};
   }
@@ -161,7 +164,7 @@ class MRC_API QueuePair {
   /// What the peer needs to connect to this queue pair. Send it to the peer by any means.
   [[nodiscard]] ConnectionInfo local_info() const;
   /// Takes the queue pair from RESET through INIT and RTR to RTS. Throws mrc::Error that names
-  /// what does not fit. Both sides must have called it before the first write arrives in full;
+  /// what does not fit. Both sides must have called it before the first message arrives in full;
   /// packets that come too early are lost and sent again.
   void connect(const ConnectionInfo& peer);
 
@@ -175,10 +178,27 @@ class MRC_API QueuePair {
   [[nodiscard]] QpInfo query() const;
 
   /// Posts one request and starts sending it. Never blocks, never throws.
+  ///
+  /// Requests complete in the order in which they were posted: writes and SENDs when the peer has
+  /// all their bytes, READs and atomics when the response is in their SGEs. docs/api.md says what
+  /// is executed in which order.
+  ///
+  /// Nothing is posted if it fails: Errc::invalid_state unless in RTS; queue_full while as many
+  /// requests as the send queue holds are not complete; invalid_argument for a request against the
+  /// rules, too_many_sges and too_long for one above the limits of QpCapacity or kMaxMessage;
+  /// invalid_lkey, access_denied and wrong_pd for SGEs (those of READs and atomics need local_write
+  /// access); unsupported for atomics without room for them (QpCapacity::atomics), for SENDs, READs
+  /// and atomics if this side or the peer does not offer them, and for READs and atomics where
+  /// QpAttributes::max_rd_atomic, or max_rd_atomic_dest of the peer, is 0. While the device still
+  /// looks for the peer they are accepted; if it turns out not to offer them, the queue pair moves
+  /// to ERR (QpErrorCause::unsupported).
   Errc post_send(const SendRequest& request) noexcept;
   /// Posts several with one doorbell. Stops at the first that fails; `posted` counts the others.
   Errc post_sends(std::span<const SendRequest> requests, std::size_t& posted) noexcept;
-  /// Posts a receive request: one write with immediate of the peer consumes it.
+  /// Posts a receive request: one SEND or write with immediate of the peer consumes it. A SEND goes
+  /// to its SGEs, in their order. A message that finds no receive waits for one, and with it those
+  /// that need one and come after it; with a peer that is no OpenMRC device the queue pair moves to
+  /// ERR (QpErrorCause::no_receive). Not for queue pairs with a shared receive queue.
   Errc post_receive(const ReceiveRequest& request) noexcept;
   /// Posts a receive request without memory.
   Errc post_receive(std::uint64_t wr_id) noexcept {
@@ -249,9 +269,12 @@ struct QpOptions {
   QpCapacity capacity{};                        ///< sizes of its queues
   std::optional<QpAttributes> attributes{};     ///< default: from the device's Config
   std::optional<PdId> pd{};                     ///< default: the device's own
-  bool signal_all = false;                      ///< every write completes, flags or not
-  /// Default: the lane with the fewest queue pairs. Errc::invalid_argument if there is no such
-  /// lane.
+  bool signal_all = false;                      ///< every request completes, flags or not
+  /// Where its receives come from; default: a receive queue of its own, of capacity.receive. The
+  /// queue pair goes to the lane of this queue, and needs QpAttributes::rc (Errc::unsupported).
+  const SharedReceiveQueue* srq = nullptr;
+  /// Default: the lane of `srq`, or else the one with the fewest queue pairs.
+  /// Errc::invalid_argument if there is no such lane, or `srq` is in another one.
   std::optional<unsigned> lane{};
   /// EV and CC profile from INIT on; they must be ONLINE then. Default: the device's own paths, and
   /// its congestion control. Queue pairs to the same destination share paths and congestion window
@@ -301,10 +324,17 @@ class MRC_API Device {
   /// Registers memory; it must stay valid until the region is closed. Throws mrc::Error, also if it
   /// is not all mapped.
   ///
+  /// `access` says what it may be used for. Any region can be sent from. Receives, and the results
+  /// of READs and atomics, need local_write. What peers may do takes remote_write, remote_read or
+  /// remote_atomic; a request without the right moves both queue pairs to ERR
+  /// (QpErrorCause::bad_access here, nak_remote_access there). Atomics are atomic with respect to
+  /// each other, of all queue pairs and lanes of this device, and to atomic operations of the
+  /// process on the same 8 bytes, which must be aligned.
+  ///
   /// Pages are neither touched nor pinned. Whatever the process may not do with the memory when it
   /// is used, because it was unmapped or protected later, or a file behind it was truncated, ends
   /// the process as if the program itself had done it: with SIGSEGV or SIGBUS, in the thread that
-  /// makes progress, when a peer's write is placed there or a write from there is sent. (Where no
+  /// makes progress, when a peer's write is placed there or a message from there is sent. (Where no
   /// iCRC is computed over the payload, a socket may refuse to send it instead: the request fails
   /// as if the peer did not answer.) If other memory was mapped there meanwhile, peers write to
   /// that. So close the region first.
@@ -323,8 +353,14 @@ class MRC_API Device {
   CompletionQueue create_cq(std::uint32_t depth, const CompletionChannel* channel = nullptr);
   /// Creates a completion channel. Throws mrc::Error.
   CompletionChannel create_channel();
+  /// Creates a shared receive queue. Throws mrc::Error that names what is wrong.
+  SharedReceiveQueue create_srq(const SrqOptions& options = {});
   /// Creates a queue pair in RESET. Throws mrc::Error that names what is wrong or the limit.
   QueuePair create_qp(const QpOptions& options);
+  /// The same for datagrams; it can send to any address that a plane leads to.
+  DatagramQueuePair create_datagram_qp(const DatagramOptions& options);
+  /// As DatagramQueuePair::prepare(), for the whole device and before there is a queue pair.
+  void prepare(const AddressHandle& to, Duration patience = std::chrono::milliseconds(100)) const;
 
   // Profiles (mrc-1.0 §3.2, §7.5, §7.7; docs/profiles.md). All throw mrc::Error: invalid_argument
   // and invalid_state where the API has EINVAL, in_use for EBUSY, no_resources for E2BIG, not_found
@@ -378,7 +414,8 @@ class MRC_API Device {
   /// Readable while there are events; for poll(), not for reading.
   [[nodiscard]] int event_fd() const noexcept;
   /// Takes the oldest event: queue pairs that failed, completion queues that overran, planes that
-  /// went or came. False if there is none. Events that nobody takes are dropped when there are many
+  /// went or came, shared receive queues below their limit, queue pairs that take no more from one.
+  /// False if there is none. Events that nobody takes are dropped when there are many
   /// (DeviceStats::events_dropped).
   bool poll_event(DeviceEvent& event) noexcept;
 
@@ -400,6 +437,9 @@ class MRC_API Device {
   [[nodiscard]] std::vector<PathReport> paths(const QueuePair& qp) const;
 
  private:
+  [[nodiscard]] std::optional<SrqId> use(const SharedReceiveQueue* srq,
+                                         std::optional<unsigned>& lane, const char* option) const;
+
   std::shared_ptr<detail::DeviceCore> core_;
 };
 
@@ -408,6 +448,7 @@ class MRC_API Device {
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/impl/completion_channel.ipp"
 #include "mrc/impl/completion_queue.ipp"
+#include "mrc/impl/datagram_queue_pair.ipp"
 #include "mrc/impl/device.ipp"
 #include "mrc/impl/device_profiles.ipp"
 #include "mrc/impl/memory_region.ipp"

@@ -22,7 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corr
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, bad_icrc, bad_tag, malformed, unknown_qp, foreign,
                                    wrong_state, stale, implausible, bad_key, refused_hint, limited,
-                                   control_overflow)
+                                   control_overflow, bad_qkey, no_receive)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_control, rx_data,
                                    rx_duplicates, rx_control, rx_trimmed, rx_ecn, sacks_sent,
@@ -30,12 +30,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_cont
                                    acks_received, probes_sent, probe_answers, ev_probes_sent,
                                    ev_probe_answers, ev_probes_received, port_updates_sent,
                                    port_updates_received, inferred_losses, timeouts, qp_errors,
-                                   pool_exhausted, drops)
+                                   pool_exhausted, tx_datagrams, tx_datagrams_lost, rx_datagrams,
+                                   drops)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
                                    rx_duplicates, writes_completed, receives_completed,
-                                   inferred_losses, nacks, trims, timeouts, probes, smoothed_rtt_ns,
-                                   outstanding, cwnd, inflight)
+                                   receiver_not_ready, inferred_losses, nacks, trims, timeouts,
+                                   probes, smoothed_rtt_ns, outstanding, cwnd, inflight)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, rx_bad_icrc, port, faults)
 
@@ -45,8 +46,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaneStats, slot, qps, peers, helper_rounds, engine)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, mrs, pds, peers,
-                                   unconnected_probes_answered, unconnected_probes_refused,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, srqs, mrs, pds,
+                                   peers, unconnected_probes_answered, unconnected_probes_refused,
                                    events_dropped, helper_rounds)
 
 /// Statistics of a device as an object.

@@ -156,15 +156,21 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"mpr_dest", "16"},
                                                                  {"max_wimm", "32"},
                                                                  {"max_wimm_dest", "64"},
+                                                                 {"max_rd_atomic", "128"},
+                                                                 {"max_rd_atomic_dest", "0"},
+                                                                 {"rnr_retry", "0"},
+                                                                 {"min_rnr_timer", "31"},
                                                                  {"timeout", "8"},
                                                                  {"retry_linear", "3"},
                                                                  {"retry_exponential", "25"},
                                                                  {"dynamic_mpr", "off"},
                                                                  {"trim", "off"},
                                                                  {"peer", "openmrc"},
+                                                                 {"strict", "on"},
                                                                  {"sack_threshold", "4K"},
                                                                  {"max_qps", "65000"},
                                                                  {"max_cqs", "2"},
+                                                                 {"max_srqs", "5"},
                                                                  {"max_mrs", "3"},
                                                                  {"max_pds", "4"},
                                                                  {"max_peers", "5"},
@@ -275,6 +281,15 @@ TEST_CASE("config: validate checks members that were set directly") {
   fails([](Config& c) { c.spin = Duration{-1}; }, {"'spin'"});
   fails([](Config& c) { c.faults = "lose=1"; }, {"'faults'", "'lose=1'", "loss=", "example"});
   fails([](Config& c) { c.planes.clear(); }, {"'planes'", "1 .. 32"});
+  fails([](Config& c) { c.max_rd_atomic_dest = 129; }, {"'max_rd_atomic_dest'", "0 .. 128"});
+  fails([](Config& c) { c.rnr_retry = 8; }, {"'rnr_retry'", "0 .. 7"});
+  fails([](Config& c) { c.min_rnr_timer = 32; }, {"'min_rnr_timer'", "0 .. 31"});
+  fails(
+      [](Config& c) {
+        c.strict = true;
+        c.peer = mrc::PeerKind::openmrc;
+      },
+      {"'peer'", "'openmrc'", "any or mrc", "'strict' is on"});
   fails([](Config& c) { c.active_paths = 17; }, {"'active_paths'", "'17'", "= 16"});
   fails([](Config& c) { c.min_active_paths = 17; }, {"'min_active_paths'", "16"});
   fails(

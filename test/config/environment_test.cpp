@@ -138,7 +138,7 @@ TEST_CASE("environment: the project's own variables are no mistakes, and no opti
   const Environment environment{{"MRC_BUILD_DIR", "build"}, {"MRC_SOURCE_DIR", "."},
                                 {"MRC_FUZZ_SECONDS", "1"},  {"MRC_UPDATE_DOCS", "1"},
                                 {"MRC_TEST_SEEDS", "5"},    {"MRC_TEST_ANYTHING", ""},
-                                {"MRC_NCCL_MERGE", "all"}};
+                                {"MRC_NCCL_MERGE", "all"},  {"MRC_VERBS_VENDOR_ID", "1"}};
   CHECK(mrc::unknown_variables().empty());
   for (const Option& option : mrc::options())
     CHECK_FALSE(mrc::detail::reserved_variable(mrc::variable_name(option)));

@@ -23,6 +23,15 @@ TEST_CASE("MTU: the smaller of both, a power of two unless both take multiples")
   CHECK(agreed_mtu(4096, 0, true) == 0);
 }
 
+TEST_CASE("MTU: what MRC itself has is a power of two up to 4,096") {
+  CHECK(mrc::mrc_mtu(256) == 256);
+  CHECK(mrc::mrc_mtu(384) == 256);
+  CHECK(mrc::mrc_mtu(4096) == 4096);
+  CHECK(mrc::mrc_mtu(4224) == 4096);
+  CHECK(mrc::mrc_mtu(32'768) == 4096);
+  CHECK(mrc::mrc_mtu(0) == 0);
+}
+
 TEST_CASE("MTU: the largest that fits a packet") {
   CHECK(fitting_mtu(4096, 1452, 44) == 1408);  // Ethernet's 1,500 bytes over IPv6, exactly
   CHECK(fitting_mtu(4096, 1451, 44) == 1280);

@@ -75,6 +75,16 @@ int wrong_call_on_objects(Side& side) {
   return 0;
 }
 
+/// The same for a shared receive queue.
+int wrong_call_on_srq(SharedReceiveQueue& srq) {
+  std::size_t posted = 9;
+  const ReceiveRequest request;
+  if (srq.post_receive(request) != Errc::forked || srq.set_limit(1) != Errc::forked) return 51;
+  if (srq.post_receives({&request, 1}, posted) != Errc::forked || posted != 0) return 52;
+  if (!throws_forked([&] { (void)srq.query(); })) return 53;
+  return srq.close() != Errc::forked ? 54 : 0;
+}
+
 /// The same for the device.
 int wrong_call_on_device(Side& side) {
   Device& device = side.device;
@@ -88,6 +98,7 @@ int wrong_call_on_device(Side& side) {
   if (!throws_forked([&] { device.set_faults(""); })) return 27;
   if (!throws_forked([&] { (void)device.register_memory(std::span(side.source), Access::none); }))
     return 28;
+  if (!throws_forked([&] { (void)device.create_srq(); })) return 33;
   if (device.dealloc_pd(device.default_pd()) != Errc::forked) return 29;
   if (device.progress() || device.poll_event(event)) return 30;
   if (device.default_attributes().mtu != device.config().mtu) return 32;
@@ -104,6 +115,7 @@ TEST_CASE("fork: children forked in mid-transfer fail cleanly and end, the paren
     Config config = test_config();
     config.set("lanes", lanes);
     g_pair = std::make_unique<Pair>(config);
+    SharedReceiveQueue srq = g_pair->a.device.create_srq();
     std::atomic<unsigned> copied{0};
     std::jthread traffic([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
@@ -117,7 +129,11 @@ TEST_CASE("fork: children forked in mid-transfer fail cleanly and end, the paren
       wrong = in_child([&] {
         if (const int call = wrong_call_on_objects(g_pair->a)) return call;
         if (const int call = wrong_call_on_device(g_pair->b)) return call;
-        if (i % 3 == 0) g_pair.reset();
+        if (const int call = wrong_call_on_srq(srq)) return call;
+        if (i % 3 == 0) {
+          srq = {};
+          g_pair.reset();
+        }
         if (i % 3 == 1) std::exit(0);
         if (i % 16 == 2) {  // without a thread, which thread sanitizers do not allow here
           Config own = test_config();

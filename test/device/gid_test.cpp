@@ -86,8 +86,9 @@ TEST_CASE("by GID: two devices find each other, and use all planes") {
   CHECK_FALSE(info.resolving);
   CHECK(info.gid == pair.b.device.gid());
   CHECK(info.remote_qpn == pair.b.qps[0].qpn());
-  CHECK(info.send_psn == kPsnA);
-  CHECK(info.receive_psn == kPsnB);
+  const QpInfo other = pair.b.qps[0].query();
+  CHECK(info.send_psn == other.receive_psn);  // the devices may have agreed on others than given
+  CHECK(info.receive_psn == other.send_psn);
   CHECK(info.mtu == pair.a.device.config().mtu);
 }
 
@@ -207,6 +208,8 @@ TEST_CASE("by GID: with peer=mrc nobody is asked") {
   CHECK_FALSE(a.qps[0].query().resolving);
   CHECK(a.device.stats().peers == 1);
   CHECK(a.qps[0].query().mtu == 1024);
+  CHECK(a.qps[0].query().send_psn == kPsnA);
+  CHECK(a.qps[0].query().receive_psn == kPsnB);
 }
 
 TEST_CASE("by GID: reset, and connected anew to another one") {
@@ -354,7 +357,36 @@ TEST_CASE("modify: step by step with ConnectionInfo, PSNs and an MTU of one's ow
   step(qa, qb.local_info(), kPsnA, kPsnB);
   step(qb, qa.local_info(), kPsnB, kPsnA);
   copy_one(a, qa, b);
+  copy_one(b, qb, a);
   CHECK(qa.query().mtu == 512);
+  CHECK(qa.query().send_psn != kPsnA);  // OpenMRC devices have agreed on others
+  CHECK(qa.query().send_psn == qb.query().receive_psn);
+  CHECK(qb.query().send_psn == qa.query().receive_psn);
+}
+
+TEST_CASE("modify: with PSNs of one's own, where one side offers no more than MRC") {
+  for (const bool strict : {true, false}) {
+    Config config = test_config();
+    config.strict = strict;
+    Side a(config), b(Pair::other(test_config()));
+    QueuePair& qa = a.add_qp();
+    QpOptions options{.send_cq = &b.cq, .attributes = b.device.default_attributes()};
+    options.attributes->rc = strict;
+    QueuePair qb = b.device.create_qp(options);
+    const ConnectionInfo info_a = qa.local_info(), info_b = qb.local_info();
+    for (QueuePair* qp : {&qa, &qb}) {
+      const bool first = qp == &qa;
+      qp->modify(to(QpState::init));
+      QpChange change = to(QpState::rtr);
+      change.connection = first ? info_b : info_a;
+      change.receive_psn = first ? kPsnB : kPsnA;
+      qp->modify(change);
+      qp->modify(to_rts(first ? kPsnA : kPsnB));
+    }
+    copy_one(a, qa, b);
+    CHECK(qa.query().send_psn == kPsnA);
+    CHECK(qa.query().receive_psn == kPsnB);
+  }
 }
 
 TEST_CASE("events: planes that go and come, with a descriptor to wait on") {

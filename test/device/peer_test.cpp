@@ -161,8 +161,10 @@ TEST_CASE("the peer's queue pair in ERR is told to this one") {
   CHECK(pair.a.qps[0].error_cause() == QpErrorCause::peer_in_error);
 }
 
-TEST_CASE("a write with immediate without a receive fails both sides") {
-  Pair pair;
+TEST_CASE("a write with immediate without a receive fails both sides, as MRC has it") {
+  Config config = test_config();
+  config.strict = true;
+  Pair pair(config);
   SendRequest request;
   request.opcode = SendOpcode::write_imm;
   REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);

@@ -309,6 +309,23 @@ TEST_CASE("NACK in: unknown reasons and PSNs that are not under way do nothing")
   CHECK(s.qp().state == QpState::rts);
 }
 
+TEST_CASE("a late NAK for what is complete harms no request that waits to be sent") {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {  // on either side of PSN 0
+    CAPTURE(seed);
+    Single::Setup setup;
+    setup.options.secret = {seed, 0};
+    Single s(setup);
+    REQUIRE(s.post({.id = 1}) == Errc::ok);
+    (void)s.transmit();
+    s.ack(0, 0);
+    REQUIRE(s.sends().size() == 1);
+    REQUIRE(s.post({.id = 2}) == Errc::ok);
+    s.ack(0, 0, wire::Syndrome::remote_access_error);
+    CHECK(s.qp().state == QpState::rts);
+    CHECK(s.engine.stats().drops.stale == 1);
+  }
+}
+
 TEST_CASE("fatal answers: cause, status, and which request gets it") {
   using wire::Syndrome;
   struct Case {

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/engine_fuzz_datagrams.hpp"
+#include "fuzz/engine_fuzz_packets.hpp"
 #include "fuzz/engine_fuzz_rig.hpp"
 #include "mrc/engine/engine.hpp"
 
@@ -49,15 +51,18 @@ class World {
       make_peer(i);
       sides_[i].cqs.push_back(*sides_[i].engine->create_cq(32));
       register_slot(i, 0, Access::none, sides_[i].pds[0]);
-      register_slot(i, 1, Access::remote_write | Access::local_write, sides_[i].pds[0]);
+      register_slot(i, 1, Access::remote_write | Access::remote_read | Access::remote_atomic,
+                    sides_[i].pds[0]);
+      make_srq(i);
       make_qp(i);
+      datagrams_.start(i);
     }
     connect();  // so that every program starts where something can happen
   }
 
   void step() {
     const unsigned side = in_.below(2);
-    switch (in_.below(24)) {
+    switch (in_.below(30)) {
       case 0:
         return make_pd(side);
       case 1:
@@ -78,8 +83,7 @@ class World {
       case 9:
         return post_send(side);
       case 10:
-        (void)sides_[side].engine->post_receive(any_qp(side), in_.byte());
-        return;
+        return post_receive(side, in_.below(2) != 0);
       case 11:
       case 12:
         return transmit(side, in_.below(4) == 3 ? in_.byte() : ~PlaneMask{0});
@@ -103,6 +107,17 @@ class World {
         return;
       case 21:
         return refuse(side);
+      case 22:
+        return datagrams_.change(side);
+      case 23:
+      case 24:
+        return datagrams_.post(side);
+      case 25:
+        return datagrams_.post_receive(side);
+      case 26:
+        if (in_.below(4) == 0) return make_srq(side);
+        (void)sides_[side].engine->set_srq_limit(any_srq(side), in_.below(8));
+        return;
       default:
         return talk();
     }
@@ -115,13 +130,14 @@ class World {
       const Engine& e = *s.engine;
       require(e.qp_count() == s.qps.size());
       require(e.peer_count() == s.peers.size());
+      require(e.datagram_qp_count() == s.datagram_qps.size());
       for (const PeerId id : s.peers) check_peer(s, *e.find_peer(id));
       for (const Qpn q : s.qps) {
         const QueuePairState& qp = *e.find_qp(q);
         const auto& w = qp.tx.window;
         require(w.outstanding() + w.lost() <= w.span());
         require(qp.tx.queue.posted() - qp.tx.queue.done() <= qp.init.capacity.send);
-        if (qp.state != QpState::rts) require(w.empty() && qp.tx.inflight == 0);
+        if (!qp.active) require(w.empty() && qp.tx.inflight == 0);
         if (qp.state == QpState::err) require(qp.cause != QpErrorCause::none);
       }
     }
@@ -133,6 +149,8 @@ class World {
     for (Side& s : sides_) {
       Engine& e = *s.engine;
       for (const Qpn q : s.qps) require(e.destroy_qp(q) == Errc::ok);
+      for (const Qpn q : s.datagram_qps) require(e.destroy_datagram_qp(q) == Errc::ok);
+      for (const DestinationId d : s.destinations) require(e.remove_destination(d) == Errc::ok);
       require(e.free_records() == e.options().max_outstanding);
       for (const PeerId p : s.peers) {
         const Peer& peer = *e.find_peer(p);
@@ -140,6 +158,7 @@ class World {
         for (const auto bytes : peer.plane_inflight) require(bytes == 0);
         require(e.remove_peer(p) == Errc::ok);
       }
+      for (const SrqId q : s.srqs) require(e.destroy_srq(q) == Errc::ok);
       for (const CqId c : s.cqs) require(e.destroy_cq(c) == Errc::ok);
       for (const Region& r : s.regions) require(e.deregister_memory(r.key) == Errc::ok);
       for (const PdId p : s.pds) require(e.dealloc_pd(p) == Errc::ok);
@@ -149,6 +168,7 @@ class World {
 
  private:
   Qpn any_qp(unsigned side) { return choose(in_, sides_[side].qps, Qpn{in_.byte()}); }
+  SrqId any_srq(unsigned side) { return choose(in_, sides_[side].srqs, SrqId{in_.byte()}); }
   static std::uint64_t tag(unsigned side, Plane plane) { return 0x100 + side * 0x10 + plane; }
 
   void make_pd(unsigned side) {
@@ -158,13 +178,21 @@ class World {
     if (const auto r = sides_[side].engine->create_cq(in_.byte() % 64))
       sides_[side].cqs.push_back(r.value());
   }
+  void make_srq(unsigned side) {
+    Side& s = sides_[side];
+    const PdId pd = choose(in_, s.pds, PdId{77});
+    if (const auto r = s.engine->create_srq(pd, in_.byte() % 8, in_.below(4)))
+      s.srqs.push_back(r.value());
+  }
   void make_qp(unsigned side) {
     Side& s = sides_[side];
     QpInit init;
     init.pd = choose(in_, s.pds, PdId{77});
     init.send_cq = choose(in_, s.cqs, CqId{77});
     init.receive_cq = choose(in_, s.cqs, CqId{77});
-    init.capacity = {1 + in_.below(60), in_.below(20), 1 + in_.below(4), in_.below(100)};
+    init.capacity = {1 + in_.below(60), in_.below(20), 1 + in_.below(4), in_.below(100),
+                     in_.below(4)};
+    if (in_.below(3) == 0) init.srq = any_srq(side);
     auto& a = init.attributes;
     a.mtu = 256;
     a.mpr = static_cast<std::uint8_t>(1 + in_.below(3));
@@ -175,6 +203,7 @@ class World {
     a.retry_exponential = static_cast<std::uint8_t>(in_.below(26));
     a.dynamic_mpr = in_.below(2) != 0;
     a.trim_nack = in_.below(2) != 0;
+    draw_rc(in_, init);
     if (const auto r = s.engine->create_qp(init)) s.qps.push_back(r.value());
   }
   void make_peer(unsigned side) {
@@ -190,37 +219,33 @@ class World {
   }
   void make_region(unsigned side) {
     const std::size_t slot = in_.below(Arena::kSlots);
-    const auto access = static_cast<Access>(in_.below(8));
+    const auto access = static_cast<Access>(in_.below(64));
     register_slot(side, slot, access, choose(in_, sides_[side].pds, PdId{77}));
   }
   void register_slot(unsigned side, std::size_t slot, Access access, PdId pd) {
     Side& s = sides_[side];
     const auto r = s.engine->register_memory(s.arena.slot(slot), Arena::kSlotBytes, access, pd);
     if (!r) return;
-    if (has(access, Access::remote_write)) s.arena.grant(slot);
+    if (has(in_force(access), Access::local_write)) s.arena.grant(slot);
     s.regions.push_back({r.value(), slot});
   }
 
-  template <class T, class F>
-  void drop_one(std::vector<T>& list, F&& call) {
-    if (list.empty()) return;
-    const std::size_t i = in_.byte() % list.size();
-    if (call(list[i]) == Errc::ok) list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
-  }
   void destroy(unsigned side) {
     Side& s = sides_[side];
     Engine& e = *s.engine;
-    switch (in_.below(5)) {
+    switch (in_.below(6)) {
+      case 5:
+        return drop_one(in_, s.srqs, [&](SrqId q) { return e.destroy_srq(q); });
       case 0:
-        return drop_one(s.qps, [&](Qpn q) { return e.destroy_qp(q); });
+        return drop_one(in_, s.qps, [&](Qpn q) { return e.destroy_qp(q); });
       case 1:
-        return drop_one(s.cqs, [&](CqId c) { return e.destroy_cq(c); });
+        return drop_one(in_, s.cqs, [&](CqId c) { return e.destroy_cq(c); });
       case 2:
-        return drop_one(s.pds, [&](PdId p) { return e.dealloc_pd(p); });
+        return drop_one(in_, s.pds, [&](PdId p) { return e.dealloc_pd(p); });
       case 3:
-        return drop_one(s.peers, [&](PeerId p) { return e.remove_peer(p); });
+        return drop_one(in_, s.peers, [&](PeerId p) { return e.remove_peer(p); });
       default:
-        return drop_one(s.regions, [&](const Region& r) {
+        return drop_one(in_, s.regions, [&](const Region& r) {
           return e.deregister_memory(r.key, in_.below(2) != 0);
         });
     }
@@ -236,6 +261,8 @@ class World {
       r.max_wimm_dest = qp->attributes.max_wimm_dest;
       r.dynamic_mpr = qp->attributes.dynamic_mpr;
       r.trim_nack = qp->attributes.trim_nack;
+      r.rc = qp->attributes.rc;
+      r.max_rd_atomic_dest = qp->attributes.max_rd_atomic_dest;
     }
     return r;
   }
@@ -281,28 +308,49 @@ class World {
     Side& s = sides_[side];
     const Region none{in_.byte(), 0};
     SendRequest w;
+    w.opcode = static_cast<SendOpcode>(in_.below(7));
     std::array<Sge, 4> sges;
-    const std::uint32_t count = in_.below(5);
-    const Region from =
-        in_.below(8) != 0 && !s.regions.empty() ? s.regions[0] : choose(in_, s.regions, none);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint32_t offset = in_.byte();
-      sges[i] = {s.arena.slot(from.slot) + offset, in_.byte(), from.key};
-    }
-    w.sges = {sges.data(), count};
+    const bool lands = has_response(w.opcode);
+    w.sges = draw_sges(side, sges, lands ? 1 : 0, w.opcode >= SendOpcode::compare_swap ? 8 : 0);
     w.wr_id = in_.byte();
     const auto& theirs = sides_[1 - side].regions;
     const Region to =
         in_.below(8) != 0 && theirs.size() > 1 ? theirs[1] : choose(in_, theirs, none);
-    w.remote = {reinterpret_cast<std::uint64_t>(sides_[1 - side].arena.slot(to.slot)) + in_.byte(),
+    std::uint64_t offset = in_.byte();
+    if (w.opcode >= SendOpcode::compare_swap && in_.below(8) != 0) offset = offset / 8 * 8;
+    w.remote = {reinterpret_cast<std::uint64_t>(sides_[1 - side].arena.slot(to.slot)) + offset,
                 to.key};
     const std::uint8_t flags = in_.byte();
-    if ((flags & 1) != 0) w.opcode = SendOpcode::write_imm;
+    w.flags.fence = (flags & 1) != 0;
     w.flags.solicited = (flags & 16) != 0;
     w.immediate = flags;
+    w.compare_add = w.swap = flags;
     w.flags.signaled = (flags & 2) != 0;
-    w.flags.inline_data = (flags & 12) == 12;
+    w.flags.inline_data = !lands && (flags & 12) == 12;
     (void)s.engine->post_send(any_qp(side), w, now_);
+  }
+  /// Up to four SGEs, mostly of the region with this index. `whole`: a single one of that length.
+  std::span<const Sge> draw_sges(unsigned side, std::array<Sge, 4>& sges, std::size_t usual,
+                                 std::uint32_t whole = 0) {
+    Side& s = sides_[side];
+    const Region none{in_.byte(), 0};
+    const Region from = in_.below(8) != 0 && usual < s.regions.size()
+                            ? s.regions[usual]
+                            : choose(in_, s.regions, none);
+    const std::uint32_t count = whole != 0 ? 1 : in_.below(5);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t offset = in_.byte();
+      sges[i] = {s.arena.slot(from.slot) + offset, whole != 0 ? whole : in_.byte(), from.key};
+    }
+    return {sges.data(), count};
+  }
+  void post_receive(unsigned side, bool shared) {
+    std::array<Sge, 4> sges;
+    const ReceiveRequest request{in_.byte(), draw_sges(side, sges, 1)};
+    if (shared)
+      (void)sides_[side].engine->post_receive(any_srq(side), request);
+    else
+      (void)sides_[side].engine->post_receive(any_qp(side), request);
   }
 
   void transmit(unsigned side, PlaneMask planes) {
@@ -353,24 +401,7 @@ class World {
     auto& queue = sides_[side].incoming;
     if (queue.empty()) return;
     Packet p = queue[in_.byte() % queue.size()];
-    switch (in_.below(4)) {
-      case 0:
-        p.trim = in_.below(2) == 0 ? wire::Trim::trimmed : wire::Trim::trimmed_last_hop;
-        p.bytes.resize(std::min<std::size_t>(p.bytes.size(), in_.below(64)));
-        break;
-      case 1:
-        p.ecn = Ecn::ce;
-        break;
-      case 2:
-        p.bytes.resize(in_.below(2) == 0 ? in_.byte() : p.bytes.size());
-        break;
-      default:
-        p.plane = static_cast<Plane>(in_.below(40));
-        p.source = in_.below(4) == 0 ? in_.byte() : p.source;
-        break;
-    }
-    for (std::uint32_t n = in_.below(6); n > 0 && !p.bytes.empty(); --n)
-      p.bytes[in_.byte() % p.bytes.size()] = in_.byte();
+    tamper_with(in_, p);
     receive(side, p);
   }
   /// A packet from nowhere, with an opcode and a destination that exist.
@@ -379,36 +410,24 @@ class World {
     p.bytes.resize(in_.below(120));
     for (std::size_t i = 0; i < p.bytes.size() && !in_.done(); ++i) p.bytes[i] = in_.byte();
     if (p.bytes.size() >= sizeof(wire::Bth)) {
-      constexpr std::uint8_t kOpcodes[] = {0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB,
-                                           0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE};
-      p.bytes[0] = kOpcodes[in_.below(12)];
+      p.bytes[0] =
+          in_.below(8) == 0 ? static_cast<std::uint8_t>(0x64 + in_.below(2)) : invented_opcode(in_);
       p.bytes[1] &= 0xF0;
-      const std::uint32_t qpn = p.bytes[0] == 0xD8 || p.bytes[0] == 0xD9 ? 2 : value(any_qp(side));
+      const bool endpoint = p.bytes[0] == 0xD8 || p.bytes[0] == 0xD9;
+      const bool datagram = wire::is_datagram(static_cast<wire::Opcode>(p.bytes[0]));
+      const std::uint32_t qpn =
+          endpoint
+              ? 2
+              : value(datagram ? choose(in_, sides_[side].datagram_qps, Qpn{7}) : any_qp(side));
       p.bytes[5] = static_cast<std::uint8_t>(qpn >> 16);
       p.bytes[6] = static_cast<std::uint8_t>(qpn >> 8);
       p.bytes[7] = static_cast<std::uint8_t>(qpn);
-      aim(side, Qpn{qpn}, p.bytes);
+      aim(in_, sides_[side], Qpn{qpn}, p.bytes);
     }
     p.plane = static_cast<Plane>(in_.below(2));
     p.source = tag(1 - side, p.plane);
     p.entropy = Ev{in_.byte()};
     receive(side, p);
-  }
-  /// Moves the PSN into the neighbourhood of what the queue pair expects.
-  void aim(unsigned side, Qpn qpn, std::vector<std::uint8_t>& bytes) {
-    const auto* qp = sides_[side].engine->find_qp(qpn);
-    if (qp == nullptr || in_.below(4) == 0) return;
-    const bool to_responder = bytes[0] < 0xD0;
-    const Psn base = to_responder ? qp->rx.window.cack() : qp->tx.window.unacked();
-    const Psn psn = base + (static_cast<std::int32_t>(in_.byte()) - 64);
-    const auto put = [&](std::size_t at) {
-      if (bytes.size() < at + 3) return;
-      bytes[at] = static_cast<std::uint8_t>(psn.value() >> 16);
-      bytes[at + 1] = static_cast<std::uint8_t>(psn.value() >> 8);
-      bytes[at + 2] = static_cast<std::uint8_t>(psn.value());
-    };
-    put(9);
-    if (bytes[0] == 0xDC || bytes[0] == 0xDD) put(12 + 13);
   }
 
   void pass_time() {
@@ -459,6 +478,7 @@ class World {
   Input& in_;
   Time now_{std::chrono::seconds(1)};
   std::array<Side, 2> sides_;
+  DatagramSteps datagrams_{in_, sides_};
   wire::TxBurst burst_{32, 160};
 };
 

@@ -52,6 +52,9 @@ class Arena {
   [[nodiscard]] std::uint8_t* slot(std::size_t i) {
     return bytes_.data() + i % kSlots * kSlotBytes;
   }
+  [[nodiscard]] const std::uint8_t* slot(std::size_t i) const {
+    return bytes_.data() + i % kSlots * kSlotBytes;
+  }
   void grant(std::size_t i) { granted_[i % kSlots] = true; }
   void check() const {
     for (std::size_t i = 0; i < kSlots; ++i) {
@@ -85,25 +88,48 @@ struct Side {
   Arena arena;
   std::vector<Packet> incoming;  ///< under way to this side
   std::vector<Qpn> qps;
+  std::vector<Qpn> datagram_qps;
+  std::vector<DestinationId> destinations;
   std::vector<CqId> cqs;
+  std::vector<SrqId> srqs;
   std::vector<PdId> pds;
   std::vector<PeerId> peers;
   std::vector<Region> regions;
 };
 
-/// Nominal size of a packet in the window, worked out from the messages alone.
-inline std::uint32_t nominal_size(const engine::Engine& engine, const QueuePairState& qp, Psn psn) {
-  const SendQueue& q = qp.tx.queue;
-  const std::uint32_t end = q.sending() + (qp.tx.next_packet > 0);
-  for (std::uint32_t i = q.done(); i != end; ++i) {
+/// What a queue pair has for SEND, READ and atomics.
+inline void draw_rc(Input& in, QpInit& init) {
+  QpAttributes& a = init.attributes;
+  init.capacity.atomics = in.below(4) != 0;
+  a.rc = in.below(8) != 0;
+  a.max_rd_atomic = static_cast<std::uint8_t>(in.below(5));
+  a.max_rd_atomic_dest = static_cast<std::uint8_t>(in.below(5));
+  a.rnr_retry = static_cast<std::uint8_t>(in.below(8));
+  a.min_rnr_timer = static_cast<std::uint8_t>(1 + in.below(4));
+}
+
+/// Nominal size of a packet in the window, worked out from the messages alone; 0 if it is in none
+/// of these. `part`: the message at sending() has been sent in part.
+inline std::uint32_t nominal_size(const engine::Engine& engine, const QueuePairState& qp,
+                                  const SendQueue& q, bool part, Psn psn) {
+  for (std::uint32_t i = q.acknowledged(); i != q.sending() + part; ++i) {
     const SendWqe& w = q.at(i);
     const std::int32_t k = psn - w.first;
     if (k >= 0 && k < static_cast<std::int32_t>(w.packets))
       return engine::slice_of(w, static_cast<std::uint32_t>(k), qp.mtu, engine.options().timestamps)
           .size;
   }
-  require(false);
   return 0;
+}
+/// The same for requests and responses.
+inline std::uint32_t nominal_size(const engine::Engine& engine, const QueuePairState& qp, Psn psn) {
+  const bool part = qp.tx.next_packet > 0;
+  const bool answering = qp.rc && qp.rc_state->answering;
+  std::uint32_t size = nominal_size(engine, qp, qp.tx.queue, part && !answering, psn);
+  if (size == 0 && qp.rc)
+    size = nominal_size(engine, qp, qp.rc_state->responses, part && answering, psn);
+  require(size != 0);
+  return size;
 }
 
 /// The shared accounts are the sums of what the queue pairs hold.
@@ -132,6 +158,14 @@ template <class T>
 T choose(Input& in, const std::vector<T>& from, T otherwise) {
   const std::uint8_t b = in.byte();
   return from.empty() || b == 0xFF ? otherwise : from[b % from.size()];
+}
+
+/// Removes an entry for which `call` returns ok.
+template <class T, class F>
+void drop_one(Input& in, std::vector<T>& list, F&& call) {
+  if (list.empty()) return;
+  const std::size_t i = in.byte() % list.size();
+  if (call(list[i]) == Errc::ok) list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 }  // namespace mrc::fuzz

@@ -59,21 +59,42 @@ void exercise_write(Bytes transport) {
   require(std::memcmp(built, expected.data(), headers) == 0);
 }
 
+void exercise_datagram(Bytes transport) {
+  const DatagramView v = view_datagram(transport);
+  require(inside(v.bth, transport) && inside(v.deth, transport));
+  require(v.imm == nullptr || inside(v.imm, transport));
+  require(inside(v.payload, transport));
+  const auto headers = static_cast<std::size_t>(v.payload.data() - transport.data());
+  require(headers + v.payload.size() + v.bth->pad() == transport.size());
+
+  std::uint8_t built[datagram_header_size(true)];
+  require(build_datagram_header(built, header_of(v)) == headers);
+  Buffer expected(transport.begin(), transport.begin() + static_cast<std::ptrdiff_t>(headers));
+  Bth& bth = *reinterpret_cast<Bth*>(expected.data());  // less what receivers ignore
+  bth.se_m_pad_tver &= Bth::kPadMask | Bth::kSolicitedBit;
+  bth.set_p_key(kDefaultPKey);
+  bth.variant_reserved = 0;
+  bth.a_rtx_ts = 0;
+  reinterpret_cast<Deth*>(expected.data() + sizeof(Bth))->reserved_ = 0;
+  require(std::memcmp(built, expected.data(), headers) == 0);
+}
+
 void exercise_transport(Bytes transport) {
   TrimmedView t;
   const ParseError trimmed = view_trimmed(transport, t);
   if (trimmed == ParseError::none) {
-    require(inside(t.bth, transport) && is_write(t.bth->opcode()));
+    require(inside(t.bth, transport) && is_data(t.bth->opcode()));
     require(t.meth == nullptr || inside(t.meth, transport));
     require(t.tseth == nullptr || (t.meth != nullptr && inside(t.tseth, transport)));
   }
   if (check(transport) != ParseError::none) return;
   const Bth& bth = view_as<Bth>(transport);
-  if (is_write(bth.opcode())) {
+  if (is_data(bth.opcode())) {
     require(trimmed == ParseError::none);  // what is whole can be cut
     exercise_write(transport);
     return;
   }
+  if (is_datagram(bth.opcode())) return exercise_datagram(transport);
   switch (bth.opcode()) {
     case Opcode::acknowledge:
       require(transport.size() == sizeof(AckPacket));
@@ -155,7 +176,7 @@ void exercise_packet(Buffer packet) {
   bool data = false;  // a good data packet, not trimmed so far
   if (e == PacketError::none) {
     require(inside(p.transport, packet));
-    data = p.trim == Trim::none && is_write(view_as<Bth>(p.transport).opcode());
+    data = p.trim == Trim::none && is_data(view_as<Bth>(p.transport).opcode());
     require((p.trim == Trim::none) == (p.icrc == IcrcState::ok));
     exercise_transport(p.transport);
     if (p.trim == Trim::none) rebuild(p);

@@ -8,5 +8,8 @@ executable=$1 run_dir=$2 seeds=$3
 mkdir -p "$run_dir/corpus"
 corpora=("$run_dir/corpus")
 if [[ -d $seeds ]]; then corpora+=("$seeds"); fi
+# Long inputs from the start (-len_control=0): short ones are programs that end before much happens,
+# and half a minute is too short to wait until they grow.
 exec "$executable" -max_total_time="${MRC_FUZZ_SECONDS:-30}" -timeout=20 -rss_limit_mb=3000 \
+  -len_control=0 \
   -artifact_prefix="$run_dir/" -print_final_stats=1 -verbosity=0 "${corpora[@]}"

@@ -43,6 +43,7 @@ class EnginePair {
     std::uint64_t ecn_threshold = 128 * 1024;
     std::uint64_t plane_window = 0;
     bool tags = true;   ///< false: like peers that are not OpenMRC's
+    bool rc = false;    ///< both offer SEND, READ and atomics
     PortHabits habits;  ///< of all ports
     EngineOptions options{.rtt_probes = 0};
   };
@@ -119,6 +120,11 @@ class EnginePair {
       remote.dynamic_mpr = other.attributes.dynamic_mpr;
       remote.trim_nack = other.attributes.trim_nack;
       if (setup_.tags) remote.tag = other.tag.bits();
+      if (setup_.rc) {
+        remote.rc = other.attributes.rc;
+        remote.max_rd_atomic_dest = other.attributes.max_rd_atomic_dest;
+        remote.solicited = true;
+      }
       (void)e.to_init(qpn[side]);
       (void)e.to_rtr(qpn[side], remote);
       (void)e.to_rts(qpn[side], now_);

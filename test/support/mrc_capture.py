@@ -27,7 +27,8 @@ import sys
 from mrc_layouts import HEADERS, randomize
 
 # The vectors of mrc-1.0 §1.15, cut into headers; what has none there was put together from §1 by
-# hand. Data goes from A to B as ECT, which the iCRC doesn't see; `verbatim` has no ECT.
+# hand, or from docs/extensions.md. Data goes from A to B as ECT, which the iCRC doesn't see;
+# `verbatim` has no ECT.
 A, B = "20010db8000000000000000000000001", "20010db8000000000000000000000002"
 THERE, BACK = "612005a300001140" + A + B, "6b80000000001140" + B + A
 UDP = "123412b700000000"
@@ -35,6 +36,10 @@ TO_B, TO_A = "00ffff0000020090000010", "00ffff0000010000000010"
 ENDPOINT, PROBE = "00ffff0000000200000007", "00ffff0000020000000000"
 DATA = {"METH": "00000000", "TSETH": "beef0001", "RETH": "00000000000010001122334400000008"}
 UNTIMED = {name: DATA[name] for name in ("METH", "RETH")}
+# Of the extension: a message, and memory of the peer.
+MESSAGE = DATA | {"METH": "00030009", "RETH": "00000000000000000000000000000008"}
+ASKED = DATA | {"METH": "0001000a"}
+OPERANDS = "01020304050607081112131415161718"
 IMMEDIATE = DATA | {"ImmDt": "cafe0001"}
 SACK = {"SETH": "0020000305a312340200010000000010002000010000000000000006",
         "CC_STATE": "beef000300000012"}
@@ -48,6 +53,20 @@ BASES = {  # IPv6, BTH, headers after it
     "last_imm": (THERE, "c9" + TO_B, IMMEDIATE),
     "only": (THERE, "ca" + TO_B, DATA),
     "only_imm": (THERE, "cb" + TO_B, IMMEDIATE),
+    "send_first": (THERE, "c0" + TO_B, MESSAGE),
+    "send_middle": (THERE, "c1" + TO_B, MESSAGE),
+    "send_last": (THERE, "c2" + TO_B, MESSAGE),
+    "send_last_imm": (THERE, "c3" + TO_B, MESSAGE | {"ImmDt": "cafe0001"}),
+    "send_only": (THERE, "c4" + TO_B, MESSAGE),
+    "send_only_imm": (THERE, "c5" + TO_B, MESSAGE | {"ImmDt": "cafe0001"}),
+    "read": (THERE, "cc" + TO_B, ASKED),
+    "read_first": (THERE, "cd" + TO_B, MESSAGE),
+    "read_middle": (THERE, "ce" + TO_B, MESSAGE),
+    "read_last": (THERE, "cf" + TO_B, MESSAGE),
+    "read_only": (THERE, "d0" + TO_B, MESSAGE),
+    "atomic_response": (THERE, "d2" + TO_B, {**MESSAGE, "AtomicResponse": "0123456789abcdef"}),
+    "compare_swap": (THERE, "d3" + TO_B, {**ASKED, "AtomicOperands": OPERANDS}),
+    "fetch_add": (THERE, "d4" + TO_B, {**ASKED, "AtomicOperands": OPERANDS[:16] + 16 * "0"}),
     "untimed": (THERE, "ca" + TO_B.replace("90", "80"), UNTIMED),
     "sack": (BACK, "dc" + TO_A, SACK),
     "nack": (BACK, "dd" + TO_A, NACK),
@@ -136,7 +155,8 @@ def build(spec):
               for name, text in ({"IPv6": ip, "UDP": UDP, "BTH": bth} | extensions).items()}
     if kind == "random":
         randomize(layers)
-    size = int(edits.pop("payload", 8 if "RETH" in layers else 0))
+    bare = "RETH" not in layers or bth[:2] == "cc" or "Atomic" in " ".join(layers)
+    size = int(edits.pop("payload", 0 if bare else 8))
     pad = int(edits.pop("pad", -size % 4))
     payload = (b"ABCDEFGH" * (size // 8 + 1))[:size] + bytes(pad)
     length = sum(map(len, layers.values())) - 40 + len(payload) + 4

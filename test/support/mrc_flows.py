@@ -6,7 +6,7 @@ from collections import namedtuple
 
 from mrc_messages import ENDS, PSNS, Sent, ahead, check_messages
 
-DATA = range(0xC6, 0xCC)
+DATA = [opcode for opcode in range(0xC0, 0xD5) if opcode != 0xD1]
 ACK, REQUEST, RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
 ACK_GOOD = 0x1F  # syndrome; the others are NAKs (§1.6)
 NOMINAL = 40  # bytes of a packet beyond its UDP length [C-15]

@@ -51,6 +51,8 @@ HEADERS = {
     "TSETH": Header("tseth", "tx_timestamp:16 tsr:1 reserved:11 ftype:4"),
     "RETH": Header("reth", "va:64 r_key:32 dmalen:32"),
     "ImmDt": Header("immdt", "immediate:32"),
+    "AtomicOperands": Header("atomic", "swap_or_add:64 compare:64"),
+    "AtomicResponse": Header("atomic_response", "original:64"),
     "AETH": Header("aeth", "syndrome:8 msn:24"),
     "SETH": Header("sack", "type:4 nh:5 m:2 reserved1:3 pr:1 reserved2:1 ack_psn_offset:16 "
                            "entropy:32 spdcid:16 dpdcid:16 reserved3:8 cack_psn:24 cc_type:4 "

@@ -30,7 +30,7 @@ struct Sent {
   [[nodiscard]] const wire::Bth& bth() const { return wire::view_as<wire::Bth>(bytes); }
   [[nodiscard]] wire::Opcode opcode() const { return bth().opcode(); }
   [[nodiscard]] Psn psn() const { return bth().psn(); }
-  [[nodiscard]] bool is_data() const { return wire::is_write(opcode()); }
+  [[nodiscard]] bool is_data() const { return wire::is_data(opcode()); }
   template <class P>
   [[nodiscard]] const P& as() const {
     REQUIRE(bytes.size() == sizeof(P));

@@ -17,9 +17,19 @@ using test::Buffer;
 using test::copy;
 using test::header_bytes;
 
+/// Data packets, by their codes: all of an RC queue pair but the ACK.
+bool is_data_code(unsigned code) {
+  return code >= 0xC0 && code <= 0xD4 && code != 0xD1;
+}
+bool is_data_code(Opcode op) {
+  return is_data_code(static_cast<unsigned>(op));
+}
+
 /// Bytes from BTH to the end of the headers, without TSETH.
 std::size_t header_length(Opcode op) {
-  if (is_write(op)) return 12 + 4 + 16 + (has_immediate(op) ? 4 : 0);
+  const auto code = static_cast<unsigned>(op);
+  const bool immediate = code == 0xC3 || code == 0xC5 || code == 0xC9 || code == 0xCB;
+  if (is_data_code(op)) return 12 + 4 + 16 + (immediate ? 4 : 0);
   switch (op) {
     case Opcode::acknowledge:
       return 12 + 4;
@@ -33,6 +43,10 @@ std::size_t header_length(Opcode op) {
       return 12 + 20;
     case Opcode::resolution:
       return 12 + 52;
+    case Opcode::datagram:
+      return 12 + 8;
+    case Opcode::datagram_imm:
+      return 12 + 8 + 4;
     default:
       return 0;
   }
@@ -91,9 +105,10 @@ TEST_CASE("worked WRITE Only: transport part built byte for byte, read field by 
   CHECK(v.payload.size() == 8);
 }
 
-TEST_CASE("write headers: all opcodes, with and without timestamp, round trip") {
+TEST_CASE("data headers: all opcodes, with and without timestamp, round trip") {
   Random random(7);
-  for (unsigned code = 0xC6; code <= 0xCB; ++code) {
+  for (unsigned code = 0xC0; code <= 0xD4; ++code) {
+    if (!is_data_code(code)) continue;
     for (const bool timestamp : {false, true}) {
       for (unsigned pad = 0; pad <= 3; ++pad) {
         WriteHeader h;
@@ -136,7 +151,8 @@ TEST_CASE("check: every opcode at every length") {
   for (unsigned code = 0; code < 256; ++code) {
     for (const bool timestamp : {false, true}) {
       const auto op = static_cast<Opcode>(code);
-      const std::size_t need = header_length(op) + (timestamp && is_write(op) ? sizeof(Tseth) : 0);
+      const std::size_t need =
+          header_length(op) + (timestamp && is_data_code(op) ? sizeof(Tseth) : 0);
       for (std::size_t n = 0; n <= 70; ++n) {
         CAPTURE(code);
         CAPTURE(n);
@@ -154,7 +170,10 @@ TEST_CASE("check: every opcode at every length") {
           CHECK(e == ParseError::too_short);
         } else if (op == Opcode::resolution) {  // data may follow
           CHECK(e == ParseError::none);
-        } else if (!is_write(op)) {
+        } else if (is_datagram(op)) {
+          REQUIRE(e == ParseError::none);
+          CHECK(view_datagram(cut).payload.size() == n - need);
+        } else if (!is_data_code(op)) {
           CHECK(e == (n == need ? ParseError::none : ParseError::bad_length));
         } else {
           REQUIRE(e == ParseError::none);
@@ -194,8 +213,12 @@ TEST_CASE("check: version and pad") {
 
 TEST_CASE("trimmed: readable from a complete BTH on, at every length") {
   WriteHeader h = test::write_only_header();
-  for (const bool timestamp : {false, true}) {
-    h.has_timestamp = timestamp;
+  for (unsigned code = 0xC0; code <= 0xD4; ++code) {
+    if (!is_data_code(code)) continue;
+    CAPTURE(code);
+    h.opcode = static_cast<Opcode>(code);
+    h.has_timestamp = !h.has_timestamp;
+    const bool timestamp = h.has_timestamp;
     const Buffer full = header_bytes(h);
     for (std::size_t n = 0; n <= full.size(); ++n) {
       CAPTURE(n);
@@ -214,11 +237,18 @@ TEST_CASE("trimmed: readable from a complete BTH on, at every length") {
 
 TEST_CASE("trimmed: only data packets of version 0") {
   TrimmedView v;
-  CHECK(view_trimmed(test::sack_transport(), v) == ParseError::not_a_write);
+  CHECK(view_trimmed(test::sack_transport(), v) == ParseError::not_data);
   CHECK(v.bth == nullptr);
   Buffer bytes = header_bytes(test::write_only_header());
-  bytes[0] = 0x0A;
-  CHECK(view_trimmed(bytes, v) == ParseError::unknown_opcode);
+  for (unsigned code = 0; code < 256; ++code) {
+    CAPTURE(code);
+    bytes[0] = static_cast<std::uint8_t>(code);
+    const bool known = is_data_code(code) || header_length(static_cast<Opcode>(code)) != 0;
+    const auto expected = !known               ? ParseError::unknown_opcode
+                          : is_data_code(code) ? ParseError::none
+                                               : ParseError::not_data;
+    CHECK(view_trimmed(bytes, v) == expected);
+  }
   bytes[0] = 0xCA;
   bytes[1] = 0x01;
   CHECK(view_trimmed(bytes, v) == ParseError::bad_version);

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Wireshark dissector for MRC 1.0 (OCP Multipath Reliable Connection) in UDP, over IPv4, IPv6 and
 -- SRv6. Wireshark and tshark 4.0 or later; docs/wireshark.md has installation and filters. Written
--- from the document, not from OpenMRC's C++ code, whose packets the tests check with it; but for the
--- verification tags, which are OpenMRC's own.
+-- from the document, not from OpenMRC's C++ code, whose packets the tests check with it; but for
+-- verification tags, SEND, READ and atomics, which are OpenMRC's own (docs/extensions.md).
 -- References such as §1.3, [C-5], [O-10] are to mrc-1.0 (docs/conformance.md).
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")
@@ -19,15 +19,24 @@ local OPCODES = { -- §1.11
   [0xC9] = "Write Last with Immediate", [0xCA] = "Write Only",
   [0xCB] = "Write Only with Immediate", [0xD1] = "ACK", [0xD8] = "Endpoint Request",
   [0xD9] = "Endpoint Response", [0xDC] = "SACK", [0xDD] = "NACK", [0xDE] = "Probe",
-  [0xDF] = "Resolution" } -- of OpenMRC, shown as bytes
+  [0xDF] = "Resolution", -- of OpenMRC, shown as bytes
+  -- the extension:
+  [0xC0] = "Send First", [0xC1] = "Send Middle", [0xC2] = "Send Last",
+  [0xC3] = "Send Last with Immediate", [0xC4] = "Send Only", [0xC5] = "Send Only with Immediate",
+  [0xCC] = "Read Request", [0xCD] = "Read Response First", [0xCE] = "Read Response Middle",
+  [0xCF] = "Read Response Last", [0xD0] = "Read Response Only", [0xD2] = "Atomic Response",
+  [0xD3] = "Compare and Swap", [0xD4] = "Fetch and Add" }
 local ACK, REQUEST, RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
 local RESOLUTION = 0xDF
+local READ, ATOMIC_RESPONSE, CMP_SWAP, FETCH_ADD = 0xCC, 0xD2, 0xD3, 0xD4
+local NOT_READY = 0x80 -- NACK reason
 local SYNDROMES = { [0x1F] = "ACK", [0x60] = "NAK: PSN sequence error",
   [0x61] = "NAK: invalid request", [0x62] = "NAK: remote access error",
   [0x63] = "NAK: remote operational error" }
 local REASONS = { -- §1.13
   [0x01] = "TRIMMED", [0x02] = "TRIMMED_LASTHOP", [0x06] = "NO_BITMAP", [0x07] = "NO_PKT_BUFFER",
-  [0x0A] = "NO_RESOURCE", [0x0B] = "PSN_OOR_WINDOW", [0x19] = "UNEXP_EVENT" }
+  [0x0A] = "NO_RESOURCE", [0x0B] = "PSN_OOR_WINDOW", [0x19] = "UNEXP_EVENT",
+  [NOT_READY] = "RECEIVER_NOT_READY" } -- of the extension
 local M_FLAGS = { [0] = "none", "SKIP_ONCE", "ALWAYS_SKIP", "reserved" }
 local OPERATIONS = { [0] = "port status update", "EV probe" }
 local CC_TYPES = { [0] = "NSCC state", [2] = "NACK" }
@@ -92,6 +101,10 @@ local LAYOUTS = {
   reth = { "RETH", { -- §1.6
     { "va", 64, "Virtual address of this payload", base = HEX },
     { "r_key", 32, "Remote key", base = HEX }, { "dmalen", 32, "Message length" } } },
+  atomic = { "Atomic operands", {
+    { "swap_or_add", 64, "New value, or number to add", base = HEX },
+    { "compare", 64, "Value to compare with", base = HEX } } },
+  atomic_response = { "Atomic response", { { "original", 64, "Former value", base = HEX } } },
   immdt = { "ImmDt", { { "immediate", 32, "Immediate value", base = HEX } } },
   aeth = { "AETH", {
     { "syndrome", 8, "Syndrome", base = HEX, names = SYNDROMES,
@@ -119,7 +132,7 @@ local LAYOUTS = {
       note = function(v) return format("%d bytes", v * 256) end } } },
   nack = { "NETH", control(7, -- §1.8
     { "reason", 8, "Reason", base = HEX, names = REASONS,
-      allowed = { 0x01, 0x02, 0x06, 0x07, 0x0A, 0x0B, 0x19 } },
+      allowed = { 0x01, 0x02, 0x06, 0x07, 0x0A, 0x0B, 0x19, NOT_READY } },
     VENDOR, ENTROPY, SPDCID, DPDCID, reserved(8, 2), { "psn", 24, "PSN", base = DEC_HEX },
     { "cc_type", 4, "Congestion control type", allowed = 2, names = CC_TYPES },
     { "cc_fl", 4, "Congestion control flags", base = HEX, allowed = 0 }, reserved(8, 3),
@@ -137,7 +150,22 @@ local WRITE, WRITE_IMM = { "meth", "reth" }, { "meth", "reth", "immdt" }
 local HEADERS = { -- after BTH; TSETH comes after METH where BTH.ts is set
   [0xC6] = WRITE, [0xC7] = WRITE, [0xC8] = WRITE, [0xC9] = WRITE_IMM, [0xCA] = WRITE,
   [0xCB] = WRITE_IMM, [ACK] = { "aeth" }, [REQUEST] = { "request" }, [RESPONSE] = { "response" },
-  [SACK] = { "sack", "cc" }, [NACK] = { "nack" }, [PROBE] = { "probe" } }
+  [SACK] = { "sack", "cc" }, [NACK] = { "nack" }, [PROBE] = { "probe" }, [READ] = WRITE,
+  [ATOMIC_RESPONSE] = { "meth", "reth", "atomic_response" } }
+local SENDS, REQUESTS, RESPONSES, DATA = {}, {}, {}, {} -- by opcode
+for opcode = 0xC0, 0xC5 do
+  HEADERS[opcode] = (opcode == 0xC3 or opcode == 0xC5) and WRITE_IMM or WRITE
+  SENDS[opcode] = true
+end
+for opcode = 0xCD, 0xD0 do
+  HEADERS[opcode], RESPONSES[opcode] = WRITE, true
+end
+RESPONSES[ATOMIC_RESPONSE] = true
+for _, opcode in ipairs({ CMP_SWAP, FETCH_ADD }) do
+  HEADERS[opcode], REQUESTS[opcode] = { "meth", "reth", "atomic" }, true
+end
+REQUESTS[READ] = true
+for opcode, headers in pairs(HEADERS) do DATA[opcode] = headers[1] == "meth" end
 
 -- ------------------------------------------------------------------------------- fields
 local f, all_fields = {}, {} -- of mrc.X: f.X
@@ -555,6 +583,20 @@ local function check_lengths(p)
   end
 end
 
+-- What docs/extensions.md says of SEND, READ and atomics.
+local function check_extension(p)
+  local v, opcode = p.v, p.opcode
+  if (SENDS[opcode] or RESPONSES[opcode]) and v["reth.r_key"] then
+    expect(p, "mrc.reth.r_key", v["reth.r_key"], 0)
+  end
+  if REQUESTS[opcode] or opcode == ATOMIC_RESPONSE then -- operands are no payload here
+    expect(p, "mrc.payload_length", p.payload, 0)
+    if opcode ~= READ and v["reth.dmalen"] then
+      expect(p, "mrc.reth.dmalen", v["reth.dmalen"], 8)
+    end
+  end
+end
+
 local function check_transport(p)
   local v, payload = p.v, p.payload
   if not p.data then
@@ -566,6 +608,7 @@ local function check_transport(p)
     wrong(p, "mrc.payload_length", format("%d", payload), "room for headers and iCRC", e.malformed)
   else
     expect(p, "mrc.pad", v.pad, -payload % 4, e.malformed)
+    check_extension(p)
   end
   local endpoint = p.opcode == REQUEST or p.opcode == RESPONSE -- §1.3
   if endpoint and v.psn > 0xFFFF then wrong(p, "mrc.psn", v.psn, "16 bits of id") end
@@ -638,6 +681,14 @@ local function sack_details(p)
   check_qpns(p, "sack")
 end
 
+-- Microseconds of the timer code of an RNR NAK.
+local function rnr_time(code)
+  if code == 0 then return 655360 end
+  code = code % 32
+  if code < 4 then return 10 * code end
+  return (code % 2 == 0 and 40 or 60) * 2 ^ floor((code - 4) / 2)
+end
+
 -- What the info column says, and what else there is to check, by opcode; §1.3.
 local DETAILS = {
   [SACK] = function(p)
@@ -656,6 +707,9 @@ local DETAILS = {
     expect(p, "mrc.psn", v.psn, v["nack.psn"])
     check_qpns(p, "nack")
     p.tree:add_proto_expert_info(e.nacked, format("NACK of PSN %d: %s", v["nack.psn"], reason))
+    if v["nack.reason"] == NOT_READY then
+      return format("%s PSN %d wait %g us", reason, v["nack.psn"], rnr_time(v["nack.vendor_info"]))
+    end
     return format("%s PSN %d", reason, v["nack.psn"])
   end,
   [PROBE] = function(p)
@@ -688,7 +742,14 @@ local function data_details(p)
   local v = p.v
   local text = format("PSN %d", v.psn)
   if v["meth.msn"] then text = text .. format(" MSN %d", v["meth.msn"]) end
-  if v["reth.dmalen"] then text = text .. format(" Len %d of %d", p.payload, v["reth.dmalen"]) end
+  if v["meth.rqmsn"] and (REQUESTS[p.opcode] or RESPONSES[p.opcode]) then
+    text = text .. format(" Request %d", v["meth.rqmsn"])
+  end
+  if v["reth.dmalen"] then
+    text = text .. (REQUESTS[p.opcode] and format(" Len %d", v["reth.dmalen"])
+      or format(" Len %d of %d", p.opcode == ATOMIC_RESPONSE and 8 or p.payload,
+        v["reth.dmalen"]))
+  end
   if v.a == 1 then text = text .. " [A]" end
   if v.rtx == 1 then
     text = text .. " [RTX]"
@@ -869,7 +930,7 @@ local function dissect(tvb, pinfo, root)
   local p = { tvb = tvb, at = 0, sent = tvb:reported_len(), v = {}, items = {}, ip = ip,
     outer = outer, udp = udp, opcode = tvb(0, 1):uint(), payload = 0 }
   p.length = udp and udp.length or p.sent + UDP_SIZE
-  p.data = p.opcode >= 0xC6 and p.opcode <= 0xCB
+  p.data = DATA[p.opcode] or false
   p.name = OPCODES[p.opcode] or format("opcode 0x%02x", p.opcode)
   p.tree = root:add(mrc, tvb(0, math.min(p.sent, tvb:len())))
   p.trimmed = ip and in_class((outer or ip).dscp, { "trimmed", "trimmed_last_hop" }) or false

@@ -76,17 +76,23 @@ struct MRC_API Config {
   std::uint8_t mpr_dest = 32;
   std::uint16_t max_wimm = 128;
   std::uint16_t max_wimm_dest = 128;
+  std::uint8_t max_rd_atomic = 16;
+  std::uint8_t max_rd_atomic_dest = 16;
+  std::uint8_t rnr_retry = 7;
+  std::uint8_t min_rnr_timer = 12;
   std::uint8_t timeout = 12;
   std::uint8_t retry_linear = 7;
   std::uint8_t retry_exponential = 10;
   bool dynamic_mpr = true;
   port::Offload trim = port::Offload::automatic;
   PeerKind peer = PeerKind::any;
+  bool strict = false;
   std::uint32_t sack_threshold = 16 << 10;
 
   // Limits, allocated when the device opens
   std::uint32_t max_qps = 1024;
   std::uint32_t max_cqs = 1024;
+  std::uint32_t max_srqs = 1024;
   std::uint32_t max_mrs = 4096;
   std::uint32_t max_pds = 256;
   std::uint32_t max_peers = 1024;

@@ -13,8 +13,8 @@ namespace mrc::inline v0_1 {
 namespace detail {
 
 /// True for the MRC_* variables of the project's own scripts, tests and fuzzers, which programs
-/// under test inherit, and for those of the NCCL plugin: they are not options, and not reported as
-/// unknown.
+/// under test inherit, and for those of the NCCL plugin and the verbs shim: they are not options,
+/// and not reported as unknown.
 [[nodiscard]] bool reserved_variable(std::string_view name) noexcept;
 
 }  // namespace detail

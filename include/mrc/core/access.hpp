@@ -23,6 +23,8 @@ enum class Access : std::uint8_t {
   /// The last bytes of a message become visible as the others do. Stronger than relaxed_ordering,
   /// which has no effect beside it.
   line_ordering = 8,
+  remote_read = 16,    ///< peers may READ
+  remote_atomic = 32,  ///< peers may execute atomics; implies local_write
 };
 /// Both sets of rights together.
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
@@ -34,11 +36,12 @@ enum class Access : std::uint8_t {
          static_cast<unsigned>(right);
 }
 
-/// The rights that registering memory with `access` gives: remote_write adds local_write, and
-/// line_ordering removes relaxed_ordering.
+/// The rights that registering memory with `access` gives: remote_write and remote_atomic add
+/// local_write, and line_ordering removes relaxed_ordering.
 [[nodiscard]] constexpr Access in_force(Access access) noexcept {
   auto bits = static_cast<unsigned>(access);
-  if (has(access, Access::remote_write)) bits |= static_cast<unsigned>(Access::local_write);
+  if (has(access, Access::remote_write) || has(access, Access::remote_atomic))
+    bits |= static_cast<unsigned>(Access::local_write);
   if (has(access, Access::line_ordering)) bits &= ~static_cast<unsigned>(Access::relaxed_ordering);
   return static_cast<Access>(bits);
 }

@@ -16,6 +16,14 @@ inline constexpr std::uint32_t kSmallestMtu = 256;
 /// Largest MTU between OpenMRC peers; MRC's is 4,096.
 inline constexpr std::uint32_t kLargestMtu = 32'768;
 
+/// Largest MTU of MRC (mrc-1.0 §2.3).
+inline constexpr std::uint32_t kLargestMrcMtu = 4096;
+
+/// The largest MTU up to `bytes` that MRC itself has.
+[[nodiscard]] constexpr std::uint32_t mrc_mtu(std::uint32_t bytes) noexcept {
+  return std::bit_floor(std::min(bytes, kLargestMrcMtu));
+}
+
 /// True if OpenMRC peers may agree on packets of that size.
 [[nodiscard]] constexpr bool is_mtu(std::uint32_t bytes) noexcept {
   return bytes >= kSmallestMtu && bytes <= kLargestMtu && bytes % kMtuUnit == 0;

@@ -79,6 +79,17 @@ class DeviceCore {
   [[nodiscard]] std::shared_ptr<ChannelEvents> create_channel();
   [[nodiscard]] CqEvents& cq_events() noexcept { return cq_events_; }
 
+  // --- Shared receive queues
+  /// A shared receive queue: the lane that it belongs to, and its number there.
+  struct Srq {
+    Lane* lane = nullptr;
+    SrqId srq{};
+  };
+  /// In that lane, or the one with the fewest queue pairs. Throws mrc::Error.
+  [[nodiscard]] Srq create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
+                               std::optional<unsigned> lane);
+  Errc close_srq(Lane& lane, SrqId srq) noexcept;
+
   // --- Queue pairs
   /// A queue pair and the lane that it belongs to.
   struct Qp {
@@ -89,6 +100,10 @@ class DeviceCore {
   /// or the lane's defaults; with those profiles from INIT on. Throws mrc::Error.
   [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
                              std::optional<unsigned> lane, const QpProfiles& profiles);
+
+  /// The same for datagrams.
+  [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
+                                      std::optional<unsigned> lane);
 
   // --- Profiles (impl/core_profiles.ipp); all but the getters throw mrc::Error
   void change_format_profile(ProfileId id, const FormatProfileChange& change);
@@ -112,6 +127,8 @@ class DeviceCore {
 
  private:
   [[nodiscard]] bool at_rest() noexcept;
+  [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
+  void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
   void open_profiles();
   void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
@@ -125,8 +142,8 @@ class DeviceCore {
   EvEvents ev_events_;
   std::mutex changing_profiles_;  ///< held until a change has reached all lanes
   std::mutex objects_;            ///< held while objects of all lanes come and go
-  std::mutex placing_;            ///< held while a queue pair gets its lane
-  std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0};
+  std::mutex placing_;            ///< held while what belongs to a lane gets one
+  std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
   const PdId default_pd_;

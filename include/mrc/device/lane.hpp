@@ -17,6 +17,7 @@
 #include "mrc/device/connector.hpp"
 #include "mrc/device/courteous_mutex.hpp"
 #include "mrc/device/cq_events.hpp"
+#include "mrc/device/datagram_routes.hpp"
 #include "mrc/device/ev_events.hpp"
 #include "mrc/device/event_queue.hpp"
 #include "mrc/device/events.hpp"
@@ -107,6 +108,18 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::string error_text(Qpn qpn);
   [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
+  /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
+  [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
+
+  // --- Datagram queue pairs (impl/lane_datagrams.ipp)
+  /// With the largest MTU of RoCEv2 that the planes carry in place of `init.mtu`.
+  [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
+  [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
+  void prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience);
+  Errc post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
+                      std::size_t& posted) noexcept;
+  Errc close_datagram_qp(Qpn qpn) noexcept;
+
   // --- Profiles (impl/lane_profiles.ipp)
   /// Sets the profiles that a queue pair gets on its way to INIT.
   void set_profiles(Qpn qpn, const QpProfiles& profiles);
@@ -153,6 +166,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   Errc disconnect(Qpn qpn, F&& f) noexcept;
 
   const unsigned index_;
+  std::uint32_t srqs_ = 0;
   const ForkMark fork_;
   const Config& config_;
   const Log& log_;
@@ -166,6 +180,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   Faults faults_;
   Peers peers_;
   Connector connector_;
+  DatagramRoutes datagram_routes_;
   Rounds rounds_;
   CourteousMutex mutex_;
   Progress progress_;
@@ -182,5 +197,6 @@ class alignas(64) Lane {  // shares no cache line with another one
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/device/impl/connect.ipp"
 #include "mrc/device/impl/lane.ipp"
+#include "mrc/device/impl/lane_datagrams.ipp"
 #include "mrc/device/impl/lane_profiles.ipp"
 #endif

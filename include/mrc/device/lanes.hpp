@@ -40,7 +40,8 @@ class Lanes {
   [[nodiscard]] auto begin() const noexcept { return lanes_.begin(); }
   [[nodiscard]] auto end() const noexcept { return lanes_.end(); }
 
-  /// The lane with the fewest queue pairs; the first of them.
+  /// The lane with the fewest queue pairs; of several the first with the fewest shared receive
+  /// queues, whose queue pairs are still to come.
   [[nodiscard]] Lane& emptiest() noexcept;
   /// A queue pair of the lane uses the queue from now on.
   void serve(CqId cq, Lane& lane) noexcept;

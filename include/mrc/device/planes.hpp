@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,14 @@ class PathProvider {
   /// one. Throws mrc::Error if no plane leads there.
   [[nodiscard]] virtual std::vector<Contact> contacts(const port::IpAddress& gid,
                                                       Qpn qpn) const = 0;
+  /// In which of these planes single packets to that GID leave: for the address of a peer's plane,
+  /// the own plane from which there is a route to it.
+  [[nodiscard]] virtual Plane nearest(const port::IpAddress& gid,
+                                      std::span<const Contact> contacts) const {
+    for (const Contact& contact : contacts)
+      if (contact.address.ip == gid) return contact.plane;
+    return contacts.front().plane;
+  }
   /// RxPacket::source of packets from that address.
   [[nodiscard]] virtual std::uint64_t source_tag(Plane, const port::IpAddress& ip) const noexcept {
     return port::source_tag(ip);
@@ -101,6 +110,8 @@ struct OpenedPlanes {
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
+  /// Numbers of peers in the ports, from Config::max_peers + 1 on, that its parts use themselves.
+  std::uint32_t own_peers = 0;
   std::unique_ptr<PathProvider> paths;
   std::unique_ptr<UnconnectedProbes> unconnected_probes;  ///< null: such probes are dropped
 

@@ -26,7 +26,9 @@ struct QpChange {
   std::optional<ConnectionInfo> connection{};  ///< what the peer has said by other means
 
   // To RTR.
-  std::optional<Psn> receive_psn{};    ///< first PSN that the peer sends; needed with `destination`
+  /// First PSN that the peer sends; needed with `destination`. Peers that offer SEND, READ and
+  /// atomics, as this side does, send with the PSN of their ConnectionInfo instead.
+  std::optional<Psn> receive_psn{};
   std::optional<std::uint32_t> mtu{};  ///< payload bytes per packet; default: the queue pair's own.
                                        ///< Both sides agree on agreed_mtu()
   RtrAttributes rtr{};                 ///< own limits as responder
@@ -43,7 +45,8 @@ struct QpInfo {
   QpCapacity capacity{};                    ///< sizes of its queues
   QpAttributes attributes{};                ///< in force now
   bool signal_all = false;                  ///< as created
-  Psn send_psn;                             ///< first PSN that it sends
+  std::optional<SrqId> srq{};               ///< its shared receive queue, if it has one
+  Psn send_psn;                             ///< first PSN that it sends, given or not
   Psn receive_psn;                          ///< first PSN that the peer sends; from RTR on
   std::uint32_t mtu = 0;                    ///< payload bytes per packet; 0 before RTR
   Qpn remote_qpn{};                         ///< the peer's queue pair; from RTR on

@@ -27,12 +27,12 @@ namespace mrc::inline v0_1::detail {
 /// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Rounds {
  public:
-  /// Marks the planes that are down at `start` in the engine. `reports_planes`: it reports and logs
-  /// planes that go and come, which one lane does for all. `path_events` takes the engine's path
+  /// Marks the planes that are down at `start` in the engine. `lane`: number of the lane; the first
+  /// one reports and logs planes that go and come, for all. `path_events` takes the engine's path
   /// events; called when there are some.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         std::function<void()> path_events, Time start, bool reports_planes);
+         std::function<void()> path_events, Time start, unsigned lane);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -79,6 +79,8 @@ class Rounds {
   bool transmit(Time now) noexcept;
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
   void signal_events() noexcept;
+  void report(const engine::Engine::Event& event) noexcept;
+  [[nodiscard]] bool reports_planes() const noexcept { return lane_ == 0; }
 
   const Config& config_;
   const Log& log_;
@@ -89,7 +91,7 @@ class Rounds {
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
   const std::function<void()> path_events_;
-  const bool reports_planes_;
+  const unsigned lane_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent

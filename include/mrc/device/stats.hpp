@@ -60,6 +60,7 @@ struct DeviceStats {
   std::vector<LaneStats> lanes;    ///< one entry per lane
   std::uint32_t qps = 0;           ///< queue pairs that exist now
   std::uint32_t cqs = 0;           ///< completion queues
+  std::uint32_t srqs = 0;          ///< shared receive queues
   std::uint32_t mrs = 0;           ///< memory regions
   std::uint32_t pds = 0;           ///< protection domains
   std::uint32_t peers = 0;         ///< remote lanes, counted in each lane

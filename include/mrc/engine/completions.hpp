@@ -23,11 +23,14 @@ struct EngineEvent {
   enum class Kind : std::uint8_t {
     completion,  ///< an armed completion queue got a completion
     cq_overrun,  ///< a completion queue had no room for a completion
-    qp_error     ///< a queue pair moved to ERR
+    qp_error,    ///< a queue pair moved to ERR
+    srq_limit,   ///< fewer receives are left in a shared receive queue than its limit
+    last_wqe,    ///< a queue pair in ERR takes no more receives from its shared receive queue
   };
   Kind kind{};             ///< what happened
   CqId cq{};               ///< completion, cq_overrun: the queue
-  Qpn qpn{};               ///< qp_error: the queue pair
+  Qpn qpn{};               ///< qp_error, last_wqe: the queue pair
+  SrqId srq{};             ///< srq_limit: the queue
   bool solicited = false;  ///< completion: one at least was solicited, or an error
 };
 
@@ -46,9 +49,9 @@ void remove_all(Ring<T>& ring, const T& value) noexcept {
 /// poll_event(). Calls no other part.
 class Completions {
  public:
-  /// Room for `max_queues` completion queues and for one qp_error event of each of `max_qps` queue
-  /// pairs.
-  Completions(std::uint32_t max_queues, std::uint32_t max_qps);
+  /// Room for `max_queues` completion queues, and for one event of each kind of each of `max_qps`
+  /// queue pairs and `max_srqs` shared receive queues.
+  Completions(std::uint32_t max_queues, std::uint32_t max_qps, std::uint32_t max_srqs);
 
   /// A new queue for `depth` completions. Errc::invalid_argument unless `depth` is 1 .. 4,194,304;
   /// Errc::no_resources if there are as many queues as allowed.
@@ -80,9 +83,22 @@ class Completions {
 
   /// Queues a qp_error event; the caller makes sure that there is one at a time per queue pair.
   bool report_error(Qpn qpn) noexcept { return failed_.push_back(qpn); }
-  /// The number will be used again: removes its qp_error event.
-  void forget(Qpn qpn) noexcept { remove_all(failed_, qpn); }
-  /// The next event: completions first, then overruns, then errors. False if there is none.
+  /// Queues a last_wqe event; at most one per queue pair waits.
+  void report_last_wqe(Qpn qpn) noexcept {
+    remove_all(drained_, qpn);
+    (void)drained_.push_back(qpn);
+  }
+  /// Queues an srq_limit event; the caller makes sure that there is one at a time per queue.
+  void report_srq_limit(SrqId srq) noexcept { (void)limits_.push_back(srq); }
+  /// The number will be used again: removes its events.
+  void forget(Qpn qpn) noexcept {
+    remove_all(failed_, qpn);
+    remove_all(drained_, qpn);
+  }
+  /// The same.
+  void forget(SrqId srq) noexcept { remove_all(limits_, srq); }
+  /// The next event: completions first, then overruns, errors, and those of shared receive queues.
+  /// False if there is none.
   bool poll_event(EngineEvent& event) noexcept;
 
  private:
@@ -91,6 +107,8 @@ class Completions {
   Ring<CqId> signalled_;  // armed queues that got a completion
   Ring<CqId> overrun_;
   Ring<Qpn> failed_;
+  Ring<Qpn> drained_;   // in ERR, with a shared receive queue
+  Ring<SrqId> limits_;  // queues that have fewer receives than their limit
   bool overrun_pending_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "mrc/engine/completions.hpp"
 #include "mrc/engine/control_queue.hpp"
 #include "mrc/engine/copy_table.hpp"
+#include "mrc/engine/datagram_tables.hpp"
 #include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
@@ -19,6 +20,7 @@
 #include "mrc/engine/ready_queue.hpp"
 #include "mrc/engine/receive_pressure.hpp"
 #include "mrc/engine/send_pool.hpp"
+#include "mrc/engine/shared_receive_queue.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/timers.hpp"
 #include "mrc/reliability/packet_pool.hpp"
@@ -35,7 +37,8 @@ namespace mrc::inline v0_1::engine {
 ///     EndpointService   Context, LossRecovery
 ///     DataSender        Context
 ///     ControlSender     Context, LossRecovery, Responder, EndpointService
-///     Scheduler         Context, LossRecovery, DataSender, ControlSender
+///     DatagramService   Context, Teardown
+///     Scheduler         Context, LossRecovery, DataSender, ControlSender, DatagramService
 ///
 /// Engine owns the context and all parts. One thread.
 struct Context {
@@ -50,8 +53,9 @@ struct Context {
         copies(o.held_copies),
         deferred(o.deferred_stores),
         control(o.control_queue),
-        completions(o.max_cqs, o.max_qps),
+        completions(o.max_cqs, o.max_qps, o.max_srqs),
         objects(options, secrets),
+        datagrams(objects),
         ready(objects),
         local_up(o.planes),
         latest(o.start) {}
@@ -80,12 +84,28 @@ struct Context {
   /// To be called after any change to a queue pair in RTS: sets its timer.
   void rearm(QueuePairState& qp, Time now) noexcept;
 
+  /// Finishes the oldest requests that have their Transport ACK and, if they await one, their
+  /// response.
+  static void finish(QueuePairState& qp) noexcept;
   /// Removes the oldest requests that are done, up to the first of which a port holds a copy, and
-  /// completes them. In ERR all requests count as done: the others are flushed.
+  /// completes them. In ERR all requests count as done: the others are flushed. Likewise responses,
+  /// which nobody is told of.
   void retire(QueuePairState& qp) noexcept;
+  /// The part of retire() for responses.
+  void retire_responses(QueuePairState& qp) noexcept;
+  /// The same for datagrams.
+  void retire(DatagramState& qp) noexcept;
   /// A posted request no longer uses its local memory.
   void release_memory(SendWqe& wqe) noexcept;
+  /// A posted datagram no longer uses its local memory, nor its destination.
+  void release_memory(DatagramState& qp, std::uint32_t position) noexcept;
+  /// The queue that a copy's request is in.
+  [[nodiscard]] static SendQueue& queue_of(QueuePairState& qp, bool response) noexcept {
+    return response ? qp.rc_state->responses : qp.tx.queue;
+  }
 
+  /// Posts a receive request to a queue in `pd`. Nothing is posted if it fails.
+  Errc post_receive(ReceiveQueue& receives, PdId pd, const ReceiveRequest& request) noexcept;
   /// Removes the oldest receive request, which no longer uses its memory.
   void release_receive(ReceiveQueue& receives) noexcept {
     for (const ReceiveSge& sge : receives.front_sges())
@@ -93,10 +113,16 @@ struct Context {
     receives.pop_front();
   }
 
+  /// Receives were taken from a shared queue, or its limit was set: raises the event.
+  void note_taken(SharedReceiveQueue& srq) noexcept;
+
   /// A port that reads payload later was given a packet of a request: what waits for it is noted.
-  void hold_payload(QueuePairState& qp, std::uint32_t position, wire::TxBurst& burst) noexcept;
+  void hold_payload(QueuePairState& qp, const SendQueue& queue, std::uint32_t position,
+                    wire::TxBurst& burst) noexcept;
+  /// The part of it that concerns memory regions. False: the packet has nothing of any.
+  [[nodiscard]] bool hold_regions(const CopyTable::Request& request, wire::TxBurst& burst) noexcept;
   /// The reverse, when the port no longer reads the payload. Returns the request's queue pair if
-  /// the request still exists.
+  /// the request still exists. Datagrams that waited for it are complete then.
   QueuePairState* release_payload(wire::CopyId copy) noexcept;
   /// Planes in which a packet with payload of `sges` SGEs may be sent: not those of ports that read
   /// later, while too few further copies can be noted.
@@ -119,6 +145,7 @@ struct Context {
   ControlQueue control;             ///< control packets waiting to be sent
   Completions completions;          ///< completion queues and events
   ObjectTables objects;             ///< protection domains, queue pairs, peers
+  DatagramTables datagrams;         ///< datagram queue pairs and where they send to
   ReadyQueue ready;                 ///< queue pairs with packets to send
   PlaneMask local_up;               ///< own ports that are up
   std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet

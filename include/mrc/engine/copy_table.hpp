@@ -20,6 +20,7 @@ class CopyTable {
   struct Request {
     Qpn qpn{};                   ///< queue pair
     std::uint32_t position = 0;  ///< SendQueue position
+    bool response = false;       ///< in the queue of responses
   };
   /// Most copies of a table: a request counts its copies in 16 bits.
   static constexpr std::uint32_t kMaxCopies = 0xFFFF;

@@ -37,11 +37,13 @@ class DataSender {
                   wire::TxBurst& burst) noexcept;
 
  private:
-  SendStatus send_again(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+  [[nodiscard]] static Psn next_lost(QueuePairState& qp) noexcept;
+  [[nodiscard]] static SendQueue* next_queue(QueuePairState& qp) noexcept;
+  SendStatus send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn, PlaneMask planes,
                         wire::TxBurst& burst) noexcept;
   SendStatus send_new(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
                       path::PathIndex& path, wire::TxBurst& burst) noexcept;
-  void emit(Time now, Peer& peer, QueuePairState& qp, SendWqe& w, std::uint32_t position,
+  void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
             const PacketSlice& slice, Psn psn, bool again, path::PathIndex path,
             wire::TxBurst& burst) noexcept;
   static void add_payload(SendWqe& w, const PacketSlice& slice, wire::TxBurst& burst) noexcept;

@@ -15,6 +15,7 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/control_sender.hpp"
 #include "mrc/engine/data_sender.hpp"
+#include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
@@ -23,6 +24,7 @@
 #include "mrc/engine/requester.hpp"
 #include "mrc/engine/responder.hpp"
 #include "mrc/engine/scheduler.hpp"
+#include "mrc/engine/shared_receive_queue.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/teardown.hpp"
 #include "mrc/engine/types.hpp"
@@ -47,7 +49,7 @@ namespace mrc::inline v0_1::engine {
 ///
 /// The class is a facade. The work is done by parts that share a Context (context.hpp) and can be
 /// read one by one: Requester, Responder, LossRecovery, EndpointService, DataSender, ControlSender,
-/// Scheduler, Teardown.
+/// DatagramService, Scheduler, Teardown.
 ///
 /// Thread contract: one thread at a time. Memory: all of it is allocated by the constructor and by
 /// the calls that create objects; inputs, posting and outputs neither allocate nor throw.
@@ -92,6 +94,19 @@ class Engine {
   Result<Qpn> create_qp(const QpInit& init);
   /// In any state. What is posted is discarded without completions.
   Errc destroy_qp(Qpn qpn) noexcept;
+
+  /// Creates a shared receive queue for queue pairs of this engine: `depth` 1 .. 32,768 requests
+  /// with up to `sges` SGEs each, 1 .. 64.
+  Result<SrqId> create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
+  /// Errc::in_use while a queue pair uses it.
+  Errc destroy_srq(SrqId srq) noexcept;
+  /// Posts a receive request for whichever of its queue pairs needs one first.
+  Errc post_receive(SrqId srq, const ReceiveRequest& request) noexcept;
+  /// As soon as fewer than `limit` receives are left, Event::Kind::srq_limit is raised, once; 0:
+  /// never. Errc::invalid_argument if it is larger than the depth.
+  Errc set_srq_limit(SrqId srq, std::uint32_t limit) noexcept;
+  /// A shared receive queue; null if there is none with this number.
+  [[nodiscard]] const SharedReceiveQueue* find_srq(SrqId srq) const noexcept;
 
   /// Adds a remote device. Throws mrc::Error if it has no paths.
   Result<PeerId> add_peer(const PeerSpec& spec);
@@ -151,6 +166,36 @@ class Engine {
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
   /// The next such completion of this queue raises Event::Kind::completion, once.
   Errc arm_cq(CqId cq, Arm what = Arm::all) noexcept;
+
+  // --- Application calls: unreliable datagrams, beside MRC (DatagramService) -------------------
+
+  /// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
+  /// Errc::invalid_argument if a value is out of its documented range, Errc::not_found if there is
+  /// no such shared receive queue.
+  Result<Qpn> create_datagram_qp(const DatagramInit& init);
+  /// In any state. What is posted is discarded without completions.
+  Errc destroy_datagram_qp(Qpn qpn) noexcept;
+  /// One step to another state. Errc::invalid_state if the present one does not allow it,
+  /// Errc::invalid_argument if an attribute belongs to another step.
+  Errc modify_datagram_qp(Qpn qpn, const DatagramChange& change) noexcept;
+  /// Adds a device that datagrams can be sent to. Errc::invalid_argument if it has no paths. Throws
+  /// std::bad_alloc.
+  Result<DestinationId> add_destination(const DestinationSpec& spec);
+  /// Errc::in_use while datagrams to it are posted.
+  Errc remove_destination(DestinationId id) noexcept;
+  /// Posts a datagram to a device; needs RTS. Nothing is posted when it fails. The GID in
+  /// request.to is the caller's: it has found `to` by it.
+  Errc post_datagram(Qpn qpn, const DatagramRequest& request, DestinationId to) noexcept;
+  /// Posts a receive request of a datagram queue pair; needs INIT, RTR or RTS. A datagram needs
+  /// kGrhBytes more memory than it has payload; one that finds less moves the queue pair to ERR.
+  /// Errc::unsupported if its receives come from a shared queue.
+  Errc post_datagram_receive(Qpn qpn, const ReceiveRequest& request) noexcept;
+  /// A datagram queue pair; null if there is none with this number.
+  [[nodiscard]] const DatagramState* find_datagram_qp(Qpn qpn) const noexcept;
+  /// Datagram queue pairs that exist, in any state.
+  [[nodiscard]] std::uint32_t datagram_qp_count() const noexcept {
+    return ctx_.datagrams.qp_count();
+  }
 
   // --- Inputs -----------------------------------------------------------------------------------
 
@@ -248,9 +293,11 @@ class Engine {
   /// passed to receive().
   void review_losses(Time now) noexcept { loss_.review(now); }
 
-  /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready?
+  /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
+  /// datagrams to send or to complete?
   [[nodiscard]] bool has_output() const noexcept {
-    return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested();
+    return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested() ||
+           datagrams_.has_output();
   }
 
   /// No packet is in flight.
@@ -277,8 +324,12 @@ class Engine {
 
  private:
   void renew(QueuePairState& qp) noexcept;
-  Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own);
+  Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own,
+                 bool may_be_rc);
   void attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept;
+  void begin_sending(Time now, QueuePairState& qp) noexcept;
+  [[nodiscard]] static std::optional<std::uint32_t> unsupported_request(
+      QueuePairState& qp) noexcept;
   /// Calls fn(QueuePairState&) for an existing queue pair.
   template <class F>
   Errc with_qp(Qpn qpn, F&& fn) {
@@ -286,6 +337,9 @@ class Engine {
     return qp == nullptr ? Errc::not_found : fn(*qp);
   }
   void receive_one(Time now, const wire::RxPacket& packet) noexcept;
+  void resume(QueuePairState& qp, Plane plane) noexcept;
+  void withdraw_from_datagrams(std::uint32_t key) noexcept;
+  void receive_datagram(const wire::RxPacket& packet) noexcept;
   void receive_endpoint(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   [[nodiscard]] bool admit(QueuePairState* qp, const wire::Bth& bth,
                            const wire::RxPacket& packet) noexcept;
@@ -295,11 +349,12 @@ class Engine {
   Teardown teardown_{ctx_};
   LossRecovery loss_{ctx_, teardown_};
   Requester requester_{ctx_, loss_, teardown_};
-  Responder responder_{ctx_, teardown_};
+  Responder responder_{ctx_, teardown_, requester_};
   EndpointService endpoint_{ctx_, loss_};
   DataSender data_{ctx_};
   ControlSender control_{ctx_, responder_, loss_, endpoint_};
-  Scheduler scheduler_{ctx_, loss_, control_, data_};
+  DatagramService datagrams_{ctx_, teardown_};
+  Scheduler scheduler_{ctx_, loss_, control_, data_, datagrams_};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
 };
 
@@ -307,6 +362,7 @@ class Engine {
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/engine/impl/engine.ipp"
+#include "mrc/engine/impl/engine_datagrams.ipp"
 #include "mrc/engine/impl/engine_objects.ipp"
 #include "mrc/engine/impl/engine_states.ipp"
 #endif

@@ -117,10 +117,16 @@ class MemoryTable {
   [[nodiscard]] AccessFault check_remote_write(std::uint32_t key, PdId pd, std::uint64_t address,
                                                std::uint64_t length,
                                                const MemoryEntry** region) noexcept {
+    return check_remote(key, pd, address, length, Access::remote_write, region);
+  }
+  /// The same for other rights.
+  [[nodiscard]] AccessFault check_remote(std::uint32_t key, PdId pd, std::uint64_t address,
+                                         std::uint64_t length, Access right,
+                                         const MemoryEntry** region) noexcept {
     const MemoryEntry* e = find(key);
     if (e == nullptr) return AccessFault::key;
     if (e->pd != pd) return AccessFault::pd;
-    if (!has(e->access, Access::remote_write)) return AccessFault::access;
+    if (!has(e->access, right)) return AccessFault::access;
     if (!inside(*e, address, length)) return AccessFault::bounds;
     *region = e;
     return AccessFault::none;

@@ -16,6 +16,7 @@
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
+#include "mrc/engine/shared_receive_queue.hpp"
 #include "mrc/engine/types.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -43,9 +44,23 @@ class ObjectTables {
   Result<Qpn> add_qp(const QpInit& init, SendPool& writes, reliability::PacketPool& records);
   /// Destroys a queue pair, which must exist.
   void remove_qp(Qpn qpn) noexcept;
+
+  /// The number of the next queue pair, of whatever kind, or Errc::no_resources; take_number()
+  /// follows once there is one.
+  Result<Qpn> next_number();
+  /// The number that next_number() has returned is in use from now on.
+  void take_number() noexcept { free_qps_.pop_front(); }
+  /// It no longer is.
+  void return_number(Qpn qpn) noexcept { (void)free_qps_.push_back(place_of(qpn)); }
+  /// The place of a number in tables of queue pairs: less than EngineOptions::max_qps for one that
+  /// is in use.
+  [[nodiscard]] std::uint32_t place_of(Qpn qpn) const noexcept {
+    return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
+  }
+
   /// Null when there is no such queue pair.
   [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
-    const std::uint32_t index = index_of(qpn);
+    const std::uint32_t index = place_of(qpn);
     QueuePairState* qp = index < qps_.size() ? qps_[index].get() : nullptr;
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
@@ -67,6 +82,22 @@ class ObjectTables {
   }
   /// Number of queue pairs.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
+
+  /// A new shared receive queue, or Errc::no_resources.
+  Result<SrqId> add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges);
+  /// Destroys a shared receive queue, which must exist.
+  void remove_srq(SrqId srq) noexcept { srqs_[static_cast<std::uint32_t>(srq)].reset(); }
+  /// Null when there is no such queue.
+  [[nodiscard]] SharedReceiveQueue* srq(SrqId id) noexcept {
+    const auto i = static_cast<std::uint32_t>(id);
+    return i < srqs_.size() ? srqs_[i].get() : nullptr;
+  }
+  /// Calls fn(SharedReceiveQueue&) for each.
+  template <class F>
+  void for_each_srq(F&& fn) {
+    for (auto& srq : srqs_)
+      if (srq) fn(*srq);
+  }
 
   /// A new peer, or Errc::no_resources. Takes one number of `random` if there is room.
   Result<PeerId> add_peer(const PeerSpec& spec, Random& random);
@@ -104,18 +135,16 @@ class ObjectTables {
   template <class F>
   [[nodiscard]] Peer* newest_at(std::uint64_t tag, F&& suits) noexcept;
 
-  /// Low bits of a QPN: kFirstUserQpn + index in qps_. Those between them and the slot are random.
-  [[nodiscard]] std::uint32_t index_of(Qpn qpn) const noexcept {
-    return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
-  }
-
   const EngineOptions& options_;
   SecretRandom& secrets_;
   const unsigned index_bits_;
-  std::vector<std::unique_ptr<QueuePairState>> qps_;  // by index_of()
+  /// By place_of(): low bits of a QPN, less kFirstUserQpn. Those between them and the slot are
+  /// random.
+  std::vector<std::unique_ptr<QueuePairState>> qps_;
   Ring<std::uint32_t> free_qps_;   // indices, in random order, then the longest unused first
   std::vector<std::uint8_t> pds_;  // 1: in use
-  std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId
+  std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;  // by SrqId
+  std::vector<std::unique_ptr<Peer>> peers_;               // by PeerId
   struct Source {
     PeerId id;
     std::uint64_t serial;  ///< later peers have larger ones

@@ -24,6 +24,7 @@ struct EngineOptions {
   Time start{};                            ///< no later than the first `now` passed to the engine
   std::uint32_t max_qps = 1024;            ///< queue pairs, 1 .. 65,533
   std::uint32_t max_cqs = 1024;            ///< completion queues
+  std::uint32_t max_srqs = 1024;           ///< shared receive queues
   std::uint32_t max_mrs = 4096;            ///< memory regions, 1 .. 65,536
   std::uint32_t max_pds = 64;              ///< protection domains
   std::uint32_t max_peers = 1024;          ///< remote devices

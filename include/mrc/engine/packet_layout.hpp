@@ -39,23 +39,31 @@ struct PacketSlice {
   s.pad = static_cast<std::uint8_t>((4 - s.length % 4) % 4);
   s.first = k == 0;
   s.last = k + 1 == w.packets;
-  const bool immediate = w.with_immediate && s.last;
+  const bool immediate = w.with_immediate() && s.last;
   const auto headers = static_cast<std::uint32_t>(wire::write_header_size(timestamps, immediate));
   s.size = wire::kNominalOverhead + headers + s.length + s.pad + wire::kIcrcSize;
   return s;
 }
 
-/// The position in the send queue of the message that a packet in the send window belongs to. A
-/// search in logarithmic time, because packet records do not name the message: only retransmissions
-/// and packets given up look it up.
-[[nodiscard]] std::uint32_t position_of(QueuePairState& qp, Psn psn) noexcept;
+/// A message with packets in the send window.
+struct SentMessage {
+  SendQueue* queue;        ///< the send queue, or that of responses
+  std::uint32_t position;  ///< in it
+
+  /// The message.
+  [[nodiscard]] SendWqe& wqe() const noexcept { return queue->at(position); }
+};
+
+/// The message that a packet in the send window belongs to. A search in logarithmic time, because
+/// packet records do not name the message: only retransmissions and packets given up look it up.
+[[nodiscard]] SentMessage message_of(QueuePairState& qp, Psn psn) noexcept;
 
 /// Nominal size of an outstanding packet. Its record has it until the packet is sent again.
 [[nodiscard]] inline std::uint32_t nominal_size(QueuePairState& qp, Psn psn,
                                                 reliability::Packet packet,
                                                 bool timestamps) noexcept {
   if (packet.first_try()) return packet.size();
-  const SendWqe& w = qp.tx.queue.at(position_of(qp, psn));
+  const SendWqe& w = message_of(qp, psn).wqe();
   return slice_of(w, static_cast<std::uint32_t>(psn - w.first), qp.mtu, timestamps).size;
 }
 

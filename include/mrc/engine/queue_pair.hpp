@@ -4,11 +4,13 @@
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
+#include "mrc/engine/rc_state.hpp"
 #include "mrc/engine/receive_queue.hpp"
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/engine/stats.hpp"
@@ -34,7 +36,9 @@ struct QpInit {
   CqId receive_cq{};          ///< for completions of receives
   QpCapacity capacity{};      ///< sizes of its queues
   QpAttributes attributes{};  ///< this side's attributes, unless changed later
-  bool signal_all = false;    ///< every write is signaled, whatever its flags
+  bool signal_all = false;    ///< every request is signaled, whatever its flags
+  /// Where its receives come from; default: a receive queue of its own, of capacity.receive.
+  std::optional<SrqId> srq{};
 };
 
 /// What tells the order in which a responder made its SACKs: the cumulative PSN, and, while that
@@ -58,10 +62,12 @@ struct RequesterState {
   /// Reserves room for the send queue in `writes`. Packet records are taken from `packets` only
   /// while packets are in flight. Both must outlive it.
   RequesterState(const QpInit& init, SendPool& writes, reliability::PacketPool& packets)
-      : queue(writes, init.capacity.send, init.capacity.send_sges, init.capacity.inline_bytes),
+      : queue(writes, init.capacity.send,
+              std::max(init.capacity.send_sges, init.capacity.atomics ? 2u : 0u),
+              init.capacity.inline_bytes),
         window(packets, init.attributes.mpr * kMprUnit) {}
 
-  SendQueue queue;                    ///< posted writes
+  SendQueue queue;                    ///< posted requests
   reliability::SendWindow window;     ///< sent packets above the cumulative PSN
   reliability::RetryCounter retries;  ///< retry counters (mrc-1.0 §2.10)
   reliability::RttEstimator rtt;      ///< RTT estimate and upper bound
@@ -69,24 +75,25 @@ struct RequesterState {
   std::uint32_t next_packet = 0;  ///< index in the message at queue.sending() of what is sent next
   std::uint32_t range = 0;        ///< min(own, peer's, dynamic) MPR, packets
   std::uint32_t fixed_range = 0;  ///< min(own, peer's) MPR, packets
-  Msn next_msn;                   ///< of the next posted write
-  Rqmsn next_rqmsn;               ///< of the next posted WriteImm
-  std::uint16_t wimm_limit = 0;   ///< most WriteImm in flight
-  std::uint16_t wimm_in_flight = 0;  ///< WriteImm partly or wholly sent, not completed
+  Msn next_msn;                   ///< of the next message to be sent
+  Rqmsn next_rqmsn;               ///< of the next posted WriteImm or SEND
+  std::uint16_t wimm_limit = 0;   ///< most WriteImm and SENDs in flight
+  std::uint16_t wimm_in_flight = 0;  ///< of these partly or wholly sent, not completed
   SackOrder newest_sack;             ///< of the newest SACK
   std::uint32_t quantum_used = 0;    ///< bytes sent in the present service
   /// Nominal bytes of its outstanding packets: its part of the congestion context's inflight.
-  std::uint64_t inflight = 0;
+  std::uint32_t inflight = 0;
   /// Bytes that left inflight as reported; the context is not told yet.
-  std::uint64_t reported = 0;
+  std::uint32_t reported = 0;
   /// Bytes that left inflight, the context's too, with a Transport ACK: no SACK has told of them.
-  std::uint64_t reported_early = 0;
+  std::uint32_t reported_early = 0;
   Time last_sent{};     ///< newest transmission of a data packet
   Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
   Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  bool window_exempt = false;     ///< one packet may exceed congestion window and plane windows
+  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
+  WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault
   std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
   Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
   std::uint16_t probe_id = 0;     ///< of the newest reliability probe
@@ -94,11 +101,10 @@ struct RequesterState {
   std::uint8_t probe_series = 0;  ///< series of them that retransmissions have begun since progress
   bool probe_pending = false;     ///< the newest one is unanswered
   std::uint16_t probe_first = 0;  ///< the first with the newest one's position in the send order
-  /// In ERR: position of the request at fault, if any, and its status; the others are flushed.
+  Time probe_sent{};              ///< when the newest reliability probe was sent
+  std::uint32_t probe_order = 0;  ///< its position in the send order
+  /// In ERR: position of the request at fault, if any; the others are flushed.
   std::optional<std::uint32_t> failed;
-  WcStatus failed_status = WcStatus::wr_flush_err;  ///< of the request at fault
-  Time probe_sent{};                                ///< when the newest reliability probe was sent
-  std::uint32_t probe_order = 0;                    ///< its position in the send order
 
   /// Timeout after timeout without progress: the paths that seem to work may all be dead, and one
   /// that has answered a probe, though not often enough to be GOOD again, is worth more.
@@ -155,20 +161,21 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
-  reliability::WimmTable wimms;      ///< WriteImm that wait for delivery in order
-  ReceiveQueue receives;             ///< posted receive requests
+  reliability::WimmTable wimms;  ///< WriteImm and SENDs that wait for delivery in order
+  /// Posted receive requests; with a shared receive queue, those that were taken from it.
+  ReceiveQueue receives;
   DeferredStores::List deferred;     ///< stores that wait for earlier packets
   std::optional<Psn> refused;        ///< the request whose refusal moved the queue pair to ERR
   std::optional<Psn> doubted;        ///< a write that is not permitted, and may be forged
   Time last_limited{};               ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
   std::uint32_t trim_credit = 0;     ///< NACKs for trimmed packets that may still be sent,
-  std::uint64_t trim_credit_at = 0;  ///< when so many packets had been accepted,
+  std::uint32_t trim_credit_at = 0;  ///< when so many packets had been accepted,
   Time trim_credit_time{};           ///< at this time
   AnswersPerRoundTrip probes;        ///< answers to reliability probes
   std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
   // What every packet needs, side by side; the statistics of the queue pair follow.
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
-  std::uint64_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15])
+  std::uint32_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15]), modulo 2^32
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
   std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
   std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
@@ -206,8 +213,10 @@ struct QueuePairState : EngineTimer {
   bool error_reported = false;              ///< its qp_error event waits to be polled
   bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
-  wire::Tag expected;                       ///< in all packets from the peer; none: plain ones
-  std::uint32_t mtu = 0;                    ///< agreed payload bytes per packet; set at RTR
+  bool rc = false;        ///< both sides offer SEND, READ and atomics; from when the peer is known
+  bool active = false;    ///< the requester half runs: in RTS, with `rc` from RTR on
+  wire::Tag expected;     ///< in all packets from the peer; none: plain ones
+  std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
   std::uint32_t rtr_mtu = 0;  ///< the own side of that: what this side entered RTR with
   Peer* peer = nullptr;       ///< remote device; null before RTR, and until it is known
   RemoteQp remote;            ///< the peer's side, from RTR on
@@ -217,16 +226,46 @@ struct QueuePairState : EngineTimer {
   const QpInit init;          ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
-  Hook ready_hook;          ///< in Peer::ready or Peer::starved
-  Hook tagged_hook;         ///< in Peer::tagged
-  Hook review_hook;         ///< in LossRecovery's list of queue pairs to review
-  RequesterState tx;        ///< requester half
-  ResponderState rx;        ///< responder half
-  QpStats stats;            ///< counters; Engine::qp_stats() adds present values
-  QpAttributes attributes;  ///< in force; set at creation and by to_rtr(), to_rts()
+  Hook ready_hook;                    ///< in Peer::ready or Peer::starved
+  Hook tagged_hook;                   ///< in Peer::tagged
+  Hook review_hook;                   ///< in LossRecovery's list of queue pairs to review
+  RequesterState tx;                  ///< requester half
+  ResponderState rx;                  ///< responder half
+  std::unique_ptr<RcState> rc_state;  ///< of both, from RTR on; null if RC is not offered
+  QpStats stats;                      ///< counters; Engine::qp_stats() adds present values
+  QpAttributes attributes;            ///< in force; set at creation and by to_rtr(), to_rts()
   /// Windows that start together, this side's included, for the peer's congestion control; 0: not
   /// known.
   std::uint64_t sharers = 0;
+
+  /// May the next message of the send queue, `w`, be started (mrc-1.0 §2.8)?
+  [[nodiscard]] bool may_start(const SendWqe& w) const noexcept {
+    if (w.numbered() && tx.wimm_in_flight >= tx.wimm_limit) return false;
+    if (!rc) return true;
+    const ReadTable& reads = rc_state->reads;
+    return !rc_state->receiver.holds(w) && !(w.is_request() && reads.full()) &&
+           !(w.flags.fence && reads.count() > 0);
+  }
+  /// Is a message to be sent, as far as the queues know?
+  [[nodiscard]] bool backlog() const noexcept {
+    return tx.queue.backlog() || (rc && rc_state->responses.backlog());
+  }
+  /// Most SGEs of one of its messages; a response has one.
+  [[nodiscard]] std::uint32_t most_sges() const noexcept {
+    return std::max(init.capacity.send_sges, 1u);
+  }
+  /// The peer has no receive posted for a message that was sent.
+  [[nodiscard]] bool waits_for_receiver() const noexcept {
+    return rc && rc_state->receiver.waiting;
+  }
+  /// Messages that were sent whole and have no Transport ACK.
+  [[nodiscard]] std::uint32_t waiting() const noexcept {
+    return tx.queue.waiting() + (rc ? rc_state->responses.waiting() : 0);
+  }
+  /// The queue of the message that is being sent.
+  [[nodiscard]] SendQueue& current() noexcept {
+    return rc && rc_state->answering ? rc_state->responses : tx.queue;
+  }
 
   /// Does a packet with this BTH, and this difference of its iCRC (RxPacket::check), carry the
   /// tag of the connection?
@@ -237,7 +276,7 @@ struct QueuePairState : EngineTimer {
   /// Bytes of this object, its heap memory, and the pool chunks that it holds at present.
   [[nodiscard]] std::size_t memory() const noexcept {
     return sizeof(*this) + tx.queue.memory() + tx.window.memory() + rx.window.memory() +
-           rx.wimms.memory() + rx.receives.memory();
+           rx.wimms.memory() + rx.receives.memory() + (rc_state ? rc_state->memory() : 0);
   }
 };
 

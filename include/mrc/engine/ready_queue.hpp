@@ -57,6 +57,8 @@ class ReadyQueue {
 
   /// True if no peer is to be served.
   [[nodiscard]] bool empty() const noexcept { return peers_.empty(); }
+  /// Number of peers to be served; counts them.
+  [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
   /// Takes the first peer out; needs !empty().
   [[nodiscard]] Peer& pop() noexcept {
     Peer& peer = peers_.front();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,6 +34,8 @@ class ReceiveQueue {
   [[nodiscard]] bool empty() const noexcept { return ids_.empty(); }
   /// True if post() would fail.
   [[nodiscard]] bool full() const noexcept { return ids_.full(); }
+  /// Most requests.
+  [[nodiscard]] std::size_t capacity() const noexcept { return ids_.capacity(); }
   /// Number of requests.
   [[nodiscard]] std::size_t size() const noexcept { return ids_.size(); }
   /// SGEs that a request can have.
@@ -51,6 +54,18 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t front() const noexcept { return ids_.front(); }
   /// Scatter list of the oldest request; needs !empty().
   [[nodiscard]] std::span<const ReceiveSge> front_sges() noexcept { return sges_of(0); }
+  /// Scatter list of the request behind the `ahead` oldest; needs ahead < size().
+  [[nodiscard]] std::span<const ReceiveSge> sges_at(std::size_t ahead) noexcept {
+    return sges_of(ahead);
+  }
+  /// Takes over the oldest request of another queue with no more SGEs per request; needs !full()
+  /// here and !empty() there.
+  void take_front(ReceiveQueue& from) noexcept {
+    const std::span<const ReceiveSge> theirs = from.front_sges();
+    const std::span<ReceiveSge> own = post(from.front(), theirs.size());
+    std::copy(theirs.begin(), theirs.end(), own.begin());
+    from.pop_front();
+  }
   /// Removes the oldest request; needs !empty().
   void pop_front() noexcept {
     ids_.pop_front();

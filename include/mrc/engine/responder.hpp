@@ -7,6 +7,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
+#include "mrc/engine/requester.hpp"
 #include "mrc/engine/teardown.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/wire/burst.hpp"
@@ -18,27 +19,30 @@ namespace mrc::inline v0_1::engine {
 /// §2.6 to §2.8).
 ///
 ///     data packet     checked, placed and marked received, in any order; SACK, Transport ACK,
-///                     NACK or NAK as needed; receives completed in RQMSN order
+///                     NACK or NAK as needed; receives completed in RQMSN order; READs and atomics
+///                     executed in order, their responses given to the requester half to be sent
 ///     trimmed packet  NACK, and no other effect (§1.12)
 ///     probe           SACK and the newest Transport ACK (§5)
 ///
-/// State: ResponderState of each queue pair. Inputs: the packets, post_receive(). Outputs: memory,
+/// State: ResponderState of each queue pair. Inputs: the packets. Outputs: memory,
 /// receive completions, answers in the control queue; ControlSender has them written here, from the
 /// state at that time. Calls Teardown when it refuses a request.
 class Responder {
  public:
-  /// The arguments must outlive this object.
-  Responder(Context& context, Teardown& teardown) : ctx_(context), teardown_(teardown) {}
+  /// The arguments must outlive this object. `requester` is told of the responses to its requests.
+  Responder(Context& context, Teardown& teardown, Requester& requester)
+      : ctx_(context), teardown_(teardown), requester_(requester) {}
 
   /// A queue pair moves to RTR: its responder state begins anew.
   void start(QueuePairState& qp) noexcept;
-  /// Posts a receive request. Nothing is posted if it fails.
-  Errc post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept;
   /// The MPR that SACKs carry from now on, units of 128 PSNs (mrc-1.0 §2.4).
   static Errc set_mpr(QueuePairState& qp, std::uint8_t units) noexcept;
 
   /// A data packet for a queue pair in RTR or RTS.
-  void on_write(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  void on_data(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// There is room for further responses: executes READs and atomics that wait for it, and
+  /// completes the receives behind them. `plane`: for a NAK.
+  void resume(Time now, QueuePairState& qp, Plane plane) noexcept;
   /// Port of `plane`: it no longer writes payload of the packet `psn`, which it had reported
   /// unsettled, to memory.
   void on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept;
@@ -54,8 +58,37 @@ class Responder {
   void write_answer(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;
 
  private:
+  // impl/responder_rc.ipp
+  /// What becomes of a data packet.
+  enum class Fate : std::uint8_t {
+    accept,  ///< it is placed: it counts as received
+    drop,    ///< it does not count as received, and was answered if it had to be
+  };
+  Fate take_operation(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                      const wire::WriteView& w, std::size_t length) noexcept;
+  Fate take_send(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                 const wire::WriteView& w) noexcept;
+  Fate take_request(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                    const wire::WriteView& w) noexcept;
+  Fate take_response(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                     const wire::WriteView& w) noexcept;
+  [[nodiscard]] QpErrorCause check_request(const QueuePairState& qp, const PeerRequest& request,
+                                           std::size_t payload) noexcept;
+  Fate refuse_in_turn(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
+                      QpErrorCause cause) noexcept;
+  [[nodiscard]] bool has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept;
+  Fate ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                   const wire::WriteView& w) noexcept;
+  void respond(QueuePairState& qp, const PeerRequest& request, RequestNumber number) noexcept;
+  /// Executes the READs and atomics of the peer before which nothing is missing any more, as far as
+  /// there is room for responses. `plane`: for a NAK. False if one had to be refused.
+  bool execute(Time now, QueuePairState& qp, Plane plane) noexcept;
+  [[nodiscard]] bool finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept;
+
   void on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                     const wire::WriteView& w, bool beyond) noexcept;
+  bool take_write(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                  const wire::WriteView& w, std::size_t length, bool end) noexcept;
   [[nodiscard]] QpErrorCause check_write(const QueuePairState& qp, const wire::WriteView& w,
                                          std::size_t length, const MemoryEntry** region) noexcept;
   void place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
@@ -83,6 +116,7 @@ class Responder {
 
   Context& ctx_;
   Teardown& teardown_;
+  Requester& requester_;
 };
 
 }  // namespace mrc::inline v0_1::engine
@@ -90,4 +124,5 @@ class Responder {
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/engine/impl/responder.ipp"
 #include "mrc/engine/impl/responder_answers.ipp"
+#include "mrc/engine/impl/responder_rc.ipp"
 #endif

@@ -12,26 +12,61 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/types.hpp"
+#include "mrc/wire/data_headers.hpp"
 
 namespace mrc::inline v0_1::engine {
 
-/// A posted write.
+/// What a message of a send queue is: the values of SendOpcode, and responses.
+enum class MessageKind : std::uint8_t {
+  write,
+  write_imm,
+  send,
+  send_imm,
+  read,
+  compare_swap,
+  fetch_add,
+  read_response,
+  atomic_response,
+};
+static_assert(static_cast<int>(MessageKind::send_imm) == static_cast<int>(SendOpcode::send_imm) &&
+              static_cast<int>(MessageKind::fetch_add) == static_cast<int>(SendOpcode::fetch_add));
+
+/// A posted request, or a response.
 struct SendWqe {
-  std::uint64_t wr_id = 0;          ///< returned in the completion
-  std::uint64_t remote = 0;         ///< virtual address at the peer
-  std::uint32_t rkey = 0;           ///< of the peer's memory region
-  std::uint32_t immediate = 0;      ///< WriteImm only
-  std::uint32_t length = 0;         ///< of the message, bytes
-  std::uint32_t packets = 0;        ///< packets of the message, at least 1
-  Psn first;                        ///< PSN of its first packet, set when that is sent
-  std::uint16_t msn = 0;            ///< MSN, low 16 bits
-  std::uint16_t rqmsn = 0;          ///< WriteImm only: RQMSN
-  std::uint8_t sges = 0;            ///< number of local SGEs; 0 if inlined
-  bool with_immediate : 1 = false;  ///< WriteImm
-  bool signaled : 1 = false;        ///< produces a completion on success
-  bool solicited : 1 = false;       ///< WriteImm: the peer's completion is solicited
-  bool inlined : 1 = false;         ///< its data is in the entry, not in the user's memory
-  std::uint16_t copies = 0;         ///< copies of its payload that ports still read
+  std::uint64_t wr_id = 0;      ///< returned in the completion
+  std::uint64_t remote = 0;     ///< virtual address at the peer; 0 in what has none
+  std::uint32_t rkey = 0;       ///< of the peer's memory region
+  std::uint32_t immediate = 0;  ///< with_immediate(); READ, atomic: bytes of the response
+  std::uint32_t length = 0;     ///< bytes that its packets carry
+  std::uint32_t packets = 0;    ///< packets of the message, at least 1
+  Psn first;                    ///< PSN of its first packet, set when that is sent
+  std::uint16_t msn = 0;        ///< MSN, low 16 bits, set when its first packet is sent
+  std::uint16_t rqmsn = 0;      ///< METH.rqmsn: RQMSN or RequestNumber; 0 in writes
+  std::uint8_t sges = 0;        ///< number of local SGEs; 0 if inlined
+  MessageKind kind{};           ///< what it is
+  std::uint16_t copies = 0;     ///< copies of its payload that ports still read
+  SendFlags flags{};            ///< as posted; `signaled` also for queue pairs that signal all
+
+  /// Its last packet has an immediate value.
+  [[nodiscard]] bool with_immediate() const noexcept {
+    return kind == MessageKind::write_imm || kind == MessageKind::send_imm;
+  }
+  /// WriteImm, SEND: consumes a receive, has an RQMSN.
+  [[nodiscard]] bool numbered() const noexcept {
+    return kind >= MessageKind::write_imm && kind <= MessageKind::send_imm;
+  }
+  /// READ or atomic.
+  [[nodiscard]] bool is_request() const noexcept {
+    return kind >= MessageKind::read && kind <= MessageKind::fetch_add;
+  }
+  /// An atomic, whose operands are its payload.
+  [[nodiscard]] bool is_atomic() const noexcept {
+    return kind == MessageKind::compare_swap || kind == MessageKind::fetch_add;
+  }
+  /// Length of the message; of a READ or an atomic, of its response (RETH.dma_length).
+  [[nodiscard]] std::uint32_t message_length() const noexcept {
+    return is_request() ? immediate : length;
+  }
 };
 static_assert(sizeof(SendWqe) == 48);
 
@@ -44,8 +79,9 @@ struct LocalSge {
 static_assert(sizeof(LocalSge) == 16);
 
 /// The send queue of a queue pair: requests that are posted, being sent, sent and waiting for their
-/// Transport ACK, or done but not retired, since a port still reads their payload. Positions are
-/// counters that only grow, modulo 2^32: retired <= done <= sending <= posted. Entries are in
+/// Transport ACK, acknowledged but waiting for the response to a READ or an atomic, or done but not
+/// retired, since a port still reads their payload. Positions are counters that only grow, modulo
+/// 2^32: retired <= done <= acknowledged <= sending <= posted. Entries are in
 /// chunks of the engine's pool, each followed by fixed room for its SGEs or inline data. Nothing
 /// allocates after the constructor. One thread.
 class SendQueue {
@@ -73,6 +109,10 @@ class SendQueue {
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
   /// Position of the oldest entry with unsent packets; posted() if there is none.
   [[nodiscard]] std::uint32_t sending() const noexcept { return sending_; }
+  /// Position of the oldest entry without Transport ACK; posted() if there is none.
+  [[nodiscard]] std::uint32_t acknowledged() const noexcept { return acknowledged_; }
+  /// Entries that were sent whole and have no Transport ACK.
+  [[nodiscard]] std::uint32_t waiting() const noexcept { return sending_ - acknowledged_; }
   /// Position of the oldest entry that is not done; posted() if there is none.
   [[nodiscard]] std::uint32_t done() const noexcept { return done_; }
   /// Position of the oldest entry; done() if all that are done are retired.
@@ -93,11 +133,15 @@ class SendQueue {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
   }
 
-  /// The SGEs of an entry, in the room behind it; needs !w.inlined.
+  /// The SGEs of an entry, in the room behind it; needs !w.flags.inline_data.
   [[nodiscard]] static LocalSge* sges(SendWqe& w) noexcept {
     return reinterpret_cast<LocalSge*>(&w + 1);
   }
-  /// The data of an entry, in the room behind it; needs w.inlined.
+  /// The operands of an atomic, behind its SGE; needs room for two SGEs.
+  [[nodiscard]] static wire::AtomicOperands& operands(SendWqe& w) noexcept {
+    return *reinterpret_cast<wire::AtomicOperands*>(sges(w) + 1);
+  }
+  /// The data of an entry, in the room behind it; needs w.flags.inline_data.
   [[nodiscard]] static std::uint8_t* inline_data(SendWqe& w) noexcept {
     return reinterpret_cast<std::uint8_t*>(&w + 1);
   }
@@ -112,10 +156,13 @@ class SendQueue {
   /// The last packet of the entry at sending() was sent: moves on to the next entry.
   void sent() noexcept { ++sending_; }
   /// No entry has been sent: sending begins again at done().
-  void unsend() noexcept { sending_ = done_; }
+  void unsend() noexcept { sending_ = acknowledged_ = done_; }
+  /// The entry at acknowledged() has its Transport ACK.
+  void acknowledge() noexcept { ++acknowledged_; }
   /// The entry at done() is done; it stays until retire().
   void finish() noexcept {
     ++done_;
+    if (static_cast<std::int32_t>(acknowledged_ - done_) < 0) acknowledged_ = done_;
     if (static_cast<std::int32_t>(sending_ - done_) < 0) sending_ = done_;
   }
   /// Removes the oldest entry, which must be done.
@@ -129,7 +176,7 @@ class SendQueue {
   }
   /// Removes all entries and returns their chunks to the pool.
   void clear() noexcept {
-    retired_ = done_ = sending_ = posted_;
+    retired_ = done_ = acknowledged_ = sending_ = posted_;
     for (std::byte*& chunk : chunks_) release(chunk);
   }
 
@@ -167,6 +214,7 @@ class SendQueue {
   std::vector<std::byte*> chunks_;
   std::uint32_t posted_ = 0;
   std::uint32_t sending_ = 0;
+  std::uint32_t acknowledged_ = 0;
   std::uint32_t done_ = 0;
   std::uint32_t retired_ = 0;
 };

@@ -20,6 +20,8 @@ struct DropStats {
   std::uint64_t refused_hint = 0;      ///< port status that nobody vouches for and can't be true
   std::uint64_t limited = 0;           ///< asked for more answers than are given
   std::uint64_t control_overflow = 0;  ///< answers not sent: the control queue was full
+  std::uint64_t bad_qkey = 0;          ///< datagrams with another Q_Key than the queue pair's
+  std::uint64_t no_receive = 0;        ///< datagrams that found no posted receive
 };
 
 /// Counters of an engine.
@@ -49,6 +51,9 @@ struct EngineStats {
   std::uint64_t timeouts = 0;               ///< expiries of retransmission timers
   std::uint64_t qp_errors = 0;              ///< queue pairs that went to ERR
   std::uint64_t pool_exhausted = 0;         ///< sending paused: Config::max_outstanding reached
+  std::uint64_t tx_datagrams = 0;           ///< datagrams given to a port
+  std::uint64_t tx_datagrams_lost = 0;      ///< datagrams not sent: all planes to them are down
+  std::uint64_t rx_datagrams = 0;           ///< datagrams received into a posted receive
   DropStats drops;                          ///< packets dropped, by reason
 };
 
@@ -61,7 +66,8 @@ struct QpStats {
   std::uint64_t rx_bytes = 0;            ///< their payload
   std::uint64_t rx_duplicates = 0;       ///< data packets received before
   std::uint64_t writes_completed = 0;    ///< requests completed by a Transport ACK
-  std::uint64_t receives_completed = 0;  ///< receives consumed by writes with immediate
+  std::uint64_t receives_completed = 0;  ///< receives consumed by writes with immediate and SENDs
+  std::uint64_t receiver_not_ready = 0;  ///< packets that found no receive and have to come again
   std::uint64_t inferred_losses = 0;     ///< packets taken for lost (mrc-1.0 §2.9)
   std::uint64_t nacks = 0;               ///< NACKs received
   std::uint64_t trims = 0;               ///< of these, those for trimmed packets

@@ -24,11 +24,15 @@ class Teardown {
   /// all other posted requests are flushed. Does nothing in ERR.
   void fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
             std::optional<std::uint32_t> position = std::nullopt) noexcept;
+  /// Moves a datagram queue pair to ERR: everything posted is flushed. Does nothing in ERR.
+  void fail(DatagramState& qp, QpErrorCause cause) noexcept;
   /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
   /// an overrun is detected while a queue pair is being modified.
   void fail_overrun_queues() noexcept;
   /// Disconnects a queue pair and discards everything posted, without completions.
   void detach(QueuePairState& qp) noexcept;
+  /// Discards everything posted to a datagram queue pair, without completions.
+  void clear(DatagramState& qp) noexcept;
   /// A queue pair that has heard nothing from its peer gets another: ends the connection to the
   /// present one, and keeps what is posted.
   void leave_peer(QueuePairState& qp) noexcept;

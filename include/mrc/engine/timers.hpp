@@ -43,6 +43,10 @@ class Timers {
   /// Transport ACK are outstanding, or no path is usable. Waiting for the congestion window does
   /// not count: other queue pairs may be using it.
   [[nodiscard]] static bool awaits_peer(const QueuePairState& qp) noexcept;
+  /// Is a Transport ACK outstanding, or the response to a READ or an atomic?
+  [[nodiscard]] static bool awaits_answer(const QueuePairState& qp) noexcept {
+    return qp.waiting() > 0 || (qp.rc && qp.rc_state->reads.count() > 0);
+  }
   /// Upper bound of a round trip: base RTT plus target queueing delay, or the measured bound if
   /// that is larger.
   [[nodiscard]] static Duration round_trip(const QueuePairState& qp) noexcept;

@@ -35,12 +35,15 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, err };
 /// Status of a completion. The numbers are those of ibv_wc_status.
 enum class WcStatus : std::uint8_t {
   success = 0,
+  loc_len_err = 1,
+  loc_qp_op_err = 2,
   loc_prot_err = 4,
   wr_flush_err = 5,
   rem_inv_req_err = 9,
   rem_access_err = 10,
   rem_op_err = 11,
   retry_exc_err = 12,
+  rnr_retry_exc_err = 13,
   fatal_err = 19,
 };
 
@@ -49,6 +52,10 @@ enum class WcStatus : std::uint8_t {
   switch (s) {
     case WcStatus::success:
       return "success";
+    case WcStatus::loc_len_err:
+      return "local length error";
+    case WcStatus::loc_qp_op_err:
+      return "local queue pair operation error";
     case WcStatus::loc_prot_err:
       return "local protection error";
     case WcStatus::wr_flush_err:
@@ -61,6 +68,8 @@ enum class WcStatus : std::uint8_t {
       return "remote operation error";
     case WcStatus::retry_exc_err:
       return "retry counter exceeded";
+    case WcStatus::rnr_retry_exc_err:
+      return "receiver not ready, retry counter exceeded";
     case WcStatus::fatal_err:
       return "fatal error";
   }
@@ -75,28 +84,43 @@ enum class Arm : std::uint8_t {
 };
 
 /// What a completion completes.
-enum class WcOpcode : std::uint8_t { write, write_imm, recv_write_imm };
+enum class WcOpcode : std::uint8_t {
+  write,
+  write_imm,
+  recv_write_imm,  ///< a receive that a write with immediate has consumed
+  send,            ///< with or without immediate
+  read,
+  compare_swap,
+  fetch_add,
+  recv,  ///< a receive that a SEND or a datagram has consumed
+};
 
 /// One entry of a completion queue.
 struct Completion {
-  std::uint64_t wr_id = 0;              ///< of the request that is complete
-  std::uint32_t byte_len = 0;           ///< recv_write_imm: length of the message
-  std::uint32_t immediate = 0;          ///< recv_write_imm only
+  std::uint64_t wr_id = 0;  ///< of the request that is complete
+  /// Receives, READ, atomics: length of the message; of datagrams with kGrhBytes.
+  std::uint32_t byte_len = 0;
+  std::uint32_t immediate = 0;          ///< receives, if has_immediate
   Qpn qpn{};                            ///< queue pair of the request
+  Qpn source_qpn{};                     ///< received datagrams: queue pair that sent it
   WcStatus status = WcStatus::success;  ///< success, or why the request failed
   WcOpcode opcode = WcOpcode::write;    ///< kind of the request
   bool solicited = false;               ///< receives: the peer asked for it, see CompletionQueue
+  bool has_immediate = false;           ///< receives: the message had an immediate value
+  /// Received datagrams: the first kGrhBytes bytes of the memory say where it came from.
+  bool has_grh = false;
 };
+static_assert(sizeof(Completion) == 32);  // copied for each completion
 
-/// A range of local memory inside a registered region. Receive requests write to it: const only
-/// says that send requests do not.
+/// A range of local memory inside a registered region. Receives, READs and atomics write to it:
+/// const only says that other requests do not.
 struct Sge {
   const void* address = nullptr;  ///< first byte
   std::uint32_t length = 0;       ///< bytes
   std::uint32_t lkey = 0;         ///< of the region that holds the SGE
 };
 
-/// Where a write goes in the peer's memory.
+/// Memory of the peer: where a write goes, what a READ reads, what an atomic changes.
 struct RemoteAddress {
   std::uint64_t address = 0;  ///< virtual address at the peer
   std::uint32_t rkey = 0;     ///< of the peer's memory region
@@ -106,30 +130,51 @@ struct RemoteAddress {
 struct SendFlags {
   bool signaled = true;      ///< produce a completion on success (errors always produce one)
   bool inline_data = false;  ///< copy the data now; the SGEs need no lkey and are free at once
-  /// write_imm: the peer's completion is solicited (CompletionQueue::arm()). Peers that are not
-  /// OpenMRC devices do not learn of it (mrc-1.0 §1.3).
+  /// write_imm, send: the peer's completion is solicited (CompletionQueue::arm()). Peers that are
+  /// not OpenMRC devices do not learn of it (mrc-1.0 §1.3).
   bool solicited = false;
+  /// Not started before all earlier READs and atomics of the queue pair are complete.
+  bool fence = false;
 };
 
-/// What a send request does.
+/// What a send request does. MRC has the writes; the others are OpenMRC's own, for peers that have
+/// agreed on them (RemoteQp::rc).
 enum class SendOpcode : std::uint8_t {
-  write,      ///< RDMA Write
-  write_imm,  ///< RDMA Write with Immediate: consumes a receive and completes at the peer
+  write,         ///< RDMA Write
+  write_imm,     ///< RDMA Write with Immediate: consumes a receive and completes at the peer
+  send,          ///< SEND: consumes a receive, whose memory gets the data
+  send_imm,      ///< SEND with Immediate
+  read,          ///< RDMA READ: the peer's memory to the SGEs
+  compare_swap,  ///< atomic: 8 bytes of the peer's memory change from `compare_add` to `swap`
+  fetch_add,     ///< atomic: `compare_add` is added to 8 bytes of the peer's memory
 };
+
+/// Whether the peer answers a request of this kind with data.
+[[nodiscard]] constexpr bool has_response(SendOpcode op) noexcept {
+  return op >= SendOpcode::read;
+}
+/// Whether it is one of those that MRC has.
+[[nodiscard]] constexpr bool is_write(SendOpcode op) noexcept {
+  return op <= SendOpcode::write_imm;
+}
 
 /// A work request for the send queue. A plain value; what it points to must live until it is
 /// posted.
 struct SendRequest {
   std::uint64_t wr_id = 0;                ///< returned in the completion
   SendOpcode opcode = SendOpcode::write;  ///< what to do
-  std::span<const Sge> sges{};            ///< data to send; none: a zero-length message
-  RemoteAddress remote{};                 ///< destination of a write
-  std::uint32_t immediate = 0;            ///< write_imm: delivered in the peer's completion
-  SendFlags flags{};                      ///< signaled, inline, solicited
+  /// Data to send; none: a zero-length message. READs and atomics: where the response goes, memory
+  /// with local_write access.
+  std::span<const Sge> sges{};
+  RemoteAddress remote{};         ///< memory of the peer; not used by SENDs
+  std::uint32_t immediate = 0;    ///< write_imm, send_imm: delivered in the peer's completion
+  SendFlags flags{};              ///< signaled, inline, solicited, fence
+  std::uint64_t compare_add = 0;  ///< compare_swap: value to compare with; fetch_add: to add
+  std::uint64_t swap = 0;         ///< compare_swap: the new value
 };
 
-/// A work request for the receive queue. A write with immediate consumes it and writes to none of
-/// its memory.
+/// A work request for the receive queue. A SEND consumes it and writes to its memory; a write with
+/// immediate consumes it and writes to none of its memory.
 struct ReceiveRequest {
   std::uint64_t wr_id = 0;      ///< returned in the completion
   std::span<const Sge> sges{};  ///< memory with local_write access
@@ -141,6 +186,9 @@ inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
 inline constexpr std::uint32_t kMprUnit = 128;
 /// Largest MPR that the API's 8 bits express, in units.
 inline constexpr std::uint32_t kMaxMpr = 255;
+
+/// Most READs and atomics in flight of a queue pair, in each direction.
+inline constexpr std::uint8_t kMaxReads = 128;
 
 /// Most SGEs of a send request.
 inline constexpr std::uint32_t kMaxSendSges = 64;
@@ -156,6 +204,9 @@ struct QpCapacity {
   std::uint32_t send_sges = 1;      ///< SGEs per send request, 0 .. 64
   std::uint32_t inline_bytes = 16;  ///< inline data per send request, 0 .. 1,024
   std::uint32_t receive_sges = 0;   ///< SGEs per receive request, 0 .. 64
+  /// Room for the operands of atomics in each send request: with one SGE and little inline data, 16
+  /// bytes more. Not needed with two SGEs or 32 bytes of inline data.
+  bool atomics = false;
 };
 
 /// Attributes of a connection that this side chooses (mrc-1.0 §2.10, §2.12, §7.3).
@@ -170,13 +221,32 @@ struct QpAttributes {
   std::uint8_t retry_exponential = 10;  ///< then doubling ones, 0 .. 24; 25: for ever
   bool dynamic_mpr = true;              ///< obey the MPR in the responder's SACKs
   bool trim_nack = true;                ///< as responder, answer trimmed packets
+  // OpenMRC's own (RemoteQp::rc).
+  bool rc = true;                   ///< offer SEND, READ and atomics
+  std::uint8_t max_rd_atomic = 16;  ///< as requester: most READs and atomics in flight, 0 .. 128
+  std::uint8_t max_rd_atomic_dest = 16;  ///< as responder: such requests tracked, 0 .. 128
+  std::uint8_t rnr_retry = 7;            ///< waits for a receive at the peer, 0 .. 6; 7: for ever
+  std::uint8_t min_rnr_timer = 12;       ///< time that the peer waits for one here: RnrTimer code
 };
+
+/// The time that a code of RC's RNR NAK stands for (QpAttributes::min_rnr_timer), 0 .. 31: 12 is
+/// 640 us, 0 is 655.36 ms.
+[[nodiscard]] constexpr Duration rnr_time(std::uint8_t code) noexcept {
+  // In units of 10 us: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... from code 1 on; 0 is the longest.
+  if (code == 0) return std::chrono::microseconds(655'360);
+  const unsigned n = code & 31u;
+  if (n <= 3) return std::chrono::microseconds(10) * n;
+  const auto base = (n % 2 == 0 ? 4u : 6u) << ((n - 4) / 2);
+  return std::chrono::microseconds(10) * base;
+}
 
 /// What may be changed of the own attributes on the way from INIT to RTR (mrc-1.0 §7.3).
 struct RtrAttributes {
-  std::optional<std::uint8_t> mpr_dest{};        ///< QpAttributes::mpr_dest
-  std::optional<std::uint16_t> max_wimm_dest{};  ///< QpAttributes::max_wimm_dest
-  std::optional<bool> dynamic_mpr{};             ///< QpAttributes::dynamic_mpr
+  std::optional<std::uint8_t> mpr_dest{};            ///< QpAttributes::mpr_dest
+  std::optional<std::uint16_t> max_wimm_dest{};      ///< QpAttributes::max_wimm_dest
+  std::optional<bool> dynamic_mpr{};                 ///< QpAttributes::dynamic_mpr
+  std::optional<std::uint8_t> max_rd_atomic_dest{};  ///< QpAttributes::max_rd_atomic_dest
+  std::optional<std::uint8_t> min_rnr_timer{};       ///< QpAttributes::min_rnr_timer
 
   /// Equal in every field.
   friend bool operator==(const RtrAttributes&, const RtrAttributes&) = default;
@@ -190,6 +260,8 @@ struct RtsAttributes {
   std::optional<std::uint8_t> timeout{};            ///< QpAttributes::timeout
   std::optional<std::uint8_t> retry_linear{};       ///< QpAttributes::retry_linear
   std::optional<std::uint8_t> retry_exponential{};  ///< QpAttributes::retry_exponential
+  std::optional<std::uint8_t> max_rd_atomic{};      ///< QpAttributes::max_rd_atomic
+  std::optional<std::uint8_t> rnr_retry{};          ///< QpAttributes::rnr_retry
 
   /// Equal in every field.
   friend bool operator==(const RtsAttributes&, const RtsAttributes&) = default;
@@ -209,11 +281,15 @@ struct RemoteQp {
   Qpn qpn{};              ///< its queue pair
   Psn start_psn;          ///< first PSN that the peer will send
   std::uint32_t mtu = 0;  ///< agreed payload bytes per packet, at most the own mtu; 0: the own mtu
-  std::uint8_t mpr_dest = 32;         ///< units of 128 PSNs that it tracks as responder
-  std::uint16_t max_wimm_dest = 128;  ///< WriteImm in flight that it tracks as responder
-  bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
-  bool trim_nack = false;             ///< answers trimmed packets
-  bool solicited = false;             ///< understands solicited events
+  std::uint8_t mpr_dest = 32;           ///< units of 128 PSNs that it tracks as responder
+  std::uint8_t max_rd_atomic_dest = 0;  ///< READs and atomics in flight that it tracks (`rc`)
+  std::uint16_t max_wimm_dest = 128;    ///< WriteImm and SENDs in flight that it tracks
+  bool dynamic_mpr = false;             ///< takes part in Dynamic MPR
+  bool trim_nack = false;               ///< answers trimmed packets
+  bool solicited = false;               ///< understands solicited events
+  /// Offers SEND, READ and atomics; used if QpAttributes::rc is set here, too. Then `start_psn` of
+  /// resolve() counts, and the queue pair answers from RTR on.
+  bool rc = false;
   /// Verification tag that it wants in the packets sent to it (wire::Tag); then this side expects
   /// its own one. 0: no tags.
   std::uint64_t tag = 0;
@@ -230,7 +306,7 @@ enum class QpErrorCause : std::uint8_t {
   peer_in_error,           ///< the peer's queue pair is in ERR (NACK UNEXP_EVENT)
   bad_key,                 ///< as responder: unknown R_Key
   bad_bounds,              ///< as responder: write outside the memory region
-  bad_access,              ///< as responder: region lacks remote write
+  bad_access,              ///< as responder: region lacks the right
   bad_pd,                  ///< as responder: region of another protection domain
   bad_request,             ///< as responder: packet length or opcode against the rules
   wimm_overflow,           ///< as responder: more WriteImm in flight than max_wimm_dest
@@ -238,6 +314,10 @@ enum class QpErrorCause : std::uint8_t {
   cq_overrun,              ///< a completion queue of this QP is full
   memory_withdrawn,        ///< memory under a posted request was deregistered by force
   unresolved,              ///< the peer, given by GID and QPN, was not found
+  unsupported,             ///< a request was posted that the peer does not offer
+  rnr_exhausted,           ///< the peer posts no receive
+  receive_too_short,       ///< a SEND, or a datagram, is longer than its receive
+  bad_atomic,              ///< as responder: the address of an atomic is not aligned to 8 bytes
 };
 
 /// The cause in words.
@@ -260,9 +340,9 @@ enum class QpErrorCause : std::uint8_t {
     case QpErrorCause::bad_key:
       return "peer used an unknown R_Key";
     case QpErrorCause::bad_bounds:
-      return "peer wrote outside a memory region";
+      return "peer used addresses outside a memory region";
     case QpErrorCause::bad_access:
-      return "peer wrote to a region without remote write access";
+      return "peer used a region without the remote access right that it needs";
     case QpErrorCause::bad_pd:
       return "peer used a region of another protection domain";
     case QpErrorCause::bad_request:
@@ -277,6 +357,14 @@ enum class QpErrorCause : std::uint8_t {
       return "memory of a posted request was deregistered";
     case QpErrorCause::unresolved:
       return "peer not found";
+    case QpErrorCause::unsupported:
+      return "the peer offers neither SEND nor READ nor atomics";
+    case QpErrorCause::rnr_exhausted:
+      return "the peer posts no receive: RNR retry counter exceeded";
+    case QpErrorCause::receive_too_short:
+      return "peer sent more than the receive has room for";
+    case QpErrorCause::bad_atomic:
+      return "peer sent an atomic to an address that is not a multiple of 8";
   }
   return "unknown cause";
 }
@@ -285,5 +373,7 @@ enum class QpErrorCause : std::uint8_t {
 enum class CqId : std::uint32_t {};
 /// Handle of a protection domain.
 enum class PdId : std::uint32_t {};
+/// Handle of a shared receive queue.
+enum class SrqId : std::uint32_t {};
 
 }  // namespace mrc::inline v0_1

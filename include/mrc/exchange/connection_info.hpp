@@ -27,6 +27,10 @@ struct ConnectionInfo {
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
   bool solicited = true;              ///< understands solicited events
+  bool rc = false;                    ///< offers SEND, READ and atomics (RemoteQp::rc)
+  /// With `rc`: READs and atomics in flight that it tracks as responder, 0 .. 128. Not encoded
+  /// without `rc`.
+  std::uint8_t max_rd_atomic_dest = 0;
   /// Takes an MTU of any multiple of 128. Without it, `mtu` and what both agree on is a power of
   /// two (mrc-1.0 §2.3): so it is with other implementations.
   bool mtu_multiples = false;

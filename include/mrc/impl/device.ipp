@@ -45,6 +45,29 @@ MRC_SETUP CompletionQueue Device::create_cq(std::uint32_t depth, const Completio
   return CompletionQueue(core_, cq.id, cq.fd);
 }
 
+MRC_SETUP SharedReceiveQueue Device::create_srq(const SrqOptions& options) {
+  const auto srq = detail::core_of(core_).create_srq(options.pd.value_or(core_->default_pd()),
+                                                     options.depth, options.sges, options.lane);
+  return SharedReceiveQueue(core_, srq.lane, srq.srq);
+}
+
+/// The engine's number of the shared receive queue of a new queue pair, which goes to its lane.
+/// `option`: which one names another lane, if that is so. Throws mrc::Error.
+MRC_SETUP std::optional<SrqId> Device::use(const SharedReceiveQueue* srq,
+                                           std::optional<unsigned>& lane,
+                                           const char* option) const {
+  if (srq == nullptr) return std::nullopt;
+  if (srq->core_ != core_)
+    throw Error(Errc::invalid_argument, "the shared receive queue is closed or of another device");
+  if (lane.value_or(srq->lane()) != srq->lane())
+    throw Error(Errc::invalid_argument, std::string(option) + " is " + std::to_string(*lane) +
+                                            ", and the shared receive queue is in lane " +
+                                            std::to_string(srq->lane()) +
+                                            ": leave the option unset");
+  lane = srq->lane();
+  return srq->srq_;
+}
+
 MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   if (options.send_cq == nullptr)
     throw Error(Errc::invalid_argument, "QpOptions::send_cq is not set");
@@ -57,9 +80,34 @@ MRC_SETUP QueuePair Device::create_qp(const QpOptions& options) {
   init.receive_cq = receive->id_;
   init.capacity = options.capacity;
   init.signal_all = options.signal_all;
+  std::optional<unsigned> lane = options.lane;
+  init.srq = use(options.srq, lane, "QpOptions::lane");
   const auto qp =
-      detail::core_of(core_).create_qp(init, options.attributes, options.lane, options.profiles);
+      detail::core_of(core_).create_qp(init, options.attributes, lane, options.profiles);
   return QueuePair(core_, qp.lane, qp.qpn);
+}
+
+MRC_SETUP DatagramQueuePair Device::create_datagram_qp(const DatagramOptions& options) {
+  if (options.send_cq == nullptr)
+    throw Error(Errc::invalid_argument, "DatagramOptions::send_cq is not set");
+  const CompletionQueue* receive = options.receive_cq ? options.receive_cq : options.send_cq;
+  if (options.send_cq->core_ != core_ || receive->core_ != core_)
+    throw Error(Errc::invalid_argument, "the completion queue is closed or of another device");
+  engine::DatagramInit init;
+  init.pd = options.pd.value_or(core_->default_pd());
+  init.send_cq = options.send_cq->id_;
+  init.receive_cq = receive->id_;
+  init.capacity = options.capacity;
+  init.signal_all = options.signal_all;
+  std::optional<unsigned> lane = options.lane;
+  init.srq = use(options.srq, lane, "DatagramOptions::lane");
+  const auto qp = detail::core_of(core_).create_datagram_qp(init, lane);
+  return DatagramQueuePair(core_, qp.lane, qp.qpn);
+}
+
+MRC_SETUP void Device::prepare(const AddressHandle& to, Duration patience) const {
+  // Which process it is at the peer makes no difference to the way there.
+  detail::core_of(core_).lanes()[0].prepare_datagrams(to.gid, Qpn{}, patience);
 }
 
 MRC_DECL bool Device::progress() noexcept {

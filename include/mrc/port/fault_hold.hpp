@@ -18,12 +18,14 @@ namespace mrc::inline v0_1::port {
 /// A received packet before its iCRC is checked: what faults act on. The iCRC covers the addresses
 /// and ports here (mrc-1.0 §1.12).
 struct RawPacket {
-  wire::RxPacket facts;       ///< all but `bytes`, which is set after the check
-  MutableBytes bytes;         ///< BTH .. iCRC
-  IpAddress from{};           ///< the sender's address
-  std::uint16_t port = 0;     ///< UDP source port, host byte order
-  std::uint16_t to_port = 0;  ///< UDP destination port, host byte order
-  bool trimmable = false;     ///< its DSCP allows switches to trim it
+  wire::RxPacket facts;            ///< all but `bytes`, which is set after the check
+  MutableBytes bytes;              ///< BTH .. iCRC
+  IpAddress from{};                ///< the sender's address
+  std::uint16_t port = 0;          ///< UDP source port, host byte order
+  std::uint16_t to_port = 0;       ///< UDP destination port, host byte order
+  std::uint32_t flow_label = 0;    ///< of the IP header nearest to UDP; 0 on IPv4
+  std::uint8_t traffic_class = 0;  ///< of that header, or the outermost one
+  bool trimmable = false;          ///< its DSCP allows switches to trim it
 };
 
 /// Copies of packets that a fault holds back, each until a time or, for reordering, until a number

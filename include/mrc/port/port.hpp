@@ -37,20 +37,32 @@ struct Capabilities {
 class RxBurst {
  public:
   /// Room for `capacity` packets.
-  explicit RxBurst(std::size_t capacity = 512) { packets_.reserve(capacity); }
+  explicit RxBurst(std::size_t capacity = 512) {
+    packets_.reserve(capacity);
+    origins_.reserve(capacity);
+  }
   /// Forgets all packets.
-  void clear() noexcept { packets_.clear(); }
+  void clear() noexcept {
+    packets_.clear();
+    origins_.clear();
+  }
   /// How many more packets it takes.
   [[nodiscard]] std::size_t room() const noexcept { return packets_.capacity() - packets_.size(); }
   /// True if there are none.
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
+  /// The same for a datagram, whose RxPacket::origin will be a copy of `origin`.
+  void push(wire::RxPacket packet, const wire::Origin& origin) noexcept {
+    packet.origin = &origins_.emplace_back(origin);
+    packets_.push_back(packet);
+  }
   /// The packets, in order of arrival.
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
 
  private:
   std::vector<wire::RxPacket> packets_;
+  std::vector<wire::Origin> origins_;  ///< of those that are datagrams
 };
 
 /// A registered memory region, as a port is told of it.

@@ -49,6 +49,10 @@ namespace detail {
 
 }  // namespace detail
 
+/// The address that packets to another one would leave from, by the kernel's routes; all zero if
+/// there is no route. Sends nothing.
+[[nodiscard]] IpAddress source_address(const IpAddress& destination) noexcept;
+
 /// The address that packets to the Internet would leave from: IPv4 if there is a default route for
 /// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
 [[nodiscard]] IpAddress default_route_address();

@@ -191,8 +191,10 @@ class SendWindow {
     if (r.transmissions < kManyTransmissions) --r.transmissions;
   }
   /// The oldest lost PSN; needs lost() > 0.
-  [[nodiscard]] Psn first_lost() const noexcept {
-    return find(unacked_, [](const PacketChunk& c) { return c.lost; });
+  [[nodiscard]] Psn first_lost() const noexcept { return first_lost(unacked_); }
+  /// The oldest lost PSN that is not before `from`; next() if none.
+  [[nodiscard]] Psn first_lost(Psn from) const noexcept {
+    return find(from, [](const PacketChunk& c) { return c.lost; });
   }
   /// The oldest PSN not reported, outstanding or lost; next() if none.
   [[nodiscard]] Psn first_unreported() const noexcept {

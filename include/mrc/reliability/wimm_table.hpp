@@ -8,13 +8,16 @@
 
 namespace mrc::inline v0_1::reliability {
 
-/// A write with immediate whose last packet has arrived, waiting for in-order delivery.
+/// A write with immediate, or a SEND, whose last packet has arrived, waiting for in-order delivery.
 struct WimmEntry {
   Psn last_psn;                 ///< last packet: delivered once everything up to here has arrived
   std::uint32_t immediate = 0;  ///< immediate value
-  std::uint32_t length = 0;     ///< payload of the last packet; of the message after measure()
-  bool present = false;         ///< the entry is in use
-  bool solicited = false;       ///< its completion is solicited
+  std::uint32_t length =
+      0;  ///< payload of the last packet; of a SEND, or after measure(), of the message
+  bool present = false;        ///< the entry is in use
+  bool solicited = false;      ///< its completion is solicited
+  bool send = false;           ///< a SEND
+  bool has_immediate = false;  ///< `immediate` counts
 };
 
 /// The responder's WriteImm table (mrc-1.0 §2.5, §2.8): delivery is in RQMSN order, and only after
@@ -55,7 +58,7 @@ class WimmTable {
     if (measured_ == entries_.size()) return;
     WimmEntry& e = entries_[index(static_cast<std::int32_t>(measured_))];
     if (!e.present || e.last_psn != last) return;
-    e.length += (static_cast<std::uint32_t>(last - first) & 0xFFFFFF) * mtu;
+    if (!e.send) e.length += (static_cast<std::uint32_t>(last - first) & 0xFFFFFF) * mtu;
     ++measured_;
   }
   /// The next one to deliver, or null if it or an earlier packet is missing.
@@ -86,8 +89,8 @@ class WimmTable {
   }
 
   std::vector<WimmEntry> entries_;
-  std::size_t head_ = 0;
-  std::size_t measured_ = 0;  ///< entries from head_ on whose length is that of the message
+  std::uint32_t head_ = 0;
+  std::uint32_t measured_ = 0;  ///< entries from head_ on whose length is that of the message
   Rqmsn next_;
 };
 

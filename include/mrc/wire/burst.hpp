@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/wire/grh.hpp"
 #include "mrc/wire/overhead.hpp"
 
 /// Packets passed between the engine and a port, in bursts. A packet here is the transport part
@@ -38,6 +39,9 @@ struct RxPacket {
   /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
   /// ends in front of the payload, and its BTH has a pad count of 0.
   std::uint32_t placed = 0;
+  /// Datagrams (is_datagram()) only: what their receiver is told of the IP header; valid as long as
+  /// `bytes`. Null: the port does not know it.
+  const Origin* origin = nullptr;
 };
 
 /// A data packet, as its receiver names it.

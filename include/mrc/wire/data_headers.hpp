@@ -14,8 +14,10 @@ namespace mrc::inline v0_1::wire {
 
 /// Message numbers; follows BTH in every data packet.
 struct Meth {
-  Be16 rqmsn;  ///< receive-queue message number; 0 in plain Writes
-  Be16 msn;    ///< message number on the send queue
+  /// Receive-queue message number of a SEND or WriteImm; 0 in plain Writes. Of a READ, an atomic
+  /// and their responses: the number of the request among those of its queue pair.
+  Be16 rqmsn;
+  Be16 msn;  ///< message number on the send queue
 };
 
 /// One tick of a sender's timestamp. 16 bits of it wrap around after 8.388608 ms.
@@ -52,12 +54,21 @@ struct Tseth {
   }
 };
 
-/// Target of this packet's payload; in every data packet.
+/// Target of this packet's payload; in every data packet. In a SEND and in responses the target is
+/// named by METH: `va` is then the offset of the payload in the message, and `rkey` is 0. A READ
+/// and an atomic name the memory that they are about.
 struct Reth {
   Be64 va;          ///< virtual address of this packet's payload, not of the message
   Be32 rkey;        ///< remote key of the memory region
-  Be32 dma_length;  ///< length of the whole message (mrc-1.0 [C-7])
+  Be32 dma_length;  ///< length of the whole message (mrc-1.0 [C-7]); of a READ, of its response
 };
+
+/// Operands of an atomic: its payload.
+struct AtomicOperands {
+  Be64 swap_or_add;  ///< CmpSwap: the new value; FetchAdd: what is added
+  Be64 compare;      ///< CmpSwap: the value that is replaced; FetchAdd: 0
+};
+static_assert(sizeof(AtomicOperands) == 16 && alignof(AtomicOperands) == 1);
 
 /// Immediate value of a WriteImm, in its last packet.
 struct ImmDt {

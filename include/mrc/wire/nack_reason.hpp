@@ -14,6 +14,9 @@ enum class NackReason : std::uint8_t {
   no_resource = 0x0A,       ///< another resource is exhausted
   psn_oor_window = 0x0B,    ///< PSN above the responder's window
   unexp_event = 0x19,       ///< fatal: the requester's QP goes to error
+  /// No receive is posted for the message: it waits. OpenMRC's own, between peers that have agreed
+  /// on it (docs/extensions.md); vendor_info has the time to wait, as in RC's RNR NAK.
+  receiver_not_ready = 0x80,
 };
 
 /// Whether a value, possibly from the wire, is one of the enumerators.
@@ -26,6 +29,7 @@ enum class NackReason : std::uint8_t {
     case NackReason::no_resource:
     case NackReason::psn_oor_window:
     case NackReason::unexp_event:
+    case NackReason::receiver_not_ready:
       return true;
   }
   return false;
@@ -53,6 +57,8 @@ enum class NackReason : std::uint8_t {
       return "PSN_OOR_WINDOW";
     case NackReason::unexp_event:
       return "UNEXP_EVENT";
+    case NackReason::receiver_not_ready:
+      return "RECEIVER_NOT_READY";
   }
   return "unknown NACK reason";
 }

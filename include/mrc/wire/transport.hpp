@@ -11,6 +11,7 @@
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
+#include "mrc/wire/datagram.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/resolution.hpp"
 #include "mrc/wire/write_header.hpp"
@@ -72,7 +73,7 @@ enum class ParseError : std::uint8_t {
   unknown_opcode,  ///< not an MRC opcode
   bad_length,      ///< a control packet with bytes after its header
   bad_pad,         ///< pad count exceeds the bytes after the headers
-  not_a_write,     ///< trimmed, but not a data packet
+  not_data,        ///< trimmed, but not a data packet
   count_,
 };
 
@@ -91,8 +92,8 @@ enum class ParseError : std::uint8_t {
       return "bad length of a control packet";
     case ParseError::bad_pad:
       return "bad pad count";
-    case ParseError::not_a_write:
-      return "trimmed packet is not a write";
+    case ParseError::not_data:
+      return "trimmed packet is not a data packet";
     case ParseError::count_:
       break;
   }
@@ -109,9 +110,10 @@ namespace detail {
   };
   for (unsigned code = 0; code < length.size(); ++code) {
     const auto op = static_cast<Opcode>(code);
-    if (is_write(op))
-      set(op, sizeof(Meth) + sizeof(Reth) + (has_immediate(op) ? sizeof(ImmDt) : 0));
+    if (is_data(op)) set(op, sizeof(Meth) + sizeof(Reth) + (has_immediate(op) ? sizeof(ImmDt) : 0));
   }
+  set(Opcode::datagram, sizeof(Deth));
+  set(Opcode::datagram_imm, sizeof(Deth) + sizeof(ImmDt));
   set(Opcode::acknowledge, sizeof(Aeth));
   set(Opcode::endpoint_request, sizeof(Erth));
   set(Opcode::endpoint_response, sizeof(Eeth));
@@ -143,16 +145,17 @@ template <class P>
   if (bth.tver() != 0) return ParseError::bad_version;
   const std::size_t extension = detail::kExtensionLengths[bth.op];
   if (extension == 0) return ParseError::unknown_opcode;
-  const bool write = is_write(bth.opcode());
+  const bool data = is_data(bth.opcode());
   const std::size_t headers =
-      sizeof(Bth) + extension + (write && bth.has_timestamp() ? sizeof(Tseth) : 0);
+      sizeof(Bth) + extension + (data && bth.has_timestamp() ? sizeof(Tseth) : 0);
   if (transport.size() < headers) return ParseError::too_short;
   const std::size_t rest = transport.size() - headers;
-  if (!write && rest != 0 && bth.opcode() != Opcode::resolution) return ParseError::bad_length;
+  if (!data && rest != 0 && bth.opcode() != Opcode::resolution && !is_datagram(bth.opcode()))
+    return ParseError::bad_length;
   return bth.pad() <= rest ? ParseError::none : ParseError::bad_pad;
 }
 
-/// The parts of a data packet. Requires that check() returned none and the opcode is a write.
+/// The parts of a data packet. Requires that check() returned none and is_data() the opcode.
 [[nodiscard]] inline WriteView view_write(Bytes transport) noexcept {
   const std::uint8_t* p = transport.data();
   const auto take = [&p]<class H>(const H*& header) {
@@ -161,7 +164,7 @@ template <class P>
   };
   WriteView view{};
   take(view.bth);
-  assert(is_write(view.bth->opcode()));
+  assert(is_data(view.bth->opcode()));
   take(view.meth);
   if (view.bth->has_timestamp()) take(view.tseth);
   take(view.reth);
@@ -186,7 +189,7 @@ struct TrimmedView {
   const Bth& bth = view_as<Bth>(transport);
   if (bth.tver() != 0) return ParseError::bad_version;
   if (!is_known(bth.op)) return ParseError::unknown_opcode;
-  if (!is_write(bth.opcode())) return ParseError::not_a_write;
+  if (!is_data(bth.opcode())) return ParseError::not_data;
   view.bth = &bth;
   const Bytes after_bth = transport.subspan(sizeof(Bth));
   if (after_bth.size() < sizeof(Meth)) return ParseError::none;

@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::wire {
 
 /// Header fields of a data packet, except those with a fixed value.
 struct WriteHeader {
-  Opcode opcode = Opcode::write_only;  ///< one of the write opcodes
+  Opcode opcode = Opcode::write_only;  ///< of a data packet, is_data()
   std::uint8_t pad = 0;                ///< 0..3
   bool ack_request = false;            ///< ask for a SACK
   bool rtx = false;                    ///< retransmission
@@ -26,10 +26,10 @@ struct WriteHeader {
   std::uint16_t timestamp = 0;         ///< its tx_timestamp, in ticks of 128 ns
   Qpn dqp{};                           ///< destination queue pair
   Psn psn;                             ///< packet sequence number
-  Rqmsn rqmsn;                         ///< receive-queue message number; 0 in plain Writes
+  Rqmsn rqmsn;                         ///< receive-queue message or request number (Meth::rqmsn)
   Msn msn;                             ///< message number
-  std::uint64_t va = 0;                ///< virtual address of this packet's payload
-  std::uint32_t rkey = 0;              ///< remote key
+  std::uint64_t va = 0;                ///< virtual address or offset of this payload (Reth)
+  std::uint32_t rkey = 0;              ///< remote key; 0 where `va` is an offset
   std::uint32_t dma_length = 0;        ///< length of the whole message, in bytes
   std::uint32_t immediate = 0;         ///< used only when the opcode has one
   Tag tag{};                           ///< for p_key and reserved bits

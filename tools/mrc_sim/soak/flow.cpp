@@ -16,26 +16,44 @@ std::vector<Sge> SoakFlow::cut(const SoakMessage& m) {
   std::sort(ends.begin(), ends.end());
   std::vector<Sge> sges;
   std::uint32_t begin = 0;
+  const std::uint8_t* data = m.answered() ? from_.memory->data() + m.target : source_of(m);
+  const std::uint32_t key = m.inlined ? 0u : m.answered() ? from_.rkey : from_.lkey;
   for (const std::uint32_t end : ends) {
-    sges.push_back(
-        {from_.sources->data() + m.source + begin, end - begin, m.inlined ? 0u : from_.lkey});
+    sges.push_back({data + begin, end - begin, key});
     begin = end;
   }
   return sges;
+}
+
+void SoakFlow::post_receive() {
+  const std::uint64_t n = to_.receives_posted++;
+  Sge sge;
+  ReceiveRequest request{n, {}};
+  if (n < consumers_.size() && messages_[consumers_[n]].is_send()) {
+    const SoakMessage& m = messages_[consumers_[n]];
+    sge = {to_.memory->data() + m.target, m.length, to_.rkey};
+    request.sges = {&sge, 1};
+  }
+  const Errc e = to_.host->engine().post_receive(to_.qpn, request);
+  soak_require(e == Errc::ok, [&] { return name_ + ": receive not posted: " + to_string(e); });
 }
 
 void SoakFlow::post(Time now) {
   if (from_.host->killed() || from_.failed) return;
   for (; posted_ < messages_.size() && messages_[posted_].release <= now; ++posted_) {
     const SoakMessage& m = messages_[posted_];
-    std::uint8_t* source = from_.sources->data() + m.source;
-    to_.memory->pattern().fill(source, m.target, m.length);
+    std::uint8_t* source = source_of(m);
+    target_of(m).memory->pattern().fill(source, m.target, m.length);
     const std::vector<Sge> sges = cut(m);
     SendRequest r;
     r.wr_id = posted_;
+    r.opcode = m.opcode;
     r.sges = sges;
-    r.remote = {reinterpret_cast<std::uint64_t>(to_.memory->data()) + m.target, to_.rkey};
-    if (m.with_immediate) r.opcode = SendOpcode::write_imm;
+    if (m.answered())
+      r.remote = {reinterpret_cast<std::uint64_t>(source), to_.lkey};
+    else if (!m.is_send())
+      r.remote = {reinterpret_cast<std::uint64_t>(to_.memory->data()) + m.target, to_.rkey};
+    r.compare_add = 1;
     r.immediate = m.immediate;
     r.flags.signaled = m.signaled;
     r.flags.inline_data = m.inlined;
@@ -61,12 +79,29 @@ void SoakFlow::verify(std::size_t i) {
   SoakMessage& m = messages_[i];
   if (m.verified) return;
   m.verified = true;
-  std::uint8_t* target = to_.memory->data() + m.target;
+  SoakMemory& memory = *target_of(m).memory;
+  std::uint8_t* target = memory.data() + m.target;
   if (m.length > 0 && sabotaged(SoakSabotage::flip_bit)) target[m.length / 2] ^= 0x10;
-  if (sabotaged(SoakSabotage::write_outside)) to_.memory->data()[0] = 1;
-  to_.memory->verify(m.target, m.length, message(i));
+  if (sabotaged(SoakSabotage::write_outside)) memory.data()[0] = 1;
+  memory.verify(m.target, m.length, message(i));
   if (m.length > 0 && sabotaged(SoakSabotage::write_again))
-    to_.memory->pattern().fill(target, m.target, 1);
+    memory.pattern().fill(target, m.target, 1);
+}
+
+/// Message `i` has completed at the requester: what it was made from is used for something else.
+void SoakFlow::finish(std::size_t i) {
+  verify(i);
+  const SoakMessage& m = messages_[i];
+  std::uint8_t* source = source_of(m);
+  if (m.opcode == SendOpcode::fetch_add) {
+    std::uint64_t before = 0, now = 0;
+    target_of(m).memory->pattern().fill(reinterpret_cast<std::uint8_t*>(&before), m.target, 8);
+    std::memcpy(&now, source, sizeof now);
+    soak_require(now == before + 1, [&] {
+      return message(i) + ": the atomic was executed " + std::to_string(now - before) + " times";
+    });
+  }
+  if (m.length > 0) std::memset(source, 0xDD, m.length);
 }
 
 void SoakFlow::on_sent(const Completion& c) {
@@ -84,7 +119,10 @@ void SoakFlow::on_sent(const Completion& c) {
     return message(i) + " has a success completion although it " +
            (flushing_ ? "follows a failed one" : "is not signaled");
   });
-  soak_require(c.opcode == (m.with_immediate ? WcOpcode::write_imm : WcOpcode::write),
+  constexpr WcOpcode kOpcodes[] = {WcOpcode::write,    WcOpcode::write_imm, WcOpcode::send,
+                                   WcOpcode::send,     WcOpcode::read,      WcOpcode::compare_swap,
+                                   WcOpcode::fetch_add};
+  soak_require(c.opcode == kOpcodes[static_cast<unsigned>(m.opcode)],
                [&] { return message(i) + ": completion of another opcode"; });
   for (std::size_t k = completed_; k < i; ++k)
     soak_require(!messages_[k].signaled && !flushing_, [&] {
@@ -92,23 +130,23 @@ void SoakFlow::on_sent(const Completion& c) {
              " came";
     });
   // Skipped ones succeeded: after an error every request has a completion.
-  for (; completed_ < i + success; ++completed_) {
-    const SoakMessage& done = messages_[completed_];
-    verify(completed_);
-    if (done.length > 0) std::memset(from_.sources->data() + done.source, 0xDD, done.length);
-  }
+  for (; completed_ < i + success; ++completed_) finish(completed_);
   completed_ = i + 1;
   flushing_ |= !success;
   if (success && sabotaged(SoakSabotage::repeat_completion)) on_sent(c);
 }
 
 void SoakFlow::check_success(const Completion& c) const {
-  soak_require(received_ < immediates_.size(),
+  soak_require(received_ < consumers_.size(),
                [&] { return name_ + ": a receive completed although nothing was sent for it"; });
-  const std::size_t i = immediates_[received_];
+  const std::size_t i = consumers_[received_];
   soak_require(i < posted_, [&] { return message(i) + " was received before it was posted"; });
   const SoakMessage& m = messages_[i];
-  soak_require(c.immediate == m.immediate && c.byte_len == m.length, [&] {
+  soak_require(c.opcode == (m.is_send() ? WcOpcode::recv : WcOpcode::recv_write_imm) &&
+                   c.has_immediate == m.with_immediate(),
+               [&] { return message(i) + ": its receive completed as another operation's"; });
+  const bool same = c.immediate == m.immediate || !m.with_immediate();
+  soak_require(same && c.byte_len == m.length, [&] {
     return message(i) + ": received with immediate " + std::to_string(c.immediate) + " and " +
            std::to_string(c.byte_len) + " bytes instead of " + std::to_string(m.immediate) +
            " and " + std::to_string(m.length);
@@ -131,18 +169,17 @@ void SoakFlow::on_received(const Completion& original) {
   }
   if (sabotaged(SoakSabotage::swap_immediate)) c.immediate ^= 1;
   check_success(c);
-  const std::size_t i = immediates_[received_++];
-  for (; vouched_ <= i; ++vouched_) verify(vouched_);  // and everything before it
-  if (to_.in_error()) return;
-  const Errc e = to_.host->engine().post_receive(to_.qpn, to_.receives_posted++);
-  soak_require(e == Errc::ok, [&] { return name_ + ": receive not posted: " + to_string(e); });
+  const std::size_t i = consumers_[received_++];
+  for (; vouched_ <= i; ++vouched_)  // and everything before it; READs complete at the requester
+    if (!messages_[vouched_].answered()) verify(vouched_);
+  if (!to_.in_error()) post_receive();
 }
 
 bool SoakFlow::over(bool patient) const {
   if (from_.host->killed()) return true;
   if (from_.failed) return completed_ == posted_;
   if (completed_ == messages_.size())
-    return to_.host->killed() || to_.failed || received_ == immediates_.size();
+    return to_.host->killed() || to_.failed || received_ == consumers_.size();
   return to_.host->killed() && patient;  // unlimited retries: it never gives up
 }
 
@@ -154,7 +191,7 @@ std::string SoakFlow::text() const {
   const QpStats s = from_.host->engine().qp_stats(qp);
   return name_ + ": " + std::to_string(posted_) + " of " + std::to_string(messages_.size()) +
          " posted, " + std::to_string(completed_) + " completed, " + std::to_string(received_) +
-         " of " + std::to_string(immediates_.size()) + " immediates received; " +
+         " of " + std::to_string(consumers_.size()) + " receives completed; " +
          to_string(qp.state) + ", span " + std::to_string(qp.tx.window.span()) + ", outstanding " +
          std::to_string(s.outstanding) + ", lost " + std::to_string(qp.tx.window.lost()) +
          ", backlog " + std::to_string(qp.tx.queue.backlog()) + ", timer " +
@@ -164,10 +201,14 @@ std::string SoakFlow::text() const {
          std::to_string(qp.peer != nullptr ? qp.peer->paths.usable_planes() : 0);
 }
 
-void SoakFlow::audit(std::uint32_t mtu) const {
+void SoakFlow::audit(std::uint32_t mtu, const SoakFlow* reverse) const {
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     const SoakMessage& m = messages_[i];
-    to_.memory->check_message(m.target, m.length, m.verified, message(i));
+    target_of(m).memory->check_message(m.target, m.length, m.verified, message(i));
+    const std::uint8_t* source = source_of(m);
+    soak_require(i >= completed_ || !m.verified || m.opcode != SendOpcode::fetch_add ||
+                     std::all_of(source, source + m.length, [](auto b) { return b == 0xDD; }),
+                 [&] { return message(i) + ": the atomic was executed after its completion"; });
   }
   const engine::QueuePairState &sender = from_.qp(), &receiver = to_.qp();
   const auto equal = [&](const char* what, std::uint64_t is, std::uint64_t should) {
@@ -177,18 +218,22 @@ void SoakFlow::audit(std::uint32_t mtu) const {
     });
   };
   if (to_.failed) equal("receives flushed", to_.receives_done, to_.receives_posted);
-  if (!complete()) return;
+  if (!complete() || (reverse != nullptr && !reverse->complete())) return;
   std::uint64_t packets = 0, bytes = 0;
-  for (const SoakMessage& m : messages_) {
-    packets += std::max(1u, (m.length + mtu - 1) / mtu);
-    bytes += m.length;
-  }
+  const auto count = [&](std::uint32_t length) {
+    packets += std::max(1u, (length + mtu - 1) / mtu);
+    bytes += length;
+  };
+  for (const SoakMessage& m : messages_) count(m.payload());
+  if (reverse != nullptr)
+    for (const SoakMessage& m : reverse->messages_)
+      if (m.answered()) count(m.length);
   equal("packets sent", sender.stats.tx_packets, packets);
   equal("bytes sent", sender.stats.tx_bytes, bytes);
   equal("packets accepted", receiver.stats.rx_packets, packets);
   equal("bytes accepted", receiver.stats.rx_bytes, bytes);
-  equal("writes completed", sender.stats.writes_completed, messages_.size());
-  equal("receives completed", receiver.stats.receives_completed, immediates_.size());
+  equal("requests completed", sender.stats.writes_completed, messages_.size());
+  equal("receives completed", receiver.stats.receives_completed, consumers_.size());
 }
 
 }  // namespace mrc::soak

@@ -40,9 +40,11 @@ class SoakFlow {
         random_(seed),
         sabotage_(sabotage) {
     for (std::uint32_t i = 0; i < messages_.size(); ++i)
-      if (messages_[i].with_immediate) immediates_.push_back(i);
+      if (messages_[i].consumes()) consumers_.push_back(i);
   }
 
+  /// Posts the next receive at the receiver; that of a SEND has the place of the message.
+  void post_receive();
   /// Posts released messages while there is room.
   void post(Time now);
   /// A completion of a message at the sender.
@@ -51,13 +53,14 @@ class SoakFlow {
   void on_received(const Completion& c);
   /// No further progress is possible. `patient`: retries are unlimited.
   [[nodiscard]] bool over(bool patient) const;
-  /// At the end: checks the queue pairs' counters and the contents of memory.
-  void audit(std::uint32_t mtu) const;
+  /// At the end: checks the queue pairs' counters and the contents of memory. `reverse`: the flow
+  /// in the other direction, whose responses go in this one; null if there is none.
+  void audit(std::uint32_t mtu, const SoakFlow* reverse) const;
 
   [[nodiscard]] const std::vector<SoakMessage>& messages() const noexcept { return messages_; }
   /// All messages have arrived, and both ends have been notified.
   [[nodiscard]] bool complete() const noexcept {
-    return !flushing_ && completed_ == messages_.size() && received_ == immediates_.size();
+    return !flushing_ && completed_ == messages_.size() && received_ == consumers_.size();
   }
   [[nodiscard]] std::size_t completed() const noexcept { return completed_; }
   [[nodiscard]] SoakHost& sender() const noexcept { return *from_.host; }
@@ -71,8 +74,16 @@ class SoakFlow {
   [[nodiscard]] std::string message(std::size_t i) const {
     return name_ + " message " + std::to_string(i);
   }
+  /// The side where the message has its place, and the one with the bytes that go there.
+  [[nodiscard]] SoakEnd& target_of(const SoakMessage& m) const {
+    return m.answered() ? from_ : to_;
+  }
+  [[nodiscard]] std::uint8_t* source_of(const SoakMessage& m) const {
+    return (m.answered() ? to_ : from_).sources->data() + m.source;
+  }
   [[nodiscard]] std::vector<Sge> cut(const SoakMessage& m);
   void verify(std::size_t i);
+  void finish(std::size_t i);
   void check_success(const Completion& c) const;
   [[nodiscard]] bool sabotaged(SoakSabotage kind);
 
@@ -80,9 +91,9 @@ class SoakFlow {
   SoakEnd& from_;
   SoakEnd& to_;
   std::vector<SoakMessage> messages_;
-  std::vector<std::uint32_t> immediates_;
+  std::vector<std::uint32_t> consumers_;  // messages that consume a receive
   std::size_t posted_ = 0, completed_ = 0, received_ = 0;
-  std::size_t vouched_ = 0;  // messages whose arrival a received immediate implies
+  std::size_t vouched_ = 0;  // messages whose arrival the completion of a receive implies
   bool flushing_ = false;    // an error completion arrived
   Random random_;
   SoakSabotage& sabotage_;

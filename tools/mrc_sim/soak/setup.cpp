@@ -102,7 +102,9 @@ void SoakSetup::draw_connection() {
         std::min(c.attributes[1 - side].max_wimm, c.attributes[side].max_wimm_dest);
     const auto all = static_cast<std::uint32_t>(c.messages[1 - side].size());
     c.capacity[side].receive = poll_delay.count() > 0 || chance(0.3) ? all + enough : enough;
+    c.receives[side] = c.capacity[side].receive;
   }
+  if (rc_random_.chance(0.5)) draw_operations(c);
   connections.push_back(std::move(c));
 }
 
@@ -145,7 +147,7 @@ void SoakSetup::draw_messages(SoakConnection& c, unsigned side) {
     const std::uint32_t most = bytes < kMostBytes ? largest_ : 100;
     m.length = chance(0.08) ? 0 : chance(0.2) ? random_.below(64) : random_.below(most + 1);
     m.immediate = static_cast<std::uint32_t>(random_.next());
-    m.with_immediate = chance(immediates);
+    if (chance(immediates)) m.opcode = SendOpcode::write_imm;
     // One request in each full send queue is signaled, or its poster would never be notified of
     // room.
     m.signaled = chance(signals) || i + 1 == n || i % q.send == q.send - 1;
@@ -155,6 +157,38 @@ void SoakSetup::draw_messages(SoakConnection& c, unsigned side) {
     bytes += m.length;
     c.messages[side].push_back(m);
   }
+}
+
+/// Makes SENDs, READs and atomics of some writes.
+void SoakSetup::draw_operations(SoakConnection& c) {
+  Random& r = rc_random_;
+  c.rc = true;
+  for (unsigned side = 0; side < 2; ++side) {
+    QpAttributes& a = c.attributes[side];
+    a.max_rd_atomic = static_cast<std::uint8_t>(1 + r.below(16));
+    a.max_rd_atomic_dest = static_cast<std::uint8_t>(1 + r.below(16));
+    a.min_rnr_timer = static_cast<std::uint8_t>(1 + r.below(6));
+    QpCapacity& q = c.capacity[side];
+    q.receive_sges = 1;
+    q.atomics = true;
+    // What finds no receive is sent again and again, which takes its time if it is long.
+    if (largest_ <= 20'000 && r.chance(0.5)) c.receives[side] = 1 + r.below(q.receive);
+    for (SoakMessage& m : c.messages[side]) draw_operation(m);
+  }
+}
+
+void SoakSetup::draw_operation(SoakMessage& m) {
+  constexpr SendOpcode kOthers[] = {SendOpcode::write, SendOpcode::send, SendOpcode::read,
+                                    SendOpcode::fetch_add};
+  if (m.opcode == SendOpcode::write_imm) {
+    if (rc_random_.chance(0.5)) m.opcode = SendOpcode::send_imm;
+    return;
+  }
+  m.opcode = kOthers[rc_random_.below(4)];
+  if (m.answered()) m.inlined = false;
+  if (m.opcode != SendOpcode::fetch_add) return;
+  m.length = 8;
+  m.sges = 1;
 }
 
 std::string SoakSetup::text() const {
@@ -184,12 +218,14 @@ std::string SoakSetup::text() const {
   s += std::string(e.trimming ? "" : ", no trimming") + (e.timestamps ? "" : ", no timestamps") +
        (relaxed ? ", relaxed" : "") + (patient ? ", retry for ever" : "");
   if (poll_delay.count() > 0) s += ", polls after " + time_text(poll_delay);
-  std::size_t messages = 0;
-  for (const SoakConnection& c : connections)
+  std::size_t messages = 0, rc = 0;
+  for (const SoakConnection& c : connections) {
     messages += c.messages[0].size() + c.messages[1].size();
-  s += "\n  " + number(connections.size()) + " connections, " + number(messages) + " messages, " +
-       number(bytes) + " bytes within " + time_text(horizon) + "; empty round trip " +
-       time_text(round_trip);
+    rc += c.rc;
+  }
+  s += "\n  " + number(connections.size()) + " connections (" + number(rc) + " with RC), " +
+       number(messages) + " messages, " + number(bytes) + " bytes within " + time_text(horizon) +
+       "; empty round trip " + time_text(round_trip);
   return s;
 }
 

@@ -19,11 +19,28 @@ using namespace sim;
 struct SoakMessage {
   std::uint32_t length = 0, immediate = 0;
   std::uint32_t sges = 0;  ///< SGEs
-  bool with_immediate = false, signaled = false, inlined = false;
+  SendOpcode opcode = SendOpcode::write;
+  bool signaled = false, inlined = false;
   bool verified = false;
-  Time release{};            ///< earliest posting
-  std::uint64_t target = 0;  ///< offset in the receiver's memory
-  std::uint64_t source = 0;  ///< offset in the sender's memory
+  Time release{};  ///< earliest posting
+  /// Offset of its place: in the receiver's memory; of a READ or an atomic, in the requester's.
+  std::uint64_t target = 0;
+  std::uint64_t source = 0;  ///< offset of what is sent or read, in the sources of the other side
+
+  /// The requester gets data: READ, atomic.
+  [[nodiscard]] bool answered() const noexcept { return has_response(opcode); }
+  [[nodiscard]] bool is_send() const noexcept {
+    return opcode == SendOpcode::send || opcode == SendOpcode::send_imm;
+  }
+  [[nodiscard]] bool with_immediate() const noexcept {
+    return opcode == SendOpcode::write_imm || opcode == SendOpcode::send_imm;
+  }
+  /// Consumes a receive.
+  [[nodiscard]] bool consumes() const noexcept { return is_send() || with_immediate(); }
+  /// Bytes that the packets of the request carry, and those of the response.
+  [[nodiscard]] std::uint32_t payload() const noexcept {
+    return !answered() ? length : opcode == SendOpcode::read ? 0 : 16;
+  }
 };
 
 /// A connection between queue pairs of two hosts, side 0 and 1.
@@ -31,10 +48,16 @@ struct SoakConnection {
   std::array<unsigned, 2> host{};
   std::array<QpAttributes, 2> attributes{};
   std::array<QpCapacity, 2> capacity{};
+  bool rc = false;                                   ///< with SEND, READ and atomics
+  std::array<std::uint32_t, 2> receives{};           ///< posted at a time; RC waits for more
   std::uint32_t near_wrap = 1u << 24;                ///< first PSNs are among the last so many
-  std::array<std::vector<SoakMessage>, 2> messages;  ///< by the side that sends them
+  std::array<std::vector<SoakMessage>, 2> messages;  ///< by the side that posts them
   [[nodiscard]] std::uint32_t mtu() const noexcept {
     return std::min(attributes[0].mtu, attributes[1].mtu);
+  }
+  /// The host in whose memory the message of a side has its place.
+  [[nodiscard]] unsigned target_of(unsigned side, const SoakMessage& m) const noexcept {
+    return host[m.answered() ? side : 1 - side];
   }
 };
 
@@ -54,7 +77,8 @@ struct SoakSetup {
   std::uint64_t bytes = 0;   ///< of all messages
   std::uint64_t seeds[4]{};  ///< of network, fabric, faults, hosts
 
-  explicit SoakSetup(std::uint64_t seed) : random_(seed ^ 0x50A4'50A4'50A4'50A4u) {
+  explicit SoakSetup(std::uint64_t seed)
+      : random_(seed ^ 0x50A4'50A4'50A4'50A4u), rc_random_(seed ^ 0x5C5C'5C5C'5C5C'5C5Cu) {
     for (std::uint64_t& s : seeds) s = random_.next();
     draw_fabric();
     draw_hosts();
@@ -98,8 +122,11 @@ struct SoakSetup {
   void draw_connection();
   void draw_side(SoakConnection& c, unsigned side);
   void draw_messages(SoakConnection& c, unsigned side);
+  void draw_operations(SoakConnection& c);
+  void draw_operation(SoakMessage& m);
 
   Random random_;
+  Random rc_random_;  // of its own, so that all else is as it would be without RC
   std::uint32_t largest_ = 0;
   unsigned popular_ = 0;  // a host that many send to; none if the index does not exist
 };

@@ -27,10 +27,11 @@ void SoakTraffic::lay_out(Random& random) {
   for (SoakConnection& c : setup_.connections)
     for (unsigned side = 0; side < 2; ++side)
       for (SoakMessage& m : c.messages[side]) {
-        std::uint64_t& end = sent[c.host[side]];
+        std::uint64_t& end = sent[c.host[m.answered() ? 1 - side : side]];
+        if (m.opcode == SendOpcode::fetch_add) end = (end + 7) / 8 * 8;
         m.source = end;
         end += m.length + random.below(4);
-        all.emplace_back(&m, c.host[1 - side]);
+        all.emplace_back(&m, c.target_of(side, m));
       }
   random.shuffle(std::span(all));
   for (SoakMemory& memory : memories_) (void)memory.place(0, 16);
@@ -47,7 +48,8 @@ void SoakTraffic::lay_out(Random& random) {
     const auto rkey =
         e.register_memory(memories_[h].data(), memories_[h].size(), access, hosts_[h]->pd());
     const auto lkey =
-        e.register_memory(sources_[h].data(), sources_[h].size(), Access::none, hosts_[h]->pd());
+        e.register_memory(sources_[h].data(), sources_[h].size(),
+                          Access::remote_read | Access::remote_atomic, hosts_[h]->pd());
     if (!rkey || !lkey) throw Error(rkey ? lkey.error() : rkey.error(), "soak: memory");
     rkeys_.push_back(rkey.value());
     lkeys_.push_back(lkey.value());
@@ -106,13 +108,13 @@ void SoakTraffic::connect(std::size_t number) {
     remote.max_wimm_dest = other.max_wimm_dest;
     remote.dynamic_mpr = other.dynamic_mpr;
     remote.trim_nack = other.trim_nack;
+    remote.rc = c.rc;
+    remote.max_rd_atomic_dest = other.max_rd_atomic_dest;
     remote.tag = *ends[1 - side].host->engine().tag(remote.qpn);
     Errc error = e.to_init(ends[side].qpn);
     if (error == Errc::ok) error = e.to_rtr(ends[side].qpn, remote);
     if (error == Errc::ok) error = e.to_rts(ends[side].qpn, network_.now());
     if (error != Errc::ok) throw Error(error, "soak: connection");
-    for (std::uint32_t i = 0; i < c.capacity[side].receive; ++i)
-      (void)e.post_receive(ends[side].qpn, ends[side].receives_posted++);
   }
 }
 
@@ -142,6 +144,10 @@ void SoakTraffic::start(const Fabric& fabric, const FaultSchedule& faults) {
       use_of(setup_.connections[i].host[side], ends_[i][side].qpn) = {
           &ends_[i][side], flow(2 * i + side), flow(2 * i + 1 - side),
           &setup_.connections[i].attributes[side], &ends_[i][1 - side]};
+  for (std::size_t i = 0; i < setup_.connections.size(); ++i)
+    for (unsigned side = 0; side < 2; ++side)
+      if (SoakFlow* in = flow(2 * i + 1 - side))
+        for (std::uint32_t n = setup_.connections[i].receives[side]; n > 0; --n) in->post_receive();
   if (!faults.empty()) {
     first_fault_ = faults.faults().front().at;
     last_fault_ = faults.last();
@@ -176,7 +182,7 @@ void SoakTraffic::read(unsigned host, const Completion& c) {
   soak_require(use.end != nullptr, [&] {
     return "h" + std::to_string(host) + ": completion of an unknown queue pair";
   });
-  if (c.opcode == WcOpcode::recv_write_imm) {
+  if (c.opcode == WcOpcode::recv_write_imm || c.opcode == WcOpcode::recv) {
     if (use.in != nullptr) {
       use.in->on_received(c);
       return update(use.in);
@@ -249,15 +255,16 @@ std::string SoakTraffic::stuck() const {
 
 void SoakTraffic::audit() const {
   for (std::size_t i = 0; i < flow_of_.size(); ++i)
-    if (flow_of_[i] != ~0u) flows_[flow_of_[i]].audit(setup_.connections[i / 2].mtu());
+    if (flow_of_[i] != ~0u)
+      flows_[flow_of_[i]].audit(setup_.connections[i / 2].mtu(),
+                                flow_of_[i ^ 1] == ~0u ? nullptr : &flows_[flow_of_[i ^ 1]]);
   // Everything between the messages.
   for (unsigned h = 0; h < hosts_.size(); ++h) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
     for (const SoakConnection& c : setup_.connections)
       for (unsigned side = 0; side < 2; ++side)
-        if (c.host[1 - side] == h)
-          for (const SoakMessage& m : c.messages[side])
-            places.emplace_back(m.target, m.target + m.length);
+        for (const SoakMessage& m : c.messages[side])
+          if (c.target_of(side, m) == h) places.emplace_back(m.target, m.target + m.length);
     std::sort(places.begin(), places.end());
     std::uint64_t at = 0;
     for (const auto& [begin, end] : places) {

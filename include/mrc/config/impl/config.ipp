@@ -104,6 +104,10 @@ MRC_SETUP void Config::validate() const {
     if (!value_allowed(option, *this))
       throw value_error(option, value_text(option, *this),
                         detail::setting_name(option.name, *this));
+  if (strict && peer == PeerKind::openmrc)
+    throw not_allowed(detail::setting_name("peer", *this), "openmrc",
+                      "any or mrc, since " + detail::setting_name("strict", *this) +
+                          " is on: OpenMRC's extensions, by which such a peer is known, are off");
   const auto list = plane_list();
   detail::check_ports(*this, list);
   detail::check_paths(*this, list.size());

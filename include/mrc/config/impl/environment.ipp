@@ -26,15 +26,17 @@ namespace detail {
 }
 
 /// Variables of the project's own scripts, tests and fuzzers. Every name that begins with
-/// kTestVariables is reserved for them, and with kNcclVariables for the NCCL plugin, which reports
-/// those that it does not know itself.
+/// kTestVariables is reserved for them; with kNcclVariables for the NCCL plugin, which reports
+/// those that it does not know itself; and with kVerbsVariables for the verbs shim.
 inline constexpr std::string_view kTestVariables = "MRC_TEST_";
 inline constexpr std::string_view kNcclVariables = "MRC_NCCL_";
+inline constexpr std::string_view kVerbsVariables = "MRC_VERBS_";
 inline constexpr std::array<std::string_view, 4> kProjectVariables{
     "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
 
 MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
   return name.starts_with(kTestVariables) || name.starts_with(kNcclVariables) ||
+         name.starts_with(kVerbsVariables) ||
          std::find(kProjectVariables.begin(), kProjectVariables.end(), name) !=
              kProjectVariables.end();
 }

@@ -182,6 +182,17 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "peer's max_wimm_dest counts."},
     {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
      "Writes with immediate tracked per queue pair as responder."},
+    {"max_rd_atomic", U8{&Config::max_rd_atomic, 0, 128}, "messages", kReliability,
+     "READs and atomics in flight per queue pair as requester. The smaller of this and the peer's "
+     "max_rd_atomic_dest counts; 0 forbids them."},
+    {"max_rd_atomic_dest", U8{&Config::max_rd_atomic_dest, 0, 128}, "messages", kReliability,
+     "READs and atomics tracked per queue pair as responder; 0 forbids them."},
+    {"rnr_retry", U8{&Config::rnr_retry, 0, 7}, "waits", kReliability,
+     "How often a SEND or write with immediate waits for the peer to post a receive, before the "
+     "queue pair fails. 7 waits for ever."},
+    {"min_rnr_timer", U8{&Config::min_rnr_timer, 0, 31}, "", kReliability,
+     "How long a peer waits, each time, for a receive that is not posted here: 1 is 10 us, 8 is "
+     "160 us, 12 is 640 us, 20 is 10.24 ms, 31 is 491.52 ms, 0 is 655.36 ms."},
     {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
      "Retransmission timeout T = 1.024 us x 2^timeout: 8 is 0.26 ms, 12 is 4.2 ms, 20 is 1.07 s."},
     {"retry_linear", U8{&Config::retry_linear, 0, 7}, "timeouts", kReliability,
@@ -198,11 +209,18 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
      "another implementation of MRC if they do not answer. `openmrc`: an error if they do not "
      "answer. `mrc`: not asked."},
+    {"strict", BoolOption{&Config::strict}, "", kReliability,
+     "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
+     "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "
+     "solicited events, no messages to find a peer by GID, and an MTU that is a power of two up to "
+     "4096. See docs/extensions.md."},
     {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
      "Received bytes after which a SACK is due. 0 answers every packet."},
 
     {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
     {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
+    {"max_srqs", U32{&Config::max_srqs, 1, 65000}, "", kLimits,
+     "Shared receive queues of each lane."},
     {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
     {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
     {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,

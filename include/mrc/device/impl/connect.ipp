@@ -6,8 +6,11 @@
 #include <bit>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "mrc/device/lane.hpp"
+#include "mrc/device/srq_number.hpp"
+#include "mrc/device/strict.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -23,7 +26,11 @@ MRC_SETUP QpAttributes Lane::default_attributes() const noexcept {
   a.retry_exponential = config_.retry_exponential;
   a.dynamic_mpr = config_.dynamic_mpr;
   a.trim_nack = config_.trim != port::Offload::off;
-  return a;
+  a.max_rd_atomic = config_.max_rd_atomic;
+  a.max_rd_atomic_dest = config_.max_rd_atomic_dest;
+  a.rnr_retry = config_.rnr_retry;
+  a.min_rnr_timer = config_.min_rnr_timer;
+  return config_.strict ? strict_attributes(a) : a;
 }
 
 MRC_SETUP ConnectionInfo Lane::local_info(Qpn qpn) {
@@ -38,7 +45,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   ConnectionInfo info;
   info.device_guid = guid_;
   info.qpn = qpn;
-  info.start_psn = qp->start_psn;
+  info.start_psn = *engine_.start_psn(qpn);
   info.tag = qp->tag.bits();
   info.mtu = qp->state == QpState::rtr || qp->state == QpState::rts ? qp->rtr_mtu : a.mtu;
   info.mtu_multiples = config_.peer != PeerKind::mrc;
@@ -47,6 +54,8 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.max_wimm_dest = a.max_wimm_dest;
   info.dynamic_mpr = a.dynamic_mpr;
   info.trim_nack = a.trim_nack && asks_for_trims();
+  info.rc = a.rc;
+  info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
   info.icrc = config_.icrc;
   info.slot = planes_.slot;
   info.receive_window = UINT64_MAX;
@@ -58,6 +67,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   while (!info.port_data.empty() && info.port_data.back().empty()) info.port_data.pop_back();
   info.receive_window =
       std::max<std::uint64_t>(info.receive_window / config_.receive_shares, 2 * a.mtu);
+  if (config_.strict) return strict_info(std::move(info));
   return info;
 }
 
@@ -149,7 +159,7 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
 }
 
 MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
-  const ConnectionInfo& info = *change.connection;
+  const ConnectionInfo info = config_.strict ? strict_info(*change.connection) : *change.connection;
   if (change.destination)
     throw Error(Errc::invalid_argument, doing + ": give a destination or a connection, not both");
   check_peer(info, doing);
@@ -157,10 +167,11 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
   (void)in_state(qpn, QpState::init, doing);
   const PeerId peer = peer_for(lock, qpn, info, doing);
   RemoteQp remote = remote_of(info, peer);
-  remote.start_psn = change.receive_psn.value_or(info.start_psn);
-  const std::uint32_t own = engine_.find_qp(qpn)->attributes.mtu;
+  const QpAttributes& own = engine_.find_qp(qpn)->attributes;
+  // Between OpenMRC devices the peer may send from RTR on, before its program names a PSN.
+  if (!remote.rc || !own.rc) remote.start_psn = change.receive_psn.value_or(info.start_psn);
   remote.mtu = change.mtu.value_or(0);
-  if (remote.mtu == 0) remote.mtu = peers_.agreed_mtu_with(info, own);
+  if (remote.mtu == 0) remote.mtu = peers_.agreed_mtu_with(info, own.mtu);
   const bool fits = remote.mtu == peers_.agreed_mtu_with(info, remote.mtu);
   const Errc e = fits ? engine_.to_rtr(qpn, remote, change.rtr) : Errc::incompatible;
   if (e != Errc::ok) {
@@ -222,6 +233,7 @@ MRC_SETUP QpInfo Lane::query(Qpn qpn) {
   info.capacity = qp->init.capacity;
   info.attributes = qp->attributes;
   info.signal_all = qp->init.signal_all;
+  if (qp->init.srq) info.srq = device_srq(index_, *qp->init.srq);
   info.send_psn = qp->start_psn;
   if (const auto chosen = chosen_.find(value(qpn)); chosen != chosen_.end())
     info.profiles = chosen->second.profiles;
@@ -254,7 +266,8 @@ MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
     (void)rounds_.advance(monotonic_now());  // sends pending acknowledgements
     events_.remove_if([qpn](const DeviceEvent& event) {
-      return event.kind == DeviceEvent::Kind::qp_error && event.qpn == qpn;
+      return event.qpn == qpn && (event.kind == DeviceEvent::Kind::qp_error ||
+                                  event.kind == DeviceEvent::Kind::last_wqe);
     });
     const Errc e = engine_.destroy_qp(qpn);
     release_profiles(qpn);

@@ -30,7 +30,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
 MRC_SETUP void Connector::start(Time now, Qpn qpn, const Destination& destination) {
   (void)planes_.paths->contacts(destination.gid, destination.qpn);  // throws if there is no way
   entries_[value(qpn)] = {destination, false, 0, {}};
-  if (config_.peer == PeerKind::mrc)
+  if (config_.peer == PeerKind::mrc || config_.strict)
     on_silence(now, qpn);
   else
     resolution_.start(now, qpn, destination);
@@ -150,7 +150,7 @@ MRC_SETUP void Connector::on_silence(Time now, Qpn qpn) {
   if (at == entries_.end()) return;
   if (config_.peer == PeerKind::openmrc)
     return fail(qpn, "no OpenMRC device answers there, and option peer wants one");
-  if (config_.peer == PeerKind::any)
+  if (config_.peer == PeerKind::any && !config_.strict)
     log_.warn("no OpenMRC device answers at " + port::format_ip(at->second.destination.gid) +
               ": taken for another implementation of MRC, without verification tags; option peer "
               "says which one to expect");

@@ -11,6 +11,8 @@
 #include "mrc/core/system_error.hpp"
 #include "mrc/device/core.hpp"
 #include "mrc/device/openers.hpp"
+#include "mrc/device/srq_number.hpp"
+#include "mrc/device/strict.hpp"
 #include "mrc/port/address.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -191,27 +193,86 @@ MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
   return std::make_shared<ChannelEvents>(config_.max_cqs);
 }
 
+// --- Objects of one lane
+
+/// The lane that the option with that name asks for, or the one with the fewest queue pairs.
+MRC_SETUP Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* option) {
+  if (!wanted) return lanes_.emptiest();
+  if (*wanted >= lanes_.count())
+    throw Error(Errc::invalid_argument, std::string(option) + " is " + std::to_string(*wanted) +
+                                            ", and the device has lanes 0 .. " +
+                                            std::to_string(lanes_.count() - 1) +
+                                            ": see option lanes");
+  return lanes_[*wanted];
+}
+
+MRC_SETUP DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
+                                                 std::optional<unsigned> wanted) {
+  const std::lock_guard placing(placing_);
+  Lane& lane = place(wanted, "SrqOptions::lane");
+  Result<SrqId> srq = lane.with_engine(
+      [&](engine::Engine& engine, Time) { return engine.create_srq(pd, depth, sges); });
+  if (!srq)
+    throw Error(srq.error(),
+                "shared receive queue of " + std::to_string(depth) + " requests with up to " +
+                    std::to_string(sges) + " SGEs" +
+                    (srq.error() == Errc::no_resources ? ": see option max_srqs" : ""));
+  ++lane.srqs();
+  ++srqs_;
+  return {&lane, *srq};
+}
+
+MRC_SETUP Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
+  const std::lock_guard placing(placing_);
+  const Errc e =
+      lane.with_engine([srq](engine::Engine& engine, Time) { return engine.destroy_srq(srq); });
+  if (e != Errc::ok) return e;
+  // Before another queue gets the number.
+  events_.remove_if([number = device_srq(lane.index(), srq)](const DeviceEvent& event) {
+    return event.kind == DeviceEvent::Kind::srq_limit && event.srq == number;
+  });
+  --lane.srqs();
+  --srqs_;
+  return Errc::ok;
+}
+
 MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
                                                const std::optional<QpAttributes>& attributes,
                                                std::optional<unsigned> wanted,
                                                const QpProfiles& profiles) {
-  if (wanted && *wanted >= lanes_.count())
-    throw Error(Errc::invalid_argument, "QpOptions::lane is " + std::to_string(*wanted) +
-                                            ", and the device has lanes 0 .. " +
-                                            std::to_string(lanes_.count() - 1) +
-                                            ": see option lanes");
   const std::lock_guard placing(placing_);
-  Lane& lane = wanted ? lanes_[*wanted] : lanes_.emptiest();
+  Lane& lane = place(wanted, "QpOptions::lane");
   init.attributes = attributes.value_or(lane.default_attributes());
-  Result<Qpn> qpn =
+  if (config_.strict) init.attributes = strict_attributes(init.attributes);
+  const Result<Qpn> qpn =
       lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
-  if (!qpn)
-    throw Error(qpn.error(), std::string("creating a queue pair") +
-                                 (qpn.error() == Errc::no_resources ? ": see option max_qps" : ""));
-  if (profiles != QpProfiles{}) lane.set_profiles(*qpn, profiles);
-  lanes_.serve(init.send_cq, lane);
-  lanes_.serve(init.receive_cq, lane);
-  return {&lane, *qpn};
+  serve(lane, qpn, init.send_cq, init.receive_cq);
+  if (profiles != QpProfiles{}) lane.set_profiles(qpn.value(), profiles);
+  return {&lane, qpn.value()};
+}
+
+MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
+                                                        std::optional<unsigned> wanted) {
+  const std::lock_guard placing(placing_);
+  Lane& lane = place(wanted, "DatagramOptions::lane");
+  const Result<Qpn> qpn = lane.create_datagram_qp(init);
+  serve(lane, qpn, init.send_cq, init.receive_cq);
+  return {&lane, qpn.value()};
+}
+
+/// A queue pair was made in a lane, which serves its completion queues from now on. Throws
+/// mrc::Error if it was not made.
+MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq,
+                                 CqId receive_cq) {
+  if (!made) {
+    std::string doing = "creating a queue pair";
+    if (made.error() == Errc::no_resources) doing += ": see option max_qps";
+    if (made.error() == Errc::unsupported)
+      doing += ": one with a shared receive queue needs QpAttributes::rc, without option strict";
+    throw Error(made.error(), doing);
+  }
+  lanes_.serve(send_cq, lane);
+  lanes_.serve(receive_cq, lane);
 }
 
 // --- The rest
@@ -233,6 +294,7 @@ MRC_SETUP DeviceStats DeviceCore::stats() {
   s.pds = pds_;
   s.mrs = mrs_;
   s.cqs = cqs_;
+  s.srqs = srqs_;
   s.events_dropped = events_.dropped();
   for (const auto& lane : lanes_) lane->add_to(s);
   return s;

@@ -183,6 +183,7 @@ class FabricOpener final : public PlaneOpener {
     const bool srh_fits = std::all_of(ports.begin(), ports.end(), [&](port::PacketPort* port) {
       return planes.mtu + kPacketOverhead + more <= port->capabilities().max_packet;
     });
+    planes.own_peers = static_cast<std::uint32_t>(fabric_.hosts.size());
     planes.paths = std::make_unique<FabricPaths>(fabric_, self, config, srh_fits);
     planes.unconnected_probes =
         std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));

@@ -36,9 +36,10 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       connector_(
           config_, log_, planes_, engine_, peers_, resolution_options(),
           [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); }),
+      datagram_routes_(config_, planes_, engine_),
       rounds_(
           config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
-          [this] { report_path_events(); }, engine_.options().start, index == 0),
+          [this] { report_path_events(); }, engine_.options().start, index),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
 
 MRC_SETUP Lane::~Lane() {
@@ -61,8 +62,10 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   OpenedPlanes planes =
       opener_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
   if (planes.mtu != config_.mtu)
-    log.warn("mtu lowered from " + std::to_string(config_.mtu) + " to " +
-             std::to_string(planes.mtu) + ": larger packets do not fit the interfaces");
+    log.warn(
+        "mtu lowered from " + std::to_string(config_.mtu) + " to " + std::to_string(planes.mtu) +
+        (config_.strict ? ": the largest that fits the interfaces and that option strict allows"
+                        : ": larger packets do not fit the interfaces"));
   // Each of these probes reaches all slots of a host: one lane for all.
   if (index_ > 0) planes.unconnected_probes.reset();
   return planes;
@@ -78,6 +81,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.start = monotonic_now();
   o.max_qps = config_.max_qps;
   o.max_cqs = config_.max_cqs;
+  o.max_srqs = config_.max_srqs;
   o.max_mrs = config_.max_mrs;
   o.max_pds = config_.max_pds;
   o.max_peers = config_.max_peers;
@@ -89,7 +93,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.sack_threshold;
-  o.resolution_inputs = kResolutionInputs;
+  o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
   o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
@@ -170,7 +174,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   const std::lock_guard lock(mutex_);
   LaneStats lane;
   lane.slot = planes_.slot;
-  lane.qps = engine_.qp_count();
+  lane.qps = engine_.qp_count() + engine_.datagram_qp_count();
   lane.peers = engine_.peer_count();
   lane.helper_rounds = progress_.helper_rounds();
   lane.engine = engine_.stats();

@@ -13,6 +13,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "mrc/device/lanes.hpp"
 
@@ -94,14 +95,17 @@ MRC_SETUP void Lanes::start() {
 }
 
 MRC_SETUP Lane& Lanes::emptiest() noexcept {
-  const auto qps = [](Lane& lane) {
-    return lane.with_engine([](engine::Engine& engine, Time) { return engine.qp_count(); });
+  const auto load = [](Lane& lane) {
+    return std::pair(lane.with_engine([](engine::Engine& engine, Time) {
+      return engine.qp_count() + engine.datagram_qp_count();
+    }),
+                     lane.srqs());
   };
   Lane* best = lanes_[0].get();
   if (count() == 1) return *best;
-  std::uint32_t fewest = qps(*best);
+  auto fewest = load(*best);
   for (const auto& lane : lanes_) {
-    const std::uint32_t n = qps(*lane);
+    const auto n = load(*lane);
     if (n >= fewest) continue;
     fewest = n;
     best = lane.get();

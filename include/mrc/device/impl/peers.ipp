@@ -24,6 +24,8 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   remote.dynamic_mpr = info.dynamic_mpr;
   remote.trim_nack = info.trim_nack;
   remote.solicited = info.solicited;
+  remote.rc = info.rc;
+  remote.max_rd_atomic_dest = info.max_rd_atomic_dest;
   remote.tag = info.tag;
   return remote;
 }
@@ -270,6 +272,11 @@ MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const 
             std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
             " paths, " + std::to_string(bad) + " of them assumed bad";
     if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
+  } else if (qp.cause == QpErrorCause::rnr_exhausted) {
+    text +=
+        "; waited " + std::to_string(qp.attributes.rnr_retry) + " times (rnr_retry; 7 is for ever)";
+  } else if (qp.cause == QpErrorCause::unsupported) {
+    text += "; writes go to any peer, these need an OpenMRC device without option strict";
   }
   return text;
 }

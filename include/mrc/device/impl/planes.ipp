@@ -17,6 +17,7 @@ MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Confi
   if (mtu == 0) mtu = config.mtu;
   const std::uint32_t room = port->capabilities().max_packet;
   mtu = fitting_mtu(mtu, room, kPacketOverhead);
+  if (config.strict) mtu = mrc_mtu(mtu);
   if (mtu == 0)
     throw Error(Errc::invalid_argument, plane + "the interface's MTU leaves " +
                                             std::to_string(room) +

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mrc/device/rounds.hpp"
+#include "mrc/device/srq_number.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -17,7 +18,7 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
                          EventQueue<DeviceEvent>& events, Connector& connector,
-                         std::function<void()> path_events, Time start, bool reports_planes)
+                         std::function<void()> path_events, Time start, unsigned lane)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -27,7 +28,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       events_(events),
       connector_(connector),
       path_events_(std::move(path_events)),
-      reports_planes_(reports_planes),
+      lane_(lane),
       tx_(planes.burst),
       by_plane_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
@@ -55,7 +56,7 @@ MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
 MRC_DECL bool Rounds::send(Time now) noexcept {
   const auto sent = [this] {
     const EngineStats& s = engine_.stats();
-    return s.tx_data + s.tx_retransmits + s.tx_control;
+    return s.tx_data + s.tx_retransmits + s.tx_control + s.tx_datagrams;
   };
   const std::uint64_t before = sent();
   work_left_ = transmit(now);
@@ -139,7 +140,7 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
     engine_.set_plane_up(now, static_cast<Plane>(i), up);
-    if (!reports_planes_) continue;
+    if (!reports_planes()) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
     event.plane = static_cast<Plane>(i);
@@ -156,7 +157,7 @@ MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
     too_small_ &= ~bit;
     return true;
   }
-  if (reports_planes_ && (too_small_ & bit) == 0)
+  if (reports_planes() && (too_small_ & bit) == 0)
     log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
               std::to_string(room) + " bytes for a packet, needed are " +
               std::to_string(planes_.mtu + kPacketOverhead) +
@@ -210,20 +211,42 @@ MRC_DECL void Rounds::signal_events() noexcept {
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
   while (engine_.poll_event(event)) {
-    if (event.kind != Kind::qp_error) {
+    if (event.kind == Kind::completion || event.kind == Kind::cq_overrun) {
       const bool solicited = event.solicited || event.kind == Kind::cq_overrun;
       const Arm again = cq_events_.signal(event.cq, solicited);
       if (again != Arm::none) (void)engine_.arm_cq(event.cq, again);
     }
-    if (event.kind == Kind::completion) continue;
-    DeviceEvent out;
-    out.kind =
-        event.kind == Kind::qp_error ? DeviceEvent::Kind::qp_error : DeviceEvent::Kind::cq_overrun;
-    out.cq = event.cq;
-    out.qpn = event.qpn;
-    if (const auto* qp = engine_.find_qp(event.qpn)) out.cause = qp->cause;
-    events_.push(out);
+    if (event.kind != Kind::completion) report(event);
   }
+}
+
+/// Tells the application.
+MRC_DECL void Rounds::report(const engine::Engine::Event& event) noexcept {
+  using Kind = engine::Engine::Event::Kind;
+  DeviceEvent out;
+  switch (event.kind) {
+    case Kind::cq_overrun:
+      out.kind = DeviceEvent::Kind::cq_overrun;
+      out.cq = event.cq;
+      break;
+    case Kind::qp_error:
+      out.kind = DeviceEvent::Kind::qp_error;
+      out.qpn = event.qpn;
+      if (const auto* qp = engine_.find_qp(event.qpn)) out.cause = qp->cause;
+      if (const auto* qp = engine_.find_datagram_qp(event.qpn)) out.cause = qp->cause;
+      break;
+    case Kind::srq_limit:
+      out.kind = DeviceEvent::Kind::srq_limit;
+      out.srq = device_srq(lane_, event.srq);
+      break;
+    case Kind::last_wqe:
+      out.kind = DeviceEvent::Kind::last_wqe;
+      out.qpn = event.qpn;
+      break;
+    case Kind::completion:
+      return;
+  }
+  events_.push(out);
 }
 
 }  // namespace mrc::inline v0_1::detail

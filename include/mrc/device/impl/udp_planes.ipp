@@ -12,6 +12,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/device/udp_planes.hpp"
 #include "mrc/port/address.hpp"
+#include "mrc/port/socket_interface.hpp"
 #include "mrc/port/udp.hpp"
 #include "mrc/port/udp_slot.hpp"
 
@@ -36,6 +37,16 @@ class UdpPaths final : public PathProvider {
       throw Error(Errc::unreachable,
                   "GID " + port::format_ip(gid) + ": no plane of this device has its IP version");
     return contacts;
+  }
+  /// All planes lead to all addresses as far as this device knows, so the kernel's routes decide:
+  /// the plane whose address it would send from. An own address is reached from itself, by other
+  /// processes of this host.
+  [[nodiscard]] Plane nearest(const port::IpAddress& gid,
+                              std::span<const Contact> contacts) const override {
+    for (const port::IpAddress& ip : {gid, port::source_address(gid)})
+      for (const Contact& contact : contacts)
+        if (ports_[contact.plane]->address().ip == ip) return contact.plane;
+    return contacts.front().plane;
   }
   [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
                                     Bytes) const override {

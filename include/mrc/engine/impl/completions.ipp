@@ -13,8 +13,14 @@ inline constexpr std::uint32_t kMaxCqDepth = 1u << 22;
 
 }  // namespace detail
 
-MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qps)
-    : max_queues_(max_queues), signalled_(max_queues), overrun_(max_queues), failed_(max_qps) {
+MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qps,
+                                  std::uint32_t max_srqs)
+    : max_queues_(max_queues),
+      signalled_(max_queues),
+      overrun_(max_queues),
+      failed_(max_qps),
+      drained_(max_qps),
+      limits_(max_srqs) {
   queues_.reserve(max_queues);
 }
 
@@ -88,10 +94,22 @@ MRC_DECL bool Completions::poll_event(EngineEvent& event) noexcept {
     overrun_.pop_front();
     return true;
   }
-  if (failed_.empty()) return false;
-  event.kind = EngineEvent::Kind::qp_error;
-  event.qpn = failed_.front();
-  failed_.pop_front();
+  if (!failed_.empty()) {
+    event.kind = EngineEvent::Kind::qp_error;
+    event.qpn = failed_.front();
+    failed_.pop_front();
+    return true;
+  }
+  if (!drained_.empty()) {
+    event.kind = EngineEvent::Kind::last_wqe;
+    event.qpn = drained_.front();
+    drained_.pop_front();
+    return true;
+  }
+  if (limits_.empty()) return false;
+  event.kind = EngineEvent::Kind::srq_limit;
+  event.srq = limits_.front();
+  limits_.pop_front();
   return true;
 }
 

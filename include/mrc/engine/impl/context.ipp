@@ -1,37 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 #include "mrc/engine/context.hpp"
 
 namespace mrc::inline v0_1::engine {
 
+namespace detail {
+
+inline constexpr std::array<WcOpcode, 7> kCompletesAs = {
+    WcOpcode::write, WcOpcode::write_imm,    WcOpcode::send,     WcOpcode::send,
+    WcOpcode::read,  WcOpcode::compare_swap, WcOpcode::fetch_add};
+
+[[nodiscard]] constexpr WcOpcode completes_as(MessageKind kind) noexcept {
+  return kCompletesAs[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace detail
+
 MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
-  if (qp.state != QpState::rts) return timers.cancel(qp);
+  if (!qp.active) return timers.cancel(qp);
   timers.arm(qp, now);
 }
 
-MRC_DECL void Context::hold_payload(QueuePairState& qp, std::uint32_t position,
+MRC_DECL Errc Context::post_receive(ReceiveQueue& receives, PdId pd,
+                                    const ReceiveRequest& request) noexcept {
+  if (receives.full()) return Errc::queue_full;
+  if (request.sges.size() > receives.sge_limit()) return Errc::too_many_sges;
+  for (const Sge& s : request.sges)
+    if (const Errc e = memory.check_local(s, pd, Access::local_write); e != Errc::ok) return e;
+  std::span<ReceiveSge> list = receives.post(request.wr_id, request.sges.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Sge& s = request.sges[i];
+    list[i] = {static_cast<std::uint8_t*>(const_cast<void*>(s.address)), s.length, s.lkey};
+    ++memory.find(s.lkey)->uses;
+  }
+  return Errc::ok;
+}
+
+MRC_DECL void Context::note_taken(SharedReceiveQueue& srq) noexcept {
+  if (srq.receives.size() >= srq.limit) return;
+  srq.limit = 0;
+  completions.forget(srq.id);
+  completions.report_srq_limit(srq.id);
+}
+
+MRC_DECL void Context::hold_payload(QueuePairState& qp, const SendQueue& queue,
+                                    std::uint32_t position, wire::TxBurst& burst) noexcept {
+  const bool response = &queue != &qp.tx.queue;
+  if (hold_regions({qp.qpn, position, response}, burst))
+    ++queue_of(qp, response).at(position).copies;
+}
+
+MRC_DECL bool Context::hold_regions(const CopyTable::Request& request,
                                     wire::TxBurst& burst) noexcept {
   wire::TxPacket& packet = burst.newest();
   for (const wire::TxSge& sge : burst.sges(packet)) {
     if (sge.region == 0) continue;
     memory.hold(sge.region);
     if (packet.copy == wire::CopyId::none)
-      packet.copy = copies.add(CopyTable::Request{qp.qpn, position}, sge.region);
+      packet.copy = copies.add(request, sge.region);
     else
       copies.add_region(packet.copy, sge.region);
   }
-  if (packet.copy != wire::CopyId::none) ++qp.tx.queue.at(position).copies;
+  return packet.copy != wire::CopyId::none;
 }
 
 MRC_DECL QueuePairState* Context::release_payload(wire::CopyId copy) noexcept {
   const auto request = copies.remove(copy, [this](std::uint32_t key) { memory.release(key); });
-  QueuePairState* qp = request ? objects.qp(request->qpn) : nullptr;
-  if (qp != nullptr) --qp->tx.queue.at(request->position).copies;
+  if (!request) return nullptr;
+  QueuePairState* qp = objects.qp(request->qpn);
+  if (qp != nullptr) --queue_of(*qp, request->response).at(request->position).copies;
+  if (DatagramState* other = datagrams.qp(request->qpn)) {
+    --other->queue.at(request->position).copies;
+    retire(*other);
+  }
   return qp;
 }
 
+MRC_DECL void Context::finish(QueuePairState& qp) noexcept {
+  SendQueue& q = qp.tx.queue;
+  const ReadTable& reads = qp.rc_state->reads;
+  while (q.done() != q.acknowledged()) {
+    const SendWqe& w = q.at(q.done());
+    if (w.is_request() && reads.waits(RequestNumber{w.rqmsn})) return;
+    q.finish();
+  }
+}
+
+MRC_DECL void Context::retire_responses(QueuePairState& qp) noexcept {
+  SendQueue& q = qp.rc_state->responses;
+  const std::uint32_t end = qp.state == QpState::err ? q.posted() : q.done();
+  while (q.retired() != end && q.at(q.retired()).copies == 0) {
+    release_memory(q.at(q.retired()));
+    if (q.retired() == q.done()) q.finish();
+    q.retire();
+  }
+}
+
 MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
+  if (qp.rc) retire_responses(qp);
   SendQueue& q = qp.tx.queue;
   const bool failed = qp.state == QpState::err;
   const std::uint32_t end = failed ? q.posted() : q.done();
@@ -43,21 +112,49 @@ MRC_DECL void Context::retire(QueuePairState& qp) noexcept {
     Completion c;
     c.wr_id = w.wr_id;
     c.qpn = qp.qpn;
-    c.opcode = w.with_immediate ? WcOpcode::write_imm : WcOpcode::write;
+    c.opcode = detail::completes_as(w.kind);
+    if (w.is_request()) c.byte_len = w.message_length();
     const bool done = position != q.done();  // else q.done() is not behind it yet
     if (!done) {
       c.status = qp.tx.failed == position ? qp.tx.failed_status : WcStatus::wr_flush_err;
       q.finish();
     }
-    const bool report = !done || w.signaled;
+    const bool report = !done || w.flags.signaled;
     qp.stats.writes_completed += done;
     q.retire();
     if (report) completions.complete(qp.init.send_cq, c);
   }
 }
 
+MRC_DECL void Context::retire(DatagramState& qp) noexcept {
+  DatagramQueue& q = qp.queue;
+  while (q.retired() != q.posted()) {
+    const std::uint32_t position = q.retired();
+    const DatagramWqe& w = q.at(position);
+    const bool sent = w.progress == DatagramWqe::Progress::gone;
+    if (w.copies > 0 || (!sent && qp.state != QpState::err)) return;
+    release_memory(qp, position);
+    Completion c;
+    c.wr_id = w.wr_id;
+    c.qpn = qp.qpn;
+    c.opcode = WcOpcode::send;
+    if (!sent) c.status = WcStatus::wr_flush_err;
+    const bool report = !sent || w.signaled;
+    qp.stats.completed += sent;
+    q.retire();
+    if (report) completions.complete(qp.init.send_cq, c);
+  }
+}
+
+MRC_DECL void Context::release_memory(DatagramState& qp, std::uint32_t position) noexcept {
+  const DatagramWqe& w = qp.queue.at(position);
+  --datagrams.destination(w.to)->uses;
+  for (const LocalSge& sge : qp.queue.sges(position).first(w.sges))
+    if (MemoryEntry* e = memory.find(sge.lkey)) --e->uses;
+}
+
 [[gnu::always_inline]] inline void Context::release_memory(SendWqe& wqe) noexcept {
-  if (wqe.inlined) return;
+  if (wqe.flags.inline_data) return;
   const LocalSge* sges = SendQueue::sges(wqe);
   for (unsigned i = 0; i < wqe.sges; ++i)
     if (MemoryEntry* e = memory.find(sges[i].lkey)) --e->uses;

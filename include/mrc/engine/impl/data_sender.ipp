@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "mrc/engine/data_sender.hpp"
 #include "mrc/wire/write_header.hpp"
@@ -10,10 +11,34 @@ namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
-[[nodiscard]] constexpr wire::Opcode write_opcode(bool first, bool last, bool immediate) noexcept {
-  if (first && last) return immediate ? wire::Opcode::write_only_imm : wire::Opcode::write_only;
-  if (last) return immediate ? wire::Opcode::write_last_imm : wire::Opcode::write_last;
-  return first ? wire::Opcode::write_first : wire::Opcode::write_middle;
+/// Opcodes of a message's packets: middle, first, last, only.
+using MessageOpcodes = std::array<wire::Opcode, 4>;
+[[nodiscard]] constexpr MessageOpcodes single(wire::Opcode op) noexcept {
+  return {op, op, op, op};
+}
+inline constexpr auto kMessageOpcodes = [] {
+  using wire::Opcode;
+  const auto at = [](MessageKind k) { return static_cast<std::size_t>(k); };
+  std::array<MessageOpcodes, 9> of{};
+  of[at(MessageKind::write)] = {Opcode::write_middle, Opcode::write_first, Opcode::write_last,
+                                Opcode::write_only};
+  of[at(MessageKind::write_imm)] = {Opcode::write_middle, Opcode::write_first,
+                                    Opcode::write_last_imm, Opcode::write_only_imm};
+  of[at(MessageKind::send)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last,
+                               Opcode::send_only};
+  of[at(MessageKind::send_imm)] = {Opcode::send_middle, Opcode::send_first, Opcode::send_last_imm,
+                                   Opcode::send_only_imm};
+  of[at(MessageKind::read)] = single(Opcode::read_request);
+  of[at(MessageKind::compare_swap)] = single(Opcode::compare_swap);
+  of[at(MessageKind::fetch_add)] = single(Opcode::fetch_add);
+  of[at(MessageKind::read_response)] = {Opcode::read_response_middle, Opcode::read_response_first,
+                                        Opcode::read_response_last, Opcode::read_response_only};
+  of[at(MessageKind::atomic_response)] = single(Opcode::atomic_response);
+  return of;
+}();
+
+[[nodiscard]] constexpr wire::Opcode opcode_of(MessageKind kind, bool first, bool last) noexcept {
+  return kMessageOpcodes[static_cast<std::size_t>(kind)][(first ? 1u : 0u) + (last ? 2u : 0u)];
 }
 
 }  // namespace detail
@@ -22,21 +47,33 @@ namespace detail {
 [[gnu::always_inline]] inline SendStatus DataSender::send(Time now, Peer& peer, QueuePairState& qp,
                                                           PlaneMask planes, path::PathIndex& path,
                                                           wire::TxBurst& burst) noexcept {
-  return qp.tx.window.lost() > 0 ? send_again(now, peer, qp, planes, burst)
-                                 : send_new(now, peer, qp, planes, path, burst);
+  if (qp.tx.window.lost() > 0)
+    if (const Psn psn = next_lost(qp); psn != qp.tx.window.next())
+      return send_again(now, peer, qp, psn, planes, burst);
+  return send_new(now, peer, qp, planes, path, burst);
 }
 
-/// Sends the oldest lost packet again, on another path than before (mrc-1.0 §2.9).
-MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState& qp,
+/// The oldest lost packet that may be sent again; the window's next PSN if there is none.
+[[gnu::always_inline]] inline Psn DataSender::next_lost(QueuePairState& qp) noexcept {
+  const reliability::SendWindow& window = qp.tx.window;
+  Psn psn = window.first_lost();
+  if (!qp.rc || !qp.rc_state->receiver.waiting) [[likely]]
+    return psn;
+  while (psn != window.next() && qp.rc_state->receiver.holds(message_of(qp, psn).wqe()))
+    psn = window.first_lost(psn + 1);
+  return psn;
+}
+
+/// Sends a lost packet again, on another path than before (mrc-1.0 §2.9).
+MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn,
                                            PlaneMask planes, wire::TxBurst& burst) noexcept {
   reliability::SendWindow& window = qp.tx.window;
-  const Psn psn = window.first_lost();
   // Dynamic MPR has shrunk: wait until the window reaches the packet (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
   const reliability::Packet packet = window.at(psn);
   const bool again = packet.transmissions() > 0;  // not if the port refused its first transmission
-  const std::uint32_t position = position_of(qp, psn);
-  SendWqe& w = qp.tx.queue.at(position);
+  const SentMessage message = message_of(qp, psn);
+  SendWqe& w = message.wqe();
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
   if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
@@ -49,25 +86,41 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   }
   qp.tx.window_exempt = false;
   window.resend(psn, now, path);
-  emit(now, peer, qp, w, position, slice, psn, again, path, burst);
-  qp.tx.timer_start = now;
+  emit(now, peer, qp, message, w, slice, psn, again, path, burst);
+  // What the peer had no receive for may go on and on, while an older packet is missing.
+  if (!qp.rc || qp.rc_state->receiver.tries == 0 || psn == window.unacked())
+    qp.tx.timer_start = now;
   qp.tx.ask_again();  // it may be lost as well, and be the last
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
   return SendStatus::sent;
 }
 
-/// Sends the next new packet of the send queue.
+/// The queue whose next packet is sent: that of the message that was begun, else the send queue or
+/// that of responses, in turns. Null if there is nothing that may be sent.
+[[gnu::always_inline]] inline SendQueue* DataSender::next_queue(QueuePairState& qp) noexcept {
+  RequesterState& tx = qp.tx;
+  if (tx.next_packet != 0) return &qp.current();
+  const bool request = tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending()));
+  if (qp.rc) [[unlikely]] {
+    RcState& rc = *qp.rc_state;
+    rc.answering = rc.responses.backlog() && (!request || !rc.answering);
+    if (rc.answering) return &rc.responses;
+  }
+  return request ? &tx.queue : nullptr;
+}
+
+/// Sends the next new packet.
 [[gnu::always_inline]] inline SendStatus DataSender::send_new(Time now, Peer& peer,
                                                               QueuePairState& qp, PlaneMask planes,
                                                               path::PathIndex& path,
                                                               wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
-  if (!tx.queue.backlog() || !tx.window.open(tx.range)) return SendStatus::idle;
-  const std::uint32_t position = tx.queue.sending();
-  SendWqe& w = tx.queue.at(position);
-  const bool first = tx.next_packet == 0;
-  if (first && w.with_immediate && tx.wimm_in_flight >= tx.wimm_limit) return SendStatus::idle;
+  if (!tx.window.open(tx.range)) return SendStatus::idle;
+  SendQueue* const queue = next_queue(qp);
+  if (queue == nullptr) return SendStatus::idle;
+  const SentMessage message{queue, queue->sending()};
+  SendWqe& w = message.wqe();
   const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
   if (!tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
@@ -80,29 +133,38 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
     return SendStatus::starved;
   }
   tx.window_exempt = false;
-  if (first) {
+  if (tx.next_packet == 0) {
     w.first = psn;
-    tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight + w.with_immediate);
+    w.msn = static_cast<std::uint16_t>(tx.next_msn.value());
+    ++tx.next_msn;
+    tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight + w.numbered());
+    if (w.is_request())
+      w.rqmsn = static_cast<std::uint16_t>(
+          qp.rc_state->reads.add(message.position, packets_of(w.message_length(), qp.mtu)).value());
   }
   if (tx.window.span() == 1) tx.timer_start = now;
   if (++tx.next_packet == w.packets) {
     tx.next_packet = 0;
-    tx.queue.sent();
+    queue->sent();
   }
-  emit(now, peer, qp, w, position, slice, psn, false, path, burst);
+  emit(now, peer, qp, message, w, slice, psn, false, path, burst);
   ++qp.stats.tx_packets;
   ++ctx_.stats.tx_data;
   return SendStatus::sent;
 }
 
 /// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
-/// inline data.
+/// inline data and the operands of an atomic.
 [[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, const PacketSlice& slice,
                                                            wire::TxBurst& burst) noexcept {
   std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
-  if (w.inlined) {
+  if (w.flags.inline_data) {
     burst.add_sge(SendQueue::inline_data(w) + offset, length, 0);
+    return;
+  }
+  if (w.is_atomic()) {
+    burst.add_sge(reinterpret_cast<const std::uint8_t*>(&SendQueue::operands(w)), length, 0);
     return;
   }
   for (const LocalSge* sge = SendQueue::sges(w); length > 0; ++sge) {
@@ -117,9 +179,9 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   }
 }
 
-/// Enters one data packet of request `w`, which is at `position`, into all accounts and writes it.
+/// Enters one data packet of a message into all accounts and writes it.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
-                                                    SendWqe& w, std::uint32_t position,
+                                                    const SentMessage& message, SendWqe& w,
                                                     const PacketSlice& slice, Psn psn, bool again,
                                                     path::PathIndex path,
                                                     wire::TxBurst& burst) noexcept {
@@ -136,21 +198,22 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   tx.last_sent = now;
 
   wire::WriteHeader h;
-  h.opcode = detail::write_opcode(slice.first, slice.last, w.with_immediate);
+  h.opcode = detail::opcode_of(w.kind, slice.first, slice.last);
   h.pad = slice.pad;
   // Ask for a SACK if nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
-  h.ack_request = (!tx.queue.backlog() && tx.window.lost() == 0) || peer.congestion.wants_ack();
+  const bool more = qp.backlog() || (tx.window.lost() > 0 && !qp.waits_for_receiver());
+  h.ack_request = !more || peer.congestion.wants_ack();
   h.rtx = again;
-  h.solicited = slice.last && w.solicited && w.with_immediate && qp.remote.solicited;
+  h.solicited = slice.last && w.flags.solicited && w.numbered() && qp.remote.solicited;
   h.has_timestamp = options.timestamps;
   h.timestamp = wire::timestamp_of(now);
   h.dqp = qp.remote.qpn;
   h.psn = psn;
-  h.rqmsn = Rqmsn{w.with_immediate ? w.rqmsn : 0u};
+  h.rqmsn = Rqmsn{w.rqmsn};
   h.msn = Msn{w.msn};
   h.va = w.remote + slice.offset;
   h.rkey = w.rkey;
-  h.dma_length = w.length;
+  h.dma_length = w.message_length();
   h.immediate = w.immediate;
   h.tag = qp.remote_tag;
 
@@ -170,7 +233,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   packet.port_path = spec.port_path;
   add_payload(w, slice, burst);
   if ((options.holding_planes >> spec.plane & 1) != 0) [[unlikely]]
-    ctx_.hold_payload(qp, position, burst);
+    ctx_.hold_payload(qp, *message.queue, message.position, burst);
   burst.commit();
   qp.stats.tx_bytes += again ? 0 : slice.length;
 }

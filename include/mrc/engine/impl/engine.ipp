@@ -21,6 +21,8 @@ namespace mrc::inline v0_1::engine {
     if (admit(nullptr, bth, packet)) endpoint_.on_resolution(packet);
     return;
   }
+  if (wire::is_datagram(opcode)) [[unlikely]]
+    return receive_datagram(packet);
   QueuePairState* qp = ctx_.objects.qp(bth.dqp());
   if (!admit(qp, bth, packet)) return;
   if (opcode == wire::Opcode::endpoint_request || opcode == wire::Opcode::endpoint_response)
@@ -39,7 +41,7 @@ namespace mrc::inline v0_1::engine {
   }
   if ((qp->peer->trusted & plane_bit(packet.plane)) == 0) [[unlikely]]
     endpoint_.on_traffic(now, *qp->peer, packet.plane);
-  const bool to_responder = wire::is_write(opcode) || opcode == wire::Opcode::probe;
+  const bool to_responder = wire::is_data(opcode) || opcode == wire::Opcode::probe;
   if (qp->state == QpState::err) {
     ++drops.wrong_state;
     if (to_responder) responder_.answer_in_error(now, *qp, packet, bth.psn());
@@ -49,23 +51,31 @@ namespace mrc::inline v0_1::engine {
     if (opcode == wire::Opcode::probe)
       responder_.on_probe(now, *qp, packet);
     else
-      responder_.on_write(now, *qp, packet);
+      responder_.on_data(now, *qp, packet);
     return;
   }
   ++ctx_.stats.rx_control;
-  if (qp->state != QpState::rts) {
+  if (!qp->active) {
     ++drops.wrong_state;
     return;
   }
   qp->peer->answered = now;
   switch (opcode) {
     case wire::Opcode::sack:
-      return requester_.on_sack(now, *qp, packet);
+      requester_.on_sack(now, *qp, packet);
+      return resume(*qp, packet.plane);
     case wire::Opcode::nack:
       return requester_.on_nack(now, *qp, packet);
     default:
-      return requester_.on_ack(now, *qp, packet);
+      requester_.on_ack(now, *qp, packet);
+      return resume(*qp, packet.plane);
   }
+}
+
+/// Responses that are done, and read by no port any more, leave room for others.
+MRC_DECL void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
+  if (qp.rc && qp.active && !qp.rc_state->requests.empty())
+    responder_.resume(ctx_.latest, qp, plane);
 }
 
 /// Judges the iCRC, which a tag is a part of. Only the connection's packets carry its tag; without
@@ -98,6 +108,13 @@ MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets)
   teardown_.fail_overrun_queues();
 }
 
+/// Datagrams belong to no connection: their iCRC has to be plain.
+MRC_DECL void Engine::receive_datagram(const wire::RxPacket& packet) noexcept {
+  if (packet.check == 0) return datagrams_.on_datagram(packet);
+  ++ctx_.stats.drops.bad_icrc;
+  ++bad_icrc_[packet.plane];
+}
+
 /// `via`: the queue pair that it is addressed to, whose tag it carries; null if to QPN 2.
 MRC_DECL void Engine::receive_endpoint(Time now, const wire::RxPacket& packet,
                                        QueuePairState* via) noexcept {
@@ -125,13 +142,21 @@ MRC_DECL void Engine::on_time(Time now) noexcept {
 
 MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   endpoint_.set_plane_up(ctx_.forward(now), plane, up);
+  datagrams_.wake();
 }
 
 MRC_DECL void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {
   const bool full = ctx_.copies.room() < kMaxSendSges;
-  for (const wire::CopyId copy : copies)
-    if (QueuePairState* qp = ctx_.release_payload(copy)) ctx_.retire(*qp);
-  if (full) ctx_.ready.wake_all();
+  for (const wire::CopyId copy : copies) {
+    QueuePairState* qp = ctx_.release_payload(copy);
+    if (qp == nullptr) continue;
+    ctx_.retire(*qp);
+    resume(*qp, 0);
+  }
+  if (full) {
+    ctx_.ready.wake_all();
+    datagrams_.wake();
+  }
   teardown_.fail_overrun_queues();
 }
 
@@ -149,6 +174,7 @@ MRC_DECL void Engine::on_settled(Time now, Plane plane,
 
 MRC_DECL void Engine::on_untransmitted(Time now, std::span<const wire::TxPacket> packets) noexcept {
   loss_.on_untransmitted(ctx_.forward(now), packets);
+  datagrams_.on_untransmitted(packets);
   if (ctx_.options.holding_planes == 0) return;
   for (const wire::TxPacket& packet : packets) on_released({&packet.copy, 1});
 }
@@ -160,8 +186,10 @@ MRC_DECL void Engine::poll_transmit(Time now, PlaneMask free_planes,
 
 MRC_DECL bool Engine::poll_event(Event& event) noexcept {
   if (!ctx_.completions.poll_event(event)) return false;
-  if (event.kind == Event::Kind::qp_error)
+  if (event.kind == Event::Kind::qp_error) {
     if (QueuePairState* qp = ctx_.objects.qp(event.qpn)) qp->error_reported = false;
+    if (DatagramState* qp = ctx_.datagrams.qp(event.qpn)) qp->error_reported = false;
+  }
   return true;
 }
 

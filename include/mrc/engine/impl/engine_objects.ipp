@@ -23,14 +23,31 @@ inline void require(bool ok, const char* what) {
   return is_mtu(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 && a.max_wimm >= 1 &&
          a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 && a.max_wimm_dest <= kMaxQueue &&
          a.timeout <= reliability::kMaxTimeoutExponent && a.retry_linear <= 7 &&
-         a.retry_exponential <= reliability::kRetryForever;
+         a.retry_exponential <= reliability::kRetryForever && a.max_rd_atomic <= kMaxReads &&
+         a.max_rd_atomic_dest <= kMaxReads && a.rnr_retry <= 7 && a.min_rnr_timer <= 31;
+}
+
+[[nodiscard]] inline bool in_range(const QpCapacity& c) noexcept {
+  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
+         c.send_sges <= kMaxSendSges && c.receive_sges <= kMaxReceiveSges &&
+         c.inline_bytes <= kMaxInlineBytes;
 }
 
 [[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
-  const QpCapacity& c = init.capacity;
-  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
-         c.send_sges <= kMaxSendSges && c.receive_sges <= kMaxReceiveSges &&
-         c.inline_bytes <= kMaxInlineBytes && in_range(init.attributes);
+  return in_range(init.capacity) && in_range(init.attributes);
+}
+
+/// Position of the oldest request of a queue that uses a memory region.
+[[nodiscard]] inline std::optional<std::uint32_t> user_of(SendQueue& q,
+                                                          std::uint32_t key) noexcept {
+  for (std::uint32_t p = q.retired(); p != q.posted(); ++p) {
+    SendWqe& w = q.at(p);
+    if (w.flags.inline_data) continue;
+    const LocalSge* sges = SendQueue::sges(w);
+    const auto uses_it = [key](const LocalSge& sge) { return sge.lkey == key; };
+    if (std::any_of(sges, sges + w.sges, uses_it)) return p;
+  }
+  return std::nullopt;
 }
 
 }  // namespace detail
@@ -53,6 +70,7 @@ MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
 
 MRC_SETUP Engine::~Engine() {
   ctx_.objects.for_each_qp([this](QueuePairState& qp) { teardown_.detach(qp); });
+  ctx_.datagrams.for_each_qp([this](DatagramState& qp) { teardown_.clear(qp); });
   ctx_.objects.for_each_peer([this](Peer& peer) { ctx_.timers.cancel(peer); });
 }
 
@@ -72,6 +90,8 @@ MRC_SETUP Errc Engine::dealloc_pd(PdId pd) noexcept {
 MRC_SETUP bool Engine::pd_in_use(PdId pd) noexcept {
   bool used = ctx_.memory.uses_pd(pd);
   ctx_.objects.for_each_qp([&](const QueuePairState& qp) { used = used || qp.init.pd == pd; });
+  ctx_.objects.for_each_srq([&](const SharedReceiveQueue& srq) { used = used || srq.pd == pd; });
+  ctx_.datagrams.for_each_qp([&](const DatagramState& qp) { used = used || qp.init.pd == pd; });
   return used;
 }
 
@@ -97,20 +117,13 @@ MRC_SETUP Errc Engine::deregister_memory(std::uint32_t key, bool force) noexcept
   if (e->uses > 0 && !force) return Errc::in_use;
   ctx_.objects.for_each_qp([&](QueuePairState& qp) {
     if (e->uses == 0) return;
-    SendQueue& q = qp.tx.queue;
-    for (std::uint32_t p = q.retired(); p != q.posted(); ++p) {
-      SendWqe& w = q.at(p);
-      const LocalSge* sges = q.sges(w);
-      const auto uses_it = [key](const LocalSge& sge) { return sge.lkey == key; };
-      if (w.inlined || std::none_of(sges, sges + w.sges, uses_it)) continue;
-      teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
-      return;
-    }
-    bool received_into = false;
-    qp.rx.receives.for_each_sge(
-        [&](const ReceiveSge& sge) { received_into = received_into || sge.lkey == key; });
-    if (received_into) teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::wr_flush_err);
+    if (const auto p = detail::user_of(qp.tx.queue, key))
+      return teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::loc_prot_err, p);
+    bool used = qp.rc_state && detail::user_of(qp.rc_state->responses, key);
+    qp.rx.receives.for_each_sge([&](const ReceiveSge& sge) { used = used || sge.lkey == key; });
+    if (used) teardown_.fail(qp, QpErrorCause::memory_withdrawn, WcStatus::wr_flush_err);
   });
+  withdraw_from_datagrams(key);
   ctx_.memory.remove(key);
   teardown_.fail_overrun_queues();
   return Errc::ok;
@@ -134,12 +147,58 @@ MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
   return ctx_.completions.find(cq);
 }
 
+// ---------------------------------------------------------------------- shared receive queues
+
+MRC_SETUP Result<SrqId> Engine::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
+  if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
+  if (depth == 0 || depth > detail::kMaxQueue || sges == 0 || sges > kMaxReceiveSges)
+    return Errc::invalid_argument;
+  return ctx_.objects.add_srq(pd, depth, sges);
+}
+
+MRC_SETUP Errc Engine::destroy_srq(SrqId id) noexcept {
+  SharedReceiveQueue* srq = ctx_.objects.srq(id);
+  if (srq == nullptr) return Errc::not_found;
+  if (srq->users > 0) return Errc::in_use;
+  while (!srq->receives.empty()) ctx_.release_receive(srq->receives);
+  ctx_.completions.forget(id);
+  ctx_.objects.remove_srq(id);
+  return Errc::ok;
+}
+
+MRC_DECL Errc Engine::post_receive(SrqId id, const ReceiveRequest& request) noexcept {
+  SharedReceiveQueue* srq = ctx_.objects.srq(id);
+  return srq == nullptr ? Errc::not_found : ctx_.post_receive(srq->receives, srq->pd, request);
+}
+
+MRC_SETUP Errc Engine::set_srq_limit(SrqId id, std::uint32_t limit) noexcept {
+  SharedReceiveQueue* srq = ctx_.objects.srq(id);
+  if (srq == nullptr) return Errc::not_found;
+  if (limit > srq->receives.capacity()) return Errc::invalid_argument;
+  srq->limit = limit;
+  ctx_.note_taken(*srq);
+  return Errc::ok;
+}
+
+MRC_DECL const SharedReceiveQueue* Engine::find_srq(SrqId id) const noexcept {
+  return const_cast<ObjectTables&>(ctx_.objects).srq(id);
+}
+
 // -------------------------------------------------------------------------------- queue pairs
 
-MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& init) {
-  if (!detail::in_range(init)) return Errc::invalid_argument;
+MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& asked) {
+  if (!detail::in_range(asked)) return Errc::invalid_argument;
+  QpInit init = asked;
+  SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
+  if (init.srq) {
+    if (srq == nullptr) return Errc::not_found;
+    if (!init.attributes.rc) return Errc::unsupported;
+    // What it has taken from the shared queue: one receive for each number that is tracked.
+    init.capacity.receive = init.attributes.max_wimm_dest;
+    init.capacity.receive_sges = srq->receives.sge_limit();
+  }
   const EngineOptions& o = ctx_.options;
-  if (o.holding_planes != 0 && init.capacity.send_sges > o.held_copies)
+  if (o.holding_planes != 0 && std::max(init.capacity.send_sges, 1u) > o.held_copies)
     return Errc::invalid_argument;  // one packet could not be held
   CompletionRing* send_cq = ctx_.completions.find(init.send_cq);
   CompletionRing* receive_cq = ctx_.completions.find(init.receive_cq);
@@ -148,6 +207,7 @@ MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& init) {
   Result<Qpn> qpn = ctx_.objects.add_qp(init, ctx_.writes, ctx_.records);
   if (!qpn) return qpn;
   renew(*ctx_.objects.qp(*qpn));
+  if (srq != nullptr) ++srq->users;
   ++send_cq->users;
   ++receive_cq->users;
   return qpn;
@@ -159,6 +219,7 @@ MRC_SETUP Errc Engine::destroy_qp(Qpn qpn) noexcept {
     ctx_.completions.forget(qpn);
     --ctx_.completions.find(qp.init.send_cq)->users;
     --ctx_.completions.find(qp.init.receive_cq)->users;
+    if (qp.init.srq) --ctx_.objects.srq(*qp.init.srq)->users;
     ctx_.objects.remove_qp(qpn);
     return Errc::ok;
   });

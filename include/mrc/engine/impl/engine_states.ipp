@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 
 #include "mrc/core/mtu.hpp"
 #include "mrc/engine/engine.hpp"
@@ -13,7 +14,7 @@ namespace mrc::inline v0_1::engine {
 MRC_SETUP Result<Psn> Engine::start_psn(Qpn qpn) const noexcept {
   const QueuePairState* qp = find_qp(qpn);
   if (qp == nullptr) return Errc::not_found;
-  return qp->start_psn;
+  return qp->rc_state ? qp->rc_state->drawn_psn : qp->start_psn;
 }
 
 MRC_SETUP Result<std::uint64_t> Engine::tag(Qpn qpn) const noexcept {
@@ -41,19 +42,20 @@ MRC_SETUP Errc Engine::to_rtr(Qpn qpn, const RemoteQp& remote, const RtrAttribut
     Peer* peer = ctx_.objects.peer(remote.peer);
     if (peer == nullptr) return Errc::not_found;
     if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0) return Errc::incompatible;
-    if (const Errc e = enter_rtr(qp, remote, own); e != Errc::ok) return e;
+    if (const Errc e = enter_rtr(qp, remote, own, remote.rc); e != Errc::ok) return e;
     attach(qp, remote, *peer);
+    if (qp.rc) begin_sending(ctx_.latest, qp);
     return Errc::ok;
   });
 }
 
 MRC_SETUP Errc Engine::to_rtr_unresolved(Qpn qpn, const RemoteQp& remote,
                                          const RtrAttributes& own) {
-  return with_qp(qpn, [&](QueuePairState& qp) { return enter_rtr(qp, remote, own); });
+  return with_qp(qpn, [&](QueuePairState& qp) { return enter_rtr(qp, remote, own, true); });
 }
 
 MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
-                                 const RtrAttributes& own) {
+                                 const RtrAttributes& own, bool may_be_rc) {
   if (qp.state != QpState::init) return Errc::invalid_state;
   const std::uint32_t mtu = remote.mtu == 0 ? qp.attributes.mtu : remote.mtu;
   if (mtu > qp.attributes.mtu || !is_mtu(mtu)) return Errc::incompatible;
@@ -61,8 +63,15 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
   a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
   a.dynamic_mpr = own.dynamic_mpr.value_or(a.dynamic_mpr);
+  a.max_rd_atomic_dest = own.max_rd_atomic_dest.value_or(a.max_rd_atomic_dest);
+  a.min_rnr_timer = own.min_rnr_timer.value_or(a.min_rnr_timer);
   if (!detail::in_range(a)) return Errc::invalid_argument;
   qp.rx.resize(a);
+  if (qp.init.srq && qp.rx.receives.capacity() < a.max_wimm_dest)
+    qp.rx.receives = ReceiveQueue(a.max_wimm_dest, qp.rx.receives.sge_limit());
+  // While the peer is not known it may turn out to offer RC, even after a while.
+  qp.rc_state = a.rc && may_be_rc ? std::make_unique<RcState>(a, ctx_.writes) : nullptr;
+  if (qp.rc_state) qp.rc_state->drawn_psn = qp.start_psn;
   qp.attributes = a;
   qp.remote = remote;
   qp.mtu = qp.rtr_mtu = mtu;
@@ -80,7 +89,31 @@ MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& 
   qp.expected = qp.remote_tag ? qp.tag : wire::Tag();
   if (qp.remote_tag) peer.tagged.push_back(qp);
   if (qp.sharers != 0) peer.congestion.on_hint(qp.sharers);
+  qp.rc = remote.rc && qp.rc_state != nullptr;
+  if (qp.rc_state)
+    qp.start_psn =
+        qp.rc ? qp.rc_state->drawn_psn : qp.rc_state->own_psn.value_or(qp.rc_state->drawn_psn);
   responder_.start(qp);
+}
+
+/// The requester half starts to work.
+MRC_SETUP void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
+  if (!qp.active) requester_.start(qp);
+  qp.active = true;
+  requester_.attach(now, qp);
+  endpoint_.on_connected(now, *qp.peer);
+}
+
+/// A request was posted that the peer, which was not known then, does not offer: the position of
+/// the oldest one.
+MRC_SETUP std::optional<std::uint32_t> Engine::unsupported_request(QueuePairState& qp) noexcept {
+  const SendQueue& q = qp.tx.queue;
+  if (qp.rc && qp.remote.max_rd_atomic_dest > 0) return std::nullopt;
+  for (std::uint32_t p = q.done(); p != q.posted(); ++p) {
+    const bool write = is_write(static_cast<SendOpcode>(q.at(p).kind));
+    if (qp.rc ? q.at(p).is_request() : !write) return p;
+  }
+  return std::nullopt;
 }
 
 MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
@@ -93,15 +126,26 @@ MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
     a.timeout = own.timeout.value_or(a.timeout);
     a.retry_linear = own.retry_linear.value_or(a.retry_linear);
     a.retry_exponential = own.retry_exponential.value_or(a.retry_exponential);
+    a.max_rd_atomic = own.max_rd_atomic.value_or(a.max_rd_atomic);
+    a.rnr_retry = own.rnr_retry.value_or(a.rnr_retry);
     if (!detail::in_range(a)) return Errc::invalid_argument;
+    if (qp.rc_state) qp.rc_state->reads.reserve(a.max_rd_atomic);
+    if (qp.active) {  // it answers since it is in RTR, under the number that the peer knows
+      if (a.mpr > qp.attributes.mpr && !qp.tx.window.empty()) a.mpr = qp.attributes.mpr;
+      if (a.mpr > qp.attributes.mpr) requester_.grow(qp, a.mpr);
+      qp.attributes = a;
+      requester_.change_limits(qp);
+      qp.state = QpState::rts;
+      return Errc::ok;
+    }
     qp.tx.window.resize(a.mpr * kMprUnit);
     qp.attributes = a;
     if (own.send_psn) qp.start_psn = *own.send_psn;
+    if (qp.rc_state) qp.rc_state->own_psn = own.send_psn;
     requester_.start(qp);
     qp.state = QpState::rts;
-    if (qp.peer == nullptr) return Errc::ok;
-    requester_.attach(now, qp);
-    endpoint_.on_connected(now, *qp.peer);
+    qp.active = true;
+    if (qp.peer != nullptr) begin_sending(now, qp);
     return Errc::ok;
   });
 }
@@ -115,16 +159,23 @@ MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcep
     if (peer == nullptr) return Errc::not_found;
     RemoteQp remote = known;
     remote.qpn = qp.remote.qpn;
-    remote.start_psn = qp.remote.start_psn;
+    // Between OpenMRC peers the number counts that the peer has drawn: a program's own is known
+    // only when it moves to RTS, and the peer may have to answer before that.
+    if (!remote.rc || !qp.rc_state) remote.start_psn = qp.remote.start_psn;
     const std::uint32_t mtu = remote.mtu == 0 ? qp.rtr_mtu : std::min(qp.rtr_mtu, remote.mtu);
     if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || !is_mtu(mtu))
       return Errc::incompatible;
     teardown_.leave_peer(qp);
     attach(qp, remote, *peer);
     requester_.set_mtu(qp, mtu);
-    if (qp.state != QpState::rts) return Errc::ok;
-    requester_.attach(now, qp);
-    endpoint_.on_connected(now, *peer);
+    qp.active = qp.active && (qp.rc || qp.state == QpState::rts);
+    if (qp.state != QpState::rts && !qp.rc) return Errc::ok;
+    begin_sending(now, qp);
+    if (const auto position = unsupported_request(qp)) {
+      teardown_.fail(qp, QpErrorCause::unsupported, WcStatus::loc_qp_op_err, position);
+      teardown_.fail_overrun_queues();
+      return Errc::ok;
+    }
     ctx_.ready.update(qp);
     ctx_.rearm(qp, now);
     return Errc::ok;
@@ -152,6 +203,7 @@ MRC_SETUP Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
 MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     teardown_.detach(qp);
+    qp.rc_state = nullptr;  // with the number that the former peer was told
     qp.state = QpState::reset;
     qp.cause = QpErrorCause::none;
     renew(qp);
@@ -182,7 +234,8 @@ MRC_DECL Errc Engine::post_send(Qpn qpn, const SendRequest& request, Time now) n
 MRC_DECL Errc Engine::post_receive(Qpn qpn, const ReceiveRequest& request) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state == QpState::reset || qp.state == QpState::err) return Errc::invalid_state;
-    return responder_.post_receive(qp, request);
+    if (qp.init.srq) return Errc::unsupported;  // its receives are posted there
+    return ctx_.post_receive(qp.rx.receives, qp.init.pd, request);
   });
 }
 

@@ -71,9 +71,9 @@ MRC_DECL void LossRecovery::on_untransmitted(Time now,
                                              std::span<const wire::TxPacket> packets) noexcept {
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
-    if (!wire::is_write(bth.opcode())) continue;
+    if (!wire::is_data(bth.opcode())) continue;
     QueuePairState* qp = ctx_.objects.qp(packet.owner);
-    if (qp == nullptr || qp->state != QpState::rts || !qp->tx.window.contains(bth.psn())) continue;
+    if (qp == nullptr || !qp->active || !qp->tx.window.contains(bth.psn())) continue;
     const reliability::Packet sent = qp->tx.window.at(bth.psn());
     if (sent.state() != reliability::PacketState::outstanding) continue;
     const std::uint32_t size = nominal_size(*qp, bth.psn(), sent, ctx_.options.timestamps);
@@ -86,11 +86,16 @@ MRC_DECL void LossRecovery::on_untransmitted(Time now,
 }
 
 MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
-  if (qp.state != QpState::rts) return;
+  if (!qp.active) return;
+  if (qp.waits_for_receiver() && now >= qp.rc_state->receiver.until) {
+    ReceiverWait& wait = qp.rc_state->receiver;
+    wait.waiting = false;
+    if (wait.oldest) qp.tx.timer_start = std::max(qp.tx.timer_start, wait.until);
+  }
   if (now >= qp.tx.loss_check) infer_losses(now, qp);
   if (Timers::awaits_peer(qp) && now >= Timers::retransmission_deadline(qp)) {
     on_retransmission_timeout(now, qp);
-    if (qp.state != QpState::rts) return;
+    if (!qp.active) return;
   } else if (now >= Timers::probe_deadline(qp)) {
     send_probe(now, qp);
   }

@@ -35,8 +35,7 @@ MRC_SETUP Result<PdId> ObjectTables::add_pd() {
   return Errc::no_resources;
 }
 
-MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
-                                           reliability::PacketPool& records) {
+MRC_SETUP Result<Qpn> ObjectTables::next_number() {
   if (free_qps_.empty()) return Errc::no_resources;
   const std::uint32_t index = free_qps_.front();
   const auto draw = [&] {
@@ -45,18 +44,34 @@ MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
   };
   Qpn qpn = draw();
   while (value(qpn) == 0xFFFFFF && index_bits_ < 16) qpn = draw();  // multicast in IBTA's terms
-  qps_[index] =
-      std::make_unique<QueuePairState>(qpn, init, writes, records, options_.placing_planes != 0);
-  free_qps_.pop_front();
+  return qpn;
+}
+
+MRC_SETUP Result<Qpn> ObjectTables::add_qp(const QpInit& init, SendPool& writes,
+                                           reliability::PacketPool& records) {
+  Result<Qpn> qpn = next_number();
+  if (!qpn) return qpn;
+  qps_[place_of(*qpn)] =
+      std::make_unique<QueuePairState>(*qpn, init, writes, records, options_.placing_planes != 0);
+  take_number();
   ++qp_count_;
   return qpn;
 }
 
 MRC_SETUP void ObjectTables::remove_qp(Qpn qpn) noexcept {
-  const std::uint32_t index = index_of(qpn);
   --qp_count_;
-  qps_[index].reset();
-  free_qps_.push_back(index);
+  qps_[place_of(qpn)].reset();
+  return_number(qpn);
+}
+
+MRC_SETUP Result<SrqId> ObjectTables::add_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
+  std::uint32_t i = 0;
+  while (i < srqs_.size() && srqs_[i]) ++i;
+  if (i >= options_.max_srqs) return Errc::no_resources;
+  auto srq = std::make_unique<SharedReceiveQueue>(SrqId{i}, pd, depth, sges);
+  if (i == srqs_.size()) srqs_.emplace_back();
+  srqs_[i] = std::move(srq);
+  return SrqId{i};
 }
 
 MRC_SETUP Result<PeerId> ObjectTables::add_peer(const PeerSpec& spec, Random& random) {

@@ -8,14 +8,15 @@
 namespace mrc::inline v0_1::engine {
 
 MRC_DECL void ReadyQueue::update(QueuePairState& qp) noexcept {
-  if (qp.state != QpState::rts) return;
+  if (!qp.active) return;
   RequesterState& tx = qp.tx;
   if (qp.starved && tx.window.lost() > 0) remove(qp);  // a retransmission has its record already
   if (!qp.ready_hook.is_linked()) {
     bool ready = tx.window.lost() > 0;
-    if (!ready && tx.queue.backlog() && tx.window.open(tx.range)) {
-      const SendWqe& w = tx.queue.at(tx.queue.sending());
-      ready = tx.next_packet != 0 || !w.with_immediate || tx.wimm_in_flight < tx.wimm_limit;
+    if (!ready && tx.window.open(tx.range)) {
+      ready = tx.next_packet != 0 ||
+              (tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending()))) ||
+              (qp.rc && qp.rc_state->responses.backlog());
     }
     if (!ready) return;
     if (tx.window_exempt)

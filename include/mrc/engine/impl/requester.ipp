@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requester: posting, NACKs, Transport ACKs. SACKs are in requester_sack.ipp.
+// Requester: posting, NACKs, Transport ACKs, responses. SACKs are in requester_sack.ipp.
 #pragma once
 
 #include <cstring>
@@ -39,6 +39,24 @@ MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
   tx.failed.reset();
 }
 
+MRC_DECL void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
+  RequesterState& tx = qp.tx;
+  tx.window.resize(mpr * kMprUnit);
+  tx.newest_report.fill(~std::uint32_t{0});  // the order of sending begins anew
+  tx.probe_order = 0;
+}
+
+MRC_DECL void Requester::change_limits(QueuePairState& qp) noexcept {
+  const QpAttributes& own = qp.attributes;
+  qp.tx.retries = {own.timeout, own.retry_linear, own.retry_exponential};
+  qp.tx.fixed_range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
+  qp.tx.range = qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr
+                    ? std::min(qp.tx.range, qp.tx.fixed_range)
+                    : qp.tx.fixed_range;
+  qp.tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
+  qp.rc_state->reads.set_limit(std::min(own.max_rd_atomic, qp.remote.max_rd_atomic_dest));
+}
+
 MRC_DECL void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept {
   if (mtu == qp.mtu) return;
   qp.mtu = mtu;
@@ -47,11 +65,21 @@ MRC_DECL void Requester::set_mtu(QueuePairState& qp, std::uint32_t mtu) noexcept
     q.at(p).packets = packets_of(q.at(p).length, mtu);
 }
 
+MRC_DECL void Requester::start_rc(QueuePairState& qp) noexcept {
+  RcState& rc = *qp.rc_state;
+  rc.reads.start(std::min(qp.attributes.max_rd_atomic, qp.remote.max_rd_atomic_dest));
+  rc.receiver = {};
+  rc.answering = false;
+  rc.reported = 0;
+}
+
 MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
   tx.queue.unsend();
+  tx.next_msn = {};
+  if (qp.rc) start_rc(qp);
   tx.retries.reset();
   tx.rtt = {};
   tx.cursor = qp.peer->paths.make_cursor();
@@ -75,7 +103,20 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
 
 // ------------------------------------------------------------------------------------- posting
 
-/// Checks the SGEs of a write against the queue pair's capacity and the memory regions; `length`
+/// Does the peer offer this operation, as far as is known, and does the queue pair have room for
+/// it?
+MRC_DECL Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
+  const QpAttributes& own = qp.attributes;
+  if (!own.rc || (qp.peer != nullptr && !qp.rc)) return Errc::unsupported;
+  if (!has_response(opcode)) return Errc::ok;
+  if (own.max_rd_atomic == 0 || (qp.rc && qp.remote.max_rd_atomic_dest == 0))
+    return Errc::unsupported;
+  const QpCapacity& c = qp.init.capacity;
+  const bool room = c.atomics || c.send_sges >= 2 || c.inline_bytes >= 32;
+  return opcode == SendOpcode::read || room ? Errc::ok : Errc::unsupported;
+}
+
+/// Checks the SGEs of a request against the queue pair's capacity and the memory regions; `length`
 /// is their sum.
 [[gnu::always_inline]] inline Errc Requester::check_sges(const QueuePairState& qp,
                                                          const SendRequest& request,
@@ -83,19 +124,23 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   length = 0;
   for (const Sge& s : request.sges) length += s.length;
   const QpCapacity& c = qp.init.capacity;
+  const bool response = has_response(request.opcode), read = request.opcode == SendOpcode::read;
+  if (response && (request.flags.inline_data ||
+                   (!read && (length != 8 || request.sges.size() != 1)))) [[unlikely]]
+    return Errc::invalid_argument;
   if (request.flags.inline_data) return length <= c.inline_bytes ? Errc::ok : Errc::too_long;
   if (length > kMaxMessage) return Errc::too_long;
   if (request.sges.size() > c.send_sges) return Errc::too_many_sges;
+  const Access rights = response ? Access::local_write : Access::none;
   for (const Sge& s : request.sges)
-    if (const Errc e = ctx_.memory.check_local(s, qp.init.pd, Access::none); e != Errc::ok)
-      return e;
+    if (const Errc e = ctx_.memory.check_local(s, qp.init.pd, rights); e != Errc::ok) return e;
   return Errc::ok;
 }
 
 /// Copies inline data, or the checked SGEs, behind the send queue entry.
 [[gnu::always_inline]] inline void Requester::copy_sges(SendWqe& w,
                                                         const SendRequest& request) noexcept {
-  if (w.inlined) {
+  if (w.flags.inline_data) {
     std::uint8_t* to = SendQueue::inline_data(w);
     for (const Sge& s : request.sges) {
       if (s.length > 0) std::memcpy(to, s.address, s.length);
@@ -110,30 +155,47 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   }
 }
 
+/// Makes a SEND, a READ or an atomic of what was filled in as for a write.
+MRC_DECL void Requester::make_operation(SendWqe& w, const SendRequest& request) noexcept {
+  if (!has_response(request.opcode)) {
+    w.remote = 0;
+    w.rkey = 0;
+    return;
+  }
+  w.immediate = std::exchange(w.length, 0);
+  w.packets = 1;
+  if (!w.is_atomic()) return;
+  w.length = sizeof(wire::AtomicOperands);
+  const bool swap = w.kind == MessageKind::compare_swap;
+  SendQueue::operands(w) = {swap ? request.swap : request.compare_add,
+                            swap ? request.compare_add : 0};
+}
+
 /// Inlined into Engine::post_send().
 [[gnu::always_inline]] inline Errc Requester::post(Time now, QueuePairState& qp,
                                                    const SendRequest& request) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.full()) return Errc::queue_full;
+  if (!is_write(request.opcode)) [[unlikely]]
+    if (const Errc e = check_offered(qp, request.opcode); e != Errc::ok) return e;
   std::uint64_t length = 0;
   if (const Errc e = check_sges(qp, request, length); e != Errc::ok) return e;
 
   if (!Timers::awaits_peer(qp)) tx.timer_start = now;
   SendWqe& w = tx.queue.post();
   w.wr_id = request.wr_id;
+  w.kind = static_cast<MessageKind>(request.opcode);
   w.remote = request.remote.address;
   w.rkey = request.remote.rkey;
   w.length = static_cast<std::uint32_t>(length);
   w.packets = packets_of(w.length, qp.mtu);
-  w.with_immediate = request.opcode == SendOpcode::write_imm;
-  w.solicited = request.flags.solicited;
   w.immediate = request.immediate;
-  w.signaled = request.flags.signaled || qp.init.signal_all;
-  w.inlined = request.flags.inline_data;
+  w.flags = request.flags;
+  w.flags.signaled |= qp.init.signal_all;
   copy_sges(w, request);
-  w.msn = static_cast<std::uint16_t>(tx.next_msn.value());
-  ++tx.next_msn;
-  if (w.with_immediate) {
+  if (!is_write(request.opcode)) [[unlikely]]
+    make_operation(w, request);
+  if (w.numbered()) {
     w.rqmsn = static_cast<std::uint16_t>(tx.next_rqmsn.value());
     ++tx.next_rqmsn;
   }
@@ -164,9 +226,13 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
       ++ctx_.stats.drops.stale;
       return;
     }
+    // RC's requests complete in order, so the oldest one is the first that fails.
+    const auto oldest = tx.queue.empty() ? std::nullopt : std::optional(tx.queue.done());
     return teardown_.fail(qp, QpErrorCause::peer_in_error, WcStatus::rem_op_err,
-                          position_of(qp, psn));
+                          qp.rc ? oldest : position_of(qp, psn));
   }
+  if (nack.reason() == wire::NackReason::receiver_not_ready)
+    return on_receiver_not_ready(now, qp, psn, exact, nack.vendor_info());
   // Trimming may have cut off the time stamp. A refusal costs a retry, so it has to be exact.
   const bool cut = at_packet && timestamp == 0 && wire::is_trim(nack.reason());
   if (!wire::is_known(nack.reason()) || !(exact || cut)) {
@@ -197,6 +263,48 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
   ctx_.rearm(qp, now);
 }
 
+/// No receive is posted at the peer. The message waits, and with it those behind it that need one;
+/// the peer works, so nothing is counted against it.
+MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn psn, bool exact,
+                                               std::uint8_t timer) noexcept {
+  if (!qp.rc || !exact) {
+    ++ctx_.stats.drops.stale;
+    return;
+  }
+  const SentMessage message = message_of(qp, psn);
+  const SendWqe& w = message.wqe();
+  const auto refused = w.numbered() ? loss_.give_up(qp, psn) : std::nullopt;
+  if (!refused) {
+    ++ctx_.stats.drops.stale;
+    return;
+  }
+  qp.heard = true;
+  qp.peer->congestion.on_forget(refused->size);
+  ReceiverWait& wait = qp.rc_state->receiver;
+  const Rqmsn number{w.rqmsn};
+  if (!wait.waiting) {
+    // Only what was sent after the last wait has been tried again.
+    if (refused->sent >= wait.until)
+      wait.tries = static_cast<std::uint8_t>(std::min(wait.tries + 1, 8));
+    wait.waiting = true;
+    wait.from = number;
+    wait.until = now + rnr_time(timer);
+  } else if (number.before(wait.from)) {
+    wait.from = number;
+  }
+  // Its turn to fail comes when all requests before it are complete.
+  const bool exhausted = qp.attributes.rnr_retry < 7 && wait.tries > qp.attributes.rnr_retry;
+  if (exhausted && message.position == qp.tx.queue.done())
+    return teardown_.fail(qp, QpErrorCause::rnr_exhausted, WcStatus::rnr_retry_exc_err,
+                          message.position);
+  // Else the timer keeps running for what is missing before it: no SACK tells of that.
+  wait.oldest = !w.first.after(qp.tx.window.unacked());
+  if (wait.oldest) qp.tx.on_progress(now);
+  ctx_.ready.update(qp);
+  ctx_.ready.wake(*qp.peer);
+  ctx_.rearm(qp, now);
+}
+
 // ------------------------------------------------------------------------------ Transport ACKs
 
 /// Every message whose last PSN is not after the one named is placed and delivered (mrc-1.0 §2.8).
@@ -204,48 +312,83 @@ MRC_DECL void Requester::on_ack(Time now, QueuePairState& qp,
                                 const wire::RxPacket& packet) noexcept {
   const auto& ack = wire::view_as<wire::AckPacket>(packet.bytes);
   RequesterState& tx = qp.tx;
-  SendQueue& q = tx.queue;
   ++ctx_.stats.acks_received;
   const Psn psn = ack.bth.psn();
-  const std::uint32_t waiting = q.sending() - q.done();
   const auto late = static_cast<std::int32_t>(tx.fixed_range) + 1;
-  if ((waiting == 0 && tx.next_packet == 0) || !psn.before(tx.window.next()) ||
+  const bool answered = qp.waiting() == 0 && tx.next_packet == 0;
+  if ((answered && tx.queue.done() == tx.queue.acknowledged()) || !psn.before(tx.window.next()) ||
       psn.before(tx.window.unacked() - late)) {
     ++ctx_.stats.drops.stale;
     return;
   }
   if (wire::is_nak(ack.aeth.code())) {
     // A responder may refuse what it has received, and SACKs say so; not what it has completed.
-    if (!psn.before(q.at(q.done()).first)) return fail_by_nak(qp, psn, ack.aeth.code());
+    if (!psn.before(oldest_unfinished(qp).first)) return fail_by_nak(now, qp, psn, ack.aeth.code());
     ++ctx_.stats.drops.implausible;
     return;
   }
-  const std::uint32_t messages = ended_by(q, psn);
-  if (messages == 0) {
+  const Ended ended = ended_by(qp, psn);
+  if (!ended.any()) {
     ++ctx_.stats.drops.stale;
     return;
   }
-  if (!detail::may_be_answer(ack.aeth.msn.value(), Msn{q.at(q.done()).msn}, waiting)) {
+  const Msn oldest{oldest_waiting(qp).msn};
+  if (!detail::may_be_answer(
+          ack.aeth.msn.value(), oldest,
+          static_cast<std::uint32_t>(tx.next_msn - oldest) - (tx.next_packet > 0))) {
     ++ctx_.stats.drops.implausible;
     return;
   }
-  complete(now, qp, messages);
+  complete(now, qp, ended);
 }
 
-/// Number of the oldest messages that were sent whole and end with or before `psn`. Takes time for
+/// The oldest message that the peer may still refuse: one without Transport ACK, or a READ or an
+/// atomic without its response; there must be one.
+MRC_DECL const SendWqe& Requester::oldest_unfinished(QueuePairState& qp) noexcept {
+  const SendQueue& q = qp.tx.queue;
+  return q.done() != q.acknowledged() ? q.at(q.done()) : oldest_waiting(qp);
+}
+
+/// The oldest message without Transport ACK, sent wholly or in part; there must be one.
+MRC_DECL const SendWqe& Requester::oldest_waiting(QueuePairState& qp) noexcept {
+  const SendQueue& q = qp.tx.queue;
+  if (!qp.rc) return q.at(q.acknowledged());
+  const RcState& rc = *qp.rc_state;
+  const SendQueue& r = rc.responses;
+  const bool part = qp.tx.next_packet > 0;
+  const bool request = q.waiting() > 0 || (part && !rc.answering);
+  const bool response = r.waiting() > 0 || (part && rc.answering);
+  if (!request) return r.at(r.acknowledged());
+  if (!response) return q.at(q.acknowledged());
+  const SendWqe& a = q.at(q.acknowledged());
+  const SendWqe& b = r.at(r.acknowledged());
+  return a.first.before(b.first) ? a : b;
+}
+
+/// Numbers of the oldest messages that were sent whole and end with or before `psn`. Takes time for
 /// these only.
-MRC_DECL std::uint32_t Requester::ended_by(const SendQueue& q, Psn psn) noexcept {
-  std::uint32_t p = q.done();
-  for (; p != q.sending(); ++p) {
-    const SendWqe& w = q.at(p);
-    if (psn.before(w.first + static_cast<std::int32_t>(w.packets - 1))) break;
-  }
-  return p - q.done();
+MRC_DECL Requester::Ended Requester::ended_by(QueuePairState& qp, Psn psn) noexcept {
+  Ended ended;
+  const auto count = [&](const SendQueue& q) {
+    std::uint32_t p = q.acknowledged();
+    for (; p != q.sending(); ++p) {
+      const SendWqe& w = q.at(p);
+      const Psn last = w.first + static_cast<std::int32_t>(w.packets - 1);
+      if (psn.before(last)) break;
+      ended.last = !ended.any() || ended.last.before(last) ? last : ended.last;
+      ++(&q == &qp.tx.queue ? ended.requests : ended.responses);
+    }
+  };
+  count(qp.tx.queue);
+  if (qp.rc) count(qp.rc_state->responses);
+  return ended;
 }
 
-/// The responder refused a request.
-MRC_DECL void Requester::fail_by_nak(QueuePairState& qp, Psn psn,
+/// The responder refused a request. With RC it has executed everything before that.
+MRC_DECL void Requester::fail_by_nak(Time now, QueuePairState& qp, Psn psn,
                                      wire::Syndrome syndrome) noexcept {
+  if (qp.rc)
+    if (const Ended before = ended_by(qp, psn - 1); before.any()) complete(now, qp, before);
   QpErrorCause cause = QpErrorCause::nak_remote_operational;
   WcStatus status = WcStatus::rem_op_err;
   if (syndrome == wire::Syndrome::invalid_request) {
@@ -258,18 +401,21 @@ MRC_DECL void Requester::fail_by_nak(QueuePairState& qp, Psn psn,
   teardown_.fail(qp, cause, status, position_of(qp, psn));
 }
 
-/// Completes the oldest `messages` messages, in posting order.
-MRC_DECL void Requester::complete(Time now, QueuePairState& qp, std::uint32_t messages) noexcept {
+/// The oldest messages have their Transport ACK: completes them in posting order, as far as no
+/// response is missing.
+MRC_DECL void Requester::complete(Time now, QueuePairState& qp, const Ended& ended) noexcept {
   RequesterState& tx = qp.tx;
-  const SendWqe& newest = tx.queue.at(tx.queue.done() + messages - 1);
-  take_cack(now, qp, newest.first + static_cast<std::int32_t>(newest.packets - 1));
+  take_cack(now, qp, ended.last);
   // The SACK that tells of these packets may still come: congestion control learns about them then.
   qp.peer->congestion.on_forget(static_cast<std::uint32_t>(tx.reported));
   tx.reported_early += std::exchange(tx.reported, 0);
-  for (; messages > 0; --messages) {
-    if (tx.queue.at(tx.queue.done()).with_immediate) --tx.wimm_in_flight;
-    tx.queue.finish();
+  for (std::uint32_t n = ended.requests; n > 0; --n) {
+    tx.wimm_in_flight = static_cast<std::uint16_t>(tx.wimm_in_flight -
+                                                   tx.queue.at(tx.queue.acknowledged()).numbered());
+    qp.rc ? tx.queue.acknowledge() : tx.queue.finish();
   }
+  if (qp.rc) [[unlikely]]
+    finish_rc(qp, ended);
   qp.heard = true;
   ctx_.retire(qp);
   tx.on_progress(now);
@@ -279,11 +425,66 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, std::uint32_t me
   ctx_.rearm(qp, now);
 }
 
+// ----------------------------------------------------------------------------------- responses
+
+MRC_DECL void Requester::on_response(Time now, QueuePairState& qp) noexcept {
+  qp.tx.on_progress(now);
+}
+
+MRC_DECL void Requester::on_answered(Time now, QueuePairState& qp) noexcept {
+  ReadTable& reads = qp.rc_state->reads;
+  reads.pop();
+  Context::finish(qp);
+  ctx_.retire(qp);
+  ctx_.ready.update(qp);
+  ctx_.rearm(qp, now);
+}
+
+MRC_DECL void Requester::finish_rc(QueuePairState& qp, const Ended& ended) noexcept {
+  RcState& rc = *qp.rc_state;
+  const SendQueue& q = qp.tx.queue;
+  for (std::uint32_t p = q.acknowledged() - ended.requests; p != q.acknowledged(); ++p)
+    if (const SendWqe& w = q.at(p); w.numbered()) {
+      rc.receiver.tries = 0;
+      // It was refused, and a second copy of it was not.
+      if (!Rqmsn{w.rqmsn}.before(rc.receiver.from)) rc.receiver.waiting = false;
+    }
+  for (std::uint32_t n = ended.responses; n > 0; --n) rc.responses.finish();
+  if (ended.responses > 0) rc.reported = 0;
+  Context::finish(qp);
+}
+
+/// Responses that the peer has whole are done: their Transport ACK may be late, since it speaks of
+/// what is before them, too, such as a message that waits for a receive.
+MRC_DECL void Requester::finish_reported(QueuePairState& qp) noexcept {
+  RcState& rc = *qp.rc_state;
+  SendQueue& r = rc.responses;
+  const reliability::SendWindow& window = qp.tx.window;
+  const std::uint32_t before = r.done();
+  while (r.waiting() > 0) {
+    const SendWqe& w = r.at(r.acknowledged());
+    for (; rc.reported < w.packets; ++rc.reported) {
+      const Psn psn = w.first + static_cast<std::int32_t>(rc.reported);
+      if (!psn.before(window.unacked()) &&
+          window.at(psn).state() != reliability::PacketState::reported)
+        break;
+    }
+    if (rc.reported < w.packets) break;
+    r.finish();
+    rc.reported = 0;
+  }
+  if (r.done() != before) ctx_.retire(qp);
+}
+
 /// Position in the send queue of the message that a PSN belongs to; of the oldest message if that
 /// is unknown.
 MRC_DECL std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn) noexcept {
   SendQueue& q = qp.tx.queue;
   if (q.empty()) return std::nullopt;
+  if (qp.rc && qp.tx.window.contains(psn)) {
+    const SentMessage message = message_of(qp, psn);
+    return message.queue == &q ? std::optional(message.position) : std::nullopt;
+  }
   for (std::uint32_t p = q.done(); p != q.sending(); ++p) {
     const std::int32_t offset = psn - q.at(p).first;
     if (offset >= 0 && static_cast<std::uint32_t>(offset) < q.at(p).packets) return p;

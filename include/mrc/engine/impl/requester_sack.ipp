@@ -87,6 +87,8 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   const bool overtaken = Requester::overtaken(qp, sack);
   if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes()};
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
+  // A peer that has received everything and answers is at work on a response.
+  if (sack.seth.probe() && qp.rc && tx.window.empty()) tx.on_progress(now);
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
   if (sample.valid) tx.rtt.sample(sample.rtt);
 
@@ -94,6 +96,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   // It may have been overtaken by a Transport ACK, too.
   const bool shows_gaps = !overtaken && cack + 1 == tx.window.unacked();
   take_sack_bits(now, qp, cack + sack.seth.sack_offset(), sack.seth.sack_bitmap(), shows_gaps);
+  if (qp.rc) finish_reported(qp);
   if (!overtaken && sack.seth.mpr() != 0 && qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr)
     tx.range = std::min(tx.fixed_range, sack.seth.mpr() * kMprUnit);
   feed_congestion(now, qp, sack, sample, overtaken);

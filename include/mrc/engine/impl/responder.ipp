@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responder: packets in. Its answers are in responder_answers.ipp.
+// Responder: packets in. Its answers are in responder_answers.ipp, SEND, READ and atomics in
+// responder_rc.ipp.
 #pragma once
 
 #include <cstdlib>
@@ -17,6 +18,8 @@ namespace detail {
   switch (cause) {
     case QpErrorCause::bad_request:
     case QpErrorCause::wimm_overflow:
+    case QpErrorCause::receive_too_short:
+    case QpErrorCause::bad_atomic:
       return wire::Syndrome::invalid_request;
     case QpErrorCause::no_receive:
     case QpErrorCause::cq_overrun:
@@ -24,6 +27,23 @@ namespace detail {
     default:
       return wire::Syndrome::remote_access_error;
   }
+}
+
+/// Why a request that the memory table does not permit is refused.
+[[nodiscard]] constexpr QpErrorCause cause_of(AccessFault fault) noexcept {
+  switch (fault) {
+    case AccessFault::none:
+      return QpErrorCause::none;
+    case AccessFault::pd:
+      return QpErrorCause::bad_pd;
+    case AccessFault::bounds:
+      return QpErrorCause::bad_bounds;
+    case AccessFault::access:
+      return QpErrorCause::bad_access;
+    case AccessFault::key:
+      break;
+  }
+  return QpErrorCause::bad_key;
 }
 
 /// What is limited per round trip is limited at least per this time.
@@ -53,23 +73,9 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.doubted.reset();
   rx.newest_probe = 0;
   rx.trim_credit = rx.window.range();
-  rx.trim_credit_at = qp.stats.rx_packets;
-}
-
-MRC_DECL Errc Responder::post_receive(QueuePairState& qp, const ReceiveRequest& request) noexcept {
-  ReceiveQueue& queue = qp.rx.receives;
-  if (queue.full()) return Errc::queue_full;
-  if (request.sges.size() > queue.sge_limit()) return Errc::too_many_sges;
-  for (const Sge& s : request.sges)
-    if (const Errc e = ctx_.memory.check_local(s, qp.init.pd, Access::local_write); e != Errc::ok)
-      return e;
-  std::span<ReceiveSge> list = queue.post(request.wr_id, request.sges.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Sge& s = request.sges[i];
-    list[i] = {static_cast<std::uint8_t*>(const_cast<void*>(s.address)), s.length, s.lkey};
-    ++ctx_.memory.find(s.lkey)->uses;
-  }
-  return Errc::ok;
+  rx.trim_credit_at = static_cast<std::uint32_t>(qp.stats.rx_packets);
+  if (!qp.rc) return;
+  qp.rc_state->requests.start();
 }
 
 MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
@@ -79,8 +85,8 @@ MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcep
   return Errc::ok;
 }
 
-MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
-                                  const wire::RxPacket& packet) noexcept {
+MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
+                                 const wire::RxPacket& packet) noexcept {
   using reliability::ReceiveWindow;
   const wire::WriteView w = wire::view_write(packet.bytes);
   const Psn psn = w.bth->psn();
@@ -94,31 +100,11 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
     return on_not_fresh(now, qp, packet, w, verdict == ReceiveWindow::Verdict::beyond);
 
   const std::size_t length = w.payload.size() + packet.placed;
-  const MemoryEntry* region = nullptr;
-  if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none)
-    return doubt(qp, psn, c) ? void(++ctx_.stats.drops.bad_key) : refuse(now, qp, packet, psn, c);
   const bool end = wire::is_last(w.bth->opcode());
-  const bool in_order = psn == rx.window.cack() + 1;
-  const bool defers =
-      !in_order && end && packet.placed == 0 && region != nullptr && region->in_message_order();
-  if (defers && ctx_.deferred.full()) {
-    queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
-    // Room comes back when the gap before this packet is filled; the SACK shows the gap.
-    queue_sack(qp, packet, psn, detail::timestamp_in(w));
-    return;
-  }
-  if (w.imm != nullptr) {
-    using reliability::WimmTable;
-    const auto inserted = rx.wimms.insert(
-        Rqmsn{w.meth->rqmsn.value()}, {psn, w.imm->immediate, static_cast<std::uint32_t>(length),
-                                       true, w.bth->solicited_event()});
-    if (inserted != WimmTable::Insert::ok)
-      return refuse(now, qp, packet, psn,
-                    inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
-                                                            : QpErrorCause::bad_request);
-  }
-
-  if (packet.placed == 0) place(qp, w, region, in_order);
+  const bool placed = wire::is_write(w.bth->opcode())
+                          ? take_write(now, qp, packet, w, length, end)
+                          : take_operation(now, qp, packet, w, length) == Fate::accept;
+  if (!placed) return;
   const ReceiveWindow::Advance progress =
       rx.window.accept(psn, end, !packet.unsettled,
                        [&](Psn first, Psn last) { rx.wimms.measure(first, last, qp.mtu); });
@@ -138,20 +124,64 @@ MRC_DECL void Responder::on_write(Time now, QueuePairState& qp,
   if (progress.messages > 0) queue_ack(qp, packet.plane, w.bth->rtx());
 }
 
+/// A packet of a write: checks and places it. False if it does not count as received.
+[[gnu::always_inline]] inline bool Responder::take_write(Time now, QueuePairState& qp,
+                                                         const wire::RxPacket& packet,
+                                                         const wire::WriteView& w,
+                                                         std::size_t length, bool end) noexcept {
+  ResponderState& rx = qp.rx;
+  const Psn psn = w.bth->psn();
+  const MemoryEntry* region = nullptr;
+  if (const QpErrorCause c = check_write(qp, w, length, &region); c != QpErrorCause::none) {
+    if (doubt(qp, psn, c))
+      ++ctx_.stats.drops.bad_key;
+    else
+      refuse_in_turn(now, qp, packet, psn, c);
+    return false;
+  }
+  const bool in_order = psn == rx.window.cack() + 1;
+  const bool defers =
+      !in_order && end && packet.placed == 0 && region != nullptr && region->in_message_order();
+  if (defers && ctx_.deferred.full()) {
+    queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
+    // Room comes back when the gap before this packet is filled; the SACK shows the gap.
+    queue_sack(qp, packet, psn, detail::timestamp_in(w));
+    return false;
+  }
+  if (w.imm != nullptr) {
+    using reliability::WimmTable;
+    const std::int32_t ahead = Rqmsn{w.meth->rqmsn.value()} - rx.wimms.next();
+    if (qp.rc && ahead >= 0 && !has_receive(qp, static_cast<std::uint32_t>(ahead))) {
+      ask_to_wait(now, qp, packet, w);
+      return false;
+    }
+    const auto inserted = rx.wimms.insert(
+        Rqmsn{w.meth->rqmsn.value()}, {psn, w.imm->immediate, static_cast<std::uint32_t>(length),
+                                       true, w.bth->solicited_event(), false, true});
+    if (inserted != WimmTable::Insert::ok) {
+      refuse(now, qp, packet, psn,
+             inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
+                                                     : QpErrorCause::bad_request);
+      return false;
+    }
+  }
+  if (packet.placed == 0) place(qp, w, region, in_order);
+  return true;
+}
+
 /// The cumulative PSN has advanced: completes what it has passed. False if that failed; `packet` is
 /// then refused.
 [[gnu::always_inline]] inline bool Responder::advance(
     Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
     const reliability::ReceiveWindow::Advance& advance) noexcept {
   ResponderState& rx = qp.rx;
-  if (advance.packets > 0) {
-    if (rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
-    if (rx.wimms.ready(rx.window.cack()) != nullptr)
-      if (const QpErrorCause c = deliver(qp); c != QpErrorCause::none) {
-        refuse(now, qp, packet, psn, c);
-        return false;
-      }
-  }
+  if (advance.packets > 0 && rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
+  if (qp.rc && !finish_operations(now, qp, packet.plane)) return false;
+  if (advance.packets > 0 && rx.wimms.ready(rx.window.cack()) != nullptr)
+    if (const QpErrorCause c = deliver(qp); c != QpErrorCause::none) {
+      refuse(now, qp, packet, psn, c);
+      return false;
+    }
   if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
     rx.messages += advance.messages;
     rx.last_end = advance.last_end;
@@ -197,19 +227,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
       w.reth->dma_length > kMaxMessage || w.reth->dma_length < length)
     return QpErrorCause::bad_request;
   if (length == 0) return QpErrorCause::none;  // touches no memory, so its key does not matter
-  switch (ctx_.memory.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region)) {
-    case AccessFault::none:
-      return QpErrorCause::none;
-    case AccessFault::key:
-      return QpErrorCause::bad_key;
-    case AccessFault::pd:
-      return QpErrorCause::bad_pd;
-    case AccessFault::bounds:
-      return QpErrorCause::bad_bounds;
-    case AccessFault::access:
-      return QpErrorCause::bad_access;
-  }
-  return QpErrorCause::bad_key;
+  return detail::cause_of(
+      ctx_.memory.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region));
 }
 
 /// Writes the payload to its place. Out of order, and if the region is in message order, the stores
@@ -249,18 +268,21 @@ MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
   });
 }
 
-/// Completes receives for the WriteImm that are next in RQMSN order and complete (mrc-1.0 §2.8).
-/// Fails if no receive is posted for one ([C-17]), or its completion does not fit.
+/// Completes receives for the WriteImm and SENDs that are next in RQMSN order and complete (mrc-1.0
+/// §2.8), and behind no READ or atomic that waits to be executed. Fails if no receive is posted for
+/// one ([C-17]), or its completion does not fit.
 MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
-  while (const reliability::WimmEntry* e = rx.wimms.ready(rx.window.cack())) {
-    if (rx.receives.empty()) return QpErrorCause::no_receive;
+  const Psn end = qp.rc ? qp.rc_state->requests.executed(rx.window.cack()) : rx.window.cack();
+  while (const reliability::WimmEntry* e = rx.wimms.ready(end)) {
+    if (!has_receive(qp, 0)) return QpErrorCause::no_receive;
     Completion c;
     c.wr_id = rx.receives.front();
     c.qpn = qp.qpn;
-    c.opcode = WcOpcode::recv_write_imm;
+    c.opcode = e->send ? WcOpcode::recv : WcOpcode::recv_write_imm;
     c.byte_len = e->length;
     c.immediate = e->immediate;
+    c.has_immediate = e->has_immediate;
     c.solicited = e->solicited;
     ctx_.release_receive(rx.receives);
     rx.wimms.pop();
@@ -293,8 +315,8 @@ MRC_DECL void Responder::refuse(Time now, QueuePairState& qp, const wire::RxPack
 /// At most one answer per round trip. If the queue pair is in ERR because it refused a request, the
 /// NAK is repeated: the first one may have been lost, and the peer's program needs the cause. A
 /// packet far from the refused PSN belongs to another connection, whose requester would not
-/// understand the NAK: it gets UNEXP_EVENT. A probe has no PSN and could be of either: it gets
-/// both.
+/// understand the NAK: it gets UNEXP_EVENT. A probe has no PSN and, without a tag, could be of
+/// either: it gets both.
 MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                                          Psn psn) noexcept {
   if (!may_answer_again(now, qp)) return;
@@ -312,7 +334,7 @@ MRC_DECL void Responder::answer_in_error(Time now, QueuePairState& qp, const wir
     item.syndrome = detail::refusal_of(qp.cause);
     ctx_.queue_control(item);
   }
-  if (near && !probe) return;
+  if (qp.rx.refused && (probe ? static_cast<bool>(qp.expected) : near)) return;
   const std::uint16_t timestamp =
       probe ? wire::view_as<wire::ProbePacket>(packet.bytes).peth.tx_timestamp()
             : detail::timestamp_in(wire::view_write(packet.bytes));
@@ -327,11 +349,11 @@ MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept 
   const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
   const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
   const std::uint64_t earned =
-      2 * (qp.stats.rx_packets - rx.trim_credit_at) +
+      2 * std::uint64_t{static_cast<std::uint32_t>(qp.stats.rx_packets) - rx.trim_credit_at} +
       detail::kTrimsPerRoundTrip * std::min<std::uint64_t>(trips, 1u << 20);
   rx.trim_credit = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(rx.trim_credit + earned, rx.window.range()));
-  rx.trim_credit_at = qp.stats.rx_packets;
+  rx.trim_credit_at = static_cast<std::uint32_t>(qp.stats.rx_packets);
   if (trips > 0) rx.trim_credit_time = now;
   if (rx.trim_credit == 0) return false;
   --rx.trim_credit;

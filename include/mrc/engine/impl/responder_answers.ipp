@@ -128,6 +128,8 @@ MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
                                     wire::TxPacket& packet) noexcept {
   wire::NackPacket p{wire::Bth::make(wire::Opcode::nack, qp.remote.qpn, item.psn), {}};
   p.neth.set_reason(item.reason);
+  if (item.reason == wire::NackReason::receiver_not_ready)
+    p.neth.set_vendor_info(qp.attributes.min_rnr_timer);
   p.neth.set_entropy(item.entropy);
   p.neth.set_spdcid(connection_id(qp.qpn));
   p.neth.set_dpdcid(connection_id(qp.remote.qpn));

@@ -8,11 +8,22 @@ namespace mrc::inline v0_1::engine {
 
 MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
                                        wire::TxBurst& burst) noexcept {
-  if ((free_planes & ~last_free_) != 0) ctx_.ready.wake_all();  // a port has room again
+  datagrams_.settle();
+  if ((free_planes & ~last_free_) != 0) {  // a port has room again
+    ctx_.ready.wake_all();
+    datagrams_.wake();
+  }
   last_free_ = free_planes;
   loss_.review(now);
   control_.send(now, free_planes, burst);
-  while (!ctx_.ready.empty() && burst.room() > 0) {
+  while (burst.room() > 0) {
+    if (datagrams_.waiting() && (turns_of_peers_ == 0 || ctx_.ready.empty())) {
+      if (datagrams_.serve(free_planes, burst) == DatagramService::Turn::burst_full) return;
+      turns_of_peers_ = ctx_.ready.size();
+      continue;
+    }
+    if (ctx_.ready.empty()) return;
+    if (turns_of_peers_ > 0) --turns_of_peers_;
     Peer& peer = ctx_.ready.pop();
     if (peer.ready.empty()) continue;
     QueuePairState& qp = peer.ready.front();
@@ -35,7 +46,7 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   }
 }
 
-/// Sends a burst, and further ones while no other peer is ready: up to the quantum, or without that
+/// Sends a burst, and further ones while nothing else is ready: up to the quantum, or without that
 /// limit if the queue pair is the only one of its peer. Sets the timer once for all of them.
 [[gnu::always_inline]] inline SendStatus Scheduler::serve(Time now, Peer& peer, QueuePairState& qp,
                                                           PlaneMask free_planes,
@@ -44,8 +55,8 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   SendStatus status;
   do {
     status = serve_burst(now, peer, qp, free_planes, burst);
-  } while (status == SendStatus::sent && ctx_.ready.empty() && burst.room() > 0 &&
-           (only || qp.tx.quantum_used < ctx_.options.quantum));
+  } while (status == SendStatus::sent && ctx_.ready.empty() && !datagrams_.waiting() &&
+           burst.room() > 0 && (only || qp.tx.quantum_used < ctx_.options.quantum));
   return status;
 }
 
@@ -60,11 +71,10 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
   const bool exempt = tx.window_exempt;
   path::PathIndex path = path::kNoPath;
   for (std::uint32_t n = ctx_.options.burst; n > 0; --n) {
-    if (burst.room() == 0 || burst.sge_room() < qp.init.capacity.send_sges + 1)
-      return SendStatus::burst_full;
+    if (burst.room() == 0 || burst.sge_room() < qp.most_sges() + 1) return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
-    const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full &
-                             ctx_.planes_for_payload(qp.init.capacity.send_sges);
+    const PlaneMask planes =
+        free_planes & ctx_.usable_planes(peer) & ~full & ctx_.planes_for_payload(qp.most_sges());
     const SendStatus status = data_.send(now, peer, qp, planes, path, burst);
     if (status != SendStatus::sent) return status;
     if (exempt && !tx.window_exempt) {  // exemption used: other queue pairs may have one too
@@ -72,7 +82,7 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
       break;
     }
   }
-  const bool more = tx.window.lost() > 0 || tx.queue.backlog();
+  const bool more = tx.window.lost() > 0 || qp.backlog();
   return more ? SendStatus::sent : SendStatus::idle;
 }
 

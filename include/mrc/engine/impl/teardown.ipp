@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "mrc/engine/packet_layout.hpp"
 #include "mrc/engine/teardown.hpp"
 
@@ -32,6 +34,7 @@ MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus st
                              std::optional<std::uint32_t> position) noexcept {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
+  qp.active = false;
   qp.cause = cause;
   ++ctx_.stats.qp_errors;
   stop_sending(qp);
@@ -45,15 +48,19 @@ MRC_DECL void Teardown::flush(QueuePairState& qp, WcStatus status,
   qp.tx.failed = position;
   qp.tx.failed_status = status;
   ctx_.retire(qp);
+  // The receive that was too short is the oldest one.
+  WcStatus received =
+      qp.cause == QpErrorCause::receive_too_short ? WcStatus::loc_len_err : WcStatus::wr_flush_err;
   while (!qp.rx.receives.empty()) {
     Completion c;
     c.wr_id = qp.rx.receives.front();
     c.qpn = qp.qpn;
-    c.status = WcStatus::wr_flush_err;
-    c.opcode = WcOpcode::recv_write_imm;
+    c.status = std::exchange(received, WcStatus::wr_flush_err);
+    c.opcode = qp.rc ? WcOpcode::recv : WcOpcode::recv_write_imm;
     ctx_.release_receive(qp.rx.receives);
     ctx_.completions.complete(qp.init.receive_cq, c);
   }
+  if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
 }
 
 MRC_DECL void Teardown::fail_overrun_queues() noexcept {
@@ -64,7 +71,42 @@ MRC_DECL void Teardown::fail_overrun_queues() noexcept {
       if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
         fail(qp, QpErrorCause::cq_overrun, WcStatus::wr_flush_err);
     });
+    ctx_.datagrams.for_each_qp([&](DatagramState& qp) {
+      if (qp.state == QpState::err || qp.state == QpState::reset) return;
+      if (overrun(qp.init.send_cq) || overrun(qp.init.receive_cq))
+        fail(qp, QpErrorCause::cq_overrun);
+    });
   }
+}
+
+MRC_DECL void Teardown::fail(DatagramState& qp, QpErrorCause cause) noexcept {
+  if (qp.state == QpState::err) return;
+  qp.state = QpState::err;
+  qp.cause = cause;
+  ++ctx_.stats.qp_errors;
+  qp.ready_hook.unlink();
+  qp.given_hook.unlink();
+  ctx_.retire(qp);
+  while (!qp.receives.empty()) {
+    Completion c;
+    c.wr_id = qp.receives.front();
+    c.qpn = qp.qpn;
+    c.status = WcStatus::wr_flush_err;
+    c.opcode = WcOpcode::recv;
+    ctx_.release_receive(qp.receives);
+    ctx_.completions.complete(qp.init.receive_cq, c);
+  }
+  if (qp.init.srq) ctx_.completions.report_last_wqe(qp.qpn);
+  if (!qp.error_reported) qp.error_reported = ctx_.completions.report_error(qp.qpn);
+}
+
+MRC_DECL void Teardown::clear(DatagramState& qp) noexcept {
+  qp.ready_hook.unlink();
+  qp.given_hook.unlink();
+  ctx_.copies.forget_requests(qp.qpn);
+  for (DatagramQueue& q = qp.queue; q.retired() != q.posted(); q.retire())
+    ctx_.release_memory(qp, q.retired());
+  while (!qp.receives.empty()) ctx_.release_receive(qp.receives);
 }
 
 /// What was sent is unsent again.
@@ -87,10 +129,19 @@ MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
 
 MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
   stop_sending(qp);
-  SendQueue& q = qp.tx.queue;
-  for (std::uint32_t p = q.retired(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
+  qp.active = false;
+  const auto clear = [this](SendQueue& q) {
+    for (std::uint32_t p = q.retired(); p != q.posted(); ++p) ctx_.release_memory(q.at(p));
+    q.clear();
+  };
   ctx_.copies.forget_requests(qp.qpn);
-  q.clear();
+  clear(qp.tx.queue);
+  if (qp.rc_state) clear(qp.rc_state->responses);
+  qp.rc = false;
+  if (qp.init.srq)  // what it has taken, and not used, serves the others
+    if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
+      while (!qp.rx.receives.empty() && !srq->receives.full())
+        srq->receives.take_front(qp.rx.receives);
   while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
   ctx_.deferred.drop(qp.rx.deferred);
   // Control packets of this connection, a NAK above all, must not be sent on the next one.

@@ -32,24 +32,28 @@ MRC_DECL Duration Timers::probed_age(const QueuePairState& qp) noexcept {
 MRC_DECL bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
   if (qp.peer == nullptr) return false;  // it is not known yet
-  return !tx.window.empty() || tx.queue.sending() != tx.queue.done() ||
-         (tx.queue.backlog() && qp.peer->paths.usable_planes() == 0);
+  return !tx.window.empty() || awaits_answer(qp) ||
+         (qp.backlog() && qp.peer->paths.usable_planes() == 0);
 }
 
 MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) noexcept {
   const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
-  return qp.tx.timer_start + qp.tx.retries.timeout(floor);  // [O-20]
+  // Who waits for a receive at the peer does not wait for the peer.
+  const bool waits = qp.rc && qp.rc_state->receiver.waiting && qp.rc_state->receiver.oldest;
+  const Time start =
+      waits ? std::max(qp.tx.timer_start, qp.rc_state->receiver.until) : qp.tx.timer_start;
+  return start + qp.tx.retries.timeout(floor);  // [O-20]
 }
 
 MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
   const RequesterState& tx = qp.tx;
-  const bool silent = tx.window.outstanding() > 0 || tx.queue.sending() != tx.queue.done();
+  const bool silent = tx.window.outstanding() > 0 || awaits_answer(qp);
   if (tx.probes >= detail::kMaxProbes || !silent) return kNever;
   const cc::Controller& c = qp.peer->congestion;
   const Duration usual = tx.rtt.usual();
   Duration wait = usual == Duration{} ? c.base_rtt() + c.target_qdelay()
                                       : std::max(usual, c.base_rtt() + c.base_rtt() / 4);
-  if (tx.queue.backlog()) wait = std::max(wait, 3 * c.base_rtt());
+  if (qp.backlog()) wait = std::max(wait, 3 * c.base_rtt());
   if (tx.probes > 1) wait *= 1 << (tx.probes - 1);
   return std::max(tx.last_sent, tx.probe_sent) + wait;
 }
@@ -57,12 +61,17 @@ MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
 MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
   const RequesterState& tx = qp.tx;
   if (!awaits_peer(qp)) {
-    // A pause with data queued still has to end, even if nothing is outstanding.
-    if (tx.paused_until <= now || !tx.queue.backlog()) return wheel_.cancel(qp);
-    return wheel_.schedule(qp, tx.paused_until);
+    // A pause, or the wait for a receive at the peer, with data queued still has to end, even if
+    // nothing is outstanding.
+    const bool waits = qp.rc && qp.rc_state->receiver.waiting;
+    const Time end =
+        waits ? std::max(tx.paused_until, qp.rc_state->receiver.until) : tx.paused_until;
+    if ((end <= now && !waits) || !qp.backlog()) return wheel_.cancel(qp);
+    return wheel_.schedule(qp, end);
   }
   Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), tx.loss_check});
   if (tx.paused_until > now) due = std::min(due, tx.paused_until);
+  if (qp.rc && qp.rc_state->receiver.waiting) due = std::min(due, qp.rc_state->receiver.until);
   wheel_.schedule(qp, due);
 }
 

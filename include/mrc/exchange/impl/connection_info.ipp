@@ -37,10 +37,12 @@ enum class InfoItem : std::uint16_t {
   tag = 7,                          ///< tag 8
   mtu = 8,  ///< exact MTU 4; it says that the peer takes any multiple of 128. The MTU of
             ///< queue_pair is the power of two below it, for those who do not know this item
+  rc = 9,   ///< max_rd_atomic_dest 1; it says that the peer offers SEND, READ and atomics
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
 inline constexpr std::uint32_t kInfoSolicited = 1;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
+inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
 
 inline void put(std::vector<std::uint8_t>& out, std::uint64_t value, unsigned bytes) {
@@ -112,6 +114,7 @@ class InfoReader {
     return "MTU is not a power of two from 256 to 32768";
   if (info.mpr_dest == 0) return "MPR is 0";
   if (info.max_wimm_dest > kMaxWimmDest) return "WriteImm limit is over 32768";
+  if (info.max_rd_atomic_dest > kMaxRdAtomic) return "limit of READs and atomics is over 128";
   if (info.planes.empty() || info.planes.size() > kMaxPlanes) return "plane count is not 1 to 32";
   for (const auto& plane : info.planes) {
     if (plane.udp_port == 0) return "a plane's UDP port is 0";
@@ -191,6 +194,11 @@ class InfoItems {
         length(value.size() == 4);
         exact_mtu_ = reader.take<std::uint32_t>();
         info_.mtu_multiples = true;
+        break;
+      case InfoItem::rc:
+        length(value.size() == 1);
+        info_.rc = true;
+        info_.max_rd_atomic_dest = reader.take<std::uint8_t>();
         break;
       case InfoItem::port_data:
         length(!value.empty());
@@ -303,6 +311,10 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
     const detail::InfoItemWriter item(out, InfoItem::mtu);
     detail::put(out, info.mtu, 4);
   }
+  if (info.rc) {
+    const detail::InfoItemWriter item(out, InfoItem::rc);
+    detail::put(out, info.max_rd_atomic_dest, 1);
+  }
   for (std::size_t i = 0; i < info.port_data.size(); ++i) {
     if (info.port_data[i].empty()) continue;
     const detail::InfoItemWriter item(out, InfoItem::port_data);
@@ -341,6 +353,7 @@ MRC_SETUP std::string to_string(const ConnectionInfo& info) {
   if (info.dynamic_mpr) text += " dynamic-mpr";
   if (info.trim_nack) text += " trim";
   if (info.tag != 0) text += " tagged";
+  if (info.rc) text += " rc " + std::to_string(info.max_rd_atomic_dest);
   text += info.icrc ? " icrc" : " no-icrc";
   text += " window " + std::to_string(info.receive_window) + " planes";
   for (const auto& plane : info.planes) text += " " + port::format_address(plane);

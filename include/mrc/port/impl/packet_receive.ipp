@@ -87,6 +87,8 @@ MRC_DECL bool PacketReceiver::take_apart(std::size_t i, const wire::MacAddress& 
   packet.from = parsed.source;
   packet.port = parsed.source_port;
   packet.to_port = parsed.destination_port;
+  packet.flow_label = parsed.flow_label;
+  packet.traffic_class = wire::make_tos(parsed.outer_dscp, parsed.outer_ecn);
   packet.trimmable = parsed.outer_dscp == options_.parse.dscp.trimmable ||
                      parsed.outer_dscp == options_.parse.dscp.trimmable_retx;
   packet.facts.source = source_tag(parsed.source);

@@ -3,6 +3,7 @@
 
 #include "mrc/port/receive_check.hpp"
 #include "mrc/wire/bth.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -18,6 +19,8 @@ MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& s
   if (icrc_ && !trimmed) packet.check = check_of(raw, packet);
   ++stats.rx_packets;
   stats.rx_bytes += raw.bytes.size();
+  if (wire::is_datagram(wire::view_as<wire::Bth>(packet.bytes).opcode())) [[unlikely]]
+    return rx.push(packet, {raw.from, local_, raw.flow_label, raw.traffic_class, 0});
   rx.push(packet);
 }
 

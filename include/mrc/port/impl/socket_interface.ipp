@@ -119,25 +119,28 @@ MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& loc
   return found;
 }
 
-MRC_SETUP IpAddress default_route_address() {
+MRC_SETUP IpAddress source_address(const IpAddress& destination) noexcept {
   // Connecting a datagram socket makes the kernel choose the source address, and sends nothing.
-  for (const char* outside : {"192.0.2.1", "2001:db8::1"}) {
-    const SocketAddress to(parse_ip(outside), 9);
-    Socket socket(::socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    SocketAddress own;
-    own.length = sizeof own.v6;
-    if (!socket.open() || ::connect(socket.fd(), &to.any, to.length) != 0 ||
-        ::getsockname(socket.fd(), &own.any, &own.length) != 0)
-      continue;
-    if (own.any.sa_family == AF_INET6) {
-      IpAddress ip;
-      std::memcpy(ip.data(), &own.v6.sin6_addr, ip.size());
-      return ip;
-    }
-    std::uint8_t v4[4];
-    std::memcpy(v4, &own.v4.sin_addr, sizeof v4);
-    return make_v4(v4[0], v4[1], v4[2], v4[3]);
+  const SocketAddress to(destination, 9);
+  const Socket socket(::socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress own;
+  own.length = sizeof own.v6;
+  if (!socket.open() || ::connect(socket.fd(), &to.any, to.length) != 0 ||
+      ::getsockname(socket.fd(), &own.any, &own.length) != 0)
+    return {};
+  if (own.any.sa_family == AF_INET6) {
+    IpAddress ip;
+    std::memcpy(ip.data(), &own.v6.sin6_addr, ip.size());
+    return ip;
   }
+  std::uint8_t v4[4];
+  std::memcpy(v4, &own.v4.sin_addr, sizeof v4);
+  return make_v4(v4[0], v4[1], v4[2], v4[3]);
+}
+
+MRC_SETUP IpAddress default_route_address() {
+  for (const char* outside : {"192.0.2.1", "2001:db8::1"})
+    if (const IpAddress own = source_address(parse_ip(outside)); !is_unspecified(own)) return own;
   return make_v4(127, 0, 0, 1);
 }
 

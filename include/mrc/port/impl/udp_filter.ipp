@@ -26,6 +26,8 @@ class UdpFilter final : public FilterProgram {
     emit(BPF_ALU | BPF_AND | BPF_K, 0x0F);
     require(0);  // transport version
     load_byte(kBth);
+    const std::size_t datagram = jump_if(static_cast<std::uint8_t>(wire::Opcode::datagram));
+    const std::size_t with_imm = jump_if(static_cast<std::uint8_t>(wire::Opcode::datagram_imm));
     emit(BPF_ALU | BPF_AND | BPF_K, 0xFF & ~kRange);
     require(kFirst);
     // A bit for each opcode of that range.
@@ -37,6 +39,8 @@ class UdpFilter final : public FilterProgram {
     emit(BPF_ALU | BPF_AND | BPF_K, 1);
     require(1);
     land(joined);
+    land(datagram);
+    land(with_imm);
     finish();
   }
 

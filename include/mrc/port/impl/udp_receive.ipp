@@ -127,6 +127,8 @@ MRC_DECL void UdpReceiver::open(PortStats& stats) noexcept {
   std::uint32_t flow_label = 0;
   controls(messages_[next_].msg_hdr, tos, flow_label);
   packet.to_port = to_port_;
+  packet.traffic_class = tos;
+  packet.flow_label = flow_label;
   packet.facts.plane = options_.plane;
   packet.facts.source = source_tag(packet.from);
   packet.facts.entropy = wire::from_wire({packet.port, flow_label}, options_.ev_format);

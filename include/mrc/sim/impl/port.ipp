@@ -88,6 +88,10 @@ MRC_DECL void Port::receive(Time, port::RxBurst& rx) {
   out.plane = static_cast<Plane>(plane_);
   out.ecn = parsed.outer_ecn;
   out.trim = parsed.trim;
+  if (parsed.transport_error == wire::ParseError::none &&
+      wire::is_datagram(wire::view_as<wire::Bth>(out.bytes).opcode()))
+    return rx.push(out, {parsed.source, parsed.destination, parsed.flow_label,
+                         wire::make_tos(parsed.outer_dscp, parsed.outer_ecn), 0});
   rx.push(out);
 }
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "mrc/config/config.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/device/planes.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/port/address.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// How datagrams reach devices that are known by GID: entered into engine and ports when the first
+/// one is posted, kept for the next, and replaced when there are too many, oldest first. A process
+/// of a device is reached by a UDP port that follows from the slot in its QPNs, so each is an entry
+/// of its own.
+///
+/// Thread contract: under the lane's lock, except plan(), which any thread may call without it.
+/// What the constructor takes must outlive it.
+class DatagramRoutes {
+ public:
+  /// Entries that are kept, most. Only programs that send to more hosts than that look up again.
+  static constexpr std::size_t kMost = 4096;
+
+  /// How a device is reached.
+  struct Plan {
+    /// In one plane.
+    struct Way {
+      Plane plane = 0;
+      PlanePaths paths;
+    };
+    std::vector<Way> ways;  ///< the first one is used while its plane is up
+  };
+
+  DatagramRoutes(const Config& config, const OpenedPlanes& planes, engine::Engine& engine)
+      : planes_(planes), engine_(engine), first_peer_(config.max_peers + 1 + planes.own_peers) {}
+
+  /// Throws mrc::Error if no plane leads there.
+  [[nodiscard]] Plan plan(const port::IpAddress& gid, Qpn qpn) const;
+  /// The entry for a device and the process that a QPN belongs to. Errc::unreachable if no plane
+  /// leads there; Errc::no_resources if there are datagrams waiting to all that are kept.
+  [[nodiscard]] Result<engine::DestinationId> find(const port::IpAddress& gid, Qpn qpn) noexcept;
+
+ private:
+  struct Key {
+    port::IpAddress gid{};
+    std::uint8_t slot = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    [[nodiscard]] std::size_t operator()(const Key& key) const noexcept {
+      return port::source_tag(key.gid) + key.slot;
+    }
+  };
+  struct Entry {
+    Key key;
+    engine::DestinationId id{};
+    std::vector<Plane> planes;  ///< whose ports know it
+    bool live = false;
+  };
+
+  [[nodiscard]] Result<std::size_t> place();
+  void forget(std::size_t place) noexcept;
+  [[nodiscard]] PeerId peer_of(std::size_t place) const noexcept {
+    return PeerId{first_peer_ + static_cast<std::uint32_t>(place)};
+  }
+
+  const OpenedPlanes& planes_;
+  engine::Engine& engine_;
+  const std::uint32_t first_peer_;  ///< under which ports know the first entry
+  std::vector<Entry> entries_;
+  std::unordered_map<Key, std::size_t, Hash> by_key_;  ///< index in entries_
+  std::size_t oldest_ = 0;                             ///< next one to be replaced
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/device/impl/datagram_routes.ipp"
+#endif

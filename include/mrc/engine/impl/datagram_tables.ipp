@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "mrc/engine/datagram_tables.hpp"
+
+namespace mrc::inline v0_1::engine {
+
+MRC_SETUP Result<Qpn> DatagramTables::add_qp(const DatagramInit& init) {
+  const Result<Qpn> qpn = numbers_.next_number();
+  if (!qpn) return qpn;
+  const std::uint32_t place = numbers_.place_of(qpn.value());
+  if (place >= qps_.size()) qps_.resize(place + std::size_t{1});
+  qps_[place] = std::make_unique<DatagramState>(qpn.value(), init);
+  numbers_.take_number();
+  ++count_;
+  return qpn;
+}
+
+MRC_SETUP void DatagramTables::remove_qp(Qpn qpn) noexcept {
+  --count_;
+  qps_[numbers_.place_of(qpn)].reset();
+  numbers_.return_number(qpn);
+}
+
+MRC_SETUP DestinationId DatagramTables::add_destination(DestinationSpec spec) {
+  auto added = std::make_unique<Destination>();
+  PlaneMask seen = 0;
+  for (const path::PathSpec& first : spec.paths) {
+    if ((seen & plane_bit(first.plane)) != 0) continue;
+    seen |= plane_bit(first.plane);
+    Destination::Way way{first.plane, static_cast<std::uint32_t>(added->spec.paths.size()), 0};
+    for (const path::PathSpec& path : spec.paths) {
+      if (path.plane != first.plane) continue;
+      added->spec.paths.push_back(path);
+      ++way.count;
+    }
+    added->ways.push_back(way);
+  }
+  added->spec.peer = spec.peer;
+  auto place = std::find(destinations_.begin(), destinations_.end(), nullptr);
+  if (place == destinations_.end()) place = destinations_.insert(place, nullptr);
+  *place = std::move(added);
+  return DestinationId{static_cast<std::uint32_t>(place - destinations_.begin())};
+}
+
+MRC_SETUP Errc DatagramTables::remove_destination(DestinationId id) noexcept {
+  const Destination* old = destination(id);
+  if (old == nullptr) return Errc::not_found;
+  if (old->uses > 0) return Errc::in_use;
+  destinations_[static_cast<std::uint32_t>(id)].reset();
+  return Errc::ok;
+}
+
+}  // namespace mrc::inline v0_1::engine
