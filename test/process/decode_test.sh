@@ -48,7 +48,8 @@ dissect icrc.pcap -T fields -e mrc.icrc.status
 expect 'iCRCs right and wrong' [ "$(tr '\n' ' ' <dissect.out)" = '1 1 1 0 1 0 1 1 ' ]
 
 say 'every field of every header, with random values'
-bases=(first middle last_imm only_imm untimed sack nack ack probe request response)
+bases=(first middle last_imm only_imm untimed sack nack ack probe request response
+  send_first send_last_imm read read_middle atomic_response compare_swap fetch_add)
 for i in {1..20}; do printf 'random=%s\n' "${bases[@]}"; done >random.txt
 capture random.pcap - <random.txt
 "$python" - "$dissector" <<'PYTHON' || fail 'the dissector reads other values'
@@ -101,7 +102,35 @@ good probe "$sack,SETH.pr=1,SETH.m=0,SETH.ack_psn_offset=7,CC_STATE.rcvd_bytes=0
 good request response
 good request,ERTH.op=0,ERTH.port_status_mask=3 response,EETH.op=0
 
+send=(send_first,payload=256,RETH.dmalen=300,METH.msn=0
+  send_last,payload=44,RETH.dmalen=300,METH.msn=0,BTH.psn=0x11,RETH.va=256)
+read=(read_first,payload=256,RETH.dmalen=520,METH.msn=0,METH.rqmsn=7
+  read_middle,payload=256,RETH.dmalen=520,METH.msn=0,METH.rqmsn=7,BTH.psn=0x11,RETH.va=256
+  read_last,payload=8,RETH.dmalen=520,METH.msn=0,METH.rqmsn=7,BTH.psn=0x12,RETH.va=512)
+# Receives are numbered together, requests apart from them, messages all together.
+good "${send[@]}" only_imm,BTH.psn=0x12,METH.msn=1,METH.rqmsn=4 \
+  read,BTH.psn=0x13,METH.msn=2,METH.rqmsn=0xFFFF,RETH.dmalen=520 \
+  fetch_add,BTH.psn=0x14,METH.msn=3,METH.rqmsn=0 only,BTH.psn=0x15,METH.msn=4 \
+  compare_swap,BTH.psn=0x16,METH.msn=5,METH.rqmsn=1 \
+  send_only_imm,BTH.psn=0x17,METH.msn=6,METH.rqmsn=5
+good "${read[@]}" atomic_response,BTH.psn=0x13,METH.msn=1,METH.rqmsn=2 \
+  read_only,BTH.psn=0x14,METH.msn=2,METH.rqmsn=9 \
+  read_only,BTH.psn=0x15,METH.msn=3,METH.rqmsn=10,payload=0,RETH.dmalen=0
+good send_only nack,NETH.reason=0x80,NETH.vendor_info=12 \
+  send_only,BTH.rtx=1,IPv6.dscp=8,UDP.source_port=7
+good read,trim=28 nack
+
 say 'a field of one packet'
+bad RETH.r_key send_only,RETH.r_key=1
+bad RETH.r_key read_only,RETH.r_key=1
+bad RETH.r_key atomic_response,RETH.r_key=1
+bad mrc.payload_length read,payload=4
+bad mrc.payload_length fetch_add,payload=8
+bad RETH.dmalen compare_swap,RETH.dmalen=16
+bad RETH.dmalen atomic_response,RETH.dmalen=4
+bad RETH.va send_only,RETH.va=8
+bad RETH.va read_only,RETH.va=8
+bad RETH.dmalen send_only,RETH.dmalen=9
 for field in BTH.se BTH.m BTH.tver BTH.var_res BTH.reserved BTH.inv_res TSETH.tsr TSETH.reserved; do
   bad $field "only,$field=1"
 done
@@ -109,7 +138,7 @@ bad "flow label, bits 19:16," only,IPv6.flow_label_top=1
 bad BTH.p_key only,BTH.p_key=0x7FFF
 bad BTH.dqp only,BTH.dqp=1
 bad BTH.dqp only,BTH.dqp=2
-bad BTH.opcode only,BTH.opcode=0xCC
+bad BTH.opcode only,BTH.opcode=0xD5
 bad TSETH.ftype only,TSETH.ftype=2
 bad mrc.icrc only,icrc=0xA085E776
 bad BTH.pad only,payload=7,pad=0,RETH.dmalen=7
@@ -181,6 +210,12 @@ bad BTH.opcode "${message[@]}" "$middle,BTH.psn=0x13,METH.msn=1"
 bad METH.rqmsn only_imm only_imm,BTH.psn=0x11,METH.msn=1,METH.rqmsn=2
 bad BTH.rtx only only
 bad va only only,BTH.rtx=1,IPv6.dscp=8,RETH.va=0x2000
+bad METH.rqmsn "${send[@]}" send_only,BTH.psn=0x12,METH.msn=1,METH.rqmsn=3
+bad METH.rqmsn read fetch_add,BTH.psn=0x11,METH.msn=11,METH.rqmsn=1
+bad METH.rqmsn "${read[0]}" "${read[1]},METH.rqmsn=8"
+bad RETH.va "${read[0]}" "${read[1]},RETH.va=512"
+bad METH.msn read fetch_add,BTH.psn=0x11,METH.msn=10,METH.rqmsn=2
+bad BTH.opcode "${read[0]}" "${read[1]},BTH.opcode=0xC1"
 seen=sack,BTH.psn=0x12,SETH.cack_psn=0x12,SETH.ack_psn_offset=0,SETH.bitmap=0,SETH.m=0
 seen+=,CC_STATE.ooo_count=0,CC_STATE.rcvd_bytes=3
 bad spdcid only "sack,SETH.spdcid=0x300"
@@ -268,7 +303,9 @@ reasons=(1 2 6 7 10 11 25)
 capture info.pcap "$first" middle last last_imm only_imm,BTH.rtx=1,IPv6.ecn=3 only,trim=28 \
   only,icrc=1 sack sack,SETH.m=2,SETH.pr=1 "${reasons[@]/#/nack,NETH.reason=}" ack \
   ack,AETH.syndrome=0x61 ack,AETH.syndrome=0x62 ack,AETH.syndrome=0x63 probe request \
-  request,ERTH.op=0,ERTH.port_status_mask=6 response
+  request,ERTH.op=0,ERTH.port_status_mask=6 response "${send[0]}" send_only_imm \
+  read,RETH.dmalen=520 "${read[2]}" atomic_response compare_swap fetch_add,trim=28 \
+  nack,NETH.reason=0x80,NETH.vendor_info=12 nack,NETH.reason=0x80,NETH.vendor_info=0
 dissect info.pcap -T fields -e _ws.col.Info
 diff - dissect.out <<'TEXT' || fail 'the info column'
 Write First QP 0x000200 PSN 16 MSN 0 Len 256 of 600 [A]
@@ -295,6 +332,15 @@ Probe QP 0x000200 id 7
 Endpoint Request QP 0x000002 EV probe id 7
 Endpoint Request QP 0x000002 port status update id 7
 Endpoint Response QP 0x000002 EV probe id 7
+Send First QP 0x000200 PSN 16 MSN 0 Len 256 of 300 [A]
+Send Only with Immediate QP 0x000200 PSN 16 MSN 9 Len 8 of 8 [A]
+Read Request QP 0x000200 PSN 16 MSN 10 Request 1 Len 520 [A]
+Read Response Last QP 0x000200 PSN 18 MSN 0 Request 7 Len 8 of 520 [A]
+Atomic Response QP 0x000200 PSN 16 MSN 9 Request 3 Len 8 of 8 [A]
+Compare and Swap QP 0x000200 PSN 16 MSN 10 Request 1 Len 8 [A]
+Fetch and Add QP 0x000200 PSN 16 MSN 10 Request 1 [A] [TRIMMED]
+NACK QP 0x000100 RECEIVER_NOT_READY PSN 16 wait 640 us
+NACK QP 0x000100 RECEIVER_NOT_READY PSN 16 wait 655360 us
 TEXT
 dissect info.pcap -V
 expect_text dissect.out '18 (4608 bytes)' '32 (4096 PSNs)' '6256.512 us' 'ports: 2, 3)' \

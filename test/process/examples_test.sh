@@ -82,3 +82,19 @@ expect_text "$work/lanes.out" '3 lanes: ' 'every byte right'
   fail 'four_lanes with few open files'
 expect_text "$work/few.out" 'every byte right'
 expect_text "$work/few.err" 'instead of 4' 'ulimit -n'
+
+say 'key_value: all values right, also with loss'
+start store "$examples/key_value" --clients 3 --keys 300
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+expect_text "$work/store.out" '3 clients, 300 keys: 900 lookups' 'all values right'
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start store "$examples/key_value" --clients 5 --keys 50
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+expect_text "$work/store.out" '5 clients, 50 keys: 250 lookups' 'all values right'
+
+say 'key_value: without these operations it says so'
+MRC_STRICT=1 start strict "$examples/key_value" --keys 5
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 1 ]
+expect_text "$work/strict.err" 'without option strict' 'not supported'

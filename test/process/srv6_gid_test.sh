@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Connecting by GID, QPN and PSN over a source-routed fabric.
+# Connecting by GID, QPN and PSN over a source-routed fabric; datagrams over it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/gid_lib.sh"
@@ -29,3 +29,10 @@ code=0
 echo 'fd00:77::1 5 6' | "${h0[@]}" "$gid_connect" >"$work/way.out" 2>"$work/way.err" || code=$?
 expect 'exit status' [ "$code" = 1 ]
 expect_text "$work/way.err" 'GID fd00:77::1: no host of fabric' 'add the peer to it'
+
+say 'datagrams: by the plane of the GID, and between two processes of one host'
+gid_connect=$build/examples/datagrams
+need_program "$gid_connect"
+gid_pair datagrams 300 h0 h1
+expect_text "$work/datagrams-a.out" 'over 4 planes, 0 lost'
+gid_pair datagrams-same 300 h0 h0

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device says about itself, and what calls answer that it does not support.
+#include <string>
+
+#include "verbs/verbs_rig.hpp"
+
+using namespace mrc::test::verbs;
+
+TEST_CASE("verbs devices: one, with a name, and no provider's operations behind it") {
+  int count = 0;
+  ibv_device** list = ibv_get_device_list(&count);
+  REQUIRE(count == 1);
+  CHECK(list[1] == nullptr);
+  CHECK(std::string(ibv_get_device_name(list[0])) == "mrc0");
+  CHECK(std::string(list[0]->dev_name) == "mrc0");
+  CHECK(list[0]->node_type == IBV_NODE_CA);
+  CHECK(list[0]->transport_type == IBV_TRANSPORT_IB);
+  // Providers look there for operations of their own.
+  const void* operations = list[0];
+  std::memcpy(&operations, reinterpret_cast<const char*>(list[0]) + sizeof(ibv_device),
+              sizeof operations);
+  CHECK(operations == nullptr);
+  CHECK(ibv_get_device_guid(list[0]) != 0);
+  ibv_free_device_list(list);
+}
+
+TEST_CASE("verbs devices: attributes are those of the device") {
+  const Program program;
+  ibv_device_attr a{};
+  REQUIRE(ibv_query_device(program.context, &a) == 0);
+  CHECK(a.node_guid == ibv_get_device_guid(program.context->device));
+  CHECK(a.phys_port_cnt == 1);
+  CHECK(a.max_qp >= 4096);
+  CHECK(a.max_cqe >= 65536);
+  CHECK(a.vendor_id != 0x2c9);
+  CHECK(a.max_qp_rd_atom == 128);
+  CHECK(a.atomic_cap == IBV_ATOMIC_HCA);
+  CHECK(a.max_srq_wr >= 4096);
+  ibv_device_attr_ex extended{};
+  REQUIRE(ibv_query_device_ex(program.context, nullptr, &extended) == 0);
+  CHECK(std::memcmp(&extended.orig_attr, &a, sizeof a) == 0);
+  CHECK(extended.completion_timestamp_mask == 0);
+}
+
+TEST_CASE("verbs devices: the port, for callers of every age") {
+  const Program program;
+  verbs_context* context = verbs_get_ctx(program.context);
+  REQUIRE(context != nullptr);
+  CHECK(context->sz == sizeof(verbs_context));
+  struct {
+    ibv_port_attr attributes;
+    std::array<std::uint8_t, 16> behind;
+  } place;
+  for (const std::size_t size : {std::size_t{48}, sizeof(ibv_port_attr), std::size_t{56}}) {
+    CAPTURE(size);
+    std::memset(&place, 0xAA, sizeof place);
+    REQUIRE(context->query_port(program.context, 1, &place.attributes, size) == 0);
+    CHECK(place.attributes.state == IBV_PORT_ACTIVE);
+    CHECK(place.attributes.link_layer == IBV_LINK_LAYER_ETHERNET);
+    CHECK(place.attributes.gid_tbl_len == 1);
+    CHECK(place.attributes.pkey_tbl_len == 1);
+    CHECK(place.attributes.active_mtu == IBV_MTU_4096);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&place);
+    CHECK(bytes[size] == 0xAA);  // exactly so many
+    if (size > 48) CHECK(bytes[size - 1] == 0);
+  }
+  // The exported function, of old callers.
+  std::memset(&place, 0xAA, sizeof place);
+  REQUIRE((ibv_query_port)(program.context, 1,
+                           reinterpret_cast<_compat_ibv_port_attr*>(&place.attributes)) == 0);
+  CHECK(reinterpret_cast<const std::uint8_t*>(&place)[48] == 0xAA);
+  CHECK(place.attributes.state == IBV_PORT_ACTIVE);
+  CHECK(context->query_port(program.context, 2, &place.attributes, 52) == EINVAL);
+}
+
+TEST_CASE("verbs devices: GID and P_Key") {
+  const Program program;
+  ibv_gid gid{};
+  REQUIRE(ibv_query_gid(program.context, 1, 0, &gid) == 0);
+  const std::array<std::uint8_t, 16> loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1};
+  CHECK(std::memcmp(gid.raw, loopback.data(), 16) == 0);
+  CHECK(ibv_query_gid(program.context, 1, 1, &gid) == -1);
+  ibv_gid_entry entry{};
+  REQUIRE(ibv_query_gid_ex(program.context, 1, 0, &entry, 0) == 0);
+  CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+  CHECK(ibv_query_gid_ex(program.context, 1, 1, &entry, 0) == EINVAL);
+  CHECK(ibv_query_gid_table(program.context, &entry, 1, 0) == 1);
+  __be16 pkey = 0;
+  REQUIRE(ibv_query_pkey(program.context, 1, 0, &pkey) == 0);
+  CHECK(pkey == 0xFFFF);
+  CHECK(ibv_get_pkey_index(program.context, 1, pkey) == 0);
+  CHECK(ibv_query_pkey(program.context, 1, 1, &pkey) == -1);
+}
+
+TEST_CASE("verbs devices: contexts of a process share the device") {
+  const Program one, two;
+  CHECK(one.context != two.context);
+  CHECK(one.context->async_fd != two.context->async_fd);
+  Program three;
+  Program four;
+  const Queues a(three), b(four);
+  CHECK((a.qp->qp_num >> 16) == (b.qp->qp_num >> 16));  // one slot of the host
+}
+
+TEST_CASE("verbs devices: what there is not") {
+  Program program;
+  errno = 0;
+  CHECK(ibv_alloc_mw(program.pd, IBV_MW_TYPE_1) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  ibv_xrcd_init_attr xrcd{};
+  CHECK(ibv_open_xrcd(program.context, &xrcd) == nullptr);
+  ibv_alloc_dm_attr dm{};
+  CHECK(ibv_alloc_dm(program.context, &dm) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  errno = 0;
+  CHECK(ibv_reg_dmabuf_mr(program.pd, 0, 4096, 0, -1, 0) == nullptr);
+  CHECK(errno == EOPNOTSUPP);  // NCCL takes other values for "supported"
+  const Queues queues(program);
+  ibv_ece ece{};
+  CHECK(ibv_query_ece(queues.qp, &ece) == EOPNOTSUPP);
+  CHECK(ibv_qp_to_qp_ex(queues.qp) == nullptr);
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = queues.cq;
+  wanted.qp_type = IBV_QPT_RAW_PACKET;
+  errno = 0;
+  CHECK(ibv_create_qp(program.pd, &wanted) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+}

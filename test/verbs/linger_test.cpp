@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program has its last message, destroys its queue pair and ends, while the acknowledgement is
+// lost. Its peer must not take that for an error.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <string>
+
+#include "verbs/verbs_rig.hpp"
+
+using namespace mrc::test::verbs;
+
+namespace {
+
+/// What one program tells the other.
+struct Name {
+  std::uint32_t qpn, rkey;
+  std::uint64_t address;
+};
+
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+  Pipe() { REQUIRE(::pipe(ends.data()) == 0); }
+  ~Pipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void tell(const Name& name) const {
+    REQUIRE(::write(ends[1], &name, sizeof name) == sizeof name);
+  }
+  [[nodiscard]] Name hear() const {
+    Name name{};
+    REQUIRE(::read(ends[0], &name, sizeof name) == sizeof name);
+    return name;
+  }
+};
+
+/// The program that receives one message, and ends; every second time without destroying anything.
+[[noreturn]] void receive_and_end(const Pipe& up, const Pipe& down, int round) {
+  bool received = false;
+  {
+    Program program;
+    const Memory memory(program);
+    const Queues queues(program);
+    up.tell({queues.qp->qp_num, memory.mr->rkey, memory.address()});
+    queues.connect(down.hear().qpn);
+    REQUIRE(post_receive(queues.qp, 1) == 0);
+    up.tell({});
+    received = queues.next().status == IBV_WC_SUCCESS;
+    if (round % 2 == 1) ::exit(received ? 0 : 1);
+  }
+  ::exit(received ? 0 : 1);
+}
+
+/// The program that sends it. Of the packets that come back, three in ten are lost.
+[[noreturn]] void send(const Pipe& up, const Pipe& down, int round) {
+  ::setenv("MRC_FAULTS", "loss=0.3", 1);
+  ::setenv("MRC_SEED", std::to_string(round + 1).c_str(), 1);
+  bool sent = false;
+  {
+    Program program;
+    const Memory memory(program);
+    const Queues queues(program);
+    const Name peer = up.hear();
+    down.tell({queues.qp->qp_num, 0, 0});
+    queues.connect(peer.qpn);
+    (void)up.hear();
+    ibv_sge sge = memory.sge(0, 64);
+    ibv_send_wr request = write_request(1, sge, memory, 0);
+    request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.wr.rdma.remote_addr = peer.address;
+    request.wr.rdma.rkey = peer.rkey;
+    REQUIRE(post(queues.qp, request) == 0);
+    sent = queues.next().status == IBV_WC_SUCCESS;
+  }
+  ::exit(sent ? 0 : 1);
+}
+
+}  // namespace
+
+TEST_CASE("verbs linger: a program that ends after its last message leaves no error behind") {
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    const Pipe up, down;
+    std::cout.flush();  // or each child would print it again
+    const ::pid_t receiver = ::fork();
+    REQUIRE(receiver >= 0);
+    if (receiver == 0) receive_and_end(up, down, round);
+    const ::pid_t sender = ::fork();
+    REQUIRE(sender >= 0);
+    if (sender == 0) send(up, down, round);
+    for (const ::pid_t child : {receiver, sender}) {
+      int status = 0;
+      REQUIRE(::waitpid(child, &status, 0) == child);
+      CHECK(status == 0);
+    }
+  }
+}

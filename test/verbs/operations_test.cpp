@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// SEND, READ, atomics and shared receive queues, as verbs programs use them.
+#include <fcntl.h>
+#include <poll.h>
+
+#include "verbs/verbs_rig.hpp"
+
+using namespace mrc::test::verbs;
+
+namespace {
+
+int post_receive(ibv_qp* qp, std::uint64_t id, ibv_sge sge) {
+  ibv_recv_wr request{}, *bad = nullptr;
+  request.wr_id = id;
+  request.sg_list = &sge;
+  request.num_sge = 1;
+  return ibv_post_recv(qp, &request, &bad);
+}
+int post_shared(ibv_srq* srq, std::uint64_t id, ibv_sge sge) {
+  ibv_recv_wr request{}, *bad = nullptr;
+  request.wr_id = id;
+  request.sg_list = &sge;
+  request.num_sge = 1;
+  return ibv_post_srq_recv(srq, &request, &bad);
+}
+
+/// Two connected queue pairs, and memory that holds numbers.
+struct Linked {
+  Program program;
+  Memory from{program}, to{program};
+  Queues a, b;
+
+  explicit Linked(ibv_qp_type type = IBV_QPT_RC) : a(program, type), b(program, type) {
+    for (std::size_t i = 0; i < from.bytes.size(); ++i)
+      from.bytes[i] = static_cast<std::uint8_t>(i * 13 + 1);
+    a.connect(b);
+    b.connect(a);
+  }
+  ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge& sge) const {
+    ibv_send_wr request = write_request(1, sge, to, 0);
+    request.opcode = opcode;
+    return request;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("verbs operations: SEND goes where the receive says, with and without immediate") {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    CAPTURE(type);
+    const Linked linked(type);
+    REQUIRE(post_receive(linked.b.qp, 7, linked.to.sge(1000, 10'000)) == 0);
+    REQUIRE(post_receive(linked.b.qp, 8, linked.to.sge(50'000, 10'000)) == 0);
+    ibv_sge sge = linked.from.sge(0, 9000);
+    ibv_send_wr request = linked.request(IBV_WR_SEND, sge);
+    REQUIRE(post(linked.a.qp, request) == 0);
+    request = linked.request(IBV_WR_SEND_WITH_IMM, sge);
+    request.imm_data = 0x04030201;
+    REQUIRE(post(linked.a.qp, request) == 0);
+    ibv_wc wc = linked.b.next();
+    CHECK(wc.opcode == IBV_WC_RECV);
+    CHECK(wc.wr_id == 7);
+    CHECK(wc.byte_len == 9000);
+    CHECK(wc.wc_flags == 0);
+    wc = linked.b.next();
+    CHECK(wc.opcode == IBV_WC_RECV);
+    CHECK(wc.wr_id == 8);
+    CHECK(wc.wc_flags == IBV_WC_WITH_IMM);
+    CHECK(wc.imm_data == 0x04030201);
+    CHECK(std::memcmp(&linked.to.bytes[1000], linked.from.bytes.data(), 9000) == 0);
+    CHECK(std::memcmp(&linked.to.bytes[50'000], linked.from.bytes.data(), 9000) == 0);
+    CHECK(linked.a.next().opcode == IBV_WC_SEND);
+    CHECK(linked.a.next().opcode == IBV_WC_SEND);
+  }
+}
+
+TEST_CASE("verbs operations: READ, into two pieces of memory") {
+  Linked linked;
+  std::array<ibv_sge, 2> sges{linked.to.sge(0, 3000), linked.to.sge(8000, 5000)};
+  ibv_send_wr request = linked.request(IBV_WR_RDMA_READ, sges[0]);
+  request.num_sge = 2;
+  request.wr.rdma.remote_addr = linked.from.address(100);
+  request.wr.rdma.rkey = linked.from.mr->rkey;
+  REQUIRE(post(linked.a.qp, request) == 0);
+  const ibv_wc wc = linked.a.next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.opcode == IBV_WC_RDMA_READ);
+  CHECK(std::memcmp(&linked.to.bytes[0], &linked.from.bytes[100], 3000) == 0);
+  CHECK(std::memcmp(&linked.to.bytes[8000], &linked.from.bytes[3100], 5000) == 0);
+}
+
+TEST_CASE("verbs operations: atomics give back what was there") {
+  Linked linked;
+  std::uint64_t* word = reinterpret_cast<std::uint64_t*>(linked.to.bytes.data());
+  *word = 40;
+  ibv_sge result = linked.from.sge(0, 8);
+  ibv_send_wr request = linked.request(IBV_WR_ATOMIC_FETCH_AND_ADD, result);
+  request.wr.atomic.remote_addr = linked.to.address();
+  request.wr.atomic.rkey = linked.to.mr->rkey;
+  request.wr.atomic.compare_add = 2;
+  REQUIRE(post(linked.a.qp, request) == 0);
+  ibv_wc wc = linked.a.next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.opcode == IBV_WC_FETCH_ADD);
+  CHECK(*word == 42);
+  std::uint64_t before = 0;
+  std::memcpy(&before, linked.from.bytes.data(), 8);
+  CHECK(before == 40);
+  request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+  request.wr.atomic.compare_add = 42;
+  request.wr.atomic.swap = 1;
+  REQUIRE(post(linked.a.qp, request) == 0);
+  wc = linked.a.next();
+  CHECK(wc.opcode == IBV_WC_COMP_SWAP);
+  CHECK(*word == 1);
+}
+
+TEST_CASE("verbs operations: UC has neither READ nor atomics") {
+  const Linked linked(IBV_QPT_UC);
+  ibv_sge sge = linked.from.sge(0, 8);
+  ibv_send_wr request = linked.request(IBV_WR_RDMA_READ, sge);
+  CHECK(post(linked.a.qp, request) == EINVAL);
+  request = linked.request(IBV_WR_ATOMIC_FETCH_AND_ADD, sge);
+  CHECK(post(linked.a.qp, request) == EINVAL);
+}
+
+TEST_CASE("verbs operations: memory without the right is not read") {
+  Linked linked;
+  const Memory secret(linked.program, 4096, IBV_ACCESS_LOCAL_WRITE);
+  ibv_sge sge = linked.to.sge(0, 8);
+  ibv_send_wr request = linked.request(IBV_WR_RDMA_READ, sge);
+  request.wr.rdma.remote_addr = secret.address();
+  request.wr.rdma.rkey = secret.mr->rkey;
+  REQUIRE(post(linked.a.qp, request) == 0);
+  CHECK(linked.a.next().status == IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_CASE("verbs operations: a receive posted late, and none where the retries are counted") {
+  const Linked linked;
+  ibv_sge sge = linked.from.sge(0, 100);
+  ibv_send_wr request = linked.request(IBV_WR_SEND, sge);
+  REQUIRE(post(linked.a.qp, request) == 0);  // rnr_retry is 7: for ever
+  ibv_wc wc{};
+  for (int i = 0; i < 200; ++i) CHECK(ibv_poll_cq(linked.a.cq, 1, &wc) == 0);
+  REQUIRE(post_receive(linked.b.qp, 1, linked.to.sge(0, 100)) == 0);
+  CHECK(linked.b.next().status == IBV_WC_SUCCESS);
+  CHECK(linked.a.next().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("verbs operations: a shared receive queue, its limit, and the last of its receives") {
+  Program program;
+  const Memory memory(program);
+  ibv_srq_init_attr wanted{};
+  wanted.attr = {16, 2, 0};
+  ibv_srq* srq = ibv_create_srq(program.pd, &wanted);
+  REQUIRE(srq != nullptr);
+  ibv_srq_attr attributes{};
+  REQUIRE(ibv_query_srq(srq, &attributes) == 0);
+  CHECK(attributes.max_wr == 16);
+  CHECK(attributes.max_sge == 2);
+  {
+    ibv_cq* cq = ibv_create_cq(program.context, 64, nullptr, nullptr, 0);
+    std::array<ibv_qp*, 2> qps{};
+    for (ibv_qp*& qp : qps) {
+      ibv_qp_init_attr init{};
+      init.send_cq = init.recv_cq = cq;
+      init.srq = srq;
+      init.qp_type = IBV_QPT_RC;
+      init.cap = {16, 0, 1, 0, 0};
+      qp = ibv_create_qp(program.pd, &init);
+      REQUIRE(qp != nullptr);
+      CHECK(qp->srq == srq);
+    }
+    CHECK(ibv_destroy_srq(srq) == EBUSY);
+    for (int i = 0; i < 2; ++i) {
+      ibv_qp_attr a = init_attributes();
+      REQUIRE(ibv_modify_qp(qps[i], &a, kInitMask) == 0);
+      a = rtr_attributes(program.context, qps[1 - i]->qp_num);
+      REQUIRE(ibv_modify_qp(qps[i], &a, kRtrMask) == 0);
+      a = rts_attributes();
+      REQUIRE(ibv_modify_qp(qps[i], &a, kRtsMask) == 0);
+    }
+    REQUIRE(post_shared(srq, 1, memory.sge(0, 100)) == 0);
+    REQUIRE(post_shared(srq, 2, memory.sge(100, 100)) == 0);
+    attributes = {0, 0, 2};
+    REQUIRE(ibv_modify_srq(srq, &attributes, IBV_SRQ_LIMIT) == 0);
+    CHECK(ibv_modify_srq(srq, &attributes, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
+    ibv_sge sge = memory.sge(1000, 50);
+    ibv_send_wr request{};
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    REQUIRE(post(qps[0], request) == 0);
+    ibv_async_event event{};
+    REQUIRE(ibv_get_async_event(program.context, &event) == 0);
+    CHECK(event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED);
+    CHECK(event.element.srq == srq);
+    ibv_ack_async_event(&event);
+    ibv_wc wc{};
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (ibv_poll_cq(cq, 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
+    CHECK(wc.wr_id == 1);
+    CHECK(wc.qp_num == qps[1]->qp_num);
+
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_ERR;
+    REQUIRE(ibv_modify_qp(qps[1], &a, IBV_QP_STATE) == 0);
+    REQUIRE(ibv_get_async_event(program.context, &event) == 0);
+    CHECK(event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+    CHECK(event.element.qp == qps[1]);
+    ibv_ack_async_event(&event);
+    for (ibv_qp* qp : qps) CHECK(ibv_destroy_qp(qp) == 0);
+    CHECK(ibv_destroy_cq(cq) == 0);
+  }
+  CHECK(ibv_destroy_srq(srq) == 0);
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs of Debian, unmodified, with the verbs shim: what they say of the device, and perftest's
+# writes between two processes.
+. "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
+need_tool ibv_devinfo
+need_tool ib_write_bw
+
+say 'ibv_devices, ibv_devinfo'
+"$mrcrun" ibv_devices >"$work/devices.out" 2>"$work/devices.err"
+grep -Eq '^[[:space:]]+mrc0[[:space:]]+02[0-9a-f]{14}$' "$work/devices.out" || fail 'no device'
+grep -q '^mrcrun: verbs device mrc0 over UDP on loopback:2 ' "$work/devices.err" || fail 'no line'
+"$mrcrun" --quiet ibv_devinfo -v >"$work/devinfo.out" 2>"$work/devinfo.err"
+for line in 'state:.*PORT_ACTIVE' 'active_mtu:.*4096' 'link_layer:.*Ethernet' \
+  'GID.*::ffff:127.0.0.1, RoCE v2' 'gid_tbl_len:.*1'; do
+  grep -q "$line" "$work/devinfo.out" || fail "ibv_devinfo does not say $line"
+done
+[[ ! -s $work/devinfo.err ]] || fail 'something on standard error'
+
+say 'without address that peers could use there is no device, and a reason'
+if unshare -Urn true 2>/dev/null; then
+  MRC_PLANES= timeout 20 unshare -Urn "$mrcrun" --quiet ibv_devinfo \
+    >"$work/alone.out" 2>&1 && fail 'ibv_devinfo succeeded' || true
+  grep -q 'no default route.*set MRC_PLANES' "$work/alone.out" || fail 'no reason'
+fi
+
+say 'perftest'
+pair bw 60 ib_write_bw -n 1000
+pair all 100 ib_write_bw -n 200 -a
+expect 'every size was measured' [ "$(lines all)" -eq 23 ]
+pair both 60 ib_write_bw -n 500 -b
+pair many 60 ib_write_bw -n 300 -q 8
+pair list 60 ib_write_bw -n 320 -l 4
+pair moderated 60 ib_write_bw -n 500 -Q 16
+pair unreliable 60 ib_write_bw -n 500 -c UC
+pair timed 60 ib_write_bw -D 1
+pair latency 60 ib_write_lat -n 1000
+
+say 'SEND, READ, atomics'
+for tool in ib_send_bw ib_read_bw ib_atomic_bw; do pair "$tool" 60 "$tool" -n 500; done
+for tool in ib_send_lat ib_read_lat ib_atomic_lat; do pair "$tool" 60 "$tool" -n 300; done
+pair send_all 100 ib_send_bw -n 100 -a
+pair read_all 100 ib_read_bw -n 100 -a
+pair send_srq 60 ib_send_bw -n 500 --use-srq
+pair send_events 60 ib_send_bw -n 500 -e
+pair send_uc 60 ib_send_bw -n 500 -c UC
+pair swap 60 ib_atomic_bw -n 300 -A CMP_AND_SWAP
+pair read_many 60 ib_read_bw -n 200 -q 8
+
+say 'ping-pong of libibverbs: its own examples'
+for options in '' '-e' '-N'; do
+  # shellcheck disable=SC2086  # one option or none
+  pingpong "rc$options" ibv_rc_pingpong -g 0 $options
+done
+pingpong srq ibv_srq_pingpong -g 0
+pingpong uc ibv_uc_pingpong -g 0
+
+say 'with losses, corruption, and a plane that goes and comes'
+MRC_FAULTS=loss=0.001 pair loss0.001 60 ib_write_bw -n 1000
+MRC_FAULTS=loss=0.01 pair loss0.01 60 ib_write_bw -n 1000
+MRC_FAULTS=loss=0.01 pair lat_loss0.01 60 ib_write_lat -n 500
+for tool in ib_send_bw ib_read_bw ib_atomic_bw; do
+  MRC_FAULTS=loss=0.01 pair "${tool}_loss" 60 "$tool" -n 500
+done
+MRC_FAULTS=corrupt=0.01 pair corrupt 60 ib_write_bw -n 1000
+MRC_FAULTS='plane=1,down@500ms-1500ms' pair plane 60 ib_write_bw -D 3
+
+say 'several lanes underneath'
+MRC_LANES=2 pair lanes 60 ib_write_bw -n 500 -q 4
+
+say 'a device node for those that look for one'
+"$mrcrun" --quiet python3 -c 'import os; assert os.access("/dev/infiniband/mrc0", os.R_OK)' ||
+  say '(python3 does not use access() here)'
+say 'mistakes of mrcrun'
+! "$mrcrun" 2>"$work/usage.err" || fail 'mrcrun without command succeeded'
+grep -q '^Usage: mrcrun' "$work/usage.err" || fail 'no usage'
+! MRC_VERBS_DIR=/nowhere "$mrcrun" true 2>"$work/nowhere.err" || fail 'no library, and it went on'
+grep -q 'MRC_VERBS_DIR' "$work/nowhere.err" || fail 'no remedy'

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs of Debian that use datagrams, unmodified, with the verbs shim: libibverbs' example,
+# perftest, and UCX, which finds its peers by datagrams.
+. "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
+need_tool ibv_ud_pingpong
+need_tool ib_send_bw
+
+say 'datagrams alone'
+pingpong ud ibv_ud_pingpong -g 0 -n 200
+# As many as there are receives: what finds none is lost, and perftest would wait for it.
+pair ud_bw 20 ib_send_bw -n 400 -r 512 -c UD
+pair ud_lat 20 ib_send_lat -n 200 -c UD
+
+need_tool ucx_perftest
+say 'UCX: the device, and its protocols over connections and datagrams'
+"$mrcrun" --quiet ucx_info -d >"$work/ucx.out" 2>&1
+for transport in rc_verbs ud_verbs; do
+  grep -A1 "Transport: $transport\$" "$work/ucx.out" | grep_all 'Device: mrc0:1$' ||
+    fail "no $transport"
+done
+
+# ucx NAME TRANSPORTS OPTION...: ucx_perftest between two processes.
+ucx() {
+  local name=$1 port server
+  export UCX_NET_DEVICES=mrc0:1 UCX_TLS=$2
+  shift 2
+  port=$(free_port)
+  timeout -k 2 20 "$mrcrun" --quiet ucx_perftest -p "$port" >"$work/$name.server.out" 2>&1 &
+  server=$!
+  pids+=("$server")
+  wait_until_listening "$port" "$server"
+  timeout -k 2 20 "$mrcrun" --quiet ucx_perftest -p "$port" -w 10 -n 200 "$@" 127.0.0.1 \
+    >"$work/$name.client.out" 2>&1 || fail "ucx_perftest $*: the client ended with $?"
+  wait "$server" || fail "ucx_perftest $*: the server ended with $?"
+  grep_all '^Final:' <"$work/$name.client.out" || fail "ucx_perftest $*: no result"
+}
+ucx ud ud_verbs -x ud_verbs -d mrc0:1 -t am_lat
+for options in 'tag_lat' 'tag_bw -s 65536' 'ucp_put_bw -s 8192' 'ucp_get -s 100000' 'ucp_add' \
+  'ucp_fadd' 'ucp_cswap' 'ucp_am_bw -s 1000'; do
+  # shellcheck disable=SC2086  # words
+  ucx "${options%% *}" rc_verbs,ud_verbs -t $options
+done

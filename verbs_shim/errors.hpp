@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <exception>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "mrc/mrc.hpp"
+#include "verbs_shim/log.hpp"
+
+/// From the library's errors to what verbs programs expect. Nothing thrown leaves the shim.
+namespace mrc_verbs {
+
+/// The errno value that verbs programs expect for it.
+[[nodiscard]] int errno_of(mrc::Errc error) noexcept;
+
+/// The same for something thrown.
+[[nodiscard]] int errno_of(const std::exception& error) noexcept;
+
+/// A local key that is unknown, or not for that memory or use.
+[[nodiscard]] constexpr bool is_protection(mrc::Errc error) noexcept {
+  return error == mrc::Errc::invalid_lkey || error == mrc::Errc::access_denied ||
+         error == mrc::Errc::wrong_pd;
+}
+
+/// For calls that return a pointer: what `make` returns; or null with errno set, and a line in the
+/// log, if it throws.
+template <class Make>
+auto pointer_or_errno(const char* call, Make&& make) noexcept -> decltype(make()) {
+  try {
+    return make();
+  } catch (const std::exception& error) {
+    (void)refuse(errno_of(error), call, error.what());
+    return nullptr;
+  }
+}
+
+/// For calls that return 0 or an errno value: what `act` returns, or what stands for what it
+/// throws.
+template <class Act>
+int status_of(const char* call, Act&& act) noexcept {
+  try {
+    return act();
+  } catch (const std::exception& error) {
+    return refuse(errno_of(error), call, error.what());
+  }
+}
+
+/// Thrown where the cause is an errno value of the shim's own.
+[[noreturn]] void fail(int error, const std::string& why);
+
+}  // namespace mrc_verbs

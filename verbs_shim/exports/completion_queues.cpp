@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion queues and channels, and asynchronous events.
+#include "verbs_shim/acknowledge.hpp"
+#include "verbs_shim/channel.hpp"
+#include "verbs_shim/completion_queue.hpp"
+#include "verbs_shim/errors.hpp"
+#include "verbs_shim/operations.hpp"
+#include "verbs_shim/queue_pair.hpp"
+
+using namespace mrc_verbs;
+
+extern "C" {
+
+// ---------------------------------------------------------------------------------- channels
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  return pointer_or_errno("ibv_create_comp_channel",
+                          [&]() -> ibv_comp_channel* { return new Channel(Context::of(context)); });
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* verbs) {
+  if (verbs->refcnt > 0)
+    return refuse(EBUSY, "ibv_destroy_comp_channel", "completion queues use it");
+  delete &Channel::of(verbs);
+  return 0;
+}
+
+int ibv_get_cq_event(ibv_comp_channel* verbs, ibv_cq** cq, void** cq_context) {
+  Cq* found = Channel::of(verbs).next();
+  if (found == nullptr) return -1;
+  *cq = found->base();
+  *cq_context = found->cq_context;
+  return 0;
+}
+
+void ibv_ack_cq_events(ibv_cq* verbs, unsigned events) {
+  if (events > 0) acknowledge(*verbs, verbs->comp_events_completed, events);
+}
+
+// ------------------------------------------------------------------------------------- queues
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
+                      ibv_comp_channel* channel, int vector) {
+  ibv_cq_init_attr_ex wanted{};
+  wanted.cqe = entries > 0 ? static_cast<std::uint32_t>(entries) : 0;
+  wanted.cq_context = cq_context;
+  wanted.channel = channel;
+  wanted.comp_vector = static_cast<std::uint32_t>(vector);
+  wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
+  return reinterpret_cast<ibv_cq*>(create_cq(context, &wanted));
+}
+
+int ibv_resize_cq(ibv_cq* cq, int entries) {
+  if (entries < 1) return refuse(EINVAL, "ibv_resize_cq", "a queue has at least one entry");
+  if (entries <= cq->cqe) return 0;  // a larger one than asked for is allowed
+  return refuse(EOPNOTSUPP, "ibv_resize_cq",
+                "a queue can't grow: create it with as many entries as it will need");
+}
+
+int ibv_destroy_cq(ibv_cq* verbs) {
+  Cq& cq = Cq::of(verbs);
+  if (cq.users.load() > 0) return refuse(EBUSY, "ibv_destroy_cq", "queue pairs use it");
+  Context& owner = cq.owner();
+  owner.host().remove(cq.queue()->id());  // from here on nobody is given events of it
+  if (cq.channel != nullptr) Channel::of(cq.channel).forget(cq);
+  owner.events().forget(verbs);
+  await_acknowledged(*verbs, verbs->comp_events_completed, cq.comp_events_given);
+  await_acknowledged(*verbs, verbs->async_events_completed, cq.async_events_given);
+  delete &cq;
+  return 0;
+}
+
+// ----------------------------------------------------------------------- asynchronous events
+
+int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
+  Context& context = Context::of(verbs);
+  for (;;) {
+    context.host().dispatch();
+    if (context.take(*event)) return 0;
+    if (!context.events().bell().wait(context.wait_time())) return -1;
+  }
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+  if (object_of(*event) == nullptr) return;
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return acknowledge(*event->element.cq, event->element.cq->async_events_completed, 1);
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return acknowledge(*event->element.srq, event->element.srq->events_completed, 1);
+    default:
+      return acknowledge(*event->element.qp, event->element.qp->events_completed, 1);
+  }
+}
+
+// ------------------------------------------------------------------------------- queue pairs
+
+int ibv_destroy_qp(ibv_qp* verbs) {
+  Qp& qp = Qp::of(verbs);
+  Context& owner = qp.context();
+  owner.host().remove(qp.transport().qpn());
+  owner.events().forget(verbs);
+  await_acknowledged(*verbs, verbs->events_completed, qp.events_given);
+  delete &qp;
+  return 0;
+}
+
+}  // extern "C"

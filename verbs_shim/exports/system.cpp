@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork(), files of the kernel's drivers, and providers: things that a device without a kernel
+// driver has no need of.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "verbs_shim/abi.hpp"
+#include "verbs_shim/log.hpp"
+
+using namespace mrc_verbs;
+
+extern "C" {
+
+// Nothing is pinned, so nothing has to be kept from a child (docs/architecture.md, fork()).
+int ibv_fork_init() {
+  return 0;
+}
+ibv_fork_status ibv_is_fork_initialized() {
+  return IBV_FORK_UNNEEDED;
+}
+__attribute__((visibility("default"))) int ibv_dontfork_range(void*, std::size_t) {
+  return 0;
+}
+__attribute__((visibility("default"))) int ibv_dofork_range(void*, std::size_t) {
+  return 0;
+}
+
+__attribute__((visibility("default"))) const char* ibv_get_sysfs_path() {
+  const char* path = std::getenv("SYSFS_PATH");
+  return path != nullptr && *path != '\0' ? path : "/sys";
+}
+
+/// The first line of a file, without its end. The length, or -1.
+__attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folder, const char* file,
+                                                               char* out, std::size_t size) {
+  const std::string path = std::string(folder) + "/" + file;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const ::ssize_t length = ::read(fd, out, size);
+  ::close(fd);
+  if (length <= 0 || size == 0) return -1;
+  auto end = static_cast<std::size_t>(length);
+  if (out[end - 1] == '\n')
+    --end;
+  else if (end == size)
+    return -1;  // no room for the end of the text
+  out[end] = '\0';
+  return static_cast<int>(end);
+}
+
+/// Of old providers. They find no devices here.
+__attribute__((visibility("default"))) void ibv_register_driver(const char*, void*) {}
+
+// --------------------------------------------------- of later releases than the header's
+
+#define MRC_LATER __attribute__((visibility("default")))
+
+MRC_LATER void* ibv_alloc_dmah() {
+  (void)refuse(EOPNOTSUPP, "ibv_alloc_dmah", "not supported");
+  return nullptr;
+}
+MRC_LATER int ibv_dealloc_dmah() {
+  return EOPNOTSUPP;
+}
+MRC_LATER void* ibv_reg_mr_ex() {
+  (void)refuse(EOPNOTSUPP, "ibv_reg_mr_ex", "not supported");
+  return nullptr;
+}
+MRC_LATER int ibv_dm_export_dmabuf_fd() {
+  errno = EOPNOTSUPP;
+  return -1;
+}
+MRC_LATER int ibv_query_port_speed() {
+  return EOPNOTSUPP;
+}
+MRC_LATER void* ibv_alloc_buf() {
+  (void)refuse(EOPNOTSUPP, "ibv_alloc_buf", "not supported");
+  return nullptr;
+}
+MRC_LATER void ibv_free_buf() {}
+MRC_LATER void* ibv_reg_buf_mr() {
+  (void)refuse(EOPNOTSUPP, "ibv_reg_buf_mr", "not supported");
+  return nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs_shim/linger.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace mrc_verbs {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// In the order of destruction: the queue pair before what it uses.
+struct Retired {
+  std::shared_ptr<Host> host;
+  std::shared_ptr<PdHandle> pd;
+  std::shared_ptr<mrc::CompletionQueue> send, receive;
+  std::unique_ptr<mrc::QueuePair> qp;
+  Clock::time_point until;
+};
+
+struct List {
+  std::mutex mutex;
+  std::deque<Retired> retired;  ///< the oldest first
+  ::pid_t process = ::getpid();
+};
+
+/// Never destroyed: programs may still call while they exit. A child begins anew: what lingers is
+/// the parent's.
+List*& list() {
+  static List* instance = [] {
+    (void)::pthread_atfork(nullptr, nullptr, [] { list() = new List; });
+    return new List;
+  }();
+  return instance;
+}
+
+/// Lets acknowledgements leave that are due. Bounded, since peers may go on sending.
+void flush(mrc::Device& device) {
+  for (int round = 0; round < 16 && device.progress(); ++round) {
+  }
+}
+
+/// Takes those out of the list that `over` holds for; they are destroyed after the lock is free.
+template <class Over>
+void end_those(Over&& over) {
+  List& all = *list();
+  std::deque<Retired> gone;
+  const std::lock_guard lock(all.mutex);
+  while (!all.retired.empty() && over(all.retired.front())) {
+    gone.push_back(std::move(all.retired.front()));
+    all.retired.pop_front();
+  }
+}
+
+/// Before the process ends. Whoever still has open queue pairs has as much time, from now, as if it
+/// had destroyed them.
+void wait_for_those() {
+  List& all = *list();
+  if (all.process != ::getpid()) return;
+  Clock::time_point until{};
+  {
+    const std::lock_guard lock(all.mutex);
+    if (!all.retired.empty()) until = all.retired.back().until;
+  }
+  if (const auto host = Host::current(); host && host->anything_received())
+    until = Clock::now() + Linger::kTime;
+  std::this_thread::sleep_until(std::min(until, Clock::now() + Linger::kTime));
+}
+
+}  // namespace
+
+void Linger::retire(std::shared_ptr<Host> host, std::unique_ptr<mrc::QueuePair> qp, bool idle,
+                    std::shared_ptr<mrc::CompletionQueue> send,
+                    std::shared_ptr<mrc::CompletionQueue> receive, std::shared_ptr<PdHandle> pd) {
+  end_old();
+  const mrc::QpStats stats = qp->stats();
+  if (stats.rx_packets == 0) return;
+  flush(host->device());
+  if (!idle) return;
+  List& all = *list();
+  const std::lock_guard lock(all.mutex);
+  all.retired.push_back({std::move(host), std::move(pd), std::move(send), std::move(receive),
+                         std::move(qp), Clock::now() + kTime});
+}
+
+void Linger::end() {
+  end_those([](const Retired&) { return true; });
+}
+
+void Linger::end_old() {
+  const auto now = Clock::now();
+  end_those([now](const Retired& retired) { return retired.until <= now; });
+}
+
+void Linger::at_exit() {
+  static const int registered = std::atexit(&wait_for_those);
+  (void)registered;
+}
+
+}  // namespace mrc_verbs

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs_shim/operations.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "verbs_shim/attributes.hpp"
+#include "verbs_shim/completion_queue.hpp"
+#include "verbs_shim/context.hpp"
+#include "verbs_shim/errors.hpp"
+#include "verbs_shim/queue_pair.hpp"
+
+namespace mrc_verbs {
+
+namespace {
+
+// ---------------------------------------------------------------------------------- data path
+
+int poll_cq(ibv_cq* cq, int room, ibv_wc* out) noexcept {
+  return room > 0 ? Cq::of(cq).poll(room, out) : 0;
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
+  return Cq::of(cq).arm(solicited_only != 0);
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) noexcept {
+  return Qp::of(qp).post_send(request, bad);
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
+  return Qp::of(qp).post_receive(request, bad);
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
+  return Srq::of(srq).post(request, bad);
+}
+
+/// Shared receive queues of other types than the basic one there are not.
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) noexcept {
+  return pointer_or_errno("ibv_create_srq_ex", [&]() -> ibv_srq* {
+    if ((wanted->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0 ||
+        ((wanted->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && wanted->srq_type != IBV_SRQT_BASIC))
+      fail(EOPNOTSUPP, "neither XRC nor tag matching");
+    if ((wanted->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) fail(EINVAL, "no protection domain");
+    return new Srq(Context::of(context), Pd::of(wanted->pd), wanted->srq_context, wanted->attr);
+  });
+}
+
+// ------------------------------------------------------------------------------ what there is not
+
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) noexcept {
+  (void)refuse(EOPNOTSUPP, "ibv_alloc_mw", "memory windows are not supported");
+  return nullptr;
+}
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) noexcept {
+  return EOPNOTSUPP;
+}
+int dealloc_mw(ibv_mw*) noexcept {
+  return EOPNOTSUPP;
+}
+
+// ----------------------------------------------------------------------------------- queries
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* out, std::size_t size) noexcept {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (size < sizeof out->orig_attr) return EINVAL;
+  return status_of("ibv_query_device_ex", [&] {
+    const ibv_device_attr_ex known = device_attributes_ex(Context::of(context).host());
+    std::memset(out, 0, size);
+    std::memcpy(out, &known, std::min(size, sizeof known));
+    return 0;
+  });
+}
+
+/// Flags of completion queues: what makes them faster for some hardware changes nothing here.
+constexpr std::uint32_t kCqFlags =
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+constexpr std::uint32_t kQpMask =
+    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint64_t kDatagramOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+constexpr std::uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+
+}  // namespace
+
+ibv_cq_ex* create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted) noexcept {
+  return pointer_or_errno("ibv_create_cq", [&]() -> ibv_cq_ex* {
+    if ((wanted->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0)
+      fail(EOPNOTSUPP, "parent domains are not supported");
+    if ((wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (wanted->flags & ~kCqFlags) != 0)
+      fail(EOPNOTSUPP, "unknown flags");
+    if ((wanted->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0)
+      fail(EOPNOTSUPP, "completions have no time stamps, VLANs, flow tags or tags");
+    return new Cq(Context::of(context), *wanted);
+  });
+}
+
+ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* wanted) noexcept {
+  return pointer_or_errno("ibv_create_qp", [&]() -> ibv_qp* {
+    if ((wanted->comp_mask & ~kQpMask) != 0) fail(EOPNOTSUPP, "unknown attributes");
+    if ((wanted->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted->pd == nullptr)
+      fail(EINVAL, "a queue pair needs a protection domain");
+    if ((wanted->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted->create_flags != 0)
+      fail(EOPNOTSUPP, "flags of datagram queue pairs");
+    if ((wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
+        (wanted->send_ops_flags & ~(wanted->qp_type == IBV_QPT_UD ? kDatagramOps : kSendOps)) != 0)
+      fail(EOPNOTSUPP, "an operation that this type of queue pairs has not");
+    Qp* made = new Qp(Context::of(context), Pd::of(wanted->pd), *wanted);
+    if ((wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) made->may_be_extended = true;
+    return &made->qp_base;
+  });
+}
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out,
+               std::size_t size) noexcept {
+  if (port != 1) return refuse(EINVAL, "ibv_query_port", "there is one port, of number 1");
+  return status_of("ibv_query_port", [&] {
+    const ibv_port_attr known = port_attributes(Context::of(context).host());
+    std::memset(out, 0, size);
+    std::memcpy(out, &known, std::min(size, sizeof known));
+    return 0;
+  });
+}
+
+void set_operations(verbs_context& v) noexcept {
+  v.query_port = &query_port;
+  v.query_device_ex = &query_device_ex;
+  v.create_cq_ex = &create_cq;
+  v.create_qp_ex = &create_qp;
+  v.create_srq_ex = &create_srq_ex;
+  ibv_context_ops& ops = v.context.ops;
+  ops.poll_cq = &poll_cq;
+  ops.req_notify_cq = &req_notify_cq;
+  ops.post_send = &post_send;
+  ops.post_recv = &post_recv;
+  ops.post_srq_recv = &post_srq_recv;
+  ops.alloc_mw = &alloc_mw;
+  ops.bind_mw = &bind_mw;
+  ops.dealloc_mw = &dealloc_mw;
+}
+
+}  // namespace mrc_verbs

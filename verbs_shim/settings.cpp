@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs_shim/settings.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+namespace mrc_verbs {
+
+namespace {
+
+/// "MRC" in ASCII. Vendors have 24 bits, too, and no network card calls itself that.
+constexpr std::uint32_t kVendor = 0x4D5243;
+
+/// The number in a variable of the environment, or `otherwise` if it is not set.
+std::uint32_t number(const char* variable, std::uint32_t otherwise) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long value = std::strtoul(text, &end, 0);
+  if (errno != 0 || *end != '\0' || *text == '-' || value > UINT32_MAX)
+    throw mrc::Error(mrc::Errc::invalid_argument, std::string("environment variable ") + variable +
+                                                      ": value '" + text +
+                                                      "' is not allowed; allowed: 0 .. 4294967295");
+  return static_cast<std::uint32_t>(value);
+}
+
+}  // namespace
+
+Settings read_settings() {
+  Settings settings;
+  mrc::Config own;
+  own.planes = {std::string(mrc::Config::kDefaultRoute)};
+  // Verbs programs do not expect limits as low as the library's. Tables of these sizes cost address
+  // space; what is in them is allocated with the objects.
+  own.max_qps = 16384;
+  own.max_cqs = 16384;
+  own.max_mrs = 65536;
+  own.max_pds = 4096;
+  own.max_srqs = 16384;
+  // Programs that wait for a byte in memory do not poll meanwhile, and every message would wait for
+  // the helper thread this long (ib_write_lat, NCCL, UCX's put).
+  own.helper_takeover = std::chrono::microseconds(20);
+  settings.config = mrc::Config::from_environment(own);
+  settings.planes_by_default =
+      settings.config.planes == own.planes && settings.config.fabric.empty();
+  settings.vendor_id = number("MRC_VERBS_VENDOR_ID", kVendor);
+  settings.vendor_part_id = number("MRC_VERBS_VENDOR_PART_ID", 1);
+  return settings;
+}
+
+}  // namespace mrc_verbs
