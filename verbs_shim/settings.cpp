@@ -41,7 +41,8 @@ Settings read_settings() {
   own.max_srqs = 16384;
   // Programs that wait for a byte in memory do not poll meanwhile, and every message would wait for
   // the helper thread this long (ib_write_lat, NCCL, UCX's put).
-  own.helper_takeover = std::chrono::microseconds(20);
+  own.helper_takeover = std::chrono::microseconds(50);
+  own.poll_ahead = std::chrono::microseconds(50);
   settings.config = mrc::Config::from_environment(own);
   settings.planes_by_default =
       settings.config.planes == own.planes && settings.config.fabric.empty();

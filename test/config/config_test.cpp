@@ -180,6 +180,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"helper_cpus", "0,2,8-11"},
                                                                  {"helper_takeover", "1ms"},
                                                                  {"spin", "0"},
+                                                                 {"poll_ahead", "40us"},
                                                                  {"dscp_no_trim", "1"},
                                                                  {"dscp_trimmable", "2"},
                                                                  {"dscp_trimmable_retx", "3"},

@@ -104,6 +104,7 @@ struct MRC_API Config {
   std::string helper_cpus;
   Duration helper_takeover = std::chrono::microseconds(500);
   Duration spin = std::chrono::microseconds(20);
+  Duration poll_ahead{0};
 
   // Traffic classes
   std::uint8_t dscp_no_trim = 0;

@@ -18,6 +18,7 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/device/courteous_mutex.hpp"
 #include "mrc/device/planes.hpp"
+#include "mrc/device/poll_ahead.hpp"
 #include "mrc/device/rounds.hpp"
 #include "mrc/engine/engine.hpp"
 
@@ -51,7 +52,8 @@ class Progress {
   bool poll() noexcept;
   /// The same, unless another thread is at it: true then, since something may move.
   bool try_poll() noexcept;
-  /// Completions; a round is made if there are none yet.
+  /// Completions; a round is made if there are none yet. May stay for a moment to receive data that
+  /// the program will watch memory for: PollAhead.
   std::size_t poll_cq(CqId cq, std::span<Completion> out) noexcept;
   /// Arms a queue. The caller is about to sleep on its descriptor: the helper takes over at once.
   Errc arm_cq(CqId cq, Arm what) noexcept;
@@ -90,6 +92,7 @@ class Progress {
 
  private:
   bool poll_locked() noexcept;
+  bool stay() noexcept;
   void leave(Time now, bool work) noexcept;
   void wake_for(Time deadline) noexcept;
 
@@ -111,6 +114,7 @@ class Progress {
   // Under the lock.
   Sleeper* sleepers_ = nullptr;
   bool armed_ = false;  ///< a queue was armed, and none polled since
+  PollAhead ahead_;
 
   UniqueFd wake_up_;                                   ///< eventfd that ends the helper's sleep
   std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last, ns

@@ -250,6 +250,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
     {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
+    {"poll_ahead", Num<Duration>{&Config::poll_ahead, Duration{0}, std::chrono::milliseconds(1)},
+     "", kProgress,
+     "How long a poll that found completions may stay to receive data, for programs that then "
+     "watch "
+     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
+     "never; the verbs shim's default is 50us."},
 
     {"dscp_no_trim", U8{&Config::dscp_no_trim, 0, 63}, "DSCP", kClasses,
      "Data that switches must not trim: the peer can't answer trimmed packets."},

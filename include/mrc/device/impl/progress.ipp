@@ -27,7 +27,12 @@ inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
 MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
                              const OpenedPlanes& planes, engine::Engine& engine, Rounds& rounds)
-    : config_(config), mutex_(mutex), planes_(planes), engine_(engine), rounds_(rounds) {
+    : config_(config),
+      mutex_(mutex),
+      planes_(planes),
+      engine_(engine),
+      rounds_(rounds),
+      ahead_(config.poll_ahead) {
   if (!config_.helper) return;
   wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_up_.open()) throw_errno("cannot open the helper thread's event descriptor");
@@ -57,8 +62,9 @@ MRC_DECL bool Progress::poll_locked() noexcept {
 
 MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const std::lock_guard lock(mutex_);
+  if (ahead_.enabled()) ahead_.program_came(engine_.stats().rx_data, monotonic_now);
   std::size_t n = engine_.poll_cq(cq, out);
-  if (n > 0 && !rounds_.work_left()) return n;
+  if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
   const bool last = std::exchange(armed_, false);  // before it sleeps on the queue's descriptor
   if (!last) note_use(now);
@@ -66,8 +72,30 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);
   }
-  leave(now, n > 0 || last);
+  const bool came = n > 0 && ahead_.enabled() && stay();
+  leave(now, (n > 0 && !came) || last);
   return n;
+}
+
+/// A poll has found completions: receives until data comes, if that is likely to be soon. True if
+/// it came; the program is expected to answer it at once, so what is to be sent can wait for that.
+MRC_DECL bool Progress::stay() noexcept {
+  const auto data = [this] { return engine_.stats().rx_data; };
+  const std::uint64_t before = data();
+  Time now = monotonic_now();
+  bool came = false;
+  if (ahead_.should_stay(before)) {
+    const Time until = now + ahead_.limit();
+    do {
+      (void)rounds_.advance_out_first(now);
+      came = data() != before;
+      now = monotonic_now();
+      note_use(now);
+    } while (!came && now < until);
+    ahead_.stayed(came);
+  }
+  ahead_.program_leaves(data(), now);
+  return came;
 }
 
 /// Called when a polling thread leaves. Flushes pending output if the thread now has `work` to do,
