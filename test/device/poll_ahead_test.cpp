@@ -99,3 +99,18 @@ TEST_CASE("PollAhead: a limit of 0 turns it off") {
   for (int i = 0; i < 20; ++i) program.watch(30us);
   CHECK_FALSE(program.ahead.should_stay(program.data));
 }
+
+TEST_CASE("PollAhead: an answer is expected of a program that watches memory, until it is late") {
+  Watcher program(50us);
+  CHECK_FALSE(program.ahead.expects_answer(1));
+  for (int i = 0; i < 20; ++i) program.watch(30us);
+  CHECK_FALSE(program.ahead.expects_answer(program.data));
+  for (int i = 0; i < 3; ++i) {  // it computes for long before it comes back
+    ++program.data;
+    CHECK(program.ahead.expects_answer(program.data));
+    program.ahead.program_leaves(program.data, program.now);
+    program.now += 1ms;
+    program.come();
+  }
+  CHECK_FALSE(program.ahead.expects_answer(program.data + 1));
+}

@@ -29,13 +29,24 @@ class PollAhead {
   /// The program polls. `now` is called only if it matters.
   template <class Now>
   void program_came(std::uint64_t data, Now&& now) noexcept {
-    if (!std::exchange(away_, false) || data == seen_) return;
-    if (now() - left_ < limit_ * kAway) count_for();
+    if (!std::exchange(away_, false)) return;
+    const bool expected = std::exchange(answer_expected_, false);
+    if (data == seen_ && !expected) return;
+    const Duration away = now() - left_;
+    if (expected && away > limit_)
+      count_against();
+    else if (data != seen_ && away < limit_ * kAway)
+      count_for();
   }
   /// A poll has completions for the program: whether it should stay. Not if the program has yet to
   /// see what came since its last poll.
   [[nodiscard]] bool should_stay(std::uint64_t data) const noexcept {
     return paid_off_ >= kEnough && data == seen_;
+  }
+  /// A poll has completions, and data that the program has yet to see: whether the program is
+  /// likely to answer at once, so that what is to be sent can wait for that.
+  [[nodiscard]] bool expects_answer(std::uint64_t data) const noexcept {
+    return paid_off_ >= kEnough && data != seen_;
   }
   /// How long.
   [[nodiscard]] Duration limit() const noexcept { return limit_; }
@@ -44,11 +55,12 @@ class PollAhead {
     if (came)
       count_for();
     else
-      paid_off_ -= std::min(paid_off_, kInVain);
+      count_against();
   }
   /// The poll returns completions.
   void program_leaves(std::uint64_t data, Time now) noexcept {
     away_ = true;
+    answer_expected_ = expects_answer(data);
     seen_ = data;
     left_ = now;
   }
@@ -59,12 +71,14 @@ class PollAhead {
   static constexpr int kAway = 50;
 
   void count_for() noexcept { paid_off_ = std::min(paid_off_ + 1, kMost); }
+  void count_against() noexcept { paid_off_ -= std::min(paid_off_, kInVain); }
 
   const Duration limit_;
   unsigned paid_off_ = 0;
-  std::uint64_t seen_ = 0;  ///< data packets when the program left
-  Time left_{};             ///< when that was
-  bool away_ = false;       ///< the program has not polled since
+  std::uint64_t seen_ = 0;        ///< data packets when the program left
+  Time left_{};                   ///< when that was
+  bool away_ = false;             ///< the program has not polled since
+  bool answer_expected_ = false;  ///< of the program, as it left
 };
 
 }  // namespace mrc::inline v0_1::detail

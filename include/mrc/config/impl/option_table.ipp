@@ -241,7 +241,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
      kProgress,
      "How long the application must not have polled before the helper takes over; up to five times "
-     "that after it has polled for long without a pause."},
+     "that, or 1 ms more, after it has polled for long without a pause."},
     {"helper_cpus",
      TextOption{&Config::helper_cpus, &mistake_in_cpus,
                 "processor numbers and ranges, separated by commas, or empty"},

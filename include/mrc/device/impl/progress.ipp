@@ -20,8 +20,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The helper's naps beside a polling application grow up to helper_takeover times 2^this.
-inline constexpr unsigned kLongestNap = 2;
+/// The helper's naps beside a polling application grow up to this, or to four times
+/// helper_takeover if that is longer.
+inline constexpr Duration kLongestNap = std::chrono::milliseconds(1);
 /// A thread that has waited for a completion for this long is expected to stay there.
 inline constexpr Duration kParkAfter = std::chrono::milliseconds(100);
 
@@ -72,30 +73,29 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);
   }
-  const bool came = n > 0 && ahead_.enabled() && stay();
-  leave(now, (n > 0 && !came) || last);
+  const bool answer = n > 0 && ahead_.enabled() && stay();
+  leave(now, (n > 0 && !answer) || last);
   return n;
 }
 
 /// A poll has found completions: receives until data comes, if that is likely to be soon. True if
-/// it came; the program is expected to answer it at once, so what is to be sent can wait for that.
+/// the program is likely to answer data at once, so that what is to be sent can wait for that.
 MRC_DECL bool Progress::stay() noexcept {
   const auto data = [this] { return engine_.stats().rx_data; };
   const std::uint64_t before = data();
   Time now = monotonic_now();
-  bool came = false;
   if (ahead_.should_stay(before)) {
     const Time until = now + ahead_.limit();
     do {
       (void)rounds_.advance_out_first(now);
-      came = data() != before;
       now = monotonic_now();
       note_use(now);
-    } while (!came && now < until);
-    ahead_.stayed(came);
+    } while (data() == before && now < until);
+    ahead_.stayed(data() != before);
   }
+  const bool answer = ahead_.expects_answer(data());
   ahead_.program_leaves(data(), now);
-  return came;
+  return answer;
 }
 
 /// Called when a polling thread leaves. Flushes pending output if the thread now has `work` to do,
@@ -232,7 +232,8 @@ MRC_DECL bool Progress::in_use(Time now) const noexcept {
 /// latency. When a thread has waited for long, it watches the ports, so the helper sleeps until it
 /// is woken.
 MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
-  const Duration time = config_.helper_takeover * (1 << std::min(before, kLongestNap));
+  const Duration longest = std::max(kLongestNap, 4 * config_.helper_takeover);
+  const Duration time = std::min(config_.helper_takeover * (1 << std::min(before, 10u)), longest);
   const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);
   if (waiters_.load() == 0 || idle < kParkAfter.count()) return time;
   helper_parked_.store(true);
