@@ -99,6 +99,24 @@ class Progress {
   void note_use(Time now) noexcept {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
+  /// A polling thread is at work, if `counts`. With large bursts that can take longer than
+  /// helper_takeover: the helper shall not queue up for the lock meanwhile.
+  class InUse {
+   public:
+    explicit InUse(Progress& of, bool counts = true) noexcept : of_(counts ? &of : nullptr) {
+      if (of_ != nullptr) of_->in_use_.store(true, std::memory_order_relaxed);
+    }
+    ~InUse() {
+      if (of_ == nullptr) return;
+      of_->note_use(monotonic_now());
+      of_->in_use_.store(false, std::memory_order_relaxed);
+    }
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+
+   private:
+    Progress* of_;
+  };
   [[nodiscard]] bool in_use(Time now) const noexcept;
   [[nodiscard]] Duration nap(Time now, unsigned before) noexcept;
   void take_nap(unsigned& naps, Time now) noexcept;
@@ -118,6 +136,7 @@ class Progress {
 
   UniqueFd wake_up_;                                   ///< eventfd that ends the helper's sleep
   std::atomic<std::int64_t> last_use_{INT64_MIN / 2};  ///< when the application polled last, ns
+  std::atomic<bool> in_use_{false};                    ///< a polling thread is at work: InUse
   std::atomic<int> waiters_{0};  ///< application threads that wait for a completion
   std::atomic<std::int64_t> helper_sleeps_until_{0};  ///< ns; INT64_MIN: it is awake or napping
   std::atomic<std::uint64_t> helper_rounds_{0};

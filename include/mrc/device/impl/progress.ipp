@@ -55,7 +55,7 @@ MRC_DECL bool Progress::try_poll() noexcept {
 
 MRC_DECL bool Progress::poll_locked() noexcept {
   const Time now = monotonic_now();
-  note_use(now);
+  const InUse at_work(*this);
   const bool moved = rounds_.advance_out_first(now);
   leave(now, false);
   return moved || rounds_.unfinished();
@@ -68,7 +68,7 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
   if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
   const bool last = std::exchange(armed_, false);  // before it sleeps on the queue's descriptor
-  if (!last) note_use(now);
+  const InUse at_work(*this, !last);
   if (n == 0) {
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);
@@ -89,7 +89,6 @@ MRC_DECL bool Progress::stay() noexcept {
     do {
       (void)rounds_.advance_out_first(now);
       now = monotonic_now();
-      note_use(now);
     } while (data() == before && now < until);
     ahead_.stayed(data() != before);
   }
@@ -221,7 +220,7 @@ MRC_DECL void Progress::wake_helper() noexcept {
 }
 
 MRC_DECL bool Progress::in_use(Time now) const noexcept {
-  return waiters_.load(std::memory_order_relaxed) > 0 ||
+  return waiters_.load(std::memory_order_relaxed) > 0 || in_use_.load(std::memory_order_relaxed) ||
          now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
              config_.helper_takeover.count();
 }
