@@ -14,7 +14,7 @@ def is_allreduce(report):
 
 
 def panel_of(case, title, rows, y_label, y_unit, value):
-    panel = Panel(title, "size", y_label, x_unit="B", y_unit=y_unit, log_x=True)
+    panel = Panel(title, "size", y_label, x_unit="bytes", y_unit=y_unit, log_x=True)
     panel.subtitle = f"{case['processes']} processes on one machine, " \
                      f"medians of {case['repetitions']}"
     for net, label in NAMES.items():

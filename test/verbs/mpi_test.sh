@@ -13,10 +13,10 @@ need_tool mpicxx
 need_tool mpirun
 mpicxx -std=c++20 -O1 -o "$work/sums" "$(dirname "${BASH_SOURCE[0]}")/mpi_sums.cpp"
 export UCX_NET_DEVICES=mrc0:1 UCX_TLS=self,rc_verbs,ud_verbs
-for ranks in 2 4; do
+for ranks in 2 4 8; do
   say "Open MPI: $ranks processes"
   # Those that wait give up the processor: there are fewer of them than processes.
-  timeout -k 2 40 mpirun -n "$ranks" --allow-run-as-root --oversubscribe \
+  timeout -k 2 60 mpirun -n "$ranks" --allow-run-as-root --oversubscribe \
     --mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
     --mca mpi_yield_when_idle 1 "$mrcrun" --quiet "$work/sums" >"$work/mpi$ranks.out" 2>&1 ||
     fail "$ranks processes: mpirun ended with $?"
