@@ -56,11 +56,10 @@ pingpong srq ibv_srq_pingpong -g 0
 pingpong uc ibv_uc_pingpong -g 0
 
 say 'with losses, corruption, and a plane that goes and comes'
-MRC_FAULTS=loss=0.001 pair loss0.001 60 ib_write_bw -n 1000
-MRC_FAULTS=loss=0.01 pair loss0.01 60 ib_write_bw -n 1000
-MRC_FAULTS=loss=0.01 pair lat_loss0.01 60 ib_write_lat -n 500
-for tool in ib_send_bw ib_read_bw ib_atomic_bw; do
-  MRC_FAULTS=loss=0.01 pair "${tool}_loss" 60 "$tool" -n 500
+for loss in 0.001 0.01; do
+  for tool in ib_{write,send,read,atomic}_{bw,lat}; do
+    MRC_FAULTS=loss=$loss pair "$tool-$loss" 60 "$tool" -n 500
+  done
 done
 MRC_FAULTS=corrupt=0.01 pair corrupt 60 ib_write_bw -n 1000
 MRC_FAULTS='plane=1,down@500ms-1500ms' pair plane 60 ib_write_bw -D 3
