@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce of MPI over message size, as the OSU micro-benchmarks time it: a barrier, some
-// operations untimed, then the mean time of an operation, the largest of all ranks. Rank 0 prints a
-// line "bytes microseconds" per size. The sums are checked. Compiled with mpicxx by bench_verbs.
+// operations untimed, then the mean time of an operation, the largest of all ranks. The sums are
+// checked. Rank 0 prints JSON. bench_verbs runs it.
 #include <mpi.h>
 
 #include <algorithm>
@@ -27,9 +27,10 @@ int main(int argc, char** argv) {
   std::vector<double> mine(kLargest / sizeof(double), rank + 1.0), sums(mine.size());
   const double right = ranks * (ranks + 1) / 2.0;
   int wrong = 0;
-  for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 4) {
+  for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 2) {
     const auto count = static_cast<int>(bytes / sizeof(double));
     const int timed = repetitions(bytes), untimed = timed / 10 + 1;
+    std::fill(sums.begin(), sums.end(), 0);  // those of the size before would be right here, too
     double start = 0;
     for (int i = 0; i < untimed + timed; ++i) {
       if (i == untimed) {
@@ -43,8 +44,11 @@ int main(int argc, char** argv) {
       ++wrong;
     double slowest = 0;
     MPI_Reduce(&each, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (rank == 0) std::printf("%zu %.3f\n", bytes, slowest * 1e6);
+    if (rank == 0)
+      std::printf("%s{\"size\": %zu, \"us\": %.3f}", bytes == kSmallest ? "{\"sizes\": [" : ", ",
+                  bytes, slowest * 1e6);
   }
+  if (rank == 0) std::printf("]}\n");
   int any = 0;
   MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();

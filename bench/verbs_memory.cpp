@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resident memory per idle, connected RC queue pair that takes its receives from a shared receive
-// queue. Uses the verbs API only; compiled by bench_verbs, run with mrcrun. Prints JSON.
+// queue. Uses the verbs API only; bench_verbs runs it with mrcrun. Prints JSON.
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
