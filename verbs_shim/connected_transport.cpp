@@ -128,6 +128,18 @@ void ConnectedTransport::to_reset() {
     throw mrc::Error(e, "moving to RESET");
 }
 
+void ConnectedTransport::update(const ibv_qp_attr& a, int mask) {
+  if ((mask & IBV_QP_ACCESS_FLAGS) == 0) return;
+  using mrc::Access;
+  Access rights = Access::none;
+  const auto flags = static_cast<unsigned>(a.qp_access_flags);
+  if ((flags & IBV_ACCESS_REMOTE_WRITE) != 0) rights = rights | Access::remote_write;
+  if ((flags & IBV_ACCESS_REMOTE_READ) != 0) rights = rights | Access::remote_read;
+  if ((flags & IBV_ACCESS_REMOTE_ATOMIC) != 0) rights = rights | Access::remote_atomic;
+  if (const mrc::Errc e = queue_pair_->set_peer_rights(rights); e != mrc::Errc::ok)
+    throw mrc::Error(e, "setting the access flags");
+}
+
 int ConnectedTransport::check(const ibv_send_wr& request) const noexcept {
   mrc::SendRequest converted;
   return convert(type_, request, converted);

@@ -27,6 +27,7 @@ class ConnectedTransport final : public Transport {
   void to_rts(const ibv_qp_attr& attributes) override;
   void to_error() override;
   void to_reset() override;
+  void update(const ibv_qp_attr& attributes, int mask) override;
 
   [[nodiscard]] int check(const ibv_send_wr& request) const noexcept override;
   [[nodiscard]] Posted post(const ibv_send_wr& first) noexcept override;

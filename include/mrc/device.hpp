@@ -219,6 +219,12 @@ class MRC_API QueuePair {
   /// closed.
   Errc set_hint(const QpHint& hint) noexcept;
 
+  /// What peers may do through this queue pair: any of Access::remote_write, remote_read and
+  /// remote_atomic (default: all). The memory region must allow it, too. A request without the right
+  /// moves both queue pairs to ERR (QpErrorCause::bad_access). At any time; kept by reset().
+  /// Errc::invalid_argument for other rights, Errc::not_found if the queue pair was closed.
+  Errc set_peer_rights(Access rights) noexcept;
+
   /// Moves to ERR: every posted request completes with wr_flush_err.
   Errc to_error() noexcept;
   /// Moves to RESET: drops everything posted, without completions.

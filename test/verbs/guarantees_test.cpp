@@ -245,3 +245,34 @@ TEST_CASE("verbs guarantees: no key is 0, no two are the same") {
   CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
   for (ibv_mr* region : regions) CHECK(ibv_dereg_mr(region) == 0);
 }
+
+TEST_CASE("verbs guarantees: what qp_access_flags do not allow is refused") {
+  struct Operation {
+    ibv_wr_opcode opcode;
+    int right;
+  };
+  for (const Operation& operation :
+       {Operation{IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_WRITE},
+        Operation{IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_READ},
+        Operation{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_ATOMIC}}) {
+    CAPTURE(operation.opcode);
+    Guarded pair;
+    const auto run = [&] {
+      ibv_sge sge = pair.from.sge(0, 8);
+      ibv_send_wr request = pair.request(operation.opcode, sge, 0);
+      if (operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        request.wr.atomic = {pair.to.address(), 1, 0, pair.to.mr->rkey};
+      REQUIRE(post(pair.a.qp, request) == 0);
+      return pair.a.next().status;
+    };
+    const auto allow = [&](int rights) {
+      ibv_qp_attr attributes{};
+      attributes.qp_access_flags = static_cast<unsigned>(rights);
+      REQUIRE(ibv_modify_qp(pair.b.qp, &attributes, IBV_QP_ACCESS_FLAGS) == 0);
+    };
+    allow(operation.right);
+    CHECK(run() == IBV_WC_SUCCESS);
+    allow(kAllAccess & ~operation.right);
+    CHECK(run() == IBV_WC_REM_ACCESS_ERR);
+  }
+}

@@ -30,6 +30,9 @@ enum class Access : std::uint8_t {
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
   return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// All that peers can be allowed.
+inline constexpr Access kPeerRights =
+    Access::remote_write | Access::remote_read | Access::remote_atomic;
 /// True if `set` holds all rights of `right`.
 [[nodiscard]] constexpr bool has(Access set, Access right) noexcept {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(right)) ==

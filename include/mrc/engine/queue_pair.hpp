@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "mrc/core/access.hpp"
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
@@ -213,17 +214,18 @@ struct QueuePairState : EngineTimer {
   bool error_reported = false;              ///< its qp_error event waits to be polled
   bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
-  bool rc = false;        ///< both sides offer SEND, READ and atomics; from when the peer is known
-  bool active = false;    ///< the requester half runs: in RTS, with `rc` from RTR on
-  wire::Tag expected;     ///< in all packets from the peer; none: plain ones
-  std::uint32_t mtu = 0;  ///< agreed payload bytes per packet; set at RTR
-  std::uint32_t rtr_mtu = 0;  ///< the own side of that: what this side entered RTR with
-  Peer* peer = nullptr;       ///< remote device; null before RTR, and until it is known
-  RemoteQp remote;            ///< the peer's side, from RTR on
-  wire::Tag remote_tag;       ///< in all packets to the peer
-  wire::Tag tag;              ///< that the peer is told: random, new in each RESET
-  Psn start_psn;              ///< first PSN that this side sends
-  const QpInit init;          ///< as created
+  bool rc = false;      ///< both sides offer SEND, READ and atomics; from when the peer is known
+  bool active = false;  ///< the requester half runs: in RTS, with `rc` from RTR on
+  Access peer_rights = kPeerRights;  ///< what the peer may do, if the memory region allows it, too
+  wire::Tag expected;                ///< in all packets from the peer; none: plain ones
+  std::uint32_t mtu = 0;             ///< agreed payload bytes per packet; set at RTR
+  std::uint32_t rtr_mtu = 0;         ///< the own side of that: what this side entered RTR with
+  Peer* peer = nullptr;              ///< remote device; null before RTR, and until it is known
+  RemoteQp remote;                   ///< the peer's side, from RTR on
+  wire::Tag remote_tag;              ///< in all packets to the peer
+  wire::Tag tag;                     ///< that the peer is told: random, new in each RESET
+  Psn start_psn;                     ///< first PSN that this side sends
+  const QpInit init;                 ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;                    ///< in Peer::ready or Peer::starved

@@ -79,6 +79,12 @@ MRC_DECL Errc QueuePair::set_hint(const QpHint& hint) noexcept {
   return lane_->with_engine(
       [=, this](engine::Engine& engine, Time) { return engine.set_sharers(qpn_, sharers); });
 }
+MRC_DECL Errc QueuePair::set_peer_rights(Access rights) noexcept {
+  if (!has(kPeerRights, rights)) return Errc::invalid_argument;
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [=, this](engine::Engine& engine, Time) { return engine.set_peer_rights(qpn_, rights); });
+}
 MRC_DECL Errc QueuePair::to_error() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });

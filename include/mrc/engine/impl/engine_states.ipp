@@ -219,6 +219,13 @@ MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
   });
 }
 
+MRC_SETUP Errc Engine::set_peer_rights(Qpn qpn, Access rights) noexcept {
+  return with_qp(qpn, [=](QueuePairState& qp) {
+    qp.peer_rights = rights;
+    return Errc::ok;
+  });
+}
+
 MRC_SETUP Errc Engine::set_mpr(Qpn qpn, std::uint8_t units) noexcept {
   return with_qp(qpn, [&](QueuePairState& qp) { return Responder::set_mpr(qp, units); });
 }

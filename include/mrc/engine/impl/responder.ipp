@@ -227,6 +227,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
       w.reth->dma_length > kMaxMessage || w.reth->dma_length < length)
     return QpErrorCause::bad_request;
   if (length == 0) return QpErrorCause::none;  // touches no memory, so its key does not matter
+  if (!has(qp.peer_rights, Access::remote_write)) return QpErrorCause::bad_access;
   return detail::cause_of(
       ctx_.memory.check_remote_write(w.reth->rkey, qp.init.pd, w.reth->va, length, region));
 }

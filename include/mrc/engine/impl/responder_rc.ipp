@@ -164,11 +164,13 @@ MRC_DECL QpErrorCause Responder::check_request(const QueuePairState& qp, const P
   if (!wire::is_atomic(r.opcode)) {
     if (payload != 0 || r.length > kMaxMessage) return QpErrorCause::bad_request;
     if (r.length == 0) return QpErrorCause::none;  // touches no memory
+    if (!has(qp.peer_rights, Access::remote_read)) return QpErrorCause::bad_access;
     return detail::cause_of(ctx_.memory.check_remote(r.rkey, qp.init.pd, r.address, r.length,
                                                      Access::remote_read, &region));
   }
   if (payload != sizeof(wire::AtomicOperands) || r.length != 8) return QpErrorCause::bad_request;
   if (r.address % 8 != 0) return QpErrorCause::bad_atomic;
+  if (!has(qp.peer_rights, Access::remote_atomic)) return QpErrorCause::bad_access;
   return detail::cause_of(ctx_.memory.check_remote(r.rkey, qp.init.pd, r.address, r.length,
                                                    Access::remote_atomic, &region));
 }
