@@ -220,8 +220,8 @@ class MRC_API QueuePair {
   Errc set_hint(const QpHint& hint) noexcept;
 
   /// What peers may do through this queue pair: any of Access::remote_write, remote_read and
-  /// remote_atomic (default: all). The memory region must allow it, too. A request without the right
-  /// moves both queue pairs to ERR (QpErrorCause::bad_access). At any time; kept by reset().
+  /// remote_atomic (default: all). The memory region must allow it, too. A request without the
+  /// right moves both queue pairs to ERR (QpErrorCause::bad_access). At any time; kept by reset().
   /// Errc::invalid_argument for other rights, Errc::not_found if the queue pair was closed.
   Errc set_peer_rights(Access rights) noexcept;
 
