@@ -12,7 +12,7 @@ using namespace mrc::test::verbs;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 constexpr int kPairs = 150, kPerThread = 1000;
 #else
 constexpr int kPairs = 1000, kPerThread = 5000;
