@@ -69,16 +69,15 @@ ConnectedTransport::ConnectedTransport(ibv_qp_type type, const Parts& parts)
   options.receive_cq = parts.receive_cq.queue().get();
   options.capacity = parts.capacity;
   options.capacity.atomics = type == IBV_QPT_RC;
-  if (parts.srq != nullptr) options.srq = &parts.srq->queue();
+  if (parts.srq != nullptr) options.srq = parts.srq->queue().get();
   options.pd = parts.pd.domain->id();
   options.signal_all = parts.signal_all;
   queue_pair_ = Linger::with_room(
       [&] { return std::make_unique<mrc::QueuePair>(parts.host.device().create_qp(options)); });
 }
 
-Transport::Counts ConnectedTransport::counts() const {
-  const mrc::QpStats stats = queue_pair_->stats();
-  return {stats.writes_completed, stats.receives_completed};
+std::uint64_t ConnectedTransport::completed() const {
+  return queue_pair_->stats().writes_completed;
 }
 
 void ConnectedTransport::to_init() {

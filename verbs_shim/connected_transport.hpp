@@ -16,7 +16,7 @@ class ConnectedTransport final : public Transport {
   }
   [[nodiscard]] mrc::QpErrorCause cause() const override { return queue_pair_->error_cause(); }
   [[nodiscard]] std::string reason() const override { return queue_pair_->error_text(); }
-  [[nodiscard]] Counts counts() const override;
+  [[nodiscard]] std::uint64_t completed() const override;
   [[nodiscard]] bool answers() const override { return queue_pair_->stats().rx_packets > 0; }
   [[nodiscard]] std::unique_ptr<mrc::QueuePair> release() noexcept override {
     return std::move(queue_pair_);

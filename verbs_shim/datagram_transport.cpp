@@ -36,15 +36,14 @@ DatagramTransport::DatagramTransport(const Parts& parts) {
   options.send_cq = parts.send_cq.queue().get();
   options.receive_cq = parts.receive_cq.queue().get();
   options.capacity = parts.capacity;
-  if (parts.srq != nullptr) options.srq = &parts.srq->queue();
+  if (parts.srq != nullptr) options.srq = parts.srq->queue().get();
   options.pd = parts.pd.domain->id();
   options.signal_all = parts.signal_all;
   queue_pair_ = Linger::with_room([&] { return parts.host.device().create_datagram_qp(options); });
 }
 
-Transport::Counts DatagramTransport::counts() const {
-  const mrc::DatagramStats stats = queue_pair_.query().stats;
-  return {stats.completed, stats.rx_packets};
+std::uint64_t DatagramTransport::completed() const {
+  return queue_pair_.query().stats.completed;
 }
 
 void DatagramTransport::change(const mrc::DatagramChange& change) {

@@ -16,7 +16,7 @@ class DatagramTransport final : public Transport {
   }
   [[nodiscard]] mrc::QpErrorCause cause() const override { return queue_pair_.query().cause; }
   [[nodiscard]] std::string reason() const override { return mrc::to_string(cause()); }
-  [[nodiscard]] Counts counts() const override;
+  [[nodiscard]] std::uint64_t completed() const override;
 
   void to_init() override { step(mrc::QpState::init); }
   void to_rtr(const ibv_qp_attr&) override { step(mrc::QpState::rtr); }

@@ -16,12 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// In the order of destruction: the queue pair before what it uses.
 struct Retired {
-  std::shared_ptr<Host> host;
-  std::shared_ptr<PdHandle> pd;
-  std::shared_ptr<mrc::CompletionQueue> send, receive;
-  std::unique_ptr<mrc::QueuePair> qp;
+  Linger::Parts parts;
   Clock::time_point until;
 };
 
@@ -76,18 +72,16 @@ void wait_for_those() {
 
 }  // namespace
 
-void Linger::retire(std::shared_ptr<Host> host, std::unique_ptr<mrc::QueuePair> qp, bool idle,
-                    std::shared_ptr<mrc::CompletionQueue> send,
-                    std::shared_ptr<mrc::CompletionQueue> receive, std::shared_ptr<PdHandle> pd) {
+void Linger::retire(Parts parts, bool idle) {
   end_old();
-  const mrc::QpStats stats = qp->stats();
-  if (stats.rx_packets == 0) return;
-  flush(host->device());
+  // The program may give its memory back as soon as its queue pair is gone.
+  (void)parts.qp->stop_receiving();
+  if (parts.qp->stats().rx_packets == 0) return;
+  flush(parts.host->device());
   if (!idle) return;
   List& all = *list();
   const std::lock_guard lock(all.mutex);
-  all.retired.push_back({std::move(host), std::move(pd), std::move(send), std::move(receive),
-                         std::move(qp), Clock::now() + kTime});
+  all.retired.push_back({std::move(parts), Clock::now() + kTime});
 }
 
 void Linger::end() {

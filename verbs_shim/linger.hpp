@@ -18,11 +18,18 @@ class Linger {
   /// How long, and how much longer a program takes to end because of it, at most.
   static constexpr std::chrono::milliseconds kTime{200};
 
-  /// The program has destroyed a queue pair. `idle`: it may linger; it has received something, else
-  /// nobody waits for it. If not, acknowledgements that are due leave before it goes.
-  static void retire(std::shared_ptr<Host> host, std::unique_ptr<mrc::QueuePair> qp, bool idle,
-                     std::shared_ptr<mrc::CompletionQueue> send,
-                     std::shared_ptr<mrc::CompletionQueue> receive, std::shared_ptr<PdHandle> pd);
+  /// A queue pair, after what it uses: members are destroyed from the last to the first.
+  struct Parts {
+    std::shared_ptr<Host> host;
+    std::shared_ptr<PdHandle> pd;
+    std::shared_ptr<mrc::CompletionQueue> send, receive;
+    std::shared_ptr<mrc::SharedReceiveQueue> srq;  ///< or null
+    std::unique_ptr<mrc::QueuePair> qp;
+  };
+  /// The program has destroyed a queue pair: from now on it accepts nothing new. `idle`: it may
+  /// linger; if it has received nothing, nobody waits for it, and it does not. Acknowledgements
+  /// that are due leave in any case.
+  static void retire(Parts parts, bool idle);
   /// Ends all that linger, now: what they use is needed.
   static void end();
   /// Ends those whose time is over.

@@ -123,7 +123,7 @@ void Qp::enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask) {
 
 void Qp::to_init() {
   transport_->to_init();
-  completed_before_ = transport_->counts().sent;
+  completed_before_ = transport_->completed();
   posted_ = 0;
 }
 
@@ -144,11 +144,8 @@ void Qp::to_reset() {
     held_.clear();
   }
   gate_.store(Gate::open);
-  const Transport::Counts counts = transport_->counts();
   posted_ = 0;
-  completed_before_ = counts.sent;
-  receives_posted_ = 0;
-  received_before_ = counts.received;
+  completed_before_ = transport_->completed();
   send_cq_.forget(qp_base.qp_num);
   if (&receive_cq_ != &send_cq_) receive_cq_.forget(qp_base.qp_num);
   attributes_ = {};
@@ -166,7 +163,7 @@ void Qp::on_error(mrc::QpErrorCause cause) {
 }
 
 bool Qp::all_sent() const {
-  return transport_->counts().sent - completed_before_ >= posted_.load(std::memory_order_relaxed);
+  return transport_->completed() - completed_before_ >= posted_.load(std::memory_order_relaxed);
 }
 
 /// It reports nothing any more: done, or no longer in SQD.

@@ -63,11 +63,11 @@ Qp::Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted)
 
 Qp::~Qp() {
   // Only a queue pair that would touch no memory of the program any more may linger.
-  const bool idle = !transport_->failed() && all_sent() && held_.empty() && srq_ == nullptr &&
-                    transport_->counts().received - received_before_ >= receives_posted_.load();
+  const bool idle = !transport_->failed() && all_sent() && held_.empty();
   if (std::unique_ptr<mrc::QueuePair> qp = transport_->release())
-    Linger::retire(owner_.host_pointer(), std::move(qp), idle, send_cq_.queue(),
-                   receive_cq_.queue(), pd_.domain);
+    Linger::retire({owner_.host_pointer(), pd_.domain, send_cq_.queue(), receive_cq_.queue(),
+                    srq_ != nullptr ? srq_->queue() : nullptr, std::move(qp)},
+                   idle);
   transport_.reset();
   forget_draining();
   --pd_.users;

@@ -99,8 +99,6 @@ class Qp : public ibv_qp_ex {
   /// ones was then.
   std::atomic<std::uint64_t> posted_{0};
   std::uint64_t completed_before_ = 0;
-  std::atomic<std::uint64_t> receives_posted_{0};
-  std::uint64_t received_before_ = 0;
 
   std::mutex held_mutex_;
   std::deque<std::unique_ptr<RequestList>> held_;

@@ -14,7 +14,7 @@ Srq::Srq(Context& owner, Pd& domain, void* program_context, ibv_srq_attr& wanted
   options.depth = wanted.max_wr;
   options.sges = std::max(wanted.max_sge, 1u);
   options.pd = domain.domain->id();
-  queue_ = owner.device().create_srq(options);
+  queue_ = std::make_shared<mrc::SharedReceiveQueue>(owner.device().create_srq(options));
   wanted.max_sge = options.sges;
   context = &owner.context;
   srq_context = program_context;
@@ -23,7 +23,7 @@ Srq::Srq(Context& owner, Pd& domain, void* program_context, ibv_srq_attr& wanted
   ::pthread_mutex_init(&mutex, nullptr);
   ::pthread_cond_init(&cond, nullptr);
   ++domain.users;
-  owner.host().add(*this, queue_.id());
+  owner.host().add(*this, queue_->id());
 }
 
 Srq::~Srq() {
@@ -38,7 +38,7 @@ int Srq::post(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
     mrc::ReceiveRequest receive;
     receive.wr_id = r->wr_id;
     mrc::Errc e = mrc::Errc::too_many_sges;
-    if (room.take(r->sg_list, r->num_sge, receive.sges)) e = queue_.post_receive(receive);
+    if (room.take(r->sg_list, r->num_sge, receive.sges)) e = queue_->post_receive(receive);
     if (e == mrc::Errc::ok) continue;
     if (bad != nullptr) *bad = r;
     if (!info_wanted()) return errno_of(e);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "mrc/mrc.hpp"
 #include "verbs_shim/abi.hpp"
 #include "verbs_shim/context.hpp"
@@ -18,7 +20,8 @@ class Srq : public ibv_srq {
 
   [[nodiscard]] static Srq& of(ibv_srq* verbs) noexcept { return *static_cast<Srq*>(verbs); }
   [[nodiscard]] Context& owner() noexcept { return owner_; }
-  [[nodiscard]] mrc::SharedReceiveQueue& queue() noexcept { return queue_; }
+  /// The device's queue. Queue pairs that linger keep it.
+  [[nodiscard]] const std::shared_ptr<mrc::SharedReceiveQueue>& queue() noexcept { return queue_; }
 
   /// 0, or an errno value; then `bad` is the first request not posted.
   int post(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept;
@@ -30,7 +33,7 @@ class Srq : public ibv_srq {
  private:
   Context& owner_;
   Pd& pd_;
-  mrc::SharedReceiveQueue queue_;
+  std::shared_ptr<mrc::SharedReceiveQueue> queue_;
 };
 
 }  // namespace mrc_verbs

@@ -58,11 +58,8 @@ class Transport {
   [[nodiscard]] virtual mrc::QpErrorCause cause() const = 0;
   [[nodiscard]] virtual std::string reason() const = 0;
 
-  /// Requests that were completed without error, since it was created.
-  struct Counts {
-    std::uint64_t sent = 0, received = 0;
-  };
-  [[nodiscard]] virtual Counts counts() const = 0;
+  /// Send requests that were completed without error, since it was created.
+  [[nodiscard]] virtual std::uint64_t completed() const = 0;
   /// It has received something, and its peer may wait for the acknowledgement.
   [[nodiscard]] virtual bool answers() const { return false; }
   /// What is to linger on (linger.hpp), or null. Nothing else may be called afterwards.

@@ -107,7 +107,7 @@ void Qp::hold(const ibv_send_wr& request) {
   if (const int error = transport_->check(request); error != 0)
     fail(error, about(qp_base.qp_num, request.wr_id) + kNoRequest);
   const std::lock_guard lock(held_mutex_);
-  const std::uint64_t completed = transport_->counts().sent - completed_before_;
+  const std::uint64_t completed = transport_->completed() - completed_before_;
   if (held_.size() + posted_.load() - completed >= capacity_.max_send_wr)
     fail(ENOMEM, "send queue full");
   if (request.num_sge > static_cast<int>(capacity_.max_send_sge)) fail(EINVAL, "too many SGEs");
@@ -150,10 +150,7 @@ int Qp::post_receive(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept {
     receive.wr_id = r->wr_id;
     mrc::Errc e = mrc::Errc::too_many_sges;
     if (room.take(r->sg_list, r->num_sge, receive.sges)) e = transport_->post(receive);
-    if (e == mrc::Errc::ok) {
-      receives_posted_.fetch_add(1, std::memory_order_relaxed);
-      continue;
-    }
+    if (e == mrc::Errc::ok) continue;
     int error = errno_of(e);
     if (e == mrc::Errc::invalid_state && transport_->failed()) {
       ibv_wc wc{};

@@ -225,6 +225,12 @@ class MRC_API QueuePair {
   /// Errc::invalid_argument for other rights, Errc::not_found if the queue pair was closed.
   Errc set_peer_rights(Access rights) noexcept;
 
+  /// Goes on acknowledging what was received and accepts nothing new, so that the application's
+  /// memory and posted receives are not touched any more: for the last moments of a queue pair,
+  /// whose peer may not have got the acknowledgement of its last message. Ends with reset().
+  /// Errc::not_found if the queue pair was closed.
+  Errc stop_receiving() noexcept;
+
   /// Moves to ERR: every posted request completes with wr_flush_err.
   Errc to_error() noexcept;
   /// Moves to RESET: drops everything posted, without completions.

@@ -22,7 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corr
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, bad_icrc, bad_tag, malformed, unknown_qp, foreign,
                                    wrong_state, stale, implausible, bad_key, refused_hint, limited,
-                                   control_overflow, bad_qkey, no_receive)
+                                   control_overflow, bad_qkey, no_receive, not_receiving)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_control, rx_data,
                                    rx_duplicates, rx_control, rx_trimmed, rx_ecn, sacks_sent,

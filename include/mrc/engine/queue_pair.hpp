@@ -214,8 +214,9 @@ struct QueuePairState : EngineTimer {
   bool error_reported = false;              ///< its qp_error event waits to be polled
   bool heard = false;                       ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
-  bool rc = false;      ///< both sides offer SEND, READ and atomics; from when the peer is known
-  bool active = false;  ///< the requester half runs: in RTS, with `rc` from RTR on
+  bool rc = false;        ///< both sides offer SEND, READ and atomics; from when the peer is known
+  bool active = false;    ///< the requester half runs: in RTS, with `rc` from RTR on
+  bool receiving = true;  ///< accepts new data; what was received is always acknowledged
   Access peer_rights = kPeerRights;  ///< what the peer may do, if the memory region allows it, too
   wire::Tag expected;                ///< in all packets from the peer; none: plain ones
   std::uint32_t mtu = 0;             ///< agreed payload bytes per packet; set at RTR

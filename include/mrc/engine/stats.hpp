@@ -22,6 +22,7 @@ struct DropStats {
   std::uint64_t control_overflow = 0;  ///< answers not sent: the control queue was full
   std::uint64_t bad_qkey = 0;          ///< datagrams with another Q_Key than the queue pair's
   std::uint64_t no_receive = 0;        ///< datagrams that found no posted receive
+  std::uint64_t not_receiving = 0;     ///< new data after QueuePair::stop_receiving()
 };
 
 /// Counters of an engine.

@@ -85,6 +85,11 @@ MRC_DECL Errc QueuePair::set_peer_rights(Access rights) noexcept {
   return lane_->with_engine(
       [=, this](engine::Engine& engine, Time) { return engine.set_peer_rights(qpn_, rights); });
 }
+MRC_DECL Errc QueuePair::stop_receiving() noexcept {
+  if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
+  return lane_->with_engine(
+      [this](engine::Engine& engine, Time) { return engine.stop_receiving(qpn_); });
+}
 MRC_DECL Errc QueuePair::to_error() noexcept {
   if (const Errc e = detail::usable(core_); e != Errc::ok) return e;
   return lane_->with_doorbell([&](engine::Engine& engine, Time) { return engine.to_error(qpn_); });

@@ -206,6 +206,7 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
     qp.rc_state = nullptr;  // with the number that the former peer was told
     qp.state = QpState::reset;
     qp.cause = QpErrorCause::none;
+    qp.receiving = true;
     renew(qp);
     return Errc::ok;
   });
@@ -222,6 +223,13 @@ MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
 MRC_SETUP Errc Engine::set_peer_rights(Qpn qpn, Access rights) noexcept {
   return with_qp(qpn, [=](QueuePairState& qp) {
     qp.peer_rights = rights;
+    return Errc::ok;
+  });
+}
+
+MRC_SETUP Errc Engine::stop_receiving(Qpn qpn) noexcept {
+  return with_qp(qpn, [](QueuePairState& qp) {
+    qp.receiving = false;
     return Errc::ok;
   });
 }

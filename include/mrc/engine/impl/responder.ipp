@@ -98,6 +98,10 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   const ReceiveWindow::Verdict verdict = rx.window.check(psn);
   if (verdict != ReceiveWindow::Verdict::fresh)
     return on_not_fresh(now, qp, packet, w, verdict == ReceiveWindow::Verdict::beyond);
+  if (!qp.receiving) [[unlikely]] {
+    ++ctx_.stats.drops.not_receiving;
+    return;
+  }
 
   const std::size_t length = w.payload.size() + packet.placed;
   const bool end = wire::is_last(w.bth->opcode());
