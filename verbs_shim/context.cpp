@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "verbs_shim/completion_queue.hpp"
+#include "verbs_shim/linger.hpp"
 #include "verbs_shim/operations.hpp"
 #include "verbs_shim/queue_pair.hpp"
 
@@ -39,8 +40,9 @@ Context::Context(std::shared_ptr<Host> host)
 }
 
 Context::~Context() {
-  host_->remove(*this);
+  const bool last = host_->remove(*this);
   ::pthread_mutex_destroy(&context.mutex);
+  if (last) Linger::finish();
 }
 
 bool Context::take(ibv_async_event& event) {

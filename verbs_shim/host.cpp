@@ -105,9 +105,10 @@ void Host::add(Context& context) {
   const std::lock_guard lock(mutex_);
   contexts_.push_back(&context);
 }
-void Host::remove(Context& context) {
+bool Host::remove(Context& context) {
   const std::lock_guard lock(mutex_);
   std::erase(contexts_, &context);
+  return contexts_.empty();
 }
 void Host::add(Cq& cq, mrc::CqId id) {
   const std::lock_guard lock(mutex_);

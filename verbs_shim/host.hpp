@@ -44,7 +44,8 @@ class Host {
   [[nodiscard]] bool port_up() const;
 
   void add(Context& context);
-  void remove(Context& context);
+  /// Whether it was the last one.
+  bool remove(Context& context);
   void add(Cq& cq, mrc::CqId id);
   void remove(mrc::CqId id);
   void add(Srq& srq, mrc::SrqId id);

@@ -55,16 +55,18 @@ void end_those(Over&& over) {
   }
 }
 
+/// When the time of the newest is over.
+Clock::time_point end_of_newest() {
+  List& all = *list();
+  const std::lock_guard lock(all.mutex);
+  return all.retired.empty() ? Clock::time_point{} : all.retired.back().until;
+}
+
 /// Before the process ends. Whoever still has open queue pairs has as much time, from now, as if it
 /// had destroyed them.
 void wait_for_those() {
-  List& all = *list();
-  if (all.process != ::getpid()) return;
-  Clock::time_point until{};
-  {
-    const std::lock_guard lock(all.mutex);
-    if (!all.retired.empty()) until = all.retired.back().until;
-  }
+  if (list()->process != ::getpid()) return;
+  Clock::time_point until = end_of_newest();
   if (const auto host = Host::current(); host && host->anything_received())
     until = Clock::now() + Linger::kTime;
   std::this_thread::sleep_until(std::min(until, Clock::now() + Linger::kTime));
@@ -91,6 +93,11 @@ void Linger::end() {
 void Linger::end_old() {
   const auto now = Clock::now();
   end_those([now](const Retired& retired) { return retired.until <= now; });
+}
+
+void Linger::finish() {
+  std::this_thread::sleep_until(end_of_newest());
+  end_old();
 }
 
 void Linger::at_exit() {

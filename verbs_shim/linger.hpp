@@ -34,6 +34,9 @@ class Linger {
   static void end();
   /// Ends those whose time is over.
   static void end_old();
+  /// The program has closed the device: those that linger have their time, and the device ends with
+  /// them. Until the program closes it, nobody minds if they stay longer.
+  static void finish();
   /// When the program ends, those that linger have their time.
   static void at_exit();
 

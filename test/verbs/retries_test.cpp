@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages for which no receive is posted: how often they are repeated, and what is left when that
+// is over. Limits of shared receive queues.
+#include <poll.h>
+
+#include "verbs/verbs_rig.hpp"
+
+using namespace mrc::test::verbs;
+
+namespace {
+
+/// Two connected queue pairs; `b` takes its receives from a shared queue if asked.
+struct Unready {
+  Program program;
+  Memory from{program, 4096}, to{program, 4096};
+  ibv_cq* cq[2]{};
+  ibv_srq* srq = nullptr;
+  ibv_qp* qp[2]{};
+
+  Unready(std::uint8_t retries, std::uint8_t timer, bool shared) {
+    if (shared) {
+      ibv_srq_init_attr wanted{};
+      wanted.attr = {8, 1, 0};
+      srq = ibv_create_srq(program.pd, &wanted);
+      REQUIRE(srq != nullptr);
+    }
+    for (int i = 0; i < 2; ++i) {
+      cq[i] = ibv_create_cq(program.context, 64, nullptr, nullptr, 0);
+      REQUIRE(cq[i] != nullptr);
+      ibv_qp_init_attr wanted{};
+      wanted.send_cq = wanted.recv_cq = cq[i];
+      wanted.srq = i == 1 ? srq : nullptr;
+      wanted.qp_type = IBV_QPT_RC;
+      wanted.cap = {8, 8, 1, 1, 0};
+      qp[i] = ibv_create_qp(program.pd, &wanted);
+      REQUIRE(qp[i] != nullptr);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ibv_qp_attr a = init_attributes();
+      REQUIRE(ibv_modify_qp(qp[i], &a, kInitMask) == 0);
+      a = rtr_attributes(program.context, qp[1 - i]->qp_num);
+      a.min_rnr_timer = timer;
+      REQUIRE(ibv_modify_qp(qp[i], &a, kRtrMask) == 0);
+      a = rts_attributes();
+      a.rnr_retry = retries;
+      REQUIRE(ibv_modify_qp(qp[i], &a, kRtsMask) == 0);
+    }
+  }
+  ~Unready() {
+    for (int i = 0; i < 2; ++i) {
+      CHECK(ibv_destroy_qp(qp[i]) == 0);
+      CHECK(ibv_destroy_cq(cq[i]) == 0);
+    }
+    if (srq != nullptr) CHECK(ibv_destroy_srq(srq) == 0);
+  }
+  Unready(const Unready&) = delete;
+  Unready& operator=(const Unready&) = delete;
+
+  [[nodiscard]] int receive(std::uint64_t id) {
+    ibv_sge sge = to.sge(0, 64);
+    ibv_recv_wr request{}, *bad = nullptr;
+    request.wr_id = id;
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
+                          : ibv_post_recv(qp[1], &request, &bad);
+  }
+  [[nodiscard]] int send(std::uint64_t id, ibv_wr_opcode opcode) {
+    ibv_sge sge = from.sge(0, 64);
+    ibv_send_wr request = write_request(id, sge, to, 1024);
+    request.opcode = opcode;
+    return post(qp[0], request);
+  }
+  [[nodiscard]] ibv_wc next(int side) const {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    ibv_wc wc{};
+    while (ibv_poll_cq(cq[side], 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
+    return wc;
+  }
+  [[nodiscard]] ibv_qp_state state(int side) const {
+    ibv_qp_attr a{};
+    ibv_qp_init_attr initial{};
+    REQUIRE(ibv_query_qp(qp[side], &a, IBV_QP_STATE, &initial) == 0);
+    return a.qp_state;
+  }
+  /// The next asynchronous event within so many milliseconds.
+  [[nodiscard]] bool event(ibv_async_event& event, int milliseconds) const {
+    pollfd ready{program.context->async_fd, POLLIN, 0};
+    if (::poll(&ready, 1, milliseconds) != 1) return false;
+    REQUIRE(ibv_get_async_event(program.context, &event) == 0);
+    ibv_ack_async_event(&event);
+    return true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("verbs retries: no receive, and as many waits as the program counts") {
+  // IBTA 1.4, table 45: the timer 18 is 5.12 ms.
+  constexpr std::uint8_t kTimer = 18;
+  constexpr auto kWait = std::chrono::microseconds(5120);
+  const Program open;  // one device for all, which closes but once
+  for (const bool shared : {false, true}) {
+    CAPTURE(shared);
+    for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM}) {
+      CAPTURE(opcode);
+      for (std::uint8_t retries = 0; retries < 7; ++retries) {
+        CAPTURE(retries);
+        Unready pair(retries, kTimer, shared);
+        std::memset(pair.from.bytes.data(), 0x5A, pair.from.bytes.size());
+        const auto start = std::chrono::steady_clock::now();
+        REQUIRE(pair.send(1, IBV_WR_RDMA_WRITE) == 0);  // needs no receive
+        REQUIRE(pair.send(2, opcode) == 0);
+        REQUIRE(pair.send(3, IBV_WR_RDMA_WRITE) == 0);
+        ibv_wc wc = pair.next(0);
+        CHECK(wc.wr_id == 1);
+        CHECK(wc.status == IBV_WC_SUCCESS);
+        wc = pair.next(0);
+        CHECK(wc.wr_id == 2);
+        CHECK(wc.status == IBV_WC_RNR_RETRY_EXC_ERR);
+        CHECK(std::chrono::steady_clock::now() - start >= retries * kWait);
+        wc = pair.next(0);
+        CHECK(wc.wr_id == 3);
+        CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+        CHECK(pair.state(0) == IBV_QPS_ERR);
+        // Who had no receive is not at fault: its queue pair stays, without completion.
+        CHECK(pair.state(1) == IBV_QPS_RTS);
+        ibv_wc none{};
+        CHECK(ibv_poll_cq(pair.cq[1], 1, &none) == 0);
+        if (opcode == IBV_WR_SEND)
+          for (std::size_t i = 0; i < 64; ++i) REQUIRE(pair.to.bytes[i] == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("verbs retries: seven is for ever, from a shared queue too") {
+  // 0.16 ms; any smaller number of them is over long before the receive is posted.
+  constexpr std::uint8_t kTimer = 8;
+  for (const bool shared : {false, true}) {
+    CAPTURE(shared);
+    Unready pair(7, kTimer, shared);
+    REQUIRE(pair.send(1, IBV_WR_SEND) == 0);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+    ibv_wc wc{};
+    while (std::chrono::steady_clock::now() < until) CHECK(ibv_poll_cq(pair.cq[0], 1, &wc) == 0);
+    REQUIRE(pair.receive(5) == 0);
+    wc = pair.next(1);
+    CHECK(wc.status == IBV_WC_SUCCESS);
+    CHECK(wc.wr_id == 5);
+    CHECK(pair.next(0).status == IBV_WC_SUCCESS);
+  }
+}
+
+TEST_CASE("verbs retries: a shared queue that is full, and a limit that is reported once") {
+  Unready pair(7, 8, true);
+  for (std::uint64_t id = 0; id < 8; ++id) REQUIRE(pair.receive(id) == 0);
+  CHECK(pair.receive(8) == ENOMEM);
+  ibv_srq_attr attributes{};
+  attributes.srq_limit = 9;  // more than it holds
+  CHECK(ibv_modify_srq(pair.srq, &attributes, IBV_SRQ_LIMIT) == EINVAL);
+
+  const auto limit = [&] {
+    REQUIRE(ibv_query_srq(pair.srq, &attributes) == 0);
+    return attributes.srq_limit;
+  };
+  const auto use_one = [&](std::uint64_t id) {
+    REQUIRE(pair.send(id, IBV_WR_SEND) == 0);
+    CHECK(pair.next(1).wr_id == id);
+    CHECK(pair.next(0).status == IBV_WC_SUCCESS);
+  };
+  ibv_async_event event{};
+  std::uint64_t id = 0;
+  for (const std::uint32_t wanted : {7u, 4u}) {
+    CAPTURE(wanted);
+    attributes.srq_limit = wanted;
+    REQUIRE(ibv_modify_srq(pair.srq, &attributes, IBV_SRQ_LIMIT) == 0);
+    CHECK(limit() == wanted);
+    while (8 - id > wanted) {  // as many left as the limit says are not too few
+      use_one(id++);
+      CHECK_FALSE(pair.event(event, 0));
+    }
+    use_one(id++);
+    REQUIRE(pair.event(event, 30'000));
+    CHECK(event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED);
+    CHECK(event.element.srq == pair.srq);
+    CHECK(limit() == 0);  // disarmed
+    use_one(id++);
+    CHECK_FALSE(pair.event(event, 0));
+  }
+}
