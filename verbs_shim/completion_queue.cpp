@@ -7,6 +7,7 @@
 #include <array>
 
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/linger.hpp"
 #include "verbs_shim/queue_pair.hpp"
 
 namespace mrc_verbs {
@@ -75,8 +76,10 @@ std::uint32_t checked_depth(const ibv_cq_init_attr_ex& wanted) {
 Cq::Cq(Context& owner, const ibv_cq_init_attr_ex& wanted) : ibv_cq_ex{}, owner_(owner) {
   const std::uint32_t depth = checked_depth(wanted);
   auto* events = wanted.channel != nullptr ? &Channel::of(wanted.channel) : nullptr;
-  queue_ = std::make_shared<mrc::CompletionQueue>(
-      owner.device().create_cq(depth, events != nullptr ? &events->channel() : nullptr));
+  queue_ = Linger::with_room([&] {
+    return std::make_shared<mrc::CompletionQueue>(
+        owner.device().create_cq(depth, events != nullptr ? &events->channel() : nullptr));
+  });
   context = &owner.context;
   ibv_cq_ex::channel = wanted.channel;
   cq_context = wanted.cq_context;

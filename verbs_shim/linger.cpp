@@ -62,6 +62,14 @@ Clock::time_point end_of_newest() {
   return all.retired.empty() ? Clock::time_point{} : all.retired.back().until;
 }
 
+/// Sleeps until then. Without the helper thread, progress is made here: nobody else would answer.
+void wait(Clock::time_point until) {
+  const std::shared_ptr<Host> host = Host::current();
+  if (!host || host->settings().config.helper) return std::this_thread::sleep_until(until);
+  for (; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    flush(host->device());
+}
+
 /// Before the process ends. Whoever still has open queue pairs has as much time, from now, as if it
 /// had destroyed them.
 void wait_for_those() {
@@ -69,7 +77,7 @@ void wait_for_those() {
   Clock::time_point until = end_of_newest();
   if (const auto host = Host::current(); host && host->anything_received())
     until = Clock::now() + Linger::kTime;
-  std::this_thread::sleep_until(std::min(until, Clock::now() + Linger::kTime));
+  wait(std::min(until, Clock::now() + Linger::kTime));
 }
 
 }  // namespace
@@ -96,7 +104,7 @@ void Linger::end_old() {
 }
 
 void Linger::finish() {
-  std::this_thread::sleep_until(end_of_newest());
+  wait(end_of_newest());
   end_old();
 }
 

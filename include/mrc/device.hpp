@@ -227,7 +227,8 @@ class MRC_API QueuePair {
 
   /// Goes on acknowledging what was received and accepts nothing new, so that the application's
   /// memory and posted receives are not touched any more: for the last moments of a queue pair,
-  /// whose peer may not have got the acknowledgement of its last message. Ends with reset().
+  /// whose peer may not have got the acknowledgement of its last message. Posted receives are
+  /// discarded, without completions. Ends with reset().
   /// Errc::not_found if the queue pair was closed.
   Errc stop_receiving() noexcept;
 

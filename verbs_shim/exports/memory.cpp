@@ -4,6 +4,7 @@
 
 #include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/linger.hpp"
 
 using namespace mrc_verbs;
 
@@ -67,7 +68,8 @@ extern "C" {
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return pointer_or_errno("ibv_alloc_pd", [&]() -> ibv_pd* {
     auto pd = std::make_unique<Pd>();
-    pd->domain = std::make_shared<PdHandle>(Context::of(context).device());
+    pd->domain = Linger::with_room(
+        [&] { return std::make_shared<PdHandle>(Context::of(context).device()); });
     pd->context = context;
     pd->handle = next_handle();
     return pd.release();

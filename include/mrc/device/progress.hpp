@@ -131,7 +131,7 @@ class Progress {
 
   // Under the lock.
   Sleeper* sleepers_ = nullptr;
-  bool armed_ = false;  ///< a queue was armed, and none polled since
+  bool armed_ = false;  ///< a queue was armed, and none found empty since
   PollAhead ahead_;
 
   UniqueFd wake_up_;                                   ///< eventfd that ends the helper's sleep

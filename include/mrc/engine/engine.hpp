@@ -312,7 +312,8 @@ class Engine {
   /// Which of kPeerRights the peer has through this queue pair; the memory region must allow them,
   /// too. Kept through to_reset().
   Errc set_peer_rights(Qpn qpn, Access rights) noexcept;
-  /// Acknowledges what was received and accepts nothing new, until to_reset().
+  /// Acknowledges what was received and accepts nothing new, until to_reset(). Posted receives are
+  /// discarded, without completions.
   Errc stop_receiving(Qpn qpn) noexcept;
   /// Sets the MPR that SACKs tell the peer (Dynamic MPR, mrc-1.0 §2.4): `units` of 128 PSNs, at
   /// most the queue pair's mpr_dest. Errc::invalid_state unless both sides agreed on Dynamic MPR.

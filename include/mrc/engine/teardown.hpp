@@ -29,6 +29,8 @@ class Teardown {
   /// Fails the queue pairs of completion queues that were overrun. Called at the end of each input:
   /// an overrun is detected while a queue pair is being modified.
   void fail_overrun_queues() noexcept;
+  /// Discards posted receives, without completions, and stores that wait for earlier packets.
+  void discard_receives(QueuePairState& qp) noexcept;
   /// Disconnects a queue pair and discards everything posted, without completions.
   void detach(QueuePairState& qp) noexcept;
   /// Discards everything posted to a datagram queue pair, without completions.

@@ -67,13 +67,14 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
   std::size_t n = engine_.poll_cq(cq, out);
   if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
-  const bool last = std::exchange(armed_, false);  // before it sleeps on the queue's descriptor
+  const bool last = armed_;  // before it sleeps on the queue's descriptor
   const InUse at_work(*this, !last);
   if (n == 0) {
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);
   }
-  const bool answer = n > 0 && ahead_.enabled() && stay();
+  if (n == 0) armed_ = false;  // else it polls again before it sleeps
+  const bool answer = n > 0 && !last && ahead_.enabled() && stay();
   leave(now, (n > 0 && !answer) || last);
   return n;
 }

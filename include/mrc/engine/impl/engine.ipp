@@ -74,7 +74,7 @@ namespace mrc::inline v0_1::engine {
 
 /// Responses that are done, and read by no port any more, leave room for others.
 MRC_DECL void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
-  if (qp.rc && qp.active && !qp.rc_state->requests.empty())
+  if (qp.rc && qp.active && qp.receiving && !qp.rc_state->requests.empty())
     responder_.resume(ctx_.latest, qp, plane);
 }
 

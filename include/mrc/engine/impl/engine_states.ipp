@@ -228,8 +228,9 @@ MRC_SETUP Errc Engine::set_peer_rights(Qpn qpn, Access rights) noexcept {
 }
 
 MRC_SETUP Errc Engine::stop_receiving(Qpn qpn) noexcept {
-  return with_qp(qpn, [](QueuePairState& qp) {
+  return with_qp(qpn, [this](QueuePairState& qp) {
     qp.receiving = false;
+    teardown_.discard_receives(qp);
     return Errc::ok;
   });
 }

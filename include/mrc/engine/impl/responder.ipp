@@ -277,6 +277,7 @@ MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
 /// §2.8), and behind no READ or atomic that waits to be executed. Fails if no receive is posted for
 /// one ([C-17]), or its completion does not fit.
 MRC_DECL QpErrorCause Responder::deliver(QueuePairState& qp) noexcept {
+  if (!qp.receiving) return QpErrorCause::none;
   ResponderState& rx = qp.rx;
   const Psn end = qp.rc ? qp.rc_state->requests.executed(rx.window.cack()) : rx.window.cack();
   while (const reliability::WimmEntry* e = rx.wimms.ready(end)) {

@@ -127,6 +127,15 @@ MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
   qp.peer = nullptr;
 }
 
+MRC_DECL void Teardown::discard_receives(QueuePairState& qp) noexcept {
+  if (qp.init.srq)  // what it has taken, and not used, serves the others
+    if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
+      while (!qp.rx.receives.empty() && !srq->receives.full())
+        srq->receives.take_front(qp.rx.receives);
+  while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
+  ctx_.deferred.drop(qp.rx.deferred);
+}
+
 MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
   stop_sending(qp);
   qp.active = false;
@@ -138,12 +147,7 @@ MRC_DECL void Teardown::detach(QueuePairState& qp) noexcept {
   clear(qp.tx.queue);
   if (qp.rc_state) clear(qp.rc_state->responses);
   qp.rc = false;
-  if (qp.init.srq)  // what it has taken, and not used, serves the others
-    if (SharedReceiveQueue* srq = ctx_.objects.srq(*qp.init.srq))
-      while (!qp.rx.receives.empty() && !srq->receives.full())
-        srq->receives.take_front(qp.rx.receives);
-  while (!qp.rx.receives.empty()) ctx_.release_receive(qp.rx.receives);
-  ctx_.deferred.drop(qp.rx.deferred);
+  discard_receives(qp);
   // Control packets of this connection, a NAK above all, must not be sent on the next one.
   ctx_.control.invalidate([&qp](const ControlItem& item) { return item.qpn == qp.qpn; });
   if (qp.peer != nullptr) disconnect(qp);
