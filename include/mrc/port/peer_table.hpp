@@ -33,6 +33,10 @@ class PeerTable {
   [[nodiscard]] Entry* find(PeerId id) noexcept {
     return value(id) < entries_.size() ? &entries_[value(id)] : nullptr;
   }
+  /// The same.
+  [[nodiscard]] const Entry* find(PeerId id) const noexcept {
+    return value(id) < entries_.size() ? &entries_[value(id)] : nullptr;
+  }
 
   /// All entries, also empty ones, in the order of the peers' numbers.
   [[nodiscard]] auto begin() noexcept { return entries_.begin(); }

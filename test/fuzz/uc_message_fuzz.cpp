@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "mrc/port/uc_message.hpp"
+
+// Fuzzes the readers of what the two ends of a verbs port say about placed payload. The first input
+// byte selects: bit 0 origins or headers. What was read lies inside the message and is the same
+// when it is written again, apart from the reserved byte.
+
+namespace {
+
+using namespace mrc;
+using namespace mrc::port;
+using Buffer = std::vector<std::uint8_t>;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void exercise_headers(Bytes message) {
+  Buffer built(message.size());
+  UcHeadersWriter writer(built);
+  UcHeadersReader reader(message);
+  UcHeader h;
+  while (reader.next(h)) {
+    require(h.header.data() == message.data() + writer.size() + sizeof(detail::UcHeaderEntry));
+    require(h.header.data() + h.header.size() <= message.data() + message.size());
+    const std::size_t reserved = writer.size() + offsetof(detail::UcHeaderEntry, reserved);
+    const std::size_t begin = writer.size();
+    require(writer.append(h));
+    built[reserved] = message[reserved];
+    require(std::memcmp(&built[begin], &message[begin], writer.size() - begin) == 0);
+  }
+  require(reader.malformed() == (writer.size() < message.size()));
+}
+
+void exercise_origins(Bytes message) {
+  UcOrigins origins;
+  const std::size_t size = read_uc_origins(message, origins);
+  require((size == 0) == origins.all().empty() && size <= message.size());
+  if (size == 0) return;
+  Buffer built(size);
+  require(write_uc_origins(built, origins.all()) == size);
+  require(std::memcmp(built.data(), message.data(), size) == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const Buffer input(data + 1, data + size);  // its end is the end of an allocation
+  if ((data[0] & 1) == 0)
+    exercise_headers(input);
+  else
+    exercise_origins(input);
+  return 0;
+}
