@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154
+# What the tests in the virtual machine share: a test sources it first. Outside of the machine it
+# boots one and runs the same test there, or skips it with 77 where there can be none; options of
+# rxe_vm come from the array vm_options. So one boot runs one test, with many checks:
+#
+#   vm_options=(--nics 4)
+#   . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+#   check 'two and two are four' test $((2 + 2)) = 4
+#   finish
+#
+# N is the number of a NIC: device rxeN on nicN, whose other end is wireN, a port of the bridge.
+set -euo pipefail
+export LC_ALL=C
+vm_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+if [[ -z ${OPENMRC_VM-} ]]; then
+  why=$("$vm_folder/rxe_vm" --prepare 2>&1) || {
+    printf '[test skipped] %s\n' "$why"
+    exit 77
+  }
+  exec "$vm_folder/rxe_vm" "${vm_options[@]}" bash "$(realpath "$0")" "$@"
+fi
+
+work=$(mktemp -d)
+passed=0 failed=0 finished=0
+
+# ------------------------------------------------------------------------------ checks
+ok() {  # ok NAME
+  passed=$((passed + 1))
+  printf 'ok %s\n' "$1"
+}
+
+not_ok() {  # not_ok NAME WHY
+  failed=$((failed + 1))
+  printf 'not ok %s: %s\n' "$1" "$2"
+}
+
+fail() {  # ends the check that it is called in
+  printf '%s\n' "$*"
+  exit 1
+}
+
+# check NAME COMMAND...: a line on whether the command, or function, succeeds. What it prints is the
+# reason if it does not, its last line above all. It runs in a shell of its own.
+check() {
+  local name=$1 status=0
+  shift
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$work/check" 2>&1 </dev/null
+  status=$?
+  set -e
+  if ((status == 0)); then
+    ok "$name"
+  else
+    not_ok "$name" "$(tail -n 1 "$work/check" | grep . || echo "exit status $status")"
+    head -n -1 "$work/check" | tail -n 20 | sed 's/^/    /'
+  fi
+}
+
+finish() {  # the count, and the test's exit status
+  finished=1
+  printf '%s passed, %s failed\n' "$passed" "$failed"
+  if ((failed > 0 || passed == 0)); then exit 1; fi
+  exit 0
+}
+
+at_exit() {
+  local status=$?
+  if ((!finished)); then
+    printf 'not ok the test: ended before its end, exit status %s\n' "$status"
+    exit 1
+  fi
+}
+trap at_exit EXIT
+
+wait_for() {  # wait_for SECONDS COMMAND...: true as soon as the command is, false after that time
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    if ((SECONDS >= end)); then return 1; fi
+    sleep 0.05
+  done
+}
+
+# ------------------------------------------------------------------------------ NICs and devices
+address_of() { echo "10.77.0.$1"; }
+gid_of() { printf '0000:0000:0000:0000:0000:ffff:0a4d:%04x\n' "$1"; }
+
+nic_down() { ip link set "nic$1" down; }
+nic_up() { ip link set "nic$1" up; }
+wire_down() { ip link set "wire$1" down; }  # as when the switch's port fails
+wire_up() { ip link set "wire$1" up; }
+address_delete() { ip addr del "$(address_of "$1")/24" dev "nic$1"; }
+address_add() { ip addr add "$(address_of "$1")/24" dev "nic$1"; }
+device_delete() { timeout 30 rdma link del "rxe$1"; }  # waits for programs that have it open
+device_add() { timeout 30 rdma link add "rxe$1" type rxe netdev "nic$1"; }
+
+device_is_there() { [[ -d /sys/class/infiniband/rxe$1 ]]; }
+no_device() { ! device_is_there "$1"; }
+port_is() { grep -qw "$2" "/sys/class/infiniband/rxe$1/ports/1/state"; }  # N ACTIVE or N DOWN
+
+gid_index() {  # prints where the IPv4-mapped GID of rxeN stands, as RoCE v2; false if nowhere
+  local port=/sys/class/infiniband/rxe$1/ports/1 file
+  for file in $(grep -slx "$(gid_of "$1")" "$port"/gids/*); do
+    if grep -qs 'RoCE v2' "$port/gid_attrs/types/${file##*/}"; then
+      echo "${file##*/}"
+      return
+    fi
+  done
+  return 1
+}
+
+# ------------------------------------------------------------------------------ faults
+# Each replaces the one before, on packets to nicN; faults takes what tc-netem(8) does.
+faults() {  # faults N NETEM_ARGUMENT...
+  local nic=$1
+  shift
+  tc qdisc replace dev "wire$nic" root netem limit 100000 "$@"
+}
+lose() { faults "$1" loss "$2%"; }            # lose N PERCENT
+delay() { faults "$1" delay "${@:2}"; }       # delay N TIME [JITTER]
+duplicate() { faults "$1" duplicate "$2%"; }  # duplicate N PERCENT
+reorder() { faults "$1" delay "${3:-20ms}" reorder "$2%"; }  # reorder N PERCENT_AHEAD [TIME]
+no_faults() { tc qdisc delete dev "wire$1" root 2>/dev/null || true; }
+# One processor receives from all NICs: with several, packets that netem delays overtake others.
+keep_order() {
+  local queue
+  for queue in /sys/class/net/{nic,wire}*/queues/rx-*/rps_cpus; do echo 1 >"$queue"; done
+}
+lost() {  # prints how many packets the faults to nicN have lost since they began
+  tc -s qdisc show dev "wire$1" root | sed -n 's/.*(dropped \([0-9]*\),.*/\1/p'
+}
+
+packets_from() { cat "/sys/class/net/wire$1/statistics/rx_packets"; }  # that nicN has sent
+packets_to() { cat "/sys/class/net/wire$1/statistics/tx_packets"; }    # on their way to nicN
+
+# ------------------------------------------------------------------------------ captures
+capture_start() {  # capture_start N [FILTER...]: of both directions on wireN, RoCE alone by default
+  local nic=$1
+  shift
+  tcpdump -i "wire$nic" -U --immediate-mode -s 128 -B 32768 -w "$work/wire$nic.pcap" \
+    "${@:-udp dst port 4791}" 2>"$work/wire$nic.tcpdump" </dev/null &
+  echo $! >"$work/wire$nic.pid"
+  wait_for 20 grep -q 'listening on' "$work/wire$nic.tcpdump" || fail "tcpdump on wire$nic"
+}
+
+size_rests() {  # size_rests FILE: it has not grown for a while
+  local size
+  size=$(stat -c %s "$1")
+  sleep 0.3
+  [[ $(stat -c %s "$1") == "$size" ]]
+}
+
+capture_stop() {  # capture_stop N: the file is $work/wireN.pcap
+  local pid
+  wait_for 20 size_rests "$work/wire$1.pcap" || fail "packets on wire$1 do not end"
+  pid=$(cat "$work/wire$1.pid")
+  kill -INT "$pid"
+  wait_for 20 not_running "$pid" || fail "tcpdump on wire$1 does not end"
+}
+not_running() { [[ ! -d /proc/$1 ]] || grep -q '^State:.Z' "/proc/$1/status"; }
+
+captured() {  # captured N [FILTER...]: how many packets
+  tcpdump -nn -r "$work/wire$1.pcap" "${@:2}" 2>/dev/null | wc -l
+}
+
+source_ports() {  # source_ports N FROM: UDP source ports of RoCE packets from nicFROM, one a line
+  tcpdump -nn -t -r "$work/wire$1.pcap" "src host $(address_of "$2") and udp dst port 4791" \
+    2>/dev/null | sed -n 's/^IP [0-9.]*\.\([0-9]*\) > .*/\1/p' | sort -nu
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154
+# verbs_test.sh: devices of option verbs on real RDMA devices, by UD alone and with placement (UC):
+# every byte right while NICs, addresses, devices and switch ports fail, memory that nobody writes
+# to behind a completion, and clear errors.
+vm_options=(--nics 4 --timeout 500)
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+perf=$MRC_BUILD_DIR/bench/mrc_perf guard=$MRC_BUILD_DIR/test/vm/verbs_guard
+control_port=18700
+
+# perf FROM TO ARGUMENT...: mrc_perf between two lists of devices; its report is $work/perf.
+perf() {
+  local from=$1 to=$2 server status=0
+  shift 2
+  control_port=$((control_port + 1))
+  timeout 60 "$perf" --verbs "$to" --port $control_port --json "$work/server" >"$work/log" 2>&1 &
+  server=$!
+  wait_for 20 listening $control_port || fail 'mrc_perf does not listen'
+  timeout 60 "$perf" --verbs "$from" --port $control_port --size 64K --check --quiet \
+    --json "$work/perf" "$@" 127.0.0.1 || status=$?
+  wait $server || status=$?
+  ((status == 0)) || { tail -n 5 "$work/log" && fail "mrc_perf ended with status $status"; }
+  [[ $(jq '.results[0].check_errors' "$work/perf") == 0 ]] || fail 'bytes differ'
+}
+listening() { ss -Htln "sport = :$1" | grep -q .; }
+sent() { jq ".device.planes[0].port.$1" "$work/perf"; }
+
+plain() {  # plain MODE: on for placement
+  perf rxe1 rxe2 --duration 1s --option placement="$1"
+  if [[ $1 == on ]]; then
+    (($(sent tx_placed) > 100)) || fail "$(sent tx_placed) packets placed"
+  else
+    (($(sent tx_placed) == 0)) || fail "$(sent tx_placed) packets placed by UD"
+  fi
+}
+with_loss() {
+  lose 1 1
+  lose 2 1
+  perf rxe1 rxe2 --duration 2s --option placement="$1"
+  (($(jq '.results[0].retransmits' "$work/perf") > 0)) || fail 'nothing was lost'
+}
+both_ways() { perf rxe1 rxe2 --bidirectional --qps 8 --duration 1s --option placement="$1"; }
+
+# broken MODE COMMAND...: runs COMMAND while data flow, and data flow again afterwards.
+broken() {
+  local mode=$1 breaker
+  shift
+  (sleep 2 && "$@") >"$work/breaker" 2>&1 &
+  breaker=$!
+  perf rxe1 rxe2 --duration 7s --timeline "$work/timeline" --option placement="$mode"
+  wait $breaker || fail "$(cat "$work/breaker")"
+  # plane,time,..,gbps: something moved in the last two seconds
+  flows_at_end || { cat "$work/timeline" && fail 'no data in the last two seconds'; }
+}
+flows_at_end() {
+  python3 - "$work/timeline" <<'PY'
+import csv, sys
+rows = [r for r in csv.DictReader(line for line in open(sys.argv[1]) if not line.startswith("#"))]
+value = next(k for k in rows[0] if "gbps" in k)
+time = next(k for k in rows[0] if k.startswith("t") or "time" in k)
+last = max(float(r[time]) for r in rows)
+sys.exit(sum(float(r[value]) for r in rows if float(r[time]) > last - 2) <= 0)
+PY
+}
+down_and_up() { nic_down "$1" && sleep 1 && nic_up "$1"; }
+wire_down_and_up() { wire_down "$1" && sleep 1 && wire_up "$1"; }
+address_goes() { address_delete "$1" && sleep 0.5 && address_add "$1"; }
+device_goes() { device_delete "$1" && sleep 0.3 && device_add "$1"; }
+
+two_planes() {
+  local breaker
+  (sleep 2 && nic_down 1 && sleep 2 && nic_up 1) &
+  breaker=$!
+  perf rxe1,rxe2 rxe3,rxe4 --duration 6s
+  wait $breaker
+  (($(jq '.device.planes[1].port.tx_packets' "$work/perf") > 1000)) || fail 'plane 1 stood still'
+}
+
+source_ports_differ() {
+  local ports
+  capture_start 1
+  perf rxe1 rxe2 --duration 1s --option placement="$1"
+  capture_stop 1
+  ports=$(source_ports 1 1 | wc -l)
+  ((ports >= 16)) || fail "$ports UDP source ports for 16 paths"
+}
+
+# guard ARGUMENT...: verbs_guard; its report is $work/guard.
+guard() { timeout 170 "$guard" "$@" >"$work/guard" || { cat "$work/guard" && return 1; }; }
+guarded() { jq ".receiver.$1" "$work/guard"; }
+nothing_behind_completions() {
+  keep_order
+  faults 2 delay 2ms loss 1%  # without jitter, which would reorder
+  faults 1 delay 1ms loss 1%
+  guard --messages 5000 --qps 4 --size 4096 --faults 'loss=0.01'
+  cat "$work/guard"
+  (($(guarded rx_placed) > 10000)) || fail "$(guarded rx_placed) packets were placed"
+  (($(guarded peers_refused) == 0)) || fail 'moved to UD'
+}
+noticed() {  # a network that duplicates and reorders
+  duplicate 2 5
+  guard --messages 500 --qps 2 --size 4096
+  (($(guarded peers_refused) == 1 && $(guarded late_writes) > 0)) ||
+    fail "refused $(guarded peers_refused), late $(guarded late_writes)"
+}
+
+refused() {  # refused TEXT DEVICE: a device of that name fails, and says so
+  timeout 20 "$guard" --from "$2" --messages 1 >"$work/refused" 2>&1 && fail 'it works'
+  grep -qF -- "$1" "$work/refused" || fail "$(tail -n 1 "$work/refused")"
+}
+without_locked_memory() {
+  (ulimit -l 64 && timeout 20 setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$guard" \
+    --messages 1) >"$work/refused" 2>&1 && fail 'it works'
+  grep -qF 'raise RLIMIT_MEMLOCK' "$work/refused" || fail "$(tail -n 1 "$work/refused")"
+}
+on_a_nic_that_is_down() {
+  nic_down 1
+  wait_for 10 port_is 1 DOWN || fail 'the port stays active'
+  refused 'is its network interface up?' rxe1
+}
+
+# nccl CASE: the NCCL plugin's conformance driver, both sides on rxe1, or two processes.
+nccl() {
+  MRC_VERBS=rxe1 MRC_TEST_NCCL_SCALE=20 timeout 100 "$MRC_BUILD_DIR/test/test_nccl_conformance" \
+    -tc="$1" >"$work/nccl" 2>&1 || { tail -n 30 "$work/nccl" && return 1; }
+  grep -q '1 passed' "$work/nccl" || fail 'there is no such case'
+}
+
+no_faults_left() { for n in 1 2 3 4; do no_faults $n; done; }
+
+for mode in off on; do
+  check "placement $mode: every byte arrives" plain $mode
+  check "placement $mode: both ways, 8 queue pairs" both_ways $mode
+  check "placement $mode: 1 % loss in both directions" with_loss $mode
+  no_faults_left
+  check "placement $mode: source ports differ" source_ports_differ $mode
+done
+check 'sender: NIC down and up' broken on down_and_up 1
+check 'receiver: NIC down and up' broken on down_and_up 2
+check 'switch port down and up' broken on wire_down_and_up 2
+check 'address deleted and added' broken on address_goes 2
+check 'device deleted and added' broken on device_goes 2
+check 'two planes, one goes down and up' two_planes
+check 'nothing is written behind a completion' nothing_behind_completions
+no_faults_left
+check 'a network that duplicates is noticed' noticed
+no_faults_left
+if [[ -x $MRC_BUILD_DIR/test/test_nccl_conformance ]]; then
+  check 'NCCL: connections' nccl 'Connections are set up in any interleaving'
+  check 'NCCL: two processes' nccl 'Two processes exchange random messages'
+  check 'NCCL: memory' nccl 'Memory is registered and deregistered while messages go'
+  check 'NCCL: a killed peer' nccl 'A peer that is killed is a remote error*'
+fi
+check 'no such device' refused 'there is no RDMA device rxe9' rxe9
+check 'no such port' refused 'has no port 7' rxe1:7
+check 'no such address' refused 'does not have the address 10.9.9.9' rxe1@10.9.9.9
+check 'no such form' refused 'is not the number of a port' rxe1:x
+check 'too little locked memory' without_locked_memory
+check 'NIC down from the start' on_a_nic_that_is_down
+nic_up 1
+finish
