@@ -44,6 +44,12 @@ Settings read_settings() {
   own.helper_takeover = std::chrono::microseconds(50);
   own.poll_ahead = std::chrono::microseconds(50);
   settings.config = mrc::Config::from_environment(own);
+  // Its planes would be opened through libibverbs.so.1, which is this library.
+  if (!settings.config.verbs.empty())
+    throw mrc::Error(mrc::Errc::unsupported,
+                     "environment variable MRC_VERBS: value '" + settings.config.verbs +
+                         "': the verbs shim takes the place of libibverbs and cannot use RDMA "
+                         "devices itself; unset it, and name planes with MRC_PLANES or MRC_FABRIC");
   settings.planes_by_default =
       settings.config.planes == own.planes && settings.config.fabric.empty();
   settings.vendor_id = number("MRC_VERBS_VENDOR_ID", kVendor);

@@ -15,8 +15,9 @@ Srq::Srq(Context& owner, Pd& domain, void* program_context, ibv_srq_attr& wanted
   options.depth = wanted.max_wr;
   options.sges = std::max(wanted.max_sge, 1u);
   options.pd = domain.domain->id();
-  queue_ = Linger::with_room(
-      [&] { return std::make_shared<mrc::SharedReceiveQueue>(owner.device().create_srq(options)); });
+  queue_ = Linger::with_room([&] {
+    return std::make_shared<mrc::SharedReceiveQueue>(owner.device().create_srq(options));
+  });
   wanted.max_sge = options.sges;
   context = &owner.context;
   srq_context = program_context;

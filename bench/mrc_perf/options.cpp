@@ -177,6 +177,10 @@ void add_transport_options(CLI::App& app, Options& o) {
       app, "--fabric", "fabric", o, "FILE",
       "Packet ports over the source-routed fabric that FILE describes (docs/fabric.md); each "
       "side is told its own");
+  add_device(
+      app, "--verbs", "verbs", o, "DEVICES",
+      "Ports of RDMA devices, one plane each, or all (docs/verbs_port.md); each side is told "
+      "its own");
   add_device(app, "--paths", "paths", o, "N", "Paths per plane");
   add_device(app, "--mtu", "mtu", o, "BYTES", "Payload bytes per packet, a multiple of 128");
   add_device(app, "--burst", "burst", o, "N", "Packets in a row on one path; 1 sprays each packet");
@@ -289,7 +293,7 @@ Config client_config(const Options& options) {
 /// both sides should agree. None names a file, an address other than the loopback's, or an amount
 /// of memory, or belongs to one side (slot, faults, fabric).
 bool may_be_wished(std::string_view name, std::string_view value) {
-  static constexpr std::array<std::string_view, 30> kNames{"paths",
+  static constexpr std::array<std::string_view, 31> kNames{"paths",
                                                            "active_paths",
                                                            "min_active_paths",
                                                            "loss_strikes",
@@ -318,7 +322,8 @@ bool may_be_wished(std::string_view name, std::string_view value) {
                                                            "retry_exponential",
                                                            "dynamic_mpr",
                                                            "trim",
-                                                           "sack_threshold"};
+                                                           "sack_threshold",
+                                                           "placement"};
   if (name == "planes") return value.rfind("loopback", 0) == 0;
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }

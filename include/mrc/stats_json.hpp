@@ -15,7 +15,8 @@ namespace mrc::inline v0_1 {
 namespace port {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortStats, tx_packets, tx_bytes, tx_calls, tx_busy, tx_errors,
                                    rx_packets, rx_bytes, rx_calls, rx_foreign, rx_malformed,
-                                   rx_overrun)
+                                   rx_overrun, tx_placed, rx_placed, tx_markers, rx_unsettled,
+                                   path_resets, late_writes, peers_refused)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaultStats, lost, duplicated, reordered, corrupted, marked,
                                    trimmed, delayed, black_holed, link_down, overflow)
 }  // namespace port

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planes that a configuration or a fabric names, and net devices made of planes.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <span>
+#include <string_view>
+#include <system_error>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
@@ -44,6 +48,25 @@ PlaneFacts plane_facts(const std::string& plane, const std::vector<InterfaceFact
     out.numa_node = facts->numa_node;
   }
   return out;
+}
+
+/// The network interface of an RDMA device, as the kernel tells it of the first address of its
+/// first port; empty if it tells nothing.
+std::string interface_of_device(const std::string& devices, const std::string& name) {
+  std::ifstream file(devices + "/" + name + "/ports/1/gid_attrs/ndevs/0");
+  std::string interface;
+  std::getline(file, interface);
+  return interface;
+}
+
+/// Names of the RDMA devices.
+std::vector<std::string> devices_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 NicPlan make_nic(std::size_t number, int first_plane, std::span<const PlaneFacts> planes) {
@@ -93,6 +116,28 @@ std::vector<PlaneFacts> fabric_planes(const mrc::Config& config,
     throw SettingsError("environment variable MRC_FABRIC: value '" + config.fabric +
                         "': " + error.what());
   }
+}
+
+std::vector<PlaneFacts> verbs_planes(const mrc::Config& config,
+                                     const std::vector<InterfaceFacts>& interfaces,
+                                     const std::string& devices) {
+  std::vector<PlaneFacts> planes;
+  std::string_view rest = config.verbs;
+  for (; rest != "all" && !rest.empty();
+       rest.remove_prefix(std::min(rest.size(), rest.find(',')))) {
+    if (rest.starts_with(',')) rest.remove_prefix(1);
+    const std::string_view plane = rest.substr(0, rest.find(','));
+    const std::string name(plane.substr(0, plane.find_first_of(":@")));
+    planes.push_back(plane_facts(interface_of_device(devices, name), interfaces));
+  }
+  if (rest == "all")
+    for (const std::string& name : devices_in(devices))
+      planes.push_back(plane_facts(interface_of_device(devices, name), interfaces));
+  for (PlaneFacts& plane : planes) plane.address.clear();
+  if (planes.empty())
+    throw SettingsError("environment variable MRC_VERBS: value '" + config.verbs +
+                        "': this host has no RDMA devices");
+  return planes;
 }
 
 std::vector<NicPlan> make_nics(const std::vector<PlaneFacts>& planes, bool merge) {

@@ -67,10 +67,16 @@ struct InterfaceFilter {
 [[nodiscard]] std::vector<PlaneFacts> fabric_planes(const mrc::Config& config,
                                                     const std::vector<InterfaceFacts>& interfaces);
 
+/// The planes on RDMA devices that the configuration names (option verbs); they have no address
+/// here. `devices`: where the kernel lists RDMA devices. Throws SettingsError if there are none.
+[[nodiscard]] std::vector<PlaneFacts> verbs_planes(
+    const mrc::Config& config, const std::vector<InterfaceFacts>& interfaces,
+    const std::string& devices = "/sys/class/infiniband");
+
 /// A net device of NCCL: what becomes one mrc::Device.
 struct NicPlan {
-  std::string name;                     ///< "mrc0", "mrc1" ..
-  std::vector<std::string> planes;      ///< addresses or names; empty in a fabric
+  std::string name;                 ///< "mrc0", "mrc1" ..
+  std::vector<std::string> planes;  ///< addresses or names; empty in a fabric or on RDMA devices
   std::vector<std::string> interfaces;  ///< [p]: interface of plane p; empty: not known
   std::size_t plane_count = 1;          ///< planes, in a fabric, too
   int first_plane = 0;                  ///< number of its first plane among those of all NICs

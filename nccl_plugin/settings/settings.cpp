@@ -31,9 +31,10 @@ bool read_merge(const Environment& environment) {
 }
 
 /// Where planes come from: the variables that say so, the most specific first.
-enum class Source { fabric, planes, interfaces };
+enum class Source { verbs, fabric, planes, interfaces };
 
 Source plane_source(const Environment& environment) {
+  if (environment.has("MRC_VERBS")) return Source::verbs;
   if (environment.has("MRC_FABRIC")) return Source::fabric;
   return environment.has("MRC_PLANES") ? Source::planes : Source::interfaces;
 }
@@ -47,6 +48,7 @@ void note_unused(const Environment& environment, const char* winner, Settings& s
 }
 
 std::string chosen_by(Source source, const InterfaceFilter& filter) {
+  if (source == Source::verbs) return "MRC_VERBS";
   if (source == Source::fabric) return "MRC_FABRIC";
   if (source == Source::planes) return "MRC_PLANES";
   return filter.text.empty() ? "default" : "NCCL_SOCKET_IFNAME=" + filter.text;
@@ -79,13 +81,15 @@ void read_planes(const Environment& environment, const std::vector<InterfaceFact
     for (const PlaneFacts& plane : planes) defaults.planes.push_back(plane.address);
   }
   settings.base = environment.library_config(defaults);
-  if (source == Source::fabric) {
+  if (source == Source::fabric || source == Source::verbs) {
+    const char* const variable = source == Source::fabric ? "MRC_FABRIC" : "MRC_VERBS";
     if (!settings.merged && environment.has(kMerge))
       throw not_allowed(kMerge, environment.find(kMerge).value_or(""),
-                        "all, since the planes of a fabric (MRC_FABRIC) form one NIC");
+                        std::string("all, since the planes of ") + variable + " form one NIC");
     settings.merged = true;
-    note_unused(environment, "MRC_FABRIC", settings);
-    planes = fabric_planes(settings.base, interfaces);
+    note_unused(environment, variable, settings);
+    planes = source == Source::fabric ? fabric_planes(settings.base, interfaces)
+                                      : verbs_planes(settings.base, interfaces);
   } else if (source == Source::planes) {
     note_unused(environment, "MRC_PLANES", settings);
     planes = find_planes(settings.base.plane_list(), interfaces);

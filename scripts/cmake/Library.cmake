@@ -42,7 +42,7 @@ file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGUR
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
 list(TRANSFORM mrc_units REPLACE "\\.hpp$" "")
 if(MRC_BUILD_FUZZERS)  # which use neither devices nor what is made of them
-  list(REMOVE_ITEM mrc_units device device_fabric probe sim)
+  list(REMOVE_ITEM mrc_units device device_fabric probe sim verbs)
 elseif(MRC_SANITIZE STREQUAL "thread")  # no program of that build uses these
   list(REMOVE_ITEM mrc_units probe sim)
 endif()

@@ -190,6 +190,8 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"faults", "loss=0.001"},
                                                                  {"fabric", "/dev/null"},
                                                                  {"host", "h7"},
+                                                                 {"verbs", "mlx5_0,mlx5_1:1"},
+                                                                 {"placement", "off"},
                                                                  {"seed", "7"},
                                                                  {"keylog", "/tmp/keys"},
                                                                  {"log", "info"}};

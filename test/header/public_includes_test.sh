@@ -25,7 +25,8 @@ exists() {  # exists HEADER: whether the compiler finds it
 }
 
 failed=0
-public=(mrc/mrc.hpp mrc/config.hpp mrc/device.hpp mrc/exchange.hpp mrc/stats.hpp mrc/fabric.hpp)
+public=(mrc/mrc.hpp mrc/config.hpp mrc/device.hpp mrc/exchange.hpp mrc/stats.hpp mrc/fabric.hpp
+  mrc/verbs.hpp)
 for header in "${public[@]}"; do
   files=$(dependencies "$header")
   if ! grep -q "/include/$header\$" <<<"$files"; then

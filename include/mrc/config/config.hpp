@@ -43,6 +43,8 @@ struct MRC_API Config {
   std::vector<std::string> planes{"loopback:1"};
   std::string fabric;
   std::string host;
+  std::string verbs;
+  bool placement = true;
   std::uint16_t paths = 16;
   std::uint16_t udp_port = 4791;
   int slot = -1;

@@ -13,8 +13,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The opener for a configuration: of a fabric's planes if option fabric is set, else of UDP
-/// sockets. Throws mrc::Error; `unsupported` if the program lacks that kind of planes.
+/// The opener for a configuration: of a fabric's planes if option fabric is set, of RDMA devices if
+/// option verbs is, else of UDP sockets. Throws mrc::Error; `unsupported` if the program lacks that
+/// kind of planes.
 [[nodiscard]] std::unique_ptr<PlaneOpener> make_opener(const Config& config);
 
 #ifndef MRC_SEPARATE_COMPILATION
@@ -23,6 +24,8 @@ namespace mrc::inline v0_1::detail {
 /// fabric and are spared its parser and ports. (The compiled library has all openers.)
 inline constinit std::atomic<std::unique_ptr<PlaneOpener> (*)(const Config&)> fabric_opener{
     nullptr};
+/// The same for planes on RDMA devices, and mrc/verbs.hpp.
+inline constinit std::atomic<std::unique_ptr<PlaneOpener> (*)(const Config&)> verbs_opener{nullptr};
 #endif
 
 }  // namespace mrc::inline v0_1::detail

@@ -12,3 +12,4 @@
 #include "mrc/impl/src/port.hpp"
 #include "mrc/impl/src/probe.hpp"
 #include "mrc/impl/src/sim.hpp"
+#include "mrc/impl/src/verbs.hpp"

@@ -20,6 +20,15 @@ struct PortStats {
   /// Dropped by the kernel because the receive buffer was full; on UDP sockets also what is no MRC
   /// packet at all (port/udp_filter.hpp), which the kernel counts together.
   std::uint64_t rx_overrun = 0;
+
+  // Of ports whose devices place payload by themselves (verbs):
+  std::uint64_t tx_placed = 0;     ///< packets sent for the peer's device to place
+  std::uint64_t rx_placed = 0;     ///< packets whose payload the own device has placed
+  std::uint64_t tx_markers = 0;    ///< empty writes, so that retransmissions are soon settled
+  std::uint64_t rx_unsettled = 0;  ///< retransmissions while an earlier copy could still be written
+  std::uint64_t path_resets = 0;   ///< receiving paths that were replaced to settle them
+  std::uint64_t late_writes = 0;   ///< by paths that duplicated or reordered: memory may be wrong
+  std::uint64_t peers_refused = 0;  ///< peers moved to UD for such paths
 };
 
 }  // namespace mrc::inline v0_1::port

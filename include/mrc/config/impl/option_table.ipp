@@ -69,6 +69,13 @@ inline constexpr std::string_view kDiagnosis = "Diagnosis";
          ", separated by commas: 0,2,8-11";
 }
 
+/// What is wrong with a list of RDMA devices. Whether they exist is found out by the device.
+[[nodiscard]] inline std::string mistake_in_verbs(std::string_view text) {
+  const bool good = text.find_first_of(" \t/") == text.npos && !text.starts_with(',') &&
+                    !text.ends_with(',') && text.find(",,") == text.npos;
+  return good ? std::string() : "must be `all`, or devices separated by commas: mlx5_0,mlx5_1:1";
+}
+
 /// What is wrong with a path. Whether the file can be opened is found out by the device.
 [[nodiscard]] inline std::string mistake_in_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return {};
@@ -102,6 +109,17 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
      "", kPlanes,
      "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
+    {"verbs",
+     TextOption{&Config::verbs, &mistake_in_verbs,
+                "`all`, or RDMA devices separated by commas (docs/verbs_port.md)"},
+     "", kPlanes,
+     "Ports of RDMA devices (RoCE v2) in place of UDP sockets, one plane each, through libibverbs. "
+     "`all` takes every active port that has a routable address. Both sides need it."},
+    {"placement", BoolOption{&Config::placement}, "", kPlanes,
+     "On RDMA devices, let the receiver's device place the payload of writes by itself (UC), where "
+     "both sides allow it and the memory's rights allow any order. It relies on a network that "
+     "neither duplicates nor reorders the packets of a path; a peer whose paths do is moved to "
+     "UD."},
     {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
      "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
      "label. In a source-routed fabric, its uplinks are the paths."},

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One of the units of the compiled library (mrc/impl/src.hpp): planes on RDMA devices. Empty
+/// without the headers of libibverbs.
+#ifndef MRC_SEPARATE_COMPILATION
+#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
+#endif
+
+#if __has_include(<infiniband/verbs.h>)
+#include "mrc/device/impl/verbs_planes.ipp"
+#include "mrc/port/impl/verbs.ipp"
+#include "mrc/port/impl/verbs_addresses.ipp"
+#include "mrc/port/impl/verbs_control.ipp"
+#include "mrc/port/impl/verbs_device.ipp"
+#include "mrc/port/impl/verbs_keeper.ipp"
+#include "mrc/port/impl/verbs_library.ipp"
+#include "mrc/port/impl/verbs_options.ipp"
+#include "mrc/port/impl/verbs_queues.ipp"
+#include "mrc/port/impl/verbs_receive.ipp"
+#include "mrc/port/impl/verbs_transmit.ipp"
+#include "mrc/port/impl/verbs_uc.ipp"
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/port/socket.hpp"
+#include "mrc/port/verbs_session.hpp"
+
+namespace mrc::inline v0_1::port {
+
+class VerbsPort;
+
+/// The slow side of a verbs port: tells peer ports how this one is reached, over a UDP socket,
+/// makes and replaces the queue pairs of UC paths, and asks for peers' keys. Messages can get lost:
+/// both sides repeat their state until it is echoed.
+///
+/// In the thread of VerbsKeeper, which alone makes and destroys what it uses of the device. It
+/// takes the port's lock for short times, and never while it calls the device.
+class VerbsControl {
+ public:
+  static constexpr Duration kFirstPause = std::chrono::milliseconds(5);   ///< between repetitions
+  static constexpr Duration kLastPause = std::chrono::milliseconds(500);  ///< it doubles up to this
+
+  /// `socket`: where peers send to. Both outlive it.
+  VerbsControl(VerbsPort& port, const Socket& socket) : port_(port), socket_(socket) {}
+
+  /// Reads messages, and does what is due. When to call it again, at the latest.
+  [[nodiscard]] Time work(Time now) noexcept;
+  /// The device goes away: destroys everything that is on it, and appends the copies that it might
+  /// still have read.
+  void leave_device(std::vector<wire::CopyId>& copies) noexcept;
+
+ private:
+  void read(Time now);
+  void take(const VerbsMessage& message, Time now);
+  void take_state(VerbsSession& session, const VerbsState& state, Time now);
+  void answer_query(VerbsSession& session, std::uint32_t key);
+  void take_answer(VerbsSession& session, const VerbsMessage& message);
+  void close_unused();
+  void serve(VerbsSession& session, Time now);
+  [[nodiscard]] std::unique_ptr<VerbsPlacement> take_placement(
+      VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept;
+  void destroy(std::unique_ptr<VerbsPlacement> placement) noexcept;
+  void make_placement(VerbsSession& session);
+  void make_receiver(VerbsSession& session, std::uint16_t path);
+  void make_sender(VerbsSession& session, std::uint16_t path);
+  void reset_paths(VerbsSession& session, Time now);
+  void refuse(VerbsSession& session);
+  void put_off_placement(VerbsSession& session, const std::string& why, Time now);
+  [[nodiscard]] ibv_ah_attr address_of(const VerbsSession& session,
+                                       std::uint16_t path) const noexcept;
+  void send_state(VerbsSession& session, Time now);
+  void send_queries(VerbsSession& session, Time now);
+  void send(const VerbsSession& session, VerbsMessage message) const;
+  [[nodiscard]] static Time next_of(const VerbsSession& session) noexcept;
+
+  VerbsPort& port_;
+  const Socket& socket_;
+};
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/port/impl/verbs_control.ipp"
+#endif
