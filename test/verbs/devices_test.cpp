@@ -24,6 +24,22 @@ TEST_CASE("verbs devices: one, with a name, and no provider's operations behind 
   ibv_free_device_list(list);
 }
 
+TEST_CASE("verbs devices: not on RDMA devices, whose library this one stands in for") {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  REQUIRE(list != nullptr);
+  ::setenv("MRC_VERBS", "rxe1", 1);
+  errno = 0;
+  ibv_context* refused = ibv_open_device(list[0]);
+  const int error = errno;
+  ::unsetenv("MRC_VERBS");
+  CHECK(refused == nullptr);
+  CHECK(error == EOPNOTSUPP);  // and not that there is no rxe1 in its own list of devices
+  ibv_context* context = ibv_open_device(list[0]);  // without the variable
+  REQUIRE(context != nullptr);
+  CHECK(ibv_close_device(context) == 0);
+  ibv_free_device_list(list);
+}
+
 TEST_CASE("verbs devices: attributes are those of the device") {
   const Program program;
   ibv_device_attr a{};

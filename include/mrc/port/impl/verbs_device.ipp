@@ -46,7 +46,10 @@ namespace detail {
 class VerbsDeviceList {
  public:
   VerbsDeviceList() : list_(VerbsLibrary::get().get_device_list(&count_)) {
-    if (list_ == nullptr) throw_errno("cannot list RDMA devices");
+    if (list_ != nullptr) return;
+    throw_errno(errno == ENOSYS ? "cannot list RDMA devices: this kernel has no RDMA; load it with "
+                                  "`modprobe ib_uverbs` and the module of the NIC"
+                                : "cannot list RDMA devices");
   }
   VerbsDeviceList(const VerbsDeviceList&) = delete;
   VerbsDeviceList& operator=(const VerbsDeviceList&) = delete;
@@ -175,7 +178,11 @@ MRC_SETUP VerbsPlaneName parse_verbs_plane(std::string_view text) {
   };
   std::string_view rest = text;
   if (const auto at = rest.find('@'); at != rest.npos) {
-    plane.address = parse_ip(rest.substr(at + 1));
+    try {
+      plane.address = parse_ip(rest.substr(at + 1));
+    } catch (const Error&) {
+      bad("\"" + std::string(rest.substr(at + 1)) + "\" is not a numeric IPv4 or IPv6 address");
+    }
     if (is_unspecified(plane.address)) bad("the address names no host");
     rest = rest.substr(0, at);
   }
