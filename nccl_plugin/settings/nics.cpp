@@ -13,6 +13,9 @@
 #include "mrc/fabric/self.hpp"
 #include "mrc/port/address.hpp"
 #include "nccl_plugin/settings/planes.hpp"
+#if __has_include(<infiniband/verbs.h>)
+#include "mrc/port/verbs_device.hpp"
+#endif
 
 namespace mrc_nccl {
 namespace {
@@ -50,23 +53,25 @@ PlaneFacts plane_facts(const std::string& plane, const std::vector<InterfaceFact
   return out;
 }
 
-/// The network interface of an RDMA device, as the kernel tells it of the first address of its
-/// first port; empty if it tells nothing.
-std::string interface_of_device(const std::string& devices, const std::string& name) {
-  std::ifstream file(devices + "/" + name + "/ports/1/gid_attrs/ndevs/0");
-  std::string interface;
-  std::getline(file, interface);
-  return interface;
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
-/// Names of the RDMA devices.
-std::vector<std::string> devices_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
+/// The network interface of a plane on an RDMA device, as the kernel tells it of the first address
+/// of its port; empty if it tells nothing.
+std::string interface_of(const std::string& devices, const mrc::port::VerbsPlaneName& plane) {
+  const std::string ports = devices + "/" + plane.device + "/ports/";
+  unsigned port = plane.port != 0 ? plane.port : 1;
+  if (plane.port == 0)  // the first active one, as when it is opened
+    for (unsigned i = 1; std::filesystem::exists(ports + std::to_string(i)); ++i)
+      if (first_line(ports + std::to_string(i) + "/state").starts_with("4:")) {
+        port = i;
+        break;
+      }
+  return first_line(ports + std::to_string(port) + "/gid_attrs/ndevs/0");
 }
 
 NicPlan make_nic(std::size_t number, int first_plane, std::span<const PlaneFacts> planes) {
@@ -118,25 +123,29 @@ std::vector<PlaneFacts> fabric_planes(const mrc::Config& config,
   }
 }
 
+std::vector<mrc::port::VerbsPlaneName> all_verbs_planes() {
+#if __has_include(<infiniband/verbs.h>)
+  return mrc::port::all_verbs_planes();
+#else
+  throw mrc::Error(mrc::Errc::unsupported,
+                   "the plugin was compiled without the headers of libibverbs");
+#endif
+}
+
 std::vector<PlaneFacts> verbs_planes(const mrc::Config& config,
                                      const std::vector<InterfaceFacts>& interfaces,
-                                     const std::string& devices) {
+                                     const VerbsDevices& devices) {
   std::vector<PlaneFacts> planes;
-  std::string_view rest = config.verbs;
-  for (; rest != "all" && !rest.empty();
-       rest.remove_prefix(std::min(rest.size(), rest.find(',')))) {
-    if (rest.starts_with(',')) rest.remove_prefix(1);
-    const std::string_view plane = rest.substr(0, rest.find(','));
-    const std::string name(plane.substr(0, plane.find_first_of(":@")));
-    planes.push_back(plane_facts(interface_of_device(devices, name), interfaces));
-  }
-  if (rest == "all")
-    for (const std::string& name : devices_in(devices))
-      planes.push_back(plane_facts(interface_of_device(devices, name), interfaces));
-  for (PlaneFacts& plane : planes) plane.address.clear();
-  if (planes.empty())
+  try {
+    for (const mrc::port::VerbsPlaneName& plane :
+         config.verbs == "all" ? devices.all() : mrc::port::parse_verbs_planes(config.verbs)) {
+      planes.push_back(plane_facts(interface_of(devices.folder, plane), interfaces));
+      planes.back().address.clear();
+    }
+  } catch (const std::exception& error) {  // no libibverbs, or no device
     throw SettingsError("environment variable MRC_VERBS: value '" + config.verbs +
-                        "': this host has no RDMA devices");
+                        "': " + error.what());
+  }
   return planes;
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mrc/config.hpp"
+#include "mrc/port/verbs_name.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 #include "nccl_plugin/settings/interfaces.hpp"
 
@@ -67,11 +69,21 @@ struct InterfaceFilter {
 [[nodiscard]] std::vector<PlaneFacts> fabric_planes(const mrc::Config& config,
                                                     const std::vector<InterfaceFacts>& interfaces);
 
+/// mrc::port::all_verbs_planes(); throws mrc::Error without the headers of libibverbs.
+[[nodiscard]] std::vector<mrc::port::VerbsPlaneName> all_verbs_planes();
+
+/// Where RDMA devices are found.
+struct VerbsDevices {
+  std::string folder = "/sys/class/infiniband";  ///< where the kernel describes them
+  /// Those of `MRC_VERBS=all`. Throws mrc::Error.
+  std::function<std::vector<mrc::port::VerbsPlaneName>()> all = &all_verbs_planes;
+};
+
 /// The planes on RDMA devices that the configuration names (option verbs); they have no address
-/// here. `devices`: where the kernel lists RDMA devices. Throws SettingsError if there are none.
-[[nodiscard]] std::vector<PlaneFacts> verbs_planes(
-    const mrc::Config& config, const std::vector<InterfaceFacts>& interfaces,
-    const std::string& devices = "/sys/class/infiniband");
+/// here. Throws SettingsError if there are none.
+[[nodiscard]] std::vector<PlaneFacts> verbs_planes(const mrc::Config& config,
+                                                   const std::vector<InterfaceFacts>& interfaces,
+                                                   const VerbsDevices& devices = {});
 
 /// A net device of NCCL: what becomes one mrc::Device.
 struct NicPlan {

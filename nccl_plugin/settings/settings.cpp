@@ -31,11 +31,11 @@ bool read_merge(const Environment& environment) {
 }
 
 /// Where planes come from: the variables that say so, the most specific first.
-enum class Source { verbs, fabric, planes, interfaces };
+enum class Source { fabric, verbs, planes, interfaces };
 
 Source plane_source(const Environment& environment) {
-  if (environment.has("MRC_VERBS")) return Source::verbs;
   if (environment.has("MRC_FABRIC")) return Source::fabric;
+  if (environment.has("MRC_VERBS")) return Source::verbs;
   return environment.has("MRC_PLANES") ? Source::planes : Source::interfaces;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A header-only program that opens a device, in the fabric that its argument names (empty: on the
-// loopback). Built without mrc/fabric.hpp and, with another unit, with it.
+// A header-only program that opens a device: in the fabric that its first argument names, or on the
+// RDMA devices that the second one names, or, if both are empty, on the loopback. Built without
+// mrc/fabric.hpp and mrc/verbs.hpp and, with other units, with them.
 #include <cstdio>
 #include <string>
 
@@ -11,9 +12,10 @@
 #endif
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 3) return 2;
   mrc::Config config;
   config.fabric = argv[1];
+  config.verbs = argv[2];
   try {
     const mrc::Device device(config);
     std::puts("open");

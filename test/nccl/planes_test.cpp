@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
+#include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "settings_rig.hpp"
@@ -296,6 +299,84 @@ TEST_CASE("planes: a fabric brings its own") {
   CHECK(contains(refusal(with("MRC_HOST", "nobody"), all), "has no host 'nobody'"));
   CHECK(contains(refusal(base, gpu_node()), "MRC_FABRIC: value '" + file + "'"));
   CHECK(contains(refusal({{"MRC_FABRIC", "/no/such/file"}}), "MRC_FABRIC: value '/no/such/file'"));
+}
+
+/// A folder like the kernel's, with the state and the interface of a device's port.
+struct RdmaFolder {
+  std::filesystem::path path;
+  RdmaFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "mrc_rdma_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~RdmaFolder() { std::filesystem::remove_all(path); }
+  void add(const std::string& device, int port, const char* state, const char* interface) const {
+    const auto at = path / device / "ports" / std::to_string(port);
+    std::filesystem::create_directories(at / "gid_attrs" / "ndevs");
+    std::ofstream(at / "state") << state << '\n';
+    std::ofstream(at / "gid_attrs" / "ndevs" / "0") << interface << '\n';
+  }
+};
+
+std::string interfaces_of(const std::vector<mrc_nccl::PlaneFacts>& planes) {
+  std::string text;
+  for (const auto& plane : planes) text += plane.interface + plane.address + ' ';
+  return text;
+}
+
+TEST_CASE("planes: on RDMA devices, each port by its own interface") {
+  const RdmaFolder rdma;
+  rdma.add("mlx5_0", 1, "1: DOWN", "eth1");
+  rdma.add("mlx5_0", 2, "4: ACTIVE", "eth2");
+  rdma.add("mlx5_1", 1, "4: ACTIVE", "eth10");
+  mrc_nccl::VerbsDevices devices;
+  devices.folder = rdma.path.string();
+  devices.all = []() -> std::vector<mrc::port::VerbsPlaneName> {
+    return {{"mlx5_0", 2, {}}, {"mlx5_1", 1, {}}};
+  };
+  struct Case {
+    const char* verbs;
+    const char* interfaces;
+  };
+  const Case cases[] = {
+      {"mlx5_0", "eth2 "},    // its first active port
+      {"mlx5_0:1", "eth1 "},  // the one that is named, whatever its state
+      {"mlx5_1@10.0.10.1", "eth10 "},
+      {"mlx5_1,mlx5_0:2", "eth10 eth2 "},
+      {"all", "eth2 eth10 "},       // what the library will open, and no port that is down
+      {"gone0,mlx5_1", " eth10 "},  // not known here: opening the device says so
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.verbs);
+    mrc::Config config;
+    config.verbs = c.verbs;
+    const auto planes = mrc_nccl::verbs_planes(config, gpu_node(), devices);
+    CHECK(interfaces_of(planes) == c.interfaces);
+    if (planes[0].interface == "eth10") CHECK(planes[0].speed_mbps == 100000);
+  }
+  const auto refused = [&](const char* verbs) -> std::string {
+    mrc::Config config;
+    config.verbs = verbs;
+    try {
+      (void)mrc_nccl::verbs_planes(config, gpu_node(), devices);
+      return "no error";
+    } catch (const mrc_nccl::SettingsError& error) {
+      return error.what();
+    }
+  };
+  CHECK(contains(refused("mlx5_0:x"), "MRC_VERBS: value 'mlx5_0:x': verbs plane"));
+  devices.all = []() -> std::vector<mrc::port::VerbsPlaneName> {
+    throw mrc::Error(mrc::Errc::not_found, "no RDMA device");
+  };
+  CHECK(contains(refused("all"), "MRC_VERBS: value 'all': no RDMA device"));
+
+  const Settings settings = settings_of({{"MRC_VERBS", "a,b"}, {"NCCL_SOCKET_IFNAME", "eth"}});
+  REQUIRE(settings.nics.size() == 1);
+  CHECK(settings.nics[0].plane_count == 2);
+  CHECK(settings.planes_by == "MRC_VERBS");
+  CHECK(any_contains(settings.info, "since MRC_VERBS is set"));
+  CHECK(mrc_nccl::device_config(settings, settings.nics[0]).verbs == "a,b");
+  CHECK(contains(refusal({{"MRC_VERBS", "a"}, {"MRC_NCCL_MERGE", "none"}}), "MRC_VERBS"));
 }
 
 TEST_CASE("planes: the PCI function of a device") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <random>
 #include <vector>
 
 using namespace mrc;
@@ -145,30 +146,64 @@ TEST_CASE("UC headers: reading stops at the first malformed entry") {
 }
 
 TEST_CASE("UC origins: the bytes on the wire, and back") {
-  const std::vector<UcName> names = {{0x0011, 0x22, 0x33445566}, {1, 2, 3}};
-  std::vector<std::uint8_t> bytes(uc_origins_size(2) + 5);
-  REQUIRE(write_uc_origins(bytes, names) == 15);
-  const std::vector<std::uint8_t> expected = {2,    0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
-                                              0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x03};
-  CHECK(same(Bytes{bytes}.first(15), expected));
-  UcOrigins origins;
-  REQUIRE(read_uc_origins(bytes, origins) == 15);
-  CHECK(std::ranges::equal(origins.all(), names));
+  const struct {
+    std::vector<UcName> names;
+    std::vector<std::uint8_t> bytes;
+  } cases[] = {
+      // By name.
+      {{{0x0011, 0x22, 0x33445566}}, {1, 0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66}},
+      {{{1, 2, 3}, {0x0011, 0x22, 0x33445566}},
+       {2, 0x00, 0x01, 2, 0, 0, 0, 3, 0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66}},
+      // By path, since it is shorter: path 1 has none.
+      {{{0, 0x22, 0x33445566}, {2, 2, 3}, {3, 4, 0xFFFFFFFE}},
+       {0x84, 0x22, 0x33, 0x44, 0x55, 0x66, 0,    0xFF, 0xFF, 0xFF, 0xFF,
+        2,    0,    0,    0,    3,    4,    0xFF, 0xFF, 0xFF, 0xFE}},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.names.size());
+    std::vector<std::uint8_t> bytes(40);
+    REQUIRE(write_uc_origins(bytes, c.names) == c.bytes.size());
+    CHECK(same(Bytes{bytes}.first(c.bytes.size()), c.bytes));
+    CHECK(write_uc_origins(MutableBytes{bytes}.first(c.bytes.size() - 1), c.names) == 0);
+    UcOrigins origins;
+    REQUIRE(read_uc_origins(bytes, origins) == c.bytes.size());
+    CHECK(std::ranges::equal(origins.all(), c.names));
+  }
 }
 
-TEST_CASE("UC origins: one to sixty-four") {
-  std::vector<UcName> names;
-  std::vector<std::uint8_t> bytes(uc_origins_size(65));
+TEST_CASE(
+    "UC origins: any set of up to sixty-four paths, in no more than the size that is stated") {
+  std::mt19937 random(7);
+  std::vector<std::uint8_t> bytes(uc_origins_size(kMaxUcPaths));
   UcOrigins origins;
-  CHECK(write_uc_origins(bytes, names) == 0);
-  for (std::uint16_t i = 0; i < 64; ++i) names.push_back({i, 1, 100u + i});
-  REQUIRE(write_uc_origins(bytes, names) == uc_origins_size(64));
-  REQUIRE(read_uc_origins(Bytes{bytes}.first(uc_origins_size(64)), origins) == uc_origins_size(64));
-  CHECK(std::ranges::equal(origins.all(), names));
-  CHECK(write_uc_origins(MutableBytes{bytes}.first(uc_origins_size(64) - 1), names) == 0);
-  names.push_back({0, 0, 0});
-  CHECK(write_uc_origins(bytes, names) == 0);
-  CHECK(write_uc_origins(bytes, std::vector<UcName>{{64, 0, 0}}) == 0);
+  for (int i = 0; i < 2000; ++i) {
+    const std::size_t paths = 1 + random() % kMaxUcPaths;
+    const unsigned share = 1 + random() % 4;
+    std::vector<UcName> names;
+    for (std::uint16_t path = 0; path < paths; ++path)
+      if (random() % share == 0)
+        names.push_back({path, static_cast<std::uint8_t>(random()),
+                         static_cast<std::uint32_t>(random() % kNoUcSeq)});
+    const std::size_t size =
+        write_uc_origins(MutableBytes{bytes}.first(uc_origins_size(paths)), names);
+    REQUIRE((size > 0) == !names.empty());
+    if (names.empty()) continue;
+    REQUIRE(read_uc_origins(Bytes{bytes}.first(size), origins) == size);
+    REQUIRE(std::ranges::equal(origins.all(), names));
+  }
+}
+
+TEST_CASE("UC origins: what is no list of them is not written") {
+  std::vector<std::uint8_t> bytes(1000);
+  const auto refused = [&](const std::vector<UcName>& names) {
+    return write_uc_origins(bytes, names) == 0;
+  };
+  CHECK(refused({}));
+  CHECK(refused({{64, 0, 0}}));
+  CHECK(refused({{0, 0, kNoUcSeq}}));
+  CHECK(refused({{1, 0, 0}, {0, 0, 0}}));
+  CHECK(refused({{1, 0, 0}, {1, 0, 1}}));
+  CHECK_FALSE(refused({{0, 0, 0}, {1, 0, 1}}));
 }
 
 TEST_CASE("UC origins: malformed ones leave nothing") {
@@ -184,8 +219,20 @@ TEST_CASE("UC origins: malformed ones leave nothing") {
   bytes[0] = 65;
   CHECK(refused(bytes));
   bytes[0] = 2;
-  CHECK(refused(Bytes{bytes}.first(uc_origins_size(2) - 1)));
+  bytes[9] = 5;  // the second one's path
+  CHECK(refused(Bytes{bytes}.first(14)));
   CHECK_FALSE(refused(bytes));
-  bytes[9] = 64;  // the second one's path
+  bytes[9] = 64;
+  CHECK(refused(bytes));
+  bytes[9] = 0;  // as the first one's
+  CHECK(refused(bytes));
+  bytes[0] = 0x80;
+  CHECK(refused(bytes));
+  bytes[0] = 0x80 | 65;
+  CHECK(refused(bytes));
+  bytes[0] = 0x80 | 64;
+  CHECK(refused(Bytes{bytes}.first(uc_origins_size(64) - 1)));
+  CHECK_FALSE(refused(bytes));
+  std::fill(bytes.begin() + 1, bytes.end(), std::uint8_t{0xFF});  // no path has one
   CHECK(refused(bytes));
 }

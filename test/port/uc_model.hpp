@@ -229,8 +229,10 @@ class UcModel {
     }
     UdMessage message{origins.count > 0 ? Kind::retransmission : Kind::packet, {}, q, i};
     if (origins.count > 0) {
-      message.bytes.resize(uc_origins_size(origins.count));
-      wrong += write_uc_origins(message.bytes, origins.all()) != message.bytes.size();
+      message.bytes.resize(uc_origins_size(kMaxUcPaths));
+      const std::size_t size = write_uc_origins(message.bytes, origins.all());
+      wrong += size == 0;
+      message.bytes.resize(size);
       if (o_.markers)
         for (const UcName& origin : origins.all())
           send_uc({sender_.assign(kPeer, origin.path), 0, 0, 0});

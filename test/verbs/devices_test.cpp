@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device says about itself, and what calls answer that it does not support.
+#include <dlfcn.h>
+
 #include <string>
 
 #include "verbs/verbs_rig.hpp"
@@ -22,6 +24,10 @@ TEST_CASE("verbs devices: one, with a name, and no provider's operations behind 
   CHECK(operations == nullptr);
   CHECK(ibv_get_device_guid(list[0]) != 0);
   ibv_free_device_list(list);
+}
+
+TEST_CASE("verbs devices: OpenMRC's own verbs ports know the shim by a symbol") {
+  CHECK(::dlsym(RTLD_DEFAULT, "mrc_verbs_shim") != nullptr);
 }
 
 TEST_CASE("verbs devices: not on RDMA devices, whose library this one stands in for") {

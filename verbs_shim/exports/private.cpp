@@ -26,6 +26,8 @@ MRC_PRIVATE unsigned mrc_private_zero() {
 }
 MRC_PRIVATE void mrc_private_nothing() {}
 MRC_PRIVATE bool mrc_private_flag = false;
+/// VerbsLibrary looks for it.
+MRC_PRIVATE bool mrc_verbs_shim = true;
 
 /// ibv_devinfo calls it. The kernel's numbers: 0 for InfiniBand and RoCE v1, 1 for RoCE v2.
 MRC_PRIVATE int mrc_private_gid_type(ibv_context*, std::uint8_t port, unsigned index,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,12 +26,15 @@ inline constexpr std::size_t kMaxUcPaths = 64;
 /// Most payload of one UC packet in bytes, the largest path MTU of a NIC.
 inline constexpr std::uint32_t kMaxUcPayload = 4096;
 
+/// A sequence number that no UC packet has: it stands for "none".
+inline constexpr std::uint32_t kNoUcSeq = ~std::uint32_t{0};
+
 /// Names one UC packet between two devices, in one direction. Each path counts its packets from 0,
 /// and begins again, with the next epoch, when its receiver has reset it.
 struct UcName {
   std::uint16_t path = 0;  ///< index of the path, less than kMaxUcPaths
   std::uint8_t epoch = 0;  ///< how often the path has been reset, modulo 2^8
-  std::uint32_t seq = 0;   ///< number on the path, modulo 2^32
+  std::uint32_t seq = 0;   ///< number on the path, modulo 2^32; never kNoUcSeq
 
   /// Equal in all three.
   friend bool operator==(const UcName&, const UcName&) = default;
@@ -71,13 +75,22 @@ struct UcHeaderEntry {
 };
 static_assert(sizeof(UcHeaderEntry) == 16 && alignof(UcHeaderEntry) == 1);
 
-/// One origin; a count of them, one byte, precedes the first.
+/// An origin. One byte precedes the first: how many follow.
 struct UcOriginEntry {
   wire::Be16 path;         ///< UcName::path
   std::uint8_t epoch = 0;  ///< UcName::epoch
   wire::Be32 seq;          ///< UcName::seq
 };
 static_assert(sizeof(UcOriginEntry) == 7 && alignof(UcOriginEntry) == 1);
+
+/// In that byte: what follows are UcPathOrigin, of the paths 0, 1 and so on.
+inline constexpr std::uint8_t kUcAllPaths = 0x80;
+/// The origin on a path, or none.
+struct UcPathOrigin {
+  std::uint8_t epoch = 0;  ///< UcName::epoch
+  wire::Be32 seq;          ///< UcName::seq, or kNoUcSeq
+};
+static_assert(sizeof(UcPathOrigin) == 5 && alignof(UcPathOrigin) == 1);
 
 /// Shortest transport header: BTH.
 inline constexpr std::size_t kMinUcHeader = 12;
@@ -131,12 +144,13 @@ struct UcOrigins {
   [[nodiscard]] std::span<const UcName> all() const noexcept { return {names.data(), count}; }
 };
 
-/// Bytes that `count` origins take in front of a retransmission.
-[[nodiscard]] constexpr std::size_t uc_origins_size(std::size_t count) noexcept {
-  return 1 + count * sizeof(detail::UcOriginEntry);
+/// Bytes that origins take at most, in front of a retransmission, with so many paths.
+[[nodiscard]] constexpr std::size_t uc_origins_size(std::size_t paths) noexcept {
+  return std::max(1 + sizeof(detail::UcOriginEntry), 1 + paths * sizeof(detail::UcPathOrigin));
 }
-/// Writes 1 to kMaxUcPaths origins and returns how many bytes it took. 0: they do not fit, or are
-/// none, or too many.
+/// Writes 1 to kMaxUcPaths origins, at most one of each path and in the order of their paths, in
+/// the shortest form, and returns how many bytes it took. 0: they do not fit or are not of this
+/// kind.
 [[nodiscard]] std::size_t write_uc_origins(MutableBytes buffer,
                                            std::span<const UcName> origins) noexcept;
 /// Reads what write_uc_origins() has written from the start of `message` and returns how many bytes

@@ -4,28 +4,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/verbs_library.hpp"
+#include "mrc/port/verbs_name.hpp"
 
 /// Devices, ports and addresses of verbs planes. Set-up calls: they allocate, and throw mrc::Error.
 namespace mrc::inline v0_1::port {
-
-/// A plane as it is configured: `NAME`, `NAME:PORT`, `NAME\@ADDRESS` or `NAME:PORT\@ADDRESS`.
-struct VerbsPlaneName {
-  std::string device;     ///< as `ibv_devices` lists it
-  std::uint8_t port = 0;  ///< of the device, from 1 on; 0: the first usable one
-  IpAddress address{};    ///< the GID to use; all zero: the best one
-
-  /// Equal in all fields.
-  friend bool operator==(const VerbsPlaneName&, const VerbsPlaneName&) = default;
-};
-
-/// Reads one element of option `verbs`. Throws mrc::Error that says what is wrong.
-[[nodiscard]] VerbsPlaneName parse_verbs_plane(std::string_view text);
 
 /// Destroys an object of libibverbs with the function that belongs to it.
 struct VerbsDeleter {

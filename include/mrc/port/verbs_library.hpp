@@ -15,8 +15,8 @@ namespace mrc::inline v0_1::port {
 /// libibverbs.so.1, opened once per process and never closed (providers start threads and keep
 /// state). A table of functions with libibverbs' own names and contracts. Any thread.
 struct VerbsLibrary {
-  /// The library. Throws mrc::Error (unsupported), which names the package, if it cannot be opened
-  /// or lacks a function.
+  /// The library. Throws mrc::Error (unsupported), which names the remedy, if it cannot be opened,
+  /// lacks a function, or is OpenMRC's verbs shim.
   [[nodiscard]] static const VerbsLibrary& get();
 
   decltype(&::ibv_get_device_list) get_device_list = nullptr;    ///< ibv_get_device_list

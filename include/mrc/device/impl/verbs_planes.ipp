@@ -65,14 +65,8 @@ class VerbsPaths final : public PathProvider {
 class VerbsOpener final : public PlaneOpener {
  public:
   explicit VerbsOpener(const Config& config) {
-    std::string_view rest = config.verbs;
-    if (rest == "all") return;
-    while (!rest.empty()) {
-      const std::string_view text = rest.substr(0, rest.find(','));
-      naming_variables(config, {"verbs"},
-                       [&] { planes_.push_back(port::parse_verbs_plane(text)); });
-      rest.remove_prefix(std::min(rest.size(), text.size() + 1));
-    }
+    if (config.verbs == "all") return;
+    naming_variables(config, {"verbs"}, [&] { planes_ = port::parse_verbs_planes(config.verbs); });
     if (planes_.size() > kMaxPlanes)
       throw Error(Errc::invalid_argument, "verbs names " + std::to_string(planes_.size()) +
                                               " planes, more than " + std::to_string(kMaxPlanes));

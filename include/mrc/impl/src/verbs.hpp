@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One of the units of the compiled library (mrc/impl/src.hpp): planes on RDMA devices. Empty
-/// without the headers of libibverbs.
+/// One of the units of the compiled library (mrc/impl/src.hpp): planes on RDMA devices.
+/// Without the headers of libibverbs, only their names.
 #ifndef MRC_SEPARATE_COMPILATION
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
 
+#include "mrc/port/impl/verbs_name.ipp"
 #if __has_include(<infiniband/verbs.h>)
 #include "mrc/device/impl/verbs_planes.ipp"
 #include "mrc/port/impl/verbs.ipp"

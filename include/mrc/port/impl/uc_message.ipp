@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "mrc/port/uc_message.hpp"
@@ -56,39 +57,79 @@ MRC_DECL bool UcHeadersReader::next(UcHeader& h) noexcept {
   return true;
 }
 
+namespace detail {
+
+/// At most one of each path, in their order.
+[[nodiscard]] inline bool valid_uc_origins(std::span<const UcName> origins) noexcept {
+  int last = -1;
+  for (const UcName& name : origins) {
+    if (name.path <= last || name.path >= kMaxUcPaths || name.seq == kNoUcSeq) return false;
+    last = name.path;
+  }
+  return !origins.empty();
+}
+
+}  // namespace detail
+
 MRC_DECL std::size_t write_uc_origins(MutableBytes buffer,
                                       std::span<const UcName> origins) noexcept {
-  const std::size_t size = uc_origins_size(origins.size());
-  if (origins.empty() || origins.size() > kMaxUcPaths || buffer.size() < size) return 0;
+  if (!detail::valid_uc_origins(origins)) return 0;
+  const std::size_t paths = origins.back().path + std::size_t{1};
+  const std::size_t by_name = 1 + origins.size() * sizeof(detail::UcOriginEntry);
+  const std::size_t by_path = 1 + paths * sizeof(detail::UcPathOrigin);
+  if (buffer.size() < std::min(by_name, by_path)) return 0;
   std::uint8_t* out = buffer.data();
-  *out++ = static_cast<std::uint8_t>(origins.size());
-  for (const UcName& name : origins) {
-    if (name.path >= kMaxUcPaths) return 0;
-    detail::UcOriginEntry entry;
-    entry.path = name.path;
-    entry.epoch = name.epoch;
-    entry.seq = name.seq;
+  if (by_name <= by_path) {
+    *out++ = static_cast<std::uint8_t>(origins.size());
+    for (const UcName& name : origins) {
+      detail::UcOriginEntry entry;
+      entry.path = name.path;
+      entry.epoch = name.epoch;
+      entry.seq = name.seq;
+      std::memcpy(out, &entry, sizeof entry);
+      out += sizeof entry;
+    }
+    return by_name;
+  }
+  *out++ = static_cast<std::uint8_t>(detail::kUcAllPaths | paths);
+  for (std::size_t path = 0; path < paths; ++path) {
+    detail::UcPathOrigin entry;
+    entry.seq = kNoUcSeq;
+    if (origins.front().path == path) {
+      entry.epoch = origins.front().epoch;
+      entry.seq = origins.front().seq;
+      origins = origins.subspan(1);
+    }
     std::memcpy(out, &entry, sizeof entry);
     out += sizeof entry;
   }
-  return size;
+  return by_path;
 }
 
 MRC_DECL std::size_t read_uc_origins(Bytes message, UcOrigins& origins) noexcept {
   origins.count = 0;
   if (message.empty()) return 0;
-  const std::size_t count = message[0];
-  const std::size_t size = uc_origins_size(count);
-  if (count == 0 || count > kMaxUcPaths || message.size() < size) return 0;
-  const std::uint8_t* in = message.data() + 1;
-  for (std::size_t i = 0; i < count; ++i, in += sizeof(detail::UcOriginEntry)) {
-    detail::UcOriginEntry entry;
-    std::memcpy(&entry, in, sizeof entry);
-    if (entry.path >= kMaxUcPaths) return 0;
-    origins.names[i] = {entry.path, entry.epoch, entry.seq};
+  const bool by_path = (message[0] & detail::kUcAllPaths) != 0;
+  const std::size_t count = message[0] & (detail::kUcAllPaths - 1u);
+  const std::size_t each = by_path ? sizeof(detail::UcPathOrigin) : sizeof(detail::UcOriginEntry);
+  const std::size_t size = 1 + count * each;
+  if (count > kMaxUcPaths || message.size() < size) return 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* in = message.data() + 1 + i * each;
+    if (by_path) {
+      detail::UcPathOrigin entry;
+      std::memcpy(&entry, in, sizeof entry);
+      if (entry.seq != kNoUcSeq)
+        origins.add({static_cast<std::uint16_t>(i), entry.epoch, entry.seq});
+    } else {
+      detail::UcOriginEntry entry;
+      std::memcpy(&entry, in, sizeof entry);
+      origins.add({entry.path, entry.epoch, entry.seq});
+    }
   }
-  origins.count = static_cast<std::uint8_t>(count);
-  return size;
+  if (detail::valid_uc_origins(origins.all())) return size;
+  origins.count = 0;
+  return 0;
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -44,6 +44,7 @@ MRC_DECL bool UcSender::knows(PeerId id) const noexcept {
 MRC_DECL UcName UcSender::assign(PeerId id, std::uint16_t path) noexcept {
   Path& p = peers_.find(id)->paths[path];
   p.used = true;
+  if (p.next == kNoUcSeq) p.next = 0;
   return {path, p.epoch, p.next++};
 }
 
@@ -115,7 +116,8 @@ MRC_DECL void UcSender::barrier(PeerId id, UcOrigins& origins) const noexcept {
   if (peer == nullptr) return;
   for (std::uint16_t path = 0; path < peer->paths.size(); ++path) {
     const Path& p = peer->paths[path];
-    if (p.used) origins.add({path, p.epoch, p.next - 1});
+    const std::uint32_t newest = p.next != 0 ? p.next - 1 : kNoUcSeq - 1;
+    if (p.used) origins.add({path, p.epoch, newest});
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -168,36 +167,6 @@ struct VerbsGid {
 }
 
 }  // namespace detail
-
-MRC_SETUP VerbsPlaneName parse_verbs_plane(std::string_view text) {
-  VerbsPlaneName plane;
-  const auto bad = [&](const std::string& why) {
-    throw Error(Errc::invalid_argument, "verbs plane \"" + std::string(text) + "\": " + why +
-                                            "; the form is DEVICE, DEVICE:PORT or "
-                                            "DEVICE:PORT@ADDRESS, as mlx5_0:1@192.0.2.1");
-  };
-  std::string_view rest = text;
-  if (const auto at = rest.find('@'); at != rest.npos) {
-    try {
-      plane.address = parse_ip(rest.substr(at + 1));
-    } catch (const Error&) {
-      bad("\"" + std::string(rest.substr(at + 1)) + "\" is not a numeric IPv4 or IPv6 address");
-    }
-    if (is_unspecified(plane.address)) bad("the address names no host");
-    rest = rest.substr(0, at);
-  }
-  if (const auto colon = rest.find(':'); colon != rest.npos) {
-    const std::string_view digits = rest.substr(colon + 1);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), plane.port);
-    if (error != std::errc{} || end != digits.data() + digits.size() || plane.port == 0)
-      bad("\"" + std::string(digits) + "\" is not the number of a port");
-    rest = rest.substr(0, colon);
-  }
-  if (rest.empty() || rest.find_first_of("/ \t") != rest.npos) bad("no device is named");
-  plane.device = rest;
-  return plane;
-}
 
 MRC_SETUP VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
   VerbsDevice out;

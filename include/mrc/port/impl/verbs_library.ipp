@@ -20,6 +20,11 @@ class VerbsSymbols {
       throw Error(Errc::unsupported,
                   "verbs planes need " + std::string(kName) + ": " + ::dlerror() +
                       "; install it (Debian: libibverbs1 and ibverbs-providers)");
+    if (::dlsym(handle_, "mrc_verbs_shim") != nullptr)
+      throw Error(Errc::unsupported,
+                  "verbs planes need RDMA devices, and the " + std::string(kName) +
+                      " of this program is the verbs shim (mrcrun), whose device is itself made of "
+                      "planes; run the program without it, or set planes or fabric instead");
   }
   template <class Function>
   void find(Function& function, const char* name) const {

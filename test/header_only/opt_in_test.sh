@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Option fabric in header-only programs: without mrc/fabric.hpp an error that names the remedy, with
-# it the description is read.
+# Options fabric and verbs in header-only programs: without mrc/fabric.hpp or mrc/verbs.hpp an error
+# that names the remedy; with it the description is read, or devices are looked for.
 set -euo pipefail
 programs=$MRC_BUILD_DIR/test/header_only
 work=$(mktemp -d)
@@ -10,9 +10,9 @@ echo '{ "planes": 1, "hosts": [{ "addresses": ["fd00:9::1"], "interfaces": ["non
   >"$work/good.json"
 echo '{ "planes": 0, "hosts": 1 }' >"$work/bad.json"
 
-expect() {  # expect TEXT PROGRAM FABRIC: it fails with that in its message
+expect() {  # expect TEXT PROGRAM FABRIC [VERBS]: it fails with that in its message
   local output status=0
-  output=$("$programs/$2" "$3") || status=$?
+  output=$("$programs/$2" "$3" "${4:-}") || status=$?
   if [[ $status != 1 || $output != *"$1"* ]]; then
     printf '%s: expected status 1 and "%s", got %s and "%s"\n' "$2" "$1" "$status" "$output" >&2
     exit 1
@@ -24,12 +24,20 @@ expect 'include <mrc/fabric.hpp>' header_only_plain "$work/good.json"
 # Not a host of that fabric: found out after the description was read.
 expect 'fd00:9::1' header_only_fabric "$work/good.json"
 expect 'bad.json:1' header_only_fabric "$work/bad.json"
+expect 'unsupported: option '"'verbs'"': this program was built without verbs planes' \
+  header_only_plain '' no_nic0
+expect 'include <mrc/verbs.hpp>' header_only_fabric '' no_nic0
+all=(header_only_plain header_only_fabric)
+if [[ -e $programs/header_only_verbs ]]; then  # <infiniband/verbs.h> was there
+  all+=(header_only_verbs)
+  expect 'refused: ' header_only_verbs '' no_nic:0  # no number of a port
+fi
 
-# What needs no fabric works in both.
-for program in header_only_plain header_only_fabric; do
-  if ! [[ $("$programs/$program" '') == open ]]; then
+# What needs neither works in all.
+for program in "${all[@]}"; do
+  if ! [[ $("$programs/$program" '' '') == open ]]; then
     echo "$program: no device on the loopback" >&2
     exit 1
   fi
 done
-echo "fabrics are opt-in"
+echo "fabrics and RDMA devices are opt-in"
