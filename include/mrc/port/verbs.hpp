@@ -161,6 +161,7 @@ class VerbsPort {
     std::unordered_map<std::uint32_t, Receiver> receivers;  ///< by queue pair number
     std::vector<VerbsSession*> touched;                     ///< with something to be posted
     std::vector<VerbsSession*> in_flight;                   ///< with writes in the device
+    std::vector<VerbsSession*> waiting;                     ///< VerbsPlacement::waiting
   };
   /// Where received packets go: fault injection, then the engine.
   struct Sink;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -25,6 +27,12 @@ class VerbsControl {
  public:
   static constexpr Duration kFirstPause = std::chrono::milliseconds(5);   ///< between repetitions
   static constexpr Duration kLastPause = std::chrono::milliseconds(500);  ///< it doubles up to this
+  /// A number of a receiving queue pair is not used again for this long: what is still under way to
+  /// the former one must not be taken for the new one's.
+  static constexpr Duration kRetired = std::chrono::seconds(5);
+  static constexpr int kMaxRead = 256;  ///< messages that are read before anything else is done
+  /// Queue pairs that are made to find one with a number of its own.
+  static constexpr std::size_t kMaxSpares = 256;
 
   /// `socket`: where peers send to. Both outlive it.
   VerbsControl(VerbsPort& port, const Socket& socket) : port_(port), socket_(socket) {}
@@ -43,11 +51,13 @@ class VerbsControl {
   void take_answer(VerbsSession& session, const VerbsMessage& message);
   void close_unused();
   void serve(VerbsSession& session, Time now);
-  [[nodiscard]] std::unique_ptr<VerbsPlacement> take_placement(
-      VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept;
+  void drop_placement(VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept;
   void destroy(std::unique_ptr<VerbsPlacement> placement) noexcept;
   void make_placement(VerbsSession& session);
   void make_receiver(VerbsSession& session, std::uint16_t path);
+  [[nodiscard]] VerbsHandle<ibv_qp> new_receiver(const VerbsSession& session, std::uint16_t path);
+  /// Destroys a receiving queue pair.
+  void retire(VerbsHandle<ibv_qp> qp) noexcept;
   void make_sender(VerbsSession& session, std::uint16_t path);
   void reset_paths(VerbsSession& session, Time now);
   void refuse(VerbsSession& session);
@@ -61,6 +71,7 @@ class VerbsControl {
 
   VerbsPort& port_;
   const Socket& socket_;
+  std::unordered_map<std::uint32_t, Time> retired_;  ///< numbers of queue pairs: since when
 };
 
 }  // namespace mrc::inline v0_1::port

@@ -50,6 +50,7 @@ struct VerbsPlacement {
   std::uint64_t prepared = 0;  ///< paths with writes that are not posted yet
   bool touched = false;        ///< any of these three has something
   bool in_flight = false;      ///< writes are in the device
+  bool waiting = false;        ///< `receiver` has, or had, unsettled packets
 
  private:
   [[nodiscard]] static UcReceiverOptions receiver_options(std::uint16_t paths) noexcept {

@@ -32,6 +32,8 @@ struct VerbsSession {
   std::vector<std::uint32_t> qpns;              ///< of its UD queue pairs, by path
   std::shared_ptr<const VerbsAddress> handles;  ///< null until known
   std::unique_ptr<VerbsPlacement> placement;    ///< null: all goes by UD
+  /// A placement is being destroyed: until that is done, its queue pairs may still receive.
+  bool closing = false;
 
   // Control messages:
   VerbsState own;                 ///< as sent last; version 0: never
@@ -49,10 +51,13 @@ struct VerbsSession {
     unsigned tries = 0;       ///< so far
   };
   std::map<std::uint32_t, KeyQuery> queries;  ///< by the program's key
+  unsigned wrong_keys = 0;                    ///< of the peer's queries: no region has it
 
   static constexpr std::size_t kMaxQueries = 64;  ///< at a time
   static constexpr std::size_t kMaxKeys = 4096;   ///< known, of each session
   static constexpr unsigned kMaxTries = 8;        ///< of a query, or to make queue pairs
+  /// Queries of wrong keys that are answered: a peer must not find keys by trying them all.
+  static constexpr unsigned kMaxWrongKeys = 1024;
 };
 
 }  // namespace mrc::inline v0_1::port

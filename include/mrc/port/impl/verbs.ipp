@@ -269,7 +269,8 @@ MRC_SETUP void VerbsPort::detach(VerbsSession& session,
                 [&](const auto& receiver) { return receiver.second.session == &session; });
   std::erase(uc_->touched, &session);
   std::erase(uc_->in_flight, &session);
-  session.placement->in_flight = session.placement->touched = false;
+  std::erase(uc_->waiting, &session);
+  session.placement->in_flight = session.placement->touched = session.placement->waiting = false;
 }
 
 MRC_SETUP std::string VerbsPort::await_route(const Route& route, Duration patience) const {
@@ -299,11 +300,12 @@ MRC_DECL std::span<const wire::PacketName> VerbsPort::take_settled() noexcept {
   if (!uc_) return settled_;
   const std::lock_guard lock(mutex_);
   std::swap(settled_, settled_late_);
-  for (auto& [token, session] : sessions_) {
-    if (!session->placement) continue;
-    const auto settled = session->placement->receiver.take_settled();
+  std::erase_if(uc_->waiting, [this](VerbsSession* session) {
+    UcReceiver& receiver = session->placement->receiver;
+    const auto settled = receiver.take_settled();
     settled_.insert(settled_.end(), settled.begin(), settled.end());
-  }
+    return !(session->placement->waiting = receiver.unsettled() > 0);
+  });
   return settled_;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -78,7 +79,7 @@ MRC_SETUP Time VerbsControl::next_of(const VerbsSession& session) noexcept {
 
 MRC_SETUP void VerbsControl::read(Time now) {
   std::array<std::uint8_t, kMaxVerbsMessage + 1> datagram;
-  for (;;) {
+  for (int i = 0; i < kMaxRead; ++i) {
     const ssize_t n = ::recv(socket_.fd(), datagram.data(), datagram.size(), MSG_DONTWAIT);
     if (n < 0) return;
     if (const auto message = decode_verbs_message({datagram.data(), static_cast<std::size_t>(n)}))
@@ -135,6 +136,7 @@ MRC_SETUP void VerbsControl::answer_query(VerbsSession& session, std::uint32_t k
   {
     const std::lock_guard lock(port_.mutex_);
     if (port_.queues_ == nullptr) return;  // asked again
+    if (!port_.regions_.contains(key) && ++session.wrong_keys > VerbsSession::kMaxWrongKeys) return;
     answer.device_key = port_.queues_->remote_key(key).value_or(0);
     answer.generation = port_.generation_;
   }
@@ -220,8 +222,7 @@ MRC_SETUP void VerbsControl::send_queries(VerbsSession& session, Time now) {
   }
 }
 
-// --- Sessions and their queue pairs
-// ---------------------------------------------------------------
+// --- Sessions and their queue pairs -------------------------------------------------------------
 
 MRC_SETUP void VerbsControl::close_unused() {
   std::vector<std::unique_ptr<VerbsSession>> closed;
@@ -252,17 +253,25 @@ MRC_SETUP void VerbsControl::leave_device(std::vector<wire::CopyId>& copies) noe
       sessions.push_back(session.get());
     }
   }
-  for (VerbsSession* session : sessions) destroy(take_placement(*session, copies));
+  for (VerbsSession* session : sessions) drop_placement(*session, copies);
 }
 
-/// The session begins without UC paths again.
-MRC_SETUP std::unique_ptr<VerbsPlacement> VerbsControl::take_placement(
-    VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept {
+/// The session begins without UC paths again. Appends the copies that they might have read.
+MRC_SETUP void VerbsControl::drop_placement(VerbsSession& session,
+                                            std::vector<wire::CopyId>& copies) noexcept {
+  std::unique_ptr<VerbsPlacement> placement;
+  {
+    const std::lock_guard lock(port_.mutex_);
+    session.renew = false;
+    if (!session.placement) return;
+    port_.detach(session, copies);
+    session.incarnation = detail::random_number();
+    session.closing = true;
+    placement = std::move(session.placement);
+  }
+  destroy(std::move(placement));
   const std::lock_guard lock(port_.mutex_);
-  port_.detach(session, copies);
-  if (session.placement) session.incarnation = detail::random_number();
-  session.renew = false;
-  return std::move(session.placement);
+  session.closing = false;
 }
 
 /// Once its queue pairs are gone, nothing of what they might have brought can be written.
@@ -271,7 +280,7 @@ MRC_SETUP void VerbsControl::destroy(std::unique_ptr<VerbsPlacement> placement) 
   placement->sender.reset();
   for (std::uint16_t path = 0; path < placement->receivers.size(); ++path) {
     VerbsPlacement::Receiver& receiver = placement->receivers[path];
-    receiver.qp.reset();
+    retire(std::move(receiver.qp));
     (void)placement->receiver.reset(path, ++receiver.epoch);
   }
   const auto settled = placement->receiver.take_settled();
@@ -300,7 +309,7 @@ MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
   }
   if (renew) {
     std::vector<wire::CopyId> copies;
-    destroy(take_placement(session, copies));
+    drop_placement(session, copies);
     port_.release(copies);
   }
   bool placement = false;
@@ -336,10 +345,33 @@ MRC_SETUP void VerbsControl::make_placement(VerbsSession& session) {
 
 MRC_SETUP void VerbsControl::make_receiver(VerbsSession& session, std::uint16_t path) {
   if (session.placement->receivers[path].qp) return;
-  auto qp = port_.uc_->receive->make_receiver(address_of(session, path));
+  auto qp = new_receiver(session, path);
   const std::lock_guard lock(port_.mutex_);
   port_.uc_->receivers[qp->qp_num] = {&session, path};
   session.placement->receivers[path].qp = std::move(qp);
+}
+
+/// With a number that none has had lately.
+MRC_SETUP VerbsHandle<ibv_qp> VerbsControl::new_receiver(const VerbsSession& session,
+                                                         std::uint16_t path) {
+  const Time now = monotonic_now();
+  std::erase_if(retired_, [&](const auto& entry) { return now - entry.second > kRetired; });
+  std::vector<VerbsHandle<ibv_qp>> spares;  // kept until the end, lest they come again
+  while (spares.size() <= kMaxSpares) {
+    auto qp = port_.uc_->receive->make_receiver(address_of(session, path));
+    if (!retired_.contains(qp->qp_num)) return qp;
+    spares.push_back(std::move(qp));
+  }
+  throw Error(Errc::no_resources, "RDMA device " + port_.queues_->device().name +
+                                      " gives new queue pairs the numbers of former ones");
+}
+
+MRC_SETUP void VerbsControl::retire(VerbsHandle<ibv_qp> qp) noexcept {
+  if (!qp) return;
+  try {
+    retired_[qp->qp_num] = monotonic_now();
+  } catch (const std::bad_alloc&) {  // devices seldom give a number again at once
+  }
 }
 
 MRC_SETUP ibv_ah_attr VerbsControl::address_of(const VerbsSession& session,
@@ -387,7 +419,7 @@ MRC_SETUP void VerbsControl::reset_paths(VerbsSession& session, Time now) {
       if (receiver.qp) port_.uc_->receivers.erase(receiver.qp->qp_num);
       former = std::move(receiver.qp);
     }
-    former.reset();  // from here on, nothing that was sent to it is written
+    retire(std::move(former));  // from here on, nothing that was sent to it is written
     {
       const std::lock_guard lock(port_.mutex_);
       ++receiver.epoch;
@@ -402,19 +434,20 @@ MRC_SETUP void VerbsControl::reset_paths(VerbsSession& session, Time now) {
 MRC_SETUP void VerbsControl::refuse(VerbsSession& session) {
   VerbsPlacement& placement = *session.placement;
   std::vector<wire::CopyId> copies;
-  std::vector<VerbsHandle<ibv_qp>> former;
+  std::vector<VerbsHandle<ibv_qp>> senders, receivers;
   {
     const std::lock_guard lock(port_.mutex_);
     for (std::uint16_t path = 0; path < port_.options_.paths; ++path) {
       if (placement.sender->ready(path))
-        former.push_back(placement.sender->exchange(path, nullptr, copies));
+        senders.push_back(placement.sender->exchange(path, nullptr, copies));
       if (!placement.receivers[path].qp) continue;
       port_.uc_->receivers.erase(placement.receivers[path].qp->qp_num);
-      former.push_back(std::move(placement.receivers[path].qp));
+      receivers.push_back(std::move(placement.receivers[path].qp));
     }
   }
-  if (former.empty()) return;
-  former.clear();
+  if (senders.empty() && receivers.empty()) return;
+  senders.clear();
+  for (auto& qp : receivers) retire(std::move(qp));
   port_.release(copies);
   const std::lock_guard lock(port_.mutex_);
   for (std::uint16_t path = 0; path < port_.options_.paths; ++path)

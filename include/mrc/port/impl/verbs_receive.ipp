@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "mrc/port/verbs.hpp"
 #include "mrc/port/verbs_keeper.hpp"
@@ -115,7 +116,8 @@ MRC_DECL bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& 
   const auto source = sources_.find(source_of(raw.from, raw.flow_label));
   if (source == sources_.end()) return false;
   VerbsPlacement* placement = source->second->placement.get();
-  if (placement == nullptr) return true;  // all queue pairs that it could have come by are gone
+  // Without a placement, all queue pairs that it could have come by are gone, or will be soon.
+  if (placement == nullptr) return !source->second->closing;
   UcOrigins origins;
   (void)read_uc_origins(raw.bytes, origins);
   const wire::Bth& bth = wire::view_as<wire::Bth>(packet.bytes);
@@ -130,12 +132,12 @@ MRC_DECL bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& 
   }
   packet.unsettled = true;
   ++stats_.rx_unsettled;
+  if (!std::exchange(placement->waiting, true)) uc_->waiting.push_back(source->second);
   keeper_->look();  // it resets the path if that brings nothing
   return true;
 }
 
-// --- Placed by the device
-// -------------------------------------------------------------------------
+// --- Placed by the device -----------------------------------------------------------------------
 
 MRC_DECL void VerbsPort::receive_placed(Time now, Sink& sink) noexcept {
   std::erase_if(uc_->in_flight, [this](VerbsSession* session) {

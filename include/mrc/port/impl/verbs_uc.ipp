@@ -128,9 +128,11 @@ MRC_SETUP VerbsUcSend::VerbsUcSend(const VerbsQueues& queues, std::uint16_t path
     : queues_(queues), lanes_(paths) {
   const VerbsDevice& device = queues.device();
   errno = 0;
+  // Twice, since completions of queue pairs that were exchanged may still be there.
   sent_.reset(VerbsLibrary::get().create_cq(
-      device.context.get(), std::min<int>(static_cast<int>(paths * kDepth), device.limits.max_cqe),
-      nullptr, queues.channel(), 0));
+      device.context.get(),
+      std::min<int>(static_cast<int>(2 * paths * kDepth), device.limits.max_cqe), nullptr,
+      queues.channel(), 0));
   if (!sent_)
     throw_errno("RDMA device " + device.name + ": cannot create a completion queue",
                 errno != 0 ? errno : ENOMEM);

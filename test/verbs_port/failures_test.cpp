@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices that fail, go away and come back, and networks that break what placement relies on.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "verbs_port_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+
+namespace {
+
+using fake_nic::Carrier;
+using fake_nic::Fate;
+using fake_nic::Packet;
+
+[[nodiscard]] bool plane_is_up(const Side& side) {
+  return side.device.stats().planes[0].up;
+}
+
+TEST_CASE("verbs ports: nothing is written behind a completion, however late a first copy comes") {
+  const RdmaNetwork network;
+  RdmaPair pair(true, 256 << 10);
+  pair.until_placed();
+  // First copies take so long that they have been sent again by UD before they come.
+  fake_nic::set_weather(Carrier::uc, {.loss = 0.02, .delay = 4ms});
+  constexpr std::size_t kBytes = 16 << 10;
+  std::vector<std::uint8_t> sealed = pair.b.target;
+  for (std::size_t i = 0; i < 300; ++i) {
+    const std::size_t at = i * kBytes % pair.b.target.size();
+    const Sge sge = pair.a.sge(at, kBytes);
+    SendRequest request;
+    request.sges = {&sge, 1};
+    request.remote = pair.b_memory.remote(at);
+    REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
+    REQUIRE(pair.a.await_one().status == WcStatus::success);
+    const auto begin = pair.b.target.begin() + static_cast<std::ptrdiff_t>(at);
+    REQUIRE(std::equal(begin, begin + kBytes, pair.a.source.begin() + static_cast<int>(at)));
+    // Complete: now the program uses its memory.
+    std::fill_n(begin, kBytes, static_cast<std::uint8_t>(i));
+    std::fill_n(sealed.begin() + static_cast<std::ptrdiff_t>(at), kBytes,
+                static_cast<std::uint8_t>(i));
+  }
+  std::this_thread::sleep_for(20ms);  // until the last of them would have come
+  CHECK(pair.b.target == sealed);
+  const auto stats = RdmaPair::port_of(pair.b);
+  CHECK(stats.rx_unsettled > 0);
+  CHECK(stats.late_writes == 0);
+}
+
+TEST_CASE("verbs ports: a network that duplicates is noticed, and the peer moved to UD") {
+  const RdmaNetwork network;
+  RdmaPair pair(true);
+  pair.until_placed();
+  fake_nic::set_weather(Carrier::uc, {.duplicate = 0.01});
+  REQUIRE(eventually([&] {
+    pair.there();
+    return RdmaPair::port_of(pair.b).peers_refused > 0;
+  }));
+  CHECK(RdmaPair::port_of(pair.b).late_writes > 0);
+  fake_nic::set_weather(Carrier::uc, {});
+  // From here on by UD, the other way, too.
+  REQUIRE(eventually([&] {
+    const auto before = RdmaPair::port_of(pair.b).rx_placed;
+    pair.there();
+    return RdmaPair::port_of(pair.b).rx_placed == before;
+  }));
+  pair.back();
+}
+
+TEST_CASE("verbs ports: a silent path is reset, also where devices use numbers again at once") {
+  for (const bool reuses : {false, true}) {
+    CAPTURE(reuses);
+    const RdmaNetwork network;
+    for (int i = 0; i < 2; ++i) {
+      fake_nic::Nic nic = RdmaNetwork::nic(i);
+      nic.reuses_numbers = reuses;
+      fake_nic::add(nic);
+    }
+    RdmaPair pair(true);
+    pair.until_placed();
+    // A queue pair of nic1 gets nothing more; its successor does.
+    std::atomic<std::uint32_t> dead{0};
+    fake_nic::set_judge([&](const Packet& packet) {
+      if (packet.carrier != Carrier::uc || packet.from != "nic0") return Fate::deliver;
+      std::uint32_t none = 0;
+      (void)dead.compare_exchange_strong(none, packet.destination_qpn);
+      return packet.destination_qpn == dead ? Fate::hold : Fate::deliver;
+    });
+    REQUIRE(eventually([&] {
+      pair.there();
+      return RdmaPair::port_of(pair.b).path_resets > 0;
+    }));
+    const auto sealed = pair.b.target;
+    CHECK(fake_nic::release() > 0);  // to a queue pair that is gone
+    CHECK(pair.b.target == sealed);
+    CHECK(RdmaPair::port_of(pair.b).late_writes == 0);
+    CHECK(RdmaPair::port_of(pair.b).peers_refused == 0);
+    pair.there();
+  }
+}
+
+TEST_CASE("verbs ports: a link goes down and comes up, told or not, and traffic goes on") {
+  for (const bool placement : {false, true})
+    for (const bool told : {false, true}) {
+      CAPTURE(placement);
+      CAPTURE(told);
+      const RdmaNetwork network;
+      RdmaPair pair(placement);
+      if (placement) pair.until_placed();
+      for (const char* name : {"nic0", "nic1"}) {
+        fake_nic::set_link(name, false, told);
+        const Side& side = name[3] == '0' ? pair.a : pair.b;
+        REQUIRE(eventually([&] { return !plane_is_up(side); }));
+        fake_nic::set_link(name, true, told);
+        pair.there();
+        pair.back();
+        CHECK(plane_is_up(side));
+      }
+      if (placement) {
+        const auto before = RdmaPair::port_of(pair.b).rx_placed;
+        REQUIRE(eventually([&] {
+          pair.there();
+          return RdmaPair::port_of(pair.b).rx_placed > before;
+        }));
+      }
+    }
+}
+
+TEST_CASE("verbs ports: an address that goes, and comes back at another index") {
+  const RdmaNetwork network;
+  RdmaPair pair(true);
+  pair.until_placed();
+  fake_nic::set_gids("nic1", {gid("fe80::2")});
+  REQUIRE(eventually([&] { return !plane_is_up(pair.b); }));
+  fake_nic::set_gids("nic1", {gid("fe80::2"), gid("fe80::3"), gid("fe80::4"), gid("127.0.0.12")});
+  pair.there();
+  pair.back();
+}
+
+TEST_CASE("verbs ports: a device that is removed is closed, and used again when it is back") {
+  for (const bool placement : {false, true}) {
+    CAPTURE(placement);
+    const RdmaNetwork network;
+    RdmaPair pair(placement);
+    if (placement) pair.until_placed();
+    fake_nic::remove("nic1");
+    const int contexts = fake_nic::counts().contexts;
+    REQUIRE(eventually([&] { return fake_nic::counts().contexts < contexts; }));
+    // Memory of that time is registered when the device is back.
+    const MemoryRegion late =
+        pair.b.device.register_memory(std::span(pair.b.target), RdmaPair::kPlaceable);
+    fake_nic::add(RdmaNetwork::nic(1));
+    pair.there();
+    pair.copy(pair.a, pair.b, late);
+    pair.back();
+    if (placement) {
+      const auto before = RdmaPair::port_of(pair.b).rx_placed;
+      REQUIRE(eventually([&] {
+        pair.there();
+        return RdmaPair::port_of(pair.b).rx_placed > before;
+      }));
+    }
+  }
+}
+
+TEST_CASE("verbs ports: queue pairs that fail are made anew") {
+  for (const bool placement : {false, true}) {
+    CAPTURE(placement);
+    const RdmaNetwork network;
+    RdmaPair pair(placement);
+    if (placement) pair.until_placed();
+    for (int i = 0; i < 3; ++i) {
+      fake_nic::fail("post_send", 20 * (i + 1), ENOMEM);
+      pair.there();
+      pair.back();
+    }
+  }
+}
+
+TEST_CASE("verbs ports: a peer that ends, and another one at its address") {
+  const RdmaNetwork network;
+  Side a(rdma_config(0, true));
+  for (int i = 0; i < 3; ++i) {
+    Side b(rdma_config(1, true));
+    a.qps.clear();
+    b.qps.clear();
+    connect(a.add_qp(), b.add_qp());
+    const MemoryRegion memory = b.device.register_memory(std::span(b.target), RdmaPair::kPlaceable);
+    REQUIRE(eventually([&] {
+      const Sge sge = a.sge(0, 64 << 10);
+      SendRequest request;
+      request.sges = {&sge, 1};
+      request.remote = memory.remote(0);
+      REQUIRE(a.qps[0].post_send(request) == Errc::ok);
+      REQUIRE(a.await_one().status == WcStatus::success);
+      return RdmaPair::port_of(b).rx_placed > 0;
+    }));
+    CHECK(std::equal(b.target.begin(), b.target.begin() + (64 << 10), a.source.begin()));
+  }
+}
+
+TEST_CASE("verbs ports: a device without queue pairs for placement, or with few, goes on by UD") {
+  const RdmaNetwork network;
+  fake_nic::Nic poor = RdmaNetwork::nic(1);
+  poor.max_qp = 6;  // 4 paths by UD, and 2 more
+  fake_nic::add(poor);
+  RdmaPair pair(true);
+  for (int i = 0; i < 10; ++i) {
+    pair.there();
+    pair.back();
+  }
+}
+
+TEST_CASE("verbs ports: what can't be made when a device is opened is said, and leaves nothing") {
+  const RdmaNetwork network;
+  const auto refusal = [](const std::string& function, int after, int error, int times = 1) {
+    fake_nic::fail(function, after, error, times);
+    const std::string text = thrown_by([] { const Device device(rdma_config(0, true)); }).what();
+    CHECK(fake_nic::counts().objects() == 0);
+    CAPTURE(function);
+    CHECK(contains(text, "nic0"));
+    return text;
+  };
+  CHECK(contains(refusal("ibv_open_device", 0, EACCES), "/dev/infiniband"));
+  CHECK(contains(refusal("ibv_reg_mr", 0, ENOMEM), "RLIMIT_MEMLOCK"));
+  (void)refusal("ibv_alloc_pd", 0, ENOMEM);
+  (void)refusal("ibv_create_comp_channel", 0, EMFILE);
+  for (int i = 0; i < 3; ++i) (void)refusal("ibv_create_cq", i, ENOMEM);
+  for (int i = 0; i < 2; ++i) (void)refusal("ibv_create_srq", i, ENOMEM);
+  CHECK(contains(refusal("ibv_create_qp", 2, ENOMEM, 2), "UD queue pair"));
+  (void)refusal("ibv_modify_qp", 1, EINVAL);
+}
+
+TEST_CASE("verbs ports: memory that can't be registered is refused, and the device goes on") {
+  const RdmaNetwork network;
+  RdmaPair pair(true);
+  fake_nic::fail("ibv_reg_mr", 0, ENOMEM);
+  const std::string text =
+      thrown_by([&] {
+        (void)pair.a.device.register_memory(std::span(pair.a.target), Access::none);
+      }).what();
+  CHECK(contains(text, "RLIMIT_MEMLOCK"));
+  pair.there();
+}
+
+TEST_CASE("verbs ports: devices, ports and addresses are chosen by what they are") {
+  const RdmaNetwork network;
+  fake_nic::Nic many;
+  many.name = "nic2";
+  many.gids = {gid("fe80::3")};
+  many.others = {{gid("fe80::4"), gid("2001:db8::4"), gid("127.0.0.21", false), gid("127.0.0.22")},
+                 {gid("127.0.0.23")}};
+  fake_nic::add(many);
+  fake_nic::Nic off = RdmaNetwork::nic(3);
+  off.active = false;
+  fake_nic::add(off);
+  const auto address = [](const std::string& verbs) {
+    Config config = rdma_config(0, false);
+    config.verbs = verbs;
+    std::string text;
+    for (const std::string& name : Device(config).plane_names())
+      text += name.substr(0, name.rfind(':')) + ' ';
+    return text;
+  };
+  CHECK(address("nic2:3") == "127.0.0.23 ");
+  CHECK(address("nic2:2@127.0.0.22") == "127.0.0.22 ");
+  CHECK(address("nic2:3,nic0") == "127.0.0.23 127.0.0.11 ");
+  const auto refusal = [&](const std::string& verbs) {
+    return thrown_by([&] { (void)address(verbs); }).what();
+  };
+  CHECK(contains(refusal("nic2:1"), "no routable address"));
+  CHECK(contains(refusal("nic2:4"), "no port 4"));
+  CHECK(contains(refusal("nic2:3@127.0.0.99"), "does not have the address 127.0.0.99"));
+  CHECK(contains(refusal("nic3"), "is not active"));
+  CHECK(contains(refusal("nic4"), "nic0, nic1, nic2, nic3"));
+  CHECK(contains(refusal("nic0@fe80::1"), "link-local"));
+  // Nothing but loopback addresses and 2001:db8::4, which this host has no socket for.
+  CHECK(contains(refusal("all"), "2001:db8::4"));
+}
+
+}  // namespace

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device/device_rig.hpp"
+#include "fake_nic/fake_nic.hpp"
+#include "mrc/port/address.hpp"
+
+/// Devices on RDMA devices, for tests: these are the stand-in's.
+namespace mrc::test {
+
+inline fake_nic::Gid gid(const std::string& address, bool roce_v2 = true) {
+  return {port::parse_ip(address), roce_v2};
+}
+
+/// nic0 and nic1, 127.0.0.11 and 127.0.0.12, on one network. What OpenMRC made on them must be gone
+/// at the end, and nothing it did may have broken the rules of verbs.
+struct RdmaNetwork {
+  RdmaNetwork() {
+    fake_nic::reset();
+    for (int i = 0; i < 2; ++i) fake_nic::add(nic(i));
+  }
+  RdmaNetwork(const RdmaNetwork&) = delete;
+  RdmaNetwork& operator=(const RdmaNetwork&) = delete;
+  ~RdmaNetwork() {
+    const fake_nic::Counts counts = fake_nic::counts();
+    CHECK(counts.objects() == 0);
+    CHECK(counts.overruns == 0);
+    CHECK(fake_nic::misuses() == std::vector<std::string>{});
+    fake_nic::reset();
+  }
+  [[nodiscard]] static fake_nic::Nic nic(int number) {
+    fake_nic::Nic nic;
+    nic.name = "nic" + std::to_string(number);
+    nic.gids = {gid("fe80::" + std::to_string(number + 1)),
+                gid("127.0.0.1" + std::to_string(number + 1))};
+    return nic;
+  }
+};
+
+/// Settings for a device on nic<number>.
+inline Config rdma_config(int number, bool placement) {
+  Config config = test_config();
+  config.verbs = "nic" + std::to_string(number);
+  config.placement = placement;
+  config.seed = static_cast<std::uint64_t>(number + 1);
+  return config;
+}
+
+/// Two devices and a connected queue pair on each. The peers' devices may place what is written to
+/// `a_memory` and `b_memory`, in the targets.
+struct RdmaPair : Pair {
+  explicit RdmaPair(bool placement, std::size_t bytes = 1 << 20)
+      : RdmaPair(rdma_config(0, placement), rdma_config(1, placement), bytes) {}
+  RdmaPair(const Config& config_a, const Config& config_b, std::size_t bytes = 1 << 20)
+      : Pair(config_a, config_b, bytes),
+        a_memory(a.device.register_memory(std::span(a.target), kPlaceable)),
+        b_memory(b.device.register_memory(std::span(b.target), kPlaceable)) {}
+
+  /// Copies all of `from`'s source in writes of `size` bytes, and checks every byte.
+  void copy(Side& from, Side& to, const MemoryRegion& memory, std::size_t size = 64 << 10) {
+    std::fill(to.target.begin(), to.target.end(), std::uint8_t{0});
+    std::size_t posted = 0, waiting = 0;
+    while (posted < from.source.size() || waiting > 0) {
+      const std::size_t n = std::min(size, from.source.size() - posted);
+      if (n > 0 && waiting < 16) {
+        const Sge sge = from.sge(posted, n);
+        SendRequest request;
+        request.sges = {&sge, 1};
+        request.remote = memory.remote(posted);
+        REQUIRE(from.qps[0].post_send(request) == Errc::ok);
+        posted += n;
+        ++waiting;
+        continue;
+      }
+      const Completion done = from.await_one();
+      INFO(from.qps[0].error_text());
+      REQUIRE(done.status == WcStatus::success);
+      --waiting;
+    }
+    CHECK(from.source == to.target);
+  }
+  void there(std::size_t size = 64 << 10) { copy(a, b, b_memory, size); }
+  void back(std::size_t size = 64 << 10) { copy(b, a, a_memory, size); }
+
+  /// Copies until the peers' devices place payload; they are prepared in the background.
+  void until_placed() {
+    const Time end = monotonic_now() + kPatience;
+    while (port_of(b).rx_placed == 0 && monotonic_now() < end) there();
+    REQUIRE(port_of(b).rx_placed > 0);
+  }
+
+  [[nodiscard]] static port::PortStats port_of(const Side& side) {
+    return side.device.stats().planes[0].port;
+  }
+
+  static constexpr Access kPlaceable =
+      Access::local_write | Access::remote_write | Access::relaxed_ordering;
+  MemoryRegion a_memory, b_memory;
+};
+
+/// Waits until something is so; false if it never is.
+template <class Condition>
+[[nodiscard]] bool eventually(const Condition& condition) {
+  const Time end = monotonic_now() + kPatience;
+  while (!condition()) {
+    if (monotonic_now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+}  // namespace mrc::test
