@@ -148,6 +148,10 @@ void World::deliver_ud(const Message& message, Qp& qp) {
 
 void World::deliver_uc(const Message& message, Qp& qp) {
   if (std::memcmp(qp.to.grh.dgid.raw, message.source.data(), message.source.size()) != 0) return;
+  if ((qp.access & IBV_ACCESS_REMOTE_WRITE) == 0) {
+    ++counts.bad_rkeys;
+    return;
+  }
   auto& posted = static_cast<Srq*>(qp.srq)->posted;
   if (posted.empty()) {
     ++counts.without_receive;
@@ -158,8 +162,7 @@ void World::deliver_uc(const Message& message, Qp& qp) {
     const Mr* mr = key != qp.card->keys.end() ? key->second : nullptr;
     const auto begin = mr != nullptr ? reinterpret_cast<std::uintptr_t>(mr->addr) : 0;
     if (mr == nullptr || mr->pd != qp.pd || (mr->access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
-        (qp.access & IBV_ACCESS_REMOTE_WRITE) == 0 || message.remote < begin ||
-        message.remote - begin > mr->length ||
+        message.remote < begin || message.remote - begin > mr->length ||
         mr->length - (message.remote - begin) < message.bytes.size()) {
       ++counts.bad_rkeys;
       return;

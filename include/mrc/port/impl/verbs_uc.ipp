@@ -34,7 +34,7 @@ inline void connect_uc(const VerbsQueues& queues, ibv_qp* qp, const ibv_ah_attr&
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = device.port;
-  a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  a.qp_access_flags = sends ? 0 : IBV_ACCESS_REMOTE_WRITE;
   step(a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
   a.qp_state = IBV_QPS_RTR;
   a.ah_attr = address;
