@@ -9,9 +9,11 @@
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/device/openers.hpp"
 #include "mrc/device/verbs_planes.hpp"
+#include "mrc/port/impl/verbs_frames.ipp"
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.
-inline const bool verbs_opener_registered = (verbs_opener.store(&make_verbs_opener), true);
+inline const bool verbs_opener_registered =
+    (verbs_opener.store(&make_verbs_opener), frames_opener.store(&port::open_verbs_frames), true);
 }  // namespace mrc::inline v0_1::detail
 #endif

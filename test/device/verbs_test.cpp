@@ -44,16 +44,6 @@ TEST_CASE("verbs planes: a device that this host does not have") {
   CHECK(mrc::test::contains(by_variable, "MRC_VERBS"));
 }
 
-TEST_CASE("verbs planes: not together with a fabric") {
-  mrc::Config config = with_verbs("no-such-nic");
-  config.fabric = "/dev/null";
-  const mrc::Error error = verbs_refusal(config);
-  const std::string text = error.what();
-  CAPTURE(text);
-  CHECK(error.code() == mrc::Errc::invalid_argument);
-  CHECK(mrc::test::contains(text, "option 'verbs' and option 'fabric' are both set"));
-}
-
 TEST_CASE("verbs planes: names without sense are refused when the option is set") {
   mrc::Config config;
   for (const char* bad : {",", "a,", ",a", "a,,b", "a b", "/dev/infiniband/uverbs0"}) {

@@ -13,7 +13,8 @@
 /// A stand-in for libibverbs (libibverbs.so.1) whose devices live in this process and are joined by
 /// one network, so that verbs ports run in ordinary tests, under sanitizers, and with failures that
 /// no kernel makes on request. It has what VerbsLibrary looks for: UD with immediate, RDMA writes
-/// with immediate on UC, shared receive queues, completion channels.
+/// with immediate on UC, shared receive queues, completion channels; and raw-packet queue pairs
+/// with rules for flows, whose frames go through a network interface of this host.
 ///
 /// Any thread. Hooks are called with the network's lock held and must not call back.
 namespace mrc::test::fake_nic {
@@ -45,10 +46,11 @@ struct Nic {
   bool reuses_numbers = false;
   /// Time from posting to sending: what is sent is read from memory only then.
   Time send_delay{};
+  std::string interface;  ///< of raw-packet queue pairs; empty: it has none
 };
 
 /// What carries a packet.
-enum class Carrier : std::uint8_t { ud, uc };
+enum class Carrier : std::uint8_t { ud, uc, raw };
 
 /// A packet as it enters the network.
 struct Packet {
@@ -79,7 +81,7 @@ struct Weather {
 
 /// Objects that exist, and what went wrong.
 struct Counts {
-  int contexts = 0, pds = 0, mrs = 0, channels = 0, cqs = 0, srqs = 0, qps = 0, ahs = 0;
+  int contexts = 0, pds = 0, mrs = 0, channels = 0, cqs = 0, srqs = 0, qps = 0, ahs = 0, flows = 0;
   std::uint64_t overruns = 0;         ///< completions that a completion queue had no room for
   std::uint64_t misuses = 0;          ///< calls that break the rules; see misuses()
   std::uint64_t bad_rkeys = 0;        ///< writes that a device refused
@@ -88,7 +90,7 @@ struct Counts {
 
   /// Objects of all kinds.
   [[nodiscard]] int objects() const {
-    return contexts + pds + mrs + channels + cqs + srqs + qps + ahs;
+    return contexts + pds + mrs + channels + cqs + srqs + qps + ahs + flows;
   }
 };
 

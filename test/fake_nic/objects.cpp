@@ -45,6 +45,26 @@ std::uint32_t new_qpn(Card& card) {
   return number;
 }
 
+ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attributes) {
+  const std::lock_guard lock(world().mutex);
+  if (world().fails("ibv_create_flow")) return nullptr;
+  auto* flow = new Flow;
+  flow->context = qp->context;
+  flow->qp = qp;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(attributes);
+  flow->rule.assign(bytes, bytes + attributes->size);
+  static_cast<Qp*>(qp)->flows.push_back(flow);
+  return made(flow, world().counts.flows);
+}
+int destroy_flow(ibv_flow* which) {
+  const std::lock_guard lock(world().mutex);
+  auto* flow = static_cast<Flow*>(which);
+  std::erase(static_cast<Qp*>(flow->qp)->flows, flow);
+  --world().counts.flows;
+  delete flow;
+  return 0;
+}
+
 }  // namespace
 
 // NOLINTBEGIN: names and types are libibverbs'
@@ -81,6 +101,8 @@ MRC_FAKE ibv_context* ibv_open_device(ibv_device* device) {
   context->context.async_fd = event_counter();
   context->context.num_comp_vectors = 1;
   set_operations(*context);
+  context->ibv_create_flow = &create_flow;
+  context->ibv_destroy_flow = &destroy_flow;
   context->card->contexts.push_back(context);
   ++world().counts.contexts;
   return &context->context;
@@ -112,8 +134,10 @@ MRC_FAKE int ibv_query_device(ibv_context* c, ibv_device_attr* attributes) {
   return 0;
 }
 
-/// The old structure of its caller is the front of the new one.
-MRC_FAKE int ibv_query_port(ibv_context* c, std::uint8_t port, _compat_ibv_port_attr* out) {
+/// <infiniband/verbs.h> declares it with an old structure, which is the front of this one; OpenMRC
+/// calls it as what it is.
+MRC_FAKE int query_port(ibv_context*, std::uint8_t, ibv_port_attr*) __asm__("ibv_query_port");
+int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* out) {
   const std::lock_guard lock(world().mutex);
   const Card& card = *of(c).card;
   if (port < 1 || port > 1 + card.spec.others.size()) return EINVAL;
@@ -124,7 +148,7 @@ MRC_FAKE int ibv_query_port(ibv_context* c, std::uint8_t port, _compat_ibv_port_
   attributes.max_msg_sz = 1u << 30;
   attributes.pkey_tbl_len = 1;
   attributes.link_layer = card.spec.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
-  std::memcpy(static_cast<void*>(out), &attributes, offsetof(ibv_port_attr, port_cap_flags2));
+  std::memcpy(out, &attributes, offsetof(ibv_port_attr, port_cap_flags2));
   return 0;
 }
 
@@ -294,7 +318,8 @@ MRC_FAKE ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   errno = EINVAL;
   if (attributes->cap.max_inline_data > card.spec.max_inline ||
       attributes->cap.max_send_sge > static_cast<std::uint32_t>(card.spec.max_sge) ||
-      (attributes->qp_type != IBV_QPT_UD && attributes->qp_type != IBV_QPT_UC))
+      (attributes->qp_type != IBV_QPT_UD && attributes->qp_type != IBV_QPT_UC &&
+       (attributes->qp_type != IBV_QPT_RAW_PACKET || card.spec.interface.empty())))
     return nullptr;
   auto* qp = new Qp;
   qp->context = pd->context;
@@ -307,6 +332,13 @@ MRC_FAKE ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   qp->state = IBV_QPS_RESET;
   qp->cap = attributes->cap;
   qp->qp_num = new_qpn(card);
+  if (qp->qp_type == IBV_QPT_RAW_PACKET) {
+    qp->wire = Wire::open(card, qp->qp_num);
+    if (!qp->wire) {
+      delete qp;
+      return nullptr;
+    }
+  }
   card.qps[qp->qp_num] = qp;
   ++static_cast<Pd*>(pd)->users;
   ++static_cast<Cq*>(qp->send_cq)->users;
@@ -346,8 +378,11 @@ MRC_FAKE int ibv_modify_qp(ibv_qp* to, ibv_qp_attr* a, int mask) {
 
 /// Its completions stay in their queues, as Soft-RoCE leaves them there.
 MRC_FAKE int ibv_destroy_qp(ibv_qp* which) {
+  std::shared_ptr<Wire> wire;  // its thread takes the lock
   const std::lock_guard lock(world().mutex);
   Qp& qp = *static_cast<Qp*>(which);
+  wire = std::move(qp.wire);
+  if (!qp.flows.empty()) world().misuse("a queue pair is destroyed that has rules for flows");
   qp.card->qps.erase(qp.qp_num);
   --static_cast<Pd*>(qp.pd)->users;
   --static_cast<Cq*>(qp.send_cq)->users;

@@ -40,7 +40,7 @@ void report(Qp& qp, const Send& send, ibv_wc_status status) {
   completion.wc.wr_id = send.id;
   completion.wc.status = status;
   completion.wc.opcode =
-      send.message.facts.carrier == Carrier::ud ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+      send.message.facts.carrier == Carrier::uc ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
   completion.wc.qp_num = qp.qp_num;
   completion.frees = send.number;
   world().complete(qp.send_cq, completion);
@@ -55,7 +55,8 @@ void execute(Qp& qp, Send send) {
     return report(qp, send, IBV_WC_LOC_PROT_ERR);
   }
   send.message.facts.length = send.message.bytes.size();
-  if (send.message.bytes.size() > 4096) world().misuse("a message longer than the path MTU");
+  if (send.message.bytes.size() > 4096 && send.message.facts.carrier != Carrier::raw)
+    world().misuse("a message longer than the path MTU");
   if (is_active(*qp.card, qp.port)) world().send(send.message);
   report(qp, send, IBV_WC_SUCCESS);
 }
@@ -65,6 +66,12 @@ std::optional<Message> message_of(const Qp& qp, const ibv_send_wr& wr) {
   Message message;
   Packet& facts = message.facts;
   const ibv_ah_attr* to = nullptr;
+  if (qp.qp_type == IBV_QPT_RAW_PACKET && wr.opcode == IBV_WR_SEND) {
+    facts.carrier = Carrier::raw;
+    facts.from = qp.card->spec.name;
+    facts.source_qpn = qp.qp_num;
+    return message;
+  }
   if (qp.qp_type == IBV_QPT_UD && wr.opcode == IBV_WR_SEND_WITH_IMM && wr.wr.ud.ah != nullptr) {
     to = &static_cast<const Ah*>(wr.wr.ud.ah)->attr;
     facts.destination_qpn = wr.wr.ud.remote_qpn;
@@ -161,6 +168,20 @@ int post_srq_recv(ibv_srq* to, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   return 0;
 }
 
+int post_recv(ibv_qp* to, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const std::lock_guard lock(world().mutex);
+  Qp& qp = *static_cast<Qp*>(to);
+  for (; wr != nullptr; wr = wr->next) {
+    if (qp.receives.size() >= qp.cap.max_recv_wr) {
+      world().misuse("posted to a full receive queue");
+      *bad = wr;
+      return ENOMEM;
+    }
+    qp.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
+  }
+  return 0;
+}
+
 int poll_cq(ibv_cq* from, int most, ibv_wc* out) {
   const std::lock_guard lock(world().mutex);
   Cq& cq = *static_cast<Cq*>(from);
@@ -188,6 +209,7 @@ int req_notify_cq(ibv_cq* cq, int) {
 void set_operations(Context& context) {
   context.context.ops.post_send = &post_send;
   context.context.ops.post_srq_recv = &post_srq_recv;
+  context.context.ops.post_recv = &post_recv;
   context.context.ops.poll_cq = &poll_cq;
   context.context.ops.req_notify_cq = &req_notify_cq;
 }

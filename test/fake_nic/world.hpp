@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -57,6 +58,11 @@ struct Srq : ibv_srq {
   std::uint32_t room = 0;
   int users = 0;
 };
+class Wire;
+struct Flow : ibv_flow {
+  ibv_qp* qp = nullptr;
+  std::vector<std::uint8_t> rule;  ///< ibv_flow_attr and what follows it
+};
 struct Qp : ibv_qp {
   Card* card = nullptr;
   ibv_qp_cap cap{};
@@ -67,6 +73,10 @@ struct Qp : ibv_qp {
   std::uint32_t peer = 0;
   std::uint64_t posted = 0, freed = 0;  ///< requests of the send queue
   std::uint64_t life = 0;               ///< changes with each RESET
+  // Of raw packets:
+  std::deque<Receive> receives;
+  std::vector<Flow*> flows;
+  std::shared_ptr<Wire> wire;
 };
 
 /// A packet that is under way.
@@ -102,7 +112,7 @@ class World {
   std::vector<std::unique_ptr<Card>> former;  ///< that someone has open
   std::map<std::string, Failure> failures;
   std::function<Fate(const Packet&)> judge;
-  Weather weather[2];
+  Weather weather[3];
   std::vector<Message> held;
   Counts counts;
   std::vector<std::string> misuses;
@@ -140,5 +150,23 @@ World& world();
 
 /// The operations of the data path, for a context.
 void set_operations(Context& context);
+
+/// The interface of a raw-packet queue pair: a packet socket, and a thread that reads it.
+class Wire {
+ public:
+  /// Null if there is no such interface, or not the right to use it; sets errno.
+  [[nodiscard]] static std::shared_ptr<Wire> open(const Card& card, std::uint32_t qpn);
+  Wire(int fd, const Card& card, std::uint32_t qpn);
+  ~Wire();
+  void send(const std::vector<std::uint8_t>& frame) const;
+
+ private:
+  void run(const Card& card, std::uint32_t qpn);
+
+  int fd_, end_;
+  std::thread thread_;
+};
+/// A frame has arrived for a queue pair, under the lock.
+void take_frame(Qp& qp, std::span<const std::uint8_t> frame);
 
 }  // namespace mrc::test::fake_nic

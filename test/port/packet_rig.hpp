@@ -59,7 +59,9 @@ inline std::vector<PacketRoute> packet_routes(bool srh = false) {
 
 struct PacketRig : PortRig<PacketPort> {
   PacketRig(const PacketPortOptions& a, const PacketPortOptions& b, std::vector<PacketRoute> routes)
-      : PortRig(PacketPort(a), PacketPort(b)) {
+      : PacketRig(PacketPort(a), PacketPort(b), std::move(routes)) {}
+  PacketRig(PacketPort a, PacketPort b, std::vector<PacketRoute> routes)
+      : PortRig(std::move(a), std::move(b)) {
     tag = receiver.add_peer(PeerId{0}, {sender.address()});
     sender.add_peer(PeerId{5}, {receiver.address(), std::move(routes)});
   }

@@ -270,7 +270,7 @@ TEST_CASE("verbs ports: devices, ports and addresses are chosen by what they are
   CHECK(address("nic2:3") == "127.0.0.23 ");
   CHECK(address("nic2:2@127.0.0.22") == "127.0.0.22 ");
   CHECK(address("nic2:3,nic0") == "127.0.0.23 127.0.0.11 ");
-  const auto refusal = [&](const std::string& verbs) {
+  const auto refusal = [&](const std::string& verbs) -> std::string {
     return thrown_by([&] { (void)address(verbs); }).what();
   };
   CHECK(contains(refusal("nic2:1"), "no routable address"));

@@ -12,6 +12,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/fault.hpp"
+#include "mrc/port/frame_channel.hpp"
 #include "mrc/port/netlink.hpp"
 #include "mrc/port/packet_options.hpp"
 #include "mrc/port/path.hpp"
@@ -27,10 +28,11 @@ class PacketReceiver;
 class PacketTransmitter;
 struct PacketPeer;
 
-/// One plane on packet sockets, with the full MRC encapsulation: it builds whole Ethernet frames,
-/// IPv6 inside IPv6 whose outer destination address is a stack of uSIDs (mrc-1.0 §1.1, §4), or
-/// plain IPv6 with structured EVs (§3.1). It sees the outer header of received packets, so ECN
-/// marks and trimmed packets with their full UDP length reach the engine.
+/// One plane with the full MRC encapsulation: it builds whole Ethernet frames, IPv6 inside IPv6
+/// whose outer destination address is a stack of uSIDs (mrc-1.0 §1.1, §4), or plain IPv6 with
+/// structured EVs (§3.1). It sees the outer header of received packets, so ECN marks and trimmed
+/// packets with their full UDP length reach the engine. Frames go through packet sockets, or
+/// another channel that it is given.
 ///
 /// Needs CAP_NET_RAW for its packet sockets, and no other privilege. The next hop of the frames is
 /// taken from the kernel's routes and neighbours, or from PacketPortOptions::next_hop. The link's
@@ -52,16 +54,19 @@ class PacketPort : public CopyingPort {
   /// MTU assumed for an interface that does not exist yet, in bytes.
   static constexpr std::uint32_t kAbsentMtu = 65'535;
 
-  /// Throws Error: no CAP_NET_RAW, or no such interface (unless options.may_be_absent).
+  /// On packet sockets. Throws Error: no CAP_NET_RAW, or no such interface (unless
+  /// options.may_be_absent).
   explicit PacketPort(PacketPortOptions options);
+  /// On a channel. Throws Error: no such interface (unless options.may_be_absent).
+  PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames);
   /// Takes the other port over.
   PacketPort(PacketPort&&) noexcept;
   /// Closes this port and takes the other one over.
   PacketPort& operator=(PacketPort&&) noexcept;
   ~PacketPort();
 
-  /// Port concept: one frame per packet, up to PacketTransmitter::kBatch with one system call.
-  /// Fewer taken than given: the socket or the device is full (try again soon), or the link is
+  /// Port concept: one frame per packet, up to PacketTransmitter::kBatch with one call of the
+  /// channel. Fewer taken than given: the channel is full (try again soon), or the link is
   /// down. Packets that can't be sent at all (too long, no such peer or path, no next hop) count as
   /// taken and in PortStats::tx_errors: to the protocol they are lost.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
@@ -88,8 +93,10 @@ class PacketPort : public CopyingPort {
   /// Port concept: false while a `down` fault is set, or the interface is gone, administratively
   /// down or without a carrier.
   [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
-  /// Port concept: the receiving socket.
-  [[nodiscard]] int poll_fd() const noexcept { return receive_.fd(); }
+  /// Port concept.
+  [[nodiscard]] bool arm() noexcept { return frames_->arm(); }
+  /// Port concept: the channel's.
+  [[nodiscard]] int poll_fd() const noexcept { return frames_->poll_fd(); }
   /// Port concept: the netlink socket.
   [[nodiscard]] int link_fd() const noexcept { return monitor_.fd(); }
   /// Port concept: in the past while frames that were read wait for room, else when a fault
@@ -127,6 +134,8 @@ class PacketPort : public CopyingPort {
   static constexpr Duration kRefreshInterval = std::chrono::milliseconds{20};
   /// Interval between look-ups while a next hop is stale, to have it confirmed if it is in use.
   static constexpr Duration kCheckInterval = std::chrono::seconds{1};
+  /// Interval between attempts to attach the channel to an interface that it can't use.
+  static constexpr Duration kAttachInterval = std::chrono::milliseconds{100};
 
   /// The progress of a transmit() call.
   struct Batch;
@@ -157,12 +166,9 @@ class PacketPort : public CopyingPort {
   /// reports a change.
   void find_next_hop(PacketPeer& peer) noexcept;
 
-  /// Frames that the kernel dropped because the receive buffer was full. Reading resets the
-  /// kernel's count.
-  [[nodiscard]] std::uint64_t overrun() const noexcept;
-
   PacketPortOptions options_;
-  Socket receive_, send_;
+  std::unique_ptr<FrameChannel> frames_;
+  Socket ask_;  ///< to ask the kernel for the interface's state
   Socket silence_;
   NetlinkMonitor monitor_;
   FaultInjector faults_;
@@ -170,12 +176,12 @@ class PacketPort : public CopyingPort {
   MacAddress own_{};
   bool interface_up_ = false;
   Time next_link_check_ = Time::min();
+  Time next_attach_ = Time::min();
   bool refresh_due_ = false;         ///< the next hops must be looked up again,
   Time next_refresh_ = Time::min();  ///< but not before this time
   bool stale_ = false;               ///< a next hop was stale: look it up again,
   Time next_check_ = Time::min();    ///< but not before this time
   PortStats stats_;
-  mutable std::uint64_t overrun_ = 0;
   Capabilities capabilities_;
   PeerTable<PacketPeer> peers_;
   std::vector<std::string> notes_;

@@ -10,9 +10,9 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/port/frame_channel.hpp"
 #include "mrc/port/packet_options.hpp"
 #include "mrc/port/port.hpp"
-#include "mrc/port/socket.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/entropy.hpp"
 #include "mrc/wire/icrc.hpp"
@@ -35,12 +35,12 @@ struct PacketPeer {
   wire::IcrcPrefix prefix;          ///< iCRC input in front of BTH, patched per packet
 };
 
-/// Sends each packet as a frame of its own, up to kBatch frames with one system call. Payload is
-/// not copied here: the kernel gathers it from the user's memory. The object is large (scratch
-/// space) and belongs on the heap. One thread at a time.
+/// Sends each packet as a frame of its own, up to kBatch frames with one call. Payload is not
+/// copied here: the channel gathers it from the user's memory. The object is large (scratch space)
+/// and belongs on the heap. One thread at a time.
 class PacketTransmitter {
  public:
-  static constexpr std::size_t kBatch = 64;  ///< frames per system call
+  static constexpr std::size_t kBatch = 64;  ///< frames per call
 
   /// `format`: how EVs are carried; `icrc`: if false, the iCRC is sent as 0.
   PacketTransmitter(wire::EvFormat format, bool icrc) noexcept : format_(format), icrc_(icrc) {}
@@ -56,9 +56,9 @@ class PacketTransmitter {
   void add(const wire::TxBurst& burst, const wire::TxPacket& packet, PacketPeer& peer,
            const PacketRoute* route, const MacAddress& own) noexcept;
 
-  /// Sends the frames added, as many as the socket takes, discards the rest and returns how many
+  /// Sends the frames added, as many as the channel takes, discards the rest and returns how many
   /// were sent. If not all, errno is the error of the first that was not.
-  std::size_t flush(const Socket& socket, PortStats& stats) noexcept;
+  std::size_t flush(FrameChannel& channel, PortStats& stats) noexcept;
 
  private:
   static constexpr std::size_t kVectors = 2048;

@@ -46,6 +46,10 @@ struct VerbsDevice {
 /// names the devices, ports or GIDs that there are.
 [[nodiscard]] VerbsDevice open_verbs_device(const VerbsPlaneName& plane);
 
+/// Opens the device of a plane, without a GID: `plane.port` is its port, or 1 if that is 0. Throws
+/// mrc::Error that names the devices or ports that there are.
+[[nodiscard]] VerbsDevice open_verbs_port(const VerbsPlaneName& plane);
+
 /// Whether the device is still there and the port active with that GID, and at which index it is
 /// now.
 struct VerbsPresence {

@@ -28,6 +28,11 @@ struct VerbsPlaneName {
 /// mrc::Error.
 [[nodiscard]] std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list);
 
+/// The port of an RDMA device that an interface belongs to, as the kernel describes it in `folder`.
+/// Throws mrc::Error if it belongs to none.
+[[nodiscard]] VerbsPlaneName verbs_port_of_interface(
+    const std::string& interface, const std::string& folder = "/sys/class/infiniband");
+
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION

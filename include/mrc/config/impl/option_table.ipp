@@ -114,7 +114,9 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
                 "`all`, or RDMA devices separated by commas (docs/verbs_port.md)"},
      "", kPlanes,
      "Ports of RDMA devices (RoCE v2) in place of UDP sockets, one plane each, through libibverbs. "
-     "`all` takes every active port that has a routable address. Both sides need it."},
+     "`all` takes every active port that has a routable address. Both sides need it. Together with "
+     "option fabric: the fabric's packets go through raw-packet queue pairs of these devices, one "
+     "for each plane; `all` takes those of the planes' interfaces."},
     {"placement", BoolOption{&Config::placement}, "", kPlanes,
      "On RDMA devices, let the receiver's device place the payload of writes by itself (UC), where "
      "both sides allow it and the memory's rights allow any order. It relies on a network that "

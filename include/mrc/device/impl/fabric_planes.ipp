@@ -15,6 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/device/fabric_planes.hpp"
 #include "mrc/device/fabric_settings.hpp"
+#include "mrc/device/openers.hpp"
 #include "mrc/device/probe_responder.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
@@ -23,6 +24,7 @@
 #include "mrc/port/packet.hpp"
 #include "mrc/port/packet_slot.hpp"
 #include "mrc/port/socket_interface.hpp"
+#include "mrc/port/verbs_name.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -159,7 +161,9 @@ class FabricOpener final : public PlaneOpener {
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
                   std::uint64_t fault_seed, const Log& log) const {
     const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
-    port::PacketSlotClaim claim = port::claim_packet_slot(config.lock_folder, slot);
+    const std::vector<port::VerbsPlaneName> devices = devices_of(config, self);
+    port::PacketSlotClaim claim =
+        port::claim_packet_slot(config.lock_folder, devices.empty() ? slot : only_slot(slot));
     planes.slot = claim.slot;
     planes.slot_claim = std::move(claim.lock);
     // Missing interfaces are tolerated while one exists; with none, opening fails.
@@ -172,7 +176,13 @@ class FabricOpener final : public PlaneOpener {
       set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
       o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
       o.may_be_absent = any_interface;
-      auto port = std::make_unique<PortModel<port::PacketPort>>(o);
+      auto port = devices.empty() ? std::make_unique<PortModel<port::PacketPort>>(o)
+                                  : std::make_unique<PortModel<port::PacketPort>>(
+                                        o, open_frames(frames_options(o, devices[i]), config));
+      if (!devices.empty())
+        log.info("plane " + std::to_string(i) + ": interface " + o.interface +
+                 " by raw-packet queue pairs of RDMA device " + devices[i].device + " port " +
+                 std::to_string(devices[i].port));
       ports.push_back(&port->port());
       planes.adopt(std::move(port), config, log);
     }
@@ -189,6 +199,45 @@ class FabricOpener final : public PlaneOpener {
         std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));
     log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +
              "): " + std::to_string(fabric_.planes) + " planes of packet ports");
+  }
+
+  /// With option verbs: the RDMA device of each plane; else none.
+  [[nodiscard]] std::vector<port::VerbsPlaneName> devices_of(const Config& config,
+                                                             const fabric::Host& self) const {
+    std::vector<port::VerbsPlaneName> devices;
+    naming_variables(config, {"verbs"}, [&] {
+      if (config.verbs == "all")
+        for (unsigned i = 0; i < fabric_.planes; ++i)
+          devices.push_back(port::verbs_port_of_interface(self.interfaces[i]));
+      else if (!config.verbs.empty())
+        devices = port::parse_verbs_planes(config.verbs);
+      for (port::VerbsPlaneName& device : devices)
+        device.port = std::max<std::uint8_t>(device.port, 1);
+      if (!devices.empty() && devices.size() != fabric_.planes)
+        throw Error(Errc::invalid_argument, "verbs names " + std::to_string(devices.size()) +
+                                                " RDMA devices, and fabric " + fabric_.file +
+                                                " has " + std::to_string(fabric_.planes) +
+                                                " planes; name one for each, or `all`");
+    });
+    return devices;
+  }
+  /// A NIC gives MRC's frames to one process.
+  [[nodiscard]] static std::optional<std::uint8_t> only_slot(std::optional<std::uint8_t> slot) {
+    if (slot.value_or(0) != 0)
+      throw Error(Errc::invalid_argument,
+                  "slot " + std::to_string(*slot) +
+                      ": only one process of a host can use raw-packet queue pairs, in slot 0; "
+                      "unset option slot, or option verbs");
+    return std::uint8_t{0};
+  }
+  [[nodiscard]] static port::VerbsFramesOptions frames_options(const port::PacketPortOptions& o,
+                                                               const port::VerbsPlaneName& device) {
+    port::VerbsFramesOptions frames;
+    frames.device = device;
+    frames.encapsulated = o.encapsulation != wire::Encapsulation::none;
+    frames.udp_port = o.udp_port;
+    frames.receive_bytes = o.receive_buffer;
+    return frames;
   }
 
   [[nodiscard]] port::PacketPortOptions port_options(const fabric::Host& self, Plane plane,

@@ -23,6 +23,7 @@
 #include "mrc/port/impl/receive_check.ipp"
 #include "mrc/port/impl/socket.ipp"
 #include "mrc/port/impl/socket_address.ipp"
+#include "mrc/port/impl/socket_frames.ipp"
 #include "mrc/port/impl/socket_interface.ipp"
 #include "mrc/port/impl/uc_message.ipp"
 #include "mrc/port/impl/uc_receiver.ipp"

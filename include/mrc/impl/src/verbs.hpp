@@ -14,6 +14,7 @@
 #include "mrc/port/impl/verbs_addresses.ipp"
 #include "mrc/port/impl/verbs_control.ipp"
 #include "mrc/port/impl/verbs_device.ipp"
+#include "mrc/port/impl/verbs_frames.ipp"
 #include "mrc/port/impl/verbs_keeper.ipp"
 #include "mrc/port/impl/verbs_library.ipp"
 #include "mrc/port/impl/verbs_options.ipp"

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <linux/if_packet.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/system_error.hpp"
 #include "mrc/port/packet.hpp"
-#include "mrc/port/packet_filter.hpp"
 #include "mrc/port/packet_receive.hpp"
 #include "mrc/port/packet_socket.hpp"
 #include "mrc/port/packet_transmit.hpp"
 #include "mrc/port/sendable.hpp"
+#include "mrc/port/socket_frames.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 
 MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
+    : PacketPort((options.check(), options), std::make_unique<SocketFrames>(options)) {}
+
+MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
     : options_((options.check(), std::move(options))),
-      receive_(open_packet_socket()),
-      send_(open_packet_socket()),
+      frames_(std::move(frames)),
+      ask_(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)),
       faults_(options_.fault_seed, options_.fault_slots) {
+  if (!ask_.open()) throw_errno("cannot open an IPv6 socket, which packet ports need");
   faults_.set(options_.faults);
-  attach_slot_filter(receive_, options_.slot, options_.udp_port);
-  (void)try_option(receive_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-  set_buffer(send_, SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer);
-  const std::uint64_t buffer =
-      set_buffer(receive_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
   if (!attach_interface() && !options_.may_be_absent)
     throw Error(Errc::not_found, "there is no interface " + options_.interface + " for plane " +
                                      std::to_string(options_.plane) +
@@ -37,7 +36,7 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
   note_surroundings();
   if (options_.encapsulation == wire::Encapsulation::none)
     silence_ = silence_udp(options_.local, options_.udp_port, notes_);
-  capabilities_.receive_buffer = buffer / kBufferShare;
+  capabilities_.receive_buffer = frames_->buffer() / kBufferShare;
   capabilities_.exact_icrc = capabilities_.outer_headers = true;
   capabilities_.trimmed_packets = true;
   capabilities_.max_burst = 1;
@@ -49,7 +48,6 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
   receiver.parse.dscp = options_.dscp;
   receiver.parse.udp_ports[0] = options_.udp_port;
   receiver.icrc = options_.icrc;
-  receiver.slots = options_.receive_slots;
   receiver_ = std::make_unique<PacketReceiver>(receiver);
 }
 
@@ -89,7 +87,8 @@ struct PacketPort::Batch {
     return true;
   }
   [[nodiscard]] bool flush() noexcept {
-    const auto sent = static_cast<std::uint32_t>(port.transmitter_->flush(port.send_, port.stats_));
+    const auto sent =
+        static_cast<std::uint32_t>(port.transmitter_->flush(*port.frames_, port.stats_));
     before += sent;
     return sent == std::exchange(waiting, 0);
   }
@@ -127,7 +126,7 @@ MRC_DECL std::uint32_t PacketPort::transmit(Time now, const wire::TxBurst& burst
 
 MRC_DECL void PacketPort::receive(Time now, RxBurst& rx) noexcept {
   check_link(now);
-  receiver_->receive(receive_, own_, now, faults_, rx, stats_);
+  receiver_->receive(*frames_, own_, now, faults_, rx, stats_);
 }
 
 namespace detail {
@@ -165,12 +164,12 @@ MRC_DECL Time PacketPort::next_release() const noexcept {
 }
 
 MRC_DECL std::uint32_t PacketPort::receive_fill() const noexcept {
-  return receiver_->backlogged() ? receive_buffer_fill(receive_) : 0;
+  return frames_->backlogged() ? frames_->fill() : 0;
 }
 
 MRC_DECL PortStats PacketPort::stats() const noexcept {
   PortStats stats = stats_;
-  stats.rx_overrun = overrun();
+  stats.rx_overrun = frames_->overrun();
   return stats;
 }
 
@@ -200,14 +199,6 @@ MRC_DECL std::uint32_t PacketPort::refuse(std::uint32_t count) noexcept {
 
 MRC_DECL std::uint32_t PacketPort::headers() const noexcept {
   return static_cast<std::uint32_t>(wire::envelope_size(false, options_.encapsulation));
-}
-
-MRC_DECL std::uint64_t PacketPort::overrun() const noexcept {
-  tpacket_stats counts{};
-  socklen_t size = sizeof counts;
-  if (getsockopt(receive_.fd(), SOL_PACKET, PACKET_STATISTICS, &counts, &size) == 0)
-    overrun_ += counts.tp_drops;
-  return overrun_;
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <linux/if_ether.h>
 #include <net/if.h>
 #include <poll.h>
 
@@ -36,15 +35,14 @@ MRC_DECL void PacketPort::note_surroundings() {
 }
 
 MRC_DECL bool PacketPort::attach_interface() noexcept {
-  const auto now = look_up_interface(receive_, options_.interface);
+  const auto now = look_up_interface(ask_, options_.interface);
   interface_up_ = now.index != 0 && now.up;
   own_ = now.mac;
   const std::uint32_t largest = now.index != 0 ? now.mtu : kAbsentMtu;
   const std::uint32_t mtu = options_.mtu == 0 ? largest : std::min(largest, options_.mtu);
   capabilities_.max_packet = mtu - std::min(mtu, headers());
   if (now.index == index_) return now.index != 0;
-  const bool bound = now.index != 0 && bind_packet_socket(receive_, now.index, ETH_P_IPV6) &&
-                     bind_packet_socket(send_, now.index, 0);
+  const bool bound = frames_->attach(now);
   index_ = bound ? now.index : 0;
   interface_up_ = interface_up_ && bound;
   return bound;
@@ -54,7 +52,11 @@ MRC_DECL void PacketPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   next_link_check_ = now + kLinkCheck;
   const NetlinkMonitor::News news = monitor_.read(index_);
-  if (news.links) attach_interface();
+  if (!frames_->usable(now)) index_ = 0;  // attach again
+  if (news.links || (index_ == 0 && now >= next_attach_)) {
+    attach_interface();
+    next_attach_ = now + kAttachInterval;
+  }
   refresh_due_ = refresh_due_ || news.links || news.next_hops || (stale_ && now >= next_check_);
   if (!refresh_due_ || !interface_up_ || now < next_refresh_) return;
   refresh_due_ = stale_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mrc/port/packet_receive.hpp"
+#include "mrc/wire/overhead.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -17,30 +18,25 @@ struct PacketReceiver::Sink {
 };
 
 MRC_DECL PacketReceiver::PacketReceiver(const PacketReceiverOptions& options)
-    : options_(options),
-      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.slots * kSlotBytes)),
-      vectors_(options.slots),
-      messages_(options.slots),
-      check_(options.local, options.icrc) {
+    : options_(options), check_(options.local, options.icrc) {
   options_.parse.check_icrc = false;  // done after fault injection
-  for (std::size_t i = 0; i < vectors_.size(); ++i) {
-    vectors_[i] = {pool_.get() + i * kSlotBytes, kSlotBytes};
-    messages_[i].msg_hdr.msg_iov = &vectors_[i];
-    messages_[i].msg_hdr.msg_iovlen = 1;
-  }
 }
 
-MRC_DECL void PacketReceiver::receive(const Socket& socket, const wire::MacAddress& own, Time now,
+MRC_DECL void PacketReceiver::receive(FrameChannel& channel, const wire::MacAddress& own, Time now,
                                       FaultInjector& faults, RxBurst& rx,
                                       PortStats& stats) noexcept {
   Sink sink{check_, rx, stats};
   if (faults.active()) [[unlikely]]
     faults.release(now, sink);
   if (sink.full()) return;
-  if (!leftover() && !read(socket, rx.room(), stats)) return;
-  for (; next_ < count_ && !sink.full(); ++next_) {
+  if (!leftover()) {
+    frames_ = channel.receive(rx.room());
+    next_ = 0;
+    if (!frames_.empty()) ++stats.rx_calls;
+  }
+  while (leftover() && !sink.full()) {
     RawPacket packet;
-    if (!take_apart(next_, own, packet, stats)) continue;
+    if (!take_apart(frames_[next_++], own, packet, stats)) continue;
     if (faults.active()) [[unlikely]]
       faults.receive(now, packet, sink);
     else
@@ -48,23 +44,9 @@ MRC_DECL void PacketReceiver::receive(const Socket& socket, const wire::MacAddre
   }
 }
 
-MRC_DECL bool PacketReceiver::read(const Socket& socket, std::size_t room,
-                                   PortStats& stats) noexcept {
-  const auto wanted = static_cast<unsigned>(std::min(room, messages_.size()));
-  for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
-  const int n = recvmmsg(socket.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
-  next_ = 0;
-  count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-  backlogged_ = count_ == wanted;
-  if (count_ > 0) ++stats.rx_calls;
-  return count_ > 0;
-}
-
-MRC_DECL bool PacketReceiver::take_apart(std::size_t i, const wire::MacAddress& own,
+MRC_DECL bool PacketReceiver::take_apart(MutableBytes frame, const wire::MacAddress& own,
                                          RawPacket& packet, PortStats& stats) noexcept {
-  const MutableBytes frame(static_cast<std::uint8_t*>(vectors_[i].iov_base),
-                           std::min<std::size_t>(messages_[i].msg_len, kSlotBytes));
-  if (frame.size() < wire::kEthernetHeader || (messages_[i].msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+  if (frame.size() < wire::kEthernetHeader) {
     ++stats.rx_malformed;
     return false;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cerrno>
 #include <cstring>
 
 #include "mrc/port/packet_transmit.hpp"
@@ -30,16 +29,9 @@ MRC_DECL void PacketTransmitter::add(const wire::TxBurst& burst, const wire::TxP
   lengths_[count_++] = packet.transport_length();
 }
 
-MRC_DECL std::size_t PacketTransmitter::flush(const Socket& socket, PortStats& stats) noexcept {
-  std::size_t done = 0;
-  while (done < count_) {
-    const int n = sendmmsg(socket.fd(), messages_.data() + done,
-                           static_cast<unsigned>(count_ - done), MSG_DONTWAIT);
-    ++stats.tx_calls;
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    for (int i = 0; i < n; ++i) stats.tx_bytes += lengths_[done++];
-  }
+MRC_DECL std::size_t PacketTransmitter::flush(FrameChannel& channel, PortStats& stats) noexcept {
+  const std::size_t done = count_ == 0 ? 0 : channel.send({messages_.data(), count_}, stats);
+  for (std::size_t i = 0; i < done; ++i) stats.tx_bytes += lengths_[i];
   stats.tx_packets += done;
   count_ = vectors_used_ = 0;
   return done;

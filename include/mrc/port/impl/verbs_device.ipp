@@ -168,20 +168,39 @@ struct VerbsGid {
 
 }  // namespace detail
 
-MRC_SETUP VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
+namespace detail {
+
+/// With its limits, but without a port.
+[[nodiscard]] inline VerbsDevice open_by_name(const std::string& name) {
   VerbsDevice out;
-  out.name = plane.device;
+  out.name = name;
   {
-    const detail::VerbsDeviceList list;
-    ibv_device* device = list.find(plane.device);
+    const VerbsDeviceList list;
+    ibv_device* device = list.find(name);
     if (device == nullptr)
       throw Error(Errc::not_found,
-                  "there is no RDMA device " + plane.device +
+                  "there is no RDMA device " + name +
                       "; `ibv_devices` lists those that there are: " + list.names());
-    out.context = detail::open_context(device);
+    out.context = open_context(device);
   }
   if (const int e = VerbsLibrary::get().query_device(out.context.get(), &out.limits); e != 0)
-    throw_errno("cannot query RDMA device " + plane.device, e);
+    throw_errno("cannot query RDMA device " + name, e);
+  return out;
+}
+
+}  // namespace detail
+
+MRC_SETUP VerbsDevice open_verbs_port(const VerbsPlaneName& plane) {
+  VerbsDevice out = detail::open_by_name(plane.device);
+  out.port = std::max<std::uint8_t>(plane.port, 1);
+  if (out.port > out.limits.phys_port_cnt)
+    throw Error(Errc::not_found,
+                detail::why_no_port(plane, out.context.get(), out.limits.phys_port_cnt));
+  return out;
+}
+
+MRC_SETUP VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
+  VerbsDevice out = detail::open_by_name(plane.device);
   const unsigned ports = out.limits.phys_port_cnt;
   for (unsigned i = plane.port == 0 ? 1 : plane.port; i <= ports; ++i) {
     const auto port = static_cast<std::uint8_t>(i);

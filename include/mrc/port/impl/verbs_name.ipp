@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -52,6 +54,23 @@ MRC_SETUP std::vector<VerbsPlaneName> parse_verbs_planes(std::string_view list) 
     list.remove_prefix(std::min(list.size(), text.size() + 1));
   }
   return planes;
+}
+
+MRC_SETUP VerbsPlaneName verbs_port_of_interface(const std::string& interface,
+                                                 const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code none;  // a folder that is not there, or goes away meanwhile, is empty
+  for (const auto& device : fs::directory_iterator(folder, none))
+    for (const auto& port : fs::directory_iterator(device.path() / "ports", none))
+      for (const auto& gid : fs::directory_iterator(port.path() / "gid_attrs" / "ndevs", none)) {
+        std::string name;
+        std::getline(std::ifstream(gid.path()), name);
+        if (name != interface) continue;
+        return parse_verbs_plane(device.path().filename().string() + ":" +
+                                 port.path().filename().string());
+      }
+  throw Error(Errc::not_found, "interface " + interface +
+                                   " belongs to no RDMA device; `rdma link` lists those that do");
 }
 
 }  // namespace mrc::inline v0_1::port
