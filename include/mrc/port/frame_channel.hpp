@@ -31,6 +31,8 @@ class FrameChannel {
   [[nodiscard]] virtual bool attach(const InterfaceState& interface) noexcept = 0;
   /// False: what carries the frames is gone or has failed; attach() again.
   [[nodiscard]] virtual bool usable(Time now) noexcept = 0;
+  /// When usable() is to be called again, at the latest.
+  [[nodiscard]] virtual Time next_look() const noexcept = 0;
 
   /// Sends frames, each in pieces, and counts its calls in `stats`. Returns how many were taken,
   /// from the first on: their memory is no longer needed. If not all, errno is the error of the

@@ -100,7 +100,7 @@ class PacketPort : public CopyingPort {
   /// Port concept: the netlink socket.
   [[nodiscard]] int link_fd() const noexcept { return monitor_.fd(); }
   /// Port concept: in the past while frames that were read wait for room, else when a fault
-  /// releases its next packet.
+  /// releases its next packet, or the channel is to be looked at.
   [[nodiscard]] Time next_release() const noexcept;
   /// Port concept. max_burst is 1: there is no segmentation offload, so packets gain nothing from
   /// sharing a path.

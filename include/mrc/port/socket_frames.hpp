@@ -30,6 +30,7 @@ class SocketFrames final : public FrameChannel {
 
   [[nodiscard]] bool attach(const InterfaceState& interface) noexcept override;
   [[nodiscard]] bool usable(Time) noexcept override { return true; }
+  [[nodiscard]] Time next_look() const noexcept override { return kNever; }
   [[nodiscard]] std::size_t send(std::span<mmsghdr> frames, PortStats& stats) noexcept override;
   [[nodiscard]] std::span<const MutableBytes> receive(std::size_t most) noexcept override;
   [[nodiscard]] bool backlogged() const noexcept override { return backlogged_; }

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -160,7 +161,8 @@ MRC_DECL void PacketPort::remove_peer(PeerId id) noexcept {
 }
 
 MRC_DECL Time PacketPort::next_release() const noexcept {
-  return receiver_->leftover() ? Time::min() : faults_.next_release();
+  return receiver_->leftover() ? Time::min()
+                               : std::min(faults_.next_release(), frames_->next_look());
 }
 
 MRC_DECL std::uint32_t PacketPort::receive_fill() const noexcept {

@@ -253,8 +253,9 @@ MRC_DECL void VerbsFrameQueue::post(std::span<const std::uint32_t> buffers) noex
 /// See open_verbs_frames().
 class VerbsFrames final : public FrameChannel {
  public:
-  static constexpr std::size_t kBatch = 64;                              ///< frames at a time
-  static constexpr Duration kLookList = std::chrono::milliseconds(500);  ///< for devices removed
+  static constexpr std::size_t kBatch = 64;                                ///< frames at a time
+  static constexpr Duration kLookList = std::chrono::milliseconds(500);    ///< for devices removed
+  static constexpr Duration kLookFailed = std::chrono::milliseconds(100);  ///< until one is back
 
   explicit VerbsFrames(const VerbsFramesOptions& options)
       : options_(options), events_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -280,12 +281,15 @@ class VerbsFrames final : public FrameChannel {
   }
 
   [[nodiscard]] bool usable(Time now) noexcept override {
-    if (!queue_) return false;
-    if (queue_->failed) return false;
+    if (!queue_ || queue_->failed) {
+      next_look_ = now + kLookFailed;
+      return false;
+    }
     if (now < next_look_) return true;
     next_look_ = now + kLookList;
     return verbs_device_listed(options_.device.device);
   }
+  [[nodiscard]] Time next_look() const noexcept override { return next_look_; }
 
   [[nodiscard]] std::size_t send(std::span<mmsghdr> frames, PortStats& stats) noexcept override {
     const std::size_t taken = queue_ ? queue_->send(frames, stats) : 0;
