@@ -42,8 +42,11 @@ struct Nic {
   int max_srq_wr = 1 << 15;
   int max_sge = 16;
   std::uint32_t max_inline = 64;
+  int max_qp_wr = 1 << 14;
   /// A new queue pair gets the lowest number that is free; else numbers only grow.
   bool reuses_numbers = false;
+  /// When port 1 goes down, or its GIDs change, its queue pairs fail, as those of Soft-RoCE do.
+  bool fragile = false;
   /// Time from posting to sending: what is sent is read from memory only then.
   Time send_delay{};
   std::string interface;  ///< of raw-packet queue pairs; empty: it has none
@@ -77,6 +80,7 @@ struct Weather {
   double loss = 0;       ///< share of packets, 0 .. 1
   double duplicate = 0;  ///< likewise
   Time delay{};          ///< of all packets; their order stays
+  Time jitter{};         ///< up to so much more, by chance: later packets overtake earlier ones
 };
 
 /// Objects that exist, and what went wrong.
@@ -104,12 +108,14 @@ MRC_FAKE void set_link(const std::string& name, bool up, bool with_event = true)
 MRC_FAKE void set_gids(const std::string& name, const std::vector<Gid>& gids);
 /// What happens to packets of a kind from now on.
 MRC_FAKE void set_weather(Carrier carrier, const Weather& weather);
+/// The same for what one device sends; it comes before the above.
+MRC_FAKE void set_weather(const std::string& from, Carrier carrier, const Weather& weather);
 /// Judges each packet; empty: all are delivered, as far as the weather allows.
 MRC_FAKE void set_judge(std::function<Fate(const Packet&)> judge);
 /// Delivers what was held, in the order in which it was sent. Returns how many.
 MRC_FAKE std::size_t release();
 /// From the call number `after` (from now on, 0 first) on, `times` calls of a function of
-/// libibverbs fail with an errno value: "ibv_create_qp", or "post_send".
+/// libibverbs fail with an errno value: "ibv_create_qp", "post_send" or "post_srq_recv".
 MRC_FAKE void fail(const std::string& function, int after, int error, int times = 1);
 /// What exists, and what went wrong since reset().
 [[nodiscard]] MRC_FAKE Counts counts();

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fake_nic/world.hpp"
+#include "fake_nic/rules.hpp"
 
 using namespace mrc::test::fake_nic;
 
@@ -111,6 +111,10 @@ MRC_FAKE ibv_context* ibv_open_device(ibv_device* device) {
 MRC_FAKE int ibv_close_device(ibv_context* c) {
   const std::lock_guard lock(world().mutex);
   Context& context = of(c);
+  if (context.users > 0) {
+    world().misuse("a device is closed that has objects");
+    return EBUSY;
+  }
   std::erase(context.card->contexts, &context);
   ::close(c->async_fd);
   --world().counts.contexts;
@@ -127,7 +131,7 @@ MRC_FAKE int ibv_query_device(ibv_context* c, ibv_device_attr* attributes) {
   attributes->max_cqe = spec.max_cqe;
   attributes->max_srq_wr = spec.max_srq_wr;
   attributes->max_sge = attributes->max_srq_sge = spec.max_sge;
-  attributes->max_qp_wr = 1 << 14;
+  attributes->max_qp_wr = spec.max_qp_wr;
   attributes->max_mr_size = ~std::uint64_t{0};
   attributes->max_cq = attributes->max_mr = attributes->max_pd = attributes->max_ah = 1 << 16;
   attributes->max_srq = 1 << 10;
@@ -179,6 +183,7 @@ MRC_FAKE ibv_pd* ibv_alloc_pd(ibv_context* c) {
   if (world().fails("ibv_alloc_pd")) return nullptr;
   auto* pd = new Pd;
   pd->context = c;
+  ++of(c).users;
   return made(pd, world().counts.pds);
 }
 MRC_FAKE int ibv_dealloc_pd(ibv_pd* pd) {
@@ -187,6 +192,7 @@ MRC_FAKE int ibv_dealloc_pd(ibv_pd* pd) {
     world().misuse("a protection domain is deallocated that has objects");
     return EBUSY;
   }
+  --of(pd->context).users;
   --world().counts.pds;
   delete static_cast<Pd*>(pd);
   return 0;
@@ -197,6 +203,11 @@ MRC_FAKE ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length,
   const std::lock_guard lock(world().mutex);
   if (world().fails("ibv_reg_mr")) return nullptr;
   Card& card = *of(pd->context).card;
+  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    world().misuse("memory that peers may write to and the program may not");
+    errno = EINVAL;
+    return nullptr;
+  }
   auto* mr = new Mr;
   mr->context = pd->context;
   mr->pd = pd;
@@ -224,6 +235,7 @@ MRC_FAKE ibv_comp_channel* ibv_create_comp_channel(ibv_context* c) {
   channel->context = c;
   channel->fd = event_counter();
   channel->refcnt = 0;
+  ++of(c).users;
   return made(channel, world().counts.channels);
 }
 MRC_FAKE int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
@@ -233,6 +245,7 @@ MRC_FAKE int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
     return EBUSY;
   }
   ::close(channel->fd);
+  --of(channel->context).users;
   --world().counts.channels;
   delete static_cast<Channel*>(channel);
   return 0;
@@ -252,6 +265,7 @@ MRC_FAKE ibv_cq* ibv_create_cq(ibv_context* c, int entries, void* user, ibv_comp
   cq->cq_context = user;
   cq->cqe = entries;
   if (channel != nullptr) ++channel->refcnt;
+  ++of(c).users;
   return made(cq, world().counts.cqs);
 }
 MRC_FAKE int ibv_destroy_cq(ibv_cq* cq) {
@@ -260,6 +274,9 @@ MRC_FAKE int ibv_destroy_cq(ibv_cq* cq) {
     world().misuse("a completion queue is destroyed that has queue pairs");
     return EBUSY;
   }
+  if (static_cast<Cq*>(cq)->unacknowledged > 0)  // libibverbs would wait for ever
+    world().misuse("a completion queue is destroyed whose events are not acknowledged");
+  --of(cq->context).users;
   if (cq->channel != nullptr) {
     std::erase(static_cast<Channel*>(cq->channel)->events, cq);
     --cq->channel->refcnt;
@@ -277,16 +294,24 @@ MRC_FAKE int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** use
     *cq = events.front();
     *user = (*cq)->cq_context;
     events.pop_front();
+    ++static_cast<Cq*>(*cq)->unacknowledged;
     return 0;
   }
   return -1;
 }
-MRC_FAKE void ibv_ack_cq_events(ibv_cq*, unsigned) {}
+MRC_FAKE void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  const std::lock_guard lock(world().mutex);
+  auto& unacknowledged = static_cast<Cq*>(cq)->unacknowledged;
+  if (count > unacknowledged) world().misuse("more events are acknowledged than there were");
+  unacknowledged -= std::min(count, unacknowledged);
+}
 
 MRC_FAKE ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
   const std::lock_guard lock(world().mutex);
   if (world().fails("ibv_create_srq")) return nullptr;
-  if (attributes->attr.max_wr > static_cast<std::uint32_t>(of(pd->context).card->spec.max_srq_wr)) {
+  const Nic& spec = of(pd->context).card->spec;
+  if (attributes->attr.max_wr > static_cast<std::uint32_t>(spec.max_srq_wr) ||
+      attributes->attr.max_sge > static_cast<std::uint32_t>(spec.max_sge)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -294,6 +319,7 @@ MRC_FAKE ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
   srq->context = pd->context;
   srq->pd = pd;
   srq->room = attributes->attr.max_wr;
+  srq->pieces = attributes->attr.max_sge;
   ++static_cast<Pd*>(pd)->users;
   return made(srq, world().counts.srqs);
 }
@@ -316,7 +342,8 @@ MRC_FAKE ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   errno = ENOMEM;
   if (card.qps.size() >= static_cast<std::size_t>(card.spec.max_qp)) return nullptr;
   errno = EINVAL;
-  if (attributes->cap.max_inline_data > card.spec.max_inline ||
+  if (attributes->cap.max_send_wr > static_cast<std::uint32_t>(card.spec.max_qp_wr) ||
+      attributes->cap.max_inline_data > card.spec.max_inline ||
       attributes->cap.max_send_sge > static_cast<std::uint32_t>(card.spec.max_sge) ||
       (attributes->qp_type != IBV_QPT_UD && attributes->qp_type != IBV_QPT_UC &&
        (attributes->qp_type != IBV_QPT_RAW_PACKET || card.spec.interface.empty())))
@@ -351,17 +378,9 @@ MRC_FAKE int ibv_modify_qp(ibv_qp* to, ibv_qp_attr* a, int mask) {
   const std::lock_guard lock(world().mutex);
   if (world().fails("ibv_modify_qp")) return errno;
   Qp& qp = *static_cast<Qp*>(to);
-  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
-  const auto from = qp.state;
+  if (!allowed(qp, *a, mask)) return EINVAL;
+  if ((mask & IBV_QP_AV) != 0 && !reachable(*qp.card, qp.port, a->ah_attr)) return errno;
   const auto next = a->qp_state;
-  const bool allowed = next == IBV_QPS_RESET || next == IBV_QPS_ERR ||
-                       (from == IBV_QPS_RESET && next == IBV_QPS_INIT) ||
-                       (from == IBV_QPS_INIT && next == IBV_QPS_RTR) ||
-                       (from == IBV_QPS_RTR && next == IBV_QPS_RTS);
-  if (!allowed) {
-    world().misuse("a change of a queue pair's state that is not allowed");
-    return EINVAL;
-  }
   if ((mask & IBV_QP_PORT) != 0) qp.port = a->port_num;
   if ((mask & IBV_QP_QKEY) != 0) qp.qkey = a->qkey;
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) qp.access = static_cast<int>(a->qp_access_flags);
@@ -393,20 +412,10 @@ MRC_FAKE int ibv_destroy_qp(ibv_qp* which) {
   return 0;
 }
 
-/// Looks for the destination, as the kernel does.
 MRC_FAKE ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   const std::lock_guard lock(world().mutex);
   if (world().fails("ibv_create_ah")) return nullptr;
-  bool known = false;
-  for (const auto& [name, card] : world().cards)
-    for (unsigned port = 1; port <= 1 + card->spec.others.size(); ++port)
-      for (const Gid& gid : gids_of(*card, port))
-        known = known ||
-                std::memcmp(gid.address.data(), attributes->grh.dgid.raw, gid.address.size()) == 0;
-  if (!known) {
-    errno = ETIMEDOUT;
-    return nullptr;
-  }
+  if (!reachable(*of(pd->context).card, attributes->port_num, *attributes)) return nullptr;
   auto* ah = new Ah;
   ah->context = pd->context;
   ah->pd = pd;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "fake_nic/world.hpp"
+#include "fake_nic/rules.hpp"
 
 namespace mrc::test::fake_nic {
 namespace {
@@ -23,11 +23,8 @@ struct Send {
 /// Appends the bytes of registered memory. False: they are not registered.
 bool gather(const Card& card, std::span<const ibv_sge> sges, const ibv_pd* pd,
             std::vector<std::uint8_t>& out) {
+  if (!registered(card, pd, sges, 0)) return false;
   for (const ibv_sge& sge : sges) {
-    const auto key = card.keys.find(sge.lkey);
-    if (key == card.keys.end() || key->second->pd != pd) return false;
-    const auto begin = reinterpret_cast<std::uintptr_t>(key->second->addr);
-    if (sge.addr < begin || sge.addr + sge.length > begin + key->second->length) return false;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(sge.addr);
     out.insert(out.end(), bytes, bytes + sge.length);
   }
@@ -158,10 +155,17 @@ int post_srq_recv(ibv_srq* to, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   const std::lock_guard lock(world().mutex);
   Srq& srq = *static_cast<Srq*>(to);
   for (; wr != nullptr; wr = wr->next) {
+    int error = world().fails("post_srq_recv") ? errno : 0;
     if (srq.posted.size() >= srq.room) {
       world().misuse("posted to a full receive queue");
+      error = ENOMEM;
+    } else if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > srq.pieces) {
+      world().misuse("more pieces than the receive queue was made for");
+      error = EINVAL;
+    }
+    if (error != 0) {
       *bad = wr;
-      return ENOMEM;
+      return error;
     }
     srq.posted.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fake_nic/rules.hpp"
 #include "mrc/wire/grh.hpp"
 
 namespace mrc::test::fake_nic {
@@ -67,7 +68,10 @@ void World::run() {
 }
 
 void World::send(Message message) {
-  const Weather& w = weather[static_cast<std::size_t>(message.facts.carrier)];
+  const auto local = local_weather.find({message.facts.from, message.facts.carrier});
+  const Weather& w = local != local_weather.end()
+                         ? local->second
+                         : weather[static_cast<std::size_t>(message.facts.carrier)];
   const auto chance = [&](double share) {
     return share > 0 && std::uniform_real_distribution<>()(random) < share;
   };
@@ -85,10 +89,13 @@ void World::send(Message message) {
   }
   const int copies = fate == Fate::duplicate ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    if (w.delay == Time{})
+    Time delay = w.delay;
+    if (w.jitter > Time{})
+      delay += Time(std::uniform_int_distribution<Time::rep>(0, w.jitter.count())(random));
+    if (delay == Time{})
       deliver(message);
     else
-      after(w.delay, [this, message] { deliver(message); });
+      after(delay, [this, message] { deliver(message); });
   }
 }
 
@@ -131,6 +138,10 @@ void World::deliver_ud(const Message& message, Qp& qp) {
   }
   const Receive receive = posted.front();
   posted.pop_front();
+  if (!registered(*qp.card, qp.srq->pd, receive.sges, IBV_ACCESS_LOCAL_WRITE)) {
+    misuse("a message arrives in memory that is not registered");
+    return;
+  }
   wire::Origin origin;
   origin.source = message.source;
   origin.destination = message.target;
@@ -225,6 +236,16 @@ void World::tell(Card& card, ibv_event_type type) {
 
 // --- What tests say -----------------------------------------------------------------------------
 
+namespace {
+
+void break_queues(Card& card) {
+  if (!card.spec.fragile) return;
+  for (auto& [number, qp] : card.qps)
+    if (qp->port == 1 && qp->state != IBV_QPS_RESET) qp->state = IBV_QPS_ERR;
+}
+
+}  // namespace
+
 void add(const Nic& nic) {
   const std::lock_guard lock(world().mutex);
   auto& card = world().cards[nic.name];
@@ -249,17 +270,26 @@ void set_link(const std::string& name, bool up, bool with_event) {
   const std::lock_guard lock(world().mutex);
   Card& card = *world().cards.at(name);
   card.spec.active = up;
+  if (!up) break_queues(card);
   if (with_event) world().tell(card, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 void set_gids(const std::string& name, const std::vector<Gid>& gids) {
   const std::lock_guard lock(world().mutex);
-  world().cards.at(name)->spec.gids = gids;
+  Card& card = *world().cards.at(name);
+  card.spec.gids = gids;
+  break_queues(card);
+  if (card.spec.fragile) world().tell(card, IBV_EVENT_GID_CHANGE);
 }
 
 void set_weather(Carrier carrier, const Weather& weather) {
   const std::lock_guard lock(world().mutex);
   world().weather[static_cast<std::size_t>(carrier)] = weather;
+}
+
+void set_weather(const std::string& from, Carrier carrier, const Weather& weather) {
+  const std::lock_guard lock(world().mutex);
+  world().local_weather[{from, carrier}] = weather;
 }
 
 void set_judge(std::function<Fate(const Packet&)> judge) {
@@ -292,12 +322,14 @@ std::vector<std::string> misuses() {
 void reset() {
   const std::lock_guard lock(world().mutex);
   World& w = world();
+  w.forget_later();  // first: it may refer to devices, or hit those of the next test
   w.cards.clear();
   w.former.clear();
   w.failures.clear();
   w.held.clear();
   w.misuses.clear();
   w.judge = nullptr;
+  w.local_weather.clear();
   for (Weather& weather : w.weather) weather = {};
   w.counts = {};
   w.random.seed(1);

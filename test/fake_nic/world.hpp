@@ -26,6 +26,7 @@ struct Card;
 
 struct Context : verbs_context {
   Card* card = nullptr;
+  int users = 0;
   std::deque<ibv_async_event> events;
 };
 struct Channel : ibv_comp_channel {
@@ -48,6 +49,7 @@ struct Cq : ibv_cq {
   std::deque<Completion> done;
   bool armed = false;
   int users = 0;
+  unsigned unacknowledged = 0;  ///< events that ibv_get_cq_event() gave
 };
 struct Receive {
   std::uint64_t id = 0;
@@ -55,7 +57,7 @@ struct Receive {
 };
 struct Srq : ibv_srq {
   std::deque<Receive> posted;
-  std::uint32_t room = 0;
+  std::uint32_t room = 0, pieces = 0;
   int users = 0;
 };
 class Wire;
@@ -112,6 +114,7 @@ class World {
   std::vector<std::unique_ptr<Card>> former;  ///< that someone has open
   std::map<std::string, Failure> failures;
   std::function<Fate(const Packet&)> judge;
+  std::map<std::pair<std::string, Carrier>, Weather> local_weather;
   Weather weather[3];
   std::vector<Message> held;
   Counts counts;
@@ -123,6 +126,8 @@ class World {
   void misuse(const std::string& what);
   /// Later, in the world's thread, under the lock.
   void after(Time delay, std::function<void()> what);
+  /// Nothing of what after() was told happens any more.
+  void forget_later() { later_.clear(); }
   /// Into the network.
   void send(Message message);
   /// To its queue pair, or nobody.

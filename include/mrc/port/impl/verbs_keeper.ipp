@@ -104,7 +104,9 @@ MRC_SETUP void VerbsKeeper::bring_up() noexcept {
   const VerbsDevice& device = parked_.queues->device();
   const VerbsPresence presence = look_at(device);
   if (!presence.active || presence.gid_index < 0) return;
-  if (presence.gid_index == device.gid_index && parked_.queues->restart())
+  // A shared queue that has failed stays so.
+  const bool sound = !parked_.uc || !parked_.uc->failed();
+  if (presence.gid_index == device.gid_index && sound && parked_.queues->restart())
     return port_.come_up(std::move(parked_), false);
   close_parked();
   reopen();
