@@ -57,8 +57,9 @@ void World::run() {
       continue;
     }
     const auto next = later_.begin();
-    if (next->first > std::chrono::steady_clock::now()) {
-      changed_.wait_until(lock, next->first);
+    const auto when = next->first;  // the entry may go meanwhile
+    if (when > std::chrono::steady_clock::now()) {
+      changed_.wait_until(lock, when);
       continue;
     }
     const auto what = std::move(next->second);
