@@ -189,6 +189,8 @@ class VerbsPort {
   void forget_session(VerbsSession& session, std::vector<wire::CopyId>& copies) noexcept;
 
   void wake() const noexcept;
+  /// The keeper's thread looks at once, if there is one.
+  void look() const noexcept;
   void leave_to_parent() noexcept;
   [[nodiscard]] VerbsSession& session_of(const Route& route);
   void leave_session(Peer& peer) noexcept;
@@ -258,6 +260,7 @@ class VerbsPort {
   std::array<std::uint8_t, uc_origins_size(kMaxUcPaths)> prefix_{};  ///< of a retransmission
   UniqueFd events_;  ///< epoll: wake_ and the queues' event_fd()
   UniqueFd wake_;
+  UniqueFd look_;  ///< wakes the keeper; the port's, since other threads may use it to the end
   std::unique_ptr<VerbsAddresses> addresses_;
   std::unique_ptr<VerbsKeeper> keeper_;
 };

@@ -7,7 +7,6 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/core/unique_fd.hpp"
 #include "mrc/port/verbs_uc.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -22,7 +21,7 @@ class VerbsPort;
 /// which the removal would wait for this process.
 ///
 /// What devices tell by events is also looked at now and then: some tell nothing (Soft-RoCE says
-/// nothing when it is removed).
+/// nothing when it is removed). VerbsPort::look() makes it look at once.
 class VerbsKeeper {
  public:
   static constexpr Duration kLookUp = std::chrono::milliseconds(100);    ///< at port and address
@@ -36,9 +35,6 @@ class VerbsKeeper {
   /// Ends the thread.
   ~VerbsKeeper();
 
-  /// Looks at the device at once. Any thread.
-  void look() noexcept;
-
  private:
   void run();
   [[nodiscard]] bool await(Time until) noexcept;
@@ -50,7 +46,6 @@ class VerbsKeeper {
   void reopen() noexcept;
 
   VerbsPort& port_;
-  UniqueFd wake_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<VerbsControl> control_;
   VerbsParts parked_;  ///< stopped queues of a port that is down

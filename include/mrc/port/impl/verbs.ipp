@@ -47,8 +47,10 @@ MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Soc
       qkey_(static_cast<std::uint32_t>(mrc::detail::random_seed()) & 0x7FFF'FFFFu),
       faults_(options_.fault_seed, options_.fault_slots),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!events_.open() || !wake_.open()) throw_errno("cannot open an event descriptor");
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      look_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!events_.open() || !wake_.open() || !look_.open())
+    throw_errno("cannot open an event descriptor");
   detail::watch(events_, wake_.fd());
   set_fault(options_.faults);
   for (std::uint16_t i = 0; i < options_.paths; ++i) paths_.push_back({Ev{i}, i});
@@ -75,7 +77,7 @@ MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Soc
   handed_out_.reserve(queues.receive_depth());
   addresses_ = std::make_unique<VerbsAddresses>(options_.paths, options_.dscp, [this] {
     wake();
-    if (keeper_) keeper_->look();
+    look();
   });
   addresses_->use(&queues);
   come_up(std::move(parts), true);
@@ -179,6 +181,11 @@ MRC_SETUP void VerbsPort::wake() const noexcept {
   (void)!::write(wake_.fd(), &one, sizeof one);
 }
 
+MRC_DECL void VerbsPort::look() const noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(look_.fd(), &one, sizeof one);
+}
+
 // --- Memory and peers ---------------------------------------------------------------------------
 
 MRC_SETUP void VerbsPort::register_memory(const MemorySpan& span) {
@@ -207,7 +214,7 @@ MRC_SETUP std::uint64_t VerbsPort::add_peer(PeerId id, const Route& route) {
   late_notes_.clear();
   if (Peer* former = peers_.find(id)) leave_session(*former);
   peers_.claim(id).session = &session;
-  if (keeper_) keeper_->look();
+  look();
   return source_tag(route.address.ip);
 }
 
@@ -240,7 +247,7 @@ MRC_SETUP VerbsSession& VerbsPort::session_of(const Route& route) {
 MRC_SETUP void VerbsPort::leave_session(Peer& peer) noexcept {
   if (peer.session == nullptr) return;
   --std::exchange(peer.session, nullptr)->uses;
-  if (keeper_) keeper_->look();
+  look();
 }
 
 MRC_SETUP void VerbsPort::enter_source(VerbsSession& session) {

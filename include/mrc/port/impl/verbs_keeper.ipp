@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/core/system_error.hpp"
 #include "mrc/port/verbs.hpp"
 #include "mrc/port/verbs_control.hpp"
 #include "mrc/port/verbs_keeper.hpp"
@@ -20,22 +18,14 @@ namespace mrc::inline v0_1::port {
 
 MRC_SETUP VerbsKeeper::VerbsKeeper(VerbsPort& port)
     : port_(port),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      control_(std::make_unique<VerbsControl>(port, port.control_)) {
-  if (!wake_.open()) throw_errno("cannot open an event descriptor");
-  thread_ = std::thread([this] { run(); });
-}
+      control_(std::make_unique<VerbsControl>(port, port.control_)),
+      thread_([this] { run(); }) {}
 
 MRC_SETUP VerbsKeeper::~VerbsKeeper() {
   stop_ = true;
-  look();
+  port_.look();
   thread_.join();
   close_parked();
-}
-
-MRC_SETUP void VerbsKeeper::look() noexcept {
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.fd(), &one, sizeof one);
 }
 
 MRC_SETUP void VerbsKeeper::run() {
@@ -53,19 +43,19 @@ MRC_SETUP void VerbsKeeper::run() {
   }
 }
 
-/// Waits for look(), a message, an event of the device or the time. False: the port is being
-/// closed.
+/// Waits for VerbsPort::look(), a message, an event of the device or the time. False: the port is
+/// being closed.
 MRC_SETUP bool VerbsKeeper::await(Time until) noexcept {
   // Only this thread replaces the port's queues, so that it may read them without the lock.
   const VerbsQueues* queues = port_.queues_;
   std::array<pollfd, 3> fds{
-      {{wake_.fd(), POLLIN, 0}, {port_.control_.fd(), POLLIN, 0}, {-1, POLLIN, 0}}};
+      {{port_.look_.fd(), POLLIN, 0}, {port_.control_.fd(), POLLIN, 0}, {-1, POLLIN, 0}}};
   if (queues != nullptr) fds[2].fd = queues->device().context->async_fd;
   const Duration left = until - std::min(until, monotonic_now());
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(left, kLookUp));
   (void)::poll(fds.data(), fds.size(), static_cast<int>(ms.count()));
   std::uint64_t count = 0;
-  (void)!::read(wake_.fd(), &count, sizeof count);
+  (void)!::read(port_.look_.fd(), &count, sizeof count);
   return !stop_;
 }
 

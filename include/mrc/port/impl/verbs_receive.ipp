@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "mrc/port/verbs.hpp"
-#include "mrc/port/verbs_keeper.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
@@ -62,7 +61,7 @@ MRC_DECL void VerbsPort::receive(Time now, RxBurst& rx) noexcept {
     if (count < wanted) break;
   }
   if (queues_->failed()) [[unlikely]]
-    keeper_->look();
+    look();
 }
 
 // --- By UD --------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ MRC_DECL bool VerbsPort::settle(Time now, const RawPacket& raw, wire::RxPacket& 
   packet.unsettled = true;
   ++stats_.rx_unsettled;
   if (!std::exchange(placement->waiting, true)) uc_->waiting.push_back(source->second);
-  keeper_->look();  // it resets the path if that brings nothing
+  look();  // it resets the path if that brings nothing
   return true;
 }
 
@@ -160,7 +159,7 @@ MRC_DECL void VerbsPort::receive_placed(Time now, Sink& sink) noexcept {
       if (placement.receiver.broken() && !placement.refused) [[unlikely]] {
         placement.refused = true;
         ++stats_.peers_refused;
-        keeper_->look();
+        look();
       }
     }
     if (count < wanted) break;

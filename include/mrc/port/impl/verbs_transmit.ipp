@@ -9,7 +9,6 @@
 
 #include "mrc/port/sendable.hpp"
 #include "mrc/port/verbs.hpp"
-#include "mrc/port/verbs_keeper.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
@@ -133,7 +132,7 @@ MRC_DECL std::uint32_t VerbsPort::send(Time now, const wire::TxBurst& burst,
   stats_.tx_packets += sent;
   stats_.tx_busy += packets.size() - sent;
   if (queues_->failed()) [[unlikely]]
-    keeper_->look();
+    look();
   return sent;
 }
 
@@ -189,7 +188,7 @@ MRC_DECL std::uint32_t VerbsPort::device_key(VerbsSession& session, std::uint32_
   const auto at = session.placement->keys.find(key);
   if (at != session.placement->keys.end()) return at->second;
   if (session.queries.size() < VerbsSession::kMaxQueries && session.queries.try_emplace(key).second)
-    keeper_->look();
+    look();
   return 0;
 }
 
@@ -273,7 +272,7 @@ MRC_DECL void VerbsPort::finish_placing() noexcept {
     if (!std::exchange(placement.in_flight, true)) uc_->in_flight.push_back(session);
     placement.touched = false;
     if (sender.failed()) [[unlikely]]
-      keeper_->look();
+      look();
   }
   uc_->touched.clear();
 }
