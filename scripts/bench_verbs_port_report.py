@@ -17,15 +17,16 @@ def main():
     def values(name, loss, key="mb_s"):
         return [run[key] for run in runs if run["name"] == name and run["loss"] == loss]
 
-    def text(numbers):
-        return f"{statistics.median(numbers):5.1f} ({min(numbers):.1f} to {max(numbers):.1f})"
+    def text(numbers, digits=1):
+        least, most = f"{min(numbers):.{digits}f}", f"{max(numbers):.{digits}f}"
+        return f"{statistics.median(numbers):5.{digits}f} ({least} to {most})"
 
     print(f"\n{'MB/s':26}" + "".join(f"{f'{loss} % loss':>24}" for loss in (0, 0.1, 1)))
     for name, label in NAMES.items():
         print(f"{label:26}" + "".join(f"{text(values(name, loss)):>24}" for loss in (0, 0.1, 1)))
     for name in ("ud", "uc"):
         ratios = [a / b for a, b in zip(values(name, 0), values("bare_" + name, 0))]
-        print(f"{name.upper()} / bare, clean: {text(ratios)}")
+        print(f"{name.upper()} / bare, clean: {text(ratios, 2)}")
         for loss in (0.1, 1):
             own = statistics.median(values(name, loss)) / statistics.median(values(name, 0))
             over = statistics.median(values(name, loss)) / statistics.median(values("rc", loss))

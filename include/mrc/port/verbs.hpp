@@ -244,8 +244,7 @@ class VerbsPort {
   std::vector<wire::CopyId> released_;          ///< since the last take_released()
   std::vector<wire::PacketName> settled_late_;  ///< of UC paths that are gone
   PortStats stats_;
-  std::uint64_t doorbells_ = 0;          ///< of queues that are gone, and of UC
-  std::vector<std::string> late_notes_;  ///< of the keeper's thread
+  std::uint64_t doorbells_ = 0;  ///< of queues that are gone, and of UC
   // Of the thread that uses the port:
   std::atomic<bool> up_{false};
   FaultInjector faults_;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/port/port_options.hpp"
@@ -16,6 +18,9 @@ struct VerbsPortOptions : PortOptions {
   std::uint32_t send_depth = 128;  ///< packets of one path that wait in the device, 16 .. 4096
   /// The peers' devices place payload where they can (UC), and this one does for them.
   bool placement = true;
+  /// Takes what an operator should know of and happens while the port runs, a line each. In a
+  /// thread of the port's own; empty: nobody does.
+  std::function<void(const std::string&)> warn;
 
   /// Throws Error that names the option, its value and what is allowed.
   void check() const;

@@ -105,6 +105,9 @@ class VerbsOpener final : public PlaneOpener {
       o.device = {device.name, device.port, device.address};
       o.paths = config.paths;
       o.placement = config.placement;
+      o.warn = [log, i](const std::string& line) {
+        log.warn("plane " + std::to_string(i) + ": " + line);
+      };
       log.info("plane " + std::to_string(i) + ": RDMA device " + device.name + " port " +
                std::to_string(device.port) + ", address " + port::format_ip(device.address) +
                ", path MTU " + std::to_string(device.path_mtu) + ", " + std::to_string(o.paths) +

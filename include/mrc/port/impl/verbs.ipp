@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <utility>
 
 #include "mrc/core/error.hpp"
@@ -210,8 +209,6 @@ MRC_SETUP std::uint64_t VerbsPort::add_peer(PeerId id, const Route& route) {
   const std::lock_guard lock(mutex_);
   VerbsSession& session = session_of(route);
   ++session.uses;
-  std::move(late_notes_.begin(), late_notes_.end(), std::back_inserter(notes_));
-  late_notes_.clear();
   if (Peer* former = peers_.find(id)) leave_session(*former);
   peers_.claim(id).session = &session;
   look();

@@ -292,13 +292,16 @@ MRC_SETUP void VerbsControl::destroy(std::unique_ptr<VerbsPlacement> placement) 
 /// The device is about to go away, and is tried again, or it has no more queue pairs.
 MRC_SETUP void VerbsControl::put_off_placement(VerbsSession& session, const std::string& why,
                                                Time now) {
-  const std::lock_guard lock(port_.mutex_);
-  session.next_placement = now + kLastPause;
-  if (++session.failures < VerbsSession::kMaxTries) return;
-  session.placement_wanted = false;
-  if (session.placement) session.placement->refused = true;
-  port_.late_notes_.push_back("payload for " + format_address(session.address) +
-                              " goes by UD from now on: " + why);
+  {
+    const std::lock_guard lock(port_.mutex_);
+    session.next_placement = now + kLastPause;
+    if (++session.failures < VerbsSession::kMaxTries) return;
+    session.placement_wanted = false;
+    if (session.placement) session.placement->refused = true;
+  }
+  if (port_.options_.warn)
+    port_.options_.warn("payload for " + format_address(session.address) +
+                        " goes by UD from now on: " + why);
 }
 
 MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
