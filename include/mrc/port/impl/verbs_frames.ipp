@@ -268,7 +268,9 @@ class VerbsFrames final : public FrameChannel {
 
   [[nodiscard]] bool attach(const InterfaceState& interface) noexcept override {
     close();
-    if (interface.index == 0) return false;
+    const Time now = monotonic_now();
+    if (interface.index == 0 || now < next_open_) return false;
+    next_open_ = now + kLookFailed;  // a device that always fails is not opened all the time
     try {
       queue_.emplace(options_, interface, open_verbs_port(options_.device));
       epoll_event event{};
@@ -359,6 +361,7 @@ class VerbsFrames final : public FrameChannel {
   UniqueFd events_;  ///< epoll: the channel of the queue, which may be replaced
   std::optional<VerbsFrameQueue> queue_;
   Time next_look_ = Time::min();
+  Time next_open_ = Time::min();
   std::array<MutableBytes, kBatch> frames_{};
   std::array<std::uint32_t, kBatch> handed_out_{};  ///< buffers of `frames_`
   std::array<ibv_wc, kBatch> early_{};              ///< that arm() has found
