@@ -97,7 +97,8 @@ struct VerbsFrameQueue {
   VerbsDevice device;
   std::uint32_t frame_bytes, send_depth, receive_depth;
   VerbsHandle<ibv_pd> pd;
-  std::unique_ptr<std::uint8_t[]> sending, received;
+  std::unique_ptr<std::uint8_t[]> sending;
+  std::shared_ptr<std::uint8_t[]> received;  ///< whoever has views of it keeps it
   VerbsHandle<ibv_mr> sending_mr, received_mr;
   VerbsHandle<ibv_comp_channel> channel;
   VerbsHandle<ibv_cq> sent_cq, arrived_cq;
@@ -122,17 +123,17 @@ MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
   errno = 0;
   pd.reset(v.alloc_pd(context));
   if (!pd) refuse("allocate a protection domain");
-  const auto memory = [&](std::unique_ptr<std::uint8_t[]>& bytes, std::uint32_t frames,
-                          int access) {
-    bytes = std::make_unique<std::uint8_t[]>(std::size_t{frames} * frame_bytes);
-    VerbsHandle<ibv_mr> mr(v.reg_mr_iova2(pd.get(), bytes.get(), std::size_t{frames} * frame_bytes,
-                                          reinterpret_cast<std::uintptr_t>(bytes.get()),
+  const auto registered = [&](std::uint8_t* bytes, std::uint32_t frames, int access) {
+    VerbsHandle<ibv_mr> mr(v.reg_mr_iova2(pd.get(), bytes, std::size_t{frames} * frame_bytes,
+                                          reinterpret_cast<std::uintptr_t>(bytes),
                                           static_cast<unsigned>(access)));
     if (!mr) refuse("register memory for frames (raise RLIMIT_MEMLOCK: `ulimit -l unlimited`)");
     return mr;
   };
-  sending_mr = memory(sending, send_depth, 0);
-  received_mr = memory(received, receive_depth, IBV_ACCESS_LOCAL_WRITE);
+  sending = std::make_unique<std::uint8_t[]>(std::size_t{send_depth} * frame_bytes);
+  received = std::make_unique<std::uint8_t[]>(std::size_t{receive_depth} * frame_bytes);
+  sending_mr = registered(sending.get(), send_depth, 0);
+  received_mr = registered(received.get(), receive_depth, IBV_ACCESS_LOCAL_WRITE);
   channel.reset(v.create_comp_channel(context));
   if (!channel) refuse("create a completion channel");
   (void)::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
@@ -303,6 +304,7 @@ class VerbsFrames final : public FrameChannel {
     frames_count_ = 0;
     backlogged_ = false;
     if (!queue_) return {};
+    viewed_ = queue_->received;
     queue_->post(std::span(handed_out_).first(std::exchange(handed_count_, 0)));
     const std::size_t wanted = std::min(most, kBatch);
     std::array<ibv_wc, kBatch> polled;
@@ -360,6 +362,7 @@ class VerbsFrames final : public FrameChannel {
   VerbsFramesOptions options_;
   UniqueFd events_;  ///< epoll: the channel of the queue, which may be replaced
   std::optional<VerbsFrameQueue> queue_;
+  std::shared_ptr<std::uint8_t[]> viewed_;  ///< what `frames_` point into, also of a former queue
   Time next_look_ = Time::min();
   Time next_open_ = Time::min();
   std::array<MutableBytes, kBatch> frames_{};
