@@ -184,8 +184,10 @@ TEST_CASE("verbs ports: old control messages, and forged ones, change nothing") 
   };
   // The old ones name queue pairs that are gone.
   fake_nic::set_gids("nic1", {gid("127.0.0.12")});
-  REQUIRE(eventually([&] { return fake_nic::counts().contexts == 2 && pair.places(); }));
-  const int qps = fake_nic::counts().qps;
+  const int qps = 2 * 3 * 4;  // by UD, and by UC in both directions, of 4 paths
+  REQUIRE(eventually([&] {
+    return fake_nic::counts().contexts == 2 && pair.places() && fake_nic::counts().qps == qps;
+  }));
   // All of them again, backwards.
   for (const auto* relay : {pair.to_a.get(), pair.to_b.get()}) {
     auto all = relay->datagrams();
