@@ -50,6 +50,15 @@ struct VerbsDevice {
 /// mrc::Error that names the devices or ports that there are.
 [[nodiscard]] VerbsDevice open_verbs_port(const VerbsPlaneName& plane);
 
+/// Throws mrc::Error for a call on a device that has set errno; says what helps if memory can't be
+/// pinned.
+[[noreturn]] void throw_verbs(const VerbsDevice& device, const std::string& what);
+/// Registers memory, with rights as of ibv_reg_mr(). Throws mrc::Error that names RLIMIT_MEMLOCK if
+/// that is the cause.
+[[nodiscard]] VerbsHandle<ibv_mr> register_verbs_memory(const VerbsDevice& device, ibv_pd* pd,
+                                                        void* address, std::uint64_t length,
+                                                        int access);
+
 /// Whether the device is still there and the port active with that GID, and at which index it is
 /// now.
 struct VerbsPresence {

@@ -15,6 +15,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/port/port.hpp"
+#include "mrc/port/verbs_arrivals.hpp"
 #include "mrc/port/verbs_format.hpp"
 #include "mrc/port/verbs_options.hpp"
 #include "mrc/wire/burst.hpp"
@@ -185,8 +186,6 @@ class VerbsQueues {
   void set_request(std::uint32_t index, std::uint32_t number, std::uint16_t path, int sges,
                    std::uint8_t header_length, const VerbsTarget& target) noexcept;
   [[nodiscard]] int start(ibv_qp* qp, std::uint32_t psn) const noexcept;
-  [[nodiscard]] VerbsHandle<ibv_mr> register_with_device(void* address, std::uint64_t length,
-                                                         int access) const;
   /// Lays out request `index` of a chain. False: nothing to copy its payload to.
   [[nodiscard]] bool build(const wire::TxBurst& burst, const wire::TxPacket& packet,
                            std::uint16_t path, std::uint32_t index,
@@ -225,8 +224,7 @@ class VerbsQueues {
   std::vector<wire::CopyId> early_released_;  ///< copies that arm() has found released
   std::array<ibv_send_wr, kChain> requests_{};
   std::array<std::array<ibv_sge, kMaxPieces>, kChain> sges_{};
-  std::array<ibv_wc, 64> early_{};  ///< arrivals that arm() has found
-  std::size_t early_count_ = 0;
+  VerbsArrivals arrivals_;  ///< of arrived_
   bool failed_ = false;
   std::uint64_t doorbells_ = 0;
   std::uint64_t bounced_ = 0;

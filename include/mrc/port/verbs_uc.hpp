@@ -10,6 +10,7 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/port/verbs_arrivals.hpp"
 #include "mrc/port/verbs_queues.hpp"
 #include "mrc/wire/burst.hpp"
 
@@ -50,8 +51,7 @@ class VerbsUcReceive {
   const VerbsQueues& queues_;
   VerbsHandle<ibv_cq> arrived_;
   VerbsHandle<ibv_srq> requests_;
-  std::array<ibv_wc, 64> early_{};
-  std::size_t early_count_ = 0;
+  VerbsArrivals arrivals_;  ///< of arrived_
   bool failed_ = false;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -217,6 +219,38 @@ MRC_SETUP VerbsDevice open_verbs_device(const VerbsPlaneName& plane) {
     if (plane.port != 0) break;
   }
   throw Error(Errc::unreachable, detail::why_no_port(plane, out.context.get(), ports));
+}
+
+namespace detail {
+
+/// Why memory could not be registered, and what helps.
+[[nodiscard]] inline std::string pinning_advice(int error) {
+  rlimit limit{};
+  if ((error != ENOMEM && error != EPERM) || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY)
+    return {};
+  return " (RDMA devices pin memory, and this process may pin " +
+         std::to_string(limit.rlim_cur / 1024) +
+         " KiB: raise RLIMIT_MEMLOCK, as with `ulimit -l unlimited` or LimitMEMLOCK=infinity)";
+}
+
+}  // namespace detail
+
+MRC_SETUP void throw_verbs(const VerbsDevice& device, const std::string& what) {
+  const int error = errno != 0 ? errno : EINVAL;
+  throw_errno("RDMA device " + device.name + ": cannot " + what + detail::pinning_advice(error),
+              error);
+}
+
+MRC_SETUP VerbsHandle<ibv_mr> register_verbs_memory(const VerbsDevice& device, ibv_pd* pd,
+                                                    void* address, std::uint64_t length,
+                                                    int access) {
+  errno = 0;
+  VerbsHandle<ibv_mr> mr(VerbsLibrary::get().reg_mr_iova2(pd, address, length,
+                                                          reinterpret_cast<std::uintptr_t>(address),
+                                                          static_cast<unsigned>(access)));
+  if (!mr) throw_verbs(device, "register " + std::to_string(length) + " bytes of memory");
+  return mr;
 }
 
 MRC_SETUP VerbsPresence look_at(const VerbsDevice& device) noexcept {

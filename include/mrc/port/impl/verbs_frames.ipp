@@ -20,6 +20,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/unique_fd.hpp"
+#include "mrc/port/verbs_arrivals.hpp"
 #include "mrc/port/verbs_device.hpp"
 #include "mrc/port/verbs_frames.hpp"
 #include "mrc/wire/ip.hpp"
@@ -90,10 +91,6 @@ struct VerbsFrameQueue {
   [[nodiscard]] MutableBytes buffer(std::uint64_t number) noexcept {
     return {received.get() + number * frame_bytes, frame_bytes};
   }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw_errno("RDMA device " + device.name + ": cannot " + what, errno != 0 ? errno : ENOMEM);
-  }
-
   VerbsDevice device;
   std::uint32_t frame_bytes, send_depth, receive_depth;
   VerbsHandle<ibv_pd> pd;
@@ -122,25 +119,20 @@ MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
   ibv_context* context = device.context.get();
   errno = 0;
   pd.reset(v.alloc_pd(context));
-  if (!pd) refuse("allocate a protection domain");
-  const auto registered = [&](std::uint8_t* bytes, std::uint32_t frames, int access) {
-    VerbsHandle<ibv_mr> mr(v.reg_mr_iova2(pd.get(), bytes, std::size_t{frames} * frame_bytes,
-                                          reinterpret_cast<std::uintptr_t>(bytes),
-                                          static_cast<unsigned>(access)));
-    if (!mr) refuse("register memory for frames (raise RLIMIT_MEMLOCK: `ulimit -l unlimited`)");
-    return mr;
-  };
-  sending = std::make_unique<std::uint8_t[]>(std::size_t{send_depth} * frame_bytes);
-  received = std::make_unique<std::uint8_t[]>(std::size_t{receive_depth} * frame_bytes);
-  sending_mr = registered(sending.get(), send_depth, 0);
-  received_mr = registered(received.get(), receive_depth, IBV_ACCESS_LOCAL_WRITE);
+  if (!pd) throw_verbs(device, "allocate a protection domain");
+  const auto bytes = [this](std::uint32_t frames) { return std::size_t{frames} * frame_bytes; };
+  sending = std::make_unique<std::uint8_t[]>(bytes(send_depth));
+  received = std::make_unique<std::uint8_t[]>(bytes(receive_depth));
+  sending_mr = register_verbs_memory(device, pd.get(), sending.get(), bytes(send_depth), 0);
+  received_mr = register_verbs_memory(device, pd.get(), received.get(), bytes(receive_depth),
+                                      IBV_ACCESS_LOCAL_WRITE);
   channel.reset(v.create_comp_channel(context));
-  if (!channel) refuse("create a completion channel");
+  if (!channel) throw_verbs(device, "create a completion channel");
   (void)::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
   sent_cq.reset(v.create_cq(context, static_cast<int>(send_depth), nullptr, nullptr, 0));
   arrived_cq.reset(
       v.create_cq(context, static_cast<int>(receive_depth), nullptr, channel.get(), 0));
-  if (!sent_cq || !arrived_cq) refuse("create a completion queue");
+  if (!sent_cq || !arrived_cq) throw_verbs(device, "create a completion queue");
   ibv_qp_init_attr a{};
   a.qp_type = IBV_QPT_RAW_PACKET;
   a.send_cq = sent_cq.get();
@@ -155,25 +147,27 @@ MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
                                        " has no raw-packet queue pairs (Soft-RoCE has none); unset "
                                        "option verbs to use packet sockets");
   if (!qp && (errno == EPERM || errno == EACCES))
-    refuse("create a raw-packet queue pair: run as root, or `setcap cap_net_raw+ep PROGRAM`");
-  if (!qp) refuse("create a raw-packet queue pair");
+    throw_verbs(device,
+                "create a raw-packet queue pair: run as root, or `setcap cap_net_raw+ep PROGRAM`");
+  if (!qp) throw_verbs(device, "create a raw-packet queue pair");
   ibv_qp_attr s{};
   s.qp_state = IBV_QPS_INIT;
   s.port_num = device.port;
   errno = v.modify_qp(qp.get(), &s, IBV_QP_STATE | IBV_QP_PORT);
   for (const auto state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
-    if (errno != 0) refuse("start a raw-packet queue pair");
+    if (errno != 0) throw_verbs(device, "start a raw-packet queue pair");
     s.qp_state = state;
     errno = v.modify_qp(qp.get(), &s, IBV_QP_STATE);
   }
-  if (errno != 0) refuse("start a raw-packet queue pair");
+  if (errno != 0) throw_verbs(device, "start a raw-packet queue pair");
   std::vector<std::uint32_t> all(receive_depth);
   for (std::uint32_t i = 0; i < receive_depth; ++i) all[i] = i;
   post(all);
   const auto add_rule = [&](FrameRule rule) {
     errno = 0;
     rules.emplace_back(ibv_create_flow(qp.get(), &rule.attributes));
-    if (!rules.back()) refuse("direct MRC packets to a queue pair (a rule for its flow)");
+    if (!rules.back())
+      throw_verbs(device, "direct MRC packets to a queue pair (a rule for its flow)");
   };
   if (o.encapsulated) {
     for (const std::uint8_t next : {wire::kNextIpv6, wire::kNextRouting})
@@ -183,7 +177,7 @@ MRC_SETUP VerbsFrameQueue::VerbsFrameQueue(const VerbsFramesOptions& o,
     rule.require_udp(o.udp_port);
     add_rule(rule);
   }
-  if (failed) refuse("post receive buffers");
+  if (failed) throw_verbs(device, "post receive buffers");
 }
 
 MRC_DECL void VerbsFrameQueue::take_sent() noexcept {
@@ -254,7 +248,7 @@ MRC_DECL void VerbsFrameQueue::post(std::span<const std::uint32_t> buffers) noex
 /// See open_verbs_frames().
 class VerbsFrames final : public FrameChannel {
  public:
-  static constexpr std::size_t kBatch = 64;                                ///< frames at a time
+  static constexpr std::size_t kBatch = VerbsArrivals::kBatch;             ///< frames at a time
   static constexpr Duration kLookList = std::chrono::milliseconds(500);    ///< for devices removed
   static constexpr Duration kLookFailed = std::chrono::milliseconds(100);  ///< until one is back
 
@@ -308,15 +302,8 @@ class VerbsFrames final : public FrameChannel {
     queue_->post(std::span(handed_out_).first(std::exchange(handed_count_, 0)));
     const std::size_t wanted = std::min(most, kBatch);
     std::array<ibv_wc, kBatch> polled;
-    std::size_t count = std::min(early_count_, wanted);
-    std::copy_n(early_.begin(), count, polled.begin());
-    std::copy(early_.begin() + static_cast<std::ptrdiff_t>(count),
-              early_.begin() + static_cast<std::ptrdiff_t>(early_count_), early_.begin());
-    early_count_ -= count;
-    if (count < wanted && early_count_ == 0)
-      count += static_cast<std::size_t>(
-          std::max(0, ibv_poll_cq(queue_->arrived_cq.get(), static_cast<int>(wanted - count),
-                                  polled.data() + count)));
+    const std::size_t count =
+        arrivals_.poll(queue_->arrived_cq.get(), std::span(polled).first(wanted));
     for (const ibv_wc& wc : std::span(polled).first(count)) {
       handed_out_[handed_count_++] = static_cast<std::uint32_t>(wc.wr_id);
       if (wc.status == IBV_WC_SUCCESS)
@@ -341,22 +328,15 @@ class VerbsFrames final : public FrameChannel {
 
   [[nodiscard]] bool arm() noexcept override {
     if (!queue_) return true;
-    ibv_cq* cq = nullptr;
-    void* context = nullptr;
-    while (VerbsLibrary::get().get_cq_event(queue_->channel.get(), &cq, &context) == 0)
-      VerbsLibrary::get().ack_cq_events(cq, 1);
-    if (ibv_req_notify_cq(queue_->arrived_cq.get(), 0) != 0) queue_->failed = true;
-    if (early_count_ == 0)
-      early_count_ = static_cast<std::size_t>(std::max(
-          0,
-          ibv_poll_cq(queue_->arrived_cq.get(), static_cast<int>(early_.size()), early_.data())));
-    return early_count_ == 0;
+    drain_events(queue_->channel.get());
+    return arrivals_.arm(queue_->arrived_cq.get(), queue_->failed);
   }
 
  private:
   void close() noexcept {
     queue_.reset();
-    handed_count_ = early_count_ = frames_count_ = 0;
+    arrivals_ = {};
+    handed_count_ = frames_count_ = 0;
   }
 
   VerbsFramesOptions options_;
@@ -367,8 +347,8 @@ class VerbsFrames final : public FrameChannel {
   Time next_open_ = Time::min();
   std::array<MutableBytes, kBatch> frames_{};
   std::array<std::uint32_t, kBatch> handed_out_{};  ///< buffers of `frames_`
-  std::array<ibv_wc, kBatch> early_{};              ///< that arm() has found
-  std::size_t frames_count_ = 0, handed_count_ = 0, early_count_ = 0;
+  VerbsArrivals arrivals_;
+  std::size_t frames_count_ = 0, handed_count_ = 0;
   bool backlogged_ = false;
 };
 

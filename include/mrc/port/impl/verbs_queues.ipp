@@ -3,12 +3,10 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "mrc/core/error.hpp"
@@ -19,27 +17,6 @@
 #include "mrc/wire/grh.hpp"
 
 namespace mrc::inline v0_1::port {
-
-namespace detail {
-
-/// Why memory could not be registered, and what helps.
-[[nodiscard]] inline std::string pinning_advice(int error) {
-  rlimit limit{};
-  if ((error != ENOMEM && error != EPERM) || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
-      limit.rlim_cur == RLIM_INFINITY)
-    return {};
-  return " (RDMA devices pin memory, and this process may pin " +
-         std::to_string(limit.rlim_cur / 1024) +
-         " KiB: raise RLIMIT_MEMLOCK, as with `ulimit -l unlimited` or LimitMEMLOCK=infinity)";
-}
-
-/// Throws for a call that has set errno.
-[[noreturn]] inline void throw_verbs(const VerbsDevice& device, const std::string& what) {
-  const int error = errno != 0 ? errno : EINVAL;
-  throw_errno("RDMA device " + device.name + ": cannot " + what + pinning_advice(error), error);
-}
-
-}  // namespace detail
 
 MRC_SETUP VerbsQueues::VerbsQueues(const VerbsPortOptions& options, VerbsDevice device,
                                    std::uint32_t qkey)
@@ -72,24 +49,14 @@ MRC_SETUP VerbsQueues::VerbsQueues(const VerbsPortOptions& options, VerbsDevice 
 
 MRC_SETUP VerbsQueues::~VerbsQueues() = default;
 
-MRC_SETUP VerbsHandle<ibv_mr> VerbsQueues::register_with_device(void* address, std::uint64_t length,
-                                                                int access) const {
-  errno = 0;
-  VerbsHandle<ibv_mr> mr(VerbsLibrary::get().reg_mr_iova2(pd_.get(), address, length,
-                                                          reinterpret_cast<std::uintptr_t>(address),
-                                                          static_cast<unsigned>(access)));
-  if (!mr) detail::throw_verbs(device_, "register " + std::to_string(length) + " bytes of memory");
-  return mr;
-}
-
 MRC_SETUP void VerbsQueues::open_memory() {
   const VerbsLibrary& v = VerbsLibrary::get();
   errno = 0;
   pd_.reset(v.alloc_pd(device_.context.get()));
-  if (!pd_) detail::throw_verbs(device_, "allocate a protection domain");
+  if (!pd_) throw_verbs(device_, "allocate a protection domain");
   const auto make = [this](std::size_t bytes, VerbsHandle<ibv_mr>& mr) {
     auto memory = std::make_unique<std::uint8_t[]>(bytes);  // zeros: the pads of the slots
-    mr = register_with_device(memory.get(), bytes, IBV_ACCESS_LOCAL_WRITE);
+    mr = register_verbs_memory(device_, pd_.get(), memory.get(), bytes, IBV_ACCESS_LOCAL_WRITE);
     return memory;
   };
   receive_memory_ = make(receive_depth_ * kReceiveBytes, receive_mr_);
@@ -103,7 +70,7 @@ MRC_SETUP void VerbsQueues::open_queues() {
   ibv_context* context = device_.context.get();
   errno = 0;
   channel_.reset(v.create_comp_channel(context));
-  if (!channel_) detail::throw_verbs(device_, "create a completion channel");
+  if (!channel_) throw_verbs(device_, "create a completion channel");
   (void)::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   (void)::fcntl(context->async_fd, F_SETFL, ::fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   const auto paths = static_cast<std::uint32_t>(lanes_.size());
@@ -111,8 +78,7 @@ MRC_SETUP void VerbsQueues::open_queues() {
     errno = 0;
     VerbsHandle<ibv_cq> cq(
         v.create_cq(context, static_cast<int>(entries), nullptr, channel_.get(), 0));
-    if (!cq)
-      detail::throw_verbs(device_, "create a completion queue of " + std::to_string(entries));
+    if (!cq) throw_verbs(device_, "create a completion queue of " + std::to_string(entries));
     return cq;
   };
   sent_ = cq_of(paths * send_depth_);
@@ -122,8 +88,7 @@ MRC_SETUP void VerbsQueues::open_queues() {
   errno = 0;
   buffers_.reset(v.create_srq(pd_.get(), &srq));
   if (!buffers_)
-    detail::throw_verbs(device_,
-                        "create a shared receive queue of " + std::to_string(receive_depth_));
+    throw_verbs(device_, "create a shared receive queue of " + std::to_string(receive_depth_));
   for (std::uint32_t i = 0; i < receive_depth_; ++i) idle_.push_back(i);
   refill();
   for (Lane& lane : lanes_) {
@@ -132,7 +97,7 @@ MRC_SETUP void VerbsQueues::open_queues() {
     qpns_.push_back(lane.qp->qp_num);
     if (const int e = start(lane.qp.get(), 0); e != 0) {
       errno = e;
-      detail::throw_verbs(device_, "start a UD queue pair");
+      throw_verbs(device_, "start a UD queue pair");
     }
   }
 }
@@ -153,8 +118,8 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsQueues::make_qp() {
     qp.reset(VerbsLibrary::get().create_qp(pd_.get(), &attributes));
   }
   if (!qp)
-    detail::throw_verbs(device_, "create UD queue pair " + std::to_string(qpns_.size() + 1) +
-                                     " of " + std::to_string(lanes_.size()) + ", one per path");
+    throw_verbs(device_, "create UD queue pair " + std::to_string(qpns_.size() + 1) + " of " +
+                             std::to_string(lanes_.size()) + ", one per path");
   inline_max_ = attributes.cap.max_inline_data;
   return qp;
 }
@@ -187,12 +152,10 @@ MRC_SETUP void VerbsQueues::stop(std::vector<wire::CopyId>& released) noexcept {
   while (ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data()) > 0) {
   }
   // Receive buffers belong to the shared queue: it keeps those that no message has used.
-  for (int n = 1; n > 0;) {
-    n = ibv_poll_cq(arrived_.get(), static_cast<int>(done.size()), done.data());
-    for (int i = 0; i < n; ++i) give_back(static_cast<std::uint32_t>(done[i].wr_id));
+  for (std::size_t n = 1; n > 0;) {
+    n = arrivals_.poll(arrived_.get(), done);
+    for (std::size_t i = 0; i < n; ++i) give_back(static_cast<std::uint32_t>(done[i].wr_id));
   }
-  for (; early_count_ > 0; --early_count_)
-    give_back(static_cast<std::uint32_t>(early_[early_count_ - 1].wr_id));
   released.insert(released.end(), early_released_.begin(), early_released_.end());
   early_released_.clear();
   for (Lane& lane : lanes_) {
@@ -223,8 +186,9 @@ MRC_SETUP void VerbsQueues::add_region(const MemorySpan& span) {
   const bool placed = placement_ && detail::placeable(span);
   constexpr int kPlaced =
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING;
-  regions_[span.key] = {register_with_device(span.address, span.length, placed ? kPlaced : 0),
-                        placed};
+  regions_[span.key] = {
+      register_verbs_memory(device_, pd_.get(), span.address, span.length, placed ? kPlaced : 0),
+      placed};
 }
 
 MRC_SETUP std::optional<std::uint32_t> VerbsQueues::remote_key(std::uint32_t key) const noexcept {
@@ -396,19 +360,9 @@ MRC_DECL void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexce
 // --- Receiving ----------------------------------------------------------------------------------
 
 MRC_DECL std::size_t VerbsQueues::take_arrived(std::span<VerbsArrival> out) noexcept {
-  std::array<ibv_wc, 64> polled;
-  std::span<const ibv_wc> done;
-  if (early_count_ > 0) {
-    polled = early_;
-    done = {polled.data(), std::min(early_count_, out.size())};
-    std::copy(early_.begin() + static_cast<std::ptrdiff_t>(done.size()),
-              early_.begin() + static_cast<std::ptrdiff_t>(early_count_), early_.begin());
-    early_count_ -= done.size();
-  } else {
-    const int n = ibv_poll_cq(arrived_.get(), static_cast<int>(std::min(polled.size(), out.size())),
-                              polled.data());
-    done = {polled.data(), static_cast<std::size_t>(std::max(n, 0))};
-  }
+  std::array<ibv_wc, VerbsArrivals::kBatch> polled;
+  const std::span<ibv_wc> room(polled.data(), std::min(polled.size(), out.size()));
+  const auto done = room.first(arrivals_.poll(arrived_.get(), room));
   std::size_t count = 0;
   for (const ibv_wc& wc : done) {
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
@@ -449,18 +403,10 @@ MRC_DECL void VerbsQueues::refill() noexcept {
 }
 
 MRC_DECL bool VerbsQueues::arm() noexcept {
-  const VerbsLibrary& v = VerbsLibrary::get();
-  ibv_cq* cq = nullptr;
-  void* context = nullptr;
-  while (v.get_cq_event(channel_.get(), &cq, &context) == 0) v.ack_cq_events(cq, 1);
-  if (ibv_req_notify_cq(arrived_.get(), 0) != 0 || ibv_req_notify_cq(sent_.get(), 0) != 0)
-    failed_ = true;
+  drain_events(channel_.get());
+  if (ibv_req_notify_cq(sent_.get(), 0) != 0) failed_ = true;
   poll_sent(early_released_);
-  if (early_count_ == 0) {
-    const int n = ibv_poll_cq(arrived_.get(), static_cast<int>(early_.size()), early_.data());
-    early_count_ = static_cast<std::size_t>(std::max(n, 0));
-  }
-  return early_count_ == 0 && early_released_.empty() && !failed_;
+  return arrivals_.arm(arrived_.get(), failed_) && early_released_.empty() && !failed_;
 }
 
 }  // namespace mrc::inline v0_1::port

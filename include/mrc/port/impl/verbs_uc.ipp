@@ -81,18 +81,9 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsUcReceive::make_receiver(ibv_ah_attr address)
 }
 
 MRC_DECL std::size_t VerbsUcReceive::take_arrived(std::span<VerbsUcArrival> out) noexcept {
-  std::array<ibv_wc, 64> polled;
-  std::size_t count = std::min(out.size(), polled.size());
-  if (early_count_ > 0) {
-    count = std::min(count, early_count_);
-    std::copy_n(early_.begin(), count, polled.begin());
-    std::copy(early_.begin() + static_cast<std::ptrdiff_t>(count),
-              early_.begin() + static_cast<std::ptrdiff_t>(early_count_), early_.begin());
-    early_count_ -= count;
-  } else {
-    count = static_cast<std::size_t>(
-        std::max(0, ibv_poll_cq(arrived_.get(), static_cast<int>(count), polled.data())));
-  }
+  std::array<ibv_wc, VerbsArrivals::kBatch> polled;
+  const std::size_t count =
+      arrivals_.poll(arrived_.get(), std::span(polled).first(std::min(out.size(), polled.size())));
   std::size_t good = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const ibv_wc& wc = polled[i];
@@ -115,11 +106,7 @@ MRC_DECL void VerbsUcReceive::refill(std::size_t count) noexcept {
 }
 
 MRC_DECL bool VerbsUcReceive::arm() noexcept {
-  if (ibv_req_notify_cq(arrived_.get(), 0) != 0) failed_ = true;
-  if (early_count_ == 0)
-    early_count_ = static_cast<std::size_t>(
-        std::max(0, ibv_poll_cq(arrived_.get(), static_cast<int>(early_.size()), early_.data())));
-  return early_count_ == 0;
+  return arrivals_.arm(arrived_.get(), failed_);
 }
 
 // --- Sending ------------------------------------------------------------------------------------
@@ -159,6 +146,7 @@ MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::make_sender(ibv_ah_attr address,
 MRC_SETUP VerbsHandle<ibv_qp> VerbsUcSend::exchange(std::uint16_t path, VerbsHandle<ibv_qp> qp,
                                                     std::vector<wire::CopyId>& copies) noexcept {
   Lane& lane = lanes_[path];
+  take_sent(copies);  // so that those of this queue pair are the last of a former one in the queue
   outstanding_ -= lane.posted - lane.done;
   lane.posted += std::exchange(lane.waiting, 0);
   release(lane, lane.posted, copies);
