@@ -3,14 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/fabric/reader.hpp"
 #include "settings_rig.hpp"
+#include "support/own_folder.hpp"
 
 namespace {
 
@@ -301,23 +300,6 @@ TEST_CASE("planes: a fabric brings its own") {
   CHECK(contains(refusal({{"MRC_FABRIC", "/no/such/file"}}), "MRC_FABRIC: value '/no/such/file'"));
 }
 
-/// A folder like the kernel's, with the state and the interface of a device's port.
-struct RdmaFolder {
-  std::filesystem::path path;
-  RdmaFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mrc_rdma_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~RdmaFolder() { std::filesystem::remove_all(path); }
-  void add(const std::string& device, int port, const char* state, const char* interface) const {
-    const auto at = path / device / "ports" / std::to_string(port);
-    std::filesystem::create_directories(at / "gid_attrs" / "ndevs");
-    std::ofstream(at / "state") << state << '\n';
-    std::ofstream(at / "gid_attrs" / "ndevs" / "0") << interface << '\n';
-  }
-};
-
 std::string interfaces_of(const std::vector<mrc_nccl::PlaneFacts>& planes) {
   std::string text;
   for (const auto& plane : planes) text += plane.interface + plane.address + ' ';
@@ -326,11 +308,11 @@ std::string interfaces_of(const std::vector<mrc_nccl::PlaneFacts>& planes) {
 
 TEST_CASE("planes: on RDMA devices, each port by its own interface") {
   const RdmaFolder rdma;
-  rdma.add("mlx5_0", 1, "1: DOWN", "eth1");
-  rdma.add("mlx5_0", 2, "4: ACTIVE", "eth2");
-  rdma.add("mlx5_1", 1, "4: ACTIVE", "eth10");
+  rdma.add("mlx5_0", 1, "eth1", "1: DOWN");
+  rdma.add("mlx5_0", 2, "eth2");
+  rdma.add("mlx5_1", 1, "eth10");
   mrc_nccl::VerbsDevices devices;
-  devices.folder = rdma.path.string();
+  devices.folder = rdma.path;
   devices.all = []() -> std::vector<mrc::port::VerbsPlaneName> {
     return {{"mlx5_0", 2, {}}, {"mlx5_1", 1, {}}};
   };

@@ -4,13 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "device/fabric_rig.hpp"
 #include "mrc/port/verbs_frames.hpp"
 #include "port/packet_rig.hpp"
+#include "support/own_folder.hpp"
 #include "verbs_port_rig.hpp"
 
 using namespace mrc;
@@ -26,19 +25,10 @@ namespace fake_nic = mrc::test::fake_nic;
 namespace {
 
 /// NICs nic_pa and nic_pb behind the ends of a veth pair.
-struct RawNetwork {
-  explicit RawNetwork(unsigned mtu = 9216) {
-    make_veth(mtu);
-    fake_nic::reset();
+struct RawNetwork : mrc::test::FakeNics {
+  RawNetwork() {
+    make_veth();
     for (const char* name : {"pa", "pb"}) fake_nic::add(nic(name));
-  }
-  RawNetwork(const RawNetwork&) = delete;
-  RawNetwork& operator=(const RawNetwork&) = delete;
-  ~RawNetwork() {
-    CHECK(fake_nic::counts().objects() == 0);
-    CHECK(fake_nic::counts().overruns == 0);
-    CHECK(fake_nic::misuses() == std::vector<std::string>{});
-    fake_nic::reset();
   }
   [[nodiscard]] static fake_nic::Nic nic(const std::string& interface) {
     fake_nic::Nic nic;
@@ -277,18 +267,9 @@ TEST_CASE("raw packets: what a device cannot do is said when it is opened") {
   });
 }
 
-/// A folder of this test's own, which goes with it.
-struct OwnFolder {
-  std::string path = (std::filesystem::temp_directory_path() / "mrc_raw_XXXXXX").string();
-  OwnFolder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-  ~OwnFolder() { std::filesystem::remove_all(path); }
-};
-
 /// A host of kNeighbours, whose NICs are those of these interfaces.
 Config raw_host(const mrc::test::DescriptionFile& file, const char* host, const char* devices,
-                const OwnFolder& locks) {
+                const mrc::test::OwnFolder& locks) {
   Config config = file.config();
   config.host = host;
   config.verbs = devices;
@@ -300,10 +281,10 @@ Config raw_host(const mrc::test::DescriptionFile& file, const char* host, const 
 TEST_CASE("raw packets: two devices in a fabric") {
   in_new_network([] {
     mrc::test::make_neighbours();
-    fake_nic::reset();
+    const mrc::test::FakeNics nics;
     for (const char* name : {"a0", "a1", "b0", "b1"}) fake_nic::add(RawNetwork::nic(name));
     const mrc::test::DescriptionFile file(mrc::test::kNeighbours);
-    const OwnFolder locks_a, locks_b;  // as on two hosts
+    const mrc::test::OwnFolder locks_a, locks_b;  // as on two hosts
     const auto refusal = [&](const char* devices, int slot = -1) {
       Config config = raw_host(file, "h0", devices, locks_a);
       if (slot >= 0) config.slot = slot;
@@ -313,41 +294,31 @@ TEST_CASE("raw packets: two devices in a fabric") {
     CHECK(contains(refusal("nic_a0"), "2 planes"));
     CHECK(contains(refusal("all"), "interface a0 belongs to no RDMA device"));
     CHECK(contains(refusal("nic_a0,nic_a1", 3), "only one process"));
-    {
-      mrc::test::Pair pair(raw_host(file, "h0", "nic_a0,nic_a1", locks_a),
-                           raw_host(file, "h1", "nic_b0,nic_b1", locks_b));
-      CHECK(contains(refusal("nic_a0,nic_a1"), "slot 0"));  // a second process
-      pair.copy_all();
-      fake_nic::set_weather(fake_nic::Carrier::raw, {.loss = 0.03});
-      pair.copy_all(5000);
-      fake_nic::remove("nic_a0");
-      REQUIRE(eventually([&] { return !pair.a.device.stats().planes[0].up; }));
-      pair.copy_all();
-      fake_nic::add(RawNetwork::nic("a0"));
-      REQUIRE(eventually([&] { return pair.a.device.stats().planes[0].up; }));
-      pair.copy_all();
-    }
-    CHECK(fake_nic::counts().objects() == 0);
-    CHECK(fake_nic::misuses() == std::vector<std::string>{});
-    fake_nic::reset();
+    mrc::test::Pair pair(raw_host(file, "h0", "nic_a0,nic_a1", locks_a),
+                         raw_host(file, "h1", "nic_b0,nic_b1", locks_b));
+    CHECK(contains(refusal("nic_a0,nic_a1"), "slot 0"));  // a second process
+    pair.copy_all();
+    fake_nic::set_weather(fake_nic::Carrier::raw, {.loss = 0.03});
+    pair.copy_all(5000);
+    fake_nic::remove("nic_a0");
+    REQUIRE(eventually([&] { return !pair.a.device.stats().planes[0].up; }));
+    pair.copy_all();
+    fake_nic::add(RawNetwork::nic("a0"));
+    REQUIRE(eventually([&] { return pair.a.device.stats().planes[0].up; }));
+    pair.copy_all();
   });
 }
 
 TEST_CASE("raw packets: the RDMA device of an interface") {
-  const OwnFolder folder;
-  const std::string& name = folder.path;
-  const std::filesystem::path root = name;
-  const auto add = [&](const char* device, const char* number, const char* interface) {
-    const auto at = root / device / "ports" / number / "gid_attrs" / "ndevs";
-    std::filesystem::create_directories(at);
-    std::ofstream(at / "1") << interface << '\n';
-  };
-  add("mlx5_0", "1", "eth4");
-  add("mlx5_1", "1", "eth5");
-  add("mlx5_1", "2", "eth6");
-  CHECK(port::verbs_port_of_interface("eth6", name) == port::VerbsPlaneName{"mlx5_1", 2, {}});
-  CHECK(port::verbs_port_of_interface("eth4", name) == port::VerbsPlaneName{"mlx5_0", 1, {}});
-  CHECK(thrown_by([&] { (void)port::verbs_port_of_interface("eth9", name); }).code() ==
+  const mrc::test::RdmaFolder folder;
+  folder.add("mlx5_0", 1, "eth4");
+  folder.add("mlx5_1", 1, "eth5");
+  folder.add("mlx5_1", 2, "eth6");
+  CHECK(port::verbs_port_of_interface("eth6", folder.path) ==
+        port::VerbsPlaneName{"mlx5_1", 2, {}});
+  CHECK(port::verbs_port_of_interface("eth4", folder.path) ==
+        port::VerbsPlaneName{"mlx5_0", 1, {}});
+  CHECK(thrown_by([&] { (void)port::verbs_port_of_interface("eth9", folder.path); }).code() ==
         Errc::not_found);
 }
 

@@ -20,21 +20,25 @@ inline fake_nic::Gid gid(const std::string& address, bool roce_v2 = true) {
   return {port::parse_ip(address), roce_v2};
 }
 
-/// nic0 and nic1, 127.0.0.11 and 127.0.0.12, on one network. What OpenMRC made on them must be gone
-/// at the end, and nothing it did may have broken the rules of verbs.
-struct RdmaNetwork {
-  RdmaNetwork() {
-    fake_nic::reset();
-    for (int i = 0; i < 2; ++i) fake_nic::add(nic(i));
-  }
-  RdmaNetwork(const RdmaNetwork&) = delete;
-  RdmaNetwork& operator=(const RdmaNetwork&) = delete;
-  ~RdmaNetwork() {
+/// The stand-in without devices. What OpenMRC makes on those that are added must be gone at the
+/// end, and nothing it did may have broken the rules of verbs.
+struct FakeNics {
+  FakeNics() { fake_nic::reset(); }
+  FakeNics(const FakeNics&) = delete;
+  FakeNics& operator=(const FakeNics&) = delete;
+  ~FakeNics() {
     const fake_nic::Counts counts = fake_nic::counts();
     CHECK(counts.objects() == 0);
     CHECK(counts.overruns == 0);
     CHECK(fake_nic::misuses() == std::vector<std::string>{});
     fake_nic::reset();
+  }
+};
+
+/// nic0 and nic1, 127.0.0.11 and 127.0.0.12, on one network.
+struct RdmaNetwork : FakeNics {
+  RdmaNetwork() {
+    for (int i = 0; i < 2; ++i) fake_nic::add(nic(i));
   }
   [[nodiscard]] static fake_nic::Nic nic(int number) {
     fake_nic::Nic nic;
