@@ -121,13 +121,7 @@ TEST_CASE("verbs ports: a link goes down and comes up, told or not, and traffic 
         pair.back();
         CHECK(plane_is_up(side));
       }
-      if (placement) {
-        const auto before = RdmaPair::port_of(pair.b).rx_placed;
-        REQUIRE(eventually([&] {
-          pair.there();
-          return RdmaPair::port_of(pair.b).rx_placed > before;
-        }));
-      }
+      if (placement) pair.until_placed();
     }
 }
 
@@ -158,13 +152,7 @@ TEST_CASE("verbs ports: a device that is removed is closed, and used again when 
     pair.there();
     pair.copy(pair.a, pair.b, late);
     pair.back();
-    if (placement) {
-      const auto before = RdmaPair::port_of(pair.b).rx_placed;
-      REQUIRE(eventually([&] {
-        pair.there();
-        return RdmaPair::port_of(pair.b).rx_placed > before;
-      }));
-    }
+    if (placement) pair.until_placed();
   }
 }
 

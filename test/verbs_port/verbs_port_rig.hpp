@@ -58,6 +58,17 @@ inline Config rdma_config(int number, bool placement) {
   return config;
 }
 
+/// Waits until something is so; false if it never is.
+template <class Condition>
+[[nodiscard]] bool eventually(const Condition& condition) {
+  const Time end = monotonic_now() + kPatience;
+  while (!condition()) {
+    if (monotonic_now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
 /// Two devices and a connected queue pair on each. The peers' devices may place what is written to
 /// `a_memory` and `b_memory`, in the targets.
 struct RdmaPair : Pair {
@@ -94,11 +105,13 @@ struct RdmaPair : Pair {
   void there(std::size_t size = 64 << 10) { copy(a, b, b_memory, size); }
   void back(std::size_t size = 64 << 10) { copy(b, a, a_memory, size); }
 
-  /// Copies until the peers' devices place payload; they are prepared in the background.
+  /// Copies until b's device places payload, or does again; it is prepared in the background.
   void until_placed() {
-    const Time end = monotonic_now() + kPatience;
-    while (port_of(b).rx_placed == 0 && monotonic_now() < end) there();
-    REQUIRE(port_of(b).rx_placed > 0);
+    const auto before = port_of(b).rx_placed;
+    REQUIRE(eventually([&] {
+      there();
+      return port_of(b).rx_placed > before;
+    }));
   }
 
   [[nodiscard]] static port::PortStats port_of(const Side& side) {
@@ -109,16 +122,5 @@ struct RdmaPair : Pair {
       Access::local_write | Access::remote_write | Access::relaxed_ordering;
   MemoryRegion a_memory, b_memory;
 };
-
-/// Waits until something is so; false if it never is.
-template <class Condition>
-[[nodiscard]] bool eventually(const Condition& condition) {
-  const Time end = monotonic_now() + kPatience;
-  while (!condition()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 }  // namespace mrc::test
