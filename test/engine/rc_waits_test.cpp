@@ -2,6 +2,8 @@
 // RC: what waits for a receive, or for its turn to be refused, holds up nothing else.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "engine/rc_rig.hpp"
 
 using namespace mrc;
@@ -127,6 +129,53 @@ TEST_CASE("A READ succeeds before one whose memory has gone in the meantime") {
   CHECK(rig.done(0)[0].status == WcStatus::success);
   CHECK(rig.done(0)[1].status == WcStatus::success);
   CHECK(rig.done(0)[2].status == WcStatus::rem_access_err);
+}
+
+TEST_CASE("A READ that waits to be executed holds up the Transport ACK of what is behind it") {
+  constexpr std::uint16_t kLimit = 2;
+  RcRig rig({.attributes = {.max_wimm_dest = kLimit, .max_rd_atomic = 1, .max_rd_atomic_dest = 1}});
+  rig.fill(1);
+  rig.add();
+  // Side 1 does not learn that its response has arrived, so the next READ finds no room for one.
+  bool deaf = true;
+  std::set<std::uint32_t> reads, named;  // PSNs of READs, and of Transport ACKs meanwhile
+  rig.pair.filter = [&](unsigned side, const wire::TxPacket&,
+                        const std::vector<std::uint8_t>& bytes) {
+    const auto& bth = wire::view_as<wire::Bth>(bytes);
+    const bool ack = bth.opcode() == wire::Opcode::acknowledge;
+    if (side == 0 && bth.opcode() == wire::Opcode::read_request) reads.insert(bth.psn().value());
+    if (side == 1 && ack && deaf) named.insert(bth.psn().value());
+    return !(side == 0 && deaf && (ack || bth.opcode() == wire::Opcode::sack));
+  };
+  const Sge to = rig.sge(0, 0, 100), from = rig.sge(0, 1000, 8);
+  const auto post = [&](std::uint64_t id, SendOpcode opcode) {
+    const bool is_read = opcode == SendOpcode::read;
+    return rig.post(0, {.wr_id = id,
+                        .opcode = opcode,
+                        .sges = {is_read ? &to : &from, 1},
+                        .remote = rig.at(1, is_read ? 0 : 500'000)});
+  };
+  for (std::uint64_t id = 0; id < 8; ++id)
+    REQUIRE(rig.receive(1, id, {rig.sge(1, 0, 64)}) == Errc::ok);
+  REQUIRE(post(1, SendOpcode::read) == Errc::ok);
+  REQUIRE(rig.run(1, 0));
+  REQUIRE(post(2, SendOpcode::write) == Errc::ok);
+  REQUIRE(post(3, SendOpcode::read) == Errc::ok);
+  for (std::uint64_t id = 4; id < 12; ++id)
+    REQUIRE(post(id, id % 2 == 0 ? SendOpcode::write_imm : SendOpcode::send) == Errc::ok);
+  rig.pair.run_for(200us);
+  const engine::QueuePairState& qp = *rig.pair[1].find_qp(rig.qps[0][1]);
+  CHECK(qp.state == QpState::rts);
+  const Psn first = qp.remote.start_psn;  // READ, write, READ, and as many as the limit allows
+  CHECK(qp.rx.window.cack() == first + 2 + kLimit);
+  CHECK(reads == std::set{first.value(), (first + 2).value()});
+  CHECK(named == std::set{first.value(), (first + 1).value()});
+  CHECK(rig.done(1).empty());
+
+  deaf = false;
+  REQUIRE(rig.run(11, 8));
+  for (const Completion& c : rig.done(0)) CHECK(c.status == WcStatus::success);
+  CHECK(rig.pair[0].find_qp(rig.qps[0][0])->stats.timeouts == 0);
 }
 
 TEST_CASE("READs succeed before bad requests of both sides") {

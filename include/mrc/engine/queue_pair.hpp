@@ -144,6 +144,14 @@ struct AnswersPerRoundTrip {
   }
 };
 
+/// What Transport ACKs name: the newest message that is placed and delivered, with all before it.
+struct FinishedMessage {
+  Psn last;               ///< its last PSN
+  std::uint16_t msn = 0;  ///< its number
+  bool any = false;       ///< there is one
+  bool due = false;       ///< a Transport ACK is to be queued for it
+};
+
 /// Responder state of a queue pair (mrc-1.0 §2.5, Table 7-5). Written by Responder.
 struct ResponderState {
   /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
@@ -174,14 +182,15 @@ struct ResponderState {
   Time trim_credit_time{};           ///< at this time
   AnswersPerRoundTrip probes;        ///< answers to reliability probes
   std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
+  std::uint32_t messages = 0;        ///< messages that the cumulative PSN has passed
   // What every packet needs, side by side; the statistics of the queue pair follow.
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
   std::uint32_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15]), modulo 2^32
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
   std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
   std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
-  std::uint32_t messages = 0;         ///< messages finished; the newest has MSN messages - 1
-  Psn last_end;                       ///< last PSN of the newest finished message
+  Psn passed;                         ///< last PSN of the newest of `messages`
+  FinishedMessage finished;           ///< not newer than that
   std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
   bool ack_queued = false;            ///< a Transport ACK is in the control queue
 };

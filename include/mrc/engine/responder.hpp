@@ -95,6 +95,7 @@ class Responder {
              bool in_order) noexcept;
   [[nodiscard]] bool advance(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                              const reliability::ReceiveWindow::Advance& advance) noexcept;
+  static void finish_messages(QueuePairState& qp) noexcept;
   void write_deferred(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;
   [[nodiscard]] static bool doubt(QueuePairState& qp, Psn psn, QpErrorCause cause) noexcept;

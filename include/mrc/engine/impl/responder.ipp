@@ -65,6 +65,8 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.window.start(qp.remote.start_psn);
   rx.wimms.start();
   rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
+  rx.passed = qp.remote.start_psn - 1;
+  rx.finished = {rx.passed, 0xFFFF};
   rx.mpr = dynamic ? qp.attributes.mpr_dest : std::uint8_t{0};
   rx.ack_queued = false;
   rx.newest_sack = 0;
@@ -125,7 +127,7 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, detail::timestamp_in(w));
-  if (progress.messages > 0) queue_ack(qp, packet.plane, w.bth->rtx());
+  if (rx.finished.due) queue_ack(qp, packet.plane, w.bth->rtx());
 }
 
 /// A packet of a write: checks and places it. False if it does not count as received.
@@ -186,11 +188,34 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
       refuse(now, qp, packet, psn, c);
       return false;
     }
-  if (advance.messages > 0) {  // after deliver(): a queued Transport ACK names what is delivered
+  if (advance.messages > 0) {
     rx.messages += advance.messages;
-    rx.last_end = advance.last_end;
+    rx.passed = advance.last_end;
   }
+  if (qp.rc || advance.messages > 0) finish_messages(qp);
   return true;
+}
+
+/// A Transport ACK says that a message and all before it are placed and delivered (mrc-1.0 §2.8).
+/// A READ or an atomic that waits to be executed holds up the delivery of what is behind it, so it
+/// holds up the Transport ACK as well. The peer's limit of WriteImm and SENDs in flight rests on
+/// that: it sends number n + max_wimm_dest only after the Transport ACK of number n, which has then
+/// left WimmTable, so that no number is ever max_wimm_dest or more ahead of the table's next one.
+/// To be called after deliver().
+MRC_DECL void Responder::finish_messages(QueuePairState& qp) noexcept {
+  ResponderState& rx = qp.rx;
+  if (rx.messages == 0) return;
+  Psn last = rx.passed;
+  std::uint32_t msn = rx.messages - 1;
+  if (qp.rc) {
+    auto& requests = qp.rc_state->requests;
+    if (const PeerRequest* waiting = requests.ready(rx.window.cack())) {
+      last = requests.last() - 1;
+      msn = waiting->msn - 1u;
+    }
+  }
+  if (rx.finished.any && rx.finished.last == last) return;
+  rx.finished = {last, static_cast<std::uint16_t>(msn), true, true};
 }
 
 MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
@@ -198,7 +223,7 @@ MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, P
       psn, [&](Psn first, Psn last) { qp.rx.wimms.measure(first, last, qp.mtu); });
   wire::RxPacket packet;
   packet.plane = plane;
-  if (advance(now, qp, packet, psn, progress) && progress.messages > 0) queue_ack(qp, plane, false);
+  if (advance(now, qp, packet, psn, progress) && qp.rx.finished.due) queue_ack(qp, plane, false);
 }
 
 /// A data packet beyond the receive window, or a duplicate.
@@ -213,7 +238,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   // A mark is about the way that this copy took, not about its payload (mrc-1.0 §2.6).
   if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);
-  if (w.bth->rtx() && qp.rx.messages > 0 && !psn.after(qp.rx.window.cack()))
+  if (w.bth->rtx() && qp.rx.finished.any && !psn.after(qp.rx.window.cack()))
     queue_ack(qp, packet.plane, true);
 }
 
@@ -422,7 +447,7 @@ MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;
-  if (qp.rx.messages > 0) queue_ack(qp, packet.plane, true);
+  if (qp.rx.finished.any) queue_ack(qp, packet.plane, true);
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -38,6 +38,7 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
 
 /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
 MRC_DECL void Responder::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
+  qp.rx.finished.due = false;
   if (qp.rx.ack_queued) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ack;
@@ -144,10 +145,10 @@ MRC_DECL void Responder::write_ack(const ControlItem& item, QueuePairState& qp,
                                    wire::TxPacket& packet) noexcept {
   const bool ack = item.kind == ControlItem::Kind::ack;
   wire::AckPacket p{};
-  p.bth =
-      wire::Bth::make(wire::Opcode::acknowledge, qp.remote.qpn, ack ? qp.rx.last_end : item.psn);
+  const FinishedMessage& newest = qp.rx.finished;
+  p.bth = wire::Bth::make(wire::Opcode::acknowledge, qp.remote.qpn, ack ? newest.last : item.psn);
   p.aeth.set_code(ack ? wire::Syndrome::ack : item.syndrome);
-  p.aeth.msn = static_cast<std::uint16_t>(qp.rx.messages - 1);
+  p.aeth.msn = newest.msn;
   qp.rx.ack_queued = qp.rx.ack_queued && !ack;
   put_header(packet, p);
   ++ctx_.stats.acks_sent;

@@ -181,7 +181,8 @@ MRC_DECL Responder::Fate Responder::take_request(Time now, QueuePairState& qp,
   RcState& rc = *qp.rc_state;
   const Psn psn = w.bth->psn();
   const RequestNumber number{w.meth->rqmsn.value()};
-  PeerRequest request{w.bth->opcode(), w.reth->rkey, w.reth->va, w.reth->dma_length, 0, 0};
+  PeerRequest request{
+      w.bth->opcode(), w.meth->msn, w.reth->rkey, w.reth->dma_length, w.reth->va, 0, 0};
   if (w.payload.size() == sizeof(wire::AtomicOperands)) {
     const auto& operands = wire::view_as<wire::AtomicOperands>(w.payload);
     request.swap_or_add = operands.swap_or_add;
@@ -244,7 +245,11 @@ MRC_DECL bool Responder::execute(Time now, QueuePairState& qp, Plane plane) noex
 MRC_DECL void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexcept {
   if (!execute(now, qp, plane)) return;
   const QpErrorCause c = deliver(qp);
-  if (c == QpErrorCause::none) return;
+  if (c == QpErrorCause::none) {
+    finish_messages(qp);
+    if (qp.rx.finished.due) queue_ack(qp, plane, false);
+    return;
+  }
   wire::RxPacket settled;
   settled.plane = plane;
   refuse(now, qp, settled, qp.rx.window.cack(), c);
