@@ -151,6 +151,7 @@ bool event_of(mrc::QpErrorCause cause, ibv_event_type& type) {
       type = IBV_EVENT_QP_ACCESS_ERR;
       return true;
     case Cause::bad_request:
+    case Cause::bad_rqmsn:
     case Cause::bad_atomic:
     case Cause::receive_too_short:
     case Cause::wimm_overflow:

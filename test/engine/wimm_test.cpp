@@ -116,7 +116,36 @@ TEST_CASE("WriteImm: more in flight than agreed, or a number twice, is NAK 0x61"
     Single s(setup);
     s.data(imm(1, 1));
     s.data(imm(2, 1));
-    CHECK(s.qp().cause == QpErrorCause::bad_request);
+    CHECK(s.qp().cause == QpErrorCause::bad_rqmsn);
+  }
+}
+
+TEST_CASE("WriteImm: numbers that begin at 1, or leave one out, are NAK 0x61") {
+  const auto refused = [](Single& s, std::uint32_t n, std::uint32_t acks) {
+    CHECK(s.qp().state == QpState::err);
+    CHECK(s.qp().cause == QpErrorCause::bad_rqmsn);
+    const SentList answers = only(s.transmit(), Opcode::acknowledge);
+    REQUIRE(answers.size() == acks + 1);
+    if (acks > 0) CHECK(answers[0].psn().before(s.first + static_cast<std::int32_t>(n)));
+    CHECK(answers.back().ack().aeth.code() == wire::Syndrome::invalid_request);
+    CHECK(answers.back().psn() == s.first + static_cast<std::int32_t>(n));
+  };
+  {
+    Single s;
+    s.data({.n = 0, .msn = 0});
+    s.data(imm(1, 1));
+    refused(s, 1, 1);
+    CHECK(s.receives().empty());
+  }
+  {
+    Single s;
+    s.data(imm(0, 0));
+    s.data(imm(3, 2));
+    s.data({.n = 2, .msn = 2});
+    CHECK(s.qp().state == QpState::rts);  // number 1 may be PSN 1
+    s.data({.n = 1, .msn = 1});
+    refused(s, 3, 1);
+    CHECK(s.receives().at(0).immediate == 100);
   }
 }
 

@@ -94,7 +94,8 @@ class Responder {
   void place(QueuePairState& qp, const wire::WriteView& w, const MemoryEntry* region,
              bool in_order) noexcept;
   [[nodiscard]] bool advance(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-                             const reliability::ReceiveWindow::Advance& advance) noexcept;
+                             const reliability::ReceiveWindow::Advance& advance,
+                             std::optional<Psn> misnumbered) noexcept;
   static void finish_messages(QueuePairState& qp) noexcept;
   void write_deferred(QueuePairState& qp) noexcept;
   QpErrorCause deliver(QueuePairState& qp) noexcept;

@@ -318,6 +318,7 @@ enum class QpErrorCause : std::uint8_t {
   rnr_exhausted,           ///< the peer posts no receive
   receive_too_short,       ///< a SEND, or a datagram, is longer than its receive
   bad_atomic,              ///< as responder: the address of an atomic is not aligned to 8 bytes
+  bad_rqmsn,               ///< as responder: WriteImm (and SENDs) not numbered 0, 1, 2, ...
 };
 
 /// The cause in words.
@@ -365,6 +366,8 @@ enum class QpErrorCause : std::uint8_t {
       return "peer sent more than the receive has room for";
     case QpErrorCause::bad_atomic:
       return "peer sent an atomic to an address that is not a multiple of 8";
+    case QpErrorCause::bad_rqmsn:
+      return "peer does not number its writes with immediate 0, 1, 2, ... (METH.rqmsn)";
   }
   return "unknown cause";
 }

@@ -18,6 +18,7 @@ namespace detail {
   switch (cause) {
     case QpErrorCause::bad_request:
     case QpErrorCause::wimm_overflow:
+    case QpErrorCause::bad_rqmsn:
     case QpErrorCause::receive_too_short:
     case QpErrorCause::bad_atomic:
       return wire::Syndrome::invalid_request;
@@ -52,6 +53,16 @@ MRC_DECL constexpr Duration kLimitPeriod = std::chrono::microseconds(100);
 inline constexpr std::uint32_t kTrimsPerRoundTrip = 16;
 /// Most answers to reliability probes per round trip.
 inline constexpr std::uint32_t kProbeAnswers = 8;
+
+/// What the receive window calls for each message that the cumulative PSN passes.
+struct PassMessage {
+  QueuePairState& qp;
+  std::optional<Psn>& misnumbered;  ///< set to the end of the first one that has a wrong number
+
+  void operator()(Psn first, Psn last) const noexcept {
+    if (!qp.rx.wimms.pass(first, last, qp.mtu) && !misnumbered) misnumbered = last;
+  }
+};
 
 [[nodiscard]] inline std::uint16_t timestamp_in(const wire::WriteView& w) noexcept {
   return w.tseth != nullptr ? w.tseth->tx_timestamp.value() : 0;
@@ -111,9 +122,9 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
                           ? take_write(now, qp, packet, w, length, end)
                           : take_operation(now, qp, packet, w, length) == Fate::accept;
   if (!placed) return;
+  std::optional<Psn> misnumbered;
   const ReceiveWindow::Advance progress =
-      rx.window.accept(psn, end, !packet.unsettled,
-                       [&](Psn first, Psn last) { rx.wimms.measure(first, last, qp.mtu); });
+      rx.window.accept(psn, end, !packet.unsettled, detail::PassMessage{qp, misnumbered});
   if (!qp.heard) qp.heard = true;  // that line of memory stays clean
   ++ctx_.stats.rx_data;
   ++qp.stats.rx_packets;
@@ -121,7 +132,7 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   const std::uint32_t nominal = wire::nominal_size(packet.udp_length);
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
-  if (!advance(now, qp, packet, psn, progress)) return;
+  if (!advance(now, qp, packet, psn, progress, misnumbered)) return;
   // The SACK before the Transport ACK: it has the round-trip time and byte count of the packets
   // that the Transport ACK then completes.
   if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
@@ -167,7 +178,7 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
     if (inserted != WimmTable::Insert::ok) {
       refuse(now, qp, packet, psn,
              inserted == WimmTable::Insert::overflow ? QpErrorCause::wimm_overflow
-                                                     : QpErrorCause::bad_request);
+                                                     : QpErrorCause::bad_rqmsn);
       return false;
     }
   }
@@ -176,10 +187,10 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
 }
 
 /// The cumulative PSN has advanced: completes what it has passed. False if that failed; `packet` is
-/// then refused.
+/// then refused. `misnumbered`: end of a message that WimmTable::pass() objected to.
 [[gnu::always_inline]] inline bool Responder::advance(
     Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
-    const reliability::ReceiveWindow::Advance& advance) noexcept {
+    const reliability::ReceiveWindow::Advance& advance, std::optional<Psn> misnumbered) noexcept {
   ResponderState& rx = qp.rx;
   if (advance.packets > 0 && rx.deferred.head != DeferredStores::kNone) write_deferred(qp);
   if (qp.rc && !finish_operations(now, qp, packet.plane)) return false;
@@ -188,6 +199,10 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
       refuse(now, qp, packet, psn, c);
       return false;
     }
+  if (misnumbered) [[unlikely]] {
+    refuse(now, qp, packet, *misnumbered, QpErrorCause::bad_rqmsn);
+    return false;
+  }
   if (advance.messages > 0) {
     rx.messages += advance.messages;
     rx.passed = advance.last_end;
@@ -219,11 +234,13 @@ MRC_DECL void Responder::finish_messages(QueuePairState& qp) noexcept {
 }
 
 MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept {
-  const reliability::ReceiveWindow::Advance progress = qp.rx.window.settle(
-      psn, [&](Psn first, Psn last) { qp.rx.wimms.measure(first, last, qp.mtu); });
+  std::optional<Psn> misnumbered;
+  const reliability::ReceiveWindow::Advance progress =
+      qp.rx.window.settle(psn, detail::PassMessage{qp, misnumbered});
   wire::RxPacket packet;
   packet.plane = plane;
-  if (advance(now, qp, packet, psn, progress) && qp.rx.finished.due) queue_ack(qp, plane, false);
+  if (advance(now, qp, packet, psn, progress, misnumbered) && qp.rx.finished.due)
+    queue_ack(qp, plane, false);
 }
 
 /// A data packet beyond the receive window, or a duplicate.
