@@ -380,3 +380,39 @@ TEST_CASE("strangers: the mark of a late copy is told") {
   s.data({.n = 0});
   CHECK(s.transmit().empty());
 }
+
+TEST_CASE("strangers: a Transport ACK numbers messages as the peer does [O-15]") {
+  for (const std::uint32_t begin : {0u, 1u, 0x8000u, 0xFFFEu}) {
+    CAPTURE(begin);
+    Single::Setup setup;
+    setup.options.placing_planes = 0xF;
+    Single s(setup);
+    const auto write = [&](std::uint32_t n, bool unsettled = false) {
+      s.data({.n = n, .msn = begin + n, .unsettled = unsettled});
+    };
+    const auto settle = [&](std::uint32_t n) {
+      const wire::PacketName name{s.qpn, s.first + static_cast<std::int32_t>(n)};
+      s.engine.on_settled(s.now, 0, {&name, 1});
+    };
+    const auto answers = [&] { return only(s.transmit(), wire::Opcode::acknowledge); };
+    const auto named = [&](std::uint32_t n) {
+      const SentList acks = answers();
+      REQUIRE(acks.size() == 1);
+      CHECK(acks[0].psn() == s.first + static_cast<std::int32_t>(n));
+      CHECK(acks[0].ack().aeth.msn.value() == (begin + n) % 0x10000);
+    };
+    write(0);
+    named(0);
+    write(3);
+    write(2);
+    write(1);  // fills the gap
+    named(3);
+    write(5, true);
+    write(4);
+    named(4);
+    write(6);
+    CHECK(answers().empty());
+    settle(5);
+    named(6);
+  }
+}

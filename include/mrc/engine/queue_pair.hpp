@@ -147,7 +147,7 @@ struct AnswersPerRoundTrip {
 /// What Transport ACKs name: the newest message that is placed and delivered, with all before it.
 struct FinishedMessage {
   Psn last;               ///< its last PSN
-  std::uint16_t msn = 0;  ///< its number
+  std::uint16_t msn = 0;  ///< its number, as the peer counts
   bool any = false;       ///< there is one
   bool due = false;       ///< a Transport ACK is to be queued for it
 };
@@ -191,6 +191,7 @@ struct ResponderState {
   std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
   Psn passed;                         ///< last PSN of the newest of `messages`
   FinishedMessage finished;           ///< not newer than that
+  std::uint16_t next_msn = 0;         ///< number of the message behind `passed`, as the peer counts
   std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
   bool ack_queued = false;            ///< a Transport ACK is in the control queue
 };

@@ -21,7 +21,7 @@ using reliability::RequestNumber;
 /// A READ or an atomic of the peer that has arrived and is not executed yet.
 struct PeerRequest {
   wire::Opcode opcode{};          ///< read_request, compare_swap or fetch_add
-  std::uint16_t msn = 0;          ///< its number among all messages
+  std::uint16_t msn = 0;          ///< its number among all messages, as the peer counts
   std::uint32_t rkey = 0;         ///< of the region that it is about
   std::uint32_t length = 0;       ///< bytes of the response
   std::uint64_t address = 0;      ///< in that region

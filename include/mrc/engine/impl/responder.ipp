@@ -78,6 +78,7 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
   rx.passed = qp.remote.start_psn - 1;
   rx.finished = {rx.passed, 0xFFFF};
+  rx.next_msn = 0;
   rx.mpr = dynamic ? qp.attributes.mpr_dest : std::uint8_t{0};
   rx.ack_queued = false;
   rx.newest_sack = 0;
@@ -122,6 +123,8 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
                           ? take_write(now, qp, packet, w, length, end)
                           : take_operation(now, qp, packet, w, length) == Fate::accept;
   if (!placed) return;
+  // Peers may count from any number on ([O-15]); the next packet of the oldest message has it.
+  if (psn == rx.window.cack() + 1) rx.next_msn = w.meth->msn;
   std::optional<Psn> misnumbered;
   const ReceiveWindow::Advance progress =
       rx.window.accept(psn, end, !packet.unsettled, detail::PassMessage{qp, misnumbered});
@@ -206,6 +209,7 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   if (advance.messages > 0) {
     rx.messages += advance.messages;
     rx.passed = advance.last_end;
+    rx.next_msn = static_cast<std::uint16_t>(rx.next_msn + advance.messages);
   }
   if (qp.rc || advance.messages > 0) finish_messages(qp);
   return true;
@@ -221,7 +225,7 @@ MRC_DECL void Responder::finish_messages(QueuePairState& qp) noexcept {
   ResponderState& rx = qp.rx;
   if (rx.messages == 0) return;
   Psn last = rx.passed;
-  std::uint32_t msn = rx.messages - 1;
+  std::uint32_t msn = rx.next_msn - 1u;
   if (qp.rc) {
     auto& requests = qp.rc_state->requests;
     if (const PeerRequest* waiting = requests.ready(rx.window.cack())) {
