@@ -3,8 +3,8 @@
 # One of eight ranks dies by SIGKILL at a random moment, set-up included: all others get an error
 # and end by themselves, although only two of them are its neighbours. MRC_TEST_KILLS times.
 #
-# Within twice the configured time on a quiet machine; this test allows four times that, and tells
-# what it measured.
+# Within twice the configured time on a quiet machine; a busy one gets a minute. The test tells what
+# it measured.
 kills=${MRC_TEST_KILLS:-50}  # lib.sh takes MRC_* from the environment
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
@@ -15,9 +15,9 @@ worst=0
 for ((i = 0; i < kills; ++i)); do
   rank=$((RANDOM % 8)) after=$((RANDOM % 800))
   start kill "$nccl_perf" --ranks 8 --channels 1 --size 1M --warmup 0 --repetitions 1 \
-    --iterations 100000000 --quiet --patience "$((4 * seconds))s" --kill "$rank@${after}ms" \
+    --iterations 100000000 --quiet --patience 60s --kill "$rank@${after}ms" \
     --json "$work/kill.json"
-  exit_code "$pid" 60
+  exit_code "$pid" 100
   expect "rank $rank killed after $after ms: the exit status" [ "$code" = 3 ]
   took=$(python3 - "$work/kill.json" <<'PY'
 import json, sys

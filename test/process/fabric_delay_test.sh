@@ -30,17 +30,21 @@ measure() {  # measure FROM TO ADDRESS [OPTION...]: datagrams one way; result in
 }
 delays() { counted delays "$1"; }  # delays min|median|..: microseconds, or a count
 # That a machine is busy makes packets late, but none early: no lower bound is a matter of luck.
-is_late() {  # is_late MICROSECONDS FROM TO ADDRESS
-  measure "${@:2}" --count 100
-  expect "$2 to $4: all arrive" [ "$(delays count)" = 100 ]
+# Upper ones are: of what is not delayed by MICROSECONDS, one of many datagrams takes less.
+comes_within() {  # comes_within MICROSECONDS FROM TO ADDRESS
+  local end=$((SECONDS + 100))
+  while true; do
+    measure "${@:2}" --count 100
+    expect "$2 to $4: all arrive" [ "$(delays count)" = 100 ]
+    if (($(delays min) < $1)); then return; fi
+    ((SECONDS < end)) || fail "$2 to $4: none comes within $1 us"
+  done
+}
+is_late() {  # is_late MICROSECONDS FROM TO ADDRESS: by so much, and not by much more
+  comes_within $((10 * $1)) "${@:2}"
   expect "$2 to $4: at least $1 us" [ "$(delays min)" -ge "$1" ]
-  expect "$2 to $4: not much more" [ "$(delays min)" -lt $((10 * $1)) ]
 }
-is_punctual() {  # is_punctual MICROSECONDS FROM TO ADDRESS: not delayed by so much
-  measure "${@:2}" --count 100
-  expect "$2 to $4: all arrive" [ "$(delays count)" = 100 ]
-  expect "$2 to $4: less than $1 us" [ "$(delays min)" -lt "$1" ]
-}
+is_punctual() { comes_within "$@"; }  # not delayed by so much
 wires() { pgrep -f "^mrc_fabric wire $1\$" || true; }  # wires FABRIC: process ids
 no_wire() { [[ -z $(wires "$prefix-demo") ]]; }
 
@@ -114,8 +118,8 @@ read -r -a after < <(counters)
 expect 'all arrive' [ "$(delays count)" = 5000 ]
 expect 'in order' [ "$(delays reordered)" = 0 ]
 expect 'at least the delay' [ "$(delays min)" -ge 5000 ]
-for i in 0 1 2 3; do  # the kernel may add one of its own
-  expect "packets: ${before[*]}, ${after[*]}" between 5000 $((after[i] - before[i])) 5003
+for i in 0 1 2 3; do  # the kernel may add some of its own
+  expect "packets: ${before[*]}, ${after[*]}" between 5000 $((after[i] - before[i])) 5020
 done
 expect 'bytes' [ $((after[4] - before[4])) = $((after[5] - before[5])) ]
 expect 'none dropped' [ "${after[6]}" = 0 ]
@@ -132,14 +136,18 @@ expect_text bytes.out 'TCP is right' 'UDP is right'
 say 'every path over a delayed link, and no other'
 tool set "$demo" all clear
 tool set "$demo" 'p0t0-0>p0t1-0' delay=3ms
-tool exec "$demo" h0 -- "$mrc_probe" --only loops --json "$work/probe.json" >probe.out
-python3 - probe.json <<'PYTHON' || fail 'round trips'
+only_these_are_late() {
+  tool exec "$demo" h0 -- "$mrc_probe" --only loops --timeout 1s --json "$work/probe.json" >probe.out
+  python3 - probe.json <<'PYTHON'
 import json, sys
 paths = json.load(open(sys.argv[1]))["paths"]
-late = [path["path"] for path in paths if path["rtt_us"]["min"] >= 3000]
-assert late == [path["path"] for path in paths if "p0t0-0 p0t1-0" in path["path"]], late
-assert len(late) == 2, late
+late = [path["path"] for path in paths if not path["rtt_us"] or path["rtt_us"]["min"] >= 3000]
+those = [path["path"] for path in paths if "p0t0-0 p0t1-0" in path["path"]]
+assert len(those) == 2, those
+sys.exit(0 if late == those else f"late: {late}")
 PYTHON
+}
+until_true 10 only_these_are_late || fail 'round trips'
 
 say 'MRC over delayed links in all planes: every byte'
 tool set "$demo" all delay=300us
@@ -190,7 +198,7 @@ until_true 5 no_wire || fail 'the wire does not end by SIGTERM'
 tool up "$demo" >up.out
 
 say 'set ends, also in a pipe, while the wire goes on'
-timeout 5 bash -c '"$@" 2>&1 | cat' - "${fabric[@]}" set "$demo" 'h0>p0t0-0' delay=3ms ||
+timeout 60 bash -c '"$@" 2>&1 | cat' - "${fabric[@]}" set "$demo" 'h0>p0t0-0' delay=3ms ||
   fail 'the pipe stays open'
 is_late 3000 h0 h1 fd00:1::2
 

