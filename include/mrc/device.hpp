@@ -344,6 +344,11 @@ class MRC_API Device {
   /// each other, of all queue pairs and lanes of this device, and to atomic operations of the
   /// process on the same 8 bytes, which must be aligned.
   ///
+  /// The memory must be mapped and readable, writable if `access` lets it be written to, and lie in
+  /// front of the end of a file that is mapped there: otherwise Errc::invalid_argument. These
+  /// checks read /proc/self/maps, and of a mapped file its last page; without /proc it is only
+  /// checked that the memory is mapped.
+  ///
   /// Pages are neither touched nor pinned. Whatever the process may not do with the memory when it
   /// is used, because it was unmapped or protected later, or a file behind it was truncated, ends
   /// the process as if the program itself had done it: with SIGSEGV or SIGBUS, in the thread that

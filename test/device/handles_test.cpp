@@ -229,6 +229,24 @@ TEST_CASE("what is in use can't be closed") {
   CHECK_FALSE(pair.a.cq.overrun());
 }
 
+TEST_CASE("memory that can't be used as a region's rights allow is not registered") {
+  Side side(test_config());
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const constant = ::mmap(nullptr, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(constant != MAP_FAILED);
+  for (const Access access : {Access::local_write, Access::remote_write, Access::remote_atomic}) {
+    CAPTURE(static_cast<int>(access));
+    CHECK_THROWS_WITH_AS((void)side.device.register_memory(constant, page, access),
+                         doctest::Contains("is read-only, and the rights asked for"), Error);
+  }
+  for (const Access access : {Access::none, Access::remote_read})
+    CHECK(side.device.register_memory(constant, page, access).lkey() != 0);
+  REQUIRE(::mprotect(constant, page, PROT_NONE) == 0);
+  CHECK_THROWS_WITH_AS((void)side.device.register_memory(constant, page, Access::none),
+                       doctest::Contains("can't be read; map it with PROT_READ"), Error);
+  ::munmap(constant, 2 * page);
+}
+
 TEST_CASE("memory that is not mapped can't be registered, and pages are not touched") {
   Side side(test_config());
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -49,6 +49,19 @@ TEST_CASE("verbs memory: what is not mapped can't be registered") {
   CHECK(errno == EFAULT);
 }
 
+TEST_CASE("verbs memory: read-only memory is registered for reading only") {
+  Program program;
+  void* constant = ::mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(constant != MAP_FAILED);
+  errno = 0;
+  CHECK(ibv_reg_mr(program.pd, constant, 8192, int{IBV_ACCESS_LOCAL_WRITE}) == nullptr);
+  CHECK(errno == EFAULT);
+  ibv_mr* mr = ibv_reg_mr(program.pd, constant, 8192, int{IBV_ACCESS_REMOTE_READ});
+  REQUIRE(mr != nullptr);
+  CHECK(ibv_dereg_mr(mr) == 0);
+  ::munmap(constant, 8192);
+}
+
 TEST_CASE("verbs memory: what is in use can't be destroyed") {
   Program program;
   {

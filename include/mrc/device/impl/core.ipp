@@ -3,6 +3,9 @@
 
 #include <sys/eventfd.h>
 
+#include <cinttypes>
+#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "mrc/config/setting_source.hpp"
@@ -21,6 +24,38 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] inline PlaneOpener& checked(PlaneOpener* opener) {
   if (opener == nullptr) throw Error(Errc::invalid_argument, "a device needs an opener of planes");
   return *opener;
+}
+
+/// Throws mrc::Error if the process could not use this memory as the region's rights allow.
+MRC_SETUP void check_registrable(const void* address, std::size_t length, Access access) {
+  const MappingCheck check =
+      check_mapping(address, length, has(in_force(access), Access::local_write));
+  if (check.fault == MappingFault::none) return;
+  char place[24];
+  std::snprintf(place, sizeof place, "0x%" PRIxPTR, check.address);
+  const std::string at = place;
+  std::string why;
+  switch (check.fault) {
+    case MappingFault::none:
+      return;
+    case MappingFault::unmapped:
+      why = "not all of it is mapped; at " + at + " nothing is";
+      break;
+    case MappingFault::unreadable:
+      why = "what is mapped at " + at + " can't be read; map it with PROT_READ";
+      break;
+    case MappingFault::unwritable:
+      why = "what is mapped at " + at +
+            " is read-only, and the rights asked for let it be written to (local_write, "
+            "remote_write, remote_atomic); leave them out, or map it with PROT_WRITE";
+      break;
+    case MappingFault::past_file:
+      why = "the file that is mapped there ends before " + at +
+            "; make it longer, or register less";
+      break;
+  }
+  throw Error(Errc::invalid_argument,
+              "registering " + std::to_string(length) + " bytes of memory: " + why);
 }
 
 /// Events that wait to be taken, most.
@@ -95,9 +130,7 @@ MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
 
 MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t length,
                                                     Access access, PdId pd) {
-  if (address != nullptr && !mapped(address, length))
-    throw Error(Errc::invalid_argument, "registering " + std::to_string(length) +
-                                            " bytes of memory: not all of it is mapped");
+  if (address != nullptr) check_registrable(address, length, access);
   const std::lock_guard objects(objects_);
   const std::uint32_t key = lanes_[0].register_memory(address, length, access, pd, std::nullopt);
   unsigned done = 1;
