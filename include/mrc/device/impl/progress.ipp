@@ -11,9 +11,11 @@
 #include <array>
 #include <ctime>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/device/progress.hpp"
@@ -35,6 +37,7 @@ MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
       rounds_(rounds),
       ahead_(config.poll_ahead) {
   if (!config_.helper) return;
+  require({SystemCall::ppoll, SystemCall::read, SystemCall::write});
   wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_up_.open()) throw_errno("cannot open the helper thread's event descriptor");
 }
@@ -187,7 +190,12 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
 
 MRC_DECL void Progress::start(unsigned lane) {
   if (!config_.helper) return;
-  helper_ = std::thread([this] { run_helper(); });
+  try {
+    helper_ = std::thread([this] { run_helper(); });
+  } catch (const std::system_error& error) {
+    throw_errno("cannot start the helper thread (system calls clone3 and clone)",
+                error.code().value());
+  }
   (void)pthread_setname_np(helper_.native_handle(), ("openmrc-" + std::to_string(lane)).c_str());
   if (config_.helper_cpus.empty()) return;
   const std::vector<unsigned> cpus = *parse_cpu_list(config_.helper_cpus);

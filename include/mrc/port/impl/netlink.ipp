@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mrc/core/system_calls.hpp"
 #include "mrc/port/netlink.hpp"
 #include "mrc/port/socket_address.hpp"
 
@@ -24,6 +25,7 @@ MRC_DECL NetlinkMonitor::NetlinkMonitor()
   if (!socket_.open() ||
       ::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw_errno("cannot watch the network interfaces (netlink)");
+  mrc::detail::require({mrc::detail::SystemCall::recvfrom});
 }
 
 MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {

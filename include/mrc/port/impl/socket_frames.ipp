@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "mrc/core/system_calls.hpp"
 #include "mrc/port/packet_filter.hpp"
 #include "mrc/port/packet_socket.hpp"
 #include "mrc/port/socket_frames.hpp"
@@ -20,6 +21,7 @@ MRC_SETUP SocketFrames::SocketFrames(const PacketPortOptions& options)
       pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.receive_slots * kSlotBytes)),
       vectors_(options.receive_slots),
       messages_(options.receive_slots) {
+  mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
   attach_slot_filter(receive_, options.slot, options.udp_port);
   (void)try_option(receive_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
   set_buffer(send_, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);

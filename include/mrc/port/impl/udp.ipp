@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/system_calls.hpp"
 #include "mrc/port/udp.hpp"
 #include "mrc/port/udp_filter.hpp"
 #include "mrc/port/udp_receive.hpp"
@@ -28,6 +29,7 @@ MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket
       socket_(std::move(receive_socket)),
       second_(std::move(second_socket)),
       faults_(options_.fault_seed, options_.fault_slots) {
+  mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
   faults_.set(options_.faults);
   open_receiving();
   open_sending();

@@ -11,6 +11,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random_seed.hpp"
+#include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/port/socket_address.hpp"
 #include "mrc/port/verbs.hpp"
@@ -50,6 +51,9 @@ MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Soc
       look_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!events_.open() || !wake_.open() || !look_.open())
     throw_errno("cannot open an event descriptor");
+  using mrc::detail::SystemCall;
+  mrc::detail::require(
+      {SystemCall::poll, SystemCall::recvfrom, SystemCall::read, SystemCall::write});
   detail::watch(events_, wake_.fd());
   set_fault(options_.faults);
   for (std::uint16_t i = 0; i < options_.paths; ++i) paths_.push_back({Ev{i}, i});
