@@ -109,10 +109,13 @@ void exercise_transport(Bytes transport) {
       require(transport.size() == sizeof(ProbePacket));
       break;
     case Opcode::endpoint_request:
-      require(transport.size() == sizeof(EndpointRequestPacket));
+      require(transport.size() >= sizeof(EndpointRequestPacket));  // may be padded
       break;
     case Opcode::endpoint_response:
       require(transport.size() == sizeof(EndpointResponsePacket));
+      break;
+    case Opcode::packet_part:
+      require(transport.size() >= sizeof(Bth) + sizeof(PartHeader) + sizeof(Meth) + sizeof(Reth));
       break;
     case Opcode::resolution:
       require(transport.size() >= sizeof(ResolutionPacket));  // data may follow

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/wire/crc32.hpp"
@@ -27,6 +28,7 @@ struct Faults {
   PlaneMask black_holes = 0;           ///< planes that swallow everything
   std::set<std::uint32_t> dead_paths;  ///< EVs that swallow everything
   std::uint32_t largest = ~0u;         ///< bytes of payload; packets with more are swallowed
+  PlaneMask narrow = ~PlaneMask{0};    ///< planes to which `largest` applies
   Duration skew{};                     ///< of the paths' delays: evenly spread, by EV
 };
 
@@ -42,9 +44,10 @@ class EnginePair {
     bool trimming_switch = false;
     std::uint64_t ecn_threshold = 128 * 1024;
     std::uint64_t plane_window = 0;
-    bool tags = true;   ///< false: like peers that are not OpenMRC's
-    bool rc = false;    ///< both offer SEND, READ and atomics
-    PortHabits habits;  ///< of all ports
+    bool tags = true;    ///< false: like peers that are not OpenMRC's
+    bool rc = false;     ///< both offer SEND, READ and atomics
+    bool parts = false;  ///< both take packet parts
+    PortHabits habits;   ///< of all ports
     EngineOptions options{.rtt_probes = 0};
   };
 
@@ -56,6 +59,8 @@ class EnginePair {
       o.planes = (PlaneMask{1} << setup.planes) - 1;
       o.slot = static_cast<std::uint8_t>(side);
       o.start = now_;
+      if (setup.parts) o.part_places = 64;
+      if (setup.parts) o.largest_payload = kLargestMtu;
       const PlaneMask planes = (PlaneMask{1} << setup.planes) - 1;
       if (setup.habits.holds) o.holding_planes = planes;
       if (setup.habits.holds && o.held_copies == 0) o.held_copies = 4096;
@@ -120,6 +125,7 @@ class EnginePair {
       remote.dynamic_mpr = other.attributes.dynamic_mpr;
       remote.trim_nack = other.attributes.trim_nack;
       if (setup_.tags) remote.tag = other.tag.bits();
+      remote.parts = setup_.parts;
       if (setup_.rc) {
         remote.rc = other.attributes.rc;
         remote.max_rd_atomic_dest = other.attributes.max_rd_atomic_dest;
@@ -289,7 +295,7 @@ class EnginePair {
     if (dead_[0] || dead_[1]) return true;
     if (((faults.black_holes | ports_down_[0] | ports_down_[1]) >> p.plane & 1) != 0) return true;
     if (faults.dead_paths.count(value(p.entropy)) != 0) return true;
-    if (p.payload_length > faults.largest) return true;
+    if (p.payload_length > faults.largest && (faults.narrow >> p.plane & 1) != 0) return true;
     (void)side;
     return random_.chance(faults.loss);
   }

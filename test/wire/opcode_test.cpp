@@ -44,6 +44,7 @@ constexpr auto kCodes = std::to_array<CodeTraits>({
     {0xD2, "kdrfl", "ATOMIC Response"},
     {0xD3, "kdqafl", "CmpSwap"},
     {0xD4, "kdqafl", "FetchAdd"},
+    {0xD7, "k", "Packet Part"},
     {0xD8, "k", ""},
     {0xD9, "k", ""},
     {0xDC, "k", ""},

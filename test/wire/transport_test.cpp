@@ -43,6 +43,8 @@ std::size_t header_length(Opcode op) {
       return 12 + 20;
     case Opcode::resolution:
       return 12 + 52;
+    case Opcode::packet_part:
+      return 12 + 8 + 4 + 16;
     case Opcode::datagram:
       return 12 + 8;
     case Opcode::datagram_imm:
@@ -168,7 +170,8 @@ TEST_CASE("check: every opcode at every length") {
           CHECK(e == ParseError::unknown_opcode);
         } else if (n < need) {
           CHECK(e == ParseError::too_short);
-        } else if (op == Opcode::resolution) {  // data may follow
+        } else if (op == Opcode::resolution || op == Opcode::packet_part ||
+                   op == Opcode::endpoint_request) {  // data, or padding, may follow
           CHECK(e == ParseError::none);
         } else if (is_datagram(op)) {
           REQUIRE(e == ParseError::none);

@@ -82,8 +82,11 @@ class Peers {
   void log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept;
   /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
+  /// Logs planes towards a peer that carry no packets of full size any more, or do so again.
+  void report_narrow(const engine::Peer& peer, PlaneMask changed) const;
 
  private:
+  [[nodiscard]] static std::string planes_text(PlaneMask planes);
   /// A remote device.
   struct Known {
     std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid

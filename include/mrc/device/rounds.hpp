@@ -80,6 +80,7 @@ class Rounds {
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
   void signal_events() noexcept;
   void report(const engine::Engine::Event& event) noexcept;
+  [[nodiscard]] std::uint32_t smallest_room() const noexcept;
   [[nodiscard]] bool reports_planes() const noexcept { return lane_ == 0; }
 
   const Config& config_;
@@ -95,7 +96,7 @@ class Rounds {
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
-  PlaneMask planes_up_ = 0;                           ///< as the engine knows them
+  PlaneMask planes_up_ = 0;                           ///< as the application knows them
   PlaneMask too_small_ = 0;  ///< planes already logged as having too small an MTU
   PlaneMask busy_ = 0;       ///< ports that took no more, until retry_
   Time retry_ = kNever;

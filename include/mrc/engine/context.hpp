@@ -15,6 +15,7 @@
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/options.hpp"
+#include "mrc/engine/part_assembly.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/engine/ready_queue.hpp"
@@ -57,6 +58,7 @@ struct Context {
         objects(options, secrets),
         datagrams(objects),
         ready(objects),
+        parts(o.part_places, o.largest_payload),
         local_up(o.planes),
         latest(o.start) {}
   Context(const Context&) = delete;
@@ -66,13 +68,28 @@ struct Context {
   /// application call with a time begins with this.
   [[nodiscard]] Time forward(Time now) noexcept { return latest = std::max(latest, now); }
 
-  /// Planes in which packets can be sent to a peer: up here, up there, with an address, and not
-  /// withheld until they have proved that they work. If all are withheld they are used: there is
-  /// nothing to lose.
+  /// Planes in which packets can be sent to a peer: up here, up there, with an address, not too
+  /// narrow here, and not withheld until they have proved that they work. If all are narrow, or all
+  /// are withheld, they are used: there is nothing to lose.
   [[nodiscard]] PlaneMask usable_planes(const Peer& peer) const noexcept {
-    const PlaneMask up = peer.planes & peer.remote_up & local_up;
+    const PlaneMask all = peer.planes & peer.remote_up & local_up;
+    const PlaneMask wide = all & ~local_narrow;
+    const PlaneMask up = wide != 0 ? wide : all;
     const PlaneMask proved = up & ~peer.trials.withheld();
     return proved != 0 ? proved : up;
+  }
+
+  /// The own planes that peers are to use.
+  [[nodiscard]] PlaneMask offered_planes() const noexcept {
+    const PlaneMask wide = local_up & ~local_narrow;
+    return wide != 0 ? wide : local_up;
+  }
+  /// Planes for data: where some carry packets of full size, not those that don't (Peer::narrow).
+  [[nodiscard]] static PlaneMask planes_for_data(const Peer& peer) noexcept {
+    if (peer.narrow == 0) [[likely]]
+      return ~PlaneMask{0};
+    const PlaneMask wide = peer.paths.usable_planes() & ~peer.narrow;
+    return wide != 0 ? wide : ~PlaneMask{0};
   }
 
   /// Queues a control packet. If the queue is full the item is dropped and counted: control packets
@@ -147,7 +164,9 @@ struct Context {
   ObjectTables objects;             ///< protection domains, queue pairs, peers
   DatagramTables datagrams;         ///< datagram queue pairs and where they send to
   ReadyQueue ready;                 ///< queue pairs with packets to send
+  PartAssembly parts;               ///< data packets that arrive in parts
   PlaneMask local_up;               ///< own ports that are up
+  PlaneMask local_narrow = 0;       ///< own ports that can't send packets of full size
   std::uint64_t path_events = 0;    ///< that path sets have made and nobody has taken yet
   Time latest;                      ///< see forward()
 };

@@ -38,9 +38,10 @@ struct ControlItem {
   path::PathIndex path = path::kNoPath;        ///< ev_probe: the path to probe
   std::uint16_t timestamp = 0;                 ///< of the trigger, reflected
   std::uint16_t id = 0;                        ///< number of the probe or endpoint request
-  bool again = false;  ///< answers a retransmission or a probe: earlier answers may be lost
-  Psn psn;             ///< sack, nack: PSN of the trigger; nak: of the refused request
-  Ev entropy{};        ///< sack, probe_sack, nack: EV of the trigger, reflected
+  bool full_size = false;  ///< ev_probe: filled up to the size of the largest data packet
+  bool again = false;      ///< answers a retransmission or a probe: earlier answers may be lost
+  Psn psn;                 ///< sack, nack: PSN of the trigger; nak: of the refused request
+  Ev entropy{};            ///< sack, probe_sack, nack: EV of the trigger, reflected
   /// Own queue pair. Endpoint packets: the one whose tag they carry, 0 if none.
   Qpn qpn{};
   PeerId peer{};  ///< endpoint packets: the destination

@@ -8,6 +8,8 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/packet_layout.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/packet_part.hpp"
+#include "mrc/wire/write_header.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -30,6 +32,15 @@ class DataSender {
   /// `context` must outlive this object.
   explicit DataSender(Context& context) : ctx_(context) {}
 
+  /// Has the burst room for any packet of `qp`, in parts if it may need them? A burst that is too
+  /// small for that even when it is empty takes packets whole.
+  [[nodiscard]] static bool has_room(const Peer& peer, const QueuePairState& qp,
+                                     const wire::TxBurst& burst) noexcept {
+    const std::uint32_t parts = peer.narrow == 0 ? 1 : wire::parts_of(qp.mtu);
+    return burst.room() > 0 && burst.sge_room() > qp.most_sges() + parts - 1 &&
+           (parts <= burst.room() || burst.empty());
+  }
+
   /// Sends one packet of `qp`: the oldest lost one if there is one, else the next new one.
   /// `planes`: those that may be used. `path`: the path of the burst, kNoPath before its first
   /// packet; new packets follow on it, retransmissions choose their own.
@@ -46,7 +57,14 @@ class DataSender {
   void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
             const PacketSlice& slice, Psn psn, bool again, path::PathIndex path,
             wire::TxBurst& burst) noexcept;
-  static void add_payload(SendWqe& w, const PacketSlice& slice, wire::TxBurst& burst) noexcept;
+  static void add_payload(SendWqe& w, std::uint32_t offset, std::uint32_t length,
+                          wire::TxBurst& burst) noexcept;
+  void put(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+           const wire::WriteHeader& h, const path::PathSpec& spec, std::uint32_t offset,
+           std::uint32_t length, wire::TxBurst& burst) noexcept;
+  void emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
+                  const wire::WriteHeader& h, const path::PathSpec& spec, const PacketSlice& slice,
+                  wire::TxBurst& burst) noexcept;
 
   Context& ctx_;
 };

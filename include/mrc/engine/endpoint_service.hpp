@@ -44,6 +44,10 @@ struct ResolutionInput {
 ///
 /// A plane that is said to be up again, here or there, is probed before it is used.
 ///
+/// Between OpenMRC peers probes that are to prove that a path or a plane carries data are as long
+/// as the longest data packet. Where full-size packets vanish, small probes beside them tell a
+/// plane that is too narrow from one that is dead (path::SizeTrials).
+///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
 /// responses in the control queue, whose headers it writes when ControlSender sends them; probes of
@@ -67,6 +71,9 @@ class EndpointService {
 
   /// An own port went down or came up. It is announced to all peers with queue pairs.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
+  /// An own port can no longer send packets of full size, or can again. Peers are told to use other
+  /// planes if there are some.
+  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
   /// A queue pair was connected to `peer`. Port changes are announced to, and paths probed of, only
   /// peers with queue pairs: with the first one both begin.
   void on_connected(Time now, Peer& peer) noexcept;
@@ -102,6 +109,7 @@ class EndpointService {
     Time sent{};
     path::PathIndex path = path::kNoPath;
     wire::EndpointOp op{};
+    bool full_size = false;  ///< ControlItem::full_size
     bool open = false;
   };
   static constexpr std::size_t kOpenRequests = 1024;
@@ -110,11 +118,16 @@ class EndpointService {
   void on_planes_changed(Time now, Peer& peer) noexcept;
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
   void queue_trial(Time now, Peer& peer) noexcept;
+  void queue_size_trial(Time now, Peer& peer) noexcept;
+  void on_probe_answered(Time now, Peer& peer, const Request& r) noexcept;
+  void update_narrow(Time now, Peer& peer) noexcept;
+  void announce(Time now, Peer& peer) noexcept;
   void queue_rtt_probe(Time now, Peer& peer) noexcept;
   static void heard_by(QueuePairState& qp) noexcept;
   [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
-  void queue_probe(Peer& peer, path::PathIndex path) noexcept;
+  void queue_probe(Peer& peer, path::PathIndex path, bool full_size = false) noexcept;
+  void queue_proof(Peer& peer, path::PathIndex path) noexcept;
   void queue_port_status(Time now, Peer& peer) noexcept;
   void write_request(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,
                      wire::TxPacket& packet) noexcept;

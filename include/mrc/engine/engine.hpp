@@ -210,6 +210,10 @@ class Engine {
   }
   /// A local port went down or came up. Initially all are up.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
+  /// A local port can no longer send packets of full size but only packet parts
+  /// (wire/packet_part.hpp), or can again. Where a peer has other planes these are used; else
+  /// packets to it go in parts, if it takes them.
+  void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
   /// Ports no longer read the payload of these packets (TxPacket::copy).
   void on_released(std::span<const wire::CopyId> copies) noexcept;
   /// Ports no longer write payload of these data packets, which were reported RxPacket::unsettled.
@@ -239,7 +243,8 @@ class Engine {
     return endpoint_.poll_unconnected_probe(probe);
   }
 
-  /// Some path became ASSUMED_BAD or GOOD: there is something for take_path_events().
+  /// Some path became ASSUMED_BAD or GOOD, or a plane narrow or wide: there is something for
+  /// take_path_events() or take_narrow_changes().
   [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
   /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
   /// since the last call.
@@ -249,6 +254,18 @@ class Engine {
     ctx_.objects.for_each_peer([&](Peer& peer) {
       path::PathEvent event;
       while (peer.paths.poll_event(event)) fn(std::as_const(peer), event);
+    });
+  }
+
+  /// Calls fn(const Peer&, PlaneMask) for each peer with the planes towards it that carry no
+  /// packets of full size any more, or do so again, since the last call (Peer::narrow). There is
+  /// something if has_path_events().
+  template <class F>
+  void take_narrow_changes(F&& fn) noexcept {
+    ctx_.objects.for_each_peer([&](Peer& peer) {
+      const PlaneMask changed = peer.narrow ^ peer.narrow_told;
+      peer.narrow_told = peer.narrow;
+      if (changed != 0) fn(std::as_const(peer), changed);
     });
   }
 
@@ -343,6 +360,7 @@ class Engine {
     return qp == nullptr ? Errc::not_found : fn(*qp);
   }
   void receive_one(Time now, const wire::RxPacket& packet) noexcept;
+  void receive_part(Time now, const QueuePairState& qp, const wire::RxPacket& part) noexcept;
   void resume(QueuePairState& qp, Plane plane) noexcept;
   void withdraw_from_datagrams(std::uint32_t key) noexcept;
   void receive_datagram(const wire::RxPacket& packet) noexcept;

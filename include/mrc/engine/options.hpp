@@ -40,6 +40,10 @@ struct EngineOptions {
   /// Copies of payload that these ports can hold at a time, 0 .. 65,535; more are not sent before
   /// some are released. Needed only with holding_planes.
   std::uint32_t held_copies = 0;
+  /// Data packets that may arrive in parts at a time (part_assembly.hpp); 0: peers are told that
+  /// none are taken. Each takes largest_payload bytes of memory once it is used.
+  std::uint32_t part_places = 0;
+  std::uint32_t largest_payload = 4096;  ///< bytes of a packet that arrives in parts, most
   /// Planes whose ports may write payload to its place by themselves (RxPacket::unsettled).
   PlaneMask placing_planes = 0;
   /// Resolution messages that wait for poll_resolution(); 0: they are dropped.

@@ -15,6 +15,8 @@
 #include "mrc/path/path_set.hpp"
 #include "mrc/path/plane_trials.hpp"
 #include "mrc/path/reverse_set.hpp"
+#include "mrc/path/size_trials.hpp"
+#include "mrc/wire/packet_part.hpp"
 
 namespace mrc::inline v0_1::engine {
 
@@ -63,6 +65,10 @@ struct Peer : EngineTimer {
   const PlaneMask planes;               ///< planes in which it has an address
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
   path::PlaneTrials trials;             ///< planes that have to prove that they work
+  path::SizeTrials sizes;               ///< planes that may be too narrow for full-size packets
+  PlaneMask narrow = 0;                 ///< planes that are, here or on the way
+  PlaneMask narrow_told = 0;            ///< as the driver knows it
+  std::uint32_t largest_payload = 0;    ///< bytes of a packet to it, most: full size
   /// Planes of which nothing new can be learned from a packet that arrives in them.
   PlaneMask trusted = ~PlaneMask{0};
   PlaneMask full = 0;  ///< planes whose window (plane_window) is used up
@@ -99,6 +105,15 @@ struct Peer : EngineTimer {
   PlaneMask announced;
   std::uint16_t remote_status_id = 0;  ///< request number of the newest port status received
   Time remote_status_at = Time{Duration::min() / 2};  ///< when that arrived
+
+  /// Is a data packet of that nominal size one that a narrow plane does not carry?
+  [[nodiscard]] static constexpr bool is_large(std::uint32_t size) noexcept {
+    return size > wire::kNominalOverhead + wire::kMaxPart;
+  }
+  /// Are EV probes in that plane of full size? Only they prove that it carries data.
+  [[nodiscard]] bool probes_full_size(Plane plane) const noexcept {
+    return sizes.probed() && (narrow >> plane & 1) == 0;
+  }
 
   /// A packet was sent in `plane`. The plane is full once its window is used up.
   void charge(Plane plane, std::uint32_t size) noexcept {

@@ -29,9 +29,11 @@ struct DropStats {
 struct EngineStats {
   std::uint64_t tx_data = 0;                ///< data packets sent for the first time
   std::uint64_t tx_retransmits = 0;         ///< retransmissions
+  std::uint64_t tx_parts = 0;               ///< packets that carried a part of a data packet
   std::uint64_t tx_control = 0;             ///< SACK, NACK, ACK, probes, endpoint packets
   std::uint64_t rx_data = 0;                ///< data packets accepted
   std::uint64_t rx_duplicates = 0;          ///< data packets received before
+  std::uint64_t rx_parts = 0;               ///< parts of data packets received
   std::uint64_t rx_control = 0;             ///< control packets
   std::uint64_t rx_trimmed = 0;             ///< packets that a switch trimmed
   std::uint64_t rx_ecn = 0;                 ///< data packets marked CE

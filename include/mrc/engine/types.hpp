@@ -287,6 +287,9 @@ struct RemoteQp {
   bool dynamic_mpr = false;             ///< takes part in Dynamic MPR
   bool trim_nack = false;               ///< answers trimmed packets
   bool solicited = false;               ///< understands solicited events
+  /// With `tag`: takes packet parts, and EV probes of full size. Used if EngineOptions::part_places
+  /// is set here.
+  bool parts = false;
   /// Offers SEND, READ and atomics; used if QpAttributes::rc is set here, too. Then `start_psn` of
   /// resolve() counts, and the queue pair answers from RTR on.
   bool rc = false;

@@ -27,7 +27,8 @@ struct ConnectionInfo {
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
   bool solicited = true;              ///< understands solicited events
-  bool rc = false;                    ///< offers SEND, READ and atomics (RemoteQp::rc)
+  bool parts = false;  ///< takes packets in parts, and EV probes of full size (RemoteQp::parts)
+  bool rc = false;     ///< offers SEND, READ and atomics (RemoteQp::rc)
   /// With `rc`: READs and atomics in flight that it tracks as responder, 0 .. 128. Not encoded
   /// without `rc`.
   std::uint8_t max_rd_atomic_dest = 0;

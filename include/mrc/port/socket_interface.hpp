@@ -25,6 +25,10 @@ struct Interface {
 /// any name is allowed, an empty one too.
 [[nodiscard]] bool interface_running(const Socket& socket, const std::string& name) noexcept;
 
+/// The MTU of the interface of that name in bytes; `fallback` if that can't be told.
+[[nodiscard]] std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
+                                          std::uint32_t fallback) noexcept;
+
 /// All IP addresses of this host, or of this network namespace. Throws Error.
 [[nodiscard]] std::vector<IpAddress> local_addresses();
 

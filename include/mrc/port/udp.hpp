@@ -114,7 +114,9 @@ class UdpPort : public CopyingPort {
   /// releases its next packet.
   [[nodiscard]] Time next_release() const noexcept;
 
-  /// Port concept. `segmentation` and `max_burst` change if a device refuses GSO later on.
+  /// Port concept. `segmentation` and `max_burst` change if a device refuses GSO later on,
+  /// `max_packet` with the MTU of the interface, which is read when its state is, and when the
+  /// kernel refuses a packet for it (EMSGSIZE).
   /// `receive_buffer` holds for packets with 1 KiB of payload or more, see kBufferShare.
   [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
 
@@ -183,6 +185,7 @@ class UdpPort : public CopyingPort {
 
   void check_link(Time now) noexcept;
   void look_at_link() noexcept;
+  [[nodiscard]] std::uint32_t room() const noexcept;
 
   void note_gso() noexcept;
 

@@ -37,12 +37,16 @@ class UdpTransmitter {
   struct Outcome {
     std::uint32_t taken = 0;   ///< packets sent, or dropped because they can never be sent
     bool unreachable = false;  ///< the kernel has no route, or the network is down
+    bool too_long = false;     ///< packets exceeded the MTU of the interface, and were dropped
   };
 
   /// `max_packet`: bytes of the largest packet, BTH .. iCRC.
   UdpTransmitter(bool v4, bool gso, bool icrc, std::uint32_t max_packet) noexcept;
   UdpTransmitter(const UdpTransmitter&) = delete;
   UdpTransmitter& operator=(const UdpTransmitter&) = delete;
+
+  /// Sets the constructor's `max_packet` anew.
+  void set_max_packet(std::uint32_t max_packet) noexcept { max_packet_ = max_packet; }
 
   /// Becomes false when the kernel or the device turns out not to support GSO.
   [[nodiscard]] bool gso() const noexcept { return gso_; }
@@ -59,7 +63,7 @@ class UdpTransmitter {
   static constexpr std::size_t kTosSpace = CMSG_SPACE(sizeof(int));
   static constexpr std::size_t kSegmentSpace = CMSG_SPACE(sizeof(std::uint16_t));
 
-  enum class Verdict : std::uint8_t { retry, busy, unreachable, refused };
+  enum class Verdict : std::uint8_t { retry, busy, unreachable, too_long, refused };
 
   /// The packets of one message.
   struct Run {

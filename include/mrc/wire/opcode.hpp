@@ -33,6 +33,7 @@ enum class Opcode : std::uint8_t {
   atomic_response = 0xD2,
   compare_swap = 0xD3,
   fetch_add = 0xD4,
+  packet_part = 0xD7,  ///< OpenMRC's own, between OpenMRC peers (wire/packet_part.hpp)
   endpoint_request = 0xD8,
   endpoint_response = 0xD9,
   sack = 0xDC,
@@ -79,7 +80,7 @@ inline constexpr OpcodeSet kImmediates = opcodes(Opcode::send_last_imm, Opcode::
                                                  Opcode::write_last_imm, Opcode::write_only_imm);
 inline constexpr OpcodeSet kOthers =
     opcodes(Opcode::acknowledge, Opcode::endpoint_request, Opcode::endpoint_response, Opcode::sack,
-            Opcode::nack, Opcode::probe, Opcode::resolution);
+            Opcode::nack, Opcode::probe, Opcode::resolution, Opcode::packet_part);
 
 /// What is asked of each received packet: a bit each in a table, one load.
 enum OpcodeTrait : std::uint8_t {
@@ -223,6 +224,8 @@ inline constexpr auto kOpcodeTraits = [] {
       return "SACK";
     case Opcode::nack:
       return "NACK";
+    case Opcode::packet_part:
+      return "Packet Part";
     case Opcode::resolution:
       return "Resolution";
     case Opcode::probe:

@@ -13,6 +13,7 @@
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/datagram.hpp"
 #include "mrc/wire/opcode.hpp"
+#include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/resolution.hpp"
 #include "mrc/wire/write_header.hpp"
 
@@ -121,9 +122,17 @@ namespace detail {
   set(Opcode::nack, sizeof(Neth));
   set(Opcode::probe, sizeof(Peth));
   set(Opcode::resolution, sizeof(ResolutionHeader));
+  set(Opcode::packet_part, sizeof(PartHeader) + sizeof(Meth) + sizeof(Reth));
   return length;
 }
 inline constexpr std::array<std::uint8_t, 256> kExtensionLengths = make_extension_lengths();
+
+/// Packets that are no data and may have bytes after their header. An EV probe between OpenMRC
+/// peers is filled up to the size that it is to prove.
+[[nodiscard]] constexpr bool may_be_longer(Opcode op) noexcept {
+  return op == Opcode::resolution || op == Opcode::packet_part || op == Opcode::endpoint_request ||
+         is_datagram(op);
+}
 
 }  // namespace detail
 
@@ -150,8 +159,7 @@ template <class P>
       sizeof(Bth) + extension + (data && bth.has_timestamp() ? sizeof(Tseth) : 0);
   if (transport.size() < headers) return ParseError::too_short;
   const std::size_t rest = transport.size() - headers;
-  if (!data && rest != 0 && bth.opcode() != Opcode::resolution && !is_datagram(bth.opcode()))
-    return ParseError::bad_length;
+  if (!data && rest != 0 && !detail::may_be_longer(bth.opcode())) return ParseError::bad_length;
   return bth.pad() <= rest ? ParseError::none : ParseError::bad_pad;
 }
 

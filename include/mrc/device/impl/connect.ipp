@@ -57,6 +57,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.rc = a.rc;
   info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
   info.icrc = config_.icrc;
+  info.parts = engine_.options().part_places > 0;
   info.slot = planes_.slot;
   info.receive_window = UINT64_MAX;
   for (const auto& port : planes_.ports) {

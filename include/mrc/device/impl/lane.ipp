@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
 /// Resolution messages that wait between two rounds, most.
 inline constexpr std::uint32_t kResolutionInputs = 256;
 
+/// Packets that may arrive in parts at a time.
+inline constexpr std::uint32_t kPartPlaces = 256;
+
 MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
                      std::optional<std::uint8_t> slot)
     : index_(index),
@@ -94,6 +97,10 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.sack_threshold;
   o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
+  // A NIC that places payload must know of each transmission of a packet what it carries.
+  const bool nics = (o.placing_planes | o.holding_planes) != 0;
+  if (!config_.strict && !nics) o.part_places = kPartPlaces;
+  o.largest_payload = planes_.mtu;
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
   o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);

@@ -62,6 +62,8 @@ MRC_SETUP void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) n
 }
 
 MRC_SETUP void Lane::report_path_events() noexcept {
+  engine_.take_narrow_changes(
+      [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
   engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
     if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
   });

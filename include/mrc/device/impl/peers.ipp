@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -24,6 +25,7 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
   remote.dynamic_mpr = info.dynamic_mpr;
   remote.trim_nack = info.trim_nack;
   remote.solicited = info.solicited;
+  remote.parts = info.parts;
   remote.rc = info.rc;
   remote.max_rd_atomic_dest = info.max_rd_atomic_dest;
   remote.tag = info.tag;
@@ -232,6 +234,32 @@ MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
   return out;
 }
 
+/// "plane 2", or "planes 0, 2".
+MRC_SETUP std::string Peers::planes_text(PlaneMask planes) {
+  std::string text;
+  for (PlaneMask m = planes; m != 0; m &= m - 1)
+    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(m));
+  return (std::has_single_bit(planes) ? "plane " : "planes ") + text;
+}
+
+MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
+  std::string name;
+  for (const Known& known : known_)
+    if (known.id == peer.id) name = known.name;
+  const std::string packets =
+      " to " + name + ": packets of " + std::to_string(peer.largest_payload + kPacketOverhead);
+  if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
+    const bool others = (peer.paths.usable_planes() & ~peer.narrow) != 0;
+    log_.warn(planes_text(narrow) + packets + " bytes do not pass, small ones do: " +
+              (others                ? "other planes carry the data"
+               : peer.sizes.probed() ? "data goes in smaller packets"
+                                     : "data can't pass") +
+              " until that works again; make the MTU of interfaces and switches the same");
+  }
+  if (const PlaneMask wide = changed & ~peer.narrow; wide != 0)
+    log_.info(planes_text(wide) + packets + " bytes pass again");
+}
+
 /// Logs what the port notes about the peer.
 MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
   DevicePort& port = *planes_.ports[plane];
@@ -272,6 +300,9 @@ MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const 
             std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
             " paths, " + std::to_string(bad) + " of them assumed bad";
     if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
+    if (qp.peer->narrow != 0)
+      text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
+              planes_text(qp.peer->narrow);
   } else if (qp.cause == QpErrorCause::rnr_exhausted) {
     text +=
         "; waited " + std::to_string(qp.attributes.rnr_retry) + " times (rnr_retry; 7 is for ever)";

@@ -7,6 +7,7 @@
 
 #include "mrc/device/rounds.hpp"
 #include "mrc/device/srq_number.hpp"
+#include "mrc/wire/packet_part.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -29,7 +30,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       connector_(connector),
       path_events_(std::move(path_events)),
       lane_(lane),
-      tx_(planes.burst),
+      tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
       by_plane_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
   for (unsigned i = 0; i < planes_.count(); ++i) {
@@ -136,16 +137,25 @@ MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
 MRC_DECL void Rounds::watch_links(Time now) noexcept {
   for (unsigned i = 0; i < planes_.count(); ++i) {
+    const DevicePort& port = *planes_.ports[i];
+    const std::uint32_t room = port.capabilities().max_packet;
+    // Each has no effect if nothing has changed.
+    engine_.set_plane_narrow(now, static_cast<Plane>(i), room < planes_.mtu + kPacketOverhead);
+    engine_.set_plane_up(now, static_cast<Plane>(i), port.link_up() && room >= smallest_room());
     const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
-    engine_.set_plane_up(now, static_cast<Plane>(i), up);
     if (!reports_planes()) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
     event.plane = static_cast<Plane>(i);
     events_.push(event);
   }
+}
+
+/// Bytes that a plane has to carry to be of any use.
+MRC_DECL std::uint32_t Rounds::smallest_room() const noexcept {
+  return std::min(planes_.mtu + kPacketOverhead, wire::kMaxPart);
 }
 
 MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
@@ -161,7 +171,8 @@ MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
     log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
               std::to_string(room) + " bytes for a packet, needed are " +
               std::to_string(planes_.mtu + kPacketOverhead) +
-              "; the plane is down until it is raised with `ip link set`");
+              "; it carries data only if no other plane does, in smaller packets, until it is "
+              "raised with `ip link set`");
   too_small_ |= bit;
   return false;
 }

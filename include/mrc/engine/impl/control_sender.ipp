@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstring>
 
+#include "mrc/core/mtu.hpp"
 #include "mrc/engine/control_sender.hpp"
 
 namespace mrc::inline v0_1::engine {
 
+namespace detail {
+
+/// What EV probes of full size are filled up with.
+inline constexpr std::array<std::uint8_t, kLargestMtu + wire::kMaxWriteHeader> kPadding{};
+
+}  // namespace detail
+
+/// Bytes behind the header of an EV probe that is as long as the longest data packet to the peer.
+[[nodiscard]] inline std::uint32_t padding_to(const Peer& peer) noexcept {
+  return static_cast<std::uint32_t>(peer.largest_payload + wire::kMaxWriteHeader -
+                                    sizeof(wire::EndpointRequestPacket));
+}
+
 MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   SharedPath shared;
-  for (; !ctx_.control.empty() && burst.room() > 0; ctx_.control.pop()) {
+  for (; !ctx_.control.empty() && burst.room() > 0 && burst.sge_room() > 0; ctx_.control.pop()) {
     const ControlItem& item = ctx_.control.front();
     if (waits_for_port(item, free_planes)) return;
     wire::TxPacket& packet = burst.append();
@@ -18,6 +33,7 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     Peer* peer = write(now, item, packet);
     path::PathIndex path = path::kNoPath;
     if (peer != nullptr) path = choose_path(item, *peer, free_planes, shared);
+    if (item.full_size && ctx_.objects.qp(item.qpn) == nullptr) path = path::kNoPath;
     if (path == path::kNoPath) {
       burst.take_back();
       continue;
@@ -27,6 +43,7 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     packet.plane = spec.plane;
     packet.entropy = spec.ev;
     packet.port_path = spec.port_path;
+    if (item.full_size) burst.add_sge(detail::kPadding.data(), padding_to(*peer), 0);
     burst.commit();
     ++ctx_.stats.tx_control;
   }

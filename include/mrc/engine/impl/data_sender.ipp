@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "mrc/engine/data_sender.hpp"
 #include "mrc/wire/write_header.hpp"
@@ -155,9 +156,9 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
 
 /// Adds a packet's part of a message: pointers into the user's memory, or into the send queue for
 /// inline data and the operands of an atomic.
-[[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, const PacketSlice& slice,
+[[gnu::always_inline]] inline void DataSender::add_payload(SendWqe& w, std::uint32_t offset,
+                                                           std::uint32_t length,
                                                            wire::TxBurst& burst) noexcept {
-  std::uint32_t offset = slice.offset, length = slice.length;
   if (length == 0) return;
   if (w.flags.inline_data) {
     burst.add_sge(SendQueue::inline_data(w) + offset, length, 0);
@@ -217,6 +218,23 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   h.immediate = w.immediate;
   h.tag = qp.remote_tag;
 
+  qp.stats.tx_bytes += again ? 0 : slice.length;
+  if (peer.narrow != 0) [[unlikely]]
+    if ((peer.narrow >> spec.plane & 1) != 0 && slice.length > wire::kPartPayload &&
+        qp.remote.parts && wire::parts_of(slice.length) <= burst.room())
+      return emit_parts(peer, qp, message, w, h, spec, slice, burst);
+  put(peer, qp, message, w, h, spec, slice.offset, slice.length, burst);
+  burst.commit();
+}
+
+/// Writes a packet with that part of the message's payload. The caller commits it.
+[[gnu::always_inline]] inline void DataSender::put(Peer& peer, QueuePairState& qp,
+                                                   const SentMessage& message, SendWqe& w,
+                                                   const wire::WriteHeader& h,
+                                                   const path::PathSpec& spec, std::uint32_t offset,
+                                                   std::uint32_t length,
+                                                   wire::TxBurst& burst) noexcept {
+  const EngineOptions& options = ctx_.options;
   wire::TxPacket& packet = burst.append();
   packet.header_length =
       static_cast<std::uint8_t>(wire::build_write_header(packet.header.data(), h));
@@ -224,18 +242,47 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   packet.check_seed = h.tag.check();
   const bool trimmable = options.trimming && qp.remote.trim_nack;
   const wire::DscpMap& dscp = options.dscp;
-  packet.dscp = !trimmable ? dscp.no_trim : again ? dscp.trimmable_retx : dscp.trimmable;
+  packet.dscp = !trimmable ? dscp.no_trim : h.rtx ? dscp.trimmable_retx : dscp.trimmable;
   packet.ecn = Ecn::ect0;
   packet.peer = peer.id;
   packet.owner = qp.qpn;
   packet.plane = spec.plane;
   packet.entropy = spec.ev;
   packet.port_path = spec.port_path;
-  add_payload(w, slice, burst);
+  add_payload(w, offset, length, burst);
   if ((options.holding_planes >> spec.plane & 1) != 0) [[unlikely]]
     ctx_.hold_payload(qp, *message.queue, message.position, burst);
-  burst.commit();
-  qp.stats.tx_bytes += again ? 0 : slice.length;
+}
+
+/// The packet in parts (wire/packet_part.hpp), one behind the other on one path. A switch that
+/// trims would cut off what tells where a part belongs.
+MRC_DECL void DataSender::emit_parts(Peer& peer, QueuePairState& qp, const SentMessage& message,
+                                     SendWqe& w, const wire::WriteHeader& h,
+                                     const path::PathSpec& spec, const PacketSlice& slice,
+                                     wire::TxBurst& burst) noexcept {
+  constexpr std::size_t kBth = sizeof(wire::Bth);
+  wire::PartHeader part;
+  part.op = static_cast<std::uint8_t>(h.opcode);
+  part.length = static_cast<std::uint16_t>(slice.length);
+  for (std::uint32_t done = 0; done < slice.length; done += wire::kPartPayload) {
+    const std::uint32_t length = std::min(wire::kPartPayload, slice.length - done);
+    put(peer, qp, message, w, h, spec, slice.offset + done, length, burst);
+    wire::TxPacket& packet = burst.newest();
+    part.offset = static_cast<std::uint16_t>(done);
+    std::uint8_t* const header = packet.header.data();
+    std::memmove(header + kBth + sizeof part, header + kBth, packet.header_length - kBth);
+    std::memcpy(header + kBth, &part, sizeof part);
+    packet.header_length = static_cast<std::uint8_t>(packet.header_length + sizeof part);
+    packet.pad = done + length == slice.length ? h.pad : std::uint8_t{0};
+    wire::Bth bth;
+    std::memcpy(&bth, header, kBth);
+    bth.op = static_cast<std::uint8_t>(wire::Opcode::packet_part);
+    bth.set_pad(packet.pad);
+    std::memcpy(header, &bth, kBth);
+    packet.dscp = ctx_.options.dscp.no_trim;
+    burst.commit();
+    ++ctx_.stats.tx_parts;
+  }
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -131,18 +131,30 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   if (via != nullptr) heard_by(*via);
   r.open = false;
   if (r.op == wire::EndpointOp::ev_probe) {
-    ++ctx_.stats.ev_probe_answers;
-    peer->congestion.on_rtt(now - r.sent);
-    peer->rtt_measured = true;
-    if (peer->rtt_probes >= ctx_.options.rtt_probes) peer->next_rtt_probe = kNever;
-    peer->paths.on_probe_answer(r.path, path::Mark::none, now);
-    peer->reverse.on_working(r.path, now, peer->paths);
-    if (peer->trials.on_answer(peer->paths[r.path].plane, now)) on_planes_changed(now, *peer);
-  } else if (r.id == peer->status_id && peer->announced == ctx_.local_up) {
+    on_probe_answered(now, *peer, r);
+  } else if (r.id == peer->status_id && peer->announced == ctx_.offered_planes()) {
     peer->status_due = kNever;  // the peer knows the present status
   }
   ctx_.ready.wake(*peer);
   ctx_.timers.arm(*peer);
+}
+
+/// A small probe proves nothing where probes of full size are asked for.
+MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Request& r) noexcept {
+  ++ctx_.stats.ev_probe_answers;
+  const Plane plane = peer.paths[r.path].plane;
+  const bool proves = r.full_size || !peer.probes_full_size(plane);
+  if (!r.full_size) {
+    peer.congestion.on_rtt(now - r.sent);
+    peer.rtt_measured = true;
+    if (peer.rtt_probes >= ctx_.options.rtt_probes) peer.next_rtt_probe = kNever;
+  }
+  peer.reverse.on_working(r.path, now, peer.paths);
+  peer.sizes.on_answer(plane, r.full_size, now);
+  update_narrow(now, peer);
+  if (!proves) return;
+  peer.paths.on_probe_answer(r.path, path::Mark::none, now);
+  if (peer.trials.on_answer(plane, now)) on_planes_changed(now, peer);
 }
 
 /// `vouched`: nobody but the peer can have said so.
@@ -164,8 +176,10 @@ MRC_DECL void EndpointService::on_port_status(Time now, Peer& peer, PlaneMask up
 /// The peer's ports in these planes are up again: they are used when they have proved it.
 MRC_DECL void EndpointService::restore(Time now, Peer& peer, PlaneMask planes) noexcept {
   peer.remote_up |= planes;
-  for (PlaneMask m = planes & peer.planes & ctx_.local_up; m != 0; m &= m - 1)
+  const PlaneMask back = planes & peer.planes & ctx_.local_up;
+  for (PlaneMask m = back; m != 0; m &= m - 1)
     peer.trials.withhold(static_cast<Plane>(std::countr_zero(m)), now);
+  peer.sizes.on_silence(back, now);  // it may be back, but narrower
 }
 
 /// A port from which something arrives is up, unless it was on its way when the peer withdrew it.
@@ -213,10 +227,9 @@ MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noex
   if (plane >= kMaxPlanes || ((ctx_.local_up & plane_bit(plane)) != 0) == up) return;
   ctx_.local_up ^= plane_bit(plane);
   ctx_.objects.for_each_peer([&](Peer& peer) {
-    if (peer.queue_pairs > 0) {
-      peer.status_due = now;
-      peer.status_tries = 0;
-    }
+    announce(now, peer);
+    peer.sizes.stop(plane);
+    update_narrow(now, peer);
     if (up)
       restore(now, peer, plane_bit(plane) & peer.remote_up);
     else
@@ -225,14 +238,40 @@ MRC_DECL void EndpointService::set_plane_up(Time now, Plane plane, bool up) noex
   });
 }
 
+MRC_DECL void EndpointService::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
+  if (plane >= kMaxPlanes || ((ctx_.local_narrow & plane_bit(plane)) != 0) == narrow) return;
+  ctx_.local_narrow ^= plane_bit(plane);
+  ctx_.objects.for_each_peer([&](Peer& peer) {
+    announce(now, peer);
+    update_narrow(now, peer);
+    if (!narrow) restore(now, peer, plane_bit(plane) & peer.remote_up);
+    on_planes_changed(now, peer);
+  });
+}
+
+/// The own planes that a peer is to use have changed.
+MRC_DECL void EndpointService::announce(Time now, Peer& peer) noexcept {
+  if (peer.queue_pairs == 0) return;
+  peer.status_due = now;
+  peer.status_tries = 0;
+}
+
+/// The planes that are too narrow for data may have changed. The driver learns of it with the path
+/// events.
+MRC_DECL void EndpointService::update_narrow(Time now, Peer& peer) noexcept {
+  const PlaneMask narrow = (peer.sizes.narrow() | ctx_.local_narrow) & peer.planes;
+  if (narrow == peer.narrow) return;
+  peer.narrow = narrow;
+  ++ctx_.path_events;
+  on_planes_changed(now, peer);
+}
+
 MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
   if (peer.served) return;
   peer.served = true;
-  const bool all_up = (peer.planes & ~ctx_.local_up) == 0;
-  if (!all_up || peer.announced != ctx_.local_up) {
-    peer.status_due = now;
-    peer.status_tries = 0;
-  }
+  update_narrow(now, peer);
+  const bool all_up = (peer.planes & ~ctx_.offered_planes()) == 0;
+  if (!all_up || peer.announced != ctx_.offered_planes()) announce(now, peer);
   peer.rtt_probes = 0;
   peer.rtt_measured = false;
   peer.next_rtt_probe = ctx_.options.rtt_probes > 0 ? now : kNever;
@@ -262,7 +301,7 @@ MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept 
 MRC_DECL std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
                                                      path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
-  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, true};
+  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, true};
   return id;
 }
 
@@ -274,9 +313,10 @@ MRC_DECL void EndpointService::forget(PeerId peer) noexcept {
 MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());  // at most one per round trip
   peer.reverse.set_rtt(peer.congestion.base_rtt());
-  queue_probe(peer, peer.paths.poll_probe(now));
+  queue_proof(peer, peer.paths.poll_probe(now));
   queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
   queue_trial(now, peer);
+  queue_size_trial(now, peer);
   if (now >= peer.next_rtt_probe) queue_rtt_probe(now, peer);
   if (now >= peer.status_due) queue_port_status(now, peer);
   ctx_.timers.arm(peer);
@@ -303,7 +343,8 @@ MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
   return peer.tagged.front().qpn;
 }
 
-MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path) noexcept {
+MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path,
+                                           bool full_size) noexcept {
   if (path == path::kNoPath) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ev_probe;
@@ -311,7 +352,27 @@ MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path) noe
   item.qpn = next_tagged(peer);
   item.path = path;
   item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
+  item.full_size = requests_[item.id % kOpenRequests].full_size = full_size;
   ctx_.queue_control(item);
+}
+
+/// A probe that is to prove that the path carries data.
+MRC_DECL void EndpointService::queue_proof(Peer& peer, path::PathIndex path) noexcept {
+  if (path != path::kNoPath) queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
+}
+
+/// Probes planes that may be too narrow, by any of their paths.
+MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
+  while (const auto probes = peer.sizes.poll(now, peer.congestion.base_rtt())) {
+    const path::PathIndex path = peer.paths.random_of_plane(probes->plane, ctx_.random);
+    if (path == path::kNoPath) {
+      peer.sizes.stop(probes->plane);
+      continue;
+    }
+    if (probes->full) queue_probe(peer, path, true);
+    if (probes->small) queue_probe(peer, path);
+  }
+  update_narrow(now, peer);
 }
 
 /// Probes a plane that has to prove itself, by any of its paths.
@@ -323,7 +384,7 @@ MRC_DECL void EndpointService::queue_trial(Time now, Peer& peer) noexcept {
     if (path == path::kNoPath)
       peer.trials.stop(*plane);  // there is nothing that could be used
     else
-      queue_probe(peer, path);
+      queue_proof(peer, path);
   }
   if (peer.trials.withheld() != withheld) on_planes_changed(now, peer);
 }
@@ -384,7 +445,7 @@ MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, 
   p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
   p.erth.set_vendor_info(ctx_.options.slot);  // of the process that the answer goes to
   if (via != nullptr) p.erth.set_tag(via->remote_tag.endpoint());
-  if (!probe) p.erth.set_port_status_mask(peer.announced = ctx_.local_up);
+  if (!probe) p.erth.set_port_status_mask(peer.announced = ctx_.offered_planes());
   const std::uint16_t timestamp = wire::timestamp_of(now);
   Request& request = requests_[item.id % kOpenRequests];
   if (request.id == item.id) {

@@ -2,6 +2,8 @@
 // Engine: inputs and outputs, distributed to the parts.
 #pragma once
 
+#include <optional>
+
 #include "mrc/engine/engine.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -41,6 +43,8 @@ namespace mrc::inline v0_1::engine {
   }
   if ((qp->peer->trusted & plane_bit(packet.plane)) == 0) [[unlikely]]
     endpoint_.on_traffic(now, *qp->peer, packet.plane);
+  if (opcode == wire::Opcode::packet_part) [[unlikely]]
+    return receive_part(now, *qp, packet);
   const bool to_responder = wire::is_data(opcode) || opcode == wire::Opcode::probe;
   if (qp->state == QpState::err) {
     ++drops.wrong_state;
@@ -70,6 +74,16 @@ namespace mrc::inline v0_1::engine {
       requester_.on_ack(now, *qp, packet);
       return resume(*qp, packet.plane);
   }
+}
+
+/// Only connections with tags have parts: nobody else can put one into a packet.
+MRC_DECL void Engine::receive_part(Time now, const QueuePairState& qp,
+                                   const wire::RxPacket& part) noexcept {
+  bool malformed = !qp.expected;
+  std::optional<wire::RxPacket> whole;
+  if (!malformed) whole = ctx_.parts.add(part, malformed);
+  ++(malformed ? ctx_.stats.drops.malformed : ctx_.stats.rx_parts);
+  if (whole) receive_one(now, *whole);
 }
 
 /// Responses that are done, and read by no port any more, leave room for others.
@@ -143,6 +157,10 @@ MRC_DECL void Engine::on_time(Time now) noexcept {
 MRC_DECL void Engine::set_plane_up(Time now, Plane plane, bool up) noexcept {
   endpoint_.set_plane_up(ctx_.forward(now), plane, up);
   datagrams_.wake();
+}
+
+MRC_DECL void Engine::set_plane_narrow(Time now, Plane plane, bool narrow) noexcept {
+  endpoint_.set_plane_narrow(ctx_.forward(now), plane, narrow);
 }
 
 MRC_DECL void Engine::on_released(std::span<const wire::CopyId> copies) noexcept {

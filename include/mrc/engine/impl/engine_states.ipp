@@ -87,6 +87,7 @@ MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& 
   ++peer.queue_pairs;
   qp.remote_tag = wire::Tag(remote.tag);
   qp.expected = qp.remote_tag ? qp.tag : wire::Tag();
+  qp.remote.parts = remote.parts && qp.remote_tag && ctx_.options.part_places > 0;
   if (qp.remote_tag) peer.tagged.push_back(qp);
   if (qp.sharers != 0) peer.congestion.on_hint(qp.sharers);
   qp.rc = remote.rc && qp.rc_state != nullptr;
@@ -101,6 +102,8 @@ MRC_SETUP void Engine::begin_sending(Time now, QueuePairState& qp) noexcept {
   if (!qp.active) requester_.start(qp);
   qp.active = true;
   requester_.attach(now, qp);
+  qp.peer->largest_payload = std::max(qp.peer->largest_payload, qp.mtu);
+  if (qp.remote.parts) qp.peer->sizes.allow_probes();
   endpoint_.on_connected(now, *qp.peer);
 }
 

@@ -39,6 +39,7 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     remove_from_flight(qp, packet, size);
     peer.paths.on_inferred_loss(packet.path(), now, packet.sent());
     peer.congestion.on_loss(size, now);
+    if (Peer::is_large(size)) (void)peer.sizes.on_loss(peer.paths[packet.path()].plane, now);
     ++qp.stats.inferred_losses;
     ++ctx_.stats.inferred_losses;
     ctx_.timers.arm(peer);  // the path may have to be probed from now on
@@ -71,7 +72,7 @@ MRC_DECL void LossRecovery::on_untransmitted(Time now,
                                              std::span<const wire::TxPacket> packets) noexcept {
   for (const wire::TxPacket& packet : packets) {
     const auto& bth = wire::view_as<wire::Bth>(Bytes{packet.header.data(), packet.header_length});
-    if (!wire::is_data(bth.opcode())) continue;
+    if (!wire::is_data(bth.opcode()) && bth.opcode() != wire::Opcode::packet_part) continue;
     QueuePairState* qp = ctx_.objects.qp(packet.owner);
     if (qp == nullptr || !qp->active || !qp->tx.window.contains(bth.psn())) continue;
     const reliability::Packet sent = qp->tx.window.at(bth.psn());
@@ -128,6 +129,10 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   if (!lost) return;  // already marked lost, not yet sent again
   qp.peer->paths.on_timeout(lost->path, now, lost->sent);
   qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
+  if (Peer::is_large(lost->size)) {
+    (void)qp.peer->sizes.on_loss(qp.peer->paths[lost->path].plane, now);
+    if (tx.in_vain()) qp.peer->sizes.on_silence(ctx_.usable_planes(*qp.peer), now);
+  }
   ctx_.timers.arm(*qp.peer);
 }
 

@@ -240,6 +240,8 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   peer.release(plane, size);
   qp.tx.inflight -= size;
   qp.tx.reported += size;
+  if (peer.sizes.doubted() != 0 && certain && Peer::is_large(size)) [[unlikely]]
+    peer.sizes.on_delivered(plane);
   std::uint32_t& newest = qp.tx.newest_report[plane];
   if (certain && static_cast<std::int32_t>(order - newest) > 0) newest = order;
 }

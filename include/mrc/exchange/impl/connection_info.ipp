@@ -32,7 +32,7 @@ enum class InfoItem : std::uint16_t {
   queue_pair = kIndispensable | 2,  ///< QPN 4, PSN 4, MTU 4, max_wimm_dest 2, mpr_dest 1, flags 1
   planes = kIndispensable | 3,      ///< per plane: address 16, UDP port 2
   window = 4,                       ///< receive_window 8
-  capabilities = 5,                 ///< bits 4: kInfoSolicited
+  capabilities = 5,                 ///< bits 4: kInfoSolicited, kInfoParts
   port_data = 6,                    ///< plane 1, data; once for each plane that has some
   tag = 7,                          ///< tag 8
   mtu = 8,  ///< exact MTU 4; it says that the peer takes any multiple of 128. The MTU of
@@ -40,7 +40,7 @@ enum class InfoItem : std::uint16_t {
   rc = 9,   ///< max_rd_atomic_dest 1; it says that the peer offers SEND, READ and atomics
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
-inline constexpr std::uint32_t kInfoSolicited = 1;
+inline constexpr std::uint32_t kInfoSolicited = 1, kInfoParts = 2;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
 inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
@@ -184,7 +184,7 @@ class InfoItems {
         break;
       case InfoItem::capabilities:
         length(value.size() == 4);
-        info_.solicited = (reader.take<std::uint32_t>() & kInfoSolicited) != 0;
+        read_capabilities(reader.take<std::uint32_t>());
         break;
       case InfoItem::tag:
         length(value.size() == 8);
@@ -227,6 +227,11 @@ class InfoItems {
   }
 
  private:
+  /// Unknown bits are of later releases.
+  void read_capabilities(std::uint32_t bits) noexcept {
+    info_.solicited = (bits & kInfoSolicited) != 0;
+    info_.parts = (bits & kInfoParts) != 0;
+  }
   void read_queue_pair(InfoReader& reader) {
     info_.qpn = Qpn{reader.take<std::uint32_t>()};
     const auto psn = reader.take<std::uint32_t>();
@@ -301,7 +306,9 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   }
   {
     const detail::InfoItemWriter item(out, InfoItem::capabilities);
-    detail::put(out, info.solicited ? detail::kInfoSolicited : 0, 4);
+    detail::put(
+        out,
+        (info.solicited ? detail::kInfoSolicited : 0u) | (info.parts ? detail::kInfoParts : 0u), 4);
   }
   if (info.tag != 0) {
     const detail::InfoItemWriter item(out, InfoItem::tag);

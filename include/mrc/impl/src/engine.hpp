@@ -24,6 +24,7 @@
 #include "mrc/engine/impl/loss_recovery.ipp"
 #include "mrc/engine/impl/object_tables.ipp"
 #include "mrc/engine/impl/packet_layout.ipp"
+#include "mrc/engine/impl/part_assembly.ipp"
 #include "mrc/engine/impl/ready_queue.ipp"
 #include "mrc/engine/impl/requester.ipp"
 #include "mrc/engine/impl/requester_sack.ipp"

@@ -70,6 +70,15 @@ MRC_SETUP bool interface_running(const Socket& socket, const std::string& name) 
   return detail::is_running(request);
 }
 
+MRC_SETUP std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
+                                      std::uint32_t fallback) noexcept {
+  ifreq request;
+  if (name.empty() || !detail::ask_interface(socket, name, SIOCGIFMTU, request) ||
+      request.ifr_mtu <= 0)
+    return fallback;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
 MRC_SETUP std::vector<IpAddress> local_addresses() {
   std::vector<IpAddress> addresses;
   detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
@@ -113,9 +122,7 @@ MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& loc
   }
   if (found.name.empty()) return found;
   found.index = if_nametoindex(found.name.c_str());
-  ifreq request;
-  if (detail::ask_interface(socket, found.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
-    found.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+  found.mtu = interface_mtu(socket, found.name, found.mtu);
   return found;
 }
 

@@ -131,10 +131,7 @@ MRC_SETUP void UdpPort::open_receiving() {
   const bool gro = enable(options_.gro, UDP_GRO, 1, "UDP_GRO");
   const std::uint64_t buffer =
       set_buffer(socket_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
-  const std::uint32_t headers =
-      static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
-  capabilities_.max_packet =
-      std::min(std::max(interface_.mtu, 576u) - headers, UdpTransmitter::kMaxMessage);
+  capabilities_.max_packet = room();
   capabilities_.receive_buffer = buffer / kBufferShare;
   capabilities_.coalescing = gro;
   capabilities_.exact_icrc = !is_v4(local_.ip);
@@ -219,6 +216,8 @@ MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
   const auto outcome = transmitter_->send(burst, packets, peer, path, stats_);
   if (capabilities_.segmentation != transmitter_->gso()) [[unlikely]]
     note_gso();
+  if (outcome.too_long) [[unlikely]]
+    look_at_link();
   if (!outcome.unreachable) return outcome.taken;
   const auto rest = static_cast<std::uint32_t>(packets.size()) - outcome.taken;
   look_at_link();
@@ -270,6 +269,18 @@ MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
 
 MRC_DECL void UdpPort::look_at_link() noexcept {
   interface_up_ = interface_running(socket_, interface_.name);
+  const std::uint32_t mtu = interface_mtu(socket_, interface_.name, interface_.mtu);
+  if (mtu == interface_.mtu) return;
+  interface_.mtu = mtu;
+  capabilities_.max_packet = room();
+  transmitter_->set_max_packet(capabilities_.max_packet);
+}
+
+/// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
+MRC_DECL std::uint32_t UdpPort::room() const noexcept {
+  const auto headers =
+      static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
+  return std::min(std::max(interface_.mtu, 576u) - headers, UdpTransmitter::kMaxMessage);
 }
 
 }  // namespace mrc::inline v0_1::port

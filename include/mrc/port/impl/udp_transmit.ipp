@@ -25,6 +25,7 @@ MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst
                                                       UdpPeer& peer, const UdpPath& path,
                                                       PortStats& stats) noexcept {
   std::uint32_t done = 0;
+  bool too_long = false;
   const auto total = static_cast<std::uint32_t>(packets.size());
   while (done < total) {
     build(burst, packets.subspan(done), peer, path);
@@ -41,16 +42,19 @@ MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst
         continue;
       case Verdict::busy:
         stats.tx_busy += total - done;
-        return {done, false};
+        return {done, false, too_long};
       case Verdict::unreachable:
-        return {done, true};
+        return {done, true, too_long};
+      case Verdict::too_long:
+        too_long = true;
+        [[fallthrough]];
       case Verdict::refused:
         stats.tx_errors += runs_[sent].packets;
         done += runs_[sent].packets;
         continue;
     }
   }
-  return {done, false};
+  return {done, false, too_long};
 }
 
 MRC_DECL void UdpTransmitter::prepare(std::size_t i) noexcept {
@@ -170,6 +174,8 @@ MRC_DECL UdpTransmitter::Verdict UdpTransmitter::judge(int error, const Run& run
     case EHOSTUNREACH:
     case ENODEV:
       return Verdict::unreachable;
+    case EMSGSIZE:
+      return Verdict::too_long;
     default:
       break;
   }
@@ -179,7 +185,8 @@ MRC_DECL UdpTransmitter::Verdict UdpTransmitter::judge(int error, const Run& run
     gso_ = false;
     return Verdict::retry;
   }
-  return Verdict::refused;
+  // Kernels before 6.11 say EINVAL of segments that exceed the MTU.
+  return error == EINVAL && run.packets > 1 ? Verdict::too_long : Verdict::refused;
 }
 
 }  // namespace mrc::inline v0_1::port
