@@ -126,7 +126,7 @@ MRC_DECL bool DatagramService::send(DatagramState& qp, std::uint32_t position,
   DatagramWqe& w = qp.queue.at(position);
   const Destination& to = *ctx_.datagrams.destination(w.to);
   const auto up = std::find_if(to.ways.begin(), to.ways.end(), [this](const auto& way) {
-    return (ctx_.local_up & plane_bit(way.plane)) != 0;
+    return (ctx_.offered_planes() & plane_bit(way.plane)) != 0;
   });
   if (up == to.ways.end()) {
     ++qp.stats.tx_lost;

@@ -81,7 +81,7 @@ MRC_DECL void Engine::receive_part(Time now, const QueuePairState& qp,
                                    const wire::RxPacket& part) noexcept {
   bool malformed = !qp.expected;
   std::optional<wire::RxPacket> whole;
-  if (!malformed) whole = ctx_.parts.add(part, malformed);
+  if (!malformed) whole = ctx_.parts.add(now, part, malformed);
   ++(malformed ? ctx_.stats.drops.malformed : ctx_.stats.rx_parts);
   if (whole) receive_one(now, *whole);
 }

@@ -19,7 +19,7 @@ MRC_SETUP PartAssembly::PartAssembly(std::uint32_t places, std::uint32_t payload
       places_(places),
       buffers_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{places} * stride_)) {}
 
-MRC_DECL std::optional<wire::RxPacket> PartAssembly::add(const wire::RxPacket& part,
+MRC_DECL std::optional<wire::RxPacket> PartAssembly::add(Time now, const wire::RxPacket& part,
                                                          bool& malformed) noexcept {
   const auto& bth = wire::view_as<wire::Bth>(part.bytes);
   const auto& header = wire::view_as<wire::PartHeader>(part.bytes.subspan(sizeof(wire::Bth)));
@@ -36,8 +36,9 @@ MRC_DECL std::optional<wire::RxPacket> PartAssembly::add(const wire::RxPacket& p
   const std::size_t index = (bth.psn().value() + value(bth.dqp()) * 37) % places_.size();
   Place& place = places_[index];
   if (place.qpn != bth.dqp() || place.psn != bth.psn() || place.length != length ||
-      place.opcode != header.op)
-    place = {bth.dqp(), bth.psn(), length, 0, header.op, false};
+      place.opcode != header.op || place.check != part.check || now - place.newest > kLifetime)
+    place = {now, part.check, bth.dqp(), bth.psn(), length, 0, header.op, false};
+  place.newest = now;
   std::uint8_t* const packet = buffers_.get() + index * stride_;
   const std::uint8_t* const piece = part.bytes.data() + in_front - bth.pad();
   std::memcpy(packet + headers + offset, piece, part.bytes.size() - in_front);
