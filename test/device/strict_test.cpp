@@ -54,7 +54,7 @@ struct Observed {
     info.slot = kSlot;
     info.planes = {{gid, kSlot}};
     info.tag = 0xFEDC'BA98'7654'3210;
-    info.solicited = info.rc = info.mtu_multiples = true;
+    info.solicited = info.parts = info.rc = info.mtu_multiples = true;
     info.max_rd_atomic_dest = 16;
     info.mtu = 8192;
     info.receive_window = 1 << 20;
@@ -174,6 +174,7 @@ TEST_CASE("strict: nothing is offered, whatever a program asks for") {
     CHECK(info.max_rd_atomic_dest == 0);
     CHECK(info.tag == 0);
     CHECK_FALSE(info.solicited);
+    CHECK_FALSE(info.parts);
     CHECK_FALSE(info.mtu_multiples);
     CHECK(info.mtu == (qp == &a.qps[0] ? 4096u : 1024u));
     CHECK_FALSE(qp->query().attributes.rc);

@@ -201,6 +201,13 @@ TEST_CASE("connection info: items in any order; unknown, doubled, missing and da
   const ConnectionInfo least = mrc::decode_connection_info(enveloped({device, queue_pair, planes}));
   CHECK(least.receive_window == 0);
   CHECK_FALSE(least.solicited);
+  CHECK_FALSE(least.parts);
+  ConnectionInfo parts = example();  // each capability by itself
+  for (unsigned bits = 0; bits < 4; ++bits) {
+    parts.solicited = (bits & 1) != 0;
+    parts.parts = (bits & 2) != 0;
+    CHECK(mrc::decode_connection_info(mrc::encode(parts)) == parts);
+  }
   CHECK(contains(decode_error(enveloped({queue_pair, planes})), "item 1 is missing"));
   CHECK(contains(decode_error(enveloped({device, planes})), "item 2 is missing"));
   CHECK(contains(decode_error(enveloped({device, queue_pair})), "item 3 is missing"));
