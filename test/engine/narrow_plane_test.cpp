@@ -173,9 +173,13 @@ TEST_CASE("narrow plane: an own port is told, others are used, and without any p
   REQUIRE(run_to(pair, traffic, 500, 5s));
   CHECK(pair[0].stats().tx_parts > 0);
   CHECK(full.sent[0][1] == 0);
-  pair.faults = {};
+  pair.faults.narrow = plane_bit(1);  // one comes back before the other
   pair[0].set_plane_narrow(pair.now(), 0, false);
+  REQUIRE(run_to(pair, traffic, 600, 5s));
+  pair.run_for(20ms);
+  pair.faults = {};
   pair[0].set_plane_narrow(pair.now(), 1, false);
+  pair.run_for(20ms);
   REQUIRE(traffic.run(5s));
   CHECK(peer_of(pair, 0).narrow == 0);
   CHECK(full.sent[0][1] > 20);
