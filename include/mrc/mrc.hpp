@@ -8,3 +8,4 @@
 #include "mrc/device.hpp"
 #include "mrc/exchange.hpp"
 #include "mrc/stats.hpp"
+#include "mrc/version.hpp"

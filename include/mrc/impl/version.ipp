@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mrc/version.hpp"
+
+namespace mrc::inline v0_1 {
+
+MRC_DECL int version() noexcept {
+  return MRC_VERSION;
+}
+MRC_DECL const char* version_string() noexcept {
+  return MRC_VERSION_STRING;
+}
+
+}  // namespace mrc::inline v0_1
