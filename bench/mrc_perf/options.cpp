@@ -144,6 +144,7 @@ void add_connection_options(CLI::App& app, Options& o) {
       ->type_name("HOST");
   app.add_option("--port", o.port, "TCP port of the control connection")
       ->check(CLI::Range(1, 65535))
+      ->type_name("PORT")
       ->capture_default_str();
   app.add_option("--bind", o.bind, "Server: address that the control port listens on")
       ->type_name("ADDRESS");
@@ -273,7 +274,6 @@ Options parse_options(int argc, char** argv) {
       "Measures RDMA Writes over MRC. Start it without a host on one side, with that side's name "
       "on the other.",
       "mrc_perf");
-  app.get_formatter()->column_width(30);
   app.footer(kJsonSchema);
   add_connection_options(app, o);
   add_test_options(app, o, sizes, iterations);

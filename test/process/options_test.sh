@@ -3,6 +3,7 @@
 # Bad options and environment values: an error that names option, value and what is allowed, at
 # once and with a status of its own.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 need_program "$mrc_perf"
 port=$(free_port)
 
@@ -55,11 +56,10 @@ refused 2 MRC_FAULTS 'rain=1' 'loss=' 'an example' -- \
 refused 2 MRC_ACTIVE_PATHS 17 16 -- env MRC_ACTIVE_PATHS=17 "$mrc_perf" --port "$port"
 for setting in 'MRC_FAULTS=loss=0.1;plane=9,down@1s-2s:plane=0' \
   'MRC_PLANES=nosuch0:does not exist'; do
+  # There is no server: what is wrong on this side is told without one.
   variable=${setting%%=*} value=${setting#*=}
-  start_server healthy "$port"
   refused 1 "$variable" "${value%:*}" "${value##*:}" -- env "$variable=${value%:*}" "$mrc_perf" \
     127.0.0.1 --port "$port" --size 4K
-  exit_code "$server" 20
 done
 start_server healthy "$port"
 refused 1 'plane=2' 'plane=1' -- "$mrc_perf" 127.0.0.1 --port "$port" --planes 2 --size 4K \
@@ -75,9 +75,34 @@ checked_run reserved --size 4K --iters 10
 expect 'no word about variables that are not options' [ ! -s "$work/reserved.err" ]
 unset MRC_FUZZ_SECONDS MRC_TEST_SEEDS
 
-say 'help goes to standard output'
+say 'help goes to standard output, in the width of the terminal; every program has a version'
 "$mrc_perf" --help >"$work/help.out"
 expect_text "$work/help.out" Usage --planes --json
+version=$(sed -n 's/^#define MRC_VERSION_[A-Z]* //p' "$source_dir/include/mrc/version.hpp" |
+  paste -sd.)
+for command in bench/mrc_perf bench/nccl_perf tools/mrc_probe 'tools/mrc_fabric link' \
+  'tools/mrc_fabric set' 'tools/mrc_sim run' 'tools/mrc_sim soak'; do
+  read -ra words <<<"$command"
+  program=$build/${words[0]}
+  if [[ ! -x $program ]]; then continue; fi  # sanitized builds lack some
+  for width in 60 80 132; do
+    COLUMNS=$width "$program" "${words[@]:1}" --help >"$work/help.out"
+    expect "$command --help in $width columns" \
+      [ "$(awk '{ if (length > n) n = length } END { print n }' "$work/help.out")" -le "$width" ]
+  done
+  expect "$command --version" [ "$("$program" --version)" = "${program##*/} $version (OpenMRC)" ]
+done
+
+say 'who asks for what is not there is told what is'
+if [[ -x $build/tools/mrc_sim ]]; then
+  refused 2 nosuch switch_down first -- "$build/tools/mrc_sim" run nosuch
+fi
+if [[ -x $build/tools/mrc_fabric ]]; then
+  demo=$source_dir/tools/fabrics/demo.json
+  refused 2 'link FILE A B' "there is no file 'h0'" -- "$build/tools/mrc_fabric" link h0 p0t0-0
+  refused 2 'link FILE A B' 'hosts h0 to h1' -- "$build/tools/mrc_fabric" link "$demo"
+  refused 2 'switch FILE NODE' 'p<p>t1-0' -- "$build/tools/mrc_fabric" switch "$demo" p0t0-0
+fi
 
 say 'a control port that is taken'
 start_server first "$port"

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "common/command_line.hpp"
+#include "mrc/fabric/reader.hpp"
 #include "mrc_fabric/plan.hpp"
+#include "mrc_fabric/state.hpp"
 
 namespace mrc::tools {
 namespace {
@@ -72,17 +75,15 @@ void add_exec(CLI::App& app, Options& o) {
 void add_link_and_switch(CLI::App& app, Options& o) {
   CLI::App& link = add_command(app, o, Command::link, "link", "Take a link down, or up again");
   add_file(link, o);
-  link.add_option("from", o.node, "The end whose interface goes down")->required()->type_name("A");
-  link.add_option("to", o.other, "The end that loses its carrier")->required()->type_name("B");
+  link.add_option("from", o.node, "The end whose interface goes down")->type_name("A");
+  link.add_option("to", o.other, "The end that loses its carrier")->type_name("B");
   link.add_option("state", o.state, "down or up")
-      ->required()
       ->check(CLI::IsMember({"down", "up"}))
       ->type_name("STATE");
   CLI::App& node = add_command(app, o, Command::node, "switch", "Take a switch down, or up again");
   add_file(node, o);
-  node.add_option("node", o.node, "The switch")->required()->type_name("NODE");
+  node.add_option("node", o.node, "The switch")->type_name("NODE");
   node.add_option("state", o.state, "down or up: all its links; restart: made anew")
-      ->required()
       ->check(CLI::IsMember({"down", "up", "restart"}))
       ->type_name("STATE");
 }
@@ -115,6 +116,26 @@ void add_wire(CLI::App& app, Options& o) {
   wire.add_option("fabric", o.file, "Name of the fabric")->required()->type_name("NAME");
 }
 
+/// For a command that lacks a word, since FILE was forgotten or the names are not known.
+std::string what_there_is(const std::string& file) {
+  if (std::filesystem::is_regular_file(file))
+    return fmt::format("in {} there are {}", file, nodes_text(fabric::read(file)));
+  const std::vector<std::string> fabrics = known_fabrics();
+  return fmt::format("there is no file '{}', and {}", file,
+                     fabrics.empty() ? "no fabric is up"
+                                     : fmt::format("these fabrics are up: {}; FILE is the "
+                                                   "description that one of them was made from",
+                                                   fmt::join(fabrics, ", ")));
+}
+
+void finish(const Options& o) {
+  const bool link = o.command == Command::link, node = o.command == Command::node;
+  if ((link || node) && o.state.empty())
+    throw CLI::ValidationError(fmt::format(
+        "needs {}; {}", link ? "link FILE A B down|up" : "switch FILE NODE down|up|restart",
+        what_there_is(o.file)));
+}
+
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -122,7 +143,6 @@ Options parse_options(int argc, char** argv) {
   CLI::App app("Builds multi-plane fabrics out of network namespaces, with real SRv6 forwarding.",
                "mrc_fabric");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
   app.add_option("--prefix", o.prefix,
                  "Start of the namespaces' names (default mrc): fabrics with "
                  "different ones live beside each other")
@@ -136,7 +156,7 @@ Options parse_options(int argc, char** argv) {
   add_set(app, o);
   add_export(app, o);
   add_wire(app, o);
-  parse_command_line(app, argc, argv);
+  parse_command_line(app, argc, argv, [&o] { finish(o); });
   check_prefix(o.prefix);
   return o;
 }

@@ -127,12 +127,8 @@ std::string Plan::link(std::size_t port) const {
 const FabricNode& Plan::find_node(std::string_view wanted) const {
   for (const FabricNode& node : nodes)
     if (node.name == wanted) return node;
-  throw Error(
-      Errc::invalid_argument,
-      fmt::format("no node '{}' in {}: there are hosts {} to {} and in each plane p (0 to {})"
-                  " the switches p<p>t0-0 to p<p>t0-{} and p<p>t1-0 to p<p>t1-{}",
-                  wanted, description->file, nodes.front().name, description->hosts.back().name,
-                  description->planes - 1, description->t0 - 1, description->t1 - 1));
+  throw Error(Errc::invalid_argument, fmt::format("no node '{}' in {}: there are {}", wanted,
+                                                  description->file, nodes_text(*description)));
 }
 
 std::size_t Plan::find_port(std::string_view from, std::string_view to) const {
@@ -146,6 +142,13 @@ std::size_t Plan::find_port(std::string_view from, std::string_view to) const {
   throw Error(
       Errc::invalid_argument,
       fmt::format("no link between {} and {}: {} is connected to {}", from, to, from, neighbours));
+}
+
+std::string nodes_text(const fabric::Description& d) {
+  return fmt::format(
+      "hosts {} to {} and in each plane p (0 to {}) the switches p<p>t0-0 to p<p>t0-{} and "
+      "p<p>t1-0 to p<p>t1-{}",
+      d.hosts.front().name, d.hosts.back().name, d.planes - 1, d.t0 - 1, d.t1 - 1);
 }
 
 std::string switch_name(unsigned plane, NodeKind kind, unsigned index) {

@@ -56,6 +56,9 @@ struct Plan {
   [[nodiscard]] std::size_t find_port(std::string_view from, std::string_view to) const;
 };
 
+/// Which hosts and switches there are, in one line.
+[[nodiscard]] std::string nodes_text(const fabric::Description& description);
+
 /// "p1t0-2".
 [[nodiscard]] std::string switch_name(unsigned plane, NodeKind kind, unsigned index);
 

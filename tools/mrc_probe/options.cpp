@@ -123,7 +123,6 @@ Options parse_options(int argc, char** argv) {
   Options o;
   o.config = Config::from_environment();
   CLI::App app("Probes all paths of a fabric from this host and says what is dead.", "mrc_probe");
-  app.get_formatter()->column_width(28);
   app.footer(kFooter);
   add_what(app, o);
   add_how(app, o);

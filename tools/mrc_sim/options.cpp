@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "common/command_line.hpp"
@@ -37,6 +38,16 @@ be left out.
 
 docs/simulator.md has every field with its default, and says what is modelled.)";
 
+std::string scenario_names() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(scenario_directory(), none))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The file of a scenario that is given by its file or by its name.
 std::string expand(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code none;
@@ -44,7 +55,8 @@ std::string expand(const std::string& name) {
   const std::string known = scenario_directory() + "/" + name;
   for (const std::string& candidate : {known, known + ".json"})
     if (fs::exists(candidate, none)) return candidate;
-  return name;
+  throw CLI::ValidationError(fmt::format(
+      "run {}: there is no such file, and no such scenario among: {}", name, scenario_names()));
 }
 
 void add_run(CLI::App& app, Options& o, std::vector<std::string>& sets) {
@@ -89,7 +101,6 @@ Options parse_options(int argc, char** argv) {
   std::vector<std::string> sets;
   CLI::App app("Runs MRC and baselines on simulated fabrics.", "mrc_sim");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
   app.footer("`mrc_sim run --help` describes the format of scenarios.");
   CLI::App& run = *app.add_subcommand("run", "Run a scenario and report its results");
   CLI::App& soak = *app.add_subcommand("soak", "Run random scenarios and check that MRC is right");
@@ -98,11 +109,12 @@ Options parse_options(int argc, char** argv) {
   add_soak_arguments(soak, o.soak);
   list.add_option("directory", o.directory, "Where to look (default: those of the program)")
       ->type_name("DIR");
-  parse_command_line(app, argc, argv);
+  parse_command_line(app, argc, argv, [&] {
+    if (run.parsed()) o.file = expand(o.file);
+  });
   if (soak.parsed()) o.command = Command::soak;
   if (list.parsed()) o.command = Command::list;
   for (const std::string& text : sets) o.overrides.push_back(Override::parse(text));
-  o.file = expand(o.file);
   return o;
 }
 
