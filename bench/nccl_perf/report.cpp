@@ -65,9 +65,9 @@ void Report::add(const std::vector<RankResult>& ranks) {
 
 void Report::print(const Row& row) const {
   if (rows_.empty())
-    fmt::print("{:>15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "collective", "bytes",
+    fmt::print("{:>14} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "collective", "bytes",
                "median us", "min us", "max us", "alg Gb/s", "bus Gb/s");
-  fmt::print("{:>15} {:>11} {:>11.1f} {:>11.1f} {:>11.1f} {:>11.3f} {:>11.3f}\n",
+  fmt::print("{:>14} {:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.3f} {:>10.3f}\n",
              to_string(row.collective), row.size, row.seconds.median * 1e6, row.seconds.min * 1e6,
              row.seconds.max * 1e6, row.algorithm_gbps, row.bus_gbps);
   std::fflush(stdout);

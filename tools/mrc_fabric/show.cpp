@@ -8,8 +8,11 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "common/interrupt.hpp"
+#include "common/table.hpp"
+#include "common/terminal.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc_fabric/commands.hpp"
 #include "mrc_fabric/conditions.hpp"
@@ -40,32 +43,41 @@ std::string count_text(std::uint64_t n) {
   return fmt::format("{:.2f}G", real / 1e9);
 }
 
-/// One line per direction; with rates instead of totals if there is an earlier view.
-std::string row(const Plan& plan, std::size_t port, const PortView& view, const PortView* before,
-                double seconds) {
-  const InterfaceCounters& c = view.interface;
-  std::string first = count_text(c.sent_packets), second = count_text(c.sent_bytes);
-  if (before != nullptr) {
-    const InterfaceCounters& b = before->interface;
-    first = fmt::format("{:.0f}", rate(c.sent_packets, b.sent_packets, seconds));
-    second = rate_text(8 * rate(c.sent_bytes, b.sent_bytes, seconds));
+/// A row per direction; with rates instead of totals if there are earlier views.
+std::vector<TableColumn> table(const Plan& plan, const Views& views, const Views* before,
+                               double seconds) {
+  std::vector<TableColumn> t{{"direction", true, {}},
+                             {"state", true, {}},
+                             {before != nullptr ? "packets/s" : "packets", false, {}},
+                             {before != nullptr ? "rate" : "bytes", false, {}},
+                             {"refused", false, {}},
+                             {"marked", false, {}},
+                             {"trimmed", false, {}},
+                             {"dropped", false, {}},
+                             {"lost", false, {}},
+                             {"max queue", false, {}},
+                             {"conditions", true, {}}};
+  for (std::size_t port = 0; port < views.size(); ++port) {
+    const InterfaceCounters& c = views[port].interface;
+    std::string packets = count_text(c.sent_packets), bytes = count_text(c.sent_bytes);
+    if (before != nullptr) {
+      const InterfaceCounters& b = (*before)[port].interface;
+      packets = fmt::format("{:.0f}", rate(c.sent_packets, b.sent_packets, seconds));
+      bytes = rate_text(8 * rate(c.sent_bytes, b.sent_bytes, seconds));
+    }
+    std::vector<std::string> row{plan.direction(port), views[port].state, std::move(packets),
+                                 std::move(bytes), count_text(c.sent_drops)};
+    if (views[port].has_conditions) {
+      const port_state& s = views[port].counters;
+      for (const std::uint64_t n : std::initializer_list<std::uint64_t>{
+               s.marked, s.trimmed, s.dropped, s.lost, s.queue_max})
+        row.push_back(count_text(n));
+      row.push_back(views[port].conditions);
+    }
+    row.resize(t.size());
+    for (std::size_t i = 0; i < t.size(); ++i) t[i].cells.push_back(std::move(row[i]));
   }
-  std::string out = fmt::format("{:<17} {:<10} {:>9} {:>10} {:>8}", plan.direction(port),
-                                view.state, first, second, count_text(c.sent_drops));
-  if (view.has_conditions) {
-    const port_state& s = view.counters;
-    out += fmt::format(" {:>8} {:>8} {:>8} {:>8} {:>9}  {}", count_text(s.marked),
-                       count_text(s.trimmed), count_text(s.dropped), count_text(s.lost),
-                       count_text(s.queue_max), view.conditions);
-  }
-  return out;
-}
-
-std::string head(bool rates) {
-  return fmt::format("{:<17} {:<10} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {}",
-                     "direction", "state", rates ? "packets/s" : "packets",
-                     rates ? "rate" : "bytes", "refused", "marked", "trimmed", "dropped", "lost",
-                     "max queue", "conditions");
+  return t;
 }
 
 /// Whether some direction is delayed but no wire runs: its packets are lost.
@@ -88,9 +100,8 @@ std::string nodes_text(const Plan& plan, const Views& views) {
 }
 
 void print_table(const Plan& plan, const Views& views) {
-  fmt::print("{}\n{}\n", nodes_text(plan, views), head(false));
-  for (std::size_t port = 0; port < views.size(); ++port)
-    fmt::print("{}\n", row(plan, port, views[port], nullptr, 0));
+  fmt::print("{}\n{}", nodes_text(plan, views),
+             table_text(table(plan, views, nullptr, 0), output_width(kUnlimitedWidth)));
 }
 
 Json counters_json(const port_state& s) {
@@ -134,32 +145,29 @@ void print_json(const Fabric& f, const Views& views) {
   fmt::print("{}\n", out.dump(2));
 }
 
-/// Size of the terminal; unlimited without one.
-struct Screen {
-  bool is_terminal = isatty(STDOUT_FILENO) != 0;
-  std::size_t lines = 1'000'000, columns = 1'000'000;
+/// Lines of the terminal; unlimited without one.
+std::size_t screen_lines() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    return kUnlimitedWidth;
+  return std::max<std::size_t>(size.ws_row, 4);
+}
 
-  Screen() {
-    winsize size{};
-    if (!is_terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
-    lines = std::max<std::size_t>(size.ws_row, 4);
-    columns = std::max<std::size_t>(size.ws_col, 20);
-  }
-};
-
-/// Overwrites the previous frame on a terminal.
+/// Overwrites the previous frame on a terminal, where what has no room is cut off.
 void print_frame(const Fabric& f, const Views& views, const Views& before, double seconds) {
-  const Screen screen;
-  std::vector<std::string> lines{nodes_text(f.plan, views) + " (Ctrl-C ends this)", head(true)};
-  const std::size_t room = screen.lines - lines.size() - 1;
-  const std::size_t shown = views.size() > room ? room - 1 : views.size();
-  for (std::size_t port = 0; port < shown; ++port)
-    lines.push_back(row(f.plan, port, views[port], &before[port], seconds));
-  if (shown < views.size()) lines.push_back(fmt::format("... {} more", views.size() - shown));
-  std::string frame = screen.is_terminal ? "\x1b[H" : "";
-  for (const std::string& line : lines)
-    frame += line.substr(0, screen.columns) + (screen.is_terminal ? "\x1b[K\n" : "\n");
-  if (screen.is_terminal) frame += "\x1b[J";
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  const std::size_t width = output_width(kUnlimitedWidth);
+  std::vector<TableColumn> rates = table(f.plan, views, &before, seconds);
+  (void)drop_empty(rates, width);
+  std::istringstream text(fmt::format("{} (Ctrl-C ends this)\n{}", nodes_text(f.plan, views),
+                                      table_text(std::move(rates), kUnlimitedWidth)));
+  std::string frame = is_terminal ? "\x1b[H" : "";
+  const std::size_t room = screen_lines() - 2, needed = views.size() + 2;
+  std::size_t shown = 0;
+  for (std::string line; std::getline(text, line) && (needed <= room || shown < room); ++shown)
+    frame += line.substr(0, width) + (is_terminal ? "\x1b[K\n" : "\n");
+  if (shown < needed) frame += fmt::format("... {} more\n", needed - shown);
+  if (is_terminal) frame += "\x1b[J";
   fmt::print("{}", frame);
   std::fflush(stdout);
 }

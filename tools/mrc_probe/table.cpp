@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <ctime>
 
+#include "common/terminal.hpp"
 #include "mrc_probe/output.hpp"
 
 namespace mrc::probe_tool {
 namespace {
 
-/// More than fit a line are shown one block below the other.
-constexpr unsigned kPlanesAbreast = 8;
+/// Columns of a plane, and of the round-trip times.
+constexpr std::size_t kPlaneWidth = 9, kTimesWidth = 27;
 /// What is printed without --verbose, at most.
 constexpr std::size_t kMostRows = 40, kMostPaths = 40;
 
@@ -49,7 +50,12 @@ class Table {
     fmt::print("{} ({}) from {} at {}: {} paths, {} probes in {:.0f} ms\n", d_.name, d_.file,
                d_.hosts[r_.self].name, clock_text(r_.started), r_.paths.size(), r_.probes,
                std::chrono::duration<double, std::milli>(r_.took).count());
-    for (unsigned p = 0; p < d_.planes; p += kPlanesAbreast) print_planes(p);
+    // Planes that don't fit a line are shown below.
+    const std::size_t names = width_ + 2 + kTimesWidth,
+                      columns = tools::output_width(tools::kUnlimitedWidth);
+    const auto abreast = static_cast<unsigned>(
+        std::max<std::size_t>(1, (columns - std::min(columns, names)) / kPlaneWidth));
+    for (unsigned p = 0; p < d_.planes; p += abreast) print_planes(p, abreast);
     print_paths();
     const auto all = troubles(d_, r_);
     if (!all.empty()) fmt::print("\n");
@@ -62,8 +68,8 @@ class Table {
 
   [[nodiscard]] bool fails(std::size_t path) const { return r_.results[path].lost() > 0; }
 
-  void print_planes(unsigned first) const {
-    const unsigned end = std::min(first + kPlanesAbreast, d_.planes);
+  void print_planes(unsigned first, unsigned abreast) const {
+    const unsigned end = std::min(first + abreast, d_.planes);
     fmt::print("\n{:<{}}", "paths alive", width_ + 2);
     for (unsigned p = first; p < end; ++p) fmt::print("{:>8} ", fmt::format("p{}", p));
     fmt::print("{:>9}{:>9}{:>9}\n", "min us", "median", "max");

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <functional>
 
+#include "common/table.hpp"
+#include "common/terminal.hpp"
 #include "mrc_sim/metrics.hpp"
 
 namespace mrc::tools {
@@ -134,29 +136,21 @@ std::vector<Column> columns(const std::vector<Outcome>& outcomes) {
 }
 
 void print_sweep(const Job& job, const std::vector<Outcome>& outcomes) {
-  const std::vector<Column> all = columns(outcomes);
-  std::size_t name_width = 7;
-  for (const Variant& v : job.variants) name_width = std::max(name_width, v.name.size());
-  std::vector<std::vector<std::string>> cells;
-  std::vector<std::size_t> width;
-  for (const Column& c : all) width.push_back(std::string_view(c.head).size());
-  for (const Outcome& o : outcomes) {
-    cells.emplace_back();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      cells.back().push_back(o.started ? all[i].cell(o) : "-");
-      width[i] = std::max(width[i], cells.back().back().size());
-    }
+  TableColumn names{"variant", true, {}}, ends{"", true, {}};
+  for (std::size_t v = 0; v < outcomes.size(); ++v) {
+    names.cells.push_back(job.variants[v].name);
+    ends.cells.emplace_back(outcomes[v].complete  ? ""
+                            : outcomes[v].started ? "cut short"
+                                                  : "not run");
   }
-  fmt::print("  {:<{}}", "variant", name_width);
-  for (std::size_t i = 0; i < all.size(); ++i) fmt::print("  {:>{}}", all[i].head, width[i]);
-  fmt::print("\n");
-  for (std::size_t v = 0; v < cells.size(); ++v) {
-    fmt::print("  {:<{}}", job.variants[v].name, name_width);
-    for (std::size_t i = 0; i < all.size(); ++i) fmt::print("  {:>{}}", cells[v][i], width[i]);
-    fmt::print("{}\n", outcomes[v].complete  ? ""
-                       : outcomes[v].started ? "  cut short"
-                                             : "  not run");
+  std::vector<TableColumn> table{std::move(names)};
+  for (const Column& column : columns(outcomes)) {
+    table.push_back({column.head, false, {}});
+    for (const Outcome& o : outcomes)
+      table.back().cells.push_back(o.started ? column.cell(o) : "-");
   }
+  table.push_back(std::move(ends));
+  fmt::print("{}", table_text(std::move(table), output_width(kUnlimitedWidth)));
 }
 
 }  // namespace
