@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "live_line.hpp"
 #include "programs.hpp"
 #include "results.hpp"
 #include "tests.hpp"
@@ -25,7 +26,11 @@ void print_head(const Options& o, const Config& config, Session& session) {
              config.icrc ? "iCRC" : "no iCRC", p.check ? ", every byte checked" : "");
   if (!p.faults.empty()) fmt::print("faults: {}\n", p.faults);
   if (!o.marks.empty()) fmt::print("marks: {}\n", o.marks);
-  if (!o.live) print_table_head(p);
+  if (!o.live)
+    print_table_head(p);
+  else if (planes.size() > 1)
+    fmt::print("each plane's share of the bandwidth in %; a bar is full at {:.3g} %\n",
+               full_share(planes.size()) * 100);
   std::fflush(stdout);
 }
 
@@ -55,6 +60,9 @@ void run_sizes(Session& session, Monitor& monitor, const Options& o, Report& rep
 }
 
 void measure(const Options& o, const Config& wanted, Report& report, std::string& timeline) {
+  Config config = wanted;
+  config.max_qps = std::max(config.max_qps, o.parameters.qps + 1);
+  Device device(config);  // first: a plane that does not exist needs no server to be found
   Control control(TcpChannel::connect(o.host, o.port, kConnectTime, &g_interrupted),
                   fmt::format("{} port {}", o.host, o.port));
   try {
@@ -63,9 +71,7 @@ void measure(const Options& o, const Config& wanted, Report& report, std::string
                   {"parameters", to_json(o.parameters)},
                   {"settings", settings_for_server(o, wanted)}});
     control.wait("welcome", kSetUpTime);
-    Config config = wanted;
-    config.max_qps = std::max(config.max_qps, o.parameters.qps + 1);
-    Session session(config, o.parameters, control, false);
+    Session session(std::move(device), o.parameters, control, false);
     print_head(o, config, session);
     Monitor monitor(session, o);
     run_sizes(session, monitor, o, report);

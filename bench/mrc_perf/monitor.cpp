@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "common/terminal.hpp"
+#include "live_line.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {
@@ -107,35 +107,15 @@ std::vector<std::string> Monitor::news() {
   return texts;
 }
 
-void Monitor::print_bar(double share, std::size_t planes) const {
-  // A fair share fills two thirds of a plane's bar.
-  const std::size_t cells = planes <= 2 ? 12 : planes <= 4 ? 8 : planes <= 8 ? 4 : 2;
-  const double full = std::min(1.0, 1.5 / static_cast<double>(planes));
-  const double filled = std::clamp(share / full, 0.0, 1.0) * static_cast<double>(cells);
-  static constexpr std::array<const char*, 9> kUnicode{" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
-  for (std::size_t i = 0; i < cells; ++i) {
-    const double part = std::clamp(filled - static_cast<double>(i), 0.0, 1.0);
-    const auto eighths = static_cast<std::size_t>(std::lround(part * 8));
-    fmt::print("{}", unicode_ ? kUnicode[eighths] : eighths >= 4 ? "#" : eighths > 0 ? "-" : ".");
-  }
-}
-
 void Monitor::print_line(Time now, const Sample& sample) {
-  fmt::print("{:7.1f} s {:8.3f} Gb/s {:8.4f} Mpps {:6} retx ", seconds(now - start_), sample.gbps,
-             sample.mpps, sample.retransmits);
-  const double total = std::max(sample.gbps, 1e-12);
-  for (std::size_t i = 0; i < sample.plane_gbps.size(); ++i) {
-    const double share = sample.plane_gbps[i] / total;
-    fmt::print(" {}{}", i, unicode_ ? "▕" : "|");
-    print_bar(share, sample.plane_gbps.size());
-    fmt::print("{}{:3.0f}%", unicode_ ? "▏" : "|", share * 100);
-  }
+  const LiveLine line{seconds(now - start_), sample.gbps, sample.mpps, sample.retransmits,
+                      sample.plane_gbps};
+  fmt::print("{}\n", live_line(line, tools::output_width(), unicode_));
   // A fault that starts in the second half of an interval is shown in the next one.
   for (auto& text : live_faults_.take(now - start_ - options_.interval / 2))
     live_notes_.push_back(std::move(text));
-  if (!live_notes_.empty()) fmt::print("  {}", joined(live_notes_));
+  for (const std::string& note : live_notes_) fmt::print("        {}\n", note);
   live_notes_.clear();
-  fmt::print("\n");
   std::fflush(stdout);
 }
 

@@ -32,7 +32,6 @@ class Monitor {
   [[nodiscard]] std::vector<std::string> news();
   void print_line(Time now, const Sample& sample);
   void add_row(Time now, const Sample& sample);
-  void print_bar(double share, std::size_t planes) const;
 
   const Options& options_;
   Session& session_;

@@ -74,11 +74,11 @@ nlohmann::ordered_json to_json(const Report& report, const Options& options, con
 
 void print_table_head(const Parameters& p) {
   if (p.one_by_one()) {
-    fmt::print(" {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "bytes",
-               p.test == Test::latency ? "round trips" : "writes", "min us", "p50 us", "p90 us",
-               "p99 us", "p99.9 us", "max us", "mean us");
+    fmt::print("{:>10} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}\n", "bytes",
+               p.test == Test::latency ? "pings" : "writes", "min us", "p50 us", "p90 us", "p99 us",
+               "p99.9 us", "max us", "mean us");
   } else {
-    fmt::print(" {:>10} {:>12} {:>12} {:>9} {:>11} {:>14} {:>12}\n", "bytes", "messages", "BW Gb/s",
+    fmt::print("{:>10} {:>10} {:>9} {:>8} {:>11} {:>14} {:>12}\n", "bytes", "messages", "Gb/s",
                "Mpps", "retransmits", "checked bytes", "check errors");
   }
   std::fflush(stdout);
@@ -87,12 +87,12 @@ void print_table_head(const Parameters& p) {
 void print_table_row(const Parameters& p, const Result& r) {
   if (p.one_by_one() && r.latency) {
     const Histogram& h = *r.latency;
-    fmt::print(" {:>10} {:>11} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+    fmt::print("{:>10} {:>7} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>7.2f}\n",
                r.size, r.iterations, microseconds(h.min()), microseconds(h.percentile(50)),
                microseconds(h.percentile(90)), microseconds(h.percentile(99)),
                microseconds(h.percentile(99.9)), microseconds(h.max()), microseconds(h.mean()));
   } else {
-    fmt::print(" {:>10} {:>12} {:>12.3f} {:>9.4f} {:>11} {:>14} {:>12}\n", r.size, r.iterations,
+    fmt::print("{:>10} {:>10} {:>9.3f} {:>8.4f} {:>11} {:>14} {:>12}\n", r.size, r.iterations,
                r.gbps, r.mpps, r.retransmits, p.check ? fmt::to_string(r.checked_bytes) : "-",
                p.check ? fmt::to_string(r.check_errors) : "-");
   }

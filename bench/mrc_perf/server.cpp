@@ -73,7 +73,7 @@ int serve(Control& control, const nlohmann::json& hello, const Options& o) {
     Config config = server_config(o, hello.value("settings", nlohmann::json::object()));
     config.max_qps = std::max(config.max_qps, p.qps + 1);
     control.send({{"op", "welcome"}});
-    Session session(config, p, control, true);
+    Session session(Device(config), p, control, true);
     if (!o.quiet)
       fmt::print("client {}: {}, {} queue pair{}, {} plane{}\n", control.peer(), to_string(p.test),
                  p.qps, p.qps == 1 ? "" : "s", session.device().plane_count(),

@@ -58,7 +58,7 @@ Pages::~Pages() {
   ::munmap(data_, bytes_);
 }
 
-Session::Session(const Config& config, const Parameters& parameters, Control& control, bool server)
+Session::Session(Device device, const Parameters& parameters, Control& control, bool server)
     : parameters_(parameters),
       control_(control),
       area_(area_for(parameters)),
@@ -66,7 +66,7 @@ Session::Session(const Config& config, const Parameters& parameters, Control& co
       send_(area_ * parameters.qps),
       receive_(area_ * parameters.qps),
       words_(round_up(2 * sizeof(std::uint64_t) * parameters.qps, kPage)),
-      device_(config) {
+      device_(std::move(device)) {
   if (!parameters_.faults.empty()) {  // detects a mistake in it now
     device_.set_faults(parameters_.faults);
     stop_faults();

@@ -60,8 +60,8 @@ struct RequestId {
 /// peer. An extra queue pair carries the credits, so that they do not queue behind data.
 class Session {
  public:
-  /// Opens everything and connects; throws mrc::Error or Failure.
-  Session(const Config& config, const Parameters& parameters, Control& control, bool server);
+  /// Makes everything on the open device and connects; throws mrc::Error or Failure.
+  Session(Device device, const Parameters& parameters, Control& control, bool server);
 
   [[nodiscard]] Device& device() noexcept { return device_; }
   [[nodiscard]] CompletionQueue& cq() noexcept { return cq_; }
