@@ -58,6 +58,28 @@ else
   say 'copy_file was not built: left out'
 fi
 
+say 'event_loop: sleeps while nothing happens, ends when all is said, notices a death'
+port=$(free_port)
+start loop-receiver "$examples/event_loop" --port "$port"
+receiver=$pid
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start loop "$examples/event_loop" 127.0.0.1 \
+  --port "$port" --messages 2000
+exit_code "$pid" 60
+expect 'exit status' [ "$code" = 0 ]
+exit_code "$receiver" 20
+expect 'exit status of the receiver' [ "$code" = 0 ]
+expect_text "$work/loop.out" '2000 messages sent'
+expect_text "$work/loop-receiver.out" '2000 received'
+port=$(free_port)
+start loop-receiver "$examples/event_loop" --port "$port"
+receiver=$pid
+start loop "$examples/event_loop" 127.0.0.1 --port "$port" --messages 100000000
+until_true 20 grep -q connected "$work/loop-receiver.out" || fail 'event_loop does not connect'
+kill -KILL "$pid"
+exit_code "$receiver" 20
+expect 'exit status after a death' [ "$code" = 1 ]
+expect_text "$work/loop-receiver.err" event_loop:
+
 say 'ring_allreduce: four ranks, all sums right, also with loss'
 start ring "$examples/ring_allreduce" --ranks 4 --count 100001 --iters 3
 exit_code "$pid" 60
