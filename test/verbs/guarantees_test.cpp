@@ -61,11 +61,10 @@ UNCHECKED void fill(std::uint8_t* at, std::size_t size, std::uint8_t value) {
   for (std::size_t i = 0; i < size; ++i) at[i] = value;
 }
 
-}  // namespace
-
-TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last") {
-  const FaultsHere faults(kFaults);
-  const Guarded pair;
+/// Moves blocks of one value from `from` to `to`, over and over, while a thread waits for the last
+/// byte of each and then looks at all of them.
+void check_last_byte_last(const Guarded& pair, ibv_wr_opcode opcode, const Memory& from,
+                          const Memory& to) {
   constexpr std::uint32_t kSize = 64 * 1024;
   constexpr int kRounds = 200;
   std::atomic<int> seen{0};
@@ -74,7 +73,7 @@ TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last
   std::thread watcher([&] {
     for (int round = 1; round <= kRounds; ++round) {
       const auto value = static_cast<std::uint8_t>(round);
-      const std::uint8_t* const at = pair.to.bytes.data();
+      const std::uint8_t* const at = to.bytes.data();
       while (watched<std::uint8_t>(at + kSize - 1) != value)
         if (stop) return;
       early += others(at, kSize, value);
@@ -82,10 +81,10 @@ TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last
     }
   });
   for (int round = 1; round <= kRounds; ++round) {
-    auto* const data = const_cast<std::uint8_t*>(pair.from.bytes.data());
+    auto* const data = const_cast<std::uint8_t*>(from.bytes.data());
     fill(data, kSize, static_cast<std::uint8_t>(round));
     ibv_sge sge = pair.from.sge(0, kSize);
-    ibv_send_wr request = pair.request(IBV_WR_RDMA_WRITE, sge, 0);
+    ibv_send_wr request = pair.request(opcode, sge, 0);
     CHECK(post(pair.a.qp, request) == 0);
     CHECK(pair.a.next().status == IBV_WC_SUCCESS);
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -96,6 +95,20 @@ TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last
   watcher.join();
   CHECK(seen == kRounds);
   CHECK(early == 0);
+}
+
+}  // namespace
+
+TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last") {
+  const FaultsHere faults(kFaults);
+  const Guarded pair;
+  check_last_byte_last(pair, IBV_WR_RDMA_WRITE, pair.from, pair.to);
+}
+
+TEST_CASE("verbs guarantees: bytes of a READ appear in order, the last one last") {
+  const FaultsHere faults(kFaults);
+  const Guarded pair;
+  check_last_byte_last(pair, IBV_WR_RDMA_READ, pair.to, pair.from);
 }
 
 TEST_CASE("verbs guarantees: an aligned word is never torn, and the last write stays") {

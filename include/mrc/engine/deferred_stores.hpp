@@ -19,13 +19,14 @@ class DeferredStores {
   using Index = std::uint32_t;
   /// No store: the end of a list.
   static constexpr Index kNone = ~Index{0};
-  /// Bytes deferred per message: the largest word that a program polls.
+  /// Bytes deferred per message: the largest word that a program polls. At most as many stores, in
+  /// a scatter list of single bytes.
   static constexpr std::uint32_t kBytes = 8;
 
   /// A deferred store.
   struct Store {
     std::uint64_t address;       ///< destination, virtual address on this host
-    std::uint32_t key;           ///< R_Key of the packet; checked again before the store
+    std::uint32_t key;           ///< of the memory region, which is looked up before the store
     Psn psn;                     ///< packet that carried the bytes
     Index next;                  ///< next store of the list, or kNone
     std::uint8_t length;         ///< bytes, at most kBytes
@@ -50,7 +51,8 @@ class DeferredStores {
   /// True if the pool has no free store.
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
 
-  /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Needs !full().
+  /// Keeps `length` <= kBytes bytes for `address` until release() reaches `psn`. Several of one PSN
+  /// are written in the order of these calls. Needs !full().
   void defer(List& list, Psn psn, std::uint32_t key, std::uint64_t address,
              const std::uint8_t* bytes, std::uint32_t length) noexcept {
     const Index i = free_.back();
@@ -60,12 +62,12 @@ class DeferredStores {
     std::memcpy(s.bytes, bytes, length);
     if (list.head == kNone) {
       list.head = list.last = i;
-    } else if (psn.after(stores_[list.last].psn)) {
+    } else if (!psn.before(stores_[list.last].psn)) {
       stores_[list.last].next = i;
       list.last = i;
     } else {
       Index* link = &list.head;
-      while (psn.after(stores_[*link].psn)) link = &stores_[*link].next;
+      while (!psn.before(stores_[*link].psn)) link = &stores_[*link].next;
       s.next = *link;
       *link = i;
     }

@@ -8,6 +8,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "mrc/core/access.hpp"
+
 /// Copies of payload into the application's memory.
 namespace mrc::inline v0_1::engine {
 
@@ -125,6 +127,17 @@ inline void copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t n
   }
 #endif
   store_released<8>(to, from, n);
+}
+
+/// Copies payload into a memory region with these rights, in the order that they promise.
+inline void copy_payload(Access access, std::uint8_t* to, const std::uint8_t* from,
+                         std::size_t n) noexcept {
+  if (has(access, Access::relaxed_ordering))
+    std::memcpy(to, from, n);
+  else if (has(access, Access::line_ordering))
+    copy_lines(to, from, n);
+  else
+    copy_ascending(to, from, n);
 }
 
 }  // namespace mrc::inline v0_1::engine

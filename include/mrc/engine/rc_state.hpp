@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/reliability/in_order_table.hpp"
@@ -31,9 +33,13 @@ struct PeerRequest {
 
 /// Own READs and atomics that wait for their response, by number. A response is whole when all of
 /// its packets have arrived, whatever else of the peer's is missing: messages before it may have to
-/// wait for a receive that this side posts only after its READ. One thread.
+/// wait for a receive that this side posts only after its READ. The table also keeps the ends of
+/// responses that must not be visible before the responses in front of them. One thread.
 class ReadTable {
  public:
+  /// Bytes of a response that can be held back.
+  static constexpr std::uint32_t kHeldBytes = DeferredStores::kBytes;
+
   /// `limit`: most of them, 0 .. 128.
   explicit ReadTable(std::uint32_t limit)
       : entries_(limit == 0 ? 1 : std::bit_ceil(limit)), limit_(limit) {}
@@ -59,7 +65,7 @@ class ReadTable {
   [[nodiscard]] bool full() const noexcept { return count() >= limit_; }
   /// A request is sent for the first time: its number. `packets`: of its response. Needs !full().
   [[nodiscard]] RequestNumber add(std::uint32_t position, std::uint32_t packets) noexcept {
-    entries_[slot(next_)] = {position, packets};
+    entries_[slot(next_)] = {position, packets, 0, {}};
     const RequestNumber number = next_;
     ++next_;
     return number;
@@ -79,6 +85,19 @@ class ReadTable {
   [[nodiscard]] std::uint32_t& missing(RequestNumber number) noexcept {
     return entries_[slot(number)].missing;
   }
+  /// Keeps the last bytes of a response, which must not be empty, until the request is the oldest
+  /// one and its response is whole. Returns how many.
+  std::uint32_t hold(RequestNumber number, Bytes response) noexcept {
+    Entry& e = entries_[slot(number)];
+    e.held = static_cast<std::uint32_t>(std::min<std::size_t>(response.size(), kHeldBytes));
+    std::memcpy(e.end, response.last(e.held).data(), e.held);
+    return e.held;
+  }
+  /// What is held back of the response to the oldest request.
+  [[nodiscard]] Bytes held() const noexcept {
+    const Entry& e = entries_[slot(begin_)];
+    return {e.end, e.held};
+  }
   /// The oldest request that waits has its response.
   [[nodiscard]] bool answered() const noexcept {
     return count() > 0 && entries_[slot(begin_)].missing == 0;
@@ -91,6 +110,8 @@ class ReadTable {
  private:
   struct Entry {
     std::uint32_t position = 0, missing = 0;
+    std::uint32_t held = 0;             ///< bytes in `end`
+    std::uint8_t end[kHeldBytes] = {};  ///< of the response
   };
 
   [[nodiscard]] std::size_t slot(RequestNumber number) const noexcept {

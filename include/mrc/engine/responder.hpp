@@ -79,10 +79,13 @@ class Responder {
   [[nodiscard]] bool has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept;
   Fate ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                    const wire::WriteView& w) noexcept;
+  Fate ask_to_repeat(Time now, QueuePairState& qp, const wire::RxPacket& packet,
+                     const wire::WriteView& w) noexcept;
   void respond(QueuePairState& qp, const PeerRequest& request, RequestNumber number) noexcept;
   /// Executes the READs and atomics of the peer before which nothing is missing any more, as far as
   /// there is room for responses. `plane`: for a NAK. False if one had to be refused.
   bool execute(Time now, QueuePairState& qp, Plane plane) noexcept;
+  void write_held(QueuePairState& qp) noexcept;
   [[nodiscard]] bool finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept;
 
   void on_not_fresh(Time now, QueuePairState& qp, const wire::RxPacket& packet,

@@ -163,9 +163,7 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   const bool defers =
       !in_order && end && packet.placed == 0 && region != nullptr && region->in_message_order();
   if (defers && ctx_.deferred.full()) {
-    queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
-    // Room comes back when the gap before this packet is filled; the SACK shows the gap.
-    queue_sack(qp, packet, psn, detail::timestamp_in(w));
+    ask_to_repeat(now, qp, packet, w);
     return false;
   }
   if (w.imm != nullptr) {
@@ -289,30 +287,23 @@ MRC_DECL void Responder::place(QueuePairState& qp, const wire::WriteView& w,
   if (region == nullptr) return;
   auto* to = region->address + (w.reth->va - reinterpret_cast<std::uint64_t>(region->address));
   std::size_t length = w.payload.size();
-  if (has(region->access, Access::relaxed_ordering)) {
-    std::memcpy(to, w.payload.data(), length);
-    return;
-  }
-  if (has(region->access, Access::line_ordering)) {
-    copy_lines(to, w.payload.data(), length);
-    return;
-  }
-  if (!in_order && wire::is_last(w.bth->opcode())) {
+  if (!in_order && wire::is_last(w.bth->opcode()) && region->in_message_order()) {
     const auto deferred =
         static_cast<std::uint32_t>(std::min<std::size_t>(length, DeferredStores::kBytes));
     length -= deferred;
     ctx_.deferred.defer(qp.rx.deferred, w.bth->psn(), w.reth->rkey, w.reth->va + length,
                         w.payload.data() + length, deferred);
   }
-  copy_ascending(to, w.payload.data(), length);
+  copy_payload(region->access, to, w.payload.data(), length);
 }
 
 /// Makes the deferred stores of messages before which nothing is missing any more.
 MRC_DECL void Responder::write_deferred(QueuePairState& qp) noexcept {
   ctx_.deferred.release(qp.rx.deferred, qp.rx.window.cack(), [&](const DeferredStores::Store& s) {
-    const MemoryEntry* region = nullptr;  // it may have been deregistered meanwhile
-    if (ctx_.memory.check_remote_write(s.key, qp.init.pd, s.address, s.length, &region) !=
-        AccessFault::none)
+    // Checked when they were deferred, but the region may have been deregistered meanwhile.
+    const MemoryEntry* const region = ctx_.memory.find(s.key);
+    if (region == nullptr || region->pd != qp.init.pd ||
+        !MemoryTable::inside(*region, s.address, s.length))
       return;
     const auto base = reinterpret_cast<std::uint64_t>(region->address);
     copy_ascending(region->address + (s.address - base), s.bytes, s.length);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/placement.hpp"
 #include "mrc/engine/responder.hpp"
 
 namespace mrc::inline v0_1::engine {
@@ -24,10 +25,10 @@ namespace detail {
          (last ? offset + length == size && (length > 0 || size == 0) : length == mtu);
 }
 
-/// Copies a part of a message, which begins at `offset`, to its scatter list; what does not fit is
-/// left out.
-template <class Sges>
-void scatter(const Sges& sges, std::uint64_t offset, Bytes bytes) noexcept {
+/// Calls place(sge, to, bytes) for each piece of the part of a message that begins at `offset`, in
+/// ascending order. What does not fit into the scatter list is left out.
+template <class Sges, class F>
+void for_each_piece(const Sges& sges, std::uint64_t offset, Bytes bytes, F&& place) noexcept {
   for (const auto& sge : sges) {
     if (bytes.empty()) return;
     if (offset >= sge.length) {
@@ -35,10 +36,29 @@ void scatter(const Sges& sges, std::uint64_t offset, Bytes bytes) noexcept {
       continue;
     }
     const std::size_t n = std::min<std::size_t>(bytes.size(), sge.length - offset);
-    std::memcpy(const_cast<std::uint8_t*>(sge.address) + offset, bytes.data(), n);
+    place(sge, const_cast<std::uint8_t*>(sge.address) + offset, bytes.first(n));
     bytes = bytes.subspan(n);
     offset = 0;
   }
+}
+
+/// Copies a part of a message, which begins at `offset`, to its scatter list, in the order that the
+/// memory regions promise.
+template <class Sges>
+void scatter(MemoryTable& memory, const Sges& sges, std::uint64_t offset, Bytes bytes) noexcept {
+  for_each_piece(sges, offset, bytes, [&](const auto& sge, std::uint8_t* to, Bytes piece) {
+    if (const MemoryEntry* region = memory.find(sge.lkey))
+      copy_payload(region->access, to, piece.data(), piece.size());
+  });
+}
+
+/// Must the end of a message for this scatter list be visible after everything in front of it?
+template <class Sges>
+[[nodiscard]] bool in_message_order(MemoryTable& memory, const Sges& sges) noexcept {
+  return std::any_of(sges.begin(), sges.end(), [&](const auto& sge) {
+    const MemoryEntry* region = memory.find(sge.lkey);
+    return region != nullptr && region->in_message_order();
+  });
 }
 
 template <class Sges>
@@ -115,6 +135,17 @@ MRC_DECL Responder::Fate Responder::ask_to_wait(Time now, QueuePairState& qp,
   return Fate::drop;
 }
 
+/// There is no room to hold the end of its message back: the packet is to come again. Room comes
+/// back when the gap before it is filled; the SACK shows the gap.
+MRC_DECL Responder::Fate Responder::ask_to_repeat(Time now, QueuePairState& qp,
+                                                  const wire::RxPacket& packet,
+                                                  const wire::WriteView& w) noexcept {
+  const Psn psn = w.bth->psn();
+  queue_nack(now, qp, packet, psn, detail::timestamp_in(w), wire::NackReason::no_resource);
+  queue_sack(qp, packet, psn, detail::timestamp_in(w));
+  return Fate::drop;
+}
+
 MRC_DECL Responder::Fate Responder::take_send(Time now, QueuePairState& qp,
                                               const wire::RxPacket& packet,
                                               const wire::WriteView& w) noexcept {
@@ -139,7 +170,12 @@ MRC_DECL Responder::Fate Responder::take_send(Time now, QueuePairState& qp,
     }
   if (w.reth->dma_length > detail::room_of(sges))
     return refuse_in_turn(now, qp, packet, psn, QpErrorCause::receive_too_short);
-  if (wire::is_last(w.bth->opcode())) {
+  const bool end = wire::is_last(w.bth->opcode());
+  const bool defers =
+      end && psn != rx.window.cack() + 1 && detail::in_message_order(ctx_.memory, sges);
+  if (defers && ctx_.deferred.free() < DeferredStores::kBytes)
+    return ask_to_repeat(now, qp, packet, w);
+  if (end) {
     const bool immediate = w.imm != nullptr;
     const reliability::WimmEntry entry{psn,
                                        immediate ? w.imm->immediate.value() : 0,
@@ -151,7 +187,18 @@ MRC_DECL Responder::Fate Responder::take_send(Time now, QueuePairState& qp,
     if (rx.wimms.insert(number, entry) != WimmTable::Insert::ok)
       return refuse_in_turn(now, qp, packet, psn, QpErrorCause::bad_request);
   }
-  detail::scatter(sges, w.reth->va, w.payload);
+  Bytes payload = w.payload;
+  if (defers) {
+    const Bytes tail = payload.last(std::min<std::size_t>(payload.size(), DeferredStores::kBytes));
+    payload = payload.first(payload.size() - tail.size());
+    detail::for_each_piece(sges, w.reth->va + payload.size(), tail,
+                           [&](const ReceiveSge& sge, const std::uint8_t* to, Bytes piece) {
+                             ctx_.deferred.defer(rx.deferred, psn, sge.lkey,
+                                                 reinterpret_cast<std::uint64_t>(to), piece.data(),
+                                                 static_cast<std::uint32_t>(piece.size()));
+                           });
+  }
+  detail::scatter(ctx_.memory, sges, w.reth->va, payload);
   return Fate::accept;
 }
 
@@ -273,22 +320,38 @@ MRC_DECL Responder::Fate Responder::take_response(Time now, QueuePairState& qp,
   if (request.message_length() != w.reth->dma_length || request.is_atomic() != atomic)
     return refuse_it();
   const std::span sges(SendQueue::sges(request), request.sges);
+  Bytes payload = w.payload;
+  std::uint64_t found = 0;  // by an atomic, in this host's byte order
   if (atomic) {
-    const std::uint64_t found = wire::view_as<wire::Be64>(w.payload).value();
-    detail::scatter(sges, 0, {reinterpret_cast<const std::uint8_t*>(&found), sizeof(found)});
-  } else {
-    detail::scatter(sges, w.reth->va, w.payload);
+    found = wire::view_as<wire::Be64>(w.payload).value();
+    payload = {reinterpret_cast<const std::uint8_t*>(&found), sizeof(found)};
   }
+  if (wire::is_last(w.bth->opcode()) && !payload.empty() &&
+      detail::in_message_order(ctx_.memory, sges))
+    payload = payload.first(payload.size() - rc.reads.hold(number, payload));
+  detail::scatter(ctx_.memory, sges, w.reth->va, payload);
   --rc.reads.missing(number);
   Requester::on_response(now, qp);
   return Fate::accept;
+}
+
+/// The response to the oldest READ or atomic is whole: writes what was held back of it.
+MRC_DECL void Responder::write_held(QueuePairState& qp) noexcept {
+  const ReadTable& reads = qp.rc_state->reads;
+  const Bytes end = reads.held();
+  SendWqe& request = qp.tx.queue.at(reads.position(reads.oldest()));
+  detail::scatter(ctx_.memory, std::span(SendQueue::sges(request), request.sges),
+                  request.message_length() - end.size(), end);
 }
 
 /// A packet was accepted: requests of the peer whose turn has come are executed, own ones whose
 /// responses are whole complete. False if the queue pair failed.
 MRC_DECL bool Responder::finish_operations(Time now, QueuePairState& qp, Plane plane) noexcept {
   RcState& rc = *qp.rc_state;
-  while (rc.reads.answered()) requester_.on_answered(now, qp);
+  while (rc.reads.answered()) {
+    write_held(qp);
+    requester_.on_answered(now, qp);
+  }
   return rc.requests.empty() || execute(now, qp, plane);
 }
 
