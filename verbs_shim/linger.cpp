@@ -10,6 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include "mrc/core/blocked_signals.hpp"
+
 namespace mrc_verbs {
 
 namespace {
@@ -71,12 +73,15 @@ void wait(Clock::time_point until) {
 }
 
 /// Before the process ends. Whoever still has open queue pairs has as much time, from now, as if it
-/// had destroyed them.
+/// had destroyed them. Signals wait meanwhile: what a handler uses may be gone, since main() has
+/// returned. Timers stay blocked: without this wait the program would have ended before.
 void wait_for_those() {
   if (list()->process != ::getpid()) return;
   Clock::time_point until = end_of_newest();
   if (const auto host = Host::current(); host && host->anything_received())
     until = Clock::now() + Linger::kTime;
+  mrc::BlockedSignals blocked;
+  for (const int timer : {SIGALRM, SIGVTALRM, SIGPROF}) blocked.keep(timer);
   wait(std::min(until, Clock::now() + Linger::kTime));
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/value_text.hpp"
@@ -191,6 +192,7 @@ MRC_DECL void Progress::wake_for(Time deadline) noexcept {
 MRC_DECL void Progress::start(unsigned lane) {
   if (!config_.helper) return;
   try {
+    const BlockedSignals inherited;  // the program's handlers run in threads of the program
     helper_ = std::thread([this] { run_helper(); });
   } catch (const std::system_error& error) {
     throw_errno("cannot start the helper thread (system calls clone3 and clone)",
