@@ -35,7 +35,6 @@ Link link_of(double gigabits) {
   return best;
 }
 
-constexpr int kMaxQueue = 32768;    // requests of a queue
 constexpr int kMaxCqe = 4'194'304;  // entries of a completion queue
 constexpr int kMaxAh = 65536;       // address handles are the shim's own
 
@@ -57,7 +56,7 @@ ibv_device_attr device_attributes(const Host& host) {
   a.vendor_part_id = host.settings().vendor_part_id;
   a.hw_ver = 1;
   a.max_qp = static_cast<int>(config.max_qps) * lanes;
-  a.max_qp_wr = kMaxQueue;
+  a.max_qp_wr = static_cast<int>(kMaxQueue);
   a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
   a.max_sge = static_cast<int>(mrc::kMaxSendSges);
@@ -71,7 +70,7 @@ ibv_device_attr device_attributes(const Host& host) {
   a.max_res_rd_atom = a.max_qp * a.max_qp_rd_atom;
   a.atomic_cap = rc ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
   a.max_srq = static_cast<int>(config.max_srqs) * lanes;
-  a.max_srq_wr = kMaxQueue;
+  a.max_srq_wr = static_cast<int>(kMaxQueue);
   a.max_srq_sge = static_cast<int>(mrc::kMaxReceiveSges);
   a.max_ah = kMaxAh;
   a.max_pkeys = 1;

@@ -89,6 +89,10 @@ Cq::Cq(Context& owner, const ibv_cq_init_attr_ex& wanted) : ibv_cq_ex{}, owner_(
   ::pthread_cond_init(&cond, nullptr);
   set_poll_operations(*this);
   if (events != nullptr) ++events->refcnt;
+  if ((wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 && wanted.parent_domain != nullptr) {
+    parent_domain_ = &Pd::of(wanted.parent_domain);
+    ++parent_domain_->users;
+  }
   owner.host().add(*this, queue_->id());
 }
 
@@ -98,6 +102,7 @@ Cq::~Cq() {
     Channel::of(channel).forget(*this);
     --channel->refcnt;
   }
+  if (parent_domain_ != nullptr) --parent_domain_->users;
   ::pthread_cond_destroy(&cond);
   ::pthread_mutex_destroy(&mutex);
 }

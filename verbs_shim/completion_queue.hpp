@@ -58,6 +58,7 @@ class Cq : public ibv_cq_ex {
   void drain(std::uint32_t but_not_of);
 
   Context& owner_;
+  Pd* parent_domain_ = nullptr;  ///< that it was created with, or null
   std::shared_ptr<mrc::CompletionQueue> queue_;
   std::mutex made_mutex_;
   std::deque<ibv_wc> made_;               ///< go out before what is in the device's queue

@@ -66,10 +66,18 @@ class PdHandle {
   mrc::PdId id_;
 };
 
-/// A protection domain of verbs.
+/// A thread domain: kept, and counted, but without effect.
+struct Td : ibv_td {
+  std::atomic<int> users{0};  ///< parent domains
+};
+
+/// A protection domain of verbs, or a parent domain, which stands for one.
 struct Pd : ibv_pd {
   std::shared_ptr<PdHandle> domain;
-  std::atomic<int> users{0};  ///< memory regions, queue pairs, address handles
+  /// Memory regions, buffers, queues, queue pairs, address handles, parent domains.
+  std::atomic<int> users{0};
+  Pd* parent = nullptr;  ///< of a parent domain: what it stands for
+  Td* td = nullptr;      ///< of a parent domain, or null
 
   [[nodiscard]] static Pd& of(ibv_pd* verbs) noexcept { return *static_cast<Pd*>(verbs); }
 };

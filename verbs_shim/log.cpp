@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 namespace mrc_verbs {
@@ -22,6 +24,14 @@ Level level() noexcept {
     return value == "info" ? Level::info : Level::warn;
   }();
   return chosen;
+}
+
+/// Whether this call has not been refused before. The names of the calls are few.
+bool is_first_of(const char* call) noexcept {
+  static std::mutex& mutex = *new std::mutex;  // programs may still call while they exit
+  static std::set<std::string>& known = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return known.insert(call).second;
 }
 
 void write(const std::string& line) noexcept {
@@ -45,7 +55,17 @@ bool info_wanted() noexcept {
 }
 
 int refuse(int error, const char* call, const std::string& why) noexcept {
-  if (level() >= Level::info) std::fprintf(stderr, "openmrc: verbs: %s: %s\n", call, why.c_str());
+  if (level() >= Level::info) {
+    write(std::string(call) + ": " + why);
+  } else if (level() == Level::warn && is_first_of(call)) {
+    write(std::string(call) + ": " + why + " (said once; MRC_LOG=info says it each time)");
+  }
+  errno = error;
+  return error;
+}
+
+int decline(int error, const char* call, const std::string& why) noexcept {
+  if (level() >= Level::info) write(std::string(call) + ": " + why);
   errno = error;
   return error;
 }

@@ -9,14 +9,20 @@ namespace mrc_verbs {
 /// the library from being used at all. Any thread.
 void warn(const std::string& line) noexcept;
 
-/// The same with MRC_LOG=info only: why a call of the program was refused, or a request failed. The
-/// program itself learns an errno value, or a status. Any thread.
+/// The same with MRC_LOG=info only: why a request failed. The program itself learns a status. Any
+/// thread.
 void info(const std::string& line) noexcept;
 
 /// Whether info() writes anything; to avoid making text that nobody reads.
 [[nodiscard]] bool info_wanted() noexcept;
 
-/// info() with `call` in front, and sets errno. Returns `error`, an errno value.
+/// A call of the program is refused, and probably ends it with a message that does not say why:
+/// writes the reason, for each call the first time only unless MRC_LOG=info, and sets errno.
+/// Returns `error`, an errno value. Any thread.
 int refuse(int error, const char* call, const std::string& why) noexcept;
+
+/// The same for calls that programs make to find out what there is, and do without: the reason is
+/// written with MRC_LOG=info only.
+int decline(int error, const char* call, const std::string& why) noexcept;
 
 }  // namespace mrc_verbs

@@ -76,7 +76,7 @@ int ibv_destroy_ah(ibv_ah* ah) {
 }
 
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*) {
-  (void)refuse(EOPNOTSUPP, "ibv_resolve_eth_l2_from_gid", "the host's network stack does that");
+  (void)decline(EOPNOTSUPP, "ibv_resolve_eth_l2_from_gid", "the host's network stack does that");
   return -1;
 }
 

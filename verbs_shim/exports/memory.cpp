@@ -5,6 +5,7 @@
 #include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/linger.hpp"
+#include "verbs_shim/operations.hpp"
 
 using namespace mrc_verbs;
 
@@ -32,8 +33,11 @@ mrc::Access access_of(unsigned access) {
   return rights;
 }
 
-ibv_mr* register_memory(const char* call, ibv_pd* verbs, void* address, std::size_t length,
-                        std::uint64_t iova, unsigned access) noexcept {
+}  // namespace
+
+ibv_mr* mrc_verbs::register_memory(const char* call, ibv_pd* verbs, void* address,
+                                   std::size_t length, std::uint64_t iova,
+                                   unsigned access) noexcept {
   return pointer_or_errno(call, [&]() -> ibv_mr* {
     if (iova != reinterpret_cast<std::uintptr_t>(address))
       fail(EOPNOTSUPP, "peers must use the address of the memory: iova can't differ from it");
@@ -61,8 +65,6 @@ ibv_mr* register_memory(const char* call, ibv_pd* verbs, void* address, std::siz
   });
 }
 
-}  // namespace
-
 extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
@@ -79,7 +81,10 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 int ibv_dealloc_pd(ibv_pd* verbs) {
   Pd& pd = Pd::of(verbs);
   if (pd.users.load() > 0)
-    return refuse(EBUSY, "ibv_dealloc_pd", "memory regions, queue pairs or address handles use it");
+    return refuse(EBUSY, "ibv_dealloc_pd",
+                  "memory regions, queues, queue pairs, address handles or parent domains use it");
+  if (pd.parent != nullptr) --pd.parent->users;
+  if (pd.td != nullptr) --pd.td->users;
   delete &pd;
   return 0;
 }
@@ -101,7 +106,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uin
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
-  (void)refuse(EOPNOTSUPP, "ibv_reg_dmabuf_mr", "memory of other devices can't be registered");
+  (void)decline(EOPNOTSUPP, "ibv_reg_dmabuf_mr", "memory of other devices can't be registered");
   return nullptr;
 }
 
@@ -119,17 +124,17 @@ int ibv_dereg_mr(ibv_mr* verbs) {
 }
 
 ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
-  (void)refuse(EOPNOTSUPP, "ibv_import_pd", "objects can't be shared with other processes");
+  (void)decline(EOPNOTSUPP, "ibv_import_pd", "objects can't be shared with other processes");
   return nullptr;
 }
 void ibv_unimport_pd(ibv_pd*) {}
 ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) {
-  (void)refuse(EOPNOTSUPP, "ibv_import_mr", "objects can't be shared with other processes");
+  (void)decline(EOPNOTSUPP, "ibv_import_mr", "objects can't be shared with other processes");
   return nullptr;
 }
 void ibv_unimport_mr(ibv_mr*) {}
 ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) {
-  (void)refuse(EOPNOTSUPP, "ibv_import_dm", "there is no memory in the device");
+  (void)decline(EOPNOTSUPP, "ibv_import_dm", "there is no memory in the device");
   return nullptr;
 }
 void ibv_unimport_dm(ibv_dm*) {}

@@ -50,11 +50,11 @@ int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) {
 }
 
 int ibv_set_ece(ibv_qp*, ibv_ece*) {
-  return refuse(EOPNOTSUPP, "ibv_set_ece", "no enhanced connection establishment");
+  return decline(EOPNOTSUPP, "ibv_set_ece", "no enhanced connection establishment");
 }
 
 int ibv_query_ece(ibv_qp*, ibv_ece*) {
-  return refuse(EOPNOTSUPP, "ibv_query_ece", "no enhanced connection establishment");
+  return decline(EOPNOTSUPP, "ibv_query_ece", "no enhanced connection establishment");
 }
 
 int ibv_attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) {
