@@ -56,36 +56,4 @@ __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folde
 /// Of old providers. They find no devices here.
 __attribute__((visibility("default"))) void ibv_register_driver(const char*, void*) {}
 
-// --------------------------------------------------- of later releases than the header's
-
-#define MRC_LATER __attribute__((visibility("default")))
-
-MRC_LATER void* ibv_alloc_dmah() {
-  (void)refuse(EOPNOTSUPP, "ibv_alloc_dmah", "not supported");
-  return nullptr;
-}
-MRC_LATER int ibv_dealloc_dmah() {
-  return EOPNOTSUPP;
-}
-MRC_LATER void* ibv_reg_mr_ex() {
-  (void)refuse(EOPNOTSUPP, "ibv_reg_mr_ex", "not supported");
-  return nullptr;
-}
-MRC_LATER int ibv_dm_export_dmabuf_fd() {
-  errno = EOPNOTSUPP;
-  return -1;
-}
-MRC_LATER int ibv_query_port_speed() {
-  return EOPNOTSUPP;
-}
-MRC_LATER void* ibv_alloc_buf() {
-  (void)refuse(EOPNOTSUPP, "ibv_alloc_buf", "not supported");
-  return nullptr;
-}
-MRC_LATER void ibv_free_buf() {}
-MRC_LATER void* ibv_reg_buf_mr() {
-  (void)refuse(EOPNOTSUPP, "ibv_reg_buf_mr", "not supported");
-  return nullptr;
-}
-
 }  // extern "C"
