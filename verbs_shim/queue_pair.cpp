@@ -10,6 +10,15 @@ namespace mrc_verbs {
 
 namespace {
 
+/// Network cards grant more inline data than is asked for, and some programs use what they got:
+/// NCCL asks for 64 bytes, and posts the announcements of up to eight receives, 64 bytes each, as
+/// one.
+constexpr std::uint32_t kUsualInline = 512;
+
+[[nodiscard]] std::uint32_t inline_bytes(const ibv_qp_cap& wanted) noexcept {
+  return wanted.max_inline_data == 0 ? 0 : std::max(wanted.max_inline_data, kUsualInline);
+}
+
 /// The queue pair of the device for one of verbs. Throws for what verbs has and the device has not.
 std::unique_ptr<Transport> make_transport(Context& owner, const Pd& pd,
                                           const ibv_qp_init_attr_ex& wanted) {
@@ -22,7 +31,7 @@ std::unique_ptr<Transport> make_transport(Context& owner, const Pd& pd,
   parts.capacity.receive = wanted.srq == nullptr ? cap.max_recv_wr : 0;
   parts.capacity.send_sges = cap.max_send_sge;
   parts.capacity.receive_sges = cap.max_recv_sge;
-  parts.capacity.inline_bytes = cap.max_inline_data;
+  parts.capacity.inline_bytes = inline_bytes(cap);
   parts.signal_all = wanted.sq_sig_all != 0;
   return Transport::make(wanted.qp_type, parts);
 }
@@ -40,6 +49,7 @@ Qp::Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted)
       signal_all_(wanted.sq_sig_all != 0) {
   wanted.cap.max_send_wr = std::max(wanted.cap.max_send_wr, 1u);
   if (srq_ != nullptr) wanted.cap.max_recv_wr = 0;
+  wanted.cap.max_inline_data = inline_bytes(wanted.cap);
   capacity_ = wanted.cap;
   qp_base.context = &owner.context;
   qp_base.qp_context = wanted.qp_context;

@@ -94,6 +94,15 @@ TEST_CASE("verbs transfer: inline data and lists of SGEs are free when the call 
   CHECK(pair.a.next().status == IBV_WC_SUCCESS);
   for (std::size_t i = 0; i < 40; ++i) CHECK(pair.to.bytes[i] == 0x5A);
 
+  // More than the 64 bytes that were asked for, as NCCL posts it.
+  const std::vector<std::uint8_t> more(512, 0x6B);
+  ibv_sge whole{reinterpret_cast<std::uintptr_t>(more.data()), 512, 0};
+  request = write_request(4, whole, pair.to, 0);
+  request.send_flags |= IBV_SEND_INLINE;
+  REQUIRE(post(pair.a.qp, request) == 0);
+  CHECK(pair.a.next().status == IBV_WC_SUCCESS);
+  CHECK(pair.to.bytes[511] == 0x6B);
+
   std::array<ibv_sge, 3> list{pair.from.sge(0, 3000), ibv_sge{}, pair.from.sge(9000, 3000)};
   request = write_request(2, list[0], pair.to, 100);
   request.num_sge = 3;  // the empty one in the middle names no memory
