@@ -13,9 +13,17 @@ mrc::port::IpAddress address_of(const ibv_gid& gid) noexcept {
   return address;
 }
 
+std::string no_gid(std::uint32_t index) {
+  return "GID index " + std::to_string(index) + ": there is one GID; indices 0 to " +
+         std::to_string(kGidIndices - 1) + " name it";
+}
+
 void check_address(const ibv_ah_attr& address) {
-  if (address.is_global == 0) fail(EINVAL, "address without GRH: RoCE names peers by GID");
-  if (address.grh.sgid_index != 0) fail(EINVAL, "there is one GID, of index 0");
+  if (address.is_global == 0)
+    fail(EINVAL,
+         "address without GRH: RoCE names peers by GID, not by LID; the program must use a GID "
+         "index (perftest: -x 0, ping-pong: -g 0)");
+  if (address.grh.sgid_index >= kGidIndices) fail(EINVAL, no_gid(address.grh.sgid_index));
   if (address.port_num > 1) fail(EINVAL, "there is one port, of number 1");
 }
 

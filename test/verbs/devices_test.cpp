@@ -98,14 +98,23 @@ TEST_CASE("verbs devices: the port, for callers of every age") {
 TEST_CASE("verbs devices: GID and P_Key") {
   const Program program;
   ibv_gid gid{};
-  REQUIRE(ibv_query_gid(program.context, 1, 0, &gid) == 0);
-  const std::array<std::uint8_t, 16> loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1};
-  CHECK(std::memcmp(gid.raw, loopback.data(), 16) == 0);
-  CHECK(ibv_query_gid(program.context, 1, 1, &gid) == -1);
   ibv_gid_entry entry{};
-  REQUIRE(ibv_query_gid_ex(program.context, 1, 0, &entry, 0) == 0);
-  CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
-  CHECK(ibv_query_gid_ex(program.context, 1, 1, &entry, 0) == EINVAL);
+  const std::array<std::uint8_t, 16> loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1};
+  // One GID, by each of the indices that scripts pass.
+  for (const unsigned index : {0u, 1u, 2u, 3u}) {
+    CAPTURE(index);
+    gid = {};
+    REQUIRE(ibv_query_gid(program.context, 1, static_cast<int>(index), &gid) == 0);
+    CHECK(std::memcmp(gid.raw, loopback.data(), 16) == 0);
+    REQUIRE(ibv_query_gid_ex(program.context, 1, index, &entry, 0) == 0);
+    CHECK(std::memcmp(entry.gid.raw, loopback.data(), 16) == 0);
+    CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+    CHECK(entry.gid_index == index);
+  }
+  CHECK(ibv_query_gid(program.context, 1, 4, &gid) == -1);
+  CHECK(ibv_query_gid(program.context, 1, -1, &gid) == -1);
+  CHECK(ibv_query_gid(program.context, 2, 0, &gid) == -1);
+  CHECK(ibv_query_gid_ex(program.context, 1, 4, &entry, 0) == EINVAL);
   CHECK(ibv_query_gid_table(program.context, &entry, 1, 0) == 1);
   __be16 pkey = 0;
   REQUIRE(ibv_query_pkey(program.context, 1, 0, &pkey) == 0);

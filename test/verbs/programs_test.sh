@@ -55,6 +55,29 @@ done
 pingpong srq ibv_srq_pingpong -g 0
 pingpong uc ibv_uc_pingpong -g 0
 
+say 'GID index 3, as scripts for network cards pass it'
+pair index3 60 ib_write_bw -n 300 -x 3
+pingpong index3 ibv_rc_pingpong -g 3
+
+# refused NAME REASON TOOL OPTION...: a tool that can't work says why, once, without being asked.
+refused() {
+  local name=$1 reason=$2 port server
+  shift 2
+  port=$(free_port)
+  timeout -k 2 30 "$mrcrun" --quiet "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
+  server=$!
+  pids+=("$server")
+  wait_until_listening "$port" "$server"
+  ! timeout -k 2 30 "$mrcrun" --quiet "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
+    fail "$*: succeeded"
+  wait "$server" || true
+  [[ $(cat "$work/$name".*.out | grep -c "$reason") -ge 1 ]] || fail "$*: no reason"
+  [[ $(grep -c '^openmrc:' "$work/$name.client.out") -le 1 ]] || fail "$*: said more than once"
+}
+say 'what is refused says why: an index that there is not, a peer by LID'
+refused index7 'GID index 7: there is one GID; indices 0 to 3 name it' ib_write_bw -F -x 7
+refused lid 'address without GRH: RoCE names peers by GID, not by LID' ibv_rc_pingpong
+
 say 'with losses, corruption, and a plane that goes and comes'
 for loss in 0.001 0.01; do
   for tool in ib_{write,send,read,atomic}_{bw,lat}; do

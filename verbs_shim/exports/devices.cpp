@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "verbs_shim/address.hpp"
 #include "verbs_shim/attributes.hpp"
 #include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
@@ -73,8 +74,10 @@ int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_att
 // --------------------------------------------------------------------------------- GIDs, P_Keys
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
-  if (port != 1 || index != 0) {
-    (void)refuse(EINVAL, "ibv_query_gid", "there is one GID, of port 1 and index 0");
+  const auto wanted = static_cast<std::uint32_t>(index);
+  if (port != 1 || wanted >= kGidIndices) {
+    (void)refuse(EINVAL, "ibv_query_gid",
+                 port != 1 ? "there is one port, of number 1" : no_gid(wanted));
     return -1;
   }
   *gid = Context::of(context).host().gid();
@@ -84,8 +87,9 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* g
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t size) {
   if (flags != 0 || port != 1) return refuse(EINVAL, "ibv_query_gid_ex", "port or flags");
-  if (index != 0) return refuse(EINVAL, "ibv_query_gid_ex", "there is one GID, of index 0");
+  if (index >= kGidIndices) return refuse(EINVAL, "ibv_query_gid_ex", no_gid(index));
   ibv_gid_entry known{};
+  known.gid_index = index;
   known.gid = Context::of(context).host().gid();
   known.port_num = 1;
   known.gid_type = IBV_GID_TYPE_ROCE_V2;
@@ -117,7 +121,7 @@ int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
 // ------------------------------------------------------------------------------- another process
 
 ibv_context* ibv_import_device(int) {
-  (void)refuse(EOPNOTSUPP, "ibv_import_device", "objects can't be shared with other processes");
+  (void)decline(EOPNOTSUPP, "ibv_import_device", "objects can't be shared with other processes");
   return nullptr;
 }
 
