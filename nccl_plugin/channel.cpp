@@ -76,7 +76,7 @@ Address socket_address(const mrc::port::IpAddress& ip, std::uint16_t port) noexc
   return address;
 }
 
-std::string peer_text(const sockaddr_storage& from) {
+mrc::port::PeerAddress peer_address(const sockaddr_storage& from) noexcept {
   mrc::port::PeerAddress peer;
   if (from.ss_family == AF_INET6) {
     sockaddr_in6 v6;
@@ -90,7 +90,46 @@ std::string peer_text(const sockaddr_storage& from) {
     peer.ip = mrc::port::make_v4(b[0], b[1], b[2], b[3]);
     peer.udp_port = ntohs(v4.sin_port);
   }
-  return mrc::port::format_address(peer);
+  return peer;
+}
+
+// One of a few ports may still have connections of earlier listeners, which are no obstacle.
+bool listens(const Socket& socket, Address& address, bool reuse) noexcept {
+  const int on = 1;
+  if (reuse) ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return ::bind(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), address.length) == 0 &&
+         ::listen(socket.fd(), SOMAXCONN) == 0;
+}
+
+// A socket that listens there, or one that is not open, with errno.
+Socket try_to_listen(const std::optional<mrc::port::IpAddress>& ip, std::uint16_t port) noexcept {
+  Address address = socket_address(ip.value_or(mrc::port::IpAddress{}), port);
+  Socket socket(stream_socket(address.family));
+  if (!ip && socket.open()) {
+    const int off = 0;
+    ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  } else if (!ip) {  // a host without IPv6
+    socket = Socket(stream_socket(AF_INET));
+    address = socket_address(mrc::port::make_v4(0, 0, 0, 0), port);
+  }
+  if (socket.open() && !listens(socket, address, port != 0)) {
+    const int error = errno;
+    socket.close();
+    errno = error;
+  }
+  return socket;
+}
+
+// What to do about it.
+std::string remedy(const ListenPlace& place, int error) {
+  if (error == EADDRINUSE && place.first_port != 0)
+    return ": all ports of MRC_NCCL_PORTS are taken, by listeners of this or of other processes";
+  if (error == EACCES) return ": MRC_NCCL_PORTS below 1024 need CAP_NET_BIND_SERVICE";
+  if (place.ip && (error == EADDRNOTAVAIL || error == EAFNOSUPPORT))
+    return ": MRC_NCCL_LISTEN=" + mrc::port::format_ip(*place.ip) +
+           " is not an address of this host";
+  if (error == EMFILE) return ": raise ulimit -n";
+  return {};
 }
 
 }  // namespace
@@ -115,40 +154,38 @@ void Socket::close() noexcept {
   fd_ = -1;
 }
 
-Socket listen_anywhere(std::uint16_t& port) {
-  Socket socket(stream_socket(AF_INET6));
-  const int off = 0;
-  Address address;
-  if (socket.open()) {
-    ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    address = socket_address({}, 0);
-  } else {  // a host without IPv6
-    socket = Socket(stream_socket(AF_INET));
-    address = socket_address(mrc::port::make_v4(0, 0, 0, 0), 0);
+Socket listen_at(const ListenPlace& place, std::uint16_t& port) {
+  // Ranks that start together would all try the first port first.
+  const unsigned ports = place.last_port - place.first_port + 1u;
+  const auto start = static_cast<unsigned>(::getpid()) * 61u;
+  Socket socket;
+  int error = EADDRINUSE;
+  for (unsigned i = 0; i < ports && !socket.open() && error == EADDRINUSE; ++i) {
+    port = static_cast<std::uint16_t>(place.first_port + (start + i) % ports);
+    socket = try_to_listen(place.ip, port);
+    error = errno;
   }
-  if (!socket.open() ||
-      ::bind(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), address.length) != 0 ||
-      ::listen(socket.fd(), 128) != 0)
-    throw mrc::Error(std::error_code(errno, std::system_category()),
-                     "cannot listen for connections on a TCP port");
+  if (!socket.open())
+    throw mrc::Error(std::error_code(error, std::system_category()),
+                     "cannot listen for connections on a TCP port" + remedy(place, error));
+  Address address;
   address.length = sizeof address.storage;
   if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
       0)
     throw mrc::Error(std::error_code(errno, std::system_category()),
                      "cannot find out the TCP port of a listener");
-  // At the same place in both families.
-  port = ntohs(reinterpret_cast<sockaddr_in&>(address.storage).sin_port);
+  port = peer_address(address.storage).udp_port;
   return socket;
 }
 
-Socket accept_one(const Socket& listener, std::string& peer) noexcept {
+Socket accept_one(const Socket& listener, mrc::port::PeerAddress& peer) noexcept {
   sockaddr_storage from{};
   socklen_t length = sizeof from;
   Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from), &length,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.open()) return socket;
   set_options(socket.fd());
-  peer = peer_text(from);
+  peer = peer_address(from);
   return socket;
 }
 

@@ -9,6 +9,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
+#include "nccl_plugin/settings/settings.hpp"
 
 /// TCP without waiting, for the set-up of connections. The connection stays open as long as its
 /// queue pair: its end tells that the peer's process has closed it, or has died.
@@ -41,10 +42,10 @@ class Socket {
   unsigned generation_ = 0;  // in a child the number may be that of another file by now
 };
 
-/// Listens on all addresses of this host, on a free port. Throws mrc::Error.
-[[nodiscard]] Socket listen_anywhere(std::uint16_t& port);
-/// The next connection, or a socket that is not open.
-[[nodiscard]] Socket accept_one(const Socket& listener, std::string& peer) noexcept;
+/// Listens there, on one of the ports that are free. Throws mrc::Error.
+[[nodiscard]] Socket listen_at(const ListenPlace& place, std::uint16_t& port);
+/// The next connection, or a socket that is not open, with errno.
+[[nodiscard]] Socket accept_one(const Socket& listener, mrc::port::PeerAddress& peer) noexcept;
 /// Begins to connect; not open, with errno, if that fails at once.
 [[nodiscard]] Socket begin_connect(const mrc::port::IpAddress& ip, std::uint16_t port) noexcept;
 /// How a connect goes on: nothing yet, 0 when it is connected, or an errno value.

@@ -2,8 +2,10 @@
 #include "nccl_plugin/listener.hpp"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -15,9 +17,22 @@ namespace mrc_nccl {
 
 namespace {
 
-// Strangers may hold this many places, for this long.
-constexpr std::size_t kMostGuests = 256;
+// How long strangers may be silent if nobody else needs their place.
 constexpr mrc::Duration kPatience = std::chrono::seconds(30);
+// Lines about strangers, and about a lack of resources, are not written more often.
+constexpr mrc::Duration kBetweenLines = std::chrono::seconds(10);
+
+std::atomic<int> listeners{0};  // of this process
+
+// Places for strangers at each listener. All of a process together hold a quarter of its file
+// descriptors at most, unless there are so many listeners that it takes more to have a few each.
+std::size_t places() {
+  constexpr std::size_t kMost = 256, kFewest = 4, kMostOfProcess = 4096;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = 1024;
+  const std::size_t all = std::min<std::size_t>(files.rlim_cur / 4, kMostOfProcess);
+  return std::clamp(all / static_cast<std::size_t>(std::max(1, listeners.load())), kFewest, kMost);
+}
 
 // A handle has room for a few: those of planes spread over all of them, so that one that is down
 // does not matter, and the one that reaches the Internet.
@@ -55,87 +70,131 @@ std::uint64_t random_cookie() {
 Listener::Listener(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context)
     : nic_(std::move(nic)),
       context_(std::move(context)),
-      socket_(listen_anywhere(port_)),
-      cookie_(random_cookie()) {}
+      socket_(listen_at(nic_->settings().listen, port_)),
+      cookie_(random_cookie()) {
+  ++listeners;
+}
+
+Listener::~Listener() {
+  --listeners;
+}
 
 Handle Listener::handle() const {
   Handle handle;
   handle.port = port_;
   handle.cookie = cookie_;
-  for (const auto& ip : contact_addresses(*nic_)) handle.ip[handle.addresses++] = ip;
+  const auto& chosen = nic_->settings().listen.ip;
+  for (const auto& ip : chosen ? std::vector{*chosen} : contact_addresses(*nic_))
+    handle.ip[handle.addresses++] = ip;
   return handle;
 }
 
 std::unique_ptr<Receiver> Listener::accept() {
   let_in();
-  for (auto guest = guests_.begin(); guest != guests_.end();) {
-    bool stays = false;
-    try {
-      stays = attend(*guest);
-    } catch (...) {
-      guests_.erase(guest);
-      throw;
-    }
-    if (stays && guest->ready) {
-      auto receiver = std::make_unique<Receiver>(std::move(guest->endpoint), context_);
-      guests_.erase(guest);
-      return receiver;
-    }
-    guest = stays ? std::next(guest) : guests_.erase(guest);
+  strangers_.attend([this](Stranger& stranger) { return listen_to(stranger); });
+  for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
+    if (!is_ready(**guest)) continue;
+    auto receiver = std::make_unique<Receiver>(std::move(*guest), context_);
+    guests_.erase(guest);
+    return receiver;
   }
   return nullptr;
 }
 
+/// Takes in those who wait, but not so many that one would leave again before it was listened to.
 void Listener::let_in() {
-  while (guests_.size() < kMostGuests) {
-    std::string peer;
+  const std::size_t most = places();
+  for (std::size_t newcomers = 0; newcomers < most / 2; ++newcomers) {
+    mrc::port::PeerAddress peer;
     Socket socket = accept_one(socket_, peer);
     if (!socket.open()) {
       const int error = errno;
-      if (error == EAGAIN || error == EINTR || error == ECONNABORTED || error == EPROTO) return;
-      throw mrc::Error(std::error_code(error, std::system_category()),
-                       "cannot accept a connection; for 'too many open files' raise ulimit -n");
+      if (error == EINTR || error == ECONNABORTED) continue;
+      const bool no_descriptors = error == EMFILE || error == ENFILE;
+      if (no_descriptors && strangers_.drop_oldest()) continue;
+      if (error != EAGAIN) on_accept_error(error);
+      return;
     }
-    guests_.push_back(
-        {Channel(std::move(socket), std::move(peer)), mrc::monotonic_now() + kPatience});
+    strangers_.admit(peer.ip,
+                     {Channel(std::move(socket), mrc::port::format_address(peer)),
+                      mrc::monotonic_now() + kPatience},
+                     most);
   }
 }
 
-bool Listener::attend(Guest& guest) {
-  Channel& channel = guest.endpoint ? guest.endpoint->channel : guest.channel;
+/// Only a socket that is broken will never accept again. What else fails may be better with the
+/// next call; those who have connected wait in the kernel meanwhile.
+void Listener::on_accept_error(int error) {
+  const std::string text = std::system_category().message(error);
+  if (error == EBADF || error == EINVAL || error == ENOTSOCK || error == EFAULT)
+    throw mrc::Error(std::error_code(error, std::system_category()), "cannot accept a connection");
+  const mrc::Time now = mrc::monotonic_now();
+  if (warned_ != mrc::Time{} && now - warned_ < kBetweenLines) return;
+  warned_ = now;
+  context_->log().warn("cannot accept connections at the moment, and goes on trying: " + text +
+                       (error == EMFILE ? "; raise ulimit -n" : ""));
+}
+
+/// False when the stranger has to go, or is a guest now.
+bool Listener::listen_to(Stranger& stranger) {
+  std::optional<Message> message;
   try {
-    if (const auto bytes = channel.receive()) {
-      const Message message = decode_message(*bytes);
-      if (message.type == MessageType::hello && message.cookie == cookie_ && !guest.endpoint)
-        answer(guest, message.greeting);
-      else if (message.type == MessageType::ready && guest.endpoint)
-        guest.ready = true;
-      else
-        return false;
-      return true;
-    }
+    if (const auto bytes = stranger.channel.receive()) message = decode_message(*bytes);
   } catch (const mrc::Error& error) {
-    context_->log().info("a stranger at " + channel.peer() + ": " + error.what());
+    send_away(stranger.channel.peer() + ": " + error.what());
     return false;
   }
-  const bool open = channel.state() == Channel::State::open;
-  if (!guest.endpoint) return open && mrc::monotonic_now() < guest.until;
-  if (!open)  // it knew the cookie: nobody else will come
-    throw Failure(Result::remote_error,
-                  guest.endpoint->peer_text() + " has ended while a connection was set up");
-  return true;
+  if (!message)
+    return stranger.channel.state() == Channel::State::open &&
+           mrc::monotonic_now() < stranger.until;
+  if (message->type == MessageType::hello && message->cookie == cookie_)
+    answer(stranger, message->greeting);
+  else
+    send_away(stranger.channel.peer() + " does not know the handle of this listener");
+  return false;
 }
 
-/// Connects a queue pair to the guest's, and says so; or says why not.
-void Listener::answer(Guest& guest, const Greeting& greeting) {
+/// A line for the first, and then from time to time one for many.
+void Listener::send_away(const std::string& why) {
+  ++sent_away_;
+  const mrc::Time now = mrc::monotonic_now();
+  if (told_ != mrc::Time{} && now - told_ < kBetweenLines) return;
+  context_->log().info(
+      "sent away a stranger at " + why +
+      (sent_away_ == 1 ? "" : ", and " + std::to_string(sent_away_ - 1) + " before"));
+  told_ = now;
+  sent_away_ = 0;
+}
+
+/// True when the guest is connected, too. Throws Failure if it has ended: nobody else will come.
+bool Listener::is_ready(Endpoint& guest) {
+  bool garbled = false;
+  try {
+    if (const auto bytes = guest.channel.receive()) {
+      if (decode_message(*bytes).type == MessageType::ready) return true;
+      garbled = true;
+    }
+  } catch (const mrc::Error&) {
+    garbled = true;
+  }
+  if (!garbled && guest.channel.state() == Channel::State::open) return false;
+  const std::string peer = guest.peer_text();
+  std::erase_if(guests_, [&](const auto& entry) { return entry.get() == &guest; });
+  throw Failure(Result::remote_error,
+                peer + (garbled ? " has sent an unexpected message" : " has ended") +
+                    " while a connection was set up");
+}
+
+/// Connects a queue pair to the stranger's, and says so; or says why not.
+void Listener::answer(Stranger& stranger, const Greeting& greeting) {
+  Channel channel = std::move(stranger.channel);
   try {
     auto endpoint = std::make_unique<Endpoint>(nic_, Role::receiver);
-    endpoint->channel = std::move(guest.channel);
-    guest.endpoint = std::move(endpoint);
-    guest.endpoint->connect(greeting);
-    guest.endpoint->channel.send(encode_answer(guest.endpoint->greeting()));
+    endpoint->connect(greeting);
+    channel.send(encode_answer(endpoint->greeting()));
+    endpoint->channel = std::move(channel);
+    guests_.push_back(std::move(endpoint));
   } catch (const std::exception& error) {
-    Channel& channel = guest.endpoint ? guest.endpoint->channel : guest.channel;
     channel.send(encode_refusal(error.what()));
     throw Failure(Result::system_error,
                   "connection of " + greeting.name + " refused: " + error.what());

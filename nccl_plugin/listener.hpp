@@ -8,17 +8,22 @@
 #include "nccl_plugin/context.hpp"
 #include "nccl_plugin/endpoint.hpp"
 #include "nccl_plugin/handle.hpp"
+#include "nccl_plugin/strangers.hpp"
 
 namespace mrc_nccl {
 
 class Receiver;
 
 /// Waits for senders on a TCP port of its own. Those that know the cookie of its handle get a queue
-/// pair each; everybody else is sent away. One thread at a time; nothing waits.
+/// pair each; everybody else is sent away, at the latest when others need the place. One thread at
+/// a time; nothing waits.
 class Listener {
  public:
   /// Throws mrc::Error.
   Listener(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
   /// For the one who connects.
   [[nodiscard]] Handle handle() const;
@@ -27,25 +32,31 @@ class Listener {
   [[nodiscard]] std::unique_ptr<Receiver> accept();
 
  private:
-  // Someone who has connected, on the way to a connection.
-  struct Guest {
+  // Someone who has connected and has to say hello.
+  struct Stranger {
     Channel channel;
-    mrc::Time until;                       // it has to say hello
-    std::unique_ptr<Endpoint> endpoint{};  // after its hello
-    bool ready = false;
+    mrc::Time until;
   };
+  // Those who know the cookie. Their endpoints are connected.
+  using Guests = std::list<std::unique_ptr<Endpoint>>;
 
   void let_in();
-  /// False when the guest has to go.
-  bool attend(Guest& guest);
-  void answer(Guest& guest, const Greeting& greeting);
+  void on_accept_error(int error);
+  bool listen_to(Stranger& stranger);
+  void answer(Stranger& stranger, const Greeting& greeting);
+  [[nodiscard]] bool is_ready(Endpoint& guest);
+  void send_away(const std::string& why);
 
   const std::shared_ptr<Nic> nic_;
   const std::shared_ptr<Context> context_;
   std::uint16_t port_ = 0;
   const Socket socket_;
   const std::uint64_t cookie_;
-  std::list<Guest> guests_;
+  Strangers<Stranger> strangers_;
+  Guests guests_;
+  mrc::Time told_;          // last, of strangers that were sent away
+  unsigned sent_away_ = 0;  // since then
+  mrc::Time warned_;        // last, that connections can't be accepted
 };
 
 }  // namespace mrc_nccl

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
 #include "nccl_plugin/settings/timeouts.hpp"
 #include "nccl_plugin/settings/variables.hpp"
 
@@ -13,6 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kMerge = "MRC_NCCL_MERGE";
+constexpr const char* kListen = "MRC_NCCL_LISTEN";
+constexpr const char* kPorts = "MRC_NCCL_PORTS";
 constexpr const char* kMergeLevel = "NCCL_NET_MERGE_LEVEL";
 
 const std::vector<std::string> kSwitch{"off|0", "on|1"};
@@ -114,6 +117,29 @@ void read_traffic_class(const Environment& environment, mrc::Config& defaults, S
   defaults.dscp_no_trim = probe.dscp_no_trim;
 }
 
+ListenPlace read_listen_place(const Environment& environment) {
+  ListenPlace place;
+  if (const auto ip = environment.find(kListen)) {
+    try {
+      place.ip = mrc::port::parse_ip(*ip);
+    } catch (const mrc::Error&) {
+      throw not_allowed(kListen, *ip, "an IP address of this host");
+    }
+  }
+  const auto ports = environment.find(kPorts);
+  if (!ports) return place;
+  const auto dash = ports->find('-');
+  const auto first = mrc::parse_integer<std::uint16_t>(ports->substr(0, dash));
+  const auto last = dash == std::string::npos
+                        ? first
+                        : mrc::parse_integer<std::uint16_t>(ports->substr(dash + 1));
+  if (!first || !last || *first == 0 || *last < *first)
+    throw not_allowed(kPorts, *ports, "a port or a range of 1 .. 65535, such as 50000-50999");
+  place.first_port = *first;
+  place.last_port = *last;
+  return place;
+}
+
 void note_times(Settings& settings) {
   const mrc::Config& base = settings.base;
   settings.peer_timeout = give_up_time(base);
@@ -172,6 +198,7 @@ Settings read_settings(const Environment& environment,
   settings.link_speed_set = environment.has("MRC_CC_LINK_SPEED");
   settings.early_receives = read_switch(environment, "MRC_NCCL_EARLY_RECEIVES", false);
   settings.qp_hints = read_switch(environment, "NCCL_MRC_QP_HINT_ENABLE", true);
+  settings.listen = read_listen_place(environment);
   settings.stats_file = environment.find_file("NCCL_MRC_STATS").value_or("");
   note_times(settings);
   note_without_effect(environment, settings);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mrc/config.hpp"
+#include "mrc/port/address.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 #include "nccl_plugin/settings/interfaces.hpp"
 #include "nccl_plugin/settings/planes.hpp"
@@ -14,6 +17,13 @@
 /// Of several variables for one thing the most specific one wins: the library's MRC_*, then
 /// NCCL_MRC_*, then NCCL_IB_* and other names of NCCL's, then the plugin's defaults.
 namespace mrc_nccl {
+
+/// Where listeners take TCP connections.
+struct ListenPlace {
+  std::optional<mrc::port::IpAddress> ip{};  ///< none: all addresses of this host, both families
+  std::uint16_t first_port = 0;              ///< 0: any free port
+  std::uint16_t last_port = 0;
+};
 
 /// The settings of one initialisation. A plain value.
 struct Settings {
@@ -30,6 +40,7 @@ struct Settings {
   /// How often an idle set-up connection should show that it is alive: a quarter of peer_timeout,
   /// from 50 ms to 1 s.
   mrc::Duration heartbeat{};
+  ListenPlace listen;                 ///< of listeners: MRC_NCCL_LISTEN, MRC_NCCL_PORTS
   std::string planes_by;              ///< for the banner: which variable has chosen the planes
   std::string patience;               ///< for the banner: peer_timeout and what makes it up
   std::vector<std::string> warnings;  ///< for NCCL's log, level WARN

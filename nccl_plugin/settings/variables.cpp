@@ -37,6 +37,13 @@ constexpr Variable kVariables[] = {
      "Take NCCL's numbers of peers and flows as hints for congestion control."},
     {"MRC_NCCL_EARLY_RECEIVES", "on, off", "off",
      "Let receives whose completion NCCL calls optional complete early."},
+    {"MRC_NCCL_LISTEN", "an IP address of this host", "all",
+     "Address at which listeners take the TCP connections that set up connections, and which peers "
+     "are told. Without it: all addresses; peers are told those of planes."},
+    {"MRC_NCCL_PORTS", "`N`, `N-M`, such as `50000-50999`", "any free port",
+     "TCP ports of listeners, for firewalls. Each listener of each process needs one while NCCL "
+     "sets "
+     "up connections: some hundreds."},
     {"NCCL_MRC_STATS", "a file", "none", "Where finalize writes counters as JSON."},
     {"NCCL_IB_HCA", "any", "not set", "Chooses ports of InfiniBand verbs; planes do not use any."},
     {"NCCL_MRC_CC_INIT_RATE", "any", "not set", "Known from other plugins; no effect."},

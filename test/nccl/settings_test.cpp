@@ -44,6 +44,27 @@ TEST_CASE("settings: without variables the plugin's defaults") {
                      "after 2.17 s (timeout 12, 7 linear and 8 doubling retries)"));
 }
 
+TEST_CASE("settings: address and ports of listeners") {
+  CHECK_FALSE(settings_of({}).listen.ip.has_value());
+  CHECK(settings_of({}).listen.first_port == 0);
+  const auto chosen =
+      settings_of({{"MRC_NCCL_LISTEN", "10.0.1.1"}, {"MRC_NCCL_PORTS", "50000-50999"}});
+  CHECK(chosen.listen.ip == mrc::port::make_v4(10, 0, 1, 1));
+  CHECK(chosen.listen.first_port == 50000);
+  CHECK(chosen.listen.last_port == 50999);
+  const auto one = settings_of({{"MRC_NCCL_PORTS", "7000"}});
+  CHECK(one.listen.first_port == 7000);
+  CHECK(one.listen.last_port == 7000);
+  for (const char* wrong : {"0", "9-8", "-", "1-", "-5", "1-70000", "1-2-3", "a-b", " 1-2"}) {
+    CAPTURE(wrong);
+    const std::string text = refusal({{"MRC_NCCL_PORTS", wrong}});
+    CHECK(contains(text, "MRC_NCCL_PORTS: value '" + std::string(wrong) + "' is not allowed"));
+    CHECK(contains(text, "such as 50000-50999"));
+  }
+  CHECK(contains(refusal({{"MRC_NCCL_LISTEN", "eth0"}}),
+                 "MRC_NCCL_LISTEN: value 'eth0' is not allowed; allowed: an IP address"));
+}
+
 TEST_CASE("settings: timeouts and retries, the most specific variable wins") {
   struct Case {
     NcclVariables variables;
