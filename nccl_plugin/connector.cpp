@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/connector.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -14,7 +15,7 @@ namespace {
 // A listener exists before its handle travels, so a port that refuses belongs to a process that is
 // gone; once more, since the host may be short of resources.
 constexpr mrc::Duration kRefused = std::chrono::seconds(1);
-// No answer at all: the kernel's own patience is two minutes.
+// No answer at all, of the host or of the process: the kernel's own patience is two minutes.
 constexpr mrc::Duration kSilent = std::chrono::seconds(20);
 constexpr mrc::Duration kAgain = std::chrono::milliseconds(100);
 
@@ -27,7 +28,8 @@ Connector::Connector(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context,
       handle_(handle),
       asked_(mrc::monotonic_now()),
       began_(asked_),
-      refused_(mrc::kNever) {
+      refused_(mrc::kNever),
+      greeted_(mrc::kNever) {
   begin();
 }
 
@@ -80,10 +82,28 @@ void Connector::look() {
 }
 
 void Connector::greet(Try& connected) {
+  refused_ = mrc::kNever;
+  greeted_ = std::min(greeted_, mrc::monotonic_now());
   endpoint_ = std::make_unique<Endpoint>(nic_, Role::sender);
   endpoint_->channel =
       Channel(std::move(connected.socket), mrc::port::format_address({connected.ip, handle_.port}));
   endpoint_->channel.send(encode_hello(handle_.cookie, endpoint_->greeting()));
+}
+
+/// There is no answer yet to the greeting.
+void Connector::wait_on() {
+  const std::string peer = endpoint_->channel.peer();
+  const bool closed = endpoint_->channel.state() != Channel::State::open;
+  if (mrc::monotonic_now() - greeted_ > kSilent)
+    throw Failure(Result::remote_error,
+                  "the listener at " + peer +
+                      (closed ? " closes every connection" : " has taken the connection") +
+                      " and has not answered for 20 s; is its process stopped, or busy elsewhere?");
+  if (!closed) return;
+  // Flooded, ended, or an address that other hosts have, too: then a port that refuses, or another
+  // address, will tell.
+  last_error_ = "the connection was closed";
+  endpoint_.reset();
 }
 
 std::unique_ptr<Sender> Connector::proceed() {
@@ -93,11 +113,7 @@ std::unique_ptr<Sender> Connector::proceed() {
   Channel& channel = endpoint_->channel;
   const auto bytes = channel.receive();
   if (!bytes) {
-    if (channel.state() == Channel::State::open) return nullptr;
-    if (tries_.empty())
-      throw Failure(Result::remote_error,
-                    "the listener at " + channel.peer() + " has closed, or its process has ended");
-    endpoint_.reset();  // an address that other hosts have, too: there are more
+    wait_on();
     return nullptr;
   }
   const Message message = decode_message(*bytes);

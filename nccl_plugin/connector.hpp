@@ -14,7 +14,8 @@ namespace mrc_nccl {
 class Sender;
 
 /// Connects to a listener: tries all addresses of its handle side by side, and takes the first that
-/// answers. One thread at a time; nothing waits.
+/// answers. A listener that is flooded may close a connection before it has read from it: then it
+/// is tried again. One thread at a time; nothing waits.
 class Connector {
  public:
   /// Throws mrc::Error.
@@ -36,6 +37,7 @@ class Connector {
 
   void begin();
   void look();
+  void wait_on();
   void greet(Try& connected);
   [[nodiscard]] std::string where() const;
 
@@ -44,7 +46,8 @@ class Connector {
   const Handle handle_;
   mrc::Time asked_;
   mrc::Time began_;
-  mrc::Time refused_;       // first, while nobody has answered since
+  mrc::Time refused_;       // first, while nobody has let us in since
+  mrc::Time greeted_;       // first
   std::string last_error_;  // of the addresses, in words
   std::vector<Try> tries_;
   std::unique_ptr<Endpoint> endpoint_;  // once an address has answered
