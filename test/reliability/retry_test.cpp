@@ -129,3 +129,16 @@ TEST_CASE("retry: refusals use retries up, but don't make the timer longer") {
   for (int i = 0; i < 1000; ++i) CHECK(forever.take_refused());
   CHECK(forever.timeout(Duration{0}) == timeout_value(8));
 }
+
+TEST_CASE("retry: doubling can end early, and the time until the counters are exhausted") {
+  RetryCounter c(12, 1, 10, 14);
+  std::vector<std::int64_t> waits;
+  do waits.push_back(c.timeout(Duration{0}) / timeout_value(12));
+  while (c.take());
+  CHECK(waits == Waits{1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4});
+  CHECK(give_up_time({12, 1, 10, 14}, Duration{0}) == (1 + 1 + 2 + 9 * 4) * timeout_value(12));
+  CHECK(give_up_time({12, 7, 11}, Duration{0}) == 4102 * timeout_value(12));
+  CHECK(give_up_time({0, 2, 0}, 1ms) == 3ms);
+  // A limit below T does not shorten T.
+  CHECK(RetryCounter(12, 0, 3, 2).timeout(Duration{0}) == timeout_value(12));
+}

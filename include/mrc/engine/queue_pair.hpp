@@ -93,6 +93,7 @@ struct RequesterState {
   Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
+  std::uint64_t progress = 0;  ///< calls of on_progress()
   bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault
   std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
@@ -114,6 +115,7 @@ struct RequesterState {
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
+    ++progress;
     retries.reset();
     probes = probe_series = 0;
     timer_start = now;

@@ -76,6 +76,7 @@ struct QpStats {
   std::uint64_t trims = 0;               ///< of these, those for trimmed packets
   std::uint64_t timeouts = 0;            ///< expiries of the retransmission timer
   std::uint64_t probes = 0;              ///< reliability probes sent
+  std::uint64_t acknowledged = 0;        ///< times that the peer acknowledged something new
   std::uint32_t smoothed_rtt_ns = 0;     ///< smoothed round-trip time
   std::uint32_t outstanding = 0;         ///< packets sent and not yet reported
   std::uint64_t cwnd = 0;                ///< window of the destination's congestion context, bytes

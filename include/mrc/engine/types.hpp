@@ -219,8 +219,11 @@ struct QpAttributes {
   std::uint8_t timeout = 12;            ///< T = 1.024 us x 2^n, n = 0 .. 24: 12 is 4.2 ms
   std::uint8_t retry_linear = 7;        ///< expirations with T, 0 .. 7
   std::uint8_t retry_exponential = 10;  ///< then doubling ones, 0 .. 24; 25: for ever
-  bool dynamic_mpr = true;              ///< obey the MPR in the responder's SACKs
-  bool trim_nack = true;                ///< as responder, answer trimmed packets
+  /// Where doubling ends, 1.024 us x 2^n, n = 0 .. 24: after an outage a queue pair that retries
+  /// for long is back within this time.
+  std::uint8_t max_timeout = 24;
+  bool dynamic_mpr = true;  ///< obey the MPR in the responder's SACKs
+  bool trim_nack = true;    ///< as responder, answer trimmed packets
   // OpenMRC's own (RemoteQp::rc).
   bool rc = true;                   ///< offer SEND, READ and atomics
   std::uint8_t max_rd_atomic = 16;  ///< as requester: most READs and atomics in flight, 0 .. 128
@@ -260,6 +263,7 @@ struct RtsAttributes {
   std::optional<std::uint8_t> timeout{};            ///< QpAttributes::timeout
   std::optional<std::uint8_t> retry_linear{};       ///< QpAttributes::retry_linear
   std::optional<std::uint8_t> retry_exponential{};  ///< QpAttributes::retry_exponential
+  std::optional<std::uint8_t> max_timeout{};        ///< QpAttributes::max_timeout
   std::optional<std::uint8_t> max_rd_atomic{};      ///< QpAttributes::max_rd_atomic
   std::optional<std::uint8_t> rnr_retry{};          ///< QpAttributes::rnr_retry
 

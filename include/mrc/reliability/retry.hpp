@@ -24,16 +24,19 @@ inline constexpr unsigned kRetryForever = 25;
 class RetryCounter {
  public:
   RetryCounter() = default;
-  /// `timeout_exponent`: n of T; `linear`, `exponential`: numbers of retries.
-  RetryCounter(unsigned timeout_exponent, unsigned linear, unsigned exponential) noexcept
+  /// `timeout_exponent`: n of T; `linear`, `exponential`: numbers of retries; `longest`: the n at
+  /// which doubling ends.
+  RetryCounter(unsigned timeout_exponent, unsigned linear, unsigned exponential,
+               unsigned longest = kMaxTimeoutExponent) noexcept
       : exponent_(static_cast<std::uint8_t>(std::min(timeout_exponent, kMaxTimeoutExponent))),
+        longest_(static_cast<std::uint8_t>(std::max<unsigned>(longest, exponent_))),
         linear_(static_cast<std::uint8_t>(linear)),
         exponential_(static_cast<std::uint8_t>(exponential)) {}
 
   /// Current timeout, at least `floor` (mrc-1.0 [O-20]: 2 x base_rtt).
   [[nodiscard]] Duration timeout(Duration floor) const noexcept {
     const unsigned doublings = expired_ > linear_ ? expired_ - linear_ : 0;
-    return std::max(floor, timeout_value(exponent_ + doublings));
+    return std::max(floor, timeout_value(std::min<unsigned>(exponent_ + doublings, longest_)));
   }
   /// Uses a retry for an expired timer; false if none is left.
   [[nodiscard]] bool take() noexcept {
@@ -60,11 +63,22 @@ class RetryCounter {
 
  private:
   std::uint8_t exponent_ = 12;
+  std::uint8_t longest_ = kMaxTimeoutExponent;
   std::uint8_t linear_ = 7;
   std::uint8_t exponential_ = 10;
   unsigned used_ = 0;
   unsigned expired_ = 0;
 };
+
+/// The time from the last progress until fresh counters are exhausted, each timeout at least
+/// `floor`. Not for those that never are.
+[[nodiscard]] inline Duration give_up_time(RetryCounter retries, Duration floor) noexcept {
+  Duration total{0};
+  do {
+    total += retries.timeout(floor);
+  } while (retries.take());
+  return total;
+}
 
 /// Smoothed round-trip time and its variation, as in RFC 6298: protects loss inference against
 /// delays added by hosts (a receiver that is not scheduled), which base_rtt does not include.

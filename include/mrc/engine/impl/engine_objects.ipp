@@ -23,7 +23,8 @@ inline void require(bool ok, const char* what) {
   return is_mtu(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 && a.max_wimm >= 1 &&
          a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 && a.max_wimm_dest <= kMaxQueue &&
          a.timeout <= reliability::kMaxTimeoutExponent && a.retry_linear <= 7 &&
-         a.retry_exponential <= reliability::kRetryForever && a.max_rd_atomic <= kMaxReads &&
+         a.retry_exponential <= reliability::kRetryForever &&
+         a.max_timeout <= reliability::kMaxTimeoutExponent && a.max_rd_atomic <= kMaxReads &&
          a.max_rd_atomic_dest <= kMaxReads && a.rnr_retry <= 7 && a.min_rnr_timer <= 31;
 }
 
@@ -234,6 +235,7 @@ MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   s.smoothed_rtt_ns = static_cast<std::uint32_t>(
       std::clamp<Duration::rep>(qp.tx.rtt.smoothed().count(), 0, 0xFFFFFFFF));
   s.outstanding = qp.tx.window.outstanding();
+  s.acknowledged = qp.tx.progress;
   if (qp.peer != nullptr) {
     s.cwnd = qp.peer->congestion.window();
     s.inflight = qp.peer->congestion.inflight();

@@ -129,6 +129,7 @@ MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
     a.timeout = own.timeout.value_or(a.timeout);
     a.retry_linear = own.retry_linear.value_or(a.retry_linear);
     a.retry_exponential = own.retry_exponential.value_or(a.retry_exponential);
+    a.max_timeout = own.max_timeout.value_or(a.max_timeout);
     a.max_rd_atomic = own.max_rd_atomic.value_or(a.max_rd_atomic);
     a.rnr_retry = own.rnr_retry.value_or(a.rnr_retry);
     if (!detail::in_range(a)) return Errc::invalid_argument;

@@ -29,7 +29,7 @@ MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
   RequesterState& tx = qp.tx;
   tx.window.start(qp.start_psn);
-  tx.retries = {own.timeout, own.retry_linear, own.retry_exponential};
+  tx.retries = {own.timeout, own.retry_linear, own.retry_exponential, own.max_timeout};
   tx.next_msn = {};
   tx.next_rqmsn = {};
   tx.fixed_range = tx.range = 0;  // nothing is sent before attach()
@@ -48,7 +48,7 @@ MRC_DECL void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
 
 MRC_DECL void Requester::change_limits(QueuePairState& qp) noexcept {
   const QpAttributes& own = qp.attributes;
-  qp.tx.retries = {own.timeout, own.retry_linear, own.retry_exponential};
+  qp.tx.retries = {own.timeout, own.retry_linear, own.retry_exponential, own.max_timeout};
   qp.tx.fixed_range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
   qp.tx.range = qp.attributes.dynamic_mpr && qp.remote.dynamic_mpr
                     ? std::min(qp.tx.range, qp.tx.fixed_range)
