@@ -38,17 +38,18 @@ int stream_socket(int family) noexcept {
   return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+void set_option(int fd, int level, int option, int value) noexcept {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
 // A host that vanishes while a connection is set up is noticed within 20 s.
 void set_options(int fd) noexcept {
-  const auto set = [fd](int level, int option, int value) {
-    ::setsockopt(fd, level, option, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 5);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
 }
 
 // The address in the form of the family of the socket.
@@ -215,18 +216,54 @@ std::optional<int> connect_result(const Socket& socket) noexcept {
 
 // ------------------------------------------------------------------------------------- Channel
 
+namespace {
+
+constexpr std::size_t kTagBytes = 8;
+
+template <typename Unsigned>
+void put(std::vector<std::uint8_t>& out, Unsigned value) {  // big-endian
+  for (std::size_t i = sizeof value; i-- > 0;)
+    out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+}
+template <typename Unsigned>
+Unsigned get(const std::uint8_t* at) {
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i) value = static_cast<Unsigned>(value << 8 | at[i]);
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t Channel::tag(const mrc::SipKey& secret, Side sender, std::uint64_t before,
+                           mrc::Bytes message) {
+  std::vector<std::uint8_t> bytes{static_cast<std::uint8_t>(sender)};
+  put(bytes, before);
+  bytes.insert(bytes.end(), message.begin(), message.end());
+  return mrc::siphash(secret, bytes);
+}
+
 void Channel::fail(int error) noexcept {
   // A reset is the answer of a host whose process is gone. Everything else is the network's: the
   // queue pair, which has other planes, decides whether the peer can be reached.
   if (state_ == State::open)
-    state_ = error == 0 || error == ECONNRESET || error == EPIPE ? State::ended : State::lost;
+    state_ = error == 0 || error == ECONNRESET || error == EPIPE ? State::broken : State::lost;
+}
+
+void Channel::refuse_forgery() noexcept {
+  forged_ = true;
+  state_ = State::broken;
+  inbox_.clear();
+}
+
+void Channel::queue(mrc::Bytes message) {
+  put(outbox_, static_cast<std::uint32_t>(message.size()));
+  outbox_.insert(outbox_.end(), message.begin(), message.end());
+  sent_tag_ = tag(secret_, side_, sent_tag_, message);
+  put(outbox_, sent_tag_);
 }
 
 void Channel::send(mrc::Bytes message) {
-  const auto length = static_cast<std::uint32_t>(message.size());
-  for (int shift = 24; shift >= 0; shift -= 8)
-    outbox_.push_back(static_cast<std::uint8_t>(length >> shift));
-  outbox_.insert(outbox_.end(), message.begin(), message.end());
+  queue(message);
   flush();
 }
 
@@ -245,8 +282,19 @@ void Channel::flush() noexcept {
 }
 
 void Channel::finish() noexcept {
-  flush();
+  if (!socket_.open() || finished_) return;
+  finished_ = true;
+  try {
+    queue({});
+    flush();
+  } catch (...) {  // no memory: the peer takes it for the end of this process
+  }
   ::shutdown(socket_.fd(), SHUT_WR);
+}
+
+void Channel::close() noexcept {
+  finish();
+  socket_.close();
 }
 
 void Channel::fill() {
@@ -265,28 +313,58 @@ void Channel::fill() {
 }
 
 std::optional<std::vector<std::uint8_t>> Channel::receive() {
+  if (!socket_.open()) return std::nullopt;
   flush();
   fill();
   if (inbox_.size() < 4) return std::nullopt;
-  const std::size_t length = std::size_t{inbox_[0]} << 24 | std::size_t{inbox_[1]} << 16 |
-                             std::size_t{inbox_[2]} << 8 | inbox_[3];
-  if (length > kMaxMessage - 4) {  // not one of ours
-    state_ = State::ended;
+  const std::size_t length = get<std::uint32_t>(inbox_.data());
+  if (length > kMaxMessage - 4 - kTagBytes) {
+    refuse_forgery();
     return std::nullopt;
   }
-  if (inbox_.size() < 4 + length) return std::nullopt;
+  if (inbox_.size() < 4 + length + kTagBytes) return std::nullopt;
   const auto begin = inbox_.begin() + 4, end = begin + static_cast<std::ptrdiff_t>(length);
   std::vector<std::uint8_t> message(begin, end);
-  inbox_.erase(inbox_.begin(), end);
-  return message;
+  const Side sender = side_ == Side::connects ? Side::accepts : Side::connects;
+  received_tag_ = tag(secret_, sender, received_tag_, message);
+  if (received_tag_ != get<std::uint64_t>(&*end)) {
+    refuse_forgery();
+    return std::nullopt;
+  }
+  inbox_.erase(inbox_.begin(), end + kTagBytes);
+  if (!message.empty()) return message;
+  state_ = State::ended;
+  return std::nullopt;
 }
 
 Channel::State Channel::look() {
   if (!socket_.open()) return State::ended;
-  flush();
-  fill();
-  if (inbox_.size() >= kMaxMessage) inbox_.clear();  // nothing is expected any more
+  while (receive()) {  // nothing but the end is expected any more
+  }
   return state_;
+}
+
+// ------------------------------------------------------------------------------ the peer's host
+
+void Channel::outlast_outages() noexcept {
+  set_option(socket_.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, 24 * 3600 * 1000);
+  ask_host(false);
+}
+
+void Channel::ask_host(bool often) noexcept {
+  if (!socket_.open()) return;
+  const int seconds = often ? 1 : 60;
+  set_option(socket_.fd(), IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  set_option(socket_.fd(), IPPROTO_TCP, TCP_KEEPIDLE, seconds);  // asks at once where that is over
+}
+
+bool Channel::host_heard_within(mrc::Duration time) const noexcept {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (!socket_.open() || (state_ != State::open) ||
+      ::getsockopt(socket_.fd(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+    return false;
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv) < time;
 }
 
 }  // namespace mrc_nccl

@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/port/address.hpp"
 #include "nccl_plugin/settings/settings.hpp"
 
 /// TCP without waiting, for the set-up of connections. The connection stays open as long as its
-/// queue pair: its end tells that the peer's process has closed it, or has died.
+/// queue pair: a peer that closes it says so, and the end of a process, or of its host, shows.
 namespace mrc_nccl {
 
 /// How many forks lie between the start of the program and this process.
@@ -51,44 +52,71 @@ class Socket {
 /// How a connect goes on: nothing yet, 0 when it is connected, or an errno value.
 [[nodiscard]] std::optional<int> connect_result(const Socket& socket) noexcept;
 
-/// Messages over a connected socket: 4 bytes of length, then the bytes. Nothing waits. One thread
-/// at a time.
+/// Messages over a connected socket: 4 bytes of length, the bytes, and a tag of 8 bytes,
+/// SipHash-2-4 of the side that sends, the tag before and the bytes. So each message is known to be
+/// the next one of the peer; whoever can't read the handle has 64 bits to guess. Nothing waits. One
+/// thread at a time.
 class Channel {
  public:
   /// Longest message: ConnectionInfo of 32 planes is below 2 KiB.
   static constexpr std::size_t kMaxMessage = 16 << 10;
 
+  /// Which end this is.
+  enum class Side : std::uint8_t { connects = 1, accepts = 2 };
+
   Channel() = default;
-  Channel(Socket socket, std::string name) : socket_(std::move(socket)), peer_(std::move(name)) {}
+  Channel(Socket socket, std::string name, const mrc::SipKey& secret, Side side)
+      : socket_(std::move(socket)), peer_(std::move(name)), secret_(secret), side_(side) {}
 
   /// What has become of the peer.
   enum class State : std::uint8_t {
     open,
-    ended,  ///< it closed the connection, or its process ended
-    lost,   ///< the network does not carry it any more, which says nothing about the peer
+    ended,   ///< it has said so
+    broken,  ///< closed or reset without a word, as for a process that has died; or not authentic.
+             ///< Somebody who can forge TCP segments can do that
+    lost,    ///< the network does not carry it any more, which says nothing about the peer
   };
   [[nodiscard]] State state() const noexcept { return state_; }
+  /// Broken, since what came was not from the peer.
+  [[nodiscard]] bool forged() const noexcept { return forged_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
 
-  /// Queues a message and sends what can be sent.
+  /// Queues a message and sends what can be sent. Not an empty one, which is the end.
   void send(mrc::Bytes message);
   /// A message that is there in full. Nothing if there is none; look at state() then.
   [[nodiscard]] std::optional<std::vector<std::uint8_t>> receive();
   /// Sends what is queued; one system call at most if nothing is. Reads what the peer has sent.
   State look();
-  /// Sends what is queued and says that nothing more will come: the peer sees the end.
+  /// From now on no outage of the network ends the channel, however long it lasts.
+  void outlast_outages() noexcept;
+  /// Whether to ask the peer's host every second if it is there. Its kernel answers, also for a
+  /// process that is stopped.
+  void ask_host(bool often) noexcept;
+  /// True if the peer's host has answered lately.
+  [[nodiscard]] bool host_heard_within(mrc::Duration time) const noexcept;
+  /// Says that nothing more will come, and sends what is queued.
   void finish() noexcept;
-  void close() noexcept { socket_.close(); }
+  /// The same, and closes the socket.
+  void close() noexcept;
 
  private:
+  void queue(mrc::Bytes message);
+  [[nodiscard]] static std::uint64_t tag(const mrc::SipKey& secret, Side sender,
+                                         std::uint64_t before, mrc::Bytes message);
   void flush() noexcept;
   void fill();
   void fail(int error) noexcept;
+  void refuse_forgery() noexcept;
 
   Socket socket_;
   std::string peer_ = "nobody";
+  mrc::SipKey secret_{};
+  Side side_ = Side::connects;
+  std::uint64_t sent_tag_ = 0, received_tag_ = 0;  // of the messages before
   std::vector<std::uint8_t> outbox_, inbox_;
   State state_ = State::open;
+  bool forged_ = false;
+  bool finished_ = false;
 };
 
 }  // namespace mrc_nccl

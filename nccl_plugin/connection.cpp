@@ -4,12 +4,21 @@
 #include <algorithm>
 #include <atomic>
 
+#include "nccl_plugin/settings/timeouts.hpp"
+
 namespace mrc_nccl {
 
 namespace {
 
 // How often a connection that waits looks at its channel: one system call.
 constexpr mrc::Duration kLook = std::chrono::milliseconds(1);
+// More than this between two looks does not count as time in which the peer was silent.
+constexpr mrc::Duration kLongestPause = std::chrono::milliseconds(100);
+// After a channel has broken: for what was under way to arrive, and then for an answer.
+constexpr mrc::Duration kSettle = std::chrono::milliseconds(20),
+                        kAnswer = std::chrono::milliseconds(120);
+// Hosts are asked each second.
+constexpr mrc::Duration kHostAnswers = std::chrono::seconds(3);
 
 std::atomic<std::int64_t> heard_last{0};  // ns
 
@@ -28,10 +37,9 @@ Result result_of(mrc::QpErrorCause cause) noexcept {
 }  // namespace
 
 Connection::Connection(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context)
-    : endpoint_(std::move(endpoint)),
-      context_(std::move(context)),
-      heard_(mrc::monotonic_now()),
-      looked_(heard_) {}
+    : endpoint_(std::move(endpoint)), context_(std::move(context)), looked_(mrc::monotonic_now()) {
+  endpoint_->channel.outlast_outages();
+}
 
 Result Connection::test(Request& request, int* done, int* sizes) {
   *done = 0;
@@ -61,14 +69,11 @@ void Connection::progress() {
         fail_queue_pair();
       } else if (completion.wr_id == kHeartbeat) {
         beating_ = false;
-      } else if (completion.wr_id != kRefusal) {
+      } else if (completion.wr_id < kProof) {
         on_completion(completion);
       }
     }
-    if (taken > 0) {
-      heard_ = mrc::monotonic_now();
-      heard_last.store(heard_.time_since_epoch().count(), std::memory_order_relaxed);
-    }
+    if (taken > 0) heard();
   } while (taken == completions.size() && !failed());
   if (taken == 0 && !failed()) watch();
 }
@@ -77,26 +82,92 @@ mrc::Time Connection::last_heard() noexcept {
   return mrc::Time(mrc::Duration(heard_last.load(std::memory_order_relaxed)));
 }
 
+void Connection::heard() noexcept {
+  heard_last.store(mrc::monotonic_now().time_since_epoch().count(), std::memory_order_relaxed);
+  if (judged_ > mrc::Duration(0)) endpoint_->channel.ask_host(false);
+  silent_ = judged_ = mrc::Duration(0);
+}
+
 /// Looks after the peer, now and then.
 void Connection::watch() {
   const mrc::Time now = mrc::monotonic_now();
-  if (now - looked_ < kLook) return;
+  const mrc::Duration passed = std::min(now - looked_, kLongestPause);
+  if (passed < kLook) return;
   looked_ = now;
-  if (!peer_gone()) {
-    // Completions may have come since they were taken: a failure waits for the next time.
-    if (endpoint_->channel.look() == Channel::State::ended) gone_at_ = now;
-  } else if (pending() > 0 && now - gone_at_ >= grace()) {
-    fail_gone();
+  silent_ += passed;
+  watch_channel(now, passed);
+  if (failed() || peer_gone()) return;
+  const mrc::Duration interval = endpoint_->nic->settings().heartbeat;
+  if (!beating_ && silent_ >= interval) beat();
+  if (!failed() && silent_ - judged_ >= interval) judge_silence();
+}
+
+void Connection::watch_channel(mrc::Time now, mrc::Duration passed) {
+  if (peer_gone()) {
+    if (pending() > 0 && now - gone_at_ >= grace()) fail_gone();
     return;
   }
-  if (!beating_ && now - heard_ >= endpoint_->nic->settings().heartbeat) beat(now);
+  // Completions may have come since they were taken: a failure waits for the next time.
+  const Channel::State state = endpoint_->channel.look();
+  if (state == Channel::State::ended) gone_at_ = now;
+  if (state == Channel::State::broken) doubt(now, passed);
+}
+
+/// The channel has broken: does the peer still answer?
+void Connection::doubt(mrc::Time now, mrc::Duration passed) {
+  if (doubt_ == Doubt::dispelled) return;
+  doubted_ += passed;
+  if (doubt_ == Doubt::none) {
+    doubt_ = Doubt::settling;
+    doubted_ = mrc::Duration(0);
+  } else if (doubt_ == Doubt::settling && doubted_ >= kSettle) {
+    doubt_ = Doubt::asked;
+    proof_ = signs_of_life();
+    (void)post_empty(kProof);
+  } else if (doubt_ == Doubt::asked && signs_of_life() != proof_) {
+    doubt_ = Doubt::dispelled;
+    context_->log().warn("the TCP connection to " + endpoint_->peer_text() +
+                         " was reset, and the peer goes on: traffic does too, but the end of its "
+                         "process will be noticed later");
+  } else if (doubt_ == Doubt::asked && doubted_ >= kAnswer) {
+    gone_at_ = now - doubted_;
+  }
+}
+
+/// Grows whenever the peer acknowledges something, or sends.
+std::uint64_t Connection::signs_of_life() const noexcept {
+  const mrc::QpStats stats = endpoint_->qp.stats();
+  return stats.acknowledged + stats.rx_packets + stats.rx_duplicates;
+}
+
+/// Nothing has completed for some time. A long message may be on its way.
+void Connection::judge_silence() {
+  judged_ = silent_;
+  endpoint_->channel.ask_host(true);
+  if (const std::uint64_t life = signs_of_life(); life != life_) {
+    life_ = life;
+    heard();
+    return;
+  }
+  const Settings& settings = endpoint_->nic->settings();
+  if (silent_ < settings.peer_timeout) return;
+  if (!endpoint_->channel.host_heard_within(std::max(settings.peer_timeout, kHostAnswers)))
+    fail(Result::remote_error, "no answer for " + duration_text(silent_) +
+                                   " in any plane, nor over TCP: its host counts as dead");
+  else if (silent_ >= settings.outage)
+    fail(Result::remote_error,
+         "no answer for " + duration_text(silent_) +
+             " in any plane, although its host answers over TCP: its process is stopped, or all "
+             "planes have failed (MRC_NCCL_OUTAGE)");
 }
 
 /// An empty write, which only a peer that is there acknowledges.
-void Connection::beat(mrc::Time now) {
-  heard_ = now;
-  const mrc::Errc e =
-      endpoint_->qp.post_send({.wr_id = kHeartbeat, .remote = endpoint_->peer_mailbox});
+mrc::Errc Connection::post_empty(std::uint64_t id) noexcept {
+  return endpoint_->qp.post_send({.wr_id = id, .remote = endpoint_->peer_mailbox});
+}
+
+void Connection::beat() {
+  const mrc::Errc e = post_empty(kHeartbeat);
   beating_ = e == mrc::Errc::ok;
   if (e == mrc::Errc::invalid_state) fail_queue_pair();
 }
@@ -124,7 +195,8 @@ Result Connection::fail_queue_pair() noexcept {
   if (failed()) return state_;
   const mrc::QpErrorCause cause = endpoint_->qp.error_cause();
   try {
-    if (endpoint_->channel.look() == Channel::State::ended) return fail_gone();
+    const Channel::State channel = endpoint_->channel.look();
+    if (channel == Channel::State::ended || channel == Channel::State::broken) return fail_gone();
     const std::string text = endpoint_->qp.error_text();
     return fail(result_of(cause), text.empty() ? mrc::to_string(cause) : text);
   } catch (...) {  // no memory for the text

@@ -17,10 +17,18 @@ namespace mrc_nccl {
 /// What Sender and Receiver have in common: progress, the watch over the peer, and failure.
 ///
 /// A connection fails once, for good: with one line in NCCL's log that names peer, path and cause,
-/// and every later call returns the same result. It notices a dead peer in three ways: the queue
-/// pair runs out of retries; the channel ends, when the peer's process closes it or dies; and while
-/// nothing else is on its way, heartbeats (empty writes) let the queue pair notice a host that is
-/// gone.
+/// and every later call returns the same result. The queue pair never gives up; the connection
+/// does:
+///
+/// * at once when the peer says over the channel that it ends;
+/// * soon when the channel breaks and the queue pair does not answer any more: the process has
+/// died.
+///   While it answers, the channel does not count: whoever can forge TCP segments can reset it;
+/// * after Settings::peer_timeout without a sign of life over planes and channel: the host is gone;
+/// * after Settings::outage if the peer's host answers over the channel, and its queue pair does
+/// not.
+///
+/// While nothing else is on its way, heartbeats (empty writes) ask for a sign of life.
 ///
 /// Thread contract: one thread at a time, as NCCL does it. Hints come from any thread.
 class Connection {
@@ -54,6 +62,7 @@ class Connection {
   // Of writes that belong to no request.
   static constexpr std::uint64_t kHeartbeat = ~std::uint64_t{0};
   static constexpr std::uint64_t kRefusal = kHeartbeat - 1;
+  static constexpr std::uint64_t kProof = kHeartbeat - 2;
 
   /// A request of the derived class was completed by the device, with success.
   virtual void on_completion(const mrc::Completion& completion) = 0;
@@ -89,14 +98,29 @@ class Connection {
 
  private:
   void watch();
-  void beat(mrc::Time now);
+  void watch_channel(mrc::Time now, mrc::Duration passed);
+  void doubt(mrc::Time now, mrc::Duration passed);
+  void judge_silence();
+  void heard() noexcept;
+  void beat();
+  mrc::Errc post_empty(std::uint64_t id) noexcept;
+  [[nodiscard]] std::uint64_t signs_of_life() const noexcept;
   void stop_events(Request& request) noexcept;
 
   Result state_ = Result::success;
-  mrc::Time heard_;                  // of the peer, last
-  mrc::Time looked_;                 // at the channel
-  mrc::Time gone_at_ = mrc::kNever;  // the channel ended
+  mrc::Time looked_;                 // at the channel, last
+  mrc::Time gone_at_ = mrc::kNever;  // the peer ended
   bool beating_ = false;             // a heartbeat is on its way
+  // Since the peer was heard last. Only time counts in which NCCL asked: while it did not, or this
+  // process was stopped, nobody listened.
+  mrc::Duration silent_{0};
+  mrc::Duration judged_{0};  // silent_ when it was judged last
+  std::uint64_t life_ = 0;   // signs of life then
+  // Of a channel that has broken.
+  std::uint64_t proof_ = 0;  // signs of life when it was asked for one
+  enum class Doubt : std::uint8_t { none, settling, asked, dispelled };
+  Doubt doubt_ = Doubt::none;
+  mrc::Duration doubted_{0};  // for so long
 };
 
 }  // namespace mrc_nccl

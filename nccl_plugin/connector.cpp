@@ -86,8 +86,9 @@ void Connector::greet(Try& connected) {
   greeted_ = std::min(greeted_, mrc::monotonic_now());
   endpoint_ = std::make_unique<Endpoint>(nic_, Role::sender);
   endpoint_->channel =
-      Channel(std::move(connected.socket), mrc::port::format_address({connected.ip, handle_.port}));
-  endpoint_->channel.send(encode_hello(handle_.cookie, endpoint_->greeting()));
+      Channel(std::move(connected.socket), mrc::port::format_address({connected.ip, handle_.port}),
+              handle_.secret, Channel::Side::connects);
+  endpoint_->channel.send(encode_hello(endpoint_->greeting()));
 }
 
 /// There is no answer yet to the greeting.

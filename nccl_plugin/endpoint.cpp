@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/endpoint.hpp"
 
+#include "mrc/reliability/retry.hpp"
 #include "nccl_plugin/result.hpp"
 
 namespace mrc_nccl {
 
 namespace {
 
-mrc::QpOptions options(Role role, const mrc::CompletionQueue& cq) {
+// Where the doubling of timeouts ends, 1.024 us x 2^n: 1.07 s. After an outage traffic goes on
+// within this time.
+constexpr std::uint8_t kLongestTimeout = 20;
+
+mrc::QpOptions options(mrc::Device& device, Role role, const mrc::CompletionQueue& cq) {
   mrc::QpOptions options;
   options.send_cq = &cq;
+  // It is the connection that decides how long a peer may be silent, since it has a channel, too.
+  options.attributes = device.default_attributes();
+  options.attributes->retry_exponential = mrc::reliability::kRetryForever;
+  options.attributes->max_timeout = kLongestTimeout;
   // Heartbeats need room besides.
   const unsigned sends = role == Role::sender ? Endpoint::kMostSends : kSlots;
   options.capacity = {.send = sends + 4,
@@ -29,7 +38,7 @@ Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
       mailbox_region(
           nic->device().register_memory(mailbox.get(), sizeof *mailbox, mrc::Access::remote_write)),
       cq(nic->device().create_cq(2 * kMostSends)),
-      qp(nic->device().create_qp(options(role, cq))) {}
+      qp(nic->device().create_qp(options(nic->device(), role, cq))) {}
 
 Endpoint::~Endpoint() {
   nic->count_peer(peer_planes, -1);

@@ -23,7 +23,7 @@ class Endpoint {
  public:
   /// Throws mrc::Error.
   Endpoint(std::shared_ptr<Nic> nic, Role role);
-  /// The channel ends first: the peer knows why it gets no answers any more.
+  /// The channel ends first, and says so: the peer knows why it gets no answers any more.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;

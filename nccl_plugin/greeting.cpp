@@ -68,9 +68,8 @@ std::vector<std::uint8_t> begin(MessageType type) {
 
 }  // namespace
 
-std::vector<std::uint8_t> encode_hello(std::uint64_t cookie, const Greeting& mine) {
+std::vector<std::uint8_t> encode_hello(const Greeting& mine) {
   auto out = begin(MessageType::hello);
-  put(out, cookie, 8);
   put(out, mine);
   return out;
 }
@@ -94,9 +93,6 @@ Message decode_message(mrc::Bytes bytes) {
   message.type = static_cast<MessageType>(reader.number(1));
   switch (message.type) {
     case MessageType::hello:
-      message.cookie = reader.number(8);
-      message.greeting = get_greeting(reader);
-      break;
     case MessageType::answer:
       message.greeting = get_greeting(reader);
       break;

@@ -13,12 +13,13 @@
 /// The messages by which two sides set a connection up, over a Channel:
 ///
 ///     sender                      receiver
-///       hello(cookie, greeting)  ->
+///       hello(greeting)          ->
 ///                               <-  answer(greeting), or refusal(text)
 ///       ready                    ->
 ///
 /// The receiver is connected when it answers, the sender before it says `ready`, so nothing is sent
-/// to a queue pair that would not take it.
+/// to a queue pair that would not take it. The channel proves of each message that the other side
+/// of the handle has sent it.
 namespace mrc_nccl {
 
 /// What each side needs of the other.
@@ -33,12 +34,11 @@ enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, read
 /// A message as it was received.
 struct Message {
   MessageType type{};
-  std::uint64_t cookie = 0;  ///< hello
-  Greeting greeting;         ///< hello, answer
-  std::string text;          ///< refusal
+  Greeting greeting;  ///< hello, answer
+  std::string text;   ///< refusal
 };
 
-[[nodiscard]] std::vector<std::uint8_t> encode_hello(std::uint64_t cookie, const Greeting& mine);
+[[nodiscard]] std::vector<std::uint8_t> encode_hello(const Greeting& mine);
 [[nodiscard]] std::vector<std::uint8_t> encode_answer(const Greeting& mine);
 [[nodiscard]] std::vector<std::uint8_t> encode_refusal(const std::string& text);
 [[nodiscard]] std::vector<std::uint8_t> encode_ready();

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
 
+#include "mrc/core/siphash.hpp"
 #include "mrc/port/address.hpp"
 #include "nccl_plugin/abi/types.hpp"
 
@@ -17,12 +19,13 @@ namespace mrc_nccl {
 struct Handle {
   static constexpr std::uint32_t kMagic = 0x4E43524D;  // "MRCN"
   static constexpr unsigned kMostAddresses = 5;
+  static constexpr std::uint8_t kVersion = 2;
 
   std::uint32_t magic = kMagic;
-  std::uint16_t port = 0;      ///< TCP, host byte order
-  std::uint8_t version = 1;    ///< of handle and set-up messages
-  std::uint8_t addresses = 0;  ///< of these
-  std::uint64_t cookie = 0;    ///< secret that those who connect have to know
+  std::uint16_t port = 0;           ///< TCP, host byte order
+  std::uint8_t version = kVersion;  ///< of handle and set-up messages
+  std::uint8_t addresses = 0;       ///< of these
+  mrc::SipKey secret{};             ///< of listener and peer: authenticates what they say (Channel)
   std::array<mrc::port::IpAddress, kMostAddresses> ip{};
   std::uint32_t checksum = 0;
   std::uint32_t attempt = 0;  ///< of the side that connects; 0: none yet
@@ -31,10 +34,21 @@ struct Handle {
   [[nodiscard]] static std::optional<Handle> read(const void* bytes) noexcept {
     Handle handle;
     std::memcpy(&handle, bytes, sizeof handle);
-    if (handle.magic != kMagic || handle.version != 1 || handle.addresses == 0 ||
+    if (handle.magic != kMagic || handle.version != kVersion || handle.addresses == 0 ||
         handle.addresses > kMostAddresses || handle.checksum != handle.sum())
       return std::nullopt;
     return handle;
+  }
+  /// Why read() refuses these bytes, in words.
+  [[nodiscard]] static std::string complaint(const void* bytes) {
+    Handle handle;
+    std::memcpy(&handle, bytes, sizeof handle);
+    if (handle.magic == kMagic && handle.version != kVersion)
+      return "the handle to connect to has version " + std::to_string(handle.version) +
+             " of this plugin's set-up, and this process speaks version " +
+             std::to_string(kVersion) + ": use the same OpenMRC on all ranks";
+    return "the handle to connect to is not one of this plugin; do all ranks use it, in the same "
+           "version?";
   }
   /// Writes the bytes for NCCL, with their checksum.
   void write(void* bytes) noexcept {
@@ -54,6 +68,6 @@ struct Handle {
     return hash;
   }
 };
-static_assert(sizeof(Handle) == 104 && sizeof(Handle) <= nccl_abi::kHandleBytes);
+static_assert(sizeof(Handle) == 112 && sizeof(Handle) <= nccl_abi::kHandleBytes);
 
 }  // namespace mrc_nccl

@@ -19,6 +19,8 @@ namespace {
 
 // How long strangers may be silent if nobody else needs their place.
 constexpr mrc::Duration kPatience = std::chrono::seconds(30);
+// A peer whose channel breaks during set-up tries again; one that does not has died.
+constexpr mrc::Duration kComesAgain = std::chrono::seconds(2);
 // Lines about strangers, and about a lack of resources, are not written more often.
 constexpr mrc::Duration kBetweenLines = std::chrono::seconds(10);
 
@@ -58,11 +60,11 @@ std::vector<mrc::port::IpAddress> contact_addresses(const Nic& nic) {
   return chosen;
 }
 
-std::uint64_t random_cookie() {
-  std::uint64_t cookie = 0;
-  if (::getrandom(&cookie, sizeof cookie, 0) != static_cast<ssize_t>(sizeof cookie))
+mrc::SipKey random_secret() {
+  mrc::SipKey secret{};
+  if (::getrandom(secret.data(), sizeof secret, 0) != static_cast<ssize_t>(sizeof secret))
     throw mrc::Error(std::error_code(errno, std::system_category()), "cannot get random numbers");
-  return cookie;
+  return secret;
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ Listener::Listener(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context)
     : nic_(std::move(nic)),
       context_(std::move(context)),
       socket_(listen_at(nic_->settings().listen, port_)),
-      cookie_(random_cookie()) {
+      secret_(random_secret()) {
   ++listeners;
 }
 
@@ -82,7 +84,7 @@ Listener::~Listener() {
 Handle Listener::handle() const {
   Handle handle;
   handle.port = port_;
-  handle.cookie = cookie_;
+  handle.secret = secret_;
   const auto& chosen = nic_->settings().listen.ip;
   for (const auto& ip : chosen ? std::vector{*chosen} : contact_addresses(*nic_))
     handle.ip[handle.addresses++] = ip;
@@ -92,13 +94,8 @@ Handle Listener::handle() const {
 std::unique_ptr<Receiver> Listener::accept() {
   let_in();
   strangers_.attend([this](Stranger& stranger) { return listen_to(stranger); });
-  for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    if (!is_ready(**guest)) continue;
-    auto receiver = std::make_unique<Receiver>(std::move(*guest), context_);
-    guests_.erase(guest);
-    return receiver;
-  }
-  return nullptr;
+  auto guest = ready_guest();
+  return guest ? std::make_unique<Receiver>(std::move(guest), context_) : nullptr;
 }
 
 /// Takes in those who wait, but not so many that one would leave again before it was listened to.
@@ -116,7 +113,8 @@ void Listener::let_in() {
       return;
     }
     strangers_.admit(peer.ip,
-                     {Channel(std::move(socket), mrc::port::format_address(peer)),
+                     {Channel(std::move(socket), mrc::port::format_address(peer), secret_,
+                              Channel::Side::accepts),
                       mrc::monotonic_now() + kPatience},
                      most);
   }
@@ -137,20 +135,22 @@ void Listener::on_accept_error(int error) {
 
 /// False when the stranger has to go, or is a guest now.
 bool Listener::listen_to(Stranger& stranger) {
-  std::optional<Message> message;
+  Channel& channel = stranger.channel;
   try {
-    if (const auto bytes = stranger.channel.receive()) message = decode_message(*bytes);
+    const auto bytes = channel.receive();
+    if (!bytes) {
+      if (channel.forged())
+        send_away(channel.peer() + " does not know the handle of this listener");
+      return channel.state() == Channel::State::open && mrc::monotonic_now() < stranger.until;
+    }
+    const Message message = decode_message(*bytes);
+    if (message.type == MessageType::hello)
+      answer(stranger, message.greeting);
+    else
+      send_away(channel.peer() + " did not begin with a greeting");
   } catch (const mrc::Error& error) {
-    send_away(stranger.channel.peer() + ": " + error.what());
-    return false;
+    send_away(channel.peer() + ": " + error.what());
   }
-  if (!message)
-    return stranger.channel.state() == Channel::State::open &&
-           mrc::monotonic_now() < stranger.until;
-  if (message->type == MessageType::hello && message->cookie == cookie_)
-    answer(stranger, message->greeting);
-  else
-    send_away(stranger.channel.peer() + " does not know the handle of this listener");
   return false;
 }
 
@@ -166,23 +166,34 @@ void Listener::send_away(const std::string& why) {
   sent_away_ = 0;
 }
 
-/// True when the guest is connected, too. Throws Failure if it has ended: nobody else will come.
-bool Listener::is_ready(Endpoint& guest) {
-  bool garbled = false;
-  try {
-    if (const auto bytes = guest.channel.receive()) {
-      if (decode_message(*bytes).type == MessageType::ready) return true;
-      garbled = true;
+void Listener::throw_missing() const {
+  throw Failure(Result::remote_error, missing_ + " has ended while a connection was set up");
+}
+
+/// A guest that is connected, too; null: none yet. Those whose channel has broken come again,
+/// unless they have died. Throws Failure where one does not come: nobody else will.
+std::unique_ptr<Endpoint> Listener::ready_guest() {
+  for (auto guest = guests_.begin(); guest != guests_.end();) {
+    Channel& channel = (*guest)->channel;
+    if (const auto bytes = channel.receive();
+        bytes && decode_message(*bytes).type == MessageType::ready) {
+      auto ready = std::move(*guest);
+      guests_.erase(guest);
+      return ready;
     }
-  } catch (const mrc::Error&) {
-    garbled = true;
+    if (channel.state() == Channel::State::open) {
+      ++guest;
+      continue;
+    }
+    missing_ = (*guest)->peer_text();
+    missed_ = mrc::monotonic_now();
+    const bool gives_up = channel.state() == Channel::State::ended;
+    guest = guests_.erase(guest);
+    if (gives_up) throw_missing();
   }
-  if (!garbled && guest.channel.state() == Channel::State::open) return false;
-  const std::string peer = guest.peer_text();
-  std::erase_if(guests_, [&](const auto& entry) { return entry.get() == &guest; });
-  throw Failure(Result::remote_error,
-                peer + (garbled ? " has sent an unexpected message" : " has ended") +
-                    " while a connection was set up");
+  if (!guests_.empty()) missed_ = mrc::kNever;
+  if (missed_ != mrc::kNever && mrc::monotonic_now() - missed_ > kComesAgain) throw_missing();
+  return nullptr;
 }
 
 /// Connects a queue pair to the stranger's, and says so; or says why not.

@@ -257,15 +257,12 @@ Sender* Plugin::connect(ContextHandle* handle, int device, void* bytes) {
 /// The attempt that this handle has begun, or a new one.
 std::shared_ptr<Connector> Plugin::attempt(ContextHandle* handle, int device, void* bytes) {
   auto read = Handle::read(bytes);
-  if (!read)
-    throw Failure(Result::invalid_argument,
-                  "the handle to connect to is not one of this plugin; do all ranks use it, in the "
-                  "same version?");
+  if (!read) throw Failure(Result::invalid_argument, Handle::complaint(bytes));
   {
     const std::lock_guard lock(mutex_);
     const auto found = attempts_.find(read->attempt);
     if (read->attempt != 0 && found != attempts_.end() &&
-        found->second->handle().cookie == read->cookie)
+        found->second->handle().secret == read->secret)
       return found->second;
   }
   auto made = std::make_shared<Connector>(nic(device), context(handle), *read);

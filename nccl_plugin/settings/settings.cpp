@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 constexpr const char* kMerge = "MRC_NCCL_MERGE";
 constexpr const char* kListen = "MRC_NCCL_LISTEN";
 constexpr const char* kPorts = "MRC_NCCL_PORTS";
+constexpr const char* kOutage = "MRC_NCCL_OUTAGE";
 constexpr const char* kMergeLevel = "NCCL_NET_MERGE_LEVEL";
 
 const std::vector<std::string> kSwitch{"off|0", "on|1"};
@@ -117,6 +118,17 @@ void read_traffic_class(const Environment& environment, mrc::Config& defaults, S
   defaults.dscp_no_trim = probe.dscp_no_trim;
 }
 
+mrc::Duration read_outage(const Environment& environment) {
+  constexpr mrc::Duration kUsual = 60s, kMost = 24h;
+  const auto text = environment.find(kOutage);
+  if (!text) return kUsual;
+  if (*text == "forever") return kForEver;
+  const auto time = mrc::parse_duration(*text);
+  if (!time || *time < mrc::Duration(0) || *time > kMost)
+    throw not_allowed(kOutage, *text, "0s .. 24h, such as 60s, or forever");
+  return *time;
+}
+
 ListenPlace read_listen_place(const Environment& environment) {
   ListenPlace place;
   if (const auto ip = environment.find(kListen)) {
@@ -140,15 +152,19 @@ ListenPlace read_listen_place(const Environment& environment) {
   return place;
 }
 
-void note_times(Settings& settings) {
+void note_times(const Environment& environment, Settings& settings) {
   const mrc::Config& base = settings.base;
   settings.peer_timeout = give_up_time(base);
+  settings.outage = std::max(read_outage(environment), settings.peer_timeout);
   settings.heartbeat =
       std::clamp<mrc::Duration>(settings.peer_timeout / 4, mrc::Duration(50ms), mrc::Duration(1s));
   const std::string when =
       settings.peer_timeout == kForEver
           ? "a silent peer never counts as dead"
-          : "a silent peer counts as dead after " + duration_text(settings.peer_timeout);
+          : "a silent peer counts as dead after " + duration_text(settings.peer_timeout) +
+                (settings.outage == kForEver ? ", and never"
+                                             : ", or " + duration_text(settings.outage)) +
+                " while its host answers";
   settings.patience = when + " (timeout " + std::to_string(base.timeout) + ", " +
                       std::to_string(base.retry_linear) + " linear and " +
                       std::to_string(base.retry_exponential) + " doubling retries)";
@@ -200,7 +216,7 @@ Settings read_settings(const Environment& environment,
   settings.qp_hints = read_switch(environment, "NCCL_MRC_QP_HINT_ENABLE", true);
   settings.listen = read_listen_place(environment);
   settings.stats_file = environment.find_file("NCCL_MRC_STATS").value_or("");
-  note_times(settings);
+  note_times(environment, settings);
   note_without_effect(environment, settings);
   for (const NicPlan& nic : settings.nics) (void)device_config(settings, nic);
   return settings;

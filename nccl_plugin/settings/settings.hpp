@@ -35,8 +35,12 @@ struct Settings {
   std::string stats_file;          ///< where finalize writes counters; empty: nowhere
   bool traffic_class_set = false;  ///< by a variable: what NCCL passes does not count
   bool link_speed_set = false;     ///< by MRC_CC_LINK_SPEED
-  /// How long a peer may be silent until it counts as dead: give_up_time(base). May be kForEver.
+  /// How long a peer's host may be silent until it counts as dead: give_up_time(base). May be
+  /// kForEver.
   mrc::Duration peer_timeout{};
+  /// How long a queue pair may be silent while the peer's host answers over TCP: peer_timeout at
+  /// least. May be kForEver.
+  mrc::Duration outage{};
   /// How often an idle set-up connection should show that it is alive: a quarter of peer_timeout,
   /// from 50 ms to 1 s.
   mrc::Duration heartbeat{};

@@ -34,13 +34,8 @@ void take_verbs_timeout(int n, mrc::Config& config, std::vector<std::string>& wa
 
 mrc::Duration give_up_time(const mrc::Config& config) {
   if (config.retry_exponential >= kRetryForever) return kForEver;
-  mrc::reliability::RetryCounter retries(config.timeout, config.retry_linear,
-                                         config.retry_exponential);
-  mrc::Duration total{0};
-  do {
-    total += retries.timeout(2 * config.cc_base_rtt);
-  } while (retries.take());
-  return total;
+  return mrc::reliability::give_up_time(
+      {config.timeout, config.retry_linear, config.retry_exponential}, 2 * config.cc_base_rtt);
 }
 
 void read_timeouts(const Environment& environment, mrc::Config& config,

@@ -11,17 +11,18 @@
 namespace mrc_nccl {
 
 /// Doubling timeouts of a queue pair of the plugin if nothing says otherwise. With the library's
-/// timeout T(12) = 4.194 ms and 7 linear retries a queue pair fails 518 T = 2.17 s after the peer's
-/// last sign of life: 8 waits of T (the first one and 7 retries), then 2T, 4T .. 256T. With one
-/// retry less it would be 1.1 s. T itself stays short, since it also ends the waits for packets
-/// whose loss can't be inferred otherwise.
-inline constexpr std::uint8_t kRetryExponential = 8;
+/// timeout T(12) = 4.194 ms and 7 linear retries a host counts as dead 4,102 T = 17.2 s after its
+/// last sign of life: 8 waits of T (the first one and 7 retries), then 2T, 4T .. 2048T. So an
+/// outage of all planes for 10 s costs no connection; with one retry less it would be 8.6 s. T
+/// itself stays short, since it also ends the waits for packets whose loss can't be inferred
+/// otherwise.
+inline constexpr std::uint8_t kRetryExponential = 11;
 
 /// What give_up_time() returns when the retries never end.
 inline constexpr mrc::Duration kForEver = mrc::Duration::max();
 
-/// The time from the last progress of a queue pair until it fails: the sum of its timeouts, each at
-/// least two base round trips. It is longer where the measured round trip is longer than these.
+/// How long a host may be silent: the time in which a queue pair with these options would use up
+/// its retries, that is the sum of its timeouts, each at least two base round trips.
 [[nodiscard]] mrc::Duration give_up_time(const mrc::Config& config);
 
 /// Sets timeout and retries from NCCL_MRC_TIMEOUT, NCCL_MRC_RETRY_CNT_LINEAR and _EXP, and where

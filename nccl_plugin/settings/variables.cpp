@@ -27,9 +27,13 @@ constexpr Variable kVariables[] = {
     {"NCCL_IB_RETRY_CNT", "0 .. 7", "not set",
      "The same where NCCL_MRC_RETRY_CNT_LINEAR is not "
      "set."},
-    {"NCCL_MRC_RETRY_CNT_EXP", "0 .. 25", "8",
-     "Doubling timeouts after these, before the connection fails: with the defaults 2.17 s after "
-     "the peer's last sign of life. 25: never. Loses to MRC_RETRY_EXPONENTIAL."},
+    {"NCCL_MRC_RETRY_CNT_EXP", "0 .. 25", "11",
+     "Doubling timeouts after these, before a silent host counts as dead: with the defaults 17.2 s "
+     "after its last sign of life. 25: never. Loses to MRC_RETRY_EXPONENTIAL."},
+    {"MRC_NCCL_OUTAGE", "0s .. 24h, such as `60s`; forever", "60s",
+     "How long a connection waits for a peer that is silent in all planes while its host answers "
+     "over TCP: a process that is stopped, or planes that have failed. At least the time after "
+     "which a silent host counts as dead."},
     {"NCCL_IB_TC", "-1 .. 255", "-1: not set",
      "Traffic class of data over UDP planes; its upper six bits become MRC_DSCP_NO_TRIM, which "
      "wins where set. Without effect in a fabric, whose description gives the classes."},

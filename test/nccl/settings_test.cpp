@@ -35,13 +35,27 @@ TEST_CASE("settings: without variables the plugin's defaults") {
   CHECK(settings.base.max_wimm_dest >= 32 * 8);
   CHECK(settings.base.timeout == Config().timeout);
   CHECK(settings.base.lanes == Config().lanes);
-  CHECK(retries_of(settings) == "12 7 8");
-  CHECK(settings.peer_timeout == Duration{518ll * 4194304});
-  CHECK(settings.peer_timeout > 1900ms);
-  CHECK(settings.peer_timeout < 2300ms);
-  CHECK(settings.heartbeat == settings.peer_timeout / 4);
+  CHECK(retries_of(settings) == "12 7 11");
+  CHECK(settings.peer_timeout == Duration{4102ll * 4194304});
+  CHECK(settings.peer_timeout > 10s);  // an outage of so long costs no connection
+  CHECK(settings.outage == 60s);
+  CHECK(settings.heartbeat == 1s);
   CHECK(any_contains({settings.patience},
-                     "after 2.17 s (timeout 12, 7 linear and 8 doubling retries)"));
+                     "after 17.2 s, or 60 s while its host answers (timeout 12, "
+                     "7 linear and 11 doubling retries)"));
+}
+
+TEST_CASE("settings: outages that end when the peer's host answers") {
+  CHECK(settings_of({{"MRC_NCCL_OUTAGE", "90s"}}).outage == 90s);
+  CHECK(settings_of({{"MRC_NCCL_OUTAGE", "forever"}}).outage == mrc_nccl::kForEver);
+  const auto least = settings_of({{"MRC_NCCL_OUTAGE", "0s"}});
+  CHECK(least.outage == least.peer_timeout);
+  CHECK(settings_of({{"NCCL_IB_TIMEOUT", "0"}}).outage == mrc_nccl::kForEver);
+  for (const char* wrong : {"-1s", "25h", "5", "never"}) {
+    CAPTURE(wrong);
+    CHECK(contains(refusal({{"MRC_NCCL_OUTAGE", wrong}}),
+                   "MRC_NCCL_OUTAGE: value '" + std::string(wrong) + "' is not allowed"));
+  }
 }
 
 TEST_CASE("settings: address and ports of listeners") {
@@ -71,21 +85,21 @@ TEST_CASE("settings: timeouts and retries, the most specific variable wins") {
     const char* retries;  // timeout, linear, exponential
   };
   const Case cases[] = {
-      {{{"NCCL_MRC_TIMEOUT", "20"}}, "20 7 8"},
-      {{{"NCCL_MRC_TIMEOUT", "0"}}, "0 7 8"},
-      {{{"NCCL_MRC_TIMEOUT", "24"}}, "24 7 8"},
-      {{{"NCCL_MRC_TIMEOUT", ""}}, "12 7 8"},
-      {{{"NCCL_IB_TIMEOUT", "1"}}, "3 7 8"},
-      {{{"NCCL_IB_TIMEOUT", "22"}}, "24 7 8"},
+      {{{"NCCL_MRC_TIMEOUT", "20"}}, "20 7 11"},
+      {{{"NCCL_MRC_TIMEOUT", "0"}}, "0 7 11"},
+      {{{"NCCL_MRC_TIMEOUT", "24"}}, "24 7 11"},
+      {{{"NCCL_MRC_TIMEOUT", ""}}, "12 7 11"},
+      {{{"NCCL_IB_TIMEOUT", "1"}}, "3 7 11"},
+      {{{"NCCL_IB_TIMEOUT", "22"}}, "24 7 11"},
       {{{"NCCL_IB_TIMEOUT", "0"}}, "12 7 25"},
-      {{{"NCCL_IB_TIMEOUT", "18"}, {"NCCL_MRC_TIMEOUT", "14"}}, "14 7 8"},
-      {{{"NCCL_IB_TIMEOUT", "0"}, {"NCCL_MRC_TIMEOUT", "14"}}, "14 7 8"},
-      {{{"NCCL_IB_TIMEOUT", "0"}, {"MRC_TIMEOUT", "10"}}, "10 7 8"},
+      {{{"NCCL_IB_TIMEOUT", "18"}, {"NCCL_MRC_TIMEOUT", "14"}}, "14 7 11"},
+      {{{"NCCL_IB_TIMEOUT", "0"}, {"NCCL_MRC_TIMEOUT", "14"}}, "14 7 11"},
+      {{{"NCCL_IB_TIMEOUT", "0"}, {"MRC_TIMEOUT", "10"}}, "10 7 11"},
       {{{"NCCL_IB_TIMEOUT", "0"}, {"NCCL_MRC_RETRY_CNT_EXP", "3"}}, "12 7 3"},
-      {{{"NCCL_MRC_TIMEOUT", "14"}, {"MRC_TIMEOUT", "10"}}, "10 7 8"},
-      {{{"NCCL_IB_RETRY_CNT", "0"}}, "12 0 8"},
-      {{{"NCCL_IB_RETRY_CNT", "3"}, {"NCCL_MRC_RETRY_CNT_LINEAR", "5"}}, "12 5 8"},
-      {{{"NCCL_MRC_RETRY_CNT_LINEAR", "5"}, {"MRC_RETRY_LINEAR", "1"}}, "12 1 8"},
+      {{{"NCCL_MRC_TIMEOUT", "14"}, {"MRC_TIMEOUT", "10"}}, "10 7 11"},
+      {{{"NCCL_IB_RETRY_CNT", "0"}}, "12 0 11"},
+      {{{"NCCL_IB_RETRY_CNT", "3"}, {"NCCL_MRC_RETRY_CNT_LINEAR", "5"}}, "12 5 11"},
+      {{{"NCCL_MRC_RETRY_CNT_LINEAR", "5"}, {"MRC_RETRY_LINEAR", "1"}}, "12 1 11"},
       {{{"NCCL_MRC_RETRY_CNT_EXP", "0"}}, "12 7 0"},
       {{{"NCCL_MRC_RETRY_CNT_EXP", "25"}}, "12 7 25"},
       {{{"NCCL_MRC_RETRY_CNT_EXP", "25"}, {"MRC_RETRY_EXPONENTIAL", "4"}}, "12 7 4"},

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <doctest/doctest.h>
+
+#include <cstdlib>
 
 #include "nccl/conformance/traffic.hpp"
 
@@ -13,6 +20,24 @@ void exchange(int version, const Plan& plan) {
   Connection there(job, 0, 1);
   Connection back(job, 1, 0);
   run(job, {&there, &back}, plan);
+}
+
+/// The connected TCP sockets of this process.
+std::vector<int> tcp_connections() {
+  std::vector<int> found;
+  DIR* folder = ::opendir("/proc/self/fd");
+  while (const dirent* entry = ::readdir(folder)) {
+    const int fd = std::atoi(entry->d_name);
+    int type = 0;
+    sockaddr_storage peer{};
+    socklen_t type_length = sizeof type, length = sizeof peer;
+    if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_length) == 0 && type == SOCK_STREAM &&
+        ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        (peer.ss_family == AF_INET || peer.ss_family == AF_INET6))
+      found.push_back(fd);
+  }
+  ::closedir(folder);
+  return found;
 }
 
 }  // namespace
@@ -49,4 +74,59 @@ TEST_CASE("A plane that goes down and returns is not noticed by traffic") {
       return false;
     });
   }
+}
+
+TEST_CASE("All planes fail for 5 s, and traffic goes on") {
+  if (keeps_old_environment()) return;
+  const Environment environment{kTwoPlanes, {"MRC_FAULTS", "down@300ms-5300ms"}};
+  Job job(few_versions().front());
+  Connection there(job, 0, 1);
+  Connection back(job, 1, 0);
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t seed = 30;
+  do {
+    run(job, {&there, &back}, {.seed = ++seed, .groups = 20, .depth = 8, .most_bytes = 60'000});
+  } while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(5500));
+}
+
+TEST_CASE(
+    "A TCP connection that is ended by somebody else, or that says something wrong, is not "
+    "missed") {
+  const Environment environment{kTwoPlanes};
+  for (const bool garbage : {false, true}) {
+    CAPTURE(garbage);
+    Job job(few_versions().front());
+    Connection there(job, 0, 1);
+    Connection back(job, 1, 0);
+    run(job, {&there, &back}, {.seed = 41, .groups = 10});
+    const auto connections = tcp_connections();
+    CHECK(connections.size() >= 4);  // both ends of two
+    for (const int fd : connections) {
+      if (garbage)
+        (void)::send(fd, "\0\0\0\1x12345678", 13, MSG_NOSIGNAL);
+      else
+        ::shutdown(fd, SHUT_RDWR);
+    }
+    std::uint64_t seed = 42;
+    for_a_while(std::chrono::milliseconds(600), [&] {
+      run(job, {&there, &back}, {.seed = ++seed, .groups = 20, .depth = 8, .most_bytes = 60'000});
+      return false;
+    });
+  }
+}
+
+TEST_CASE("Nobody answers while a receive waits, and the TCP connection ends: the peer goes on") {
+  const Environment environment{kTwoPlanes};
+  Job job(few_versions().front());
+  Connection there(job, 0, 1);
+  Receiver receiver(job.net(), there.receive, {.seed = 51, .groups = 1});
+  for_a_while(std::chrono::milliseconds(50), [&] { return receiver.step(); });
+  for (const int fd : tcp_connections()) ::shutdown(fd, SHUT_RDWR);
+  // Longer than the end of a process takes to be noticed.
+  for_a_while(std::chrono::milliseconds(600), [&] { return receiver.step(); });
+  Sender sender(job.net(), there.send, {.seed = 51, .groups = 1});
+  until("message", [&] {
+    const bool sent = sender.step();
+    return receiver.step() && sent;
+  });
 }

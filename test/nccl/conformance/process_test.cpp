@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "nccl/conformance/process.hpp"
 #include "nccl/conformance/traffic.hpp"
 
@@ -54,6 +56,8 @@ class Peer {
   [[nodiscard]] int from() const { return from_; }
 
   void kill() const { ::kill(pid_, SIGKILL); }
+  void stop() const { ::kill(pid_, SIGSTOP); }
+  void go_on() const { ::kill(pid_, SIGCONT); }
   /// Lets it end, and returns its exit code, or -1 after a signal.
   int end() {
     ::close(to_);
@@ -143,6 +147,45 @@ TEST_CASE("A peer that is killed is a remote error, and this side goes on") {
     }
     talk_to_process(version, version);
   }
+}
+
+TEST_CASE("A peer that is stopped for seconds is waited for, since its host answers") {
+  if (keeps_old_environment()) return;
+  // 160 ms for a host that is silent.
+  const Environment environment{kTwoPlanes, {"NCCL_MRC_RETRY_CNT_EXP", "4"}};
+  Job job(few_versions().front(), 1);
+  Peer peer(few_versions().front(), 3, 400);
+  ProcessLink link(job, peer.to(), peer.from());
+  std::optional<std::chrono::steady_clock::time_point> stopped;
+  bool over = false;
+  talk(job, link, 3, 400, [&](int steps) {
+    const auto now = std::chrono::steady_clock::now();
+    if (steps == 20) {
+      peer.stop();
+      stopped = now;
+    } else if (stopped && !over && now - *stopped > std::chrono::seconds(4)) {
+      peer.go_on();
+      over = true;
+    }
+  });
+  CHECK(over);
+  CHECK(peer.end() == 0);
+}
+
+TEST_CASE("A peer that stays stopped is a remote error after the time for outages") {
+  if (keeps_old_environment()) return;
+  const Environment environment{
+      kTwoPlanes, {"NCCL_MRC_RETRY_CNT_EXP", "4"}, {"MRC_NCCL_OUTAGE", "1500ms"}};
+  Job job(few_versions().front(), 1);
+  Peer peer(few_versions().front(), 3, 1'000'000);
+  ProcessLink link(job, peer.to(), peer.from());
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH_AS(talk(job, link, 3, 1'000'000,
+                            [&](int steps) {
+                              if (steps == 20) peer.stop();
+                            }),
+                       doctest::Contains("remote error"), Failure);
+  CHECK(std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1500));
 }
 
 TEST_CASE("A process that exits and closes nothing does so at once, and is a remote error") {
