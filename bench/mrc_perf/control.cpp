@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "units.hpp"
 
@@ -22,6 +23,7 @@ void Control::send(const nlohmann::json& message) {
 }
 
 std::optional<nlohmann::json> Control::poll() {
+  if (next_) return std::exchange(next_, std::nullopt);
   std::optional<std::vector<std::uint8_t>> bytes;
   try {
     bytes = channel_.try_receive();

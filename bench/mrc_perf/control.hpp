@@ -51,6 +51,8 @@ class Control {
   /// The next message if one has arrived; does not wait. Throws PeerGone, and Failure when the peer
   /// reports that it aborted.
   [[nodiscard]] std::optional<nlohmann::json> poll();
+  /// poll() returns this one next.
+  void put_back(nlohmann::json message) { next_ = std::move(message); }
   /// Waits for a message with this op, calling `idle` repeatedly meanwhile. Throws Failure on
   /// timeout, and as poll() does.
   nlohmann::json wait(const std::string& op, Duration timeout, const std::function<void()>& idle);
@@ -64,6 +66,7 @@ class Control {
  private:
   TcpChannel channel_;
   std::string peer_;
+  std::optional<nlohmann::json> next_{};
 };
 
 }  // namespace mrc::perf

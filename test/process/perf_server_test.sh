@@ -11,7 +11,7 @@ until_true 20 listening "$port" || fail 'the server does not listen'
 
 # guest SCRIPT: connects; s is the socket, send(op, ...) sends a message, said() returns the answer.
 guest() {
-  timeout 30 python3 - "$port" "$1" <<'PYTHON'
+  timeout 120 python3 - "$port" "$1" <<'PYTHON'
 import json, socket, sys, time
 s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 s.settimeout(20)
@@ -44,6 +44,17 @@ exit_code "$pid" 30
 expect 'exit status' [ "$code" = 0 ]
 # Each of them has 10 s. A busy machine may take some time for the client itself.
 expect 'it did not wait for one after the other' [ $((SECONDS - start)) -lt 30 ]
+
+say 'nor do clients that say hello and nothing more'
+for i in 1 2 3; do
+  start "welcome$i" guest 'a = hello(); print(a["op"], flush=True); time.sleep(25)'
+done
+until_true 90 grep -qs welcome "$work"/welcome?.out || fail 'no welcome'
+start=$SECONDS
+start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet
+exit_code "$pid" 30
+expect 'exit status' [ "$code" = 0 ]
+expect 'it did not wait for them, which have 20 s' [ $((SECONDS - start)) -lt 15 ]
 
 say 'settings that are none of a client'"'"'s business'
 mkfifo "$work/fifo"
