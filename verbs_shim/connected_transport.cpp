@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "mrc/reliability/retry.hpp"
 #include "verbs_shim/address.hpp"
 #include "verbs_shim/completion_queue.hpp"
 #include "verbs_shim/errors.hpp"
@@ -63,7 +64,9 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, mrc::SendRequest& to) noe
 }  // namespace
 
 ConnectedTransport::ConnectedTransport(ibv_qp_type type, const Parts& parts)
-    : type_(type), largest_mtu_(parts.host.active_mtu()) {
+    : type_(type),
+      largest_mtu_(parts.host.active_mtu()),
+      min_timeout_(parts.host.settings().min_timeout) {
   mrc::QpOptions options;
   options.send_cq = parts.send_cq.queue().get();
   options.receive_cq = parts.receive_cq.queue().get();
@@ -100,6 +103,21 @@ void ConnectedTransport::to_rtr(const ibv_qp_attr& a) {
   queue_pair_->modify(change);
 }
 
+/// More retries than the program asks for, so that a silent peer has at least this time. Timeouts
+/// that double end at a second if that will do, so that a peer that returns is noticed soon.
+void lengthen(mrc::RtsAttributes& rts, mrc::Duration at_least) {
+  using namespace mrc::reliability;
+  for (unsigned longest = 20; longest <= kMaxTimeoutExponent; ++longest) {
+    for (unsigned retries = 0; retries < kRetryForever; ++retries) {
+      const RetryCounter counter(*rts.timeout, *rts.retry_linear, retries, longest);
+      if (give_up_time(counter, mrc::Duration(0)) < at_least) continue;
+      rts.retry_exponential = static_cast<std::uint8_t>(retries);
+      rts.max_timeout = static_cast<std::uint8_t>(longest);
+      return;
+    }
+  }
+}
+
 /// Verbs counts time in 4.096 us x 2^n, the device in 1.024 us x 2^n. 0 is for ever.
 void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
   constexpr std::uint8_t kMostTimeout = 24, kForEver = 25;
@@ -113,6 +131,7 @@ void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
     change.rts.rnr_retry = a.rnr_retry;
     if (a.timeout != 0)
       change.rts.timeout = static_cast<std::uint8_t>(std::min<int>(a.timeout + 2, kMostTimeout));
+    if (a.timeout != 0 && min_timeout_ > mrc::Duration(0)) lengthen(change.rts, min_timeout_);
   }
   queue_pair_->modify(change);
 }

@@ -40,6 +40,7 @@ class ConnectedTransport final : public Transport {
  private:
   ibv_qp_type type_;
   ibv_mtu largest_mtu_;
+  mrc::Duration min_timeout_;
   std::unique_ptr<mrc::QueuePair> queue_pair_;
 };
 

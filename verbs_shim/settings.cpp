@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "mrc/core/value_text.hpp"
+
 namespace mrc_verbs {
 
 namespace {
@@ -24,6 +26,19 @@ std::uint32_t number(const char* variable, std::uint32_t otherwise) {
                                                       ": value '" + text +
                                                       "' is not allowed; allowed: 0 .. 4294967295");
   return static_cast<std::uint32_t>(value);
+}
+
+mrc::Duration min_timeout() {
+  constexpr const char* variable = "MRC_VERBS_MIN_TIMEOUT";
+  constexpr mrc::Duration most = std::chrono::minutes(1);
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return mrc::Duration(0);
+  const auto time = mrc::parse_duration(text);
+  if (!time || *time < mrc::Duration(0) || *time > most)
+    throw mrc::Error(mrc::Errc::invalid_argument, std::string("environment variable ") + variable +
+                                                      ": value '" + text +
+                                                      "' is not allowed; allowed: 0s .. 60s");
+  return *time;
 }
 
 }  // namespace
@@ -53,6 +68,7 @@ Settings read_settings() {
   settings.planes_by_default =
       settings.config.planes == own.planes && settings.config.fabric.empty();
   settings.vendor_id = number("MRC_VERBS_VENDOR_ID", kVendor);
+  settings.min_timeout = min_timeout();
   settings.vendor_part_id = number("MRC_VERBS_VENDOR_PART_ID", 1);
   return settings;
 }

@@ -15,6 +15,9 @@ struct Settings {
   /// more with vendors that they know; the default is none of them.
   std::uint32_t vendor_id = 0;
   std::uint32_t vendor_part_id = 0;
+  /// MRC_VERBS_MIN_TIMEOUT: how long a queue pair waits at least for a silent peer, however short
+  /// the time-outs of the program are. 0: theirs hold.
+  mrc::Duration min_timeout{0};
   /// The planes are the default route's interface because nothing else was asked for. Then the
   /// loopback, which stands in for it on hosts without network, will not do: peers elsewhere would
   /// be told an address that is their own.

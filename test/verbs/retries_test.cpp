@@ -2,6 +2,10 @@
 // Messages for which no receive is posted: how often they are repeated, and what is left when that
 // is over. Limits of shared receive queues.
 #include <poll.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <thread>
 
 #include "verbs/verbs_rig.hpp"
 
@@ -187,5 +191,29 @@ TEST_CASE("verbs retries: a shared queue that is full, and a limit that is repor
     CHECK(limit() == 0);  // disarmed
     use_one(id++);
     CHECK_FALSE(pair.event(event, 0));
+  }
+}
+
+TEST_CASE("verbs retries: an option lengthens the program's time for a silent peer") {
+  const char* const variable = "MRC_VERBS_MIN_TIMEOUT";
+  ::setenv(variable, "1500ms", 1);
+  {
+    Program program;
+    ::unsetenv(variable);
+    Memory from(program, 4096), to(program, 4096);
+    const Queues left(program);
+    {
+      const Queues gone(program);
+      left.connect(gone.qp->qp_num);
+      gone.connect(left.qp->qp_num);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it answers for 200 ms
+    const auto start = std::chrono::steady_clock::now();
+    ibv_sge sge = from.sge(0, 64);
+    ibv_send_wr request = write_request(1, sge, to, 0);
+    REQUIRE(post(left.qp, request) == 0);
+    // The program's own: 67 ms, eight times.
+    CHECK(left.next().status == IBV_WC_RETRY_EXC_ERR);
+    CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(1500));
   }
 }
