@@ -17,16 +17,13 @@ namespace mrc_nccl {
 /// What Sender and Receiver have in common: progress, the watch over the peer, and failure.
 ///
 /// A connection fails once, for good: with one line in NCCL's log that names peer, path and cause,
-/// and every later call returns the same result. The queue pair never gives up; the connection
-/// does:
+/// and every later call returns the same result. Its queue pair never gives up; it does itself:
 ///
 /// * at once when the peer says over the channel that it ends;
-/// * soon when the channel breaks and the queue pair does not answer any more: the process has
-/// died.
-///   While it answers, the channel does not count: whoever can forge TCP segments can reset it;
+/// * soon when the channel breaks and the queue pair is silent: the peer's process has died. While
+///   the queue pair answers, a broken channel does not count: forged TCP segments can break it;
 /// * after Settings::peer_timeout without a sign of life over planes and channel: the host is gone;
-/// * after Settings::outage if the peer's host answers over the channel, and its queue pair does
-/// not.
+/// * after Settings::outage if only the peer's host answers, over the channel.
 ///
 /// While nothing else is on its way, heartbeats (empty writes) ask for a sign of life.
 ///
