@@ -136,19 +136,22 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   return same_ends(socket) ? ECONNREFUSED : 0;
 }
 
+/// Without AI_ADDRCONFIG, which leaves out ::1 on a host whose other addresses are all IPv4.
 MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
-  const AddressList list = tcp_lookup(host, port, AF_UNSPEC, AI_ADDRCONFIG);
+  const AddressList list = tcp_lookup(host, port, AF_UNSPEC, 0);
   const std::string where = "'" + host + "' port " + std::to_string(port);
   for (;;) {
-    int error = 0;
+    int first_error = 0;  // addresses that this host can't reach come last (RFC 6724)
     bool refused = false;
     for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
       Socket socket;
-      error = tcp_try(*a, wait, "an answer from " + where + " (is it reachable?)", socket);
+      const int error =
+          tcp_try(*a, wait, "an answer from " + where + " (is it reachable?)", socket);
       if (error == 0) return socket;
+      if (first_error == 0) first_error = error;
       refused = refused || error == ECONNREFUSED;
     }
-    if (!refused) throw Error(errno_code(error), "connecting to " + where);
+    if (!refused) throw Error(errno_code(first_error), "connecting to " + where);
     wait.check_cancelled(where);
     if (wait.over())
       throw Error(errno_code(ECONNREFUSED), "connecting to " + where + ", tried for " +
