@@ -28,6 +28,17 @@ class UdpReceiver;
 class UdpTransmitter;
 struct UdpPeer;
 
+/// How a peer is reached through a UdpPort.
+struct UdpRoute {
+  /// Implicit: an address alone is the route to an OpenMRC peer.
+  UdpRoute(const PeerAddress& peer)  // NOLINT(google-explicit-constructor)
+      : address(peer) {}
+
+  PeerAddress address;  ///< where it receives in this plane
+  /// It checks the iCRC over the IP header as it arrives, as other implementations of MRC do.
+  bool real_header = false;
+};
+
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
 /// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
 /// (second_port()), and one sending socket per path with a source port
@@ -36,8 +47,8 @@ struct UdpPeer;
 /// Limits of sockets:
 /// * On IPv4 a socket does not see the identification field, so the iCRC covers a canonical header
 ///   with identification 0 and DF set. Linux sends single datagrams with such a header, but numbers
-///   the segments of a GSO burst 0, 1, 2 ...: switch GSO off towards NICs that check the iCRC over
-///   the real IPv4 header. On IPv6 the iCRC is exact.
+///   the segments of a GSO burst 0, 1, 2 ...: packets to peers with UdpRoute::real_header go one by
+///   one. On IPv6 the iCRC is exact.
 /// * A trimmed packet whose UDP length is unchanged, as trimming switches leave it (mrc-1.0 §1.12),
 ///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
 ///   by its DSCP.
@@ -46,8 +57,8 @@ struct UdpPeer;
 /// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
 class UdpPort : public CopyingPort {
  public:
-  /// How a peer is reached: where it receives in this plane.
-  using Route = PeerAddress;
+  /// How a peer is reached.
+  using Route = UdpRoute;
   /// Interval between checks of the interface's state while it is up.
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
   /// The same while it is down.
@@ -86,7 +97,7 @@ class UdpPort : public CopyingPort {
   [[nodiscard]] std::uint32_t receive_fill() const noexcept;
   /// Port concept: sets where a peer is reached in this plane and returns the tag of its packets.
   /// Throws Error if the address is of the other IP version.
-  std::uint64_t add_peer(PeerId id, const PeerAddress& address);
+  std::uint64_t add_peer(PeerId id, const UdpRoute& route);
   /// Port concept: the kernel finds next hops and keeps packets meanwhile, so nothing is waited
   /// for.
   [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }

@@ -22,6 +22,7 @@ namespace mrc::inline v0_1::port {
 struct UdpPeer {
   SocketAddress address;    ///< length 0: empty entry
   wire::IcrcPrefix prefix;  ///< from this port to the peer
+  bool segmented = true;    ///< GSO may be used
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size

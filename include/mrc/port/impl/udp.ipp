@@ -70,7 +70,8 @@ MRC_DECL bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
   return any;
 }
 
-MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const PeerAddress& address) {
+MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
+  const PeerAddress& address = route.address;
   if (is_v4(address.ip) != is_v4(local_.ip))
     throw Error(Errc::unreachable, "peer " + format_address(address) + " and local address " +
                                        format_ip(local_.ip) + " are of different IP versions");
@@ -80,6 +81,7 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const PeerAddress& address)
   UdpPeer& peer = peers_.claim(id);
   peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
+  peer.segmented = !(route.real_header && is_v4(local_.ip) && options_.icrc);
   return source_tag(address.ip);
 }
 

@@ -80,7 +80,7 @@ MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
     if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
         trailers_used_ == kPackets)
       break;
-    if (!(gso_ && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
+    if (!(gso_ && peer.segmented && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
     append(p, burst.sges(p), peer, path);
   }
   for (std::size_t i = 0; i < used_; ++i) close(i);
