@@ -18,6 +18,7 @@
 
 #include "config_rig.hpp"
 #include "mrc/config/options_markdown.hpp"
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/wire/dscp.hpp"
 
@@ -53,6 +54,32 @@ TEST_CASE("option values: sizes and numbers") {
   CHECK(parse_integer<std::uint16_t>("63K") == 63u * 1024);
   CHECK_FALSE(parse_integer<int>("2G").has_value());
   CHECK_FALSE(parse_integer<int>("-1K").has_value());
+}
+
+TEST_CASE("options that name peers by their networks") {
+  Config config;
+  config.set("peers_allowed", "10.0.0.0/8,fd00::/16");
+  CHECK(config.get("peers_allowed") == "10.0.0.0/8,fd00::/16");
+  const mrc::AllowedPeers allowed(config.peers_allowed);
+  CHECK_FALSE(allowed.everybody());
+  CHECK(allowed.contains(mrc::port::parse_ip("10.1.2.3")));
+  CHECK(allowed.contains(mrc::port::parse_ip("fd00:7::1")));
+  CHECK_FALSE(allowed.contains(mrc::port::parse_ip("192.0.2.1")));
+  CHECK(mrc::AllowedPeers("").contains(mrc::port::parse_ip("192.0.2.1")));
+
+  config.set("peer_ports", "10.0.0.7=4971,10.0.0.0/24=5000");
+  const mrc::PeerPorts ports(config.peer_ports);
+  CHECK(ports.find(mrc::port::parse_ip("10.0.0.7")) == 4971);  // the first one counts
+  CHECK(ports.find(mrc::port::parse_ip("10.0.0.8")) == 5000);
+  CHECK_FALSE(ports.find(mrc::port::parse_ip("10.0.1.8")).has_value());
+  for (const char* bad : {"10.0.0.7", "10.0.0.7=", "10.0.0.7=0", "10.0.0.7=65536", "=4971",
+                          "10.0.0.7=4971,", "host=4971"}) {
+    CAPTURE(bad);
+    check_error([&] { config.set("peer_ports", bad); }, {"peer_ports", "NETWORK=PORT"});
+  }
+  check_error([&] { config.set("peers_allowed", "10.0.0.1/8"); },
+              {"peers_allowed", "behind the prefix of 8"});
+  CHECK(config.peers_allowed == "10.0.0.0/8,fd00::/16");  // unchanged
 }
 
 TEST_CASE("option values: durations, reals, booleans, lists") {
@@ -131,6 +158,8 @@ TEST_CASE("option table: each option has its own member and takes what it writes
   const std::vector<std::pair<const char*, const char*>> changes{{"planes", "10.0.0.1,10.0.1.1"},
                                                                  {"paths", "8"},
                                                                  {"udp_port", "4971"},
+                                                                 {"peer_ports", "10.0.0.7=4971"},
+                                                                 {"peers_allowed", "10.0.0.0/8"},
                                                                  {"slot", "3"},
                                                                  {"lock_folder", "/run/mine"},
                                                                  {"active_paths", "4"},

@@ -47,6 +47,8 @@ struct MRC_API Config {
   bool placement = true;
   std::uint16_t paths = 16;
   std::uint16_t udp_port = 4791;
+  std::string peer_ports;
+  std::string peers_allowed;
   int slot = -1;
   std::string lock_folder = "/run/openmrc-locks";
   std::uint16_t active_paths = 0;

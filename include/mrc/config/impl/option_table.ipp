@@ -15,6 +15,7 @@
 #include "mrc/config/config.hpp"
 #include "mrc/config/impl/option_kind.ipp"
 #include "mrc/config/option_table.hpp"
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/port/fault_schedule.hpp"
 
@@ -129,6 +130,21 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "UDP port that data and control packets are sent to. The process's slot is added to it, "
      "except "
      "with packet ports."},
+    {"peer_ports",
+     TextOption{&Config::peer_ports, &mistake_in_peer_ports,
+                "NETWORK=PORT, separated by commas; a network is an address or one with a prefix "
+                "length"},
+     "", kPlanes,
+     "UDP ports of peers that are known by GID and have another than udp_port, such as "
+     "`10.0.0.7=4971,fd00::/16=4971`. The first network that contains the GID counts. The slot in "
+     "a QPN is added only for OpenMRC peers."},
+    {"peers_allowed",
+     TextOption{&Config::peers_allowed, &mistake_in_peers_allowed,
+                "networks separated by commas: 10.0.0.0/8,fd00::/16"},
+     "", kPlanes,
+     "Hosts that may connect, by the addresses of all their planes; empty: all. Others are not "
+     "connected to, get no answer, and their datagrams are dropped and counted (peers_refused). "
+     "In the NCCL plugin the addresses of its TCP connections count, too."},
     {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
      "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
      "free one. Further lanes take the ones after it."},

@@ -12,6 +12,7 @@
 #include "mrc/config/impl/option.ipp"
 #include "mrc/config/impl/option_table.ipp"
 #include "mrc/config/impl/options_markdown.ipp"
+#include "mrc/config/impl/peer_lists.ipp"
 #include "mrc/config/impl/setting_source.ipp"
 #include "mrc/core/impl/value_text.ipp"
 #include "mrc/exchange/impl/connection_info.ipp"
@@ -19,4 +20,5 @@
 #include "mrc/exchange/impl/tcp_exchange.ipp"
 #include "mrc/exchange/impl/tcp_socket.ipp"
 #include "mrc/port/impl/address.ipp"
+#include "mrc/port/impl/network.ipp"
 #include "mrc/port/impl/port_options.ipp"
