@@ -14,6 +14,24 @@ namespace mrc::perf {
 /// Levels of arrays and objects in a message.
 constexpr int kMostNesting = 8;
 
+nlohmann::json parse_message(Bytes bytes, const std::string& peer) {
+  // What is nested deeper than any message of this program is not built up in memory.
+  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    return depth < kMostNesting;
+  };
+  auto message = nlohmann::json::parse(bytes.begin(), bytes.end(), shallow, false);
+  if (!message.is_object() || !message.contains("op") || !message["op"].is_string())
+    throw Failure(fmt::format("{} sent something that is no mrc_perf message", peer));
+  if (message["op"] == "abort") {
+    const auto why = message.find("why");
+    throw Failure(fmt::format("{} gave up: {}", peer,
+                              why != message.end() && why->is_string()
+                                  ? printable(why->get_ref<std::string&>())
+                                  : "no reason given"));
+  }
+  return message;
+}
+
 void Control::send(const nlohmann::json& message) {
   try {
     channel_.send_text(message.dump());
@@ -33,21 +51,7 @@ std::optional<nlohmann::json> Control::poll() {
         fmt::format("{} is gone, its control connection ended: {}", peer_, error.what()));
   }
   if (!bytes) return std::nullopt;
-  // What is nested deeper than any message of this program is not built up in memory.
-  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    return depth < kMostNesting;
-  };
-  auto message = nlohmann::json::parse(bytes->begin(), bytes->end(), shallow, false);
-  if (!message.is_object() || !message.contains("op") || !message["op"].is_string())
-    throw Failure(fmt::format("{} sent something that is no mrc_perf message", peer_));
-  if (message["op"] == "abort") {
-    const auto why = message.find("why");
-    throw Failure(fmt::format("{} gave up: {}", peer_,
-                              why != message.end() && why->is_string()
-                                  ? printable(why->get_ref<std::string&>())
-                                  : "no reason given"));
-  }
-  return message;
+  return parse_message(*bytes, peer_);
 }
 
 nlohmann::json Control::wait(const std::string& op, Duration timeout,

@@ -34,6 +34,10 @@ class Interrupted : public Failure {
   Interrupted() : Failure("interrupted") {}
 };
 
+/// A message as `peer` has sent it: an object with an "op". Any bytes are safe. Throws Failure,
+/// also when the peer reports that it aborted.
+[[nodiscard]] nlohmann::json parse_message(Bytes bytes, const std::string& peer);
+
 /// The TCP connection beside the queue pairs: JSON objects with an "op" that gives their type. One
 /// thread.
 class Control {
