@@ -47,9 +47,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaneStats, slot, qps, peers, helper_rounds, engine)
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerReport, addresses, lane, queue_pairs, foreign)
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, srqs, mrs, pds,
-                                   peers, unconnected_probes_answered, unconnected_probes_refused,
-                                   events_dropped, helper_rounds)
+                                   peers, connected, peers_refused, unconnected_probes_answered,
+                                   unconnected_probes_refused, events_dropped, helper_rounds)
 
 /// Statistics of a device as an object.
 [[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "mrc/config/config.hpp"
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/device/log.hpp"
@@ -40,6 +41,11 @@ class Connector final : private ResolutionHost {
   /// Why resolving it failed; empty if it did not.
   [[nodiscard]] std::string failure(Qpn qpn) const;
 
+  /// Does this packet come from the peer of a queue pair that is not resolved yet
+  /// (Engine::early())? If so, that peer is another implementation of MRC, and the queue pair is
+  /// connected to it. Not once an OpenMRC device has answered there.
+  [[nodiscard]] bool accepts(Time now, const wire::RxPacket& packet) noexcept;
+
   /// Takes the messages that the engine has received, and does what is due.
   void work(Time now) noexcept;
   /// When to call work() at the latest.
@@ -63,6 +69,7 @@ class Connector final : private ResolutionHost {
 
   [[nodiscard]] ConnectionInfo plain_peer(const Destination& destination) const;
   void attach(Time now, Qpn qpn, Entry& entry, const ConnectionInfo& peer);
+  void take_for_foreign(Time now, Qpn qpn, Entry& entry, const std::string& why);
   void fail(Qpn qpn, const std::string& why);
   void send(Time now, ResolutionMessage& message);
 
@@ -74,6 +81,7 @@ class Connector final : private ResolutionHost {
   const std::function<ConnectionInfo(Qpn)> info_;
   const std::function<PeerProfiles(Qpn)> profiles_;
   const PeerId scratch_;  ///< under which ports know who gets the next message
+  const PeerPorts peer_ports_;
   Resolution resolution_;
   std::unordered_map<std::uint32_t, Entry> entries_;  ///< by QPN
   wire::TxBurst burst_{1, 1};

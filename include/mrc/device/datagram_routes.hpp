@@ -40,7 +40,10 @@ class DatagramRoutes {
   };
 
   DatagramRoutes(const Config& config, const OpenedPlanes& planes, engine::Engine& engine)
-      : planes_(planes), engine_(engine), first_peer_(config.max_peers + 1 + planes.own_peers) {}
+      : planes_(planes),
+        engine_(engine),
+        real_header_(config.peer == PeerKind::mrc || config.strict),
+        first_peer_(config.max_peers + 1 + planes.own_peers) {}
 
   /// Throws mrc::Error if no plane leads there.
   [[nodiscard]] Plan plan(const port::IpAddress& gid, Qpn qpn) const;
@@ -74,6 +77,7 @@ class DatagramRoutes {
 
   const OpenedPlanes& planes_;
   engine::Engine& engine_;
+  const bool real_header_;          ///< no device is OpenMRC: see PathProvider::keep_real_header()
   const std::uint32_t first_peer_;  ///< under which ports know the first entry
   std::vector<Entry> entries_;
   std::unordered_map<Key, std::size_t, Hash> by_key_;  ///< index in entries_

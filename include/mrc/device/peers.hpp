@@ -15,6 +15,7 @@
 #include "mrc/device/key_log.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/device/planes.hpp"
+#include "mrc/device/stats.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/exchange/connection_info.hpp"
 
@@ -45,6 +46,7 @@ class Peers {
   struct Candidate {
     engine::PeerSpec spec;
     std::vector<PeerRoute> routes;  ///< [plane]
+    bool slower = false;            ///< PathProvider::keep_real_header()
     std::string name;               ///< its addresses, for messages
     PeerProfiles profiles;
   };
@@ -69,6 +71,8 @@ class Peers {
   /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
   /// there are too many.
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
+  /// Adds a report on each of them.
+  void add_to(std::vector<PeerReport>& reports, unsigned lane) const;
   /// An EV profile has changed: so do the paths to the peers that are reached with it.
   void update(Time now, const EvUpdate& update) noexcept;
   /// Adds to the entries of an EV profile in which states they are towards the peers here.
@@ -94,6 +98,7 @@ class Peers {
     std::vector<port::PeerAddress> planes;
     std::vector<std::vector<std::uint8_t>> port_data;
     std::uint64_t receive_window = 0;
+    bool foreign = false;
     PeerId id{};
     std::string name;  ///< its addresses, for messages
     QpProfiles profiles;
@@ -106,6 +111,7 @@ class Peers {
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void replace(Time now, Known& known, const EvUpdate& update);
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
+  void note_slower(const Candidate& candidate);
 
   const Config& config_;
   const Log& log_;
@@ -113,6 +119,7 @@ class Peers {
   engine::Engine& engine_;
   KeyLog tags_;
   std::vector<Known> known_;
+  bool noted_slower_ = false;
 };
 
 }  // namespace mrc::inline v0_1::detail

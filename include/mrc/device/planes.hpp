@@ -81,6 +81,9 @@ class PathProvider {
                                              const EvTable&) const {
     return paths_to(plane, peer, data).route;
   }
+  /// Makes `route` one to another implementation of MRC, which checks the iCRC over the headers as
+  /// they arrive. True if packets on it cost more for that reason.
+  [[nodiscard]] virtual bool keep_real_header(Plane, PeerRoute&) const { return false; }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept = 0;
   /// Why paths_to() may return no specs, for an error message.

@@ -73,6 +73,7 @@ class Rounds {
  private:
   bool take_in(Time now) noexcept;
   bool receive(Time now) noexcept;
+  void take_early(Time now) noexcept;
   bool take_back(Time now, DevicePort& port, Plane plane) noexcept;
   void answer_unconnected_probes(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;

@@ -53,17 +53,28 @@ struct LaneStats {
   EngineStats engine;               ///< counters of its protocol engine
 };
 
+/// A remote lane that queue pairs of a lane here are connected to.
+struct PeerReport {
+  std::string addresses;          ///< of its planes, with UDP ports
+  std::uint32_t lane = 0;         ///< number of the lane here
+  std::uint32_t queue_pairs = 0;  ///< connected to it now
+  bool foreign = false;           ///< another implementation of MRC, or taken for one
+};
+
 /// A device. Counters are sums over its lanes.
 struct DeviceStats {
-  EngineStats engine;              ///< counters of the protocol engines
-  std::vector<PlaneStats> planes;  ///< one entry per plane; addresses and ports of lane 0
-  std::vector<LaneStats> lanes;    ///< one entry per lane
-  std::uint32_t qps = 0;           ///< queue pairs that exist now
-  std::uint32_t cqs = 0;           ///< completion queues
-  std::uint32_t srqs = 0;          ///< shared receive queues
-  std::uint32_t mrs = 0;           ///< memory regions
-  std::uint32_t pds = 0;           ///< protection domains
-  std::uint32_t peers = 0;         ///< remote lanes, counted in each lane
+  EngineStats engine;                 ///< counters of the protocol engines
+  std::vector<PlaneStats> planes;     ///< one entry per plane; addresses and ports of lane 0
+  std::vector<LaneStats> lanes;       ///< one entry per lane
+  std::uint32_t qps = 0;              ///< queue pairs that exist now
+  std::uint32_t cqs = 0;              ///< completion queues
+  std::uint32_t srqs = 0;             ///< shared receive queues
+  std::uint32_t mrs = 0;              ///< memory regions
+  std::uint32_t pds = 0;              ///< protection domains
+  std::uint32_t peers = 0;            ///< remote lanes, counted in each lane
+  std::vector<PeerReport> connected;  ///< these one by one; with profiles one may be there twice
+  /// Datagrams and messages to connect from hosts that option peers_allowed leaves out.
+  std::uint64_t peers_refused = 0;
   /// EV probes answered that came from hosts of the fabric to which no queue pair is connected.
   std::uint64_t unconnected_probes_answered = 0;
   /// Such probes not answered: left to another process of this host, or of no host of the fabric.

@@ -19,6 +19,7 @@ namespace mrc::inline v0_1::detail {
 /// Connection data without extensions: what a device in strict mode tells, and what it hears of
 /// what others tell it. Slots and receive windows stay, as no packet is different by them.
 [[nodiscard]] inline ConnectionInfo strict_info(ConnectionInfo info) noexcept {
+  info.foreign = true;
   info.tag = 0;
   info.solicited = false;
   info.parts = false;

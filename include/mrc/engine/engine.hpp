@@ -269,6 +269,13 @@ class Engine {
     });
   }
 
+  /// Plain data packets for queue pairs whose peer is not known yet, and whose PSN fits: the peer
+  /// may be another implementation of MRC, which need not wait for anything. The driver looks at
+  /// them before the port's next receive(): those whose peer it has found, by resolve(), it gives
+  /// to receive() again. forget_early() drops the rest, and is due in any case.
+  [[nodiscard]] std::span<const wire::RxPacket> early() const noexcept { return early_; }
+  /// See early(). `taken`: how many went to receive().
+  void forget_early(std::size_t taken) noexcept;
   /// The oldest resolution message, for the driver (exchange/resolution.hpp).
   bool poll_resolution(ResolutionInput& input) noexcept { return endpoint_.poll_resolution(input); }
   /// True if there is one.
@@ -364,6 +371,8 @@ class Engine {
   void resume(QueuePairState& qp, Plane plane) noexcept;
   void withdraw_from_datagrams(std::uint32_t key) noexcept;
   void receive_datagram(const wire::RxPacket& packet) noexcept;
+  [[nodiscard]] bool keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
+                                const wire::Bth& bth) noexcept;
   void receive_endpoint(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   [[nodiscard]] bool admit(QueuePairState* qp, const wire::Bth& bth,
                            const wire::RxPacket& packet) noexcept;
@@ -380,6 +389,7 @@ class Engine {
   DatagramService datagrams_{ctx_, teardown_};
   Scheduler scheduler_{ctx_, loss_, control_, data_, datagrams_};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
+  std::vector<wire::RxPacket> early_;
 };
 
 }  // namespace mrc::inline v0_1::engine

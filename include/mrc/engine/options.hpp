@@ -46,6 +46,8 @@ struct EngineOptions {
   std::uint32_t largest_payload = 4096;  ///< bytes of a packet that arrives in parts, most
   /// Planes whose ports may write payload to its place by themselves (RxPacket::unsettled).
   PlaneMask placing_planes = 0;
+  /// Packets kept for early(); 0: they are dropped.
+  std::uint32_t early_packets = 0;
   /// Resolution messages that wait for poll_resolution(); 0: they are dropped.
   std::uint32_t resolution_inputs = 0;
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)

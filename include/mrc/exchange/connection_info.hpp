@@ -18,7 +18,8 @@ struct ConnectionInfo {
   std::uint64_t device_guid = 0;      ///< tells devices apart; queue pairs of one share its paths
   Qpn qpn{};                          ///< number of the queue pair
   Psn start_psn;                      ///< first PSN that this side will send
-  std::uint32_t mtu = 4096;           ///< payload bytes per packet (is_mtu()); the smaller counts
+  std::uint32_t mtu = 4096;           ///< payload bytes per packet (is_mtu()); the smaller counts.
+                                      ///< 0: as this side's; such data can't be encoded
   std::uint8_t mpr_dest = 32;         ///< units of 128 PSNs that it tracks as responder
   std::uint16_t max_wimm_dest = 128;  ///< WriteImm in flight that it tracks as responder
   bool dynamic_mpr = false;           ///< takes part in Dynamic MPR
@@ -26,6 +27,7 @@ struct ConnectionInfo {
   bool icrc = true;                   ///< sends and checks the iCRC
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
+  bool foreign = false;               ///< of another implementation of MRC: see foreign_peer()
   bool solicited = true;              ///< understands solicited events
   bool parts = false;  ///< takes packets in parts, and EV probes of full size (RemoteQp::parts)
   bool rc = false;     ///< offers SEND, READ and atomics (RemoteQp::rc)

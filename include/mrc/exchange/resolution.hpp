@@ -117,6 +117,12 @@ class Resolution {
   bool poll_message(ResolutionMessage& message);
   /// When to call on_time(); kNever if nothing is under way.
   [[nodiscard]] Time next_deadline() const noexcept;
+  /// The destination of that own queue pair is being asked, and has not answered anything yet.
+  [[nodiscard]] bool unanswered(Qpn qpn) const noexcept {
+    for (const Asked& asked : asked_)
+      if (asked.qpn == qpn) return !asked.answered;
+    return false;
+  }
   /// Queue pairs that wait for their peer.
   [[nodiscard]] std::size_t pending() const noexcept { return asked_.size(); }
   /// Messages that were dropped: malformed, unexpected, or too many.

@@ -8,6 +8,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/device/connector.hpp"
+#include "mrc/exchange/foreign_peer.hpp"
 #include "mrc/port/address.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -25,6 +26,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
       info_(std::move(info)),
       profiles_(std::move(profiles)),
       scratch_(PeerId{config.max_peers}),
+      peer_ports_(config.peer_ports),
       resolution_(*this, options) {}
 
 MRC_SETUP void Connector::start(Time now, Qpn qpn, const Destination& destination) {
@@ -150,11 +152,35 @@ MRC_SETUP void Connector::on_silence(Time now, Qpn qpn) {
   if (at == entries_.end()) return;
   if (config_.peer == PeerKind::openmrc)
     return fail(qpn, "no OpenMRC device answers there, and option peer wants one");
+  take_for_foreign(now, qpn, at->second, "no OpenMRC device answers");
+}
+
+/// Another implementation of MRC, unless option peer says what peers are: then nothing is logged.
+MRC_SETUP void Connector::take_for_foreign(Time now, Qpn qpn, Entry& entry,
+                                           const std::string& why) {
+  const std::string where = port::format_ip(entry.destination.gid);
   if (config_.peer == PeerKind::any && !config_.strict)
-    log_.warn("no OpenMRC device answers at " + port::format_ip(at->second.destination.gid) +
+    log_.warn(why + " at " + where +
               ": taken for another implementation of MRC, without verification tags; option peer "
               "says which one to expect");
-  attach(now, qpn, at->second, plain_peer(at->second.destination));
+  attach(now, qpn, entry, plain_peer(entry.destination));
+}
+
+MRC_SETUP bool Connector::accepts(Time now, const wire::RxPacket& packet) noexcept try {
+  const Qpn qpn = wire::view_as<wire::Bth>(packet.bytes).dqp();
+  const auto at = entries_.find(value(qpn));
+  if (at == entries_.end()) return false;
+  Entry& entry = at->second;
+  if (!entry.known) {
+    if (config_.peer != PeerKind::any || !resolution_.unanswered(qpn) ||
+        source_of(packet.plane, entry.destination.gid) != packet.source)
+      return false;
+    take_for_foreign(now, qpn, entry, "plain MRC comes before an OpenMRC device answers");
+  }
+  return entry.known;
+} catch (const std::exception& error) {  // out of memory: the packet is lost, and sent again
+  log_.warn(std::string("connecting by GID: ") + error.what());
+  return false;
 }
 
 MRC_SETUP void Connector::on_refused(Time, Qpn qpn, const std::string& why) {
@@ -163,16 +189,13 @@ MRC_SETUP void Connector::on_refused(Time, Qpn qpn, const std::string& why) {
 
 /// A peer of which nothing is known but GID and QPN: MRC's defaults (mrc-1.0 §7.3, §2.4).
 MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) const {
-  ConnectionInfo info;
-  info.solicited = false;
+  ConnectionInfo info = foreign_peer(destination.qpn, {}, {});
   info.device_guid = planes_.paths->source_tag(0, destination.gid);
-  info.qpn = destination.qpn;
-  info.slot = 0;  // only OpenMRC has slots
-  info.mtu = 0;   // that of this side, or the power of two below it
   info.icrc = config_.icrc;
   for (const Contact& contact : planes_.paths->contacts(destination.gid, destination.qpn)) {
     if (info.planes.size() <= contact.plane) info.planes.resize(contact.plane + std::size_t{1});
-    info.planes[contact.plane] = {contact.address.ip, config_.udp_port};
+    const auto port = peer_ports_.find(destination.gid);  // without a slot: only OpenMRC has some
+    info.planes[contact.plane] = {contact.address.ip, port.value_or(config_.udp_port)};
   }
   return info;
 }

@@ -20,6 +20,7 @@ MRC_SETUP DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, 
   for (const Contact& contact : contacts) {
     PlanePaths paths = planes_.paths->paths_to(contact.plane, contact.address, {});
     paths.specs.resize(std::min(paths.specs.size(), paths.active));  // without backups
+    if (real_header_) (void)planes_.paths->keep_real_header(contact.plane, paths.route);
     if (!paths.specs.empty()) plan.ways.push_back({contact.plane, std::move(paths)});
   }
   if (plan.ways.empty())

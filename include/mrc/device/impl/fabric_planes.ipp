@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/config/setting_source.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/device/fabric_planes.hpp"
@@ -60,8 +61,9 @@ class FabricPaths final : public PathProvider {
       const fabric::Host* host = fabric_.find_host(static_cast<Plane>(plane), gid);
       if (host == nullptr) continue;
       std::vector<Contact> contacts;
+      const std::uint16_t port = PeerPorts(config_.peer_ports).find(gid).value_or(config_.udp_port);
       for (unsigned p = 0; p < fabric_.planes; ++p)
-        contacts.push_back({static_cast<Plane>(p), {host->addresses[p], config_.udp_port}});
+        contacts.push_back({static_cast<Plane>(p), {host->addresses[p], port}});
       return contacts;
     }
     throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + ": no host of fabric " +

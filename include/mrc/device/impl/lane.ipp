@@ -16,6 +16,8 @@ namespace mrc::inline v0_1::detail {
 /// Largest GSO message, and so the most bytes of a burst on one path.
 inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
 
+/// Packets that a port brings at once for queue pairs whose peer is not known, most.
+inline constexpr std::uint32_t kEarlyPackets = 256;
 /// Resolution messages that wait between two rounds, most.
 inline constexpr std::uint32_t kResolutionInputs = 256;
 
@@ -96,6 +98,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
   o.sack_threshold = config_.sack_threshold;
+  if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
   o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
   // A NIC that places payload must know of each transmission of a packet what it carries.
   const bool nics = (o.placing_planes | o.holding_planes) != 0;
@@ -189,6 +192,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   stats.peers += lane.peers;
   stats.helper_rounds += lane.helper_rounds;
   add_counters(stats.engine, lane.engine);
+  peers_.add_to(stats.connected, index_);
   stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
   stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
   stats.lanes.push_back(lane);

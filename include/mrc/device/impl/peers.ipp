@@ -34,7 +34,8 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
 
 MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
   return guid == info.device_guid && slot == info.slot && planes == info.planes &&
-         port_data == info.port_data && receive_window == info.receive_window;
+         port_data == info.port_data && receive_window == info.receive_window &&
+         foreign == info.foreign;
 }
 
 MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info,
@@ -56,14 +57,25 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
       if ((candidate.spec.planes >> i & 1) != 0)
         add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
     known_.push_back({info.device_guid, info.slot, info.planes, info.port_data, info.receive_window,
-                      peer.value(), candidate.name, candidate.profiles.ids,
+                      info.foreign, peer.value(), candidate.name, candidate.profiles.ids,
                       candidate.profiles.evs});
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
     throw;
   }
+  log_.info("connected to peer " + candidate.name + (info.foreign ? ", which is not OpenMRC" : ""));
+  note_slower(candidate);
   return peer.value();
+}
+
+/// One line for all of them.
+MRC_SETUP void Peers::note_slower(const Candidate& candidate) {
+  if (!candidate.slower || std::exchange(noted_slower_, true)) return;
+  log_.warn("peer " + candidate.name +
+            " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
+            "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
+            "for a NIC; IPv6 has no such limit");
 }
 
 MRC_SETUP std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info,
@@ -113,6 +125,9 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
   if (profiles.evs && c.spec.planes != 0)
     c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
+  for (std::size_t i = 0; info.foreign && i < c.routes.size(); ++i)
+    if ((c.spec.planes >> i & 1) != 0)
+      c.slower |= planes_.paths->keep_real_header(static_cast<Plane>(i), c.routes[i]);
   if (c.spec.planes == 0)
     throw Error(Errc::unreachable,
                 "peer " + to_string(info) + ": " +
@@ -177,7 +192,9 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
     if ((planes >> i & 1) == 0) continue;
     const auto plane = static_cast<Plane>(i);
     const Bytes data = i < known.port_data.size() ? Bytes(known.port_data[i]) : Bytes();
-    add_to_port(known.id, plane, planes_.paths->route_with(plane, known.planes[i], data, evs));
+    PeerRoute route = planes_.paths->route_with(plane, known.planes[i], data, evs);
+    if (known.foreign) (void)planes_.paths->keep_real_header(plane, route);
+    add_to_port(known.id, plane, route);
   }
   const auto health = [](bool denied) {
     return denied ? path::Health::denied : path::Health::good;
@@ -273,6 +290,12 @@ MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   if (engine_.remove_peer(id) != Errc::ok) return;
   for (auto& port : planes_.ports) port->remove_peer(id);
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
+}
+
+MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane) const {
+  for (const Known& known : known_)
+    if (const engine::Peer* peer = engine_.find_peer(known.id))
+      reports.push_back({known.name, lane, peer->queue_pairs, known.foreign});
 }
 
 MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,

@@ -104,11 +104,24 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
     if (!rx_.empty()) {
       any = true;
       engine_.receive(now, rx_.packets());
+      if (!engine_.early().empty()) [[unlikely]]
+        take_early(now);
       if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
     }
     if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
   return any;
+}
+
+/// The first packets of peers that are another implementation of MRC, and did not wait.
+MRC_DECL void Rounds::take_early(Time now) noexcept {
+  std::size_t taken = 0;
+  for (const wire::RxPacket& packet : engine_.early()) {
+    if (!connector_.accepts(now, packet)) continue;
+    engine_.receive(now, {&packet, 1});
+    ++taken;
+  }
+  engine_.forget_early(taken);
 }
 
 /// Tells the engine of payload that the port no longer reads or writes.

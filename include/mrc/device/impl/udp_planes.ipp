@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/config/setting_source.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/device/udp_planes.hpp"
@@ -21,17 +22,21 @@ namespace mrc::inline v0_1::detail {
 /// Paths through UDP ports: those of the port, whoever the peer is. The ports must outlive it.
 class UdpPaths final : public PathProvider {
  public:
-  UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports, std::uint8_t slot) : slot_(slot) {
+  UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports, std::uint8_t slot,
+           const Config& config)
+      : slot_(slot), icrc_(config.icrc), peer_ports_(config.peer_ports) {
     for (const auto& port : ports) ports_.push_back(port.get());
   }
-  /// Devices have the same base ports, and each process adds its slot.
+  /// Devices have the same base ports unless option peer_ports says otherwise, and each process
+  /// adds its slot.
   [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn qpn) const override {
     std::vector<Contact> contacts;
+    const auto base = peer_ports_.find(gid);
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const port::PeerAddress own = ports_[i]->address();
       if (port::is_v4(own.ip) != port::is_v4(gid)) continue;
-      const auto port = static_cast<std::uint16_t>(own.udp_port - slot_ + slot_of(qpn));
-      contacts.push_back({static_cast<Plane>(i), {gid, port}});
+      const int port = base.value_or(own.udp_port - slot_) + slot_of(qpn);
+      contacts.push_back({static_cast<Plane>(i), {gid, static_cast<std::uint16_t>(port)}});
     }
     if (contacts.empty())
       throw Error(Errc::unreachable,
@@ -73,12 +78,20 @@ class UdpPaths final : public PathProvider {
                                        ", which can only send from the source ports that it has "
                                        "opened (Device::paths() shows their EVs)");
   }
+  /// On IPv4 without GSO: see UdpRoute.
+  [[nodiscard]] bool keep_real_header(Plane plane, PeerRoute& route) const override {
+    std::any_cast<port::UdpPort::Route&>(route).real_header = true;
+    const DevicePort& port = *ports_[plane];
+    return icrc_ && port::is_v4(port.address().ip) && port.capabilities().segmentation;
+  }
   [[nodiscard]] bool shared_routes() const noexcept override { return false; }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
  private:
   std::vector<const DevicePort*> ports_;
   std::uint8_t slot_;
+  bool icrc_;
+  PeerPorts peer_ports_;
 };
 
 /// See make_udp_opener(). Set-up only.
@@ -90,7 +103,7 @@ class UdpOpener final : public PlaneOpener {
     OpenedPlanes planes;
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
-    planes.paths = std::make_unique<UdpPaths>(planes.ports, planes.slot);
+    planes.paths = std::make_unique<UdpPaths>(planes.ports, planes.slot, config);
     return planes;
   }
 

@@ -34,7 +34,7 @@ namespace mrc::inline v0_1::engine {
     return;
   }
   if (qp->state == QpState::reset || qp->state == QpState::init || qp->peer == nullptr) {
-    ++drops.wrong_state;
+    if (!keep_early(*qp, packet, bth)) ++drops.wrong_state;
     return;
   }
   if (!qp->peer->came_from_here(packet.plane, packet.source)) {
@@ -111,6 +111,24 @@ MRC_DECL void Engine::resume(QueuePairState& qp, Plane plane) noexcept {
     ++bad_icrc_[packet.plane];
   }
   return false;
+}
+
+/// A packet of a peer that is not known: see early().
+MRC_DECL bool Engine::keep_early(const QueuePairState& qp, const wire::RxPacket& packet,
+                                 const wire::Bth& bth) noexcept {
+  const bool waits = qp.peer == nullptr && (qp.state == QpState::rtr || qp.state == QpState::rts);
+  const std::int32_t ahead = bth.psn() - qp.remote.start_psn;
+  if (!waits || !wire::is_data(bth.opcode()) || ahead < 0 ||
+      ahead >= static_cast<std::int32_t>(qp.rx.window.range()) ||
+      early_.size() >= ctx_.options.early_packets)
+    return false;
+  early_.push_back(packet);  // room is reserved
+  return true;
+}
+
+MRC_DECL void Engine::forget_early(std::size_t taken) noexcept {
+  ctx_.stats.drops.wrong_state += early_.size() - taken;
+  early_.clear();
 }
 
 MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {

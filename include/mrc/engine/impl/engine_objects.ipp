@@ -67,6 +67,7 @@ MRC_SETUP Engine::Engine(const EngineOptions& options) : ctx_(options) {
   detail::require(options.timestamps || options.cc.algorithm != cc::Algorithm::nscc,
                   "cc=nscc needs timestamps: it is steered by delays, and without time stamps "
                   "there are none. Set timestamps, or cc to fixed or none");
+  early_.reserve(options.early_packets);
 }
 
 MRC_SETUP Engine::~Engine() {

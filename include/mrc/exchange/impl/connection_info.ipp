@@ -32,7 +32,7 @@ enum class InfoItem : std::uint16_t {
   queue_pair = kIndispensable | 2,  ///< QPN 4, PSN 4, MTU 4, max_wimm_dest 2, mpr_dest 1, flags 1
   planes = kIndispensable | 3,      ///< per plane: address 16, UDP port 2
   window = 4,                       ///< receive_window 8
-  capabilities = 5,                 ///< bits 4: kInfoSolicited, kInfoParts
+  capabilities = 5,                 ///< bits 4: kInfoSolicited, kInfoParts, kInfoForeign
   port_data = 6,                    ///< plane 1, data; once for each plane that has some
   tag = 7,                          ///< tag 8
   mtu = 8,  ///< exact MTU 4; it says that the peer takes any multiple of 128. The MTU of
@@ -40,7 +40,7 @@ enum class InfoItem : std::uint16_t {
   rc = 9,   ///< max_rd_atomic_dest 1; it says that the peer offers SEND, READ and atomics
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
-inline constexpr std::uint32_t kInfoSolicited = 1, kInfoParts = 2;
+inline constexpr std::uint32_t kInfoSolicited = 1, kInfoParts = 2, kInfoForeign = 4;
 inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2^16
 inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
@@ -231,6 +231,7 @@ class InfoItems {
   void read_capabilities(std::uint32_t bits) noexcept {
     info_.solicited = (bits & kInfoSolicited) != 0;
     info_.parts = (bits & kInfoParts) != 0;
+    info_.foreign = (bits & kInfoForeign) != 0;
   }
   void read_queue_pair(InfoReader& reader) {
     info_.qpn = Qpn{reader.take<std::uint32_t>()};
@@ -308,7 +309,9 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
     const detail::InfoItemWriter item(out, InfoItem::capabilities);
     detail::put(
         out,
-        (info.solicited ? detail::kInfoSolicited : 0u) | (info.parts ? detail::kInfoParts : 0u), 4);
+        (info.solicited ? detail::kInfoSolicited : 0u) | (info.parts ? detail::kInfoParts : 0u) |
+            (info.foreign ? detail::kInfoForeign : 0u),
+        4);
   }
   if (info.tag != 0) {
     const detail::InfoItemWriter item(out, InfoItem::tag);
@@ -359,6 +362,7 @@ MRC_SETUP std::string to_string(const ConnectionInfo& info) {
   text += " wimm " + std::to_string(info.max_wimm_dest);
   if (info.dynamic_mpr) text += " dynamic-mpr";
   if (info.trim_nack) text += " trim";
+  if (info.foreign) text += " foreign";
   if (info.tag != 0) text += " tagged";
   if (info.rc) text += " rc " + std::to_string(info.max_rd_atomic_dest);
   text += info.icrc ? " icrc" : " no-icrc";
