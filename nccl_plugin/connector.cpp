@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "mrc/config/peer_lists.hpp"
 #include "nccl_plugin/result.hpp"
 #include "nccl_plugin/sender.hpp"
 
@@ -43,7 +44,12 @@ std::string Connector::where() const {
 void Connector::begin() {
   tries_.clear();
   began_ = mrc::monotonic_now();
+  const mrc::AllowedPeers allowed(nic_->device().config().peers_allowed);
   for (unsigned i = 0; i < handle_.addresses; ++i) {
+    if (!allowed.contains(handle_.ip[i])) {
+      last_error_ = "option peers_allowed leaves " + mrc::port::format_ip(handle_.ip[i]) + " out";
+      continue;
+    }
     Socket socket = begin_connect(handle_.ip[i], handle_.port);
     if (socket.open())
       tries_.push_back({handle_.ip[i], std::move(socket)});

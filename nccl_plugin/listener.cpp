@@ -73,7 +73,8 @@ Listener::Listener(std::shared_ptr<Nic> nic, std::shared_ptr<Context> context)
     : nic_(std::move(nic)),
       context_(std::move(context)),
       socket_(listen_at(nic_->settings().listen, port_)),
-      secret_(random_secret()) {
+      secret_(random_secret()),
+      filter_(*nic_) {
   ++listeners;
 }
 
@@ -112,6 +113,7 @@ void Listener::let_in() {
       if (error != EAGAIN) on_accept_error(error);
       return;
     }
+    if (!filter_.admits(peer, context_->log())) continue;
     strangers_.admit(peer.ip,
                      {Channel(std::move(socket), mrc::port::format_address(peer), secret_,
                               Channel::Side::accepts),

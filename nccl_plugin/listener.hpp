@@ -7,6 +7,7 @@
 
 #include "nccl_plugin/context.hpp"
 #include "nccl_plugin/endpoint.hpp"
+#include "nccl_plugin/guest_filter.hpp"
 #include "nccl_plugin/handle.hpp"
 #include "nccl_plugin/strangers.hpp"
 
@@ -60,6 +61,7 @@ class Listener {
   mrc::Time told_;                  // last, of strangers that were sent away
   unsigned sent_away_ = 0;          // since then
   mrc::Time warned_;                // last, that connections can't be accepted
+  GuestFilter filter_;
 };
 
 }  // namespace mrc_nccl

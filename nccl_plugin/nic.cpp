@@ -42,6 +42,17 @@ void Nic::count_peer(const std::vector<mrc::port::PeerAddress>& planes, int chan
     if ((peers_[plane.ip] += change) == 0) peers_.erase(plane.ip);
 }
 
+std::uint64_t Nic::count_refused(const std::string& peer) {
+  const std::lock_guard lock(mutex_);
+  refused_.last = peer;
+  return ++refused_.count;
+}
+
+Nic::Refused Nic::refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
 bool Nic::connected_to(const mrc::port::IpAddress& ip) const {
   const std::lock_guard lock(mutex_);
   return peers_.contains(ip);

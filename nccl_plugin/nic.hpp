@@ -45,6 +45,14 @@ class Nic {
   }
   /// Counts the connections to a peer, by the addresses of its planes.
   void count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change);
+  /// Counts a TCP connection from `peer` that option peers_allowed forbids; returns the count.
+  std::uint64_t count_refused(const std::string& peer);
+  /// How many, and from whom the last one came.
+  struct Refused {
+    std::uint64_t count = 0;
+    std::string last;
+  };
+  [[nodiscard]] Refused refused() const;
   /// True while there are connections to this address.
   [[nodiscard]] bool connected_to(const mrc::port::IpAddress& ip) const;
   /// A plane as messages name it: number, interface and address.
@@ -61,6 +69,7 @@ class Nic {
   std::vector<mrc::port::IpAddress> addresses_;
   mutable std::mutex mutex_;
   std::map<mrc::port::IpAddress, int> peers_;  // connections
+  Refused refused_;
 };
 
 }  // namespace mrc_nccl

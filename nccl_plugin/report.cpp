@@ -71,6 +71,9 @@ std::string Report::text() {
     nlohmann::json device = mrc::to_json(nic->device().stats());
     device["name"] = nic->facts().name;
     device["registered_ranges"] = nic->memory().size();
+    const Nic::Refused refused = nic->refused();
+    device["tcp_refused"] = refused.count;
+    device["tcp_refused_last"] = refused.last;
     all["devices"].push_back(std::move(device));
   }
   all["connections"] = nlohmann::json::array();

@@ -12,6 +12,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/device/log.hpp"
+#include "mrc/device/peer_filter.hpp"
 #include "mrc/device/peers.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/engine/engine.hpp"
@@ -29,8 +30,8 @@ class Connector final : private ResolutionHost {
   /// `info`: what the peer of an own queue pair needs to know; `profiles`: those of that queue
   /// pair.
   Connector(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-            Peers& peers, const ResolutionOptions& options, std::function<ConnectionInfo(Qpn)> info,
-            std::function<PeerProfiles(Qpn)> profiles);
+            Peers& peers, PeerFilter& filter, const ResolutionOptions& options,
+            std::function<ConnectionInfo(Qpn)> info, std::function<PeerProfiles(Qpn)> profiles);
 
   /// A queue pair has gone to RTR with this destination. Throws mrc::Error if no plane leads there.
   void start(Time now, Qpn qpn, const Destination& destination);
@@ -78,6 +79,7 @@ class Connector final : private ResolutionHost {
   OpenedPlanes& planes_;
   engine::Engine& engine_;
   Peers& peers_;
+  PeerFilter& filter_;
   const std::function<ConnectionInfo(Qpn)> info_;
   const std::function<PeerProfiles(Qpn)> profiles_;
   const PeerId scratch_;  ///< under which ports know who gets the next message

@@ -11,6 +11,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/device/peer_filter.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/port/address.hpp"
@@ -39,13 +40,15 @@ class DatagramRoutes {
     std::vector<Way> ways;  ///< the first one is used while its plane is up
   };
 
-  DatagramRoutes(const Config& config, const OpenedPlanes& planes, engine::Engine& engine)
+  DatagramRoutes(const Config& config, const OpenedPlanes& planes, engine::Engine& engine,
+                 const PeerFilter& filter)
       : planes_(planes),
         engine_(engine),
+        filter_(filter),
         real_header_(config.peer == PeerKind::mrc || config.strict),
         first_peer_(config.max_peers + 1 + planes.own_peers) {}
 
-  /// Throws mrc::Error if no plane leads there.
+  /// Throws mrc::Error if no plane leads there, or the device is not allowed as a peer.
   [[nodiscard]] Plan plan(const port::IpAddress& gid, Qpn qpn) const;
   /// The entry for a device and the process that a QPN belongs to. Errc::unreachable if no plane
   /// leads there; Errc::no_resources if there are datagrams waiting to all that are kept.
@@ -77,6 +80,7 @@ class DatagramRoutes {
 
   const OpenedPlanes& planes_;
   engine::Engine& engine_;
+  const PeerFilter& filter_;
   const bool real_header_;          ///< no device is OpenMRC: see PathProvider::keep_real_header()
   const std::uint32_t first_peer_;  ///< under which ports know the first entry
   std::vector<Entry> entries_;

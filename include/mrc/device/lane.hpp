@@ -23,6 +23,7 @@
 #include "mrc/device/events.hpp"
 #include "mrc/device/faults.hpp"
 #include "mrc/device/log.hpp"
+#include "mrc/device/peer_filter.hpp"
 #include "mrc/device/peers.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/device/profiles.hpp"
@@ -178,6 +179,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   OpenedPlanes planes_;
   engine::Engine engine_;
   Faults faults_;
+  PeerFilter filter_;
   Peers peers_;
   Connector connector_;
   DatagramRoutes datagram_routes_;

@@ -14,6 +14,7 @@
 #include "mrc/device/ev_table.hpp"
 #include "mrc/device/key_log.hpp"
 #include "mrc/device/log.hpp"
+#include "mrc/device/peer_filter.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/device/stats.hpp"
 #include "mrc/engine/engine.hpp"
@@ -52,13 +53,19 @@ class Peers {
   };
 
   /// Throws mrc::Error if the file of option keylog can't be opened.
-  Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine)
-      : config_(config), log_(log), planes_(planes), engine_(engine), tags_(config.keylog) {}
+  Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
+        const PeerFilter& filter)
+      : config_(config),
+        log_(log),
+        planes_(planes),
+        engine_(engine),
+        filter_(filter),
+        tags_(config.keylog) {}
 
   /// The peer that a ConnectionInfo names, with those profiles, if it is known.
   [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info,
                                            const QpProfiles& profiles) const noexcept;
-  /// What is needed to add it. Throws mrc::Error if it cannot be reached.
+  /// What is needed to add it. Throws mrc::Error if it cannot be reached, or is not allowed.
   [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
                                          const PeerProfiles& profiles) const;
   /// What a queue pair of that MTU agrees on with the one that `info` describes; an MTU of 0 there
@@ -117,6 +124,7 @@ class Peers {
   const Log& log_;
   OpenedPlanes& planes_;
   engine::Engine& engine_;
+  const PeerFilter& filter_;
   KeyLog tags_;
   std::vector<Known> known_;
   bool noted_slower_ = false;

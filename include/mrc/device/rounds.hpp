@@ -14,6 +14,7 @@
 #include "mrc/device/event_queue.hpp"
 #include "mrc/device/faults.hpp"
 #include "mrc/device/log.hpp"
+#include "mrc/device/peer_filter.hpp"
 #include "mrc/device/planes.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/port/port.hpp"
@@ -32,7 +33,7 @@ class Rounds {
   /// events; called when there are some.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         std::function<void()> path_events, Time start, unsigned lane);
+         PeerFilter& filter, std::function<void()> path_events, Time start, unsigned lane);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -92,6 +93,7 @@ class Rounds {
   CqEvents& cq_events_;
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
+  PeerFilter& filter_;
   const std::function<void()> path_events_;
   const unsigned lane_;
   wire::TxBurst tx_;

@@ -32,10 +32,13 @@ struct ResolutionMessage {
   unsigned attempt = 0;        ///< counts up: path, and plane if it is not given, follow from it;
                                ///< hellos, offers and answers have counts of their own
   std::size_t size = 0;        ///< bytes used
-  std::array<std::uint8_t, wire::kLongResolution> bytes;  ///< BTH and all behind it, but the iCRC
+  std::array<std::uint8_t, wire::kLongResolution> bytes{};  ///< BTH and all behind it, but the iCRC
 
   /// To be called before it is sent: where the sender receives in the plane that it is sent in.
   void set_sender(const port::PeerAddress& address) noexcept;
+  /// The address that a message names as its sender's, if it is long enough to name one. Whether it
+  /// is the sender's, the resolution checks.
+  [[nodiscard]] port::IpAddress sender() const noexcept;
 };
 
 /// What a resolution asks of the device that it works for. Called from within the resolution's

@@ -57,6 +57,11 @@ class RxBurst {
     packet.origin = &origins_.emplace_back(origin);
     packets_.push_back(packet);
   }
+  /// Removes the packets for which `gone` holds.
+  template <class F>
+  void erase_if(F&& gone) {
+    std::erase_if(packets_, gone);
+  }
   /// The packets, in order of arrival.
   [[nodiscard]] std::span<const wire::RxPacket> packets() const noexcept { return packets_; }
 

@@ -208,6 +208,7 @@ MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string&
   const Destination& destination = *change.destination;
   if (value(destination.qpn) < kFirstUserQpn || value(destination.qpn) > 0xFFFFFF)
     throw Error(Errc::invalid_argument, doing + ": the destination's QPN is reserved or too large");
+  filter_.check(destination.gid);
   const std::lock_guard lock(mutex_);
   (void)in_state(qpn, QpState::init, doing);
   (void)planes_.paths->contacts(destination.gid, destination.qpn);  // throws if there is no way

@@ -14,7 +14,7 @@
 namespace mrc::inline v0_1::detail {
 
 MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
-                               engine::Engine& engine, Peers& peers,
+                               engine::Engine& engine, Peers& peers, PeerFilter& filter,
                                const ResolutionOptions& options,
                                std::function<ConnectionInfo(Qpn)> info,
                                std::function<PeerProfiles(Qpn)> profiles)
@@ -23,6 +23,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
       planes_(planes),
       engine_(engine),
       peers_(peers),
+      filter_(filter),
       info_(std::move(info)),
       profiles_(std::move(profiles)),
       scratch_(PeerId{config.max_peers}),
@@ -62,7 +63,7 @@ MRC_SETUP void Connector::work(Time now) noexcept try {
     message.source = input.source;
     message.size = input.size;
     message.bytes = input.bytes;
-    resolution_.on_message(now, message);
+    if (!filter_.refuses(message.sender())) resolution_.on_message(now, message);
   }
   if (resolution_.next_deadline() > now) return;
   resolution_.on_time(now);

@@ -12,6 +12,7 @@ namespace mrc::inline v0_1::detail {
 MRC_SETUP DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, Qpn qpn) const {
   if (port::is_unspecified(gid))
     throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + " names no device");
+  filter_.check(gid);
   auto contacts = planes_.paths->contacts(gid, qpn);
   const Plane nearest = planes_.paths->nearest(gid, contacts);
   std::stable_partition(contacts.begin(), contacts.end(),

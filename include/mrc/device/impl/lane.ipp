@@ -37,14 +37,15 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       planes_(open_planes(slot)),
       engine_(engine_options()),
       faults_(planes_, config_.paths),
-      peers_(config_, log_, planes_, engine_),
+      filter_(config_, log_),
+      peers_(config_, log_, planes_, engine_, filter_),
       connector_(
-          config_, log_, planes_, engine_, peers_, resolution_options(),
+          config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
           [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); }),
-      datagram_routes_(config_, planes_, engine_),
+      datagram_routes_(config_, planes_, engine_, filter_),
       rounds_(
           config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
-          [this] { report_path_events(); }, engine_.options().start, index),
+          filter_, [this] { report_path_events(); }, engine_.options().start, index),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
 
 MRC_SETUP Lane::~Lane() {
@@ -192,6 +193,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   stats.peers += lane.peers;
   stats.helper_rounds += lane.helper_rounds;
   add_counters(stats.engine, lane.engine);
+  stats.peers_refused += filter_.refused();
   peers_.add_to(stats.connected, index_);
   stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
   stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();

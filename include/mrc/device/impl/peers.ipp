@@ -96,6 +96,7 @@ MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience
 
 MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
                                                  const PeerProfiles& profiles) const {
+  filter_.check(info);
   Candidate c;
   c.profiles = profiles;
   c.spec.cc = profiles.cc;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "mrc/config/peer_lists.hpp"
 #include "mrc/device/fabric_settings.hpp"
 #include "mrc/device/probe_responder.hpp"
 #include "mrc/port/address.hpp"
@@ -56,10 +57,12 @@ MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const engine::Unconne
 }
 
 MRC_DECL void ProbeResponder::list_hosts() {
+  const AllowedPeers allowed(config_.peers_allowed);
   std::vector<std::unordered_map<std::uint64_t, Guest>> guests(d_.planes);
   for (const fabric::Host& host : d_.hosts)
     for (unsigned p = 0; p < d_.planes && &host != &self_; ++p)
-      guests[p].emplace(port::source_tag(host.addresses[p]), Guest{&host});
+      if (allowed.contains(host.addresses[p]))
+        guests[p].emplace(port::source_tag(host.addresses[p]), Guest{&host});
   guests_ = std::move(guests);
 }
 

@@ -18,7 +18,7 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
-                         EventQueue<DeviceEvent>& events, Connector& connector,
+                         EventQueue<DeviceEvent>& events, Connector& connector, PeerFilter& filter,
                          std::function<void()> path_events, Time start, unsigned lane)
     : config_(config),
       log_(log),
@@ -28,6 +28,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       cq_events_(cq_events),
       events_(events),
       connector_(connector),
+      filter_(filter),
       path_events_(std::move(path_events)),
       lane_(lane),
       tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
@@ -99,6 +100,10 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
     DevicePort& port = *planes_.ports[i];
     rx_.clear();
     port.receive(now, rx_);
+    if (!filter_.everybody()) [[unlikely]]
+      rx_.erase_if([this](const wire::RxPacket& packet) {
+        return packet.origin != nullptr && filter_.refuses(packet.origin->source);
+      });
     if (config_.cc_receiver_penalty)
       engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {

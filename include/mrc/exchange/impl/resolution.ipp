@@ -37,6 +37,10 @@ MRC_SETUP void ResolutionMessage::set_sender(const port::PeerAddress& address) n
   detail::write_resolution(*this, packet);
 }
 
+MRC_SETUP port::IpAddress ResolutionMessage::sender() const noexcept {
+  return detail::read_resolution(Bytes(bytes)).header.address;
+}
+
 // ----------------------------------------------------------------------------------- asking
 
 MRC_SETUP void Resolution::start(Time now, Qpn qpn, const Destination& destination) {
