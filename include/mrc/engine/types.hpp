@@ -290,10 +290,10 @@ struct RemoteQp {
   std::uint16_t max_wimm_dest = 128;    ///< WriteImm and SENDs in flight that it tracks
   bool dynamic_mpr = false;             ///< takes part in Dynamic MPR
   bool trim_nack = false;               ///< answers trimmed packets
-  bool solicited = false;               ///< understands solicited events
+  bool solicited : 1 = false;           ///< understands solicited events
   /// With `tag`: takes packet parts, and EV probes of full size. Used if EngineOptions::part_places
   /// is set here.
-  bool parts = false;
+  bool parts : 1 = false;  // one byte for both: each queue pair has such a record
   /// Offers SEND, READ and atomics; used if QpAttributes::rc is set here, too. Then `start_psn` of
   /// resolve() counts, and the queue pair answers from RTR on.
   bool rc = false;
