@@ -75,7 +75,8 @@ begin() {  # begin NAME FAMILY
   done
 }
 grep_listening() {
-  at b cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" && $2 ~ /:4853$/ { n++ } END { exit n == 0 }'
+  at b cat /proc/net/tcp /proc/net/tcp6 |
+    awk '$4 == "0A" && $2 ~ /:4853$/ { n++ } END { exit n == 0 }'
 }
 finish() {
   expect "$name: the client still runs" kill -0 "$client"
