@@ -40,8 +40,8 @@ for n in a b; do
   ip -n "$net-$n" link set control up
 done
 
-declare -A planes_of=([v4a]=10.7.0.1,10.7.1.1 [v4b]=10.7.0.2,10.7.1.2
-  [v6a]=fd07:0::1,fd07:1::1 [v6b]=fd07:0::2,fd07:1::2)
+declare -A planes_of=([v4a]="10.7.0.1,10.7.1.1" [v4b]="10.7.0.2,10.7.1.2"
+  [v6a]="fd07:0::1,fd07:1::1" [v6b]="fd07:0::2,fd07:1::2")
 
 sent() {  # sent PLANE: bytes and packets that the sender has sent in it
   at a cat "/sys/class/net/p$1/statistics/tx_bytes" "/sys/class/net/p$1/statistics/tx_packets"
