@@ -39,8 +39,7 @@ class Pages {
 
 void found(MappingFault fault, const void* at, const MappingCheck& check) {
   CHECK(static_cast<int>(check.fault) == static_cast<int>(fault));
-  if (fault != MappingFault::none)
-    CHECK(check.address == reinterpret_cast<std::uintptr_t>(at));
+  if (fault != MappingFault::none) CHECK(check.address == reinterpret_cast<std::uintptr_t>(at));
 }
 
 }  // namespace

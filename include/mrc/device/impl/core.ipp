@@ -50,8 +50,8 @@ MRC_SETUP void check_registrable(const void* address, std::size_t length, Access
             "remote_write, remote_atomic); leave them out, or map it with PROT_WRITE";
       break;
     case MappingFault::past_file:
-      why = "the file that is mapped there ends before " + at +
-            "; make it longer, or register less";
+      why =
+          "the file that is mapped there ends before " + at + "; make it longer, or register less";
       break;
   }
   throw Error(Errc::invalid_argument,
