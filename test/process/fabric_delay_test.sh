@@ -137,7 +137,8 @@ say 'every path over a delayed link, and no other'
 tool set "$demo" all clear
 tool set "$demo" 'p0t0-0>p0t1-0' delay=3ms
 only_these_are_late() {
-  tool exec "$demo" h0 -- "$mrc_probe" --only loops --timeout 1s --json "$work/probe.json" >probe.out
+  tool exec "$demo" h0 -- "$mrc_probe" --only loops --timeout 1s --json "$work/probe.json" \
+    >probe.out
   python3 - probe.json <<'PYTHON'
 import json, sys
 paths = json.load(open(sys.argv[1]))["paths"]

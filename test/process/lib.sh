@@ -71,10 +71,10 @@ start() {  # start NAME COMMAND...: in the background; output in NAME.out and NA
   pids+=("$pid")
 }
 
-# Only a hang makes it wait so long: a machine that is busy gets ten times the SECONDS that are
+# Only a hang makes it wait so long: a machine that is busy gets twenty times the SECONDS that are
 # generous on an idle one.
 until_true() {  # until_true SECONDS COMMAND...: true as soon as the command is
-  local end=$((SECONDS + 10 * $1))
+  local end=$((SECONDS + 20 * $1))
   shift
   until "$@"; do
     if ((SECONDS >= end)); then return 1; fi
@@ -85,7 +85,7 @@ until_true() {  # until_true SECONDS COMMAND...: true as soon as the command is
 gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
 
 exit_code() {  # exit_code PID SECONDS: its exit status in $code; a hang fails the test
-  until_true "$2" gone "$1" || fail "process $1 still runs after $((10 * $2)) s"
+  until_true "$2" gone "$1" || fail "process $1 still runs after $((20 * $2)) s"
   code=0
   wait "$1" || code=$?
 }
