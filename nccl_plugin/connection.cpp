@@ -26,6 +26,7 @@ Result result_of(mrc::QpErrorCause cause) noexcept {
   switch (cause) {
     case mrc::QpErrorCause::nak_remote_access:  // it has deregistered: it is about to close
     case mrc::QpErrorCause::retry_exhausted:
+    case mrc::QpErrorCause::unacknowledged:
     case mrc::QpErrorCause::peer_in_error:
     case mrc::QpErrorCause::unresolved:
       return Result::remote_error;

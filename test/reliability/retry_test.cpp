@@ -114,6 +114,33 @@ TEST_CASE("round-trip estimate: the usual and the likely one are not led astray 
   CHECK(e.recent() == 12'500us);
 }
 
+TEST_CASE("retry: an answered probe restores the retries, and a missing ACK has its own limit") {
+  RetryCounter c(20, 1, 1);  // 1.07 s
+  CHECK(c.take());
+  CHECK(c.take());
+  CHECK_FALSE(c.take_answered());
+  c.on_answer();
+  CHECK(c.take_answered());
+  CHECK_FALSE(c.take_answered());  // since the last call
+  for (unsigned i = 0; i < RetryCounter::kMostUnacknowledged; ++i) {
+    CHECK(c.take_unacknowledged(Duration{0}));
+    CHECK(c.used() == 0);
+    CHECK(c.timeout(Duration{0}) == timeout_value(20));
+  }
+  CHECK_FALSE(c.take_unacknowledged(Duration{0}));
+  CHECK(c.answers() == 1);
+  c.reset();
+  CHECK(c.answers() == 0);
+  CHECK(c.take_unacknowledged(Duration{0}));
+
+  RetryCounter quick(0, 7, 10);  // a million expirations take 10 s with a floor of 10 us
+  unsigned taken = 0;
+  while (quick.take_unacknowledged(10us)) ++taken;
+  CHECK(taken == 1'000'000);
+  RetryCounter forever(20, 7, kRetryForever);
+  for (unsigned i = 0; i < 1000; ++i) CHECK(forever.take_unacknowledged(Duration{0}));
+}
+
 TEST_CASE("retry: refusals use retries up, but don't make the timer longer") {
   RetryCounter c(8, 1, 3);
   CHECK(c.take_refused());

@@ -48,14 +48,27 @@ class DataSender {
                   wire::TxBurst& burst) noexcept;
 
  private:
+  /// What a packet that is sent is.
+  enum class Copy : std::uint8_t {
+    first,  ///< the first transmission
+    again,  ///< a retransmission of a lost packet
+    repeat  ///< of one that has arrived, see repeat_last()
+  };
+
   [[nodiscard]] static Psn next_lost(QueuePairState& qp) noexcept;
   [[nodiscard]] static SendQueue* next_queue(QueuePairState& qp) noexcept;
   SendStatus send_again(Time now, Peer& peer, QueuePairState& qp, Psn psn, PlaneMask planes,
                         wire::TxBurst& burst) noexcept;
   SendStatus send_new(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
                       path::PathIndex& path, wire::TxBurst& burst) noexcept;
+  SendStatus repeat_last(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
+                         wire::TxBurst& burst) noexcept;
+  static path::PathIndex path_for_repeat(Peer& peer, QueuePairState& qp, PlaneMask planes,
+                                         path::PathIndex avoid) noexcept;
+  static void charge(Time now, Peer& peer, QueuePairState& qp, std::uint32_t size,
+                     path::PathIndex path) noexcept;
   void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
-            const PacketSlice& slice, Psn psn, bool again, path::PathIndex path,
+            const PacketSlice& slice, Psn psn, Copy copy, path::PathIndex path,
             wire::TxBurst& burst) noexcept;
   static void add_payload(SendWqe& w, std::uint32_t offset, std::uint32_t length,
                           wire::TxBurst& burst) noexcept;

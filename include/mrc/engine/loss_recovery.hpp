@@ -17,7 +17,8 @@ namespace mrc::inline v0_1::engine {
 
 /// Decides which outstanding packets of a requester are lost: by what later SACKs report
 /// (mrc-1.0 §2.9, [O-3]), by NACK, by retransmission timeout (§2.10), or because a port could not
-/// send them. Sends reliability probes (§5) to find out.
+/// send them. Sends reliability probes (§5) to find out. If all packets have arrived and only a
+/// Transport ACK is missing, every other probe gives way to a repeated packet (ask()).
 ///
 /// Inputs: request_review() and give_up() from Requester, review() from Scheduler and Engine,
 /// on_timer(), on_untransmitted(). Outputs: packets marked lost in RequesterState::window, which
@@ -73,6 +74,8 @@ class LossRecovery {
   static void remove_from_flight(QueuePairState& qp, reliability::Packet packet,
                                  std::uint32_t size) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
+  bool take_retry(QueuePairState& qp, bool all_arrived) noexcept;
+  void ask(Time now, QueuePairState& qp) noexcept;
   void send_probe(Time now, QueuePairState& qp) noexcept;
 
   Context& ctx_;

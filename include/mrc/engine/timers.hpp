@@ -52,11 +52,13 @@ class Timers {
   [[nodiscard]] static Duration round_trip(const QueuePairState& qp) noexcept;
   /// Age at which a packet is lost when a probe sent after it has been answered.
   [[nodiscard]] static Duration probed_age(const QueuePairState& qp) noexcept;
-  /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10, [O-20]).
+  /// Least wait of the retransmission timer ([O-20]).
+  [[nodiscard]] static Duration timeout_floor(const QueuePairState& qp) noexcept;
+  /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10).
   [[nodiscard]] static Time retransmission_deadline(const QueuePairState& qp) noexcept;
-  /// When to send a reliability probe: a usual round trip after the last packet, and another one
-  /// after the first probe; then the time doubles. kNever if nothing is outstanding or the number
-  /// of probes is used up ([O-6]).
+  /// When to send a reliability probe, or to repeat a packet in its place (LossRecovery::ask()): a
+  /// usual round trip after the last packet, and another one after the first probe; then the time
+  /// doubles. kNever if nothing is outstanding or the number of probes is used up ([O-6]).
   [[nodiscard]] static Time probe_deadline(const QueuePairState& qp) noexcept;
 
  private:

@@ -326,6 +326,7 @@ enum class QpErrorCause : std::uint8_t {
   receive_too_short,       ///< a SEND, or a datagram, is longer than its receive
   bad_atomic,              ///< as responder: the address of an atomic is not aligned to 8 bytes
   bad_rqmsn,               ///< as responder: WriteImm (and SENDs) not numbered 0, 1, 2, ...
+  unacknowledged,          ///< the peer answers probes, but does not acknowledge what it received
 };
 
 /// The cause in words.
@@ -375,6 +376,8 @@ enum class QpErrorCause : std::uint8_t {
       return "peer sent an atomic to an address that is not a multiple of 8";
     case QpErrorCause::bad_rqmsn:
       return "peer does not number its writes with immediate 0, 1, 2, ... (METH.rqmsn)";
+    case QpErrorCause::unacknowledged:
+      return "the peer answers probes and has received everything, but sends no Transport ACK";
   }
   return "unknown cause";
 }

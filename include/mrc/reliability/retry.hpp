@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "mrc/core/types.hpp"
 
@@ -20,9 +22,16 @@ inline constexpr unsigned kRetryForever = 25;
 
 /// The retry counters of a queue pair (mrc-1.0 §2.10, [C-8]): `linear` expirations after T, then
 /// `exponential` ones after 2T, 4T .. T(24), then they are exhausted. Refusals (NACKs for lack of
-/// resources) use up retries too, but do not lengthen the timeout, since the peer responds.
+/// resources) use up retries too, but do not lengthen the timeout, since the peer responds. A peer
+/// that has received everything, answers probes and sends no Transport ACK costs no retries, but
+/// has a limit of its own: kMostUnacknowledged expirations and kLongestUnacknowledged.
 class RetryCounter {
  public:
+  /// A live peer may leave a Transport ACK missing for so many expirations of the timer,
+  static constexpr std::uint32_t kMostUnacknowledged = 32;
+  /// and for so long if that is longer.
+  static constexpr Duration kLongestUnacknowledged = std::chrono::seconds(10);
+
   RetryCounter() = default;
   /// `timeout_exponent`: n of T; `linear`, `exponential`: numbers of retries; `longest`: the n at
   /// which doubling ends.
@@ -54,20 +63,46 @@ class RetryCounter {
     ++used_;
     return true;
   }
+  /// For an expired timer when everything has arrived and a probe was answered since the last one:
+  /// the peer is alive, so no retry is used and all are restored. False once that has gone on for
+  /// too long; never with unlimited retries. `floor`: as for timeout().
+  [[nodiscard]] bool take_unacknowledged(Duration floor) noexcept {
+    used_ = expired_ = 0;
+    const bool too_long = unacknowledged_ >= kMostUnacknowledged &&
+                          unacknowledged_ * timeout(floor) >= kLongestUnacknowledged;
+    if (too_long && exponential_ < kRetryForever) return false;
+    ++unacknowledged_;
+    return true;
+  }
+  /// A reliability probe was answered.
+  void on_answer() noexcept {
+    ++answers_;
+    answered_ = true;
+  }
+  /// Was a probe answered since the last call?
+  [[nodiscard]] bool take_answered() noexcept { return std::exchange(answered_, false); }
   /// The peer made progress: restores all retries.
-  void reset() noexcept { used_ = expired_ = 0; }
+  void reset() noexcept {
+    used_ = expired_ = 0;
+    answers_ = unacknowledged_ = 0;
+  }
   /// Retries taken since the last progress.
   [[nodiscard]] unsigned used() const noexcept { return used_; }
   /// Expirations among used().
   [[nodiscard]] unsigned expired() const noexcept { return expired_; }
+  /// Probes answered since the last progress.
+  [[nodiscard]] std::uint32_t answers() const noexcept { return answers_; }
 
  private:
   std::uint8_t exponent_ = 12;
   std::uint8_t longest_ = kMaxTimeoutExponent;
   std::uint8_t linear_ = 7;
   std::uint8_t exponential_ = 10;
+  bool answered_ = false;
   unsigned used_ = 0;
   unsigned expired_ = 0;
+  std::uint32_t answers_ = 0;
+  std::uint32_t unacknowledged_ = 0;  // expirations taken by take_unacknowledged()
 };
 
 /// The time from the last progress until fresh counters are exhausted, each timeout at least

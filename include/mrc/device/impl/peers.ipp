@@ -327,6 +327,10 @@ MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const 
     if (qp.peer->narrow != 0)
       text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
               planes_text(qp.peer->narrow);
+  } else if (qp.cause == QpErrorCause::unacknowledged) {
+    text += "; " + std::to_string(qp.tx.retries.answers()) +
+            " probes were answered since it last acknowledged; " +
+            std::to_string(qp.stats.retransmits) + " retransmissions in all";
   } else if (qp.cause == QpErrorCause::rnr_exhausted) {
     text +=
         "; waited " + std::to_string(qp.attributes.rnr_retry) + " times (rnr_retry; 7 is for ever)";

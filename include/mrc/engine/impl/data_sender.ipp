@@ -44,7 +44,8 @@ inline constexpr auto kMessageOpcodes = [] {
 
 }  // namespace detail
 
-/// Inlined together with send_new() and emit(): less time per packet (docs/performance_log.md).
+/// Inlined together with send_new(), charge() and emit(): less time per packet
+/// (docs/performance_log.md).
 [[gnu::always_inline]] inline SendStatus DataSender::send(Time now, Peer& peer, QueuePairState& qp,
                                                           PlaneMask planes, path::PathIndex& path,
                                                           wire::TxBurst& burst) noexcept {
@@ -72,22 +73,19 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   // Dynamic MPR has shrunk: wait until the window reaches the packet (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
   const reliability::Packet packet = window.at(psn);
-  const bool again = packet.transmissions() > 0;  // not if the port refused its first transmission
+  // The port may have refused its first transmission.
+  const Copy copy = packet.transmissions() > 0 ? Copy::again : Copy::first;
   const SentMessage message = message_of(qp, psn);
   SendWqe& w = message.wqe();
   const auto k = static_cast<std::uint32_t>(psn - w.first);
   const PacketSlice slice = slice_of(w, k, qp.mtu, ctx_.options.timestamps);
   if (!qp.tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
-  path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, packet.path());
+  const path::PathIndex path = path_for_repeat(peer, qp, planes, packet.path());
   if (path == path::kNoPath) return SendStatus::blocked;
-  if (qp.tx.in_vain()) {
-    const path::PathIndex answered =
-        peer.reverse.answered_though_bad(peer.paths[path].plane, peer.paths);
-    if (answered != path::kNoPath && answered != packet.path()) path = answered;
-  }
   qp.tx.window_exempt = false;
   window.resend(psn, now, path);
-  emit(now, peer, qp, message, w, slice, psn, again, path, burst);
+  charge(now, peer, qp, slice.size, path);
+  emit(now, peer, qp, message, w, slice, psn, copy, path, burst);
   // What the peer had no receive for may go on and on, while an older packet is missing.
   if (!qp.rc || qp.rc_state->receiver.tries == 0 || psn == window.unacked())
     qp.tx.timer_start = now;
@@ -95,6 +93,37 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
   return SendStatus::sent;
+}
+
+/// A path for a packet that was sent by `avoid` before.
+MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp,
+                                                     PlaneMask planes,
+                                                     path::PathIndex avoid) noexcept {
+  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, avoid);
+  if (path == path::kNoPath || !qp.tx.in_vain()) return path;
+  const path::PathIndex answered =
+      peer.reverse.answered_though_bad(peer.paths[path].plane, peer.paths);
+  return answered != path::kNoPath && answered != avoid ? answered : path;
+}
+
+/// Repeats the last packet of the oldest message without Transport ACK, which the peer is known to
+/// have (LossRecovery::ask()). Like a probe it is in no window and in no account.
+[[gnu::noinline]] MRC_DECL SendStatus DataSender::repeat_last(Time now, Peer& peer, QueuePairState& qp,
+                                            PlaneMask planes, wire::TxBurst& burst) noexcept {
+  RequesterState& tx = qp.tx;
+  if (tx.queue.waiting() > 0) {
+    const path::PathIndex path = path_for_repeat(peer, qp, planes, path::kNoPath);
+    if (path == path::kNoPath) return SendStatus::blocked;
+    const SentMessage message{&tx.queue, tx.queue.acknowledged()};
+    SendWqe& w = message.wqe();
+    const PacketSlice slice = slice_of(w, w.packets - 1, qp.mtu, ctx_.options.timestamps);
+    const Psn psn = w.first + static_cast<std::int32_t>(w.packets - 1);
+    emit(now, peer, qp, message, w, slice, psn, Copy::repeat, path, burst);
+    ++qp.stats.retransmits;
+    ++ctx_.stats.tx_retransmits;
+  }
+  tx.repeat_last = false;
+  return SendStatus::idle;
 }
 
 /// The queue whose next packet is sent: that of the message that was begun, else the send queue or
@@ -119,7 +148,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   RequesterState& tx = qp.tx;
   if (!tx.window.open(tx.range)) return SendStatus::idle;
   SendQueue* const queue = next_queue(qp);
-  if (queue == nullptr) return SendStatus::idle;
+  if (queue == nullptr)
+    return tx.repeat_last ? repeat_last(now, peer, qp, planes, burst) : SendStatus::idle;
   const SentMessage message{queue, queue->sending()};
   SendWqe& w = message.wqe();
   const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
@@ -148,7 +178,8 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
     tx.next_packet = 0;
     queue->sent();
   }
-  emit(now, peer, qp, message, w, slice, psn, false, path, burst);
+  charge(now, peer, qp, slice.size, path);
+  emit(now, peer, qp, message, w, slice, psn, Copy::first, path, burst);
   ++qp.stats.tx_packets;
   ++ctx_.stats.tx_data;
   return SendStatus::sent;
@@ -180,22 +211,28 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   }
 }
 
-/// Enters one data packet of a message into all accounts and writes it.
+/// Enters one data packet into the accounts of bytes in flight.
+[[gnu::always_inline]] inline void DataSender::charge(Time now, Peer& peer, QueuePairState& qp,
+                                                      std::uint32_t size,
+                                                      path::PathIndex path) noexcept {
+  peer.congestion.on_send(size, now);
+  peer.charge(peer.paths[path].plane, size);
+  qp.tx.inflight += size;
+  qp.tx.quantum_used += std::max(size, kLeastCharge);
+}
+
+/// Writes one data packet of a message.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
                                                     const SentMessage& message, SendWqe& w,
-                                                    const PacketSlice& slice, Psn psn, bool again,
+                                                    const PacketSlice& slice, Psn psn, Copy copy,
                                                     path::PathIndex path,
                                                     wire::TxBurst& burst) noexcept {
   const EngineOptions& options = ctx_.options;
   RequesterState& tx = qp.tx;
+  const bool again = copy != Copy::first;
   const path::PathSpec spec = peer.paths[path];
-  const std::uint32_t size = slice.size;
-  peer.congestion.on_send(size, now);
-  peer.paths.on_sent(path, size);
+  peer.paths.on_sent(path, slice.size);
   peer.reverse.on_outbound(spec.plane, now);
-  peer.charge(spec.plane, size);
-  tx.inflight += size;
-  tx.quantum_used += std::max(size, kLeastCharge);
   tx.last_sent = now;
 
   wire::WriteHeader h;
@@ -203,7 +240,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   h.pad = slice.pad;
   // Ask for a SACK if nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
   const bool more = qp.backlog() || (tx.window.lost() > 0 && !qp.waits_for_receiver());
-  h.ack_request = !more || peer.congestion.wants_ack();
+  h.ack_request = !more || copy == Copy::repeat || peer.congestion.wants_ack();
   h.rtx = again;
   h.solicited = slice.last && w.flags.solicited && w.numbered() && qp.remote.solicited;
   h.has_timestamp = options.timestamps;

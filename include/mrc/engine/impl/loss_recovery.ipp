@@ -98,7 +98,7 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
     on_retransmission_timeout(now, qp);
     if (!qp.active) return;
   } else if (now >= Timers::probe_deadline(qp)) {
-    send_probe(now, qp);
+    ask(now, qp);
   }
   ctx_.ready.update(qp);
   ctx_.rearm(qp, now);
@@ -106,13 +106,12 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
 
 /// The oldest packet is sent again on another path, and its present path is suspected
 /// (mrc-1.0 §2.10). If all packets are known to have arrived and only the Transport ACK is missing,
-/// the probe asks for it.
+/// the probe asks for it, and a repeated packet after it.
 MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
-  if (!tx.retries.take())
-    return teardown_.fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
-                          tx.queue.empty() ? std::nullopt : std::optional(tx.queue.done()));
+  const bool all_arrived = psn == tx.window.next();
+  if (!take_retry(qp, all_arrived)) return;
   ++qp.stats.timeouts;
   ++ctx_.stats.timeouts;
   ctx_.ready.exempt_waiting(now, *qp.peer, now - tx.timer_start);
@@ -121,7 +120,7 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   // The timeout concerns one packet. If more were lost than a SACK can show, only the answer to a
   // probe reports the others; without it each would take a timeout of its own.
   send_probe(now, qp);
-  if (psn == tx.window.next()) return;  // all packets have arrived
+  if (all_arrived) return;
   // If everything in flight was lost, it may use up the congestion window for good: one packet is
   // sent regardless, and before those of queue pairs that wait for the window.
   ReadyQueue::exempt(qp);
@@ -134,6 +133,31 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
     if (tx.in_vain()) qp.peer->sizes.on_silence(ctx_.usable_planes(*qp.peer), now);
   }
   ctx_.timers.arm(*qp.peer);
+}
+
+/// The timer has expired: false if that was once too often, and the queue pair has failed.
+MRC_DECL bool LossRecovery::take_retry(QueuePairState& qp, bool all_arrived) noexcept {
+  RequesterState& tx = qp.tx;
+  const bool alive = tx.retries.take_answered() && all_arrived;
+  if (alive ? tx.retries.take_unacknowledged(Timers::timeout_floor(qp)) : tx.retries.take())
+    return true;
+  teardown_.fail(qp, alive ? QpErrorCause::unacknowledged : QpErrorCause::retry_exhausted,
+                 WcStatus::retry_exc_err,
+                 tx.queue.empty() ? std::nullopt : std::optional(tx.queue.done()));
+  return false;
+}
+
+/// Asks what has arrived, with a probe. If everything has and only the Transport ACK is missing,
+/// every other time by repeating the last packet of the oldest message without one: an OpenMRC peer
+/// repeats its ACK for a probe too, but one that works as RoCE does only for a packet that comes
+/// again (mrc-1.0 §2.8). Peers with RC operations are OpenMRC peers.
+MRC_DECL void LossRecovery::ask(Time now, QueuePairState& qp) noexcept {
+  RequesterState& tx = qp.tx;
+  const bool repeat = tx.probes % 2 == 1 && !qp.rc && qp.waiting() > 0 &&
+                      tx.window.first_unreported() == tx.window.next();
+  if (!repeat) return send_probe(now, qp);
+  ++tx.probes;
+  tx.repeat_last = true;
 }
 
 MRC_DECL void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {

@@ -12,7 +12,7 @@ MRC_DECL void ReadyQueue::update(QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   if (qp.starved && tx.window.lost() > 0) remove(qp);  // a retransmission has its record already
   if (!qp.ready_hook.is_linked()) {
-    bool ready = tx.window.lost() > 0;
+    bool ready = tx.window.lost() > 0 || tx.repeat_last;
     if (!ready && tx.window.open(tx.range)) {
       ready = tx.next_packet != 0 ||
               (tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending()))) ||

@@ -93,7 +93,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.last_sent = tx.timer_start = now;
   tx.newest_report.fill(~std::uint32_t{0});  // just before transmission number 0
   tx.passed = 0;
-  tx.window_exempt = false;
+  tx.window_exempt = tx.repeat_last = false;
   tx.loss_check = kNever;
   tx.paused_until = Time::min();
   tx.probes = tx.probe_series = 0;

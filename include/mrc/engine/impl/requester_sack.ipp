@@ -135,6 +135,7 @@ MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& 
   const auto same = static_cast<std::uint16_t>(tx.probe_id - tx.probe_first);
   if (!tx.probe_pending || older > same) return sample;
   ++ctx_.stats.probe_answers;
+  tx.retries.on_answer();
   tx.window.on_probe_answered(tx.probe_order);
   const std::uint16_t timestamp = sack.cc.tx_timestamp();
   if (older == 0) {

@@ -36,13 +36,16 @@ MRC_DECL bool Timers::awaits_peer(const QueuePairState& qp) noexcept {
          (qp.backlog() && qp.peer->paths.usable_planes() == 0);
 }
 
+MRC_DECL Duration Timers::timeout_floor(const QueuePairState& qp) noexcept {
+  return std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
+}
+
 MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) noexcept {
-  const Duration floor = std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
   // Who waits for a receive at the peer does not wait for the peer.
   const bool waits = qp.rc && qp.rc_state->receiver.waiting && qp.rc_state->receiver.oldest;
   const Time start =
       waits ? std::max(qp.tx.timer_start, qp.rc_state->receiver.until) : qp.tx.timer_start;
-  return start + qp.tx.retries.timeout(floor);  // [O-20]
+  return start + qp.tx.retries.timeout(timeout_floor(qp));
 }
 
 MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
