@@ -97,13 +97,14 @@ struct RequesterState {
   bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
   bool repeat_last = false;    ///< DataSender is to repeat a packet for want of a Transport ACK
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault
-  std::uint32_t passed = 0;       ///< packets marked Missed::passed since the last loss review
-  Time loss_check = kNever;       ///< when to review losses again even if no SACK arrives
-  std::uint16_t probe_id = 0;     ///< of the newest reliability probe
+  std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
+  Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
+  std::uint16_t probe_id = 0;  ///< of the newest reliability probe
   /// Reliability probes, and packets repeated in their place, since progress or a retransmission.
   std::uint8_t probes = 0;
   std::uint8_t probe_series = 0;  ///< series of them that retransmissions have begun since progress
   bool probe_pending = false;     ///< the newest one is unanswered
+  std::uint8_t unreflected = 0;   ///< SACKs in a row that lacked the time stamp of their packet
   std::uint16_t probe_first = 0;  ///< the first with the newest one's position in the send order
   Time probe_sent{};              ///< when the newest reliability probe was sent
   std::uint32_t probe_order = 0;  ///< its position in the send order

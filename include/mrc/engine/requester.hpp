@@ -85,6 +85,8 @@ class Requester {
   // impl/requester_sack.ipp
   RttSample sample_rtt(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
   RttSample sample_probe(Time now, QueuePairState& qp, const wire::SackPacket& sack) noexcept;
+  static bool timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack, Psn trigger,
+                           reliability::Packet sent) noexcept;
   void apply_mark(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                   path::PathIndex path) noexcept;
   void take_cack(Time now, QueuePairState& qp, Psn cack) noexcept;

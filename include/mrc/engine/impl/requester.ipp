@@ -99,6 +99,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.probes = tx.probe_series = 0;
   tx.probe_id = static_cast<std::uint16_t>(ctx_.secrets.bits(16));
   tx.probe_pending = false;
+  tx.unreflected = 0;
 }
 
 // ------------------------------------------------------------------------------------- posting

@@ -15,6 +15,10 @@ namespace detail {
 /// Answers to so many of the newest reliability probes are taken.
 inline constexpr std::uint16_t kLateProbes = 16;
 
+/// A peer of which so many SACKs in a row lacked the time stamp of a packet that was sent once
+/// reflects none.
+inline constexpr std::uint8_t kUnreflected = 4;
+
 /// Half the span of a 16-bit time stamp: the age from which a sample is ambiguous (mrc-1.0 §1.5).
 inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
 
@@ -49,6 +53,15 @@ inline constexpr Duration kHalfTimestampSpan{128 * 0x8000};
     if (later.state() == reliability::PacketState::reported) return true;
   }
   return false;
+}
+
+/// Is `psn` the newest one that the SACK reports?
+[[nodiscard]] inline bool is_newest_in(const wire::Seth& seth, Psn psn) noexcept {
+  const std::uint64_t bits = seth.sack_bitmap();
+  const Psn cack = seth.cack_psn();
+  if (bits == 0) return psn == cack;
+  const Psn highest = cack + seth.sack_offset() + (63 - std::countl_zero(bits));
+  return psn == (highest.after(cack) ? highest : cack);
 }
 
 /// The clear bits of a SACK that carry information: those below the highest set one.
@@ -116,12 +129,31 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   const Psn trigger = sack.seth.cack_psn() + sack.seth.ack_psn_offset();
   if (!tx.window.contains(trigger)) return sample;
   const reliability::Packet sent = tx.window.at(trigger);
-  if (!detail::is_last_transmission(sent, now, sack.cc.tx_timestamp())) return sample;
+  if (detail::is_last_transmission(sent, now, sack.cc.tx_timestamp()))
+    tx.unreflected = 0;
+  else if (!timed_by_psn(now, tx, sack, trigger, sent))
+    return sample;
   sample.rtt = now - sent.sent();
   sample.valid = ctx_.options.timestamps;
   sample.path = sent.path();
   qp.peer->reverse.on_working(sample.path, now, qp.peer->paths);
   return sample;
+}
+
+/// Can a packet without a reflected time stamp be timed? If the peer reflects none, and the packet
+/// was sent once, and this SACK is the first to report it and was sent for it: it names the packet,
+/// or the packet is the newest one that has arrived. A packet that arrived before others would be
+/// timed until the SACK that they brought about.
+MRC_DECL bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::SackPacket& sack,
+                                      Psn trigger, reliability::Packet sent) noexcept {
+  if (sent.transmissions() != 1) return false;
+  if (tx.unreflected < detail::kUnreflected) {
+    ++tx.unreflected;
+    return false;
+  }
+  if (sent.state() != reliability::PacketState::outstanding) return false;
+  if (now - sent.sent() >= reliability::kOldestSent) return false;  // it may have been sent earlier
+  return sack.seth.ack_psn_offset() != 0 || detail::is_newest_in(sack.seth, trigger);
 }
 
 /// The round-trip time of a reliability probe, and what its answer proves: the probe has overtaken
@@ -141,10 +173,12 @@ MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& 
   if (older == 0) {
     tx.probe_pending = false;
     sample.rtt = now - tx.probe_sent;
-    sample.valid = timestamp == wire::timestamp_of(tx.probe_sent);
+    sample.valid = timestamp == wire::timestamp_of(tx.probe_sent) ||
+                   tx.unreflected >= detail::kUnreflected;  // its number is unique as well
     return sample;
   }
   // Its time is known from the time stamp only.
+  if (tx.unreflected > 0) return sample;
   sample.rtt = wire::timestamp_distance(timestamp, wire::timestamp_of(now));
   sample.valid = sample.rtt <= detail::kHalfTimestampSpan && sample.rtt > now - tx.probe_sent;
   return sample;
