@@ -58,6 +58,50 @@ TEST_CASE("round trip: measured on exactly the packet that the SACK names") {
   CHECK(s.qp().tx.rtt.smoothed() == before);
 }
 
+TEST_CASE("round trip: of peers that reflect no time stamps, by the PSN of what was sent once") {
+  Single s(patient());
+  const SentList out = send(s, 40);
+  const auto unstamped = [](Sent trigger) {
+    trigger.bytes[16] = trigger.bytes[17] = 0;
+    return trigger;
+  };
+  const auto measured = [&] { return s.qp().tx.rtt.smoothed(); };
+  s.now += 7us;
+  for (std::int32_t i = 0; i < 4; ++i) {  // it could be one answer to an earlier copy
+    const Sent trigger = unstamped(out[static_cast<std::size_t>(i)]);
+    s.sack({.cack = i, .trigger = &trigger});
+    CHECK(measured() == 0ns);
+  }
+  Sent trigger = unstamped(out[9]);  // out of order, and named
+  s.sack({.cack = 3, .offset = 6, .bitmap = 1, .trigger = &trigger});
+  CHECK(measured() == 7us);
+  s.now += 100us;
+  s.sack({.cack = 3, .offset = 6, .bitmap = 1, .trigger = &trigger});  // reported before
+  CHECK(measured() == 7us);
+  trigger = unstamped(out[5]);  // names the cumulative PSN, but newer ones have come before
+  s.sack({.cack = 5, .offset = 4, .bitmap = 1, .trigger = &trigger});
+  CHECK(measured() == 7us);
+  trigger = unstamped(out[10]);  // the newest of all
+  s.sack({.cack = 10, .trigger = &trigger});
+  CHECK(measured() > 15us);
+  const Duration before = measured();
+  s.nack(out[11], NackReason::trimmed);
+  const SentList again = data_of(s.transmit());
+  REQUIRE(again.size() == 1);
+  s.now += 1ms;
+  trigger = unstamped(again[0]);  // either copy
+  s.sack({.cack = 11, .trigger = &trigger});
+  CHECK(measured() == before);
+  // A time stamp after all: from now on they count, and others are not believed.
+  s.now = out[12].when + 107us;
+  s.sack({.cack = 12, .trigger = &out[12]});
+  CHECK(measured() != before);
+  const Duration stamped = measured();
+  trigger = unstamped(out[13]);
+  s.sack({.cack = 13, .trigger = &trigger});
+  CHECK(measured() == stamped);
+}
+
 TEST_CASE("loss: at once when passed on its path [O-3]") {
   Single s(patient(8));
   const SentList out = send(s, 40);
@@ -281,6 +325,8 @@ TEST_CASE("timeout: the oldest packet goes elsewhere, its path is suspected, the
   REQUIRE(s.post({.id = 1}) == Errc::ok);
   REQUIRE(s.post({.id = 2}) == Errc::ok);
   const SentList out = data_of(s.transmit());
+  s.now += 1us;
+  s.sack({});  // the peer has received neither, but is alive
   SentList again = data_of(s.advance(20ms));
   std::erase_if(again, [&](const Sent& p) { return p.psn() != out[0].psn(); });
   // After T and T once more, then after 2T; and after 4T it is over.
@@ -298,6 +344,39 @@ TEST_CASE("timeout: the oldest packet goes elsewhere, its path is suspected, the
   CHECK(done[0].wr_id == 1);
   CHECK(done[0].status == WcStatus::retry_exc_err);
   CHECK(done[1].status == WcStatus::wr_flush_err);
+}
+
+TEST_CASE("timeout: the silence of a peer never heard is held against no path, unless it lasts") {
+  Single s;
+  const auto bad = [&] {
+    unsigned n = 0;
+    for (path::PathIndex i = 0; i < s.peer_state().paths.size(); ++i)
+      n += s.peer_state().paths.health(i) == path::Health::assumed_bad;
+    return n;
+  };
+  const auto time_out = [&] {
+    const auto before = s.qp().stats.timeouts;
+    SentList sent;
+    while (s.qp().stats.timeouts == before)
+      for (const Sent& p : data_of(s.advance(1us))) sent.push_back(p);
+    return sent;
+  };
+  SentList out = send(s, 1);
+  for (unsigned i = 0; i < 3; ++i) {
+    const path::PathIndex path = s.path_of(out.back());
+    out = time_out();
+    CHECK(s.peer_state().paths.stats(path).timeouts == 1);
+    CHECK(bad() == 0);
+  }
+  (void)time_out();
+  CHECK(bad() == 1);
+
+  Single other;  // a SACK that came after the packet was sent: the peer runs
+  out = send(other, 1);
+  other.now += 1us;
+  other.sack({});
+  while (other.qp().stats.timeouts == 0) (void)other.advance(1us);
+  CHECK(other.peer_state().paths.health(other.path_of(out[0])) == path::Health::assumed_bad);
 }
 
 TEST_CASE("timeout: never shorter than two base round trips or than the measured ones [O-20]") {

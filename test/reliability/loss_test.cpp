@@ -50,6 +50,21 @@ TEST_CASE("loss: nothing is lost without a report of something sent later") {
   CHECK(s.infer(Time{1h}, {.age = 1us}).empty());
 }
 
+TEST_CASE("loss: the time that the sender did not run is not part of a packet's age") {
+  Sent s(10);  // packet 9 after 9 us
+  s.report(9);
+  s.missing_before(9, Missed::absent);
+  // It ran again after 1,000 us. Packet 0 is 20 us old, in its time, after 1,011.
+  LossRule rule{.age = 10us, .stalled = 991us, .stalled_until = Time{1000us}};
+  CHECK(s.infer(Time{1010us}, rule).empty());
+  CHECK(s.again == Time{1011us});
+  CHECK(s.infer(Time{1011us}, rule) == Lost{0});
+  CHECK(s.infer(Time{1012us}, rule) == Lost{1});
+  // Later, a packet sent long before the stall began was already old.
+  rule.stalled = 5us;
+  CHECK(s.infer(Time{1012us}, rule) == Lost{2, 3, 4, 5, 6, 7, 8});
+}
+
 TEST_CASE("loss: at once when passed on its path, however young") {
   Sent s(10);
   s.report(4);

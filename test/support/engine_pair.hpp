@@ -171,7 +171,8 @@ class EnginePair {
   void drop_in_flight() {
     for (; !wire_.empty(); wire_.pop()) lost(wire_.top());
   }
-  /// The system runs nothing of a side until then: what arrives waits, and nothing leaves.
+  /// The system runs nothing of a side until then: what arrives waits, and nothing leaves, nor does
+  /// the rest of a burst that it is sending.
   void stall(unsigned side, Time until) { stalled_until_[side] = until; }
   [[nodiscard]] bool stalled(unsigned side) const { return now_ < stalled_until_[side]; }
   /// A side stops existing: nothing goes in or out of it.
@@ -253,7 +254,7 @@ class EnginePair {
 
   void send(unsigned side, const wire::TxPacket& p, std::vector<std::uint8_t> bytes) {
     if (tap) tap(side, p, bytes);
-    Flying f{now_,
+    Flying f{std::max(now_, stalled_until_[side]),
              ++number_,
              1 - side,
              std::move(bytes),
@@ -304,8 +305,8 @@ class EnginePair {
   bool enqueue(unsigned side, Flying& f, bool data) {
     if (!data) return true;
     Time& busy = busy_until_[side][f.plane];
-    busy = std::max(busy, now_);
-    const double queued = static_cast<double>((busy - now_).count()) * setup_.gbps / 8;
+    busy = std::max(busy, f.when);
+    const double queued = static_cast<double>((busy - f.when).count()) * setup_.gbps / 8;
     if (queued > static_cast<double>(setup_.queue)) {
       if (!setup_.trimming_switch) return false;
       trim(f);

@@ -75,6 +75,7 @@ class Rounds {
   bool take_in(Time now) noexcept;
   bool receive(Time now) noexcept;
   void take_early(Time now) noexcept;
+  bool receive_once(Time now) noexcept;
   bool take_back(Time now, DevicePort& port, Plane plane) noexcept;
   void answer_unconnected_probes(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;
@@ -103,6 +104,8 @@ class Rounds {
   PlaneMask too_small_ = 0;  ///< planes already logged as having too small an MTU
   PlaneMask busy_ = 0;       ///< ports that took no more, until retry_
   Time retry_ = kNever;
+  Time last_round_{};        ///< the last time that the ports were read
+  bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;
   std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
 };

@@ -66,7 +66,11 @@ struct Context {
 
   /// Time is monotonic: a `now` earlier than the latest one is replaced by it. Every input and
   /// application call with a time begins with this.
-  [[nodiscard]] Time forward(Time now) noexcept { return latest = std::max(latest, now); }
+  [[nodiscard]] Time forward(Time now) noexcept {
+    if (now - latest > Stall::kLeast) [[unlikely]]
+      timers.note_gap(latest, now);
+    return latest = std::max(latest, now);
+  }
 
   /// Planes in which packets can be sent to a peer: up here, up there, with an address, not too
   /// narrow here, and not withheld until they have proved that they work. If all are narrow, or all

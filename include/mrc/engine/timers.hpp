@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <utility>
 
 #include "mrc/core/linkage.hpp"
@@ -10,6 +11,18 @@
 #include "mrc/engine/queue_pair.hpp"
 
 namespace mrc::inline v0_1::engine {
+
+/// The last time that nobody drove the engine although it had something to do: its thread was not
+/// scheduled. Packets that were sent just before may have left at the end of it, and answers have
+/// waited: it counts neither for the age of a packet nor for a timeout. An earlier stall does, so
+/// an engine that is always driven late finds losses, too, if later.
+struct Stall {
+  /// Missing a deadline by more than this is a stall.
+  static constexpr Duration kLeast = std::chrono::microseconds(500);
+
+  Time end = Time{Duration::min() / 2};  ///< when the engine was driven again
+  Duration length{};                     ///< since it was driven before
+};
 
 /// When queue pairs and peers have to act. Each has one timer, set to the earliest of its
 /// deadlines:
@@ -26,6 +39,12 @@ class Timers {
 
   /// When to call expire(): no later than the earliest timer; kNever if none is set.
   [[nodiscard]] Time next_deadline() const noexcept { return wheel_.next_deadline(); }
+  /// Nobody drove the engine from `before` to `now`: a stall if a deadline was missed.
+  void note_gap(Time before, Time now) noexcept {
+    if (next_deadline() < now - Stall::kLeast) stall_ = {now, now - before};
+  }
+  /// The last stall.
+  [[nodiscard]] const Stall& stall() const noexcept { return stall_; }
   /// Calls fn(EngineTimer&) for each timer that is due.
   template <class F>
   void expire(Time now, F&& fn) noexcept {
@@ -55,7 +74,7 @@ class Timers {
   /// Least wait of the retransmission timer ([O-20]).
   [[nodiscard]] static Duration timeout_floor(const QueuePairState& qp) noexcept;
   /// When the retransmission timer expires, if it runs (mrc-1.0 §2.10).
-  [[nodiscard]] static Time retransmission_deadline(const QueuePairState& qp) noexcept;
+  [[nodiscard]] Time retransmission_deadline(const QueuePairState& qp) const noexcept;
   /// When to send a reliability probe, or to repeat a packet in its place (LossRecovery::ask()): a
   /// usual round trip after the last packet, and another one after the first probe; then the time
   /// doubles. kNever if nothing is outstanding or the number of probes is used up ([O-6]).
@@ -63,6 +82,7 @@ class Timers {
 
  private:
   TimingWheel wheel_;
+  Stall stall_;
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -166,6 +166,9 @@ class PathSet {
   /// A packet sent on the path timed out without SACK or trim. Plane down: as for
   /// on_inferred_loss(). With `sent`: if the path has been replaced since then, it is not to blame.
   void on_timeout(PathIndex path, Time now, Time sent = Time::max()) noexcept;
+  /// The same, but nothing was heard from the destination so far: counted, and the path keeps its
+  /// health.
+  void on_silence(PathIndex path, Time now, Time sent) noexcept;
 
   // ---- planes
 

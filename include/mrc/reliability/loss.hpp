@@ -24,6 +24,15 @@ struct LossRule {
   /// A packet of this age is lost if it was passed but not counted in `passed`, or is beyond this
   /// call's walk limit. At most `age`.
   Duration passed_age{};
+  /// The sender itself did not run for this long,
+  Duration stalled{};
+  /// until then. It does not count for the age of packets sent before.
+  Time stalled_until = Time::min();
+
+  /// From when on the age of a packet sent at `sent` counts.
+  [[nodiscard]] Time begin(Time sent) const noexcept {
+    return sent < stalled_until ? std::min(sent + stalled, stalled_until) : sent;
+  }
 };
 
 /// Most packets that one walk over the send order visits.
@@ -57,7 +66,8 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
     const Packet packet = window.at(psn);
     // No packet sent later was reported, which then holds for the packets after it too.
     if (rule.passed == 0 && window.reports_after(psn, walked) == 0) break;
-    const Duration age = now - packet.sent();
+    const Time begin = rule.begin(packet.sent());
+    const Duration age = now - begin;
     const Duration limit = lost_at_age(window, packet, rule);
     const bool passed = rule.passed > 0 && packet.missed() == Missed::passed;
     const bool lost = passed || age >= limit;
@@ -68,7 +78,7 @@ Time infer_losses(SendWindow& window, Time now, LossRule rule, F&& f) noexcept {
                                : limit != Duration::max() ? limit
                                : age < rule.age           ? rule.age
                                                           : 2 * rule.age;
-    if (!lost && age < next_look) again = std::min(again, packet.sent() + next_look);
+    if (!lost && age < next_look) again = std::min(again, begin + next_look);
     if (!lost && age < young && rule.passed == 0) break;
     walk.advance();
     if (lost) {

@@ -99,8 +99,8 @@ class RetryCounter {
   std::uint8_t linear_ = 7;
   std::uint8_t exponential_ = 10;
   bool answered_ = false;
-  unsigned used_ = 0;
-  unsigned expired_ = 0;
+  std::uint8_t used_ = 0;
+  std::uint8_t expired_ = 0;
   std::uint32_t answers_ = 0;
   std::uint32_t unacknowledged_ = 0;  // expirations taken by take_unacknowledged()
 };

@@ -13,6 +13,12 @@ namespace mrc::inline v0_1::detail {
 
 /// Bursts that one round sends at most before it receives again.
 inline constexpr unsigned kBurstsPerRound = 4;
+/// Ports are read more than once in a round that begins so long after the one before,
+inline constexpr Duration kPause = std::chrono::microseconds(500);
+/// while one of them brings so many packets, which may not have been all,
+inline constexpr std::size_t kManyPackets = 8;
+/// and so often at most, since a peer may send faster than this side reads.
+inline constexpr unsigned kReadsAfterPause = 16;
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
@@ -85,15 +91,26 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
   const bool moved = receive(now);
   if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
   watch_links(now);
-  // Only after all ports are drained: packets still queued in a socket must not be judged lost.
+  // Only after all ports are read: packets still queued in a socket must not be judged lost.
   engine_.review_losses(now);
   if (engine_.next_deadline() <= now) engine_.on_time(now);
   signal_events();
   return moved;
 }
 
+/// After a pause more may wait than one reading brings. What is still in a socket must be taken
+/// neither for lost, here, nor for missing, in the answers to the peer.
 MRC_DECL bool Rounds::receive(Time now) noexcept {
+  const bool paused = now - std::exchange(last_round_, now) > kPause;
+  bool any = receive_once(now);
+  for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n)
+    any = receive_once(now) || any;
+  return any;
+}
+
+MRC_DECL bool Rounds::receive_once(Time now) noexcept {
   bool any = false;
+  more_waits_ = false;
   const PlaneMask with_payload =
       engine_.options().holding_planes | engine_.options().placing_planes;
   for (unsigned i = 0; i < planes_.count(); ++i) {
@@ -108,6 +125,7 @@ MRC_DECL bool Rounds::receive(Time now) noexcept {
       engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {
       any = true;
+      more_waits_ = more_waits_ || rx_.packets().size() >= kManyPackets;
       engine_.receive(now, rx_.packets());
       if (!engine_.early().empty()) [[unlikely]]
         take_early(now);

@@ -108,8 +108,9 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
 
 /// Repeats the last packet of the oldest message without Transport ACK, which the peer is known to
 /// have (LossRecovery::ask()). Like a probe it is in no window and in no account.
-[[gnu::noinline]] MRC_DECL SendStatus DataSender::repeat_last(Time now, Peer& peer, QueuePairState& qp,
-                                            PlaneMask planes, wire::TxBurst& burst) noexcept {
+[[gnu::noinline]] MRC_DECL SendStatus DataSender::repeat_last(Time now, Peer& peer,
+                                                              QueuePairState& qp, PlaneMask planes,
+                                                              wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
   if (tx.queue.waiting() > 0) {
     const path::PathIndex path = path_for_repeat(peer, qp, planes, path::kNoPath);

@@ -11,6 +11,14 @@
 
 namespace mrc::inline v0_1::engine {
 
+namespace detail {
+
+/// So many timeouts in a row of a peer that was never heard are held against no path: longer than
+/// busy hosts usually keep a process waiting, with T(12) 12.6 ms.
+inline constexpr unsigned kSilentTimeouts = 3;
+
+}  // namespace detail
+
 MRC_DECL void LossRecovery::review(Time now) noexcept {
   now = ctx_.forward(now);
   while (!to_review_.empty()) {
@@ -31,8 +39,12 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     tx.loss_check = kNever;
     return;
   }
-  reliability::LossRule rule{std::exchange(tx.passed, 0), Timers::round_trip(qp),
-                             Timers::probed_age(qp), tx.rtt.likely()};
+  reliability::LossRule rule{.passed = std::exchange(tx.passed, 0),
+                             .age = Timers::round_trip(qp),
+                             .probed = Timers::probed_age(qp),
+                             .passed_age = tx.rtt.likely(),
+                             .stalled = ctx_.timers.stall().length,
+                             .stalled_until = ctx_.timers.stall().end};
   if (rule.passed_age == Duration{}) rule.passed_age = rule.age;
   const auto lost = [&](Psn psn, reliability::Packet packet) {
     const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
@@ -94,7 +106,7 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
     if (wait.oldest) qp.tx.timer_start = std::max(qp.tx.timer_start, wait.until);
   }
   if (now >= qp.tx.loss_check) infer_losses(now, qp);
-  if (Timers::awaits_peer(qp) && now >= Timers::retransmission_deadline(qp)) {
+  if (Timers::awaits_peer(qp) && now >= ctx_.timers.retransmission_deadline(qp)) {
     on_retransmission_timeout(now, qp);
     if (!qp.active) return;
   } else if (now >= Timers::probe_deadline(qp)) {
@@ -104,9 +116,9 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
   ctx_.rearm(qp, now);
 }
 
-/// The oldest packet is sent again on another path, and its present path is suspected
-/// (mrc-1.0 §2.10). If all packets are known to have arrived and only the Transport ACK is missing,
-/// the probe asks for it, and a repeated packet after it.
+/// The oldest packet is sent again on another path, and its present path is suspected, unless the
+/// peer has not been heard yet (mrc-1.0 §2.10). If all packets are known to have arrived and only
+/// the Transport ACK is missing, the probe asks for it, and a repeated packet after it.
 MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
@@ -126,7 +138,13 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   ReadyQueue::exempt(qp);
   const std::optional<LostPacket> lost = give_up(qp, psn);
   if (!lost) return;  // already marked lost, not yet sent again
-  qp.peer->paths.on_timeout(lost->path, now, lost->sent);
+  // A peer that was never heard may not run yet: silence on all paths at once is no evidence
+  // against one of them. If it lasts, all are suspected in turn, to find one that works.
+  const bool never_heard = qp.peer->answered == Time{};
+  if (never_heard && tx.retries.expired() <= detail::kSilentTimeouts)
+    qp.peer->paths.on_silence(lost->path, now, lost->sent);
+  else
+    qp.peer->paths.on_timeout(lost->path, now, lost->sent);
   qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
   if (Peer::is_large(lost->size)) {
     (void)qp.peer->sizes.on_loss(qp.peer->paths[lost->path].plane, now);

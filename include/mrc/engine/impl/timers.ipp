@@ -40,12 +40,13 @@ MRC_DECL Duration Timers::timeout_floor(const QueuePairState& qp) noexcept {
   return std::max(2 * qp.peer->congestion.base_rtt(), qp.tx.rtt.bound());
 }
 
-MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) noexcept {
+MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) const noexcept {
   // Who waits for a receive at the peer does not wait for the peer.
   const bool waits = qp.rc && qp.rc_state->receiver.waiting && qp.rc_state->receiver.oldest;
   const Time start =
       waits ? std::max(qp.tx.timer_start, qp.rc_state->receiver.until) : qp.tx.timer_start;
-  return start + qp.tx.retries.timeout(timeout_floor(qp));
+  const Duration stalled = start < stall_.end ? stall_.length : Duration::zero();
+  return start + qp.tx.retries.timeout(timeout_floor(qp)) + stalled;
 }
 
 MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {

@@ -117,10 +117,14 @@ MRC_DECL void PathSet::on_inferred_loss(PathIndex path, Time now, Time sent) noe
 
 MRC_DECL void PathSet::on_timeout(PathIndex path, Time now, Time sent) noexcept {
   if (path >= entries_.size() || sent < replaced_[path]) return;
+  on_silence(path, now, sent);
+  if (plane_is_up(entries_[path])) degrade(entries_[path], HealthInput::timeout);
+}
+
+MRC_DECL void PathSet::on_silence(PathIndex path, Time now, Time sent) noexcept {
+  if (path >= entries_.size() || sent < replaced_[path]) return;
   saw(now);
-  Entry& e = entries_[path];
-  if (e.timeouts != 0xFFFF) ++e.timeouts;
-  if (plane_is_up(e)) degrade(e, HealthInput::timeout);
+  if (Entry& e = entries_[path]; e.timeouts != 0xFFFF) ++e.timeouts;
 }
 
 /// GOOD to SKIP, if the input says so.

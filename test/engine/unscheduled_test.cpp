@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts that are not scheduled for a while, in a network that loses nothing: what was not lost is
+// not sent again for that, and no path is called bad.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "support/single.hpp"
+#include "support/steps.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using namespace std::chrono_literals;
+using reliability::timeout_value;
+
+namespace {
+
+EnginePair::Setup busy_hosts() {
+  EnginePair::Setup s;
+  s.planes = 4;
+  s.paths = 8;
+  s.delay = 20us;
+  s.gbps = 10;
+  s.queue = 8 << 20;  // loses nothing
+  s.ecn_threshold = 8 << 20;
+  s.options.trimming = false;
+  s.options.burst = 4;
+  s.options.cc.nscc.link_speed = 40'000'000'000;
+  s.options.cc.nscc.base_rtt = 45us;
+  return s;
+}
+
+/// How often a side has called a path bad.
+std::uint64_t times_bad(EnginePair& pair, unsigned side) {
+  const path::PathSet& paths = pair[side].find_peer(pair.peer(side))->paths;
+  std::uint64_t bad = 0;
+  for (path::PathIndex i = 0; i < paths.size(); ++i) bad += paths.stats(i).times_bad;
+  return bad;
+}
+
+/// Messages from side 0, which the system stops now and then for `length`, always in the middle of
+/// what it sends.
+void stop_within_bursts(EnginePair& pair, Duration length) {
+  mrc::test::Steps steps(pair, {.steps = 400, .size = 256 << 10, .depth = 4});
+  unsigned sent = 0;
+  pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+    if (side == 0 && ++sent % 997 == 0 && !pair.stalled(0)) pair.stall(0, pair.now() + length);
+  };
+  CHECK(steps.run(60s));
+}
+
+}  // namespace
+
+TEST_CASE("stall: a sender that is stopped within a burst takes nothing for lost") {
+  for (const Duration length : {Duration{1ms}, Duration{4ms}, Duration{12ms}}) {
+    CAPTURE(length.count());
+    EnginePair pair(busy_hosts(), 7);
+    stop_within_bursts(pair, length);
+    CHECK(pair[1].stats().rx_duplicates == 0);
+    CHECK(pair[0].stats().inferred_losses == 0);
+    CHECK(pair[0].stats().timeouts == 0);
+    CHECK(times_bad(pair, 0) == 0);
+  }
+}
+
+TEST_CASE("stall: the silence of a peer that does not run yet makes no path bad") {
+  EnginePair pair(busy_hosts(), 7);
+  mrc::test::Steps steps(pair, {.steps = 40, .size = 256 << 10, .depth = 4});
+  pair.stall(1, pair.now() + 12ms);
+  CHECK(steps.run(10s));
+  CHECK(pair[0].stats().timeouts == 2);
+  CHECK(pair[0].stats().inferred_losses == 0);
+  CHECK(pair[1].stats().rx_duplicates <= pair[0].stats().timeouts);  // what the timer sends again
+  CHECK(times_bad(pair, 0) == 0);
+}
+
+TEST_CASE("stall: losses are found by a sender that is stopped now and then") {
+  EnginePair pair(busy_hosts(), 7);
+  pair.faults.loss = 0.005;
+  stop_within_bursts(pair, 2ms);
+  CHECK(pair[0].stats().inferred_losses > 100);
+  CHECK(pair[0].stats().timeouts < 10);
+}
+
+TEST_CASE("stall: losses are found by a sender that is always late") {
+  EnginePair pair(busy_hosts(), 7);
+  pair.faults.loss = 0.01;
+  mrc::test::Steps steps(pair, {.steps = 100, .size = 64 << 10, .depth = 4});
+  bool stops = false;
+  steps.between = [&] {  // it runs every millisecond, for a moment
+    if (pair.stalled(0)) return;
+    if (stops) pair.stall(0, pair.now() + 1ms);
+    stops = !stops;
+  };
+  CHECK(steps.run(10s));
+  CHECK(pair[0].stats().inferred_losses > 20);
+  CHECK(steps.elapsed() < 2s);
+}
+
+TEST_CASE("stall: the retransmission timer has as much longer as the engine was not driven") {
+  Single s;  // T(12), 4.2 ms
+  REQUIRE(s.post({}) == Errc::ok);
+  (void)s.transmit();
+  s.now += 30ms;
+  s.engine.on_time(s.now);
+  CHECK(s.qp().stats.timeouts == 0);
+  (void)s.advance(timeout_value(12) - 1ns);
+  CHECK(s.engine.next_deadline() == s.now + 1ns);
+  CHECK(s.qp().stats.timeouts == 0);
+  (void)s.advance(1ns);
+  CHECK(s.qp().stats.timeouts == 1);
+  (void)s.advance(timeout_value(12) - 1ns);
+  s.now += 400us;  // no later than threads wake up now and then
+  s.engine.on_time(s.now);
+  CHECK(s.qp().stats.timeouts == 2);
+}
+
+TEST_CASE("stall: the timer expires in an engine that is always driven late") {
+  Single s;
+  REQUIRE(s.post({}) == Errc::ok);
+  for (unsigned i = 0; i < 20; ++i) {
+    (void)s.transmit();
+    s.now += 10ms;
+    s.engine.on_time(s.now);
+  }
+  CHECK(s.qp().stats.timeouts >= 5);
+}
+
+TEST_CASE("stall: an idle engine that nobody drives has not stalled") {
+  Single s;
+  s.now += 1s;
+  REQUIRE(s.post({}) == Errc::ok);
+  (void)s.advance(timeout_value(12));
+  CHECK(s.qp().stats.timeouts == 1);
+}
