@@ -65,6 +65,24 @@ class Waiter {
 /// Less than the patience of a test by far: the wait was ended, it did not run out.
 constexpr Duration kEnded = kPatience / 3;
 
+TEST_CASE("progress: after a pause one round takes all that waits in the sockets") {
+  Config config = test_config("loopback:1");
+  config.cc = cc::Algorithm::none;
+  config.burst = 1;  // each packet is a datagram, on a path of its own
+  config.timeout = 24;
+  Config still = Pair::other(config);
+  still.helper = false;
+  Pair pair(config, still);
+  constexpr unsigned kPackets = 100;  // one reading takes 16
+  for (unsigned i = 0; i < kPackets; ++i)
+    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, i * 64, 64) == Errc::ok);
+  CHECK(comes_true([&] { return pair.a.device.stats().engine.tx_data == kPackets; }));
+  CHECK(pair.b.device.stats().engine.rx_data == 0);
+  std::this_thread::sleep_for(2ms);
+  (void)pair.b.device.progress();
+  CHECK(pair.b.device.stats().engine.rx_data == kPackets);
+}
+
 TEST_CASE("wait: runs out") {
   Pair pair;
   Completion done;
