@@ -333,3 +333,57 @@ TEST_CASE("unresolved: a better answer replaces the peer until the first packet 
   CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);  // heard of it
   CHECK(s.engine.remove_peer(other) == Errc::in_use);
 }
+
+/// Posts a SEND of 3,000 bytes.
+Errc post_send(Single& s) {
+  const Sge sge{s.source.data(), 3000, s.lkey};
+  SendRequest request;
+  request.opcode = SendOpcode::send;
+  request.sges = {&sge, 1};
+  return s.engine.post_send(s.qpn, request, s.now);
+}
+
+TEST_CASE("presumed: a SEND makes the peer unknown again, and waits with what is posted") {
+  Steps s;
+  RemoteQp unknown;
+  unknown.qpn = Single::kRemote;
+  unknown.start_psn = s.first;
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.to_rts(s.qpn, s.now, {.send_psn = s.own}) == Errc::ok);
+  RemoteQp guess = s.remote();
+  guess.presumed = true;
+  REQUIRE(s.engine.resolve(s.now, s.qpn, guess) == Errc::ok);
+  REQUIRE(s.post({.id = 1, .length = 3000}) == Errc::ok);
+  CHECK(data_of(s.transmit()).size() == 3);
+  REQUIRE(post_send(s) == Errc::ok);
+  CHECK(s.qp().peer == nullptr);
+  CHECK(s.qp().state == QpState::rts);
+  CHECK(s.advance(1s).empty());
+  RemoteQp real = s.remote();
+  real.peer = s.add_peer();
+  CHECK(s.engine.remove_peer(s.peer) == Errc::ok);
+  SUBCASE("it offers SEND") {
+    real.rc = true;
+    REQUIRE(s.engine.resolve(s.now, s.qpn, real) == Errc::ok);
+    const SentList sent = data_of(s.transmit());
+    REQUIRE(sent.size() == 6);
+    CHECK(sent[0].bth().opcode() == wire::Opcode::write_first);
+    CHECK(sent[3].bth().opcode() == wire::Opcode::send_first);
+  }
+  SUBCASE("it does not") {
+    REQUIRE(s.engine.resolve(s.now, s.qpn, real) == Errc::ok);
+    CHECK(s.qp().cause == QpErrorCause::unsupported);
+  }
+}
+
+TEST_CASE("presumed: a peer that was heard is no guess any more") {
+  Steps s;
+  RemoteQp guess = s.remote();
+  guess.presumed = true;
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, guess) == Errc::ok);
+  REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+  REQUIRE(s.engine.resolve(s.now, s.qpn, guess) == Errc::ok);
+  s.data({});
+  CHECK(post_send(s) == Errc::unsupported);
+  CHECK(s.qp().peer != nullptr);
+}

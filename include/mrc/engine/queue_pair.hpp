@@ -256,6 +256,10 @@ struct QueuePairState : EngineTimer {
   /// known.
   std::uint64_t sharers = 0;
 
+  /// Has the peer been guessed (RemoteQp::presumed), and may it still turn out to offer RC?
+  [[nodiscard]] bool presumed() const noexcept {
+    return remote.presumed && !heard && rc_state != nullptr;
+  }
   /// May the next message of the send queue, `w`, be started (mrc-1.0 §2.8)?
   [[nodiscard]] bool may_start(const SendWqe& w) const noexcept {
     if (w.numbered() && tx.wimm_in_flight >= tx.wimm_limit) return false;

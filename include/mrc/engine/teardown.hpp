@@ -38,6 +38,9 @@ class Teardown {
   /// A queue pair that has heard nothing from its peer gets another: ends the connection to the
   /// present one, and keeps what is posted.
   void leave_peer(QueuePairState& qp) noexcept;
+  /// The peer of such a queue pair was presumed, and may be another: what is posted waits for
+  /// Engine::resolve().
+  void doubt_peer(QueuePairState& qp) noexcept;
 
  private:
   void stop_sending(QueuePairState& qp) noexcept;

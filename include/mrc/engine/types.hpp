@@ -300,6 +300,9 @@ struct RemoteQp {
   /// Verification tag that it wants in the packets sent to it (wire::Tag); then this side expects
   /// its own one. 0: no tags.
   std::uint64_t tag = 0;
+  /// All this is a guess, since the peer is silent. Until it is heard, a request that it would not
+  /// offer is taken, and makes the peer unknown again: the request waits for resolve().
+  bool presumed = false;
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.

@@ -108,7 +108,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
 /// it?
 MRC_DECL Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
   const QpAttributes& own = qp.attributes;
-  if (!own.rc || (qp.peer != nullptr && !qp.rc)) return Errc::unsupported;
+  if (!own.rc || (qp.peer != nullptr && !qp.rc && !qp.presumed())) return Errc::unsupported;
   if (!has_response(opcode)) return Errc::ok;
   if (own.max_rd_atomic == 0 || (qp.rc && qp.remote.max_rd_atomic_dest == 0))
     return Errc::unsupported;
@@ -200,6 +200,8 @@ MRC_DECL void Requester::make_operation(SendWqe& w, const SendRequest& request) 
     w.rqmsn = static_cast<std::uint16_t>(tx.next_rqmsn.value());
     ++tx.next_rqmsn;
   }
+  if (!is_write(request.opcode) && qp.peer != nullptr && !qp.rc) [[unlikely]]
+    teardown_.doubt_peer(qp);
   ctx_.ready.update(qp);
   if (!qp.scheduled()) ctx_.rearm(qp, now);
   return Errc::ok;

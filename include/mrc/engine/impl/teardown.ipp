@@ -118,6 +118,15 @@ MRC_DECL void Teardown::leave_peer(QueuePairState& qp) noexcept {
   disconnect(qp);
 }
 
+MRC_DECL void Teardown::doubt_peer(QueuePairState& qp) noexcept {
+  leave_peer(qp);
+  RequesterState& tx = qp.tx;
+  tx.queue.unsend();
+  tx.window.start(qp.start_psn);
+  tx.next_packet = 0;
+  tx.fixed_range = tx.range = 0;  // nothing is sent
+}
+
 MRC_DECL void Teardown::disconnect(QueuePairState& qp) noexcept {
   qp.tagged_hook.unlink();
   if (--qp.peer->queue_pairs == 0) {
