@@ -32,6 +32,10 @@ struct Interface {
 /// All IP addresses of this host, or of this network namespace. Throws Error.
 [[nodiscard]] std::vector<IpAddress> local_addresses();
 
+/// Length of the subnet's prefix of an address of this host, counted in the mapped form for IPv4
+/// (10.0.0.1/24 has 120); 128 if no interface has it. Throws Error.
+[[nodiscard]] unsigned prefix_length(const IpAddress& local);
+
 /// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
 /// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
 /// there is neither address nor interface, or if the interface has no address.

@@ -14,6 +14,7 @@
 #include "mrc/device/impl/datagram_routes.ipp"
 #include "mrc/device/impl/ev_profile.ipp"
 #include "mrc/device/impl/faults.ipp"
+#include "mrc/device/impl/host_addresses.ipp"
 #include "mrc/device/impl/key_log.ipp"
 #include "mrc/device/impl/lane.ipp"
 #include "mrc/device/impl/lane_datagrams.ipp"

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -30,19 +31,19 @@ MRC_SETUP bool is_running(const ifreq& flags) noexcept {
   return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
 }
 
-/// The IP address of an entry of getifaddrs(); false for other families.
-[[nodiscard]] inline bool address_of(const ifaddrs& entry, IpAddress& out) noexcept {
-  if (entry.ifa_addr == nullptr) return false;
-  if (entry.ifa_addr->sa_family == AF_INET) {
+/// The IP address, or the netmask, in an entry of getifaddrs(); false for other families.
+[[nodiscard]] inline bool address_of(const sockaddr* from, IpAddress& out) noexcept {
+  if (from == nullptr) return false;
+  if (from->sa_family == AF_INET) {
     sockaddr_in v4;
-    std::memcpy(&v4, entry.ifa_addr, sizeof v4);
+    std::memcpy(&v4, from, sizeof v4);
     out = make_v4(0, 0, 0, 0);
     std::memcpy(out.data() + 12, &v4.sin_addr, 4);
     return true;
   }
-  if (entry.ifa_addr->sa_family == AF_INET6) {
+  if (from->sa_family == AF_INET6) {
     sockaddr_in6 v6;
-    std::memcpy(&v6, entry.ifa_addr, sizeof v6);
+    std::memcpy(&v6, from, sizeof v6);
     std::memcpy(out.data(), &v6.sin6_addr, 16);
     return true;
   }
@@ -57,7 +58,7 @@ void for_each_address(Visit visit) {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     IpAddress ip{};
-    if (address_of(*entry, ip) && visit(*entry, ip)) return;
+    if (address_of(entry->ifa_addr, ip) && visit(*entry, ip)) return;
   }
 }
 
@@ -86,6 +87,19 @@ MRC_SETUP std::vector<IpAddress> local_addresses() {
     return false;
   });
   return addresses;
+}
+
+MRC_SETUP unsigned prefix_length(const IpAddress& local) {
+  unsigned length = is_v4(local) && is_loopback(local) ? 104 : 128;  // all of 127.0.0.0/8
+  detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+    IpAddress mask{};
+    if (ip != local || !detail::address_of(entry.ifa_netmask, mask)) return false;
+    length = is_v4(local) ? 96 : 0;
+    for (std::size_t i = length / 8; i < mask.size(); ++i)
+      length += static_cast<unsigned>(std::popcount(mask[i]));
+    return true;
+  });
+  return length;
 }
 
 MRC_SETUP LocalAddress resolve(LocalAddress local) {
