@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "mrc/port/socket_interface.hpp"
+#include "nccl_plugin/contact_addresses.hpp"
 #include "nccl_plugin/receiver.hpp"
 #include "nccl_plugin/result.hpp"
 
@@ -36,19 +37,16 @@ std::size_t places() {
   return std::clamp(all / static_cast<std::size_t>(std::max(1, listeners.load())), kFewest, kMost);
 }
 
-// A handle has room for a few: those of planes spread over all of them, so that one that is down
-// does not matter, and the one that reaches the Internet.
-std::vector<mrc::port::IpAddress> contact_addresses(const Nic& nic) {
-  std::vector<mrc::port::IpAddress> chosen;
+// A handle has room for a few: some of the planes', and the one that reaches the Internet.
+std::vector<mrc::port::IpAddress> contact_addresses(Nic& nic) {
+  std::vector<ContactPlane> planes;
+  const mrc::DeviceStats stats = nic.device().stats();
+  for (std::size_t i = 0; i < nic.addresses().size(); ++i)
+    planes.push_back({nic.addresses()[i], stats.planes[i].up});
+  auto chosen = contact_addresses(planes, Handle::kMostAddresses - 1);
   const auto add = [&](const mrc::port::IpAddress& ip) {
-    if (chosen.size() < Handle::kMostAddresses &&
-        std::find(chosen.begin(), chosen.end(), ip) == chosen.end())
-      chosen.push_back(ip);
+    if (std::find(chosen.begin(), chosen.end(), ip) == chosen.end()) chosen.push_back(ip);
   };
-  const auto& all = nic.addresses();
-  constexpr std::size_t planes = Handle::kMostAddresses - 1;
-  for (std::size_t i = 0; i < std::min(planes, all.size()); ++i)
-    add(all[all.size() <= planes ? i : i * all.size() / planes]);
   const auto ours = [](const mrc::port::IpAddress& ip) { return mrc::port::is_loopback(ip); };
   // A loopback address of this host means another host elsewhere.
   if (!std::any_of(chosen.begin(), chosen.end(), ours)) {
