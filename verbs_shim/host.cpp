@@ -72,22 +72,28 @@ Host::Host(Settings settings)
     : settings_(std::move(settings)),
       device_(settings_.config),
       active_mtu_(largest_mtu(device_.default_attributes().mtu)) {
-  const auto address = device_.gid();
-  std::memcpy(gid_.raw, address.data(), sizeof gid_.raw);
+  first_plane_ = mrc::port::parse_address(device_.plane_names().front()).ip;
   was_up_ = port_up();
+}
+
+ibv_gid Host::gid() const noexcept {
+  const auto address = device_.gid();
+  ibv_gid gid;
+  std::memcpy(gid.raw, address.data(), sizeof gid.raw);
+  return gid;
 }
 
 __be64 Host::guid() const noexcept {
   // The address, mixed: the lower half alone is the same for many IPv6 hosts. Locally administered.
   std::uint64_t half[2];
-  std::memcpy(half, gid_.raw, sizeof half);
+  std::memcpy(half, first_plane_.data(), sizeof half);
   const std::uint64_t mixed = (half[0] * 0x9E3779B97F4A7C15u) ^ (half[1] * 0xD6E8FEB86659FD93u);
   std::uint8_t bytes[8];
   std::memcpy(bytes, &mixed, sizeof bytes);
-  if (mrc::port::is_v4(device_.gid())) {
+  if (mrc::port::is_v4(first_plane_)) {
     const std::uint8_t plain[8] = {0, 'M', 'R', 'C', 0, 0, 0, 0};
     std::memcpy(bytes, plain, 4);
-    std::memcpy(bytes + 4, gid_.raw + 12, 4);
+    std::memcpy(bytes + 4, first_plane_.data() + 12, 4);
   }
   bytes[0] = static_cast<std::uint8_t>((bytes[0] & 0xFC) | 2);
   __be64 guid;

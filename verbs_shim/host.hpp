@@ -33,8 +33,9 @@ class Host {
   [[nodiscard]] const mrc::Device& device() const noexcept { return device_; }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   /// The host's address, as RoCEv2 GID.
-  [[nodiscard]] const ibv_gid& gid() const noexcept { return gid_; }
-  /// Made of that address, so it is the same in all processes of the host, and differs elsewhere.
+  [[nodiscard]] ibv_gid gid() const noexcept;
+  /// Made of the address of plane 0, so it is the same in all processes of the host, and differs
+  /// elsewhere.
   [[nodiscard]] __be64 guid() const noexcept;
   /// Largest MTU of verbs that fits into the device's packets.
   [[nodiscard]] ibv_mtu active_mtu() const noexcept { return active_mtu_; }
@@ -81,7 +82,7 @@ class Host {
 
   Settings settings_;
   mrc::Device device_;
-  ibv_gid gid_{};
+  mrc::port::IpAddress first_plane_{};
   ibv_mtu active_mtu_;
   std::mutex mutex_;
   bool was_up_ = true;

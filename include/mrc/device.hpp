@@ -426,7 +426,9 @@ class MRC_API Device {
   /// the next call. Throws mrc::Error (invalid_argument) above 127.
   void set_receiver_penalty(unsigned penalty, bool restore = true);
 
-  /// The address by which peers may name this device: that of plane 0, as IPv6 or mapped IPv4.
+  /// The address by which peers may name this device, as IPv6 or mapped IPv4: that of plane 0, or
+  /// while that plane is down of the first that is up. The addresses of its other planes name it,
+  /// too.
   [[nodiscard]] port::IpAddress gid() const noexcept;
 
   /// Readable while there are events; for poll(), not for reading.

@@ -51,7 +51,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerReport, addresses, lane, queue_pairs, for
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, srqs, mrs, pds,
                                    peers, connected, peers_refused, unconnected_probes_answered,
-                                   unconnected_probes_refused, events_dropped, helper_rounds)
+                                   unconnected_probes_refused, resolutions_answered,
+                                   resolutions_refused, events_dropped, helper_rounds)
 
 /// Statistics of a device as an object.
 [[nodiscard]] inline nlohmann::json to_json(const DeviceStats& stats) {

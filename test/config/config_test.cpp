@@ -195,6 +195,7 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"dynamic_mpr", "off"},
                                                                  {"trim", "off"},
                                                                  {"peer", "openmrc"},
+                                                                 {"connect_timeout", "20s"},
                                                                  {"strict", "on"},
                                                                  {"sack_threshold", "4K"},
                                                                  {"max_qps", "65000"},

@@ -10,71 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "device_rig.hpp"
+#include "gid_rig.hpp"
 #include "mrc/wire/bth.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
-
-namespace {
-
-QpChange to(QpState state) {
-  QpChange change;
-  change.state = state;
-  return change;
-}
-
-QpChange to_rtr(const port::IpAddress& gid, Qpn qpn, Psn psn) {
-  QpChange change = to(QpState::rtr);
-  change.destination = Destination{gid, qpn};
-  change.receive_psn = psn;
-  return change;
-}
-QpChange to_rts(Psn psn) {
-  QpChange change = to(QpState::rts);
-  change.rts.send_psn = psn;
-  return change;
-}
-
-/// What a verbs program does with what it knows: GID, QPN and PSN of the other side.
-void connect_by_gid(QueuePair& qp, Psn own, const port::IpAddress& gid, Qpn qpn, Psn theirs) {
-  qp.modify(to(QpState::init));
-  qp.modify(to_rtr(gid, qpn, theirs));
-  qp.modify(to_rts(own));
-}
-
-constexpr Psn kPsnA{0xFFFFF0}, kPsnB{0x000123};
-
-template <class F>
-bool soon(F&& holds) {
-  const Time end = monotonic_now() + kPatience;
-  while (!holds()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
-/// Two devices whose first queue pairs are connected by GID, one after the other.
-struct GidPair {
-  explicit GidPair(const Config& config = test_config(), Duration between = {})
-      : a(config), b(Pair::other(config)) {
-    connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-    std::this_thread::sleep_for(between);
-    connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
-  }
-  Side a, b;
-};
-
-void copy_one(Side& from, QueuePair& qp, Side& to) {
-  REQUIRE(post_copy(from, qp, to, 0, from.source.size()) == Errc::ok);
-  const Completion done = from.await_one();
-  INFO(qp.error_text());
-  REQUIRE(done.status == WcStatus::success);
-  CHECK(from.source == to.target);
-}
-
-}  // namespace
 
 TEST_CASE("by GID: two devices find each other, and use all planes") {
   GidPair pair;
@@ -111,6 +51,7 @@ TEST_CASE("by GID: what is posted before the peer is there waits for it") {
 TEST_CASE("by GID: a peer that is heard only after this side has given up asking") {
   Config config = test_config();
   config.mtu = 1408;
+  config.connect_timeout = 2s;  // then it gives up after 400 ms
   Side a(config);
   port::IpAddress gid{};
   Qpn qpn{};
@@ -176,6 +117,7 @@ TEST_CASE("by GID: many at once, with losses") {
 TEST_CASE("by GID: with peer=openmrc silence is an error that names the GID") {
   Config config = test_config();
   config.peer = PeerKind::openmrc;
+  config.connect_timeout = 500ms;
   Side a(config);
   connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.9"), Qpn{0x050004}, kPsnB);
   const Sge sge = a.sge(0, 100);

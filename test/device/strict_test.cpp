@@ -313,8 +313,10 @@ TEST_CASE("rc: SEND needs the agreement of both sides, by whatever way they conn
   }
 }
 
-TEST_CASE("rc: a SEND posted to a peer that turns out to be another implementation fails") {
-  Observed o(strict_config(false));
+TEST_CASE("rc: a SEND posted to a peer that never says that it is an OpenMRC device fails") {
+  Config config = strict_config(false);
+  config.connect_timeout = 500ms;
+  Observed o(config);
   o.connect_by_gid();
   o.qp.modify({.state = QpState::rts});
   SendRequest request;
@@ -324,8 +326,8 @@ TEST_CASE("rc: a SEND posted to a peer that turns out to be another implementati
   Completion done;
   REQUIRE(o.cq.wait({&done, 1}, kPatience) == 1);  // nobody answers the question who it is
   CHECK(done.wr_id == 5);
-  CHECK(done.status == WcStatus::loc_qp_op_err);
-  CHECK(o.qp.error_cause() == QpErrorCause::unsupported);
+  CHECK(done.status == WcStatus::retry_exc_err);
+  CHECK(o.qp.error_cause() == QpErrorCause::unresolved);
 }
 
 TEST_CASE("strict: interfaces that carry less get the power of two below") {

@@ -86,4 +86,7 @@ TEST_CASE("source tags tell hosts apart and are never 0") {
 TEST_CASE("the addresses of this machine") {
   const std::vector<IpAddress> local = local_addresses();
   CHECK(std::find(local.begin(), local.end(), make_v4(127, 0, 0, 1)) != local.end());
+  CHECK(prefix_length(make_v4(127, 0, 0, 1)) == 96 + 8);
+  CHECK(prefix_length(make_v4(127, 0, 0, 77)) == 96 + 8);  // listed nowhere
+  CHECK(prefix_length(make_v4(192, 0, 2, 99)) == 128);     // of another machine
 }

@@ -90,6 +90,7 @@ struct MRC_API Config {
   bool dynamic_mpr = true;
   port::Offload trim = port::Offload::automatic;
   PeerKind peer = PeerKind::any;
+  Duration connect_timeout = std::chrono::seconds(10);
   bool strict = false;
   std::uint32_t sack_threshold = 16 << 10;
 

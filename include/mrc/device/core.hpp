@@ -115,7 +115,8 @@ class DeviceCore {
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
   [[nodiscard]] port::IpAddress gid() const noexcept {
-    return lanes_[0].planes().ports[0]->address().ip;
+    const Lane& lane = lanes_[0];
+    return lane.planes().ports[lane.gid_plane()]->address().ip;
   }
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;

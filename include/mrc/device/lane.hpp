@@ -73,6 +73,8 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] unsigned index() const noexcept { return index_; }
   [[nodiscard]] std::uint8_t slot() const noexcept { return planes_.slot; }
   [[nodiscard]] const OpenedPlanes& planes() const noexcept { return planes_; }
+  /// The plane whose address is the GID.
+  [[nodiscard]] Plane gid_plane() const noexcept { return rounds_.gid_plane(); }
   [[nodiscard]] Progress& progress() noexcept { return progress_; }
 
   /// Runs f(engine, now) under the lock.
@@ -146,7 +148,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
-  [[nodiscard]] static ResolutionOptions resolution_options();
+  [[nodiscard]] ResolutionOptions resolution_options() const;
   // impl/connect.ipp
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
   [[nodiscard]] bool asks_for_trims() const noexcept;

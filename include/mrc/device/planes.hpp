@@ -16,6 +16,7 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/device/device_port.hpp"
 #include "mrc/device/ev_table.hpp"
+#include "mrc/device/host_addresses.hpp"
 #include "mrc/device/log.hpp"
 #include "mrc/engine/engine.hpp"
 #include "mrc/path/path_entry.hpp"
@@ -38,12 +39,6 @@ struct PlanePaths {
   PeerRoute route;                    ///< for DevicePort::add_peer()
 };
 
-/// An address at which a device may be reached.
-struct Contact {
-  Plane plane = 0;
-  port::PeerAddress address;
-};
-
 /// Knows the paths to peers. Set-up only; any thread, since nothing in it changes.
 class PathProvider {
  public:
@@ -52,6 +47,14 @@ class PathProvider {
   /// one. Throws mrc::Error if no plane leads there.
   [[nodiscard]] virtual std::vector<Contact> contacts(const port::IpAddress& gid,
                                                       Qpn qpn) const = 0;
+  /// Where that process may answer when it is asked, likeliest first: at its GID, and at other
+  /// addresses that it probably has or has told of itself (`told`). `first`: the plane whose
+  /// address this device goes by. Throws as contacts() does.
+  [[nodiscard]] virtual std::vector<Contact> ways(const port::IpAddress& gid, Qpn qpn, Plane first,
+                                                  std::span<const port::PeerAddress> told) const {
+    (void)first, (void)told;
+    return contacts(gid, qpn);
+  }
   /// In which of these planes single packets to that GID leave: for the address of a peer's plane,
   /// the own plane from which there is a route to it.
   [[nodiscard]] virtual Plane nearest(const port::IpAddress& gid,
@@ -108,8 +111,10 @@ class UnconnectedProbes {
 /// Open planes: ports, and what comes with them. Not synchronized: the owner's lock guards it.
 struct OpenedPlanes {
   std::vector<std::unique_ptr<DevicePort>> ports;  ///< [plane]
-  std::uint8_t slot = 0;         ///< of this process on this host: top 8 bits of its QPNs
-  UniqueFd slot_claim;           ///< keeps the slot claimed; not open where a port's socket does
+  std::uint8_t slot = 0;  ///< of this process on this host: top 8 bits of its QPNs
+  UniqueFd slot_claim;    ///< keeps the slot claimed; not open where a port's socket does
+  /// The plane whose address this device goes by, its GID: one that is up, if there is any.
+  Plane gid_plane = 0;
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -64,6 +65,10 @@ class Rounds {
   /// The plane's link is up, and its port can carry the device's packets: an interface that was
   /// added or changed after the device opened may have too small an MTU.
   [[nodiscard]] bool usable(unsigned plane) noexcept;
+  /// The plane whose address is the device's GID. Any thread.
+  [[nodiscard]] Plane gid_plane() const noexcept {
+    return gid_plane_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
     return unconnected_answered_;
   }
@@ -79,6 +84,7 @@ class Rounds {
   bool take_back(Time now, DevicePort& port, Plane plane) noexcept;
   void answer_unconnected_probes(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;
+  void choose_gid_plane() noexcept;
   bool transmit(Time now) noexcept;
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
   void signal_events() noexcept;
@@ -101,8 +107,9 @@ class Rounds {
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
   PlaneMask planes_up_ = 0;                           ///< as the application knows them
-  PlaneMask too_small_ = 0;  ///< planes already logged as having too small an MTU
-  PlaneMask busy_ = 0;       ///< ports that took no more, until retry_
+  PlaneMask too_small_ = 0;          ///< planes already logged as having too small an MTU
+  std::atomic<Plane> gid_plane_{0};  ///< planes_.gid_plane
+  PlaneMask busy_ = 0;               ///< ports that took no more, until retry_
   Time retry_ = kNever;
   Time last_round_{};        ///< the last time that the ports were read
   bool more_waits_ = false;  ///< a port brought so much that it may have more

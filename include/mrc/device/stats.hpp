@@ -79,6 +79,10 @@ struct DeviceStats {
   std::uint64_t unconnected_probes_answered = 0;
   /// Such probes not answered: left to another process of this host, or of no host of the fabric.
   std::uint64_t unconnected_probes_refused = 0;
+  /// Questions answered of devices that connect by GID, and
+  std::uint64_t resolutions_answered = 0;
+  /// those left without an answer, because there were too many.
+  std::uint64_t resolutions_refused = 0;
   std::uint64_t events_dropped = 0;  ///< events that nobody took in time
   std::uint64_t helper_rounds = 0;   ///< rounds of progress that helper threads made
 };

@@ -60,6 +60,8 @@ class DatagramTables {
 
   /// A new destination; needs at least one path. Throws std::bad_alloc.
   DestinationId add_destination(DestinationSpec spec);
+  /// The way that begins in that plane is tried first; nothing if there is none.
+  void prefer_plane(DestinationId id, Plane plane) noexcept;
   /// Errc::in_use while datagrams to it are posted.
   Errc remove_destination(DestinationId id) noexcept;
   /// Null when there is no such destination.

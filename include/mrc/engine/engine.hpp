@@ -146,6 +146,8 @@ class Engine {
   /// Errc::invalid_state if a packet of the present peer has arrived. Everything that was sent to
   /// the present one is sent again.
   Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;
+  /// Something is posted that only a peer with RemoteQp::rc can do.
+  [[nodiscard]] bool waits_for_rc(Qpn qpn) const noexcept;
   Errc to_error(Qpn qpn) noexcept;  ///< from any but RESET: everything posted is flushed
   /// As to_error(), for that cause: the oldest send request completes with retry_exc_err.
   Errc fail(Qpn qpn, QpErrorCause cause) noexcept;
@@ -181,6 +183,10 @@ class Engine {
   /// Adds a device that datagrams can be sent to. Errc::invalid_argument if it has no paths. Throws
   /// std::bad_alloc.
   Result<DestinationId> add_destination(const DestinationSpec& spec);
+  /// Its paths that begin in that plane are tried first.
+  void prefer_plane(DestinationId id, Plane plane) noexcept {
+    ctx_.datagrams.prefer_plane(id, plane);
+  }
   /// Errc::in_use while datagrams to it are posted.
   Errc remove_destination(DestinationId id) noexcept;
   /// Posts a datagram to a device; needs RTS. Nothing is posted when it fails. The GID in

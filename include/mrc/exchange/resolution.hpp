@@ -13,6 +13,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/exchange/answer_limits.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/exchange/destination.hpp"
 #include "mrc/port/address.hpp"
@@ -26,12 +27,13 @@ namespace mrc::inline v0_1 {
 struct ResolutionMessage {
   Plane plane = 0;                        ///< received: where; to send: with `to`
   std::uint64_t source = 0;               ///< received: RxPacket::source
-  std::optional<port::PeerAddress> to{};  ///< to send: an answer, through `plane`; none: to `gid`
-  port::IpAddress gid{};  ///< to send, without `to`: a device; its driver knows how to reach it
-  std::optional<Plane> via{};  ///< likewise: the plane in which the device there has answered
-  unsigned attempt = 0;        ///< counts up: path, and plane if it is not given, follow from it;
-                               ///< hellos, offers and answers have counts of their own
-  std::size_t size = 0;        ///< bytes used
+  std::optional<port::PeerAddress> to{};  ///< to send: there, through `plane`; none: a hello
+  /// Of a hello: the queue pair that asks. Its driver knows the ways to the device that is asked.
+  Qpn asking{};
+  unsigned ways = 1;     ///< of a hello: over so many ways at once
+  unsigned attempt = 0;  ///< counts up: path, and way if it is not given, follow from it; hellos,
+                         ///< offers and answers have counts of their own
+  std::size_t size = 0;  ///< bytes used
   std::array<std::uint8_t, wire::kLongResolution> bytes{};  ///< BTH and all behind it, but the iCRC
 
   /// To be called before it is sent: where the sender receives in the plane that it is sent in.
@@ -41,6 +43,13 @@ struct ResolutionMessage {
   [[nodiscard]] port::IpAddress sender() const noexcept;
 };
 
+/// How the peer of a queue pair has become known.
+struct Resolved {
+  bool asked = false;      ///< the answer to what this side has asked; else the peer has begun
+  Plane plane = 0;         ///< through which its message came,
+  port::IpAddress from{};  ///< and from which address
+};
+
 /// What a resolution asks of the device that it works for. Called from within the resolution's
 /// methods.
 class ResolutionHost {
@@ -48,22 +57,35 @@ class ResolutionHost {
   virtual ~ResolutionHost() = default;
   /// An own queue pair in RTR or RTS that connects, or is connected, by GID.
   struct Own {
-    Destination destination;  ///< as it was given
-    ConnectionInfo info;      ///< as QueuePair::local_info() gives it
-    bool heard = false;       ///< its present peer has sent something that fits
-    bool waited_for = false;  ///< something is posted that waits for the peer
+    Destination destination;   ///< as it was given
+    ConnectionInfo info;       ///< as QueuePair::local_info() gives it
+    bool heard = false;        ///< its present peer has sent something that fits
+    bool waited_for = false;   ///< something is posted that waits for the peer
+    bool known = false;        ///< it has a peer, which may have been presumed
+    bool must_answer = false;  ///< it fails if nobody answers, whether something waits or not
+    bool can_ask = true;       ///< a plane of this side is up
   };
   /// The own queue pair with that number; nothing if it is not such a one.
   [[nodiscard]] virtual std::optional<Own> find(Qpn qpn) = 0;
   /// Is that address one of the device that the destination's GID names?
   [[nodiscard]] virtual bool belongs(const port::IpAddress& address,
                                      const Destination& destination) = 0;
-  /// The peer of a queue pair is known. Called again when it says so again. `asked`: it is the
-  /// answer to what this side has asked; else the peer has begun.
-  virtual void on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer, bool asked) = 0;
-  /// Nobody has answered at the destination, as often as it was tried. It is asked on, slowly,
-  /// until the queue pair has heard of its peer.
-  virtual void on_silence(Time now, Qpn qpn) = 0;
+  /// Is it so for sure? Else it is only likely.
+  [[nodiscard]] virtual bool surely_belongs(const port::IpAddress& address,
+                                            const Destination& destination) = 0;
+  /// What this device has to do with its queue pair of that number, if the peer's queue pair asks
+  /// from that address. Fast: strangers may ask as often as they like.
+  [[nodiscard]] virtual Interest interest(Qpn qpn, Qpn peer, const port::IpAddress& from) = 0;
+  /// The peer of a queue pair is known. Called again when it says so again.
+  virtual void on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer, const Resolved& how) = 0;
+  /// Nobody has answered at the destination for a while. True: the device does without an answer
+  /// for now; it is asked on, slowly, until the queue pair has heard of its peer. False: it is
+  /// asked on as before, and this is called again.
+  [[nodiscard]] virtual bool on_silence(Time now, Qpn qpn) = 0;
+  /// The patience is over, and something waits for the answer. No OpenMRC device has given one.
+  virtual void on_unanswered(Time now, Qpn qpn) = 0;
+  /// Somebody has answered what ask() has asked.
+  virtual void on_answer(std::uint64_t question, Plane plane, const port::PeerAddress& from) = 0;
   /// The destination's device has answered for long, while something was waiting, that its queue
   /// pair is not connected to this one; or something that can't be used. `why` says it in words.
   virtual void on_refused(Time now, Qpn qpn, const std::string& why) = 0;
@@ -78,10 +100,9 @@ struct ResolutionOptions {
   Duration first_retry = std::chrono::milliseconds(2);      ///< doubles with each retry,
   Duration longest_retry = std::chrono::milliseconds(100);  ///< up to this;
   Duration slow_retry = std::chrono::seconds(1);            ///< and after on_silence(), or patience
-  unsigned tries = 9;  ///< unanswered messages until on_silence(): with these intervals 0.5 s
-  Duration patience = std::chrono::seconds(10);  ///< with a device that is not ready
-  unsigned hellos_per_second = 20'000;           ///< of others that are answered, most
-  unsigned offers_per_second = 20'000;           ///< likewise; a flood of the one leaves the other
+  unsigned tries = 9;                            ///< unanswered hellos until on_silence(), and
+  Duration silence = std::chrono::seconds(2);    ///< so long, while this side could ask
+  Duration patience = std::chrono::seconds(10);  ///< until something that waits fails
 };
 
 /// The resolutions of a device's queue pairs, both sides of them.
@@ -105,12 +126,21 @@ class Resolution {
  public:
   /// `host` must outlive it.
   Resolution(ResolutionHost& host, const ResolutionOptions& options)
-      : host_(host), options_(options), spread_(options.key[0]) {}
+      : host_(host),
+        options_(options),
+        spread_(options.key[0]),
+        hellos_(options.key),
+        offers_(options.key) {}
 
   /// Resolves the destination of an own queue pair, from the beginning if that is under way.
   void start(Time now, Qpn qpn, const Destination& destination);
   /// Gives a resolution up; nothing if there is none.
   void stop(Qpn qpn) noexcept;
+  /// A number that nobody can guess, for ask().
+  [[nodiscard]] std::uint64_t new_nonce() noexcept { return secret(++nonces_); }
+  /// Asks once, through that plane, whether the device with queue pair `qpn` answers there, in the
+  /// name of queue pair `own`. ResolutionHost::on_answer() gets the answer if there is one.
+  void ask(Plane plane, const port::PeerAddress& to, std::uint64_t question, Qpn qpn, Qpn own);
   /// A resolution message has arrived. Any bytes are safe.
   void on_message(Time now, const ResolutionMessage& message);
   /// To be called when next_deadline() is reached.
@@ -128,8 +158,12 @@ class Resolution {
   }
   /// Queue pairs that wait for their peer.
   [[nodiscard]] std::size_t pending() const noexcept { return asked_.size(); }
-  /// Messages that were dropped: malformed, unexpected, or too many.
+  /// Messages that were dropped: malformed, or unexpected.
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+  /// Questions of others that were answered, and
+  [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
+  /// those that were not, because there were too many.
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
 
  private:
   /// A resolution of an own queue pair.
@@ -137,18 +171,23 @@ class Resolution {
     Qpn qpn{};
     Destination destination;
     std::uint64_t nonce = 0;
-    std::uint64_t their_nonce = 0;  ///< 0: no challenge was received
-    Plane their_plane = 0;          ///< in which it came
-    Time begun{};
-    Time next{};            ///< when to send again
-    unsigned tries = 0;     ///< messages since the last answer
+    std::uint64_t their_nonce = 0;      ///< 0: no challenge was received
+    Plane their_plane = 0;              ///< in which it came,
+    port::PeerAddress their_address{};  ///< and from where
+    Time waiting_since{};               ///< for what is posted, and since the first answer
+    Time silent_since{};                ///< nobody has answered, while this side could ask
+    Time next{};                        ///< when to send again
+    unsigned tries = 0;                 ///< messages since the last answer
     unsigned hellos = 0;    ///< sent; count apart, or hellos would keep to the same few planes
     unsigned offers = 0;    ///< likewise
-    bool answered = false;  ///< by a device that knows resolution
+    bool answered = false;  ///< by the device asked: so it knows resolution
     bool silent = false;    ///< on_silence() was called
   };
 
   void send(Time now, Asked& asked);
+  static void write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own, Qpn qpn);
+  [[nodiscard]] bool silent(Time now, const Asked& asked) const noexcept;
+  void note_answer(Time now, Asked& asked, const port::IpAddress& from);
   void on_hello(Time now, const ResolutionMessage& message, const wire::ResolutionPacket& in);
   void on_challenge(Time now, const ResolutionMessage& message, const wire::ResolutionPacket& in);
   void on_offer(Time now, const ResolutionMessage& message, const wire::ResolutionPacket& in);
@@ -156,12 +195,10 @@ class Resolution {
   [[nodiscard]] Asked* find(const wire::ResolutionPacket& in) noexcept;
   [[nodiscard]] std::uint64_t proof(const wire::ResolutionPacket& in, Plane plane,
                                     std::uint64_t epoch) const noexcept;
-  /// A number of answers per second.
-  struct Budget {
-    Time second{};         ///< begin of the second
-    unsigned answers = 0;  ///< given in it
-  };
-  [[nodiscard]] bool may_answer(Time now, Budget& budget, unsigned limit) noexcept;
+  [[nodiscard]] bool may_answer(Time now, AnswerLimits& limits, const wire::ResolutionPacket& in);
+  void forget(std::size_t place) {
+    asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(place));
+  }
   [[nodiscard]] std::uint64_t secret(std::uint64_t number) const noexcept;
   [[nodiscard]] bool valid(const ResolutionMessage& message, const wire::ResolutionPacket& in);
   [[nodiscard]] ResolutionMessage& answer(const ResolutionMessage& message,
@@ -176,9 +213,9 @@ class Resolution {
   std::uint64_t nonces_ = 0;
   std::vector<Asked> asked_;
   std::deque<ResolutionMessage> out_;
-  Budget hellos_, offers_;
-  unsigned answers_ = 0;
-  std::uint64_t dropped_ = 0;
+  AnswerLimits hellos_, offers_;  ///< a flood of the one leaves the other
+  std::uint64_t answers_ = 0, dropped_ = 0, refused_ = 0;
+  Time refused_at_ = Time::min();
 };
 
 }  // namespace mrc::inline v0_1

@@ -242,9 +242,15 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
      "sockets do not; `on`: everywhere, for injected faults."},
     {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
-     "What peers are that are known by GID and QPN only. `any`: asked in band, and taken for "
-     "another implementation of MRC if they do not answer. `openmrc`: an error if they do not "
-     "answer. `mrc`: not asked."},
+     "What peers are that are known by GID and QPN only. `any`: asked in band, and after 2 s "
+     "without an answer (or a fifth of connect_timeout) taken for another implementation of MRC "
+     "until they do. `openmrc`: an error if they do not answer within connect_timeout. `mrc`: not "
+     "asked."},
+    {"connect_timeout",
+     Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond}, "",
+     kReliability,
+     "How long what is posted waits for a peer that is known by GID and QPN only, and does not "
+     "answer or is not connected to this side, before the queue pair fails."},
     {"strict", BoolOption{&Config::strict}, "", kReliability,
      "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
      "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "

@@ -41,8 +41,11 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       peers_(config_, log_, planes_, engine_, filter_),
       connector_(
           config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
-          [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); }),
-      datagram_routes_(config_, planes_, engine_, filter_),
+          [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); },
+          [this](std::uint64_t question, const Contact& from) {
+            datagram_routes_.on_answer(question, from);
+          }),
+      datagram_routes_(config_, planes_, engine_, connector_, filter_),
       rounds_(
           config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
           filter_, [this] { report_path_events(); }, engine_.options().start, index),
@@ -135,9 +138,11 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   return o;
 }
 
-MRC_SETUP ResolutionOptions Lane::resolution_options() {
+MRC_SETUP ResolutionOptions Lane::resolution_options() const {
   ResolutionOptions o;
   o.key = random_key();
+  o.patience = config_.connect_timeout;
+  o.silence = std::min<Duration>(o.silence, o.patience / 5);
   return o;
 }
 
@@ -197,6 +202,8 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   peers_.add_to(stats.connected, index_);
   stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
   stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
+  stats.resolutions_answered += connector_.answers();
+  stats.resolutions_refused += connector_.refused();
   stats.lanes.push_back(lane);
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const DevicePort& port = *planes_.ports[i];

@@ -37,18 +37,19 @@ MRC_SETUP DatagramInfo Lane::query_datagram_qp(Qpn qpn) {
 
 MRC_SETUP void Lane::prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience) {
   const DatagramRoutes::Plan plan = datagram_routes_.plan(gid, remote);
-  const DatagramRoutes::Plan::Way& way = plan.ways.front();
-  const std::string why = planes_.ports[way.plane]->await_route(way.paths.route, patience);
+  const DatagramRoutes::Way& way = plan.ways.front();
+  const Plane plane = way.contact.plane;
+  const std::string why = planes_.ports[plane]->await_route(way.paths.route, patience);
   if (!why.empty())
-    throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + " by plane " +
-                                       std::to_string(way.plane) + ": " + why);
+    throw Error(Errc::unreachable,
+                "GID " + port::format_ip(gid) + " by plane " + std::to_string(plane) + ": " + why);
 }
 
 MRC_DECL Errc Lane::post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
                                    std::size_t& posted) noexcept {
-  return with_doorbell([&](engine::Engine& engine, Time) {
+  return with_doorbell([&](engine::Engine& engine, Time now) {
     for (const DatagramRequest& request : requests) {
-      const auto to = datagram_routes_.find(request.to.gid, request.remote_qpn);
+      const auto to = datagram_routes_.find(now, request.to.gid, request.remote_qpn, qpn);
       const Errc e = to ? engine.post_datagram(qpn, request, to.value()) : to.error();
       if (e != Errc::ok) return e;
       ++posted;

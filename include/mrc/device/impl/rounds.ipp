@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
     else
       engine_.set_plane_up(start, plane, false);
   }
+  choose_gid_plane();
 }
 
 MRC_DECL bool Rounds::advance(Time now) noexcept {
@@ -187,6 +189,14 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     event.plane = static_cast<Plane>(i);
     events_.push(event);
   }
+  choose_gid_plane();
+}
+
+/// The GID's plane stays the same while it is up, or while none is.
+MRC_DECL void Rounds::choose_gid_plane() noexcept {
+  if (planes_up_ == 0 || (planes_up_ & plane_bit(planes_.gid_plane)) != 0) return;
+  planes_.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
+  gid_plane_.store(planes_.gid_plane, std::memory_order_relaxed);
 }
 
 /// Bytes that a plane has to carry to be of any use.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "mrc/config/peer_lists.hpp"
 #include "mrc/config/setting_source.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/device/host_addresses.hpp"
 #include "mrc/device/udp_planes.hpp"
 #include "mrc/port/address.hpp"
 #include "mrc/port/socket_interface.hpp"
@@ -25,23 +27,41 @@ class UdpPaths final : public PathProvider {
   UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports, std::uint8_t slot,
            const Config& config)
       : slot_(slot), icrc_(config.icrc), peer_ports_(config.peer_ports) {
-    for (const auto& port : ports) ports_.push_back(port.get());
+    for (const auto& port : ports) {
+      ports_.push_back(port.get());
+      own_.push_back({port->address().ip, port::prefix_length(port->address().ip), 0});
+    }
   }
   /// Devices have the same base ports unless option peer_ports says otherwise, and each process
   /// adds its slot.
   [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn qpn) const override {
     std::vector<Contact> contacts;
-    const auto base = peer_ports_.find(gid);
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const port::PeerAddress own = ports_[i]->address();
       if (port::is_v4(own.ip) != port::is_v4(gid)) continue;
-      const int port = base.value_or(own.udp_port - slot_) + slot_of(qpn);
-      contacts.push_back({static_cast<Plane>(i), {gid, static_cast<std::uint16_t>(port)}});
+      const auto plane = static_cast<Plane>(i);
+      contacts.push_back({plane, {gid, port_of(plane, gid, qpn)}});
     }
     if (contacts.empty())
       throw Error(Errc::unreachable,
                   "GID " + port::format_ip(gid) + ": no plane of this device has its IP version");
     return contacts;
+  }
+  [[nodiscard]] std::vector<Contact> ways(const port::IpAddress& gid, Qpn qpn, Plane first,
+                                          std::span<const port::PeerAddress> told) const override {
+    std::vector<OwnAddress> own = own_;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      own[i].port = port_of(static_cast<Plane>(i), gid, qpn);
+    std::vector<port::PeerAddress> addresses = likely_addresses(own, gid);
+    for (port::PeerAddress& address : addresses)
+      if (const auto base = peer_ports_.find(address.ip))
+        address.udp_port = static_cast<std::uint16_t>(*base + slot_of(qpn));
+    for (const port::PeerAddress& address : told)
+      if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
+        addresses.push_back(address);
+    std::vector<Contact> ways = pairs_to_ask(own, first, gid, addresses);
+    if (ways.empty()) return contacts(gid, qpn);  // which throws
+    return ways;
   }
   /// All planes lead to all addresses as far as this device knows, so the kernel's routes decide:
   /// the plane whose address it would send from. An own address is reached from itself, by other
@@ -88,7 +108,13 @@ class UdpPaths final : public PathProvider {
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
  private:
+  [[nodiscard]] std::uint16_t port_of(Plane plane, const port::IpAddress& ip, Qpn qpn) const {
+    const int base = peer_ports_.find(ip).value_or(ports_[plane]->address().udp_port - slot_);
+    return static_cast<std::uint16_t>(base + slot_of(qpn));
+  }
+
   std::vector<const DevicePort*> ports_;
+  std::vector<OwnAddress> own_;  ///< [plane]; without ports
   std::uint8_t slot_;
   bool icrc_;
   PeerPorts peer_ports_;

@@ -45,6 +45,13 @@ MRC_SETUP DestinationId DatagramTables::add_destination(DestinationSpec spec) {
   return DestinationId{static_cast<std::uint32_t>(place - destinations_.begin())};
 }
 
+MRC_SETUP void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexcept {
+  Destination* to = destination(id);
+  if (to == nullptr) return;
+  std::stable_partition(to->ways.begin(), to->ways.end(),
+                        [plane](const Destination::Way& way) { return way.plane == plane; });
+}
+
 MRC_SETUP Errc DatagramTables::remove_destination(DestinationId id) noexcept {
   const Destination* old = destination(id);
   if (old == nullptr) return Errc::not_found;

@@ -119,6 +119,15 @@ MRC_SETUP std::optional<std::uint32_t> Engine::unsupported_request(QueuePairStat
   return std::nullopt;
 }
 
+MRC_SETUP bool Engine::waits_for_rc(Qpn qpn) const noexcept {
+  const QueuePairState* qp = find_qp(qpn);
+  if (qp == nullptr) return false;
+  const SendQueue& q = qp->tx.queue;
+  for (std::uint32_t p = q.done(); p != q.posted(); ++p)
+    if (!is_write(static_cast<SendOpcode>(q.at(p).kind))) return true;
+  return false;
+}
+
 MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {

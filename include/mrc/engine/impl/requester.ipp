@@ -104,8 +104,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
 
 // ------------------------------------------------------------------------------------- posting
 
-/// Does the peer offer this operation, as far as is known, and does the queue pair have room for
-/// it?
+/// Does the peer offer this operation, as far as is known, and has the queue pair room for it?
 MRC_DECL Errc Requester::check_offered(const QueuePairState& qp, SendOpcode opcode) noexcept {
   const QpAttributes& own = qp.attributes;
   if (!own.rc || (qp.peer != nullptr && !qp.rc && !qp.presumed())) return Errc::unsupported;

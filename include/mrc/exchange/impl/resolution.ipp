@@ -17,6 +17,19 @@ inline constexpr Duration kResolutionEpoch = std::chrono::seconds(4);
 /// Messages that wait to be sent, most.
 inline constexpr std::size_t kResolutionBacklog = 256;
 
+/// Between the questions of many queue pairs, so that no device is asked more often than it answers
+/// (AnswerLimits).
+inline constexpr Duration kResolutionInterval = std::chrono::microseconds(100);
+/// Ways over which one hello goes, most.
+inline constexpr unsigned kWaysAtOnce = 3;
+
+/// Is the GID an address of the device that has said this from another one?
+[[nodiscard]] inline bool goes_by(const ConnectionInfo& info, const port::IpAddress& from,
+                                  const port::IpAddress& gid) noexcept {
+  return from == gid || std::any_of(info.planes.begin(), info.planes.end(),
+                                    [&](const port::PeerAddress& p) { return p.ip == gid; });
+}
+
 /// Takes over the fixed part; the caller has checked the size.
 [[nodiscard]] inline wire::ResolutionPacket read_resolution(Bytes bytes) noexcept {
   wire::ResolutionPacket packet;
@@ -49,7 +62,7 @@ MRC_SETUP void Resolution::start(Time now, Qpn qpn, const Destination& destinati
   asked.qpn = qpn;
   asked.destination = destination;
   asked.nonce = secret(++nonces_);
-  asked.begun = now;
+  asked.waiting_since = asked.silent_since = now;
   send(now, asked_.emplace_back(asked));
 }
 
@@ -66,69 +79,111 @@ MRC_SETUP std::uint64_t Resolution::secret(std::uint64_t number) const noexcept 
 
 /// A hello, or the offer if there is a challenge. Due again after a while.
 MRC_SETUP void Resolution::send(Time now, Asked& asked) {
-  const bool slow = asked.silent || (asked.answered && now - asked.begun >= options_.patience);
-  const Duration wait = slow ? options_.slow_retry
-                             : std::min(options_.longest_retry,
-                                        options_.first_retry * (1 << std::min(asked.tries, 16u)));
+  const bool slow = asked.silent || now - asked.silent_since >= options_.patience;
+  const Duration longest =
+      std::max<Duration>(options_.longest_retry, detail::kResolutionInterval * asked_.size());
+  const Duration wait =
+      slow ? std::max(options_.slow_retry, longest)
+           : std::min(longest, options_.first_retry * (1 << std::min(asked.tries, 16u)));
   // Up to a quarter more, so that many that began together do not stay together.
   asked.next = now + wait + Duration{spread_.below(static_cast<std::uint32_t>(wait.count() / 4))};
   if (out_.size() >= detail::kResolutionBacklog) return;  // counts as not tried
   ++asked.tries;
   const auto own = asked.their_nonce != 0 ? host_.find(asked.qpn) : std::nullopt;
   ResolutionMessage& message = out_.emplace_back();
-  message.gid = asked.destination.gid;
+  message.asking = asked.qpn;
   message.attempt = own ? asked.offers++ : asked.hellos++;
-  if (own) message.via = asked.their_plane;  // the proof is for the address there
+  if (own) {  // the proof is for the address there
+    message.plane = asked.their_plane;
+    message.to = asked.their_address;
+  } else if (!asked.answered && message.attempt > 0) {
+    message.ways = detail::kWaysAtOnce;
+  }
+  write_hello(message, asked.nonce, asked.qpn, asked.destination.qpn);
+  if (!own) return;
+  wire::ResolutionPacket packet = detail::read_resolution(Bytes(message.bytes));
+  packet.header.step = static_cast<std::uint8_t>(wire::ResolutionStep::offer);
+  packet.header.nonce_b = asked.their_nonce;
+  detail::write_resolution(message, packet);
+  put_info(message, encode(own->info));
+  message.size = wire::kLongResolution;
+}
+
+MRC_SETUP void Resolution::write_hello(ResolutionMessage& message, std::uint64_t nonce, Qpn own,
+                                       Qpn qpn) {
   message.bytes = {};
   wire::ResolutionPacket packet{};
-  packet.bth = wire::Bth::make(wire::Opcode::resolution, asked.destination.qpn, Psn{});
+  packet.bth = wire::Bth::make(wire::Opcode::resolution, qpn, Psn{});
   packet.header.magic = wire::ResolutionHeader::kMagic;
   packet.header.version = wire::ResolutionHeader::kVersion;
-  packet.header.step =
-      static_cast<std::uint8_t>(own ? wire::ResolutionStep::offer : wire::ResolutionStep::hello);
-  packet.header.nonce_a = asked.nonce;
-  packet.header.nonce_b = own ? asked.their_nonce : 0;
-  packet.header.qpn_a = value(asked.qpn);
-  packet.header.qpn_b = value(asked.destination.qpn);
+  packet.header.step = static_cast<std::uint8_t>(wire::ResolutionStep::hello);
+  packet.header.nonce_a = nonce;
+  packet.header.qpn_a = value(own);
+  packet.header.qpn_b = value(qpn);
   detail::write_resolution(message, packet);
   message.size = wire::kShortResolution;
-  if (own) {
-    put_info(message, encode(own->info));
-    message.size = wire::kLongResolution;
-  }
+}
+
+MRC_SETUP void Resolution::ask(Plane plane, const port::PeerAddress& to, std::uint64_t question,
+                               Qpn qpn, Qpn own) {
+  if (out_.size() >= detail::kResolutionBacklog) return;
+  ResolutionMessage& message = out_.emplace_back();
+  message.plane = plane;
+  message.to = to;
+  message.attempt = static_cast<unsigned>(nonces_);
+  write_hello(message, question, own, qpn);
+}
+
+/// Silence says something only if there was a chance of an answer: not while a flood drowns
+/// questions here, and so perhaps there.
+MRC_SETUP bool Resolution::silent(Time now, const Asked& asked) const noexcept {
+  const bool drowned =
+      refused_at_ >= asked.silent_since && now - asked.silent_since < options_.patience;
+  return !asked.answered && !asked.silent && !drowned && asked.tries >= options_.tries &&
+         now - asked.silent_since >= options_.silence;
 }
 
 MRC_SETUP void Resolution::on_time(Time now) {
   for (std::size_t i = 0; i < asked_.size();) {
-    if (asked_[i].next > now) {
+    Asked& asked = asked_[i];
+    if (asked.next > now) {
       ++i;
       continue;
     }
-    const Qpn qpn = asked_[i].qpn;
+    const Qpn qpn = asked.qpn;
     const auto own = host_.find(qpn);
     if (!own || own->heard) {  // it has failed, or found its peer
-      asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(i));
+      forget(i);
       continue;
     }
-    Asked& asked = asked_[i];
-    const bool impatient = asked.answered && now - asked.begun >= options_.patience;
-    if (impatient && own->waited_for) {
-      asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(i));
-      host_.on_refused(now, qpn, "its queue pair is not connected to this one");
+    if (!own->can_ask && !asked.answered) {
+      asked.silent_since = now;
+      asked.tries = 0;
+    }
+    if (!own->known) asked.silent = false;  // a presumed peer is doubted
+    const bool answered = asked.answered;
+    const bool waits = own->waited_for || (own->must_answer && !answered);
+    if (!waits || (own->known && !answered)) asked.waiting_since = now;
+    if (now - asked.waiting_since >= options_.patience) {
+      forget(i);
+      if (answered)
+        host_.on_refused(now, qpn, "its queue pair is not connected to this one");
+      else
+        host_.on_unanswered(now, qpn);
       i = 0;  // the host may have changed anything
       continue;
     }
-    const bool silent = !asked.answered && !asked.silent && asked.tries >= options_.tries;
-    asked.silent = asked.silent || silent;
-    // A challenge that brought no answer may have become too old.
+    const bool silent = this->silent(now, asked);
+    // A challenge that brought no answer may have become too old, or come by a way that the device
+    // there does not know for this one's.
     if (asked.tries % 4 == 0) asked.their_nonce = 0;
     send(now, asked);
-    if (silent) {
-      host_.on_silence(now, qpn);
-      i = 0;
-    } else {
-      ++i;
-    }
+    ++i;
+    if (!silent) continue;
+    const bool content = host_.on_silence(now, qpn);
+    for (Asked& a : asked_)
+      if (a.qpn == qpn) a.silent = content;
+    i = 0;
   }
 }
 
@@ -185,13 +240,14 @@ MRC_SETUP bool Resolution::valid(const ResolutionMessage& message,
          host_.source_of(message.plane, h.address) == message.source;
 }
 
-MRC_SETUP bool Resolution::may_answer(Time now, Budget& budget, unsigned limit) noexcept {
-  if (now - budget.second >= std::chrono::seconds(1)) budget = {now, 0};
-  if (budget.answers < limit && out_.size() < detail::kResolutionBacklog) {
-    ++budget.answers;
+MRC_SETUP bool Resolution::may_answer(Time now, AnswerLimits& limits,
+                                      const wire::ResolutionPacket& in) {
+  const Qpn qpn{in.header.qpn_b.value()}, peer{in.header.qpn_a.value()};
+  const Interest interest = host_.interest(qpn, peer, in.header.address);
+  if (out_.size() < detail::kResolutionBacklog && limits.take(now, interest, in.header.address))
     return true;
-  }
-  ++dropped_;
+  ++refused_;
+  if (interest != Interest::none) refused_at_ = now;
   return false;
 }
 
@@ -226,7 +282,7 @@ MRC_SETUP ResolutionMessage& Resolution::answer(const ResolutionMessage& message
                                                 wire::ResolutionStep step) {
   ResolutionMessage& out = out_.emplace_back();
   out.plane = message.plane;
-  out.attempt = answers_++;
+  out.attempt = static_cast<unsigned>(answers_++);
   out.to = port::PeerAddress{in.header.address, in.header.udp_port};
   out.bytes = {};
   wire::ResolutionPacket packet = in;
@@ -253,7 +309,7 @@ MRC_SETUP void Resolution::put_info(ResolutionMessage& message,
 /// A's first message: answered without keeping anything.
 MRC_SETUP void Resolution::on_hello(Time now, const ResolutionMessage& message,
                                     const wire::ResolutionPacket& in) {
-  if (!may_answer(now, hellos_, options_.hellos_per_second)) return;
+  if (!may_answer(now, hellos_, in)) return;
   wire::ResolutionPacket named = in;
   named.header.nonce_b = proof(in, message.plane, epoch_of(now));
   (void)answer(message, named, wire::ResolutionStep::challenge);
@@ -264,7 +320,6 @@ MRC_SETUP Resolution::Asked* Resolution::find(const wire::ResolutionPacket& in) 
     if (value(a.qpn) == in.header.qpn_a && a.nonce == in.header.nonce_a &&
         value(a.destination.qpn) == in.header.qpn_b)
       return &a;
-  ++dropped_;
   return nullptr;
 }
 
@@ -272,13 +327,28 @@ MRC_SETUP Resolution::Asked* Resolution::find(const wire::ResolutionPacket& in) 
 MRC_SETUP void Resolution::on_challenge(Time now, const ResolutionMessage& message,
                                         const wire::ResolutionPacket& in) {
   Asked* asked = find(in);
-  if (asked == nullptr || in.header.nonce_b == 0 || asked->their_nonce == in.header.nonce_b) return;
+  if (asked == nullptr) {
+    ++dropped_;
+    return host_.on_answer(in.header.nonce_a, message.plane,
+                           {in.header.address, in.header.udp_port});
+  }
+  if (in.header.nonce_b == 0 || asked->their_nonce == in.header.nonce_b) return;
   asked->their_nonce = in.header.nonce_b;
   asked->their_plane = message.plane;
-  if (!asked->answered) asked->tries = 0;
-  asked->answered = true;
-  asked->silent = false;
+  asked->their_address = {in.header.address, in.header.udp_port};
+  note_answer(now, *asked, in.header.address);
   send(now, *asked);
+}
+
+/// Somebody has answered who can't be another one than the device asked.
+MRC_SETUP void Resolution::note_answer(Time now, Asked& asked, const port::IpAddress& from) {
+  if (!host_.surely_belongs(from, asked.destination)) return;
+  if (!asked.answered) {
+    asked.tries = 0;
+    asked.waiting_since = now;
+  }
+  asked.answered = true;
+  asked.silent = false;
 }
 
 /// A's data, from the address that it names. Answered in any case: with this side's data if the
@@ -291,7 +361,7 @@ MRC_SETUP void Resolution::on_offer(Time now, const ResolutionMessage& message,
     ++dropped_;
     return;
   }
-  if (!may_answer(now, offers_, options_.offers_per_second)) return;
+  if (!may_answer(now, offers_, in)) return;
   std::optional<ConnectionInfo> info;
   try {
     info = decode_connection_info(
@@ -304,29 +374,35 @@ MRC_SETUP void Resolution::on_offer(Time now, const ResolutionMessage& message,
   const auto own = host_.find(qpn);
   const bool wanted = own && own->destination.qpn == info->qpn &&
                       value(info->qpn) == in.header.qpn_a &&
-                      host_.belongs(in.header.address, own->destination);
+                      host_.belongs(in.header.address, own->destination) &&
+                      detail::goes_by(*info, in.header.address, own->destination.gid);
   ResolutionMessage& out = answer(message, in, wire::ResolutionStep::answer);
   if (!wanted) return;
   put_info(out, encode(own->info));
   stop(qpn);
-  host_.on_resolved(now, qpn, *info, false);
+  host_.on_resolved(now, qpn, *info, {false, message.plane, in.header.address});
 }
 
 MRC_SETUP void Resolution::on_answer(Time now, const ResolutionMessage& message,
                                      const wire::ResolutionPacket& in) {
   Asked* asked = find(in);
-  if (asked == nullptr) return;
-  asked->answered = true;
-  asked->silent = false;
+  if (asked == nullptr) {
+    ++dropped_;
+    return;
+  }
+  note_answer(now, *asked, in.header.address);
   if (in.header.info_length == 0) return;  // not ready: asked again when it is due
   const Qpn qpn = asked->qpn;
-  const Qpn expected = asked->destination.qpn;
+  const Destination expected = asked->destination;
   std::string why = "its answer names another queue pair";
   try {
     const ConnectionInfo info = decode_connection_info(
         Bytes(message.bytes).subspan(sizeof(wire::ResolutionPacket), in.header.info_length));
+    // Another host, at an address that this one's peer might have had.
+    if (!detail::goes_by(info, in.header.address, expected.gid)) return;
     stop(qpn);
-    if (info.qpn == expected) return host_.on_resolved(now, qpn, info, true);
+    if (info.qpn == expected.qpn)
+      return host_.on_resolved(now, qpn, info, {true, message.plane, in.header.address});
   } catch (const Error& error) {
     stop(qpn);
     why = error.what();

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Two hosts with three planes, each a subnet of its own, connect by GID while planes are dead: any
+# that works will do, whichever side knows of it, over IPv4 and IPv6.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/gid_lib.sh"
+((EUID == 0)) || skip 'two hosts need root'
+# A switch between the hosts, so that a link can be dead at one of them only.
+a=planes-a-$$ b=planes-b-$$ bridge=planes-s-$$
+ip netns add "$bridge" 2>/dev/null || skip 'no network namespaces here'
+trap 'for ns in "$a" "$b" "$bridge"; do ip netns del "$ns" 2>/dev/null || true; done; clean_up' EXIT
+ip netns add "$a"
+ip netns add "$b"
+for ns in "$a" "$b" "$bridge"; do
+  ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv4.conf.all.rp_filter=0 \
+    net.ipv4.conf.default.rp_filter=0
+  ip -n "$ns" link set lo up
+done
+for plane in 0 1 2; do
+  ip -n "$bridge" link add "br$plane" type bridge
+  ip -n "$bridge" link set "br$plane" up
+  host=1
+  for ns in "$a" "$b"; do
+    ip link add "p$plane" netns "$ns" type veth peer name "port$plane$host" netns "$bridge"
+    ip -n "$ns" address add "10.9.$plane.$host/24" dev "p$plane"
+    ip -n "$ns" address add "fd00:9:$plane::$host/64" dev "p$plane" nodad
+    ip -n "$bridge" link set "port$plane$host" master "br$plane" up
+    ip -n "$ns" link set "p$plane" up
+    host=2
+  done
+done
+four=10.9.0.1,10.9.1.1,10.9.2.1 six=fd00:9:0::1,fd00:9:1::1,fd00:9:2::1
+export MRC_PEER=openmrc MRC_LOG=info
+
+# shellcheck disable=SC2034  # used by name
+hosts() {  # hosts PLANES FAULTS_A FAULTS_B: what runs on the hosts, in $one and $two
+  local other=${1//1,/2,}
+  one=(ip netns exec "$a" env MRC_PLANES="$1" MRC_FAULTS="$2")
+  two=(ip netns exec "$b" env MRC_PLANES="${other%1}2" MRC_FAULTS="$3")
+}
+links() {  # links STATE HOST PLANE...: what the host sees of its links
+  local state=$1 host=$2 plane
+  shift 2
+  for plane; do ip -n "$bridge" link set "port$plane$host" "$state"; done
+}
+
+dead_planes() {  # dead_planes PLANES PLANE...: at the first host, then at both
+  local planes=$1 name
+  shift
+  name=${planes%%[.:]*}$(printf %s "$@")
+  hosts "$planes" '' ''
+  links down 1 "$@"
+  gid_pair "$name-one" 20 one two
+  links down 2 "$@"
+  gid_pair "$name-both" 20 one two
+  links up 1 "$@"
+  links up 2 "$@"
+}
+say 'links that are down, at one host and at both'
+for dead in 0 '0 1' '0 2'; do
+  # shellcheck disable=SC2086  # several words
+  dead_planes "$four" $dead
+done
+dead_planes "$six" 0
+dead_planes "$six" 0 1
+
+say 'one host finds plane 0 dead, the other does not, and neither'
+hosts "$four" 'plane=0,down' ''
+gid_pair down-here 20 one two
+hosts "$four" '' 'plane=0,down'
+gid_pair down-there 20 one two
+hosts "$four" 'plane=0,blackhole' ''
+gid_pair hole-here 20 one two
+expect_text "$work/hole-here-a.err" 'found by plane'
+hosts "$six" 'plane=0,blackhole;plane=1,blackhole' ''
+gid_pair hole-six 20 one two
+
+say 'datagrams'
+gid_connect=$build/examples/datagrams
+need_program "$gid_connect"
+hosts "$four" '' ''
+links down 1 0
+gid_pair datagrams-one 20 one two
+links up 1 0
+hosts "$four" '' 'plane=0,blackhole'
+gid_pair datagrams-hole 20 one two
+hosts "$six" 'plane=0,blackhole' ''
+gid_pair datagrams-six 20 one two
