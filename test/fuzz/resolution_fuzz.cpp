@@ -55,6 +55,11 @@ class Input {
   Bytes rest_;
 };
 
+wire::ResolutionStep step_of(const ResolutionMessage& message) {
+  return static_cast<wire::ResolutionStep>(
+      detail::read_resolution(Bytes(message.bytes)).header.step);
+}
+
 /// A device with a few queue pairs.
 struct Device final : ResolutionHost {
   Device(unsigned number)  // NOLINT(google-explicit-constructor): the elements of an array
@@ -87,17 +92,40 @@ struct Device final : ResolutionHost {
 
   std::optional<Own> find(Qpn qpn) override {
     const auto at = own.find(value(qpn));
-    return at == own.end() ? std::nullopt : std::optional(at->second);
+    if (at == own.end()) return std::nullopt;
+    Own found = at->second;
+    found.known = resolved.contains(value(qpn));
+    return found;
   }
   bool belongs(const port::IpAddress& ip, const Destination& destination) override {
     return ip == destination.gid;
   }
-  void on_resolved(Time, Qpn qpn, const ConnectionInfo& peer, bool) override {
+  bool surely_belongs(const port::IpAddress& ip, const Destination& destination) override {
+    return belongs(ip, destination);
+  }
+  Interest interest(Qpn qpn, Qpn peer, const port::IpAddress& from) override {
+    const auto at = own.find(value(qpn));
+    if (at == own.end()) return Interest::none;
+    const Destination& destination = at->second.destination;
+    return destination.qpn == peer && belongs(from, destination) ? Interest::wanted
+                                                                 : Interest::known;
+  }
+  void on_resolved(Time, Qpn qpn, const ConnectionInfo& peer, const Resolved&) override {
     const auto at = own.find(value(qpn));
     require(at != own.end() && at->second.destination.qpn == peer.qpn);
     resolved[value(qpn)] = peer;
   }
-  void on_silence(Time, Qpn qpn) override { require(own.contains(value(qpn))); }
+  bool on_silence(Time, Qpn qpn) override {
+    require(own.contains(value(qpn)));
+    return value(qpn) % 2 == 0;  // half of them do without an answer for now
+  }
+  void on_unanswered(Time, Qpn qpn) override {
+    require(own.contains(value(qpn)));
+    refused = true;
+    own.erase(value(qpn));
+  }
+  // Of what? The one who asks knows the numbers of its questions: nothing was asked here.
+  void on_answer(std::uint64_t, Plane, const port::PeerAddress&) override {}
   void on_refused(Time, Qpn qpn, const std::string& why) override {
     require(!why.empty());
     refused = true;
@@ -178,7 +206,14 @@ class Network {
   void fly(const Device& from, ResolutionMessage m) {
     m.set_sender(from.address);
     m.source = port::source_tag(from.address.ip);
-    const port::IpAddress to = m.to ? m.to->ip : m.gid;
+    port::IpAddress to;
+    if (m.to) {
+      to = m.to->ip;
+    } else {
+      const auto asking = from.own.find(value(m.asking));
+      if (asking == from.own.end()) return;
+      to = asking->second.destination.gid;
+    }
     for (unsigned d = 0; d < 2; ++d)
       if (devices_[d].address.ip == to) fly({d, m});
   }
@@ -207,7 +242,10 @@ class Network {
     ResolutionMessage m;
     unsigned answers = 0;
     while (device.resolution.poll_message(m)) {
-      require(++answers == 1 && (!m.to || m.size <= f.message.size));
+      const bool offer = step_of(m) == wire::ResolutionStep::offer;
+      require(++answers == 1);
+      require(offer ? step_of(f.message) == wire::ResolutionStep::challenge
+                    : m.size <= f.message.size);
       fly(device, m);
     }
   }
