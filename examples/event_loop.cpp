@@ -20,9 +20,9 @@
 namespace {
 
 using namespace std::chrono_literals;
-constexpr std::uint32_t kDepth = 64;        // receives posted, and messages in flight at most
-constexpr std::size_t kMessage = 4096;      // bytes
-constexpr auto kHeartbeat = 500ms;          // of a sender that has nothing to say
+constexpr std::uint32_t kDepth = 64;    // receives posted, and messages in flight at most
+constexpr std::size_t kMessage = 4096;  // bytes
+constexpr auto kHeartbeat = 500ms;      // of a sender that has nothing to say
 constexpr std::uint64_t kHeartbeatId = UINT64_MAX;  // its wr_id
 
 struct Peer {

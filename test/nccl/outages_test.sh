@@ -32,7 +32,8 @@ run() {  # run NAME OPTION...: two ranks that send each other data until they ar
   shift
   start "$name" "$nccl_perf" --check --json "$work/$name.json" --patience 60s --netns "$a,$b" \
     --env NCCL_DEBUG=WARN --env 0:MRC_PLANES=10.9.0.1,10.9.1.1 \
-    --env 1:MRC_PLANES=10.9.0.2,10.9.1.2 --collective all_reduce --size 64K --warmup 0 --repetitions 1 --iterations 100000000 "$@"
+    --env 1:MRC_PLANES=10.9.0.2,10.9.1.2 --collective all_reduce --size 64K \
+    --warmup 0 --repetitions 1 --iterations 100000000 "$@"
   until_true 30 moves || fail 'no traffic'
 }
 packets() { ip netns exec "$a" cat /sys/class/net/p1/statistics/tx_packets; }

@@ -478,8 +478,7 @@ MRC_DECL void Requester::finish_reported(QueuePairState& qp) noexcept {
   if (r.done() != before) ctx_.retire(qp);
 }
 
-/// Position in the send queue of the message that a PSN belongs to; of the oldest message if that
-/// is unknown.
+/// Position in the send queue of the message of a PSN; of the oldest message if that is unknown.
 MRC_DECL std::optional<std::uint32_t> Requester::position_of(QueuePairState& qp, Psn psn) noexcept {
   SendQueue& q = qp.tx.queue;
   if (q.empty()) return std::nullopt;

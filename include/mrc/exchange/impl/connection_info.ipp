@@ -307,11 +307,11 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   }
   {
     const detail::InfoItemWriter item(out, InfoItem::capabilities);
-    detail::put(
-        out,
-        (info.solicited ? detail::kInfoSolicited : 0u) | (info.parts ? detail::kInfoParts : 0u) |
-            (info.foreign ? detail::kInfoForeign : 0u),
-        4);
+    detail::put(out,
+                (info.solicited ? detail::kInfoSolicited : 0u) |
+                    (info.parts ? detail::kInfoParts : 0u) |
+                    (info.foreign ? detail::kInfoForeign : 0u),
+                4);
   }
   if (info.tag != 0) {
     const detail::InfoItemWriter item(out, InfoItem::tag);
