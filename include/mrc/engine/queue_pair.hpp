@@ -93,7 +93,6 @@ struct RequesterState {
   Time timer_start{};   ///< of the retransmission timer
   /// By plane: highest position in the send order of a packet known to have arrived.
   std::array<std::uint32_t, kMaxPlanes> newest_report{};
-  std::uint64_t progress = 0;  ///< calls of on_progress()
   bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
   bool repeat_last = false;    ///< DataSender is to repeat a packet for want of a Transport ACK
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault
@@ -118,7 +117,6 @@ struct RequesterState {
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
-    ++progress;
     retries.reset();
     probes = probe_series = 0;
     timer_start = now;
@@ -254,7 +252,13 @@ struct QueuePairState : EngineTimer {
   QpAttributes attributes;            ///< in force; set at creation and by to_rtr(), to_rts()
   /// Windows that start together, this side's included, for the peer's congestion control; 0: not
   /// known.
-  std::uint64_t sharers = 0;
+  std::uint32_t sharers = 0;
+
+  /// See RequesterState::on_progress(), and counts it.
+  void on_progress(Time now) noexcept {
+    ++stats.acknowledged;
+    tx.on_progress(now);
+  }
 
   /// Has the peer been guessed (RemoteQp::presumed), and may it still turn out to offer RC?
   [[nodiscard]] bool presumed() const noexcept {

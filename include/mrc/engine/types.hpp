@@ -222,10 +222,10 @@ struct QpAttributes {
   /// Where doubling ends, 1.024 us x 2^n, n = 0 .. 24: after an outage a queue pair that retries
   /// for long is back within this time.
   std::uint8_t max_timeout = 24;
-  bool dynamic_mpr = true;  ///< obey the MPR in the responder's SACKs
-  bool trim_nack = true;    ///< as responder, answer trimmed packets
+  bool dynamic_mpr = true;    ///< obey the MPR in the responder's SACKs
+  bool trim_nack : 1 = true;  ///< as responder, answer trimmed packets
   // OpenMRC's own (RemoteQp::rc).
-  bool rc = true;                   ///< offer SEND, READ and atomics
+  bool rc : 1 = true;               ///< offer SEND, READ and atomics
   std::uint8_t max_rd_atomic = 16;  ///< as requester: most READs and atomics in flight, 0 .. 128
   std::uint8_t max_rd_atomic_dest = 16;  ///< as responder: such requests tracked, 0 .. 128
   std::uint8_t rnr_retry = 7;            ///< waits for a receive at the peer, 0 .. 6; 7: for ever
@@ -293,16 +293,16 @@ struct RemoteQp {
   bool solicited : 1 = false;           ///< understands solicited events
   /// With `tag`: takes packet parts, and EV probes of full size. Used if EngineOptions::part_places
   /// is set here.
-  bool parts : 1 = false;  // one byte for both: each queue pair has such a record
+  bool parts : 1 = false;  // one byte for three: each queue pair has such a record
+  /// All this is a guess, since the peer is silent. Until it is heard, a request that it would not
+  /// offer is taken, and makes the peer unknown again: the request waits for resolve().
+  bool presumed : 1 = false;
   /// Offers SEND, READ and atomics; used if QpAttributes::rc is set here, too. Then `start_psn` of
   /// resolve() counts, and the queue pair answers from RTR on.
   bool rc = false;
   /// Verification tag that it wants in the packets sent to it (wire::Tag); then this side expects
   /// its own one. 0: no tags.
   std::uint64_t tag = 0;
-  /// All this is a guess, since the peer is silent. Until it is heard, a request that it would not
-  /// offer is taken, and makes the peer unknown again: the request waits for resolve().
-  bool presumed = false;
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.

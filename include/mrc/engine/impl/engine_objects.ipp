@@ -236,7 +236,6 @@ MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   s.smoothed_rtt_ns = static_cast<std::uint32_t>(
       std::clamp<Duration::rep>(qp.tx.rtt.smoothed().count(), 0, 0xFFFFFFFF));
   s.outstanding = qp.tx.window.outstanding();
-  s.acknowledged = qp.tx.progress;
   if (qp.peer != nullptr) {
     s.cwnd = qp.peer->congestion.window();
     s.inflight = qp.peer->congestion.inflight();

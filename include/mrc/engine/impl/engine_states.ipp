@@ -227,7 +227,7 @@ MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {
 
 MRC_SETUP Errc Engine::set_sharers(Qpn qpn, std::uint64_t sharers) noexcept {
   return with_qp(qpn, [=](QueuePairState& qp) {
-    qp.sharers = sharers;
+    qp.sharers = static_cast<std::uint32_t>(std::min<std::uint64_t>(sharers, UINT32_MAX));
     if (qp.peer != nullptr) qp.peer->congestion.on_hint(sharers);
     return Errc::ok;
   });
