@@ -74,6 +74,7 @@ mrc::Completion await(mrc::CompletionQueue& cq, mrc::QueuePair& qp, mrc::WcOpcod
 void ping_pong(mrc::CompletionQueue& cq, mrc::QueuePair& qp, bool first, std::uint32_t rounds) {
   const auto send = [&](std::uint32_t number) {
     mrc::SendRequest request;  // without data: an immediate value needs no memory
+    request.wr_id = number;
     request.opcode = mrc::SendOpcode::write_imm;
     request.immediate = number;
     if (const mrc::Errc e = qp.post_send(request); e != mrc::Errc::ok)
@@ -92,8 +93,9 @@ void ping_pong(mrc::CompletionQueue& cq, mrc::QueuePair& qp, bool first, std::ui
   }
   const std::chrono::duration<double, std::micro> time = mrc::monotonic_now() - start;
   std::printf("%u round trips, %.1f us each\n", rounds, time.count() / rounds);
-  // The last answer may still be under way.
-  if (!first) (void)await(cq, qp, mrc::WcOpcode::write_imm);
+  // The last answer may still be under way, and so may the completions of those before it.
+  while (!first && await(cq, qp, mrc::WcOpcode::write_imm).wr_id != rounds - 1) {
+  }
 }
 
 int run(std::uint32_t rounds) {
