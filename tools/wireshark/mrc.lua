@@ -602,7 +602,10 @@ local function check_transport(p)
   if not p.data then
     if v.pad ~= 0 then wrong(p, "mrc.pad", v.pad, 0, e.malformed) end
     expect(p, "mrc.ts", v.ts, 0) -- §1.5
-    expect(p, "mrc.payload_length", payload, 0, e.malformed)
+    -- OpenMRC's own EV probes may be as long as data (docs/extensions.md).
+    if payload < 0 or not (p.opcode == REQUEST and p.tag_state) then
+      expect(p, "mrc.payload_length", payload, 0, e.malformed)
+    end
     if p.trimmed then wrong(p, "ip.dscp", (p.outer or p.ip).dscp, "trimmed data only") end
   elseif payload < 0 then
     wrong(p, "mrc.payload_length", format("%d", payload), "room for headers and iCRC", e.malformed)
