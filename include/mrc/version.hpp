@@ -6,14 +6,18 @@
 /// Version of these headers. Before 1.0 a minor version may change the API. CMake and `--version`
 /// of the programs read it from here.
 #define MRC_VERSION_MAJOR 0
+/// See MRC_VERSION_MAJOR.
 #define MRC_VERSION_MINOR 1
+/// See MRC_VERSION_MAJOR.
 #define MRC_VERSION_PATCH 0
 
 /// As one number that grows with every version: 1.2.3 is 10203.
 #define MRC_VERSION (MRC_VERSION_MAJOR * 10000 + MRC_VERSION_MINOR * 100 + MRC_VERSION_PATCH)
 
-#define MRC_VERSION_TEXT_(number) #number
-#define MRC_VERSION_TEXT(number) MRC_VERSION_TEXT_(number)
+/// A macro's value as text.
+#define MRC_VERSION_TEXT(number) MRC_VERSION_TEXT_OF(number)
+/// Text of what is between the parentheses.
+#define MRC_VERSION_TEXT_OF(number) #number
 /// As text, "0.1.0".
 #define MRC_VERSION_STRING            \
   MRC_VERSION_TEXT(MRC_VERSION_MAJOR) \

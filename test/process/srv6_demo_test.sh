@@ -10,7 +10,7 @@ say 'scripts/demo_srv6'
 start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
 exit_code "$pid" 90
 expect 'its exit status' [ "$code" = 0 ]
-grep -E ' s .*(on|off): ' "$work/demo.out"
+grep -E '^ +(on|off): ' "$work/demo.out"
 if /usr/bin/python3 -c 'import matplotlib' 2>/dev/null; then
   expect_text "$work/out/srv6.svg" '<svg' 'T0 p2t0-1 down'
 else

@@ -41,16 +41,18 @@ class SizeTrials {
   static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
   /// Longest interval between probes of a suspected plane.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
-  /// First and longest interval between probes of a narrow plane.
+  /// First interval between probes of a narrow plane.
   static constexpr Duration kFirstRetry = std::chrono::milliseconds(10);
+  /// The longest one.
   static constexpr Duration kLastRetry = std::chrono::seconds(1);
-  /// The same for trials with data.
+  /// First interval between trials with data.
   static constexpr Duration kFirstDataRetry = std::chrono::seconds(1);
+  /// The longest one.
   static constexpr Duration kLastDataRetry = std::chrono::seconds(64);
 
   /// What to send now.
   struct Probes {
-    Plane plane = 0;
+    Plane plane = 0;     ///< where
     bool full = false;   ///< a probe of full size
     bool small = false;  ///< a small one
   };
@@ -58,6 +60,7 @@ class SizeTrials {
   /// Can full-size packets be probed? Once true it stays so: all queue pairs to the destination are
   /// of one program.
   void allow_probes() noexcept { probed_ = true; }
+  /// See allow_probes().
   [[nodiscard]] bool probed() const noexcept { return probed_; }
 
   /// A full-size packet was lost in the plane. True if it is suspected from now on.
