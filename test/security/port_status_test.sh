@@ -40,7 +40,7 @@ for mask in 1 2; do
   still_going "mask $mask"
 done
 both_planes() {  # in the last line both planes carry something
-  tail -n 1 "$work/client.out" | grep_all -E ' 0\|[^|]*\| *[1-9][0-9]*%.* 1\|[^|]*\| *[1-9][0-9]*%'
+  tail -n 1 "$work/client.out" | grep_all -E '\|[^|0-9]* [1-9][0-9]*\|[^|0-9]* [1-9][0-9]*$'
 }
 until_true 20 both_planes || fail "a plane is out of use: $(tail -n 1 "$work/client.out")"
 
