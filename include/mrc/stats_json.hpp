@@ -37,7 +37,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_part
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
                                    rx_duplicates, writes_completed, receives_completed,
                                    receiver_not_ready, inferred_losses, nacks, trims, timeouts,
-                                   probes, smoothed_rtt_ns, outstanding, cwnd, inflight)
+                                   probes, acknowledged, smoothed_rtt_ns, outstanding, cwnd,
+                                   inflight)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, rx_bad_icrc, port, faults)
 
