@@ -66,9 +66,9 @@ TEST_CASE("own ports: threads sleep on armed ports of all lanes, and every byte 
       Config config = lanes_config(lanes);
       config.spin = Duration{0};
       MemoryPair pair(config, holds);
-      constexpr unsigned kRounds = 16;
-      const std::size_t size = pair.a.source.size() / kRounds;
-      for (unsigned round = 0; round < kRounds; ++round) {
+      constexpr unsigned kMessages = 16;
+      const std::size_t size = pair.a.source.size() / kMessages;
+      for (unsigned round = 0; round < kMessages; ++round) {
         REQUIRE(pair.a.post(round % lanes, pair.b, round * size, size) == Errc::ok);
         std::array<Completion, 1> done;
         REQUIRE(pair.a.cq.wait(done, kPatience) == 1);

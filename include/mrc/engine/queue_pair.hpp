@@ -224,8 +224,8 @@ struct QueuePairState : EngineTimer {
   const Qpn qpn;                            ///< top 8 bits: slot of the lane
   QpState state = QpState::reset;           ///< as in mrc-1.0 §2.11
   QpErrorCause cause = QpErrorCause::none;  ///< why it is in ERR; none in other states
-  bool error_reported = false;              ///< its qp_error event waits to be polled
-  bool heard = false;                       ///< the peer has sent something that fits
+  bool error_reported : 1 = false;          ///< its qp_error event waits to be polled
+  bool heard : 1 = false;                   ///< the peer has sent something that fits
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
   bool rc = false;        ///< both sides offer SEND, READ and atomics; from when the peer is known
   bool active = false;    ///< the requester half runs: in RTS, with `rc` from RTR on
@@ -239,7 +239,10 @@ struct QueuePairState : EngineTimer {
   wire::Tag remote_tag;              ///< in all packets to the peer
   wire::Tag tag;                     ///< that the peer is told: random, new in each RESET
   Psn start_psn;                     ///< first PSN that this side sends
-  const QpInit init;                 ///< as created
+  /// Windows that start together, this side's included, for the peer's congestion control; 0: not
+  /// known.
+  std::uint32_t sharers = 0;
+  const QpInit init;  ///< as created
   /// Link in a list; unlinks itself when destroyed.
   using Hook = intrusive::list_member_hook<intrusive::link_mode<intrusive::auto_unlink>>;
   Hook ready_hook;                    ///< in Peer::ready or Peer::starved
@@ -250,9 +253,6 @@ struct QueuePairState : EngineTimer {
   std::unique_ptr<RcState> rc_state;  ///< of both, from RTR on; null if RC is not offered
   QpStats stats;                      ///< counters; Engine::qp_stats() adds present values
   QpAttributes attributes;            ///< in force; set at creation and by to_rtr(), to_rts()
-  /// Windows that start together, this side's included, for the peer's congestion control; 0: not
-  /// known.
-  std::uint32_t sharers = 0;
 
   /// See RequesterState::on_progress(), and counts it.
   void on_progress(Time now) noexcept {

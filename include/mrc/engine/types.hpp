@@ -222,10 +222,10 @@ struct QpAttributes {
   /// Where doubling ends, 1.024 us x 2^n, n = 0 .. 24: after an outage a queue pair that retries
   /// for long is back within this time.
   std::uint8_t max_timeout = 24;
-  bool dynamic_mpr = true;    ///< obey the MPR in the responder's SACKs
-  bool trim_nack : 1 = true;  ///< as responder, answer trimmed packets
+  bool dynamic_mpr = true;  ///< obey the MPR in the responder's SACKs
+  bool trim_nack = true;    ///< as responder, answer trimmed packets
   // OpenMRC's own (RemoteQp::rc).
-  bool rc : 1 = true;               ///< offer SEND, READ and atomics
+  bool rc = true;                   ///< offer SEND, READ and atomics
   std::uint8_t max_rd_atomic = 16;  ///< as requester: most READs and atomics in flight, 0 .. 128
   std::uint8_t max_rd_atomic_dest = 16;  ///< as responder: such requests tracked, 0 .. 128
   std::uint8_t rnr_retry = 7;            ///< waits for a receive at the peer, 0 .. 6; 7: for ever
