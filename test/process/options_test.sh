@@ -78,8 +78,8 @@ unset MRC_FUZZ_SECONDS MRC_TEST_SEEDS
 say 'help goes to standard output, in the width of the terminal; every program has a version'
 "$mrc_perf" --help >"$work/help.out"
 expect_text "$work/help.out" Usage --planes --json
-version=$(sed -n 's/^#define MRC_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$source_dir/include/mrc/version.hpp" |
-  paste -sd.)
+version=$(sed -n 's/^#define MRC_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' \
+  "$source_dir/include/mrc/version.hpp" | paste -sd.)
 for command in bench/mrc_perf bench/nccl_perf tools/mrc_probe 'tools/mrc_fabric link' \
   'tools/mrc_fabric set' 'tools/mrc_sim run' 'tools/mrc_sim soak'; do
   read -ra words <<<"$command"
