@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "device_rig.hpp"
+#include "gid_rig.hpp"
 #include "mrc/stats_json.hpp"
 
 using namespace mrc;
@@ -28,13 +28,8 @@ Config at(const std::string& address, const std::string& allowed, std::uint64_t 
 }
 
 void ask_for(QueuePair& qp, const port::IpAddress& gid, Qpn remote) {
-  QpChange change;
-  change.state = QpState::init;
-  qp.modify(change);
-  change.state = QpState::rtr;
-  change.destination = Destination{gid, remote};
-  change.receive_psn = kAnyPsn;
-  qp.modify(change);
+  qp.modify(to(QpState::init));
+  qp.modify(to_rtr(gid, remote, kAnyPsn));
 }
 
 /// The lines that a device logs.

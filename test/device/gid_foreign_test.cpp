@@ -9,29 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "device_rig.hpp"
+#include "gid_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
 
 namespace {
-
-constexpr Psn kOwnPsn{0xFFFFF0}, kOtherPsn{0x000123};
-
-/// To RTS by what a verbs program knows: GID, QPN and PSN of the other side.
-void join_by_gid(QueuePair& qp, Psn own, const port::IpAddress& gid, Qpn qpn, Psn theirs) {
-  QpChange change;
-  change.state = QpState::init;
-  qp.modify(change);
-  change.state = QpState::rtr;
-  change.destination = Destination{gid, qpn};
-  change.receive_psn = theirs;
-  qp.modify(change);
-  change = {};
-  change.state = QpState::rts;
-  change.rts.send_psn = own;
-  qp.modify(change);
-}
 
 /// A device that speaks nothing but MRC, and a queue pair of it that knows `to` already and needs
 /// no answer to begin.
@@ -43,7 +26,7 @@ struct PlainSide : Side {
   }
   void join(const QueuePair& to) {
     const ConnectionInfo info = to.local_info();
-    qps[0].connect(foreign_peer(info.qpn, kOwnPsn, info.planes));
+    qps[0].connect(foreign_peer(info.qpn, kPsnA, info.planes));
   }
 };
 
@@ -64,7 +47,7 @@ TEST_CASE("by GID: what another implementation sends before it could be asked is
   config.peer_ports = "127.0.0.0/8=" + std::to_string(info.planes[0].udp_port);
   Side a(config);
   b.join(a.add_qp());
-  join_by_gid(a.qps[0], kOwnPsn, b.device.gid(), info.qpn, info.start_psn);
+  connect_by_gid(a.qps[0], kPsnA, b.device.gid(), info.qpn, info.start_psn);
   write_all(b, a);
   CHECK_FALSE(a.qps[0].query().resolving);
   CHECK(a.device.stats().engine.drops.wrong_state == 0);
@@ -77,7 +60,7 @@ TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answere
   config.seed = 7;
   PlainSide stranger(config);  // at the address of b
   const Psn psn = stranger.add_qp().local_info().start_psn;
-  join_by_gid(a.add_qp(), kOwnPsn, b.device.gid(), b.add_qp().qpn(), psn);
+  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), psn);
   std::this_thread::sleep_for(100ms);  // b answers that it is not ready
   stranger.join(a.qps[0]);
   REQUIRE(post_copy(stranger, stranger.qps[0], a, 0, 4096) == Errc::ok);
@@ -87,20 +70,20 @@ TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answere
   CHECK(a.device.stats().engine.drops.wrong_state > 0);
   CHECK(a.qps[0].query().resolving);
   CHECK(a.target == std::vector<std::uint8_t>(a.target.size()));
-  join_by_gid(b.qps[0], psn, a.device.gid(), a.qps[0].qpn(), kOwnPsn);
+  connect_by_gid(b.qps[0], psn, a.device.gid(), a.qps[0].qpn(), kPsnA);
   write_all(b, a);
 }
 
 TEST_CASE("by GID: an OpenMRC peer that was silent is foreign until it is known") {
   Side a(test_config("loopback:1")), b(Pair::other(test_config("loopback:1")));
   b.device.set_faults("blackhole");
-  join_by_gid(a.add_qp(), kOwnPsn, b.device.gid(), b.add_qp().qpn(), kOtherPsn);
+  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
   const Time end = monotonic_now() + kPatience;
   while (a.qps[0].query().resolving && monotonic_now() < end) std::this_thread::sleep_for(1ms);
   REQUIRE(a.device.stats().connected.size() == 1);
   CHECK(a.device.stats().connected[0].foreign);  // so its packets leave one by one
   b.device.set_faults("");
-  join_by_gid(b.qps[0], kOtherPsn, a.device.gid(), a.qps[0].qpn(), kOwnPsn);
+  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
   write_all(a, b);
   REQUIRE(a.device.stats().connected.size() == 1);
   CHECK_FALSE(a.device.stats().connected[0].foreign);
@@ -113,8 +96,8 @@ TEST_CASE("by GID: peers whose UDP port is another") {
     config.peer_ports = "127.0.0.9=1,127.0.0.0/8=22000";
     other.peer_ports = "127.0.0.0/8=21000";
     Side a(config), b(other);
-    join_by_gid(a.add_qp(), kOwnPsn, b.device.gid(), b.add_qp().qpn(), kOtherPsn);
-    join_by_gid(b.qps[0], kOtherPsn, a.device.gid(), a.qps[0].qpn(), kOwnPsn);
+    connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
+    connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
     write_all(a, b);
     write_all(b, a);
     CHECK(a.device.paths(a.qps[0]).size() == 8);
@@ -126,7 +109,7 @@ TEST_CASE("by GID: peers whose UDP port is another") {
     config.peer = PeerKind::mrc;
     Side a(config);
     b.join(a.add_qp());
-    join_by_gid(a.qps[0], kOwnPsn, b.device.gid(), info.qpn, info.start_psn);
+    connect_by_gid(a.qps[0], kPsnA, b.device.gid(), info.qpn, info.start_psn);
     write_all(a, b);
   }
 }

@@ -14,14 +14,6 @@ using wire::Opcode;
 
 namespace {
 
-Single::Setup retry_after(unsigned n, unsigned linear, unsigned exponential) {
-  Single::Setup s;
-  s.attributes.timeout = static_cast<std::uint8_t>(n);
-  s.attributes.retry_linear = static_cast<std::uint8_t>(linear);
-  s.attributes.retry_exponential = static_cast<std::uint8_t>(exponential);
-  return s;
-}
-
 /// The SACK that answers a probe: everything up to `cack` has arrived.
 void answer_probe(Single& s, const Sent& probe, std::int32_t cack) {
   wire::SackPacket p{wire::Bth::make(Opcode::sack, s.qpn, s.own + cack), {}, {}};
@@ -62,7 +54,7 @@ struct Patience {
 }  // namespace
 
 TEST_CASE("lost ACK: probes take turns with the last packet of the oldest message") {
-  Single s(retry_after(20, 7, 10));
+  Single s(with_retries(20, 7, 10));
   REQUIRE(s.post({.id = 1, .length = 3 * 1024}) == Errc::ok);
   REQUIRE(s.post({.id = 2, .length = 2 * 1024}) == Errc::ok);
   REQUIRE(s.post({.id = 3, .length = 100}) == Errc::ok);
@@ -99,7 +91,7 @@ TEST_CASE("lost ACK: probes take turns with the last packet of the oldest messag
 }
 
 TEST_CASE("lost ACK: new packets take the place of repeated ones") {
-  Single s(retry_after(20, 7, 10));
+  Single s(with_retries(20, 7, 10));
   REQUIRE(s.post({.length = 100}) == Errc::ok);
   CHECK(writes_of(s.transmit()).size() == 1);
   s.sack({.cack = 0});
@@ -123,7 +115,7 @@ TEST_CASE("lost ACK: answered probes cost no retries; the limit is another, and 
   // 1 ms, two retries: 10 s are the limit. 1 s: 32 expirations are.
   for (const unsigned n : {10u, 20u}) {
     CAPTURE(n);
-    Single s(retry_after(n, 1, 1));
+    Single s(with_retries(n, 1, 1));
     REQUIRE(s.post({.id = 1, .length = 100}) == Errc::ok);
     REQUIRE(s.post({.id = 2, .length = 100}) == Errc::ok);
     (void)s.transmit();
@@ -148,7 +140,7 @@ TEST_CASE("lost ACK: answered probes cost no retries; the limit is another, and 
 }
 
 TEST_CASE("lost ACK: a peer that falls silent after it has answered uses the retries up") {
-  Single s(retry_after(10, 1, 1));
+  Single s(with_retries(10, 1, 1));
   REQUIRE(s.post({.length = 100}) == Errc::ok);
   (void)s.transmit();
   s.sack({.cack = 0});
@@ -159,7 +151,7 @@ TEST_CASE("lost ACK: a peer that falls silent after it has answered uses the ret
 }
 
 TEST_CASE("lost ACK: with unlimited retries a live peer is asked for ever") {
-  Single s(retry_after(16, 0, 25));
+  Single s(with_retries(16, 0, 25));
   REQUIRE(s.post({.length = 100}) == Errc::ok);
   (void)s.transmit();
   s.sack({.cack = 0});

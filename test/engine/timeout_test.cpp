@@ -12,18 +12,6 @@ using reliability::timeout_value;
 using wire::NackReason;
 using wire::Opcode;
 
-namespace {
-
-Single::Setup retries(unsigned n, unsigned linear, unsigned exponential) {
-  Single::Setup s;
-  s.attributes.timeout = static_cast<std::uint8_t>(n);
-  s.attributes.retry_linear = static_cast<std::uint8_t>(linear);
-  s.attributes.retry_exponential = static_cast<std::uint8_t>(exponential);
-  return s;
-}
-
-}  // namespace
-
 TEST_CASE("retry exhaustion: at the sum of the timeouts, to the nanosecond") {
   struct Case {
     unsigned n, linear, exponential;
@@ -32,7 +20,7 @@ TEST_CASE("retry exhaustion: at the sum of the timeouts, to the nanosecond") {
   for (const Case& k : {Case{8, 0, 0, 1}, Case{8, 3, 0, 4}, Case{8, 0, 3, 1 + 2 + 4 + 8},
                         Case{10, 2, 2, 3 + 2 + 4}, Case{14, 7, 1, 8 + 2}}) {
     INFO("n ", k.n, " linear ", k.linear, " exponential ", k.exponential);
-    Single s(retries(k.n, k.linear, k.exponential));
+    Single s(with_retries(k.n, k.linear, k.exponential));
     REQUIRE(s.post({.id = 1}) == Errc::ok);
     REQUIRE(s.post({.id = 2}) == Errc::ok);
     const Time start = s.now;
@@ -64,7 +52,7 @@ TEST_CASE("retry exhaustion: at the sum of the timeouts, to the nanosecond") {
 }
 
 TEST_CASE("retry exhaustion: also when only the Transport ACK misses") {
-  Single s(retries(8, 1, 1));
+  Single s(with_retries(8, 1, 1));
   REQUIRE(s.post({}) == Errc::ok);
   (void)s.transmit();
   s.sack({.cack = 0});
@@ -77,7 +65,7 @@ TEST_CASE("retry exhaustion: also when only the Transport ACK misses") {
 
 TEST_CASE("retry exhaustion: also without a plane, and for every queue pair at the same time") {
   for (const bool down_first : {true, false}) {
-    Single::Setup setup = retries(8, 1, 1);
+    Single::Setup setup = with_retries(8, 1, 1);
     setup.options.cc.algorithm = cc::Algorithm::fixed;
     setup.options.cc.fixed_window = 8192;
     setup.capacity.send = 64;
@@ -110,7 +98,7 @@ TEST_CASE("retry exhaustion: also without a plane, and for every queue pair at t
 }
 
 TEST_CASE("timeouts: progress gives all retries back, and the first value") {
-  Single s(retries(8, 0, 4));
+  Single s(with_retries(8, 0, 4));
   REQUIRE(s.post({.length = 2000}) == Errc::ok);
   (void)s.advance(timeout_value(8) * 3 + 1us);
   CHECK(s.qp().tx.retries.used() == 2);
@@ -123,7 +111,7 @@ TEST_CASE("timeouts: progress gives all retries back, and the first value") {
 }
 
 TEST_CASE("timeouts: never sooner than two base round trips") {
-  Single s(retries(0, 7, 10));
+  Single s(with_retries(0, 7, 10));
   REQUIRE(s.post({}) == Errc::ok);
   (void)s.advance(2 * s.peer_state().congestion.base_rtt() - 1ns);
   CHECK(s.qp().stats.timeouts == 0);
@@ -132,7 +120,7 @@ TEST_CASE("timeouts: never sooner than two base round trips") {
 }
 
 TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again") {
-  Single s(retries(8, 7, 10));
+  Single s(with_retries(8, 7, 10));
   REQUIRE(s.post({}) == Errc::ok);
   const Sent lost = data_of(s.transmit()).at(0);
   s.now += 1us;
@@ -170,7 +158,7 @@ TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again"
 }
 
 TEST_CASE("timeout: its packet goes although lost ones fill the window") {
-  Single s(retries(6, 7, 3));  // NSCC: one packet of window from the second timeout on
+  Single s(with_retries(6, 7, 3));  // NSCC: one packet of window from the second timeout on
   REQUIRE(s.post({.length = 1024 * 40}) == Errc::ok);
   const SentList out = data_of(s.transmit());
   REQUIRE(out.size() > 10);
@@ -236,7 +224,7 @@ TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
 }
 
 TEST_CASE("reliability probe: after a silent round trip, five at most, and not without need") {
-  Single s(retries(14, 7, 10));
+  Single s(with_retries(14, 7, 10));
   const Duration base =
       s.peer_state().congestion.base_rtt() + s.peer_state().congestion.target_qdelay();
   REQUIRE(s.post({}) == Errc::ok);
@@ -259,7 +247,7 @@ TEST_CASE("reliability probe: after a silent round trip, five at most, and not w
 }
 
 TEST_CASE("reliability probe: its answer makes the lost tail of a message known") {
-  Single s(retries(20, 7, 10));
+  Single s(with_retries(20, 7, 10));
   REQUIRE(s.post({.length = 3000}) == Errc::ok);
   const Sent last = data_of(s.transmit()).at(2);
   s.now += 10us;

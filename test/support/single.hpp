@@ -77,6 +77,15 @@ struct SingleSetup {
   bool rts = true;
 };
 
+/// With QpAttributes::timeout `n`, and so many retries.
+[[nodiscard]] inline SingleSetup with_retries(unsigned n, unsigned linear, unsigned exponential) {
+  SingleSetup s;
+  s.attributes.timeout = static_cast<std::uint8_t>(n);
+  s.attributes.retry_linear = static_cast<std::uint8_t>(linear);
+  s.attributes.retry_exponential = static_cast<std::uint8_t>(exponential);
+  return s;
+}
+
 class Single {
  public:
   using Setup = SingleSetup;
