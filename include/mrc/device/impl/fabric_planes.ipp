@@ -42,7 +42,11 @@ class FabricPaths final : public PathProvider {
   /// `srh_fits`: packets with a segment routing header are no longer than the planes allow.
   FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
               bool srh_fits)
-      : fabric_(fabric), self_(self), config_(config), srh_fits_(srh_fits) {}
+      : fabric_(fabric),
+        self_(self),
+        config_(config),
+        peer_ports_(config.peer_ports),
+        srh_fits_(srh_fits) {}
 
   [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
                                     Bytes) const override {
@@ -61,7 +65,7 @@ class FabricPaths final : public PathProvider {
       const fabric::Host* host = fabric_.find_host(static_cast<Plane>(plane), gid);
       if (host == nullptr) continue;
       std::vector<Contact> contacts;
-      const std::uint16_t port = PeerPorts(config_.peer_ports).find(gid).value_or(config_.udp_port);
+      const std::uint16_t port = peer_ports_.find(gid).value_or(config_.udp_port);
       for (unsigned p = 0; p < fabric_.planes; ++p)
         contacts.push_back({static_cast<Plane>(p), {host->addresses[p], port}});
       return contacts;
@@ -122,6 +126,7 @@ class FabricPaths final : public PathProvider {
   const fabric::Description& fabric_;
   const fabric::Host& self_;
   const Config& config_;
+  const PeerPorts peer_ports_;
   const bool srh_fits_;
 };
 
