@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "mrc/core/error.hpp"
 #include "units.hpp"
 
 namespace mrc::perf {

@@ -89,6 +89,7 @@ TEST_CASE("log: what is found out later, in the device's own thread, goes to the
   const Time end = monotonic_now() + kPatience;
   while (!warned() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
   CHECK(warned());
+  const std::lock_guard lock(mutex);
   CHECK_FALSE(contains(all, "openmrc:"));
 }
 

@@ -36,7 +36,7 @@ bool block(unsigned number, unsigned error) {
 enum Outcome { named, not_named, opened, not_blocked };
 
 /// What comes of opening a device in a child process where that call is blocked.
-Outcome open_without(const char* name, unsigned number, unsigned error) {
+Outcome open_without(const std::string& name, unsigned number, unsigned error) {
   const Config config = test_config("loopback:1");
   const pid_t child = ::fork();
   if (child == 0) {  // ends by _exit(), which needs no other call
@@ -45,7 +45,7 @@ Outcome open_without(const char* name, unsigned number, unsigned error) {
       const Device device(config);
       ::_exit(opened);
     } catch (const Error& e) {
-      const std::string wanted = std::string("system call ") + name + " is blocked";
+      const std::string wanted = "system call " + name + " is blocked";
       ::_exit(std::string(e.what()).find(wanted) != std::string::npos ? named : not_named);
     } catch (...) {
       ::_exit(not_named);
@@ -59,14 +59,20 @@ Outcome open_without(const char* name, unsigned number, unsigned error) {
 
 }  // namespace
 
+struct Call {
+  std::string name;
+  unsigned number;
+};
+const Call kCalls[] = {
+    {"recvmmsg", SYS_recvmmsg},
+    {"sendmmsg", SYS_sendmmsg},
+    {"ppoll", SYS_ppoll},
+    {"write", SYS_write},
+};
+
 TEST_CASE("blocked system calls: opening a device fails and names the call") {
-  struct Call {
-    const char* name;
-    unsigned number;
-  };
   for (const unsigned error : {EPERM, ENOSYS})
-    for (const Call call : {Call{"recvmmsg", SYS_recvmmsg}, Call{"sendmmsg", SYS_sendmmsg},
-                            Call{"ppoll", SYS_ppoll}, Call{"write", SYS_write}}) {
+    for (const Call& call : kCalls) {
       CAPTURE(call.name);
       CAPTURE(error);
       const Outcome outcome = open_without(call.name, call.number, error);

@@ -56,8 +56,9 @@ class Input {
 };
 
 wire::ResolutionStep step_of(const ResolutionMessage& message) {
-  return static_cast<wire::ResolutionStep>(
-      detail::read_resolution(Bytes(message.bytes)).header.step);
+  wire::ResolutionPacket packet;
+  std::memcpy(&packet, message.bytes.data(), sizeof packet);
+  return static_cast<wire::ResolutionStep>(packet.header.step);
 }
 
 /// A device with a few queue pairs.

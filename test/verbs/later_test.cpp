@@ -40,9 +40,10 @@ struct Allocated {
 };
 
 /// errno of registering; 0 if it works, and the keys are those of ordinary memory.
-int registered(ibv_pd* pd, MrAttributes wanted) {
+int registered(ibv_pd* pd, const MrAttributes& wanted) {
   errno = 0;
-  ibv_mr* mr = later<ibv_mr*(ibv_pd*, MrAttributes*)>("ibv_reg_mr_ex", "IBVERBS_1.15")(pd, &wanted);
+  ibv_mr* mr =
+      later<ibv_mr*(ibv_pd*, const MrAttributes*)>("ibv_reg_mr_ex", "IBVERBS_1.15")(pd, &wanted);
   if (mr == nullptr) return errno;
   CHECK(mr->addr == wanted.address);
   CHECK(mr->length == wanted.length);

@@ -2,7 +2,7 @@
 #pragma once
 
 /// One of the units of the compiled library (mrc/impl/src.hpp): configuration, exchange of
-/// connection data, and the texts of values and addresses.
+/// connection data, the texts of values and addresses, and the version.
 #ifndef MRC_SEPARATE_COMPILATION
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
@@ -19,6 +19,7 @@
 #include "mrc/exchange/impl/resolution.ipp"
 #include "mrc/exchange/impl/tcp_exchange.ipp"
 #include "mrc/exchange/impl/tcp_socket.ipp"
+#include "mrc/impl/version.ipp"
 #include "mrc/port/impl/address.ipp"
 #include "mrc/port/impl/network.ipp"
 #include "mrc/port/impl/port_options.ipp"

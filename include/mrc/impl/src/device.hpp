@@ -35,4 +35,3 @@
 #include "mrc/impl/device_profiles.ipp"
 #include "mrc/impl/memory_region.ipp"
 #include "mrc/impl/queue_pair.ipp"
-#include "mrc/impl/version.ipp"
