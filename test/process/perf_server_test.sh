@@ -49,7 +49,8 @@ say 'nor do clients that say hello and nothing more'
 for i in 1 2 3; do
   start "welcome$i" guest 'a = hello(); print(a["op"], flush=True); time.sleep(25)'
 done
-until_true 90 grep -qs welcome "$work"/welcome?.out || fail 'no welcome'
+welcomed() { cat "$work"/welcome?.out | grep -q welcome; }
+until_true 90 welcomed || fail 'no welcome'
 start=$SECONDS
 start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet
 exit_code "$pid" 30
