@@ -28,11 +28,11 @@ inline Time at(Duration since_start) {
 }
 
 /// How often each path is chosen in `packets` selections.
-inline std::vector<unsigned> counts(PathSet& set, Cursor& cursor, std::size_t packets,
+inline std::vector<unsigned> counts(PathSet& set, std::size_t packets,
                                     PlaneMask free = kAllPlanes) {
   std::vector<unsigned> n(set.size());
   for (std::size_t i = 0; i < packets; ++i) {
-    const PathIndex path = set.select(cursor, free);
+    const PathIndex path = set.select(free);
     if (path != kNoPath) ++n[path];
   }
   return n;

@@ -107,8 +107,7 @@ TEST_CASE("path set: every feedback call in every state does what the table says
       row.act(set);
       CHECK(set.health(0) == expected[static_cast<int>(from)]);
       // Whatever happened, the walk agrees with the state, and no other path was touched.
-      Cursor c = set.make_cursor();
-      const auto n = counts(set, c, 64);
+      const auto n = counts(set, 64);
       CHECK((n[0] > 0) == set.selectable(0));
       for (PathIndex i = 1; i < set.size(); ++i) CHECK(set.health(i) == G);
     }

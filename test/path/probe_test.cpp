@@ -23,30 +23,64 @@ std::vector<std::pair<Time, PathIndex>> run_probes(PathSet& set, Time end) {
   return out;
 }
 
-TEST_CASE("probes: first after 1 ms, then doubling to 100 ms [O-6]") {
+TEST_CASE("probes: at first after four round trips, then after an eighth of the outage [O-6]") {
   PathSet set(universe(1, 4), {}, 1);
+  set.set_probe_spacing(10us);
   CHECK(set.next_probe() == kNever);
   CHECK(set.poll_probe(at(1ms)) == kNoPath);
   set.on_timeout(2, at(5ms));
-  std::vector<Time> expected;
-  Time t = at(6ms);
-  for (const int gap : {2, 4, 8, 16, 32, 64, 100, 100, 100}) {
-    expected.push_back(t);
-    t += gap * 1ms;
+  Time expected = at(5ms) + 40us;
+  for (const auto& [time, path] : run_probes(set, at(5s))) {
+    CHECK(time == expected);
+    CHECK(path == 2);
+    expected += std::clamp<Duration>((time - at(5ms)) / 8, 40us, 100ms);
   }
-  const auto probes = run_probes(set, expected.back());
-  REQUIRE(probes.size() == expected.size());
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    CHECK(probes[i].first == expected[i]);
-    CHECK(probes[i].second == 2);
+  CHECK(expected > at(5s));
+  CHECK(set.stats(2).probes_sent < 120);
+}
+
+TEST_CASE("probes: every millisecond while no round trip is known, or as configured") {
+  PathSet set(universe(1, 4), {}, 1);
+  set.on_timeout(2, at(5ms));
+  CHECK(set.next_probe() == at(6ms));
+  PathSet slow(universe(1, 4), {.probe_first = 3ms}, 1);
+  slow.set_probe_spacing(10us);
+  slow.on_timeout(2, at(5ms));
+  CHECK(slow.next_probe() == at(8ms));
+}
+
+TEST_CASE("probes: a path that fails again and again is tried ever less often") {
+  PathSet set(universe(1, 4), {}, 1);
+  set.set_probe_spacing(10us);
+  Time now = at(1s);
+  const auto time_to_revive = [&] {
+    const Time failed = now;
+    set.on_timeout(2, now);
+    while (set.health(2) == Health::assumed_bad) {
+      now = set.next_probe();
+      REQUIRE(set.poll_probe(now) == 2);
+      set.on_probe_answer(2, Mark::none, now);
+    }
+    return now - failed;
+  };
+  CHECK(time_to_revive() == 120us);
+  for (int i = 1; i <= 10; ++i) {
+    now += 100us;
+    CHECK(time_to_revive() == 120us * (1 << i));
   }
-  CHECK(set.stats(2).probes_sent == expected.size());
+  for (int i = 0; i < 20; ++i) (void)time_to_revive();
+  CHECK(time_to_revive() == 300ms);
+  now += 64 * 100ms + 1ms;  // it has worked for long enough
+  CHECK(time_to_revive() <= 600ms);
+  now += 60s;
+  CHECK(time_to_revive() == 120us);
 }
 
 TEST_CASE("probes: an answer starts the intervals over; three in a row revive the path") {
   PathSet set(universe(1, 4), {}, 1);
   set.on_timeout(2, at(0ms));
   const Time last = run_probes(set, at(200ms)).back().first;
+  CHECK(set.next_probe() > last + 20ms);
   set.on_probe_answer(2, Mark::none, last + 50us);
   CHECK(set.next_probe() == last + 1050us);
   for (int i = 0; i < 2; ++i) {
@@ -122,7 +156,7 @@ TEST_CASE("probes: a long round trip does not make answers look missing") {
 
 TEST_CASE("probe schedule: as a sorted list would do it, under random operations") {
   constexpr PathIndex kPaths = 40;
-  ProbeSchedule schedule(kPaths, 1ms, 100ms);
+  ProbeSchedule schedule(kPaths, 100ms);
   std::vector<Time> due(kPaths, kNever);  // the model; intervals are taken from the answers
   Random random(7);
   Time now = at(0ms);
@@ -130,36 +164,36 @@ TEST_CASE("probe schedule: as a sorted list would do it, under random operations
     const auto path = static_cast<PathIndex>(random.below(kPaths));
     switch (random.below(4)) {
       case 0:
-        schedule.start(path, now + random.below(5000) * 1us);
+        schedule.start(path, now, random.below(5000) * 1us);
         break;
       case 1:
-        schedule.stop(path);
+        schedule.stop(path, now);
         due[path] = kNever;
         break;
       default: {
         const Time next = schedule.next();
         if (next == kNever) break;
         now = std::max(now, next);
-        const PathIndex probed = schedule.poll(now, 0ns);
+        const PathIndex probed = schedule.poll(now, 1ms);
         REQUIRE(probed != kNoPath);
-        CHECK(schedule.poll(at(-1h), 0ns) == kNoPath);
-        if (random.chance(0.3)) schedule.succeeded(probed, now);
+        CHECK(schedule.poll(at(-1h), 1ms) == kNoPath);
+        if (random.chance(0.3)) schedule.succeeded(probed, now, 1ms);
         break;
       }
     }
   }
-  for (PathIndex p = 0; p < kPaths; ++p) schedule.stop(p);
+  for (PathIndex p = 0; p < kPaths; ++p) schedule.stop(p, now);
   CHECK(schedule.next() == kNever);
   // What comes out is in order of its due time.
   for (PathIndex p = 0; p < kPaths; ++p) {
     due[p] = now + random.below(900) * 1us;
-    schedule.start(p, due[p]);
+    schedule.resume(p, due[p]);
   }
   std::vector<Time> sorted = due;
   std::sort(sorted.begin(), sorted.end());
   for (const Time t : sorted) {
     CHECK(schedule.next() == t);
-    CHECK(due[schedule.poll(t, 0ns)] == t);
+    CHECK(due[schedule.poll(t, 1ms)] == t);
   }
 }
 

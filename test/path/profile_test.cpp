@@ -147,14 +147,13 @@ TEST_CASE("profile EXPLICIT: an EV that is listed several times has that weight"
   for (unsigned i = 0; i < 8; ++i)  // 100 three times in plane 0, 200 .. 203 once each in plane 1
     p.paths.push_back({Ev{i >= 4 ? 196 + i : i < 3 ? 100u : 101u}, static_cast<Plane>(i / 4), 0});
   PathSet set = make_path_set(make_plan(p), 1);
-  Cursor cursor = set.make_cursor();
   unsigned heavy = 0;
-  for (unsigned i = 0; i < 800; ++i) heavy += set[set.select(cursor, kAllPlanes)].ev == Ev{100};
+  for (unsigned i = 0; i < 800; ++i) heavy += set[set.select(kAllPlanes)].ev == Ev{100};
   CHECK(heavy == 300);
   // Copies are paths of their own: what is reported of one is not true of the others.
   set.on_timeout(set.find(Ev{100}), at(1ms));
   heavy = 0;
-  for (unsigned i = 0; i < 700; ++i) heavy += set[set.select(cursor, kAllPlanes)].ev == Ev{100};
+  for (unsigned i = 0; i < 700; ++i) heavy += set[set.select(kAllPlanes)].ev == Ev{100};
   CHECK((heavy > 150 && heavy < 250));
 }
 
@@ -172,8 +171,7 @@ TEST_CASE("profile EXPLICIT: planes of unequal size") {
   CHECK(order == std::vector<unsigned>{0, 2, 0, 2, 0, 0, 0});
   PathSet set = make_path_set(plan, 1);
   CHECK(set.active_count() == 7);
-  Cursor cursor = set.make_cursor();
-  for (const unsigned n : counts(set, cursor, 700)) CHECK(n == 100);
+  for (const unsigned n : counts(set, 700)) CHECK(n == 100);
   p.active = 4;  // equal shares as far as they go
   const PathSet four = make_path_set(make_plan(p), 1);
   unsigned of_plane_2 = 0;

@@ -72,7 +72,6 @@ struct RequesterState {
   reliability::SendWindow window;     ///< sent packets above the cumulative PSN
   reliability::RetryCounter retries;  ///< retry counters (mrc-1.0 §2.10)
   reliability::RttEstimator rtt;      ///< RTT estimate and upper bound
-  path::Cursor cursor{};              ///< position in the peer's spraying order
   std::uint32_t next_packet = 0;  ///< index in the message at queue.sending() of what is sent next
   std::uint32_t range = 0;        ///< min(own, peer's, dynamic) MPR, packets
   std::uint32_t fixed_range = 0;  ///< min(own, peer's) MPR, packets

@@ -54,6 +54,7 @@ struct alignas(64) Entry {
   std::uint8_t strikes = 0;  ///< consecutive inferred losses without a delivery
   bool active : 1 = false;   ///< holds a place in the active set
   bool stamped : 1 = false;  ///< newest_delivered is valid
+  bool passed : 1 = false;   ///< SKIP, and the walk has passed over it: waits to become GOOD
   std::uint16_t slot =
       0;  ///< index in the spraying order's plane lists; valid while the path is in the order
   std::uint32_t marks = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/circular_buffer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -42,9 +43,9 @@ struct PathSetOptions {
   std::uint8_t hold_marks = 24;
   /// Consecutive answered probes that revive a path [C-9]; at least 1.
   std::uint8_t probe_successes = 3;
-  /// Delay of the first probe after the path became bad; the intervals then double up to probe_max
-  /// [O-6].
-  Duration probe_first = std::chrono::milliseconds{1};
+  /// Shortest interval between two probes of a path, and the delay of the first one; 0: four round
+  /// trips, 1 ms while no round trip is known. See ProbeSchedule for the intervals [O-6].
+  Duration probe_first{0};
   /// Longest interval between two probes of a path.
   Duration probe_max = std::chrono::milliseconds{100};
   /// States that generate an event: kEventGood, kEventAssumedBad.
@@ -54,9 +55,10 @@ struct PathSetOptions {
 };
 
 /// The paths to one destination with their health, and path selection (mrc-1.0 §3.4, §3.5, §5).
-/// Shared by all queue pairs to that destination; each has its own Cursor.
+/// Shared by all queue pairs to that destination, and so is the walk over the paths: it is the sum
+/// of what they send that has to be even.
 ///
-/// * Data path: make_cursor, select, find, on_sent, on_delivered. A few nanoseconds each.
+/// * Data path: select, find, on_sent, on_delivered. A few nanoseconds each.
 /// * Feedback: on_mark, on_trimmed, on_inferred_loss, on_timeout, on_probe_answer. Linear in the
 ///   number of paths, but only when a path enters or leaves the spraying order.
 /// * Control: set_plane_up, set_health, replace, set_probe_spacing.
@@ -73,42 +75,33 @@ class PathSet {
 
   // ---- data path
 
-  /// A cursor for a new queue pair, with its own random start.
-  [[nodiscard]] Cursor make_cursor() noexcept {
-    Cursor c;
-    c.random = static_cast<std::uint32_t>(random_.next());
-    return c;
-  }
-
   /// The path for the next packet or burst: GOOD, in a plane of `free_planes` that is up. kNoPath
-  /// when there is none. At most one SKIP path passed on the way becomes GOOD, and is returned only
-  /// if there is no other. `avoid` is the previous path of a retransmission: the result differs
-  /// from it, in plane too if possible, unless it is the only path.
-  [[nodiscard]] PathIndex select(Cursor& c, PlaneMask free_planes,
-                                 PathIndex avoid = kNoPath) noexcept {
+  /// when there is none. At most one of the SKIP paths passed so far becomes GOOD, and is returned
+  /// only if there is no other. `avoid` is the previous path of a retransmission: the result
+  /// differs from it, in plane too if possible, unless it is the only path.
+  [[nodiscard]] PathIndex select(PlaneMask free_planes, PathIndex avoid = kNoPath) noexcept {
     PlaneMask planes = free_planes & order_.planes();
     if (planes == 0) return kNoPath;
     if (avoid < entries_.size()) {
       const PlaneMask others = planes & ~plane_bit(entries_[avoid].plane);
       if (others != 0) planes = others;
     }
-    PathIndex restored = kNoPath;
     for (unsigned i = 0; i < kWalkLimit; ++i) {
-      const PathIndex path = order_.step(c);
+      const PathIndex path = order_.step(planes);
       detail::Entry& e = entries_[path];
-      if ((planes >> e.plane & 1) == 0 || path == avoid) continue;
+      if (path == avoid) continue;
       if (e.health == Health::good) {
-        if (path != restored) return path;
-      } else if (restored == kNoPath) {
-        const bool none_good = (order_.good_planes() & planes) == 0;
-        if (!none_good && holds_.held(path, now_)) continue;
-        rotate(e);
-        // The order would only return to this path: treat the pass as complete.
-        if (none_good) return path;
-        restored = path;
+        if (!passed_.empty()) [[unlikely]]
+          (void)restore_passed();
+        return path;
       }
+      if ((order_.good_planes() & planes) == 0) {  // the walk would only return to this path
+        rotate(e);
+        return path;
+      }
+      if (!e.passed && !holds_.held(path, now_)) pass(e);
     }
-    return select_rare(c, planes, avoid, restored);
+    return select_rare(planes, avoid, restore_passed());
   }
 
   /// The path's EV, plane and port path. `path` < size().
@@ -273,15 +266,22 @@ class PathSet {
   [[nodiscard]] PathIndex index_of(const Entry& e) const noexcept {
     return static_cast<PathIndex>(&e - entries_.data());
   }
-  void rebuild() noexcept { order_.rebuild(entries_, up_, random_); }
+  void rebuild() noexcept { order_.rebuild(entries_, up_); }
 
   /// SKIP to GOOD because the walk reached the path.
   void rotate(Entry& e) noexcept {
     e.health = next_health(e.health, HealthInput::rotation);
     order_.set_good(e);
   }
-  PathIndex select_rare(Cursor& c, PlaneMask planes, PathIndex avoid, PathIndex restored) noexcept;
+  /// The walk has passed over a SKIP path: its turn to become GOOD comes.
+  void pass(Entry& e) noexcept {
+    e.passed = true;
+    passed_.push_back(index_of(e));  // within the reserved capacity: each path is in it once
+  }
+  PathIndex restore_passed() noexcept;
+  PathIndex select_rare(PlaneMask planes, PathIndex avoid, PathIndex restored) noexcept;
 
+  [[nodiscard]] Duration shortest_probe_interval() const noexcept;
   void set_up_entries(std::span<const PathSpec> universe) noexcept;
   void saw(Time now) noexcept { now_ = std::max(now_, now); }
   void pass_over(Entry& e, HealthInput input) noexcept;
@@ -303,8 +303,9 @@ class PathSet {
   detail::EvIndex index_;
   ProbeSchedule probes_;
   detail::SkipHold holds_;
-  std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
-  std::vector<Time> replaced_;         ///< by path: when it took the place of another
+  boost::circular_buffer<PathIndex> passed_;  ///< SKIP paths that the walk has passed, oldest first
+  std::vector<std::uint64_t> marked_;         ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;                ///< by path: when it took the place of another
   EventRing events_;
   std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};

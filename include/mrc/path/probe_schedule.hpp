@@ -11,35 +11,36 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]): the first try `first` after the
-/// path became bad, then at intervals that double up to `max`. An answer resets the interval, so
-/// that the remaining successes come quickly. An indexed heap: all operations are O(log n) and
-/// allocate nothing. Not thread-safe.
+/// Schedules the probes of ASSUMED_BAD paths (mrc-1.0 §5, [O-6]). A path is tried again after an
+/// eighth of the time for which it has been bad, so that an outage lasts hardly longer for the
+/// sender than it does, and a path that is bad for good costs little. But never sooner than after
+/// the shortest interval, which doubles each time that a path fails soon after it has come back. An
+/// indexed heap: all operations are O(log n) and allocate nothing. Not thread-safe.
 class ProbeSchedule {
  public:
-  /// Room for paths 0 .. paths-1. 0 < first <= max.
-  ProbeSchedule(std::size_t paths, Duration first, Duration max)
-      : slots_(paths), first_(first), max_(max) {
+  /// Room for paths 0 .. paths-1. No interval is longer than `max`, except the shortest one.
+  ProbeSchedule(std::size_t paths, Duration max) : slots_(paths), max_(max) {
     heap_.reserve(paths);
   }
 
-  /// Starts probing `path`, with the first try at `due`. Restarts if it was running.
-  void start(PathIndex path, Time due) noexcept {
+  /// Starts probing `path`, which has failed `now`: the first try is due after the shortest
+  /// interval, of which `shortest` is the length for a path that does not fail often. Restarts if
+  /// it was running.
+  void start(PathIndex path, Time now, Duration shortest) noexcept {
     Slot& slot = slots_[path];
-    slot.level = 0;
-    slot.successes = 0;
-    slot.awaiting = false;
-    if (slot.heap_at == kNoPath) {
-      slot.heap_at = static_cast<PathIndex>(heap_.size());
-      heap_.push_back(path);  // within the reserved capacity: each path is in the heap at most once
-    }
-    reschedule(path, due);
+    const bool again = slot.ended + kSoon * shortest * (1 << slot.relapses) > now;
+    slot.relapses = again ? std::min<std::uint8_t>(slot.relapses + 1, kMostRelapses) : 0;
+    begin(path, now, now + least(slot, shortest));
   }
+  /// The same, but the first try is due at once, and it does not count as a failure.
+  void resume(PathIndex path, Time now) noexcept { begin(path, now, now); }
 
-  /// Stops probing `path`; no effect if it was not running.
-  void stop(PathIndex path) noexcept {
+  /// Stops probing `path`: it is good again, or nobody wants to know. No effect if it was not
+  /// running.
+  void stop(PathIndex path, Time now) noexcept {
     const PathIndex at = std::exchange(slots_[path].heap_at, kNoPath);
     if (at == kNoPath) return;
+    slots_[path].ended = now;
     const PathIndex last = heap_.back();
     heap_.pop_back();
     if (last == path) return;
@@ -52,29 +53,26 @@ class ProbeSchedule {
     return heap_.empty() ? kNever : slots_[heap_.front()].due;
   }
 
-  /// The path to probe now, or kNoPath. Schedules its next try at least `floor` later, so that an
-  /// answer can arrive before it counts as missing. A try while the previous one is unanswered ends
-  /// the run of successes.
-  [[nodiscard]] PathIndex poll(Time now, Duration floor) noexcept {
+  /// The path to probe now, or kNoPath. A try while the previous one is unanswered ends the run of
+  /// successes, so an answer should take less than `shortest`.
+  [[nodiscard]] PathIndex poll(Time now, Duration shortest) noexcept {
     if (heap_.empty() || next() > now) return kNoPath;
     const PathIndex path = heap_.front();
     Slot& slot = slots_[path];
     if (slot.awaiting) slot.successes = 0;
     slot.awaiting = true;
-    // The interval after try k (from 0) is first * 2^(k+1), cut at max.
-    if (interval(slot.level) < max_) ++slot.level;
-    reschedule(path, now + std::max(interval(slot.level), floor));
+    const Duration interval = std::min((now - slot.since) / kPart, max_);
+    reschedule(path, now + std::max(interval, least(slot, shortest)));
     return path;
   }
 
-  /// The outstanding try of `path` succeeded. Returns the number of consecutive successes (0 when
-  /// no try was outstanding: each try counts once).
-  unsigned succeeded(PathIndex path, Time now) noexcept {
+  /// The outstanding try of `path` succeeded: the next one follows after the shortest interval.
+  /// Returns the number of consecutive successes (0 when no try was outstanding: each counts once).
+  unsigned succeeded(PathIndex path, Time now, Duration shortest) noexcept {
     Slot& slot = slots_[path];
     if (slot.heap_at == kNoPath || !std::exchange(slot.awaiting, false)) return 0;
     if (slot.successes < 255) ++slot.successes;
-    slot.level = 0;
-    reschedule(path, now + first_);
+    reschedule(path, now + least(slot, shortest));
     return slot.successes;
   }
 
@@ -85,22 +83,35 @@ class ProbeSchedule {
   }
 
  private:
+  static constexpr int kPart = 8;  ///< an interval is this part of the time that has passed
+  /// A path fails soon if it was good for fewer than so many of its shortest intervals.
+  static constexpr int kSoon = 64;
+  static constexpr std::uint8_t kMostRelapses = 16;
+
   struct Slot {
     Time due{};
-    PathIndex heap_at = kNoPath;  ///< kNoPath: not probed
-    std::uint8_t level = 0;       ///< doublings so far
-    std::uint8_t successes = 0;   ///< consecutive answers
-    bool awaiting = false;        ///< the last try is unanswered so far
+    Time since{};                     ///< bad since then
+    Time ended{Duration::min() / 2};  ///< when probing ended last
+    PathIndex heap_at = kNoPath;      ///< kNoPath: not probed
+    std::uint8_t relapses = 0;        ///< failures soon after it had come back
+    std::uint8_t successes = 0;       ///< consecutive answers
+    bool awaiting = false;            ///< the last try is unanswered so far
   };
-  static_assert(sizeof(Slot) == 16);
 
-  [[nodiscard]] Duration interval(unsigned level) const noexcept {
-    // Doubles stepwise, since a shift could overflow for a large max.
-    Duration d = first_;
-    for (unsigned i = 0; i < level && d < max_; ++i) d = d > max_ / 2 ? max_ : d * 2;
-    return std::min(d, max_);
+  [[nodiscard]] Duration least(const Slot& slot, Duration usual) const noexcept {
+    return std::max(usual, std::min(usual * (1 << slot.relapses), max_));
   }
-
+  void begin(PathIndex path, Time now, Time due) noexcept {
+    Slot& slot = slots_[path];
+    slot.since = now;
+    slot.successes = 0;
+    slot.awaiting = false;
+    if (slot.heap_at == kNoPath) {
+      slot.heap_at = static_cast<PathIndex>(heap_.size());
+      heap_.push_back(path);  // within the reserved capacity: each path is in the heap at most once
+    }
+    reschedule(path, due);
+  }
   void place(PathIndex at, PathIndex path) noexcept {
     heap_[at] = path;
     slots_[path].heap_at = at;
@@ -133,7 +144,6 @@ class ProbeSchedule {
 
   std::vector<Slot> slots_;
   std::vector<PathIndex> heap_;
-  Duration first_;
   Duration max_;
 };
 

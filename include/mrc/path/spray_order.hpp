@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "mrc/core/random.hpp"
@@ -16,56 +15,37 @@
 
 namespace mrc::inline v0_1::path {
 
-/// Position of one QP in the spraying order. Plain data; valid for the PathSet that created it. All
-/// default-constructed cursors start at the same position.
-struct Cursor {
-  std::uint32_t epoch = 0;     ///< version of the order that the other fields refer to; 0: none
-  std::uint32_t random = 1;    ///< state of the QP's own random generator
-  std::uint16_t position = 0;  ///< next position in the order
-  std::uint16_t stride = 0;    ///< step between positions in this pass, below the order's length
-  std::uint16_t left = 0;      ///< positions left in this pass over the order
-};
-static_assert(sizeof(Cursor) <= 16 && std::is_trivially_copyable_v<Cursor>);
-
 namespace detail {
 
-/// 32 bits from the cursor's own generator: a Weyl sequence through a mixer, for which any state is
-/// valid, also zero.
-inline std::uint32_t next_random(Cursor& c) noexcept {
-  c.random += 0x9E37'79B9u;
-  std::uint32_t z = c.random;
-  z = (z ^ (z >> 16)) * 0x85EB'CA6Bu;
-  z = (z ^ (z >> 13)) * 0xC2B2'AE35u;
-  return z ^ (z >> 16);
-}
-
-/// The paths that can carry data now (active, GOOD or SKIP, plane up), in spraying order.
+/// The paths that can carry data now (active, GOOD or SKIP, plane up), and a walk over them.
 ///
-/// One order is shared by any number of cursors. Positions alternate between planes, with each
-/// plane's paths shuffled. Each cursor makes full passes over it, with a random start and
-/// stride for each pass. A stride coprime to the length visits every position exactly once; since
-/// planes of equal size alternate with a period that divides the length, any run of as many steps
-/// as there are planes also visits each plane once.
+/// Each plane has its own list, in a random order that lasts: a path that leaves and comes back
+/// finds its old place. A step takes the next path of one plane, whichever planes are free. So all
+/// paths of a plane carry the same share whatever happens in the others, and what a host sends to a
+/// switch comes at even distances, for which its queue is short (docs/results.md).
 ///
-/// Lists and bitmaps by plane answer "any usable path of this plane" without a walk.
+/// A plane's progress is the number of passes over its list. Steps go to the planes in turn, and
+/// keep their progress equal: a plane that has lost some of its paths gets less, so that those left
+/// carry no more than all others.
 class SprayOrder {
  public:
-  explicit SprayOrder(std::size_t paths)
-      : order_(paths),
+  /// For so many paths. The order of the lists is `random`'s.
+  SprayOrder(std::size_t paths, Random& random)
+      : sequence_(paths),
         slot_path_(paths + kMaxPlanes * 64, kNoPath),
-        good_(slot_path_.size() / 64 + 1) {}
+        good_(slot_path_.size() / 64 + 1) {
+    for (std::size_t i = 0; i < paths; ++i) sequence_[i] = static_cast<PathIndex>(i);
+    random.shuffle(std::span<PathIndex>(sequence_));
+  }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] PlaneMask planes() const noexcept { return planes_; }
   /// Planes with at least one path that is GOOD, not SKIP.
   [[nodiscard]] PlaneMask good_planes() const noexcept { return good_planes_; }
 
-  /// Rebuilds the order from the entries that belong in it. Linear; allocates nothing.
-  void rebuild(std::span<Entry> entries, PlaneMask up, Random& random) noexcept {
-    if (++epoch_ == 0) epoch_ = 1;
+  /// Rebuilds the lists from the entries that belong in them. Linear; allocates nothing.
+  void rebuild(std::span<Entry> entries, PlaneMask up) noexcept {
     collect(entries, up);
-    for (unsigned p = 0; p < kMaxPlanes; ++p)
-      random.shuffle(std::span<PathIndex>(slot_path_).subspan(first_slot(p), count_[p]));
     std::fill(good_.begin(), good_.end(), std::uint64_t{0});
     good_count_ = {};
     good_planes_ = 0;
@@ -76,17 +56,26 @@ class SprayOrder {
         if (e.health == Health::good) set_good(e);
       }
     }
-    interleave(random);
   }
 
-  /// The cursor's next position; needs size() > 0.
-  PathIndex step(Cursor& c) const noexcept {
-    if (c.epoch != epoch_ || c.left == 0) begin_pass(c);
-    --c.left;
-    const PathIndex path = order_[c.position];
-    std::size_t next = std::size_t{c.position} + c.stride;
-    if (next >= size_) next -= size_;
-    c.position = static_cast<std::uint16_t>(next);
+  /// Moves the walk to a random place.
+  void start_anywhere(Random& random) noexcept {
+    std::uint32_t planes = 0;
+    for (unsigned p = 0; p < kMaxPlanes; ++p) {
+      if (count_[p] == 0) continue;
+      walks_[p].at = random.below(count_[p]);
+      if (random.below(++planes) == 0) last_ = static_cast<std::uint8_t>(p);
+    }
+  }
+
+  /// The next path of the walk, in one of `planes`: not empty, and each of them with paths.
+  PathIndex step(PlaneMask planes) noexcept {
+    const unsigned p = next_plane(planes);
+    Walk& walk = walks_[p];
+    if (walk.at >= count_[p]) walk.at = 0;  // the list has become shorter
+    const PathIndex path = slot_path_[first_slot(p) + walk.at++];
+    walk.progress += walk.share;
+    last_ = static_cast<std::uint8_t>(p);
     return path;
   }
 
@@ -160,60 +149,54 @@ class SprayOrder {
       if (count_[p] > 0) planes_ |= plane_bit(static_cast<Plane>(p));
     }
     std::array<std::uint16_t, kMaxPlanes> filled{};
-    for (std::size_t i = 0; i < entries.size(); ++i)
-      if (belongs(entries[i]))
-        slot_path_[first_slot(entries[i].plane) + filled[entries[i].plane]++] =
-            static_cast<PathIndex>(i);
+    for (const PathIndex path : sequence_) {
+      const Entry& e = entries[path];
+      if (belongs(e)) slot_path_[first_slot(e.plane) + filled[e.plane]++] = path;
+    }
+    for (unsigned p = 0; p < kMaxPlanes; ++p)
+      if (count_[p] > 0) walks_[p].share = kPass / count_[p];
   }
 
-  /// Merges the planes' lists into the order, in as many rounds as the longest list has paths; each
-  /// plane's paths are spread evenly over the rounds.
-  void interleave(Random& random) noexcept {
-    std::array<std::uint8_t, kMaxPlanes> planes{};
-    std::size_t n = 0;
-    for (PlaneMask m = planes_; m != 0; m &= m - 1)
-      planes[n++] = static_cast<std::uint8_t>(std::countr_zero(m));
-    random.shuffle(std::span<std::uint8_t>(planes.data(), n));
-    const std::uint32_t rounds = *std::max_element(count_.begin(), count_.end());
-    std::array<std::uint32_t, kMaxPlanes> share{};  // paths * count / rounds, accumulated per round
-    std::array<std::uint16_t, kMaxPlanes> taken{};
-    std::size_t at = 0;
-    for (std::uint32_t r = 0; r < rounds; ++r)
-      for (std::size_t i = 0; i < n; ++i) {
-        const unsigned p = planes[i];
-        share[p] += count_[p];
-        if (share[p] < rounds) continue;
-        share[p] -= rounds;
-        order_[at++] = slot_path_[first_slot(p) + taken[p]++];
-      }
+  /// Which plane is next: the first one in turn that has made less progress than that of the last
+  /// step, else the one with the least. A plane that carried nothing for a time, because it was
+  /// down or its port busy, makes up for a few packets only.
+  [[nodiscard]] unsigned next_plane(PlaneMask planes) noexcept {
+    const std::uint64_t reference = walks_[last_].progress;
+    const unsigned first = last_ + 1u;
+    unsigned chosen = kMaxPlanes;
+    for (PlaneMask m = std::rotr(planes, static_cast<int>(first % kMaxPlanes)); m != 0;
+         m &= m - 1) {
+      const unsigned p = (static_cast<unsigned>(std::countr_zero(m)) + first) % kMaxPlanes;
+      if (chosen == kMaxPlanes || walks_[p].progress < walks_[chosen].progress) chosen = p;
+      if (walks_[p].progress < reference) break;
+    }
+    Walk& walk = walks_[chosen];
+    const std::uint64_t most_behind = kMostBehind * walk.share;
+    if (walk.progress + most_behind < reference) walk.progress = reference - most_behind;
+    return chosen;
   }
 
-  /// Starts a pass with a new start and stride.
-  void begin_pass(Cursor& c) const noexcept {
-    // Primes above kMaxPaths are coprime to every length.
-    static constexpr std::array<std::uint32_t, 32> kStrides = {
-        1000003, 1010033, 1020101, 1030291, 1040489, 1050811, 1061171, 1071641,
-        1082153, 1092757, 1103437, 1114193, 1120019, 1130929, 1141901, 1152937,
-        1164043, 1170251, 1181507, 1192847, 1204271, 1210753, 1222373, 1233983,
-        1240667, 1252451, 1259317, 1271251, 1283297, 1290371, 1302491, 1309723};
-    const std::uint32_t r = next_random(c);
-    const auto n = static_cast<std::uint32_t>(size_);
-    c.epoch = epoch_;
-    c.left = static_cast<std::uint16_t>(size_);
-    c.position = static_cast<std::uint16_t>(std::uint64_t{next_random(c)} * n >> 32);
-    c.stride = static_cast<std::uint16_t>(kStrides[r % kStrides.size()] % n);
-  }
+  static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass
+  static constexpr std::uint64_t kMostBehind = 8;                 ///< packets
 
-  std::vector<PathIndex> order_;      ///< the positions; the first size_ are valid
+  /// The walk over the list of one plane.
+  struct Walk {
+    std::uint64_t progress = 0;
+    std::uint64_t share = 0;  ///< progress of one step
+    std::uint32_t at = 0;     ///< next position in the list
+  };
+
+  std::vector<PathIndex> sequence_;   ///< all paths, in the order that all lists keep
   std::vector<PathIndex> slot_path_;  ///< lists by plane, each starting at a multiple of 64
   std::vector<std::uint64_t> good_;   ///< bit per slot: GOOD
+  std::array<Walk, kMaxPlanes> walks_{};
   std::array<std::uint16_t, kMaxPlanes> word_{};        ///< first word of each plane in good_
   std::array<std::uint16_t, kMaxPlanes> count_{};       ///< paths of each plane in the order
   std::array<std::uint16_t, kMaxPlanes> good_count_{};  ///< of these, GOOD
   std::size_t size_ = 0;
-  std::uint32_t epoch_ = 0;
   PlaneMask planes_ = 0;
   PlaneMask good_planes_ = 0;
+  std::uint8_t last_ = 0;  ///< plane of the last step
 };
 
 }  // namespace detail

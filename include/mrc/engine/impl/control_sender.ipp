@@ -111,7 +111,7 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
   const PlaneMask planes = free_planes & ctx_.usable_planes(peer);
   if (item.kind == ControlItem::Kind::probe) {
     RequesterState& tx = ctx_.objects.qp(item.qpn)->tx;
-    const path::PathIndex path = peer.paths.select(tx.cursor, planes);
+    const path::PathIndex path = peer.paths.select(planes);
     // Nothing comes back: what seems to work does not, so others are tried as well.
     if (path == path::kNoPath || !tx.in_vain() || ctx_.random.below(2) == 0) return path;
     const Plane plane = peer.paths[path].plane;

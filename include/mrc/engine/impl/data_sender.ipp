@@ -99,7 +99,7 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
 MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState& qp,
                                                      PlaneMask planes,
                                                      path::PathIndex avoid) noexcept {
-  const path::PathIndex path = peer.paths.select(qp.tx.cursor, planes, avoid);
+  const path::PathIndex path = peer.paths.select(planes, avoid);
   if (path == path::kNoPath || !qp.tx.in_vain()) return path;
   const path::PathIndex answered =
       peer.reverse.answered_though_bad(peer.paths[path].plane, peer.paths);
@@ -156,7 +156,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
   if (!tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
-    path = peer.paths.select(tx.cursor, planes);
+    path = peer.paths.select(planes);
   if (path == path::kNoPath) return SendStatus::blocked;
   const Psn psn = tx.window.next();
   if (!tx.window.append(now, path, slice.size)) {

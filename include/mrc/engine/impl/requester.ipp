@@ -82,7 +82,6 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   if (qp.rc) start_rc(qp);
   tx.retries.reset();
   tx.rtt = {};
-  tx.cursor = qp.peer->paths.make_cursor();
   tx.fixed_range = tx.range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
   tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
   tx.wimm_in_flight = 0;

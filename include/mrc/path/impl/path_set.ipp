@@ -29,9 +29,11 @@ inline void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
     bad_option("min_active is " + std::to_string(o.min_active) + ", but only " +
                std::to_string(active) + " paths are active");
   if (o.probe_successes == 0) bad_option("probe_successes is 0, must be at least 1");
-  if (o.probe_first <= Duration::zero() || o.probe_max < o.probe_first)
+  if (o.probe_first < Duration::zero() || o.probe_max < o.probe_first ||
+      o.probe_max <= Duration::zero())
     bad_option("probe_first is " + std::to_string(o.probe_first.count()) + " ns and probe_max " +
-               std::to_string(o.probe_max.count()) + " ns; needed is 0 < probe_first <= probe_max");
+               std::to_string(o.probe_max.count()) +
+               " ns; needed is 0 <= probe_first <= probe_max, and probe_max > 0");
   if ((o.event_mask & ~(kEventGood | kEventAssumedBad)) != 0)
     bad_option("event_mask is " + std::to_string(o.event_mask) +
                ", allowed are 1 (good), 2 (assumed bad) and their sum");
@@ -44,16 +46,18 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
     : options_((detail::check(universe, options), options)),
       random_(seed),
       entries_(universe.size()),
-      order_(universe.size()),
+      order_(universe.size(), random_),
       index_(universe.size()),
-      probes_(universe.size(), options.probe_first, options.probe_max),
+      probes_(universe.size(), options.probe_max),
       holds_(universe.size(), options.hold_marks),
+      passed_(universe.size()),
       marked_(universe.size()),
       replaced_(universe.size(), Time::min()),
       events_(options.event_capacity) {
   set_up_entries(universe);
   index_.rebuild(entries_);
   rebuild();
+  order_.start_anywhere(random_);
 }
 
 /// Gives out the places of the active set to the planes in turn, so that shares are equal.
@@ -75,15 +79,29 @@ MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexc
 }
 
 /// select() where its walk found no GOOD path within the limit. `planes` has a usable path.
-MRC_DECL PathIndex PathSet::select_rare(Cursor& c, PlaneMask planes, PathIndex avoid,
+MRC_DECL PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid,
                                         PathIndex restored) noexcept {
-  const PathIndex good = order_.find_good(planes, detail::next_random(c), avoid, restored);
+  const auto salt = static_cast<std::uint32_t>(random_.next());
+  const PathIndex good = order_.find_good(planes, salt, avoid, restored);
   if (good != kNoPath) return good;
   if (restored != kNoPath) return restored;
   PathIndex path = order_.find_any(planes, avoid);
   if (path == kNoPath) path = avoid;  // the only path there is
   if (entries_[path].health == Health::skip) rotate(entries_[path]);
   return path;
+}
+
+/// The path that the walk has passed first becomes GOOD; kNoPath when none waits for that.
+MRC_DECL PathIndex PathSet::restore_passed() noexcept {
+  while (!passed_.empty()) {
+    Entry& e = entries_[passed_.front()];
+    passed_.pop_front();
+    e.passed = false;
+    if (e.health != Health::skip || !walks(e) || holds_.held(index_of(e), now_)) continue;
+    rotate(e);
+    return index_of(e);
+  }
+  return kNoPath;
 }
 
 // ---- feedback
@@ -156,7 +174,7 @@ MRC_DECL void PathSet::degrade(Entry& e, HealthInput input) noexcept {
     e.active = false;
     backup->active = true;
   }
-  if (plane_is_up(e)) probes_.start(index_of(e), now_ + options_.probe_first);
+  if (plane_is_up(e)) probes_.start(index_of(e), now_, shortest_probe_interval());
   report(e);
   if (walked) rebuild();
 }
@@ -181,7 +199,7 @@ MRC_DECL PathSet::Entry* PathSet::find_backup(const Entry& failed) noexcept {
 MRC_DECL void PathSet::bring_back(Entry& e, HealthInput input) noexcept {
   e.health = next_health(e.health, input);
   e.strikes = 0;
-  probes_.stop(index_of(e));
+  probes_.stop(index_of(e), now_);
   report(e);
   claim_place(e);
   if (walks(e)) rebuild();
@@ -261,12 +279,19 @@ MRC_DECL void PathSet::set_plane_up(Plane plane, bool up) noexcept {
   for (Entry& e : entries_) {
     if (e.plane != plane || e.health != Health::assumed_bad) continue;
     if (up)
-      probes_.start(index_of(e), now_);
+      probes_.resume(index_of(e), now_);
     else
-      probes_.stop(index_of(e));
+      probes_.stop(index_of(e), now_);
   }
   rebuild();
   uphold_minimum();
+}
+
+/// An answer has to have the time to arrive before the next probe is sent.
+MRC_DECL Duration PathSet::shortest_probe_interval() const noexcept {
+  static constexpr Duration kUnknown = std::chrono::milliseconds{1};
+  if (options_.probe_first > Duration::zero()) return std::max(options_.probe_first, 2 * spacing_);
+  return spacing_ > Duration::zero() ? 4 * spacing_ : kUnknown;
 }
 
 MRC_DECL Time PathSet::next_probe() const noexcept {
@@ -277,7 +302,7 @@ MRC_DECL Time PathSet::next_probe() const noexcept {
 MRC_DECL PathIndex PathSet::poll_probe(Time now) noexcept {
   if (now < probe_gate_) return kNoPath;
   saw(now);
-  const PathIndex path = probes_.poll(now, 2 * spacing_);
+  const PathIndex path = probes_.poll(now, shortest_probe_interval());
   if (path == kNoPath) return kNoPath;
   ++entries_[path].probes_sent;
   probe_gate_ = now + spacing_;
@@ -291,7 +316,7 @@ MRC_DECL void PathSet::on_probe_answer(PathIndex path, Mark mark, Time now) noex
   ++e.probes_answered;
   if (e.health != Health::assumed_bad) return on_mark(path, mark, now);
   if (mark == Mark::always_skip) return probes_.failed(path);
-  if (probes_.succeeded(path, now) < options_.probe_successes) return;
+  if (probes_.succeeded(path, now, shortest_probe_interval()) < options_.probe_successes) return;
   bring_back(e, mark == Mark::skip_once ? HealthInput::revived_marked : HealthInput::revived);
 }
 
@@ -316,7 +341,7 @@ MRC_DECL Errc PathSet::set_health(PathIndex path, Health health) noexcept {
 
 MRC_DECL void PathSet::deny(Entry& e) noexcept {
   e.health = next_health(e.health, HealthInput::administer_denied);
-  probes_.stop(index_of(e));
+  probes_.stop(index_of(e), now_);
   if (e.active) {
     if (Entry* const backup = find_backup(e)) {
       e.active = false;
@@ -331,9 +356,10 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   if (path >= entries_.size() || spec.plane >= kMaxPlanes) return Errc::invalid_argument;
   if (health != Health::good && health != Health::denied) return Errc::invalid_argument;
   Entry& e = entries_[path];
-  const bool active = e.active;
-  probes_.stop(path);
+  const bool active = e.active, passed = e.passed;
+  probes_.stop(path, now_);
   e = Entry{};
+  e.passed = passed;
   e.ev = spec.ev;
   e.plane = spec.plane;
   e.port_path = spec.port_path;
