@@ -3,7 +3,7 @@
 
 import statistics
 
-from plotting.model import Figure, Panel, PlotError, Series
+from plotting.model import Figure, Panel, PlotError, Series, binary_size
 
 NAMES = {"mrc": "MRC", "socket": "TCP"}
 
@@ -13,8 +13,9 @@ def is_busbw(report):
 
 
 def panel_of(case):
-    panel = Panel(case["title"], "size", "bus bandwidth", x_unit="B", y_unit="Gb/s", log_x=True)
-    panel.subtitle = f"{case['collective']}, {case['ranks']} ranks, medians of {case['repetitions']}"
+    panel = Panel(case["title"], "size", "bus bandwidth", y_unit="Gb/s", log_x=True, height=160)
+    panel.subtitle = f"{case['collective'].replace('_', '-')}, {case['ranks']} ranks"
+    panel.x_ticks = [(row["size"], binary_size(row["size"])) for row in case["sizes"]]
     for net in case["nets"]:
         points = [(row["size"], statistics.median(row[net])) for row in case["sizes"]
                   if row.get(net)]
@@ -28,4 +29,6 @@ def figure(name, report, title=None):
         panels = [panel_of(case) for case in report["cases"]]
     except (KeyError, TypeError) as error:
         raise PlotError(f"'{name}' is a damaged report of bench_nccl: {error}") from None
-    return Figure(title or "NCCL's collectives over MRC and TCP", panels)
+    repetitions = sorted({case["repetitions"] for case in report["cases"]})
+    return Figure(title or "NCCL's collectives over MRC and TCP", panels, columns=2,
+                  one_legend=True, note=f"medians of {' or '.join(map(str, repetitions))}")

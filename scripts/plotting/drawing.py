@@ -4,233 +4,13 @@
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from plotting import style
-from plotting.model import label_rows, scaled_unit
+from plotting.axes import LEGEND_GAP, ROW, Axes, Ink
+from plotting.bars import Bars
 
-EDGE = 28           # least margin at the right
-ROW = 19            # height of a row of a legend
-FLAG_ROW = 18       # height of a row of labels above the axes
-MANY_WINDOWS = 12
-LEGEND_SWATCH = 28  # swatch and the gap behind it
-LEGEND_GAP = 20     # between columns of a legend
-
-
-def number(value, _position=None):
-    return f"{value:,.10g}"
-
-
-class Ink:
-    """The sizes of texts, before there is a picture."""
-
-    def __init__(self):
-        self.renderer = FigureCanvasAgg(Figure(dpi=style.DPI)).get_renderer()
-
-    def width(self, text, size=style.TEXT_SIZE, weight="normal"):
-        font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
-        return self.renderer.get_text_width_height_descent(text, font, False)[0]
-
-
-class Axes:
-    """A panel on its way into the figure: `above` and `below` are what it needs outside its axes."""
-
-    def __init__(self, panel, ink):
-        self.panel, self.ink = panel, ink
-        xs = [x for s in panel.series for x in s.x]
-        self.x_factor, self.x_unit = scaled_unit(
-            max(xs, default=0) if not panel.x_range else panel.x_range[1], panel.x_unit)
-        ys = [y for s in panel.series for y in s.y]
-        if panel.reference is not None:
-            ys.append(panel.reference)
-        self.y_factor, self.y_unit = scaled_unit(max(ys, default=0), panel.y_unit)
-        self.x_limits = self.find_x_limits(xs)
-        self.y_limits = self.find_y_limits([y / self.y_factor for y in ys])
-        self.named = [s for s in panel.series if s.name]
-        self.flag_rows = 0
-        self.axes = None
-
-    def find_x_limits(self, xs):
-        if self.panel.x_range:
-            low, high = self.panel.x_range
-        else:
-            xs = [x for x in xs if x > 0] if self.panel.log_x else xs
-            low, high = min(xs, default=0), max(xs, default=0)
-        if self.panel.log_x:
-            low, high = (low, high) if low > 0 else (1, 10)
-            room = max((high / low) ** 0.02, 1.02)
-            low, high = low / room, high * room
-        elif not self.panel.x_range:
-            room = 0.02 * (high - low) or abs(high) / 2 or 0.5
-            low, high = low - room, high + room
-        return low / self.x_factor, high / self.x_factor
-
-    def find_y_limits(self, ys):
-        low, high = min([0, *ys]), max([0, *ys])
-        if self.panel.y_max is not None:
-            return low, self.panel.y_max * 1.02
-        room = 0.06 * (high - low)
-        high += room
-        low -= room if low < 0 else 0
-        return low, high if high > low else low + 1
-
-    # --- sizes ------------------------------------------------------------------------------------
-
-    def wanted_right(self):
-        width = self.ink.width(self.panel.reference_label) if self.panel.reference_label else 0
-        return max(EDGE, min(width + 18, 220))
-
-    def legend_columns(self, width):
-        """As many as fit."""
-        widths = [self.ink.width(s.name) + LEGEND_SWATCH for s in self.named]
-        for columns in range(len(widths), 1, -1):
-            if sum(max(widths[c::columns]) + LEGEND_GAP for c in range(columns)) <= width:
-                return columns
-        return 1
-
-    def place_flags(self, width):
-        """Rows for the labels of windows, each above the middle of its own. Among many windows,
-        only the first of a name has a label."""
-        low, high = self.x_limits
-        self.flags = []
-        if self.panel.attached:
-            return
-        spans, labelled = [], set()
-        for window in self.panel.windows:
-            if len(self.panel.windows) > MANY_WINDOWS and window.label in labelled:
-                continue
-            labelled.add(window.label)
-            start, end = window.start / self.x_factor, window.end / self.x_factor
-            if end < low or start > high:
-                continue
-            half = self.ink.width(window.label, weight="semibold") / 2
-            middle = (max(start, low) + min(end, high)) / 2
-            at = min(max((middle - low) / (high - low) * width, half), width - half)
-            spans.append((at - half, at + half, (middle - low) / (high - low) * width, window.label))
-        spans.sort()
-        rows = label_rows([span[:2] for span in spans])
-        self.flags = [((left + right) / 2, foot, row, label)
-                      for (left, right, foot, label), row in zip(spans, rows) if row is not None]
-        self.flag_rows = 1 + max((flag[2] for flag in self.flags), default=-1)
-
-    def head_height(self, width):
-        """From the top of the panel to its axes."""
-        if self.panel.attached:
-            return 28
-        self.columns = self.legend_columns(width)
-        legend = -(-len(self.named) // self.columns) if self.named else 0
-        return (34 + (ROW if self.panel.subtitle else 0) + legend * ROW +
-                self.flag_rows * FLAG_ROW + (8 if self.flag_rows or legend else 10))
-
-    def foot_height(self):
-        return 54 if self.panel.x_label else 2
-
-    # --- drawing ----------------------------------------------------------------------------------
-
-    def draw(self, number_of_panel):
-        axes, panel = self.axes, self.panel
-        axes.set_xlim(*self.x_limits)
-        if panel.log_x:
-            axes.set_xscale("log")
-        axes.set_ylim(*self.y_limits)
-        self.draw_windows()
-        if panel.reference is not None:
-            self.draw_reference()
-        for i, series in enumerate(panel.series):
-            self.draw_series(series, i, f"panel{number_of_panel}-series{i}")
-        if not any(s.x and s.y for s in panel.series):
-            axes.text(0.5, 0.5, "no data", color=style.QUIET, ha="center", va="center",
-                      transform=axes.transAxes)
-
-    def draw_series(self, series, i, gid):
-        color = series.color or style.PALETTE[i % len(style.PALETTE)]
-        dashes = "-" if series.color else style.DASHES[
-            i // len(style.PALETTE) % len(style.DASHES)]
-        x = [v / self.x_factor for v in series.x]
-        y = [v / self.y_factor for v in series.y]
-        if series.kind == "area":
-            below = [v / self.y_factor for v in series.below]
-            artist = self.axes.fill_between(x, below, y, color=color, linewidth=0, zorder=2)
-            self.axes.plot(x, y, color=style.BACK, alpha=0.75, linewidth=style.points(0.8),
-                           zorder=2.1)
-        elif series.kind == "bars":
-            artist = self.axes.stairs(y, x, fill=True, color=color, alpha=0.75, zorder=2)
-        else:
-            marker = "o" if series.markers or len(x) == 1 else ""
-            artist = self.axes.plot(x, y, color=color, linestyle=dashes, marker=marker, zorder=3,
-                                    clip_on=False,  # or lines at an edge lose half their width
-                                    drawstyle="steps-post" if series.kind == "step" else "default"
-                                    )[0]
-        artist.set_gid(gid)
-        artist.set_label(series.name or f"_{gid}")  # matplotlib keeps a leading '_' off the legend
-
-    def draw_windows(self):
-        for window in self.panel.windows:
-            start, end = window.start / self.x_factor, window.end / self.x_factor
-            if end > start:
-                self.axes.axvspan(start, end, color=style.FAULT, alpha=style.FAULT_OPACITY,
-                                  linewidth=0, zorder=0.5)
-            for edge in sorted({start, end}):
-                if edge < self.x_limits[1]:
-                    self.axes.axvline(edge, color=style.FAULT, linewidth=style.points(1.1),
-                                      linestyle=(0, (3.5, 2.5)), zorder=4)
-
-    def draw_reference(self):
-        y = self.panel.reference / self.y_factor
-        self.axes.axhline(y, color=style.LIMIT, linewidth=style.points(1.2),
-                          linestyle=(0, (5, 3)), zorder=2.5)
-        self.axes.annotate(self.panel.reference_label, (1, y), (style.points(8), 0),
-                           xycoords=("axes fraction", "data"), textcoords="offset points",
-                           color=style.QUIET, va="center", annotation_clip=False)
-
-    def draw_head(self, write, left, top, axes_top):
-        """`write` puts a text at a place in pixels of the figure."""
-        if self.panel.attached:
-            write(left, axes_top - 5, self.panel.title)
-            return
-        y = top + 30
-        write(left, y, self.panel.title, size=style.TITLE_SIZE, weight="bold", color=style.TITLE)
-        if self.panel.subtitle:
-            y += ROW
-            write(left, y, self.panel.subtitle, color=style.QUIET)
-        if self.named:
-            height = self.panel.height
-            handles = self.axes.get_legend_handles_labels()[0]
-            # matplotlib fills columns; people read rows.
-            by_row = [h for c in range(self.columns) for h in handles[c::self.columns]]
-            self.axes.legend(handles=by_row, loc="upper left", ncol=self.columns,
-                             bbox_to_anchor=(0, 1 + (axes_top - y - 9) / height))
-        for at, foot, row, label in self.flags:
-            base = axes_top - 7 - row * FLAG_ROW
-            write(left + at, base, label, color=style.FAULT_TEXT, weight="semibold", ha="center")
-
-    def set_ticks(self, width):
-        x, y = self.axes.xaxis, self.axes.yaxis
-        x_label = self.panel.x_label
-        if self.panel.log_x:
-            wide = self.x_limits[1] / self.x_limits[0] > 1000
-            x.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=20))
-            if self.x_limits[1] / self.x_limits[0] < 4:
-                x.set_major_locator(MaxNLocator(8))
-            x.set_minor_locator(NullLocator())
-            x.set_minor_formatter(NullFormatter())
-        else:
-            x.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 2.5, 5, 10]))
-        y.set_major_locator(MaxNLocator(nbins=min(max(int(self.panel.height / 40), 1), 8),
-                                        steps=[1, 2, 2.5, 5, 10]))
-        x.set_major_formatter(FuncFormatter(number))
-        y.set_major_formatter(FuncFormatter(number))
-        if any(s.kind == "bars" for s in self.panel.series):
-            self.axes.set_yticks(sorted({0, max(max(s.y, default=0) for s in self.panel.series)}))
-            self.axes.grid(False)
-        if self.panel.x_label:
-            self.axes.set_xlabel(f"{x_label} ({self.x_unit})" if self.x_unit else x_label,
-                                 labelpad=style.points(8))
-        else:
-            self.axes.tick_params(axis="x", length=0, labelbottom=False)
-        if any(s.kind in ("area", "bars") for s in self.panel.series):
-            self.axes.grid(False, axis="x")
+TOP = 4        # above everything
+HEADING = 74   # of a figure with a legend for all panels
 
 
 def draw(figure):
@@ -239,44 +19,74 @@ def draw(figure):
         return layout(figure)
 
 
+def add_axes(canvas, part):
+    part.axes = canvas.add_axes([0.1, 0.1, 0.8, 0.8], label=str(len(canvas.axes)),
+                                facecolor="none")
+    part.axes.set_xlim(*part.x_limits)
+    part.axes.set_ylim(*part.y_limits)
+    part.set_ticks(style.WIDTH)
+
+
+def margins(parts):
+    """Left and right of each part. Areas are aligned, but for bars, whose names need their own."""
+    aligned = [part for part in parts if not part.panel.bars]
+    common = (max((part.wanted_left() for part in aligned), default=0),
+              max((part.wanted_right() for part in aligned), default=0))
+    return [(part.wanted_left(), part.wanted_right()) if part.panel.bars else common
+            for part in parts]
+
+
+def draw_heading(canvas, model, part, left, height, write):
+    """Title and legend for all panels, whose series are those of `part`."""
+    write(left, TOP + 32, model.title, size=style.HEADING_SIZE, weight="bold", color=style.TITLE)
+    handles = part.axes.get_legend_handles_labels()[0][:len(part.panel.series)]
+    canvas.legend(handles=handles, loc="upper left", ncol=len(handles),
+                  bbox_to_anchor=(left / style.WIDTH, 1 - (TOP + 32 + ROW - 5) / height))
+    at = left + sum(part.ink.width(s.name) + LEGEND_GAP + 36 for s in part.panel.series)
+    write(at, TOP + 32 + ROW + 5, model.note, color=style.QUIET)
+
+
 def layout(model):
     ink = Ink()
-    parts = [Axes(panel, ink) for panel in model.panels]
+    parts = [(Bars if panel.bars else Axes)(panel, ink) for panel in model.panels]
     canvas = Figure(figsize=(style.WIDTH / style.DPI, 1), dpi=style.DPI, facecolor=style.BACK)
     FigureCanvasAgg(canvas)
     for part in parts:
-        part.axes = canvas.add_axes([0.1, 0.1, 0.8, 0.8], label=str(len(canvas.axes)),
-                                    facecolor="none")
-        part.axes.set_xlim(*part.x_limits)
-        part.axes.set_ylim(*part.y_limits)
-        part.set_ticks(style.WIDTH)
-    # Room for the widest tick label, the gap behind it and the axis label.
-    left = 46 + max([20] + [ink.width(number(tick)) for part in parts
-                            for tick in part.axes.get_yticks()])
-    right = max([EDGE] + [part.wanted_right() for part in parts])
-    width = style.WIDTH - left - right
+        add_axes(canvas, part)
+        if model.one_legend:
+            part.named = []
+    cell = style.WIDTH / model.columns
+    sides = margins(parts)
 
-    places, y = [], 4
-    for part in parts:
-        part.place_flags(width)
-        top = y
-        y += part.head_height(width)
-        places.append((top, y))
-        y += part.panel.height + part.foot_height()
+    places, y = [], TOP + (HEADING if model.one_legend else 0)  # left, width, top and top of axes
+    for first in range(0, len(parts), model.columns):
+        row = range(first, min(first + model.columns, len(parts)))
+        heads = []
+        for i in row:
+            left, right = sides[i]
+            places.append([(i - first) * cell + left, cell - left - right, y, 0])
+            parts[i].place_flags(places[i][1])
+            heads.append(parts[i].head_height(places[i][1]))
+        for i in row:
+            places[i][3] = y + max(heads)
+        y += max(heads) + max(parts[i].height() + parts[i].foot_height() for i in row)
     height = max(y, 60)
     canvas.set_size_inches(style.WIDTH / style.DPI, height / style.DPI)
 
     def write(x, y_down, text, size=style.TEXT_SIZE, **more):
         canvas.text(x / style.WIDTH, 1 - y_down / height, text, size=size, va="baseline", **more)
 
-    for i, (part, (top, axes_top)) in enumerate(zip(parts, places)):
-        part.axes.set_position([left / style.WIDTH, 1 - (axes_top + part.panel.height) / height,
-                                width / style.WIDTH, part.panel.height / height])
+    for i, (part, (left, width, top, axes_top)) in enumerate(zip(parts, places)):
+        part.axes.set_position([left / style.WIDTH, 1 - (axes_top + part.height()) / height,
+                                width / style.WIDTH, part.height() / height])
         part.draw(i)
         part.set_ticks(width)
         part.draw_head(write, left, top, axes_top)
-        if part.panel.y_label:
+        if part.panel.y_label and not part.panel.bars:
             label = part.panel.y_label + (f" ({part.y_unit})" if part.y_unit else "")
-            canvas.text(16 / style.WIDTH, 1 - (axes_top + part.panel.height / 2) / height, label,
+            at = left - sides[i][0] + 16
+            canvas.text(at / style.WIDTH, 1 - (axes_top + part.height() / 2) / height, label,
                         rotation=90, ha="center", va="center", rotation_mode="anchor")
+    if model.one_legend and parts:
+        draw_heading(canvas, model, parts[0], places[0][0], height, write)
     return canvas

@@ -22,6 +22,7 @@ class Series:
     kind: str = "line"
     markers: bool = False
     color: str = ""  # default: one of the palette
+    slot: int | None = None  # which one; default: the number of the series in its panel
     below: list = field(default_factory=list)
 
 
@@ -35,9 +36,19 @@ class Window:
 
 
 @dataclass
+class Bar:
+    """A name and its number, None if it has none; `slot` chooses the colour, as of a series."""
+
+    name: str
+    value: float | None
+    slot: int = 0
+
+
+@dataclass
 class Panel:
-    """One pair of axes. Units "s" and "B" get an SI prefix that makes short numbers; others stay
-    as they are. Without `x_range` the data decide; y begins at 0 unless data are negative."""
+    """One pair of axes. Units of time, size and rate get an SI prefix that makes short numbers;
+    others stay as they are. Without `x_range` the data decide; y begins at 0 unless data are
+    negative. A panel with `bars` has nothing else, but for a reference; x is their length."""
 
     title: str
     x_label: str
@@ -53,30 +64,49 @@ class Panel:
     x_range: tuple | None = None
     y_max: float | None = None
     log_x: bool = False
+    x_ticks: list = field(default_factory=list)  # (x, text); default: round numbers
+    bars: list = field(default_factory=list)
     attached: bool = False  # to the panel above: the same x axis, a line of text for a title
 
 
 @dataclass
 class Figure:
-    """Panels, one below the other, with their areas aligned."""
+    """Panels with their areas aligned, in rows of `columns`. `one_legend`: all have the series of
+    the first, and the figure has title, legend and note above them."""
 
     title: str
     panels: list
+    columns: int = 1
+    one_legend: bool = False
+    note: str = ""
 
 
 PREFIXES = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""),
             (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
 
 
+# Units that get a prefix: what they are of which unit without one.
+BASES = {"s": ("s", 1), "B": ("B", 1), "Gb/s": ("b/s", 1e9), "GB/s": ("B/s", 1e9)}
+
+
 def scaled_unit(largest, unit):
     """The factor by which values up to `largest` are to be divided, and the unit they have then."""
-    if unit not in ("s", "B") or largest <= 0:
+    if unit not in BASES or largest <= 0:
         return 1, unit
+    base, size = BASES[unit]
     for factor, prefix in PREFIXES:
         # Seconds have no prefixes above one.
-        if largest >= factor * 0.9999 and (unit != "s" or factor <= 1):
-            return factor, prefix + unit
-    return PREFIXES[-1][0], PREFIXES[-1][1] + unit
+        if largest * size >= factor * 0.9999 and (unit != "s" or factor <= 1):
+            return factor / size, prefix + base
+    return PREFIXES[-1][0] / size, PREFIXES[-1][1] + base
+
+
+def binary_size(size):
+    """"64 KiB", for whole powers of 1,024."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:,.10g} {unit}"
+        size /= 1024
 
 
 def label_rows(labels, gap=8, most=6):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report that mrc_sim run --json writes, with the plots that its scenario asks for."""
 
-from plotting.model import Figure, Panel, PlotError, Series, Window
+from plotting.model import Bar, Figure, Panel, PlotError, Series, Window
 
 VERSION = 2
 MOST_FAULTS = 24  # more would hide the data
@@ -59,21 +59,35 @@ def text_of(name):
     return NAMES.get(name, name.replace("_", " "))
 
 
+def chosen(plot, runs):
+    """The runs of a plot, each with its number, which is that of its colour in all plots."""
+    names = plot.get("variants")
+    return [(i, run) for i, run in enumerate(runs) if names is None or run["name"] in names]
+
+
+def series_of(run, show):
+    """Name of a series in the report, and the factor of its values."""
+    if show != "goodput per host":
+        return show, 1
+    return "goodput", 1 / max(1, sum(1 for rate in run["host_gbps"]["all"] if rate > 0))
+
+
 def over_time(plot, runs):
     panel = Panel(plot["title"] or plot["show"], "time", plot["show"], x_unit="s")
     end = 0
-    for run in runs:
+    for slot, run in chosen(plot, runs):
         samples = run["samples"]
         if samples is None:
             continue
-        found = [s for s in samples["series"] if s["name"] == plot["show"]]
+        name, share = series_of(run, plot["show"])
+        found = [s for s in samples["series"] if s["name"] == name]
         if not found:
-            raise ValueError(f"there is no series '{plot['show']}'")
+            raise ValueError(f"there is no series '{name}'")
         panel.y_unit, factor = unit_of(found[0]["unit"])
         start, width = samples["start_us"] / 1e6, samples["width_us"] / 1e6
-        values = [v * factor for v in found[0]["values"]]
+        values = [v * factor * share for v in found[0]["values"]]
         panel.series.append(Series(run["name"], [start + width * (i + 0.5)
-                                                 for i in range(len(values))], values))
+                                                 for i in range(len(values))], values, slot=slot))
         end = max(end, start + width * len(values))
     panel.windows = faults(runs[0]) if runs else []
     panel.x_range = (0, end) if end > 0 else None
@@ -83,10 +97,10 @@ def over_time(plot, runs):
 def completion_times(plot, runs):
     panel = Panel(plot["title"] or "Message completion times", "completion time", "messages",
                   x_unit="s", y_unit="%", y_max=100)
-    for run in runs:
+    for slot, run in chosen(plot, runs):
         points = run["completion_us"]["distribution"]
         panel.series.append(Series(run["name"], [x / 1e6 for x in points["us"]],
-                                   points["percent"], "step"))
+                                   points["percent"], "step", slot=slot))
     return panel
 
 
@@ -95,18 +109,34 @@ def value(run, metric):
     if metric.startswith("flow "):
         flows, number = run["flows"], int(metric[5:])
         return flows[number]["gbps"] if number < len(flows) else None
+    if metric.startswith("goodput h"):
+        hosts, number = run["host_gbps"]["all"], int(metric[9:])
+        return hosts[number] if number < len(hosts) else None
     return run["metrics"][metric]
 
 
+def bars(plot, runs, unit, factor):
+    """A bar for each run, named as it is; the only run of a scenario has no name."""
+    panel = Panel(plot["title"] or text_of(plot["metric"]),
+                  plot["x_label"] or text_of(plot["metric"]), "", x_unit=unit)
+    for slot, run in chosen(plot, runs):
+        y = value(run, plot["metric"])
+        panel.bars.append(Bar(run["name"] or "run", None if y is None else y * factor, slot))
+    return panel
+
+
 def summary(plot, runs):
-    """A number of each run over its x, with a line for each name of a line."""
+    """A number of each run: over its x, with a line for each name of a line, or as bars, if no run
+    has an x."""
     metric = plot["metric"]
     unit, factor = unit_of(plot["unit"])
+    if all(run["x"] is None for _, run in chosen(plot, runs)):
+        return bars(plot, runs, unit, factor)
     panel = Panel(plot["title"] or text_of(metric), plot["x_label"] or "variant", text_of(metric),
                   y_unit=unit)
-    for line in dict.fromkeys(run["line"] for run in runs):
+    for line in dict.fromkeys(run["line"] for _, run in chosen(plot, runs)):
         points = []
-        for i, run in enumerate(runs):
+        for i, run in chosen(plot, runs):
             y = value(run, metric)
             if run["line"] == line and y is not None:
                 points.append((i if run["x"] is None else run["x"], y * factor))

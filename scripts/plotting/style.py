@@ -31,7 +31,16 @@ def points(pixels):
     return pixels * 72 / DPI
 
 
-TITLE_SIZE, TEXT_SIZE = points(17), points(12.5)
+HEADING_SIZE, TITLE_SIZE, TEXT_SIZE = points(20), points(17), points(12.5)
+
+
+def color(slot):
+    return PALETTE[slot % len(PALETTE)]
+
+
+def dashes(slot):
+    return DASHES[slot // len(PALETTE) % len(DASHES)]
+
 
 SETTINGS = {
     "figure.dpi": DPI,

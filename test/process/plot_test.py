@@ -9,11 +9,13 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
+import matplotlib.colors
+
 root = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(root, "scripts"))
-from plotting import drawing, simulation, style, timeline  # noqa: E402
-from plotting.model import (Figure, Panel, PlotError, Series, Window, label_rows,  # noqa: E402
-                            lasting, scaled_unit)
+from plotting import busbw, drawing, simulation, style, timeline  # noqa: E402
+from plotting.model import (Bar, Figure, Panel, PlotError, Series, Window,  # noqa: E402
+                            binary_size, label_rows, lasting, scaled_unit)
 
 TIMELINE = """time_s,total_gbps,plane0_gbps,plane1_gbps,retransmits,event
 0.1,10,4,6,0,on: loss=0.001; size 64K
@@ -34,6 +36,7 @@ REPORT = {
     "runs": [{
         "name": f"run {n}", "line": "a line", "x": 2 - n, "end_us": 1000,
         "metrics": {"p99": 10.0 + n, "bus_bandwidth": None}, "flows": [{"gbps": 7.5}],
+        "host_gbps": {"all": [0, 150, 50]},
         "faults": [{"at_us": 0, "kind": "loss", "target": "p1", "value": 0.01},
                    {"at_us": 200, "kind": "down", "target": "t1.0.2", "value": None},
                    {"at_us": 400, "kind": "up", "target": "t1.0.2", "value": None},
@@ -146,7 +149,31 @@ class SimulationTest(unittest.TestCase):
         run = REPORT["runs"][0]
         self.assertEqual(simulation.value(run, "flow 0"), 7.5)
         self.assertIsNone(simulation.value(run, "flow 1"))
+        self.assertEqual(simulation.value(run, "goodput h1"), 150)
+        self.assertIsNone(simulation.value(run, "goodput h3"))
         self.assertIsNone(simulation.value(run, "bus_bandwidth"))
+
+    def test_summary_without_x_is_bars(self):
+        def no_x(report):
+            for run in report["runs"]:
+                run["x"] = None
+        panel = self.figure(report_with(no_x)).panels[3]
+        self.assertEqual([(b.name, round(b.value * 1e6), b.slot) for b in panel.bars],
+                         [("run 0", 10, 0), ("run 1", 11, 1)])
+        self.assertEqual((panel.series, panel.x_unit), ([], "s"))
+
+    def test_some_variants_keep_their_colours(self):
+        report = report_with(lambda r: [plot.update(variants=["run 1"]) for plot in r["plots"]])
+        panels = self.figure(report).panels
+        for panel in panels[:3]:
+            self.assertEqual([(s.name, s.slot) for s in panel.series], [("run 1", 1)])
+        self.assertEqual(panels[3].series[0].x, [1])
+
+    def test_goodput_per_host(self):
+        report = report_with(lambda r: r["plots"][0].update(show="goodput per host"))
+        panel = self.figure(report).panels[0]
+        self.assertEqual(panel.series[0].y, [50, 100, 150, 200])  # of two hosts that receive
+        self.assertEqual(panel.y_label, "goodput per host")
 
     def test_errors(self):
         def drop(*path):
@@ -165,12 +192,41 @@ class SimulationTest(unittest.TestCase):
             self.figure([])
 
 
+class BusBandwidthTest(unittest.TestCase):
+    def test_panels_share_a_legend(self):
+        sizes = [{"size": 4 ** n << 14, "mrc": [2, 1, 3], "socket": [4 * n + 4]} for n in range(3)]
+        cases = [{"title": f"case {n}", "collective": "all_reduce", "ranks": 2, "repetitions": 3,
+                  "nets": ["mrc", "socket"], "sizes": sizes} for n in range(3)]
+        figure = busbw.figure("n.json", {"cases": cases})
+        self.assertEqual(figure.panels[0].series[0].y, [2, 2, 2])
+        self.assertEqual((figure.columns, figure.one_legend, figure.note), (2, True, "medians of 3"))
+        drawn = drawing.draw(figure)
+        self.assertEqual([t.get_text() for t in drawn.legends[0].get_texts()], ["MRC", "TCP"])
+        self.assertEqual([axes.get_legend() for axes in drawn.axes], [None] * 3)
+        first, second, third = (axes.get_window_extent() for axes in drawn.axes)
+        self.assertAlmostEqual(first.y0, second.y0)
+        self.assertAlmostEqual(first.width, second.width)
+        self.assertLess(first.x1, second.x0)
+        self.assertAlmostEqual(first.x0, third.x0)
+        self.assertAlmostEqual(first.width, third.width)
+        self.assertGreater(first.y0, third.y1)
+        self.assertEqual([t.get_text() for t in drawn.axes[0].get_xticklabels()],
+                         ["16 KiB", "64 KiB", "256 KiB"])
+
+
 class ModelTest(unittest.TestCase):
     def test_units(self):
         for largest, unit, expected in [(4e-3, "s", (1e-3, "ms")), (9e-7, "s", (1e-9, "ns")),
                                         (5000, "s", (1, "s")), (64e3, "B", (1e3, "kB")),
-                                        (64e3, "Gb/s", (1, "Gb/s")), (0, "s", (1, "s"))]:
+                                        (400e3, "Gb/s", (1e3, "Tb/s")), (800, "Gb/s", (1, "Gb/s")),
+                                        (0.4, "Gb/s", (1e-3, "Mb/s")), (40, "GB/s", (1, "GB/s")),
+                                        (64e3, "packets", (1, "packets")), (0, "s", (1, "s"))]:
             self.assertEqual(scaled_unit(largest, unit), expected)
+
+    def test_binary_sizes(self):
+        for size, expected in [(8, "8 B"), (16384, "16 KiB"), (1536, "1.5 KiB"),
+                               (64 << 20, "64 MiB"), (4096 << 30, "4,096 GiB")]:
+            self.assertEqual(binary_size(size), expected)
 
     def test_label_rows(self):
         self.assertEqual(label_rows([(0, 10), (5, 15), (20, 30), (21, 22)], gap=5),
@@ -197,6 +253,22 @@ class DrawingTest(unittest.TestCase):
         self.assertEqual(queue.lines[-1].get_ydata().tolist(), [0, 64, 2, 0])
         self.assertEqual(times.get_xscale(), "log")
         self.assertEqual(summary.lines[-1].get_xydata().tolist(), [[1, 11], [2, 10]])
+
+    def test_bars(self):
+        bars = [Bar("a long name", 381e3, 2), Bar("b", 12e3), Bar("c", None), Bar("d", 0)]
+        panel = Panel("t", "goodput", "", "Gb/s", bars=bars, reference=400e3, reference_label="line")
+        figure = drawing.draw(Figure("t", [panel]))
+        axes = figure.axes[0]
+        self.assertEqual([round(bar.get_width()) for bar in axes.patches], [381, 12, 0, 0])
+        self.assertEqual(axes.get_xlabel(), "goodput (Tb/s)")
+        self.assertEqual(axes.get_xlim(), (0, 400))
+        self.assertEqual([t.get_text() for t in axes.texts], ["381", "12", "none", "0"])
+        self.assertEqual([t.get_text() for t in axes.get_yticklabels()],
+                         ["a long name", "b", "c", "d"])
+        self.assertEqual(axes.patches[0].get_facecolor()[:3], matplotlib.colors.to_rgb("#0f9d76"))
+        for text in [*axes.texts, *axes.get_yticklabels(), *figure.texts]:
+            box = text.get_window_extent()
+            self.assertTrue(0 <= box.x0 and box.x1 <= style.WIDTH, text.get_text())
 
     def test_text_of_any_kind(self):
         nasty = "</text><a & \"b\" $x^2$ $ µ≥"

@@ -78,6 +78,16 @@ shows out.svg 'Goodput of all' 'A sweep, and <what> it shows; seed 1' 'goodput (
 expect 'a dot per variant' [ "$(marks out.svg panel3-series0)" = 3 ]
 expect 'three lines over time' grep -q 'id="panel0-series2"' out.svg
 
+say 'mrc_sim: some variants, and bars'
+sed '/"summary"/ s/"x_label": "planes"/"variants": ["one plane", "four planes"]/
+     s/"x": [124], "line": "permutation", //' sweep.json >bars.json
+"$mrc_sim" run bars.json --json bars-out.json >sim.out
+"$plot" bars-out.json
+shows bars-out.svg 'median per host (Gb/s)' 'two planes'
+expect 'two bars' [ "$(grep -c 'id="panel3-bar' bars-out.svg)" = 2 ]
+expect 'the third variant in its own colour' \
+  [ "$(grep -A 4 'id="panel3-bar1"' bars-out.svg | grep -c '#0f9d76')" = 1 ]
+
 say 'the same file gives the same picture; PNG and PDF'
 cp out.svg before.svg
 "$plot" out.json out.svg --title 'Another name'

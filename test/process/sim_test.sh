@@ -70,6 +70,15 @@ simulate 0 sweep.json --json sweep-2.json
 expect 'same digests' [ "$(digest sweep-1.json)" = "$(digest sweep-2.json)" ]
 expect 'as the run alone' grep -q "$(digest small-1.json)" <(digest sweep-1.json)
 
+say 'totals of large fabrics are in Tb/s'
+large=(dead_links --set run.time=100us)
+simulate 0 "${large[@]}"
+expect 'goodput' grep -Eq 'goodput +1[0-9]\.[0-9]+ Tb/s; per host min .* Gb/s$' sim.out
+simulate 0 "${large[@]}" --set 'sweep=[{"name":"one"},{"name":"two"}]'
+expect 'a column' grep -Eq '^variant +Tb/s +host min' sim.out
+simulate 0 small.json
+expect 'small ones in Gb/s' grep -Eq 'goodput +[0-9.]+ Gb/s; per host' sim.out
+
 refused() {  # refused TEXT... -- OPTION...
   local texts=()
   while [[ $1 != -- ]]; do texts+=("$1") && shift; done

@@ -45,7 +45,7 @@ Json distribution_json(const sim::Simulation& simulation) {
 Json metrics_json(const Summary& s) {
   Json j = Json::object();
   for (const std::string& name : metric_names())
-    if (is_metric(name)) j[name] = metric(s, name);  // not the pattern "flow N": see "flows"
+    if (is_metric(name)) j[name] = metric(s, name);  // not patterns: see "flows"
   return j;
 }
 
@@ -197,6 +197,7 @@ Json plots_json(const Job& job) {
       j["reference"] = *p.reference;
       j["reference_label"] = p.reference_label;
     }
+    if (!p.variants.empty()) j["variants"] = p.variants;
     all.push_back(std::move(j));
   }
   return all;

@@ -19,6 +19,7 @@ struct PlotRequest {
   std::string metric;  ///< of "summary": y axis (metrics.hpp)
   std::optional<double> reference;
   std::string reference_label;
+  std::vector<std::string> variants;  ///< names of those that are drawn; empty: all
   bool log_x = false;
   double height = 220;
 };

@@ -64,13 +64,20 @@ const Metric* find(std::string_view name) {
   return nullptr;
 }
 
-std::optional<std::uint32_t> flow_of(std::string_view name) {
-  std::uint32_t flow = 0;
-  if (!name.starts_with("flow ")) return std::nullopt;
+/// N of a name that is `pattern` and N.
+std::optional<std::uint32_t> number_of(std::string_view name, std::string_view pattern) {
+  std::uint32_t number = 0;
+  if (!name.starts_with(pattern)) return std::nullopt;
   const char* const end = name.data() + name.size();
-  const auto [stop, failed] = std::from_chars(name.data() + 5, end, flow);
+  const auto [stop, failed] = std::from_chars(name.data() + pattern.size(), end, number);
   if (failed != std::errc{} || stop != end) return std::nullopt;
-  return flow;
+  return number;
+}
+std::optional<std::uint32_t> flow_of(std::string_view name) {
+  return number_of(name, "flow ");
+}
+std::optional<std::uint32_t> host_of(std::string_view name) {
+  return number_of(name, "goodput h");
 }
 
 }  // namespace
@@ -79,15 +86,18 @@ std::vector<std::string> metric_names() {
   std::vector<std::string> names;
   for (const Metric& m : kMetrics) names.emplace_back(m.name);
   names.emplace_back("\"flow N\"");
+  names.emplace_back("\"goodput hN\"");
   return names;
 }
 
 bool is_metric(std::string_view name) {
-  return find(name) != nullptr || flow_of(name);
+  return find(name) != nullptr || flow_of(name) || host_of(name);
 }
 
 double metric(const Summary& summary, std::string_view name) {
   if (const Metric* m = find(name)) return m->value(summary);
+  if (const auto host = host_of(name))
+    return *host < summary.host_goodput.size() ? summary.host_goodput[*host] : kNone;
   const auto flow = flow_of(name);
   return flow && *flow < summary.flows.size() ? summary.flows[*flow].goodput : kNone;
 }

@@ -89,8 +89,8 @@ sim::Scenario read_scenario(const json_file::Object& root, std::optional<std::ui
 
 /// Whether the recorder of `s` will have this series.
 bool is_series(const std::string& name, const sim::Scenario& s) {
-  for (const char* known :
-       {"goodput", "dropped", "lost", "trimmed", "marked", "retransmitted", "timeouts"})
+  for (const char* known : {"goodput", "goodput per host", "dropped", "lost", "trimmed", "marked",
+                            "retransmitted", "timeouts"})
     if (name == known) return true;
   if (s.samples->per_host && name.starts_with("goodput h")) {
     unsigned host = 0;
@@ -102,7 +102,25 @@ bool is_series(const std::string& name, const sim::Scenario& s) {
                      [&](const std::string& queue) { return name == "queue " + queue; });
 }
 
-PlotRequest read_plot(const json_file::Object& o, const sim::Scenario& s) {
+/// The fields of a variant in the file's sweep.
+struct SweepEntry {
+  Variant variant;
+  std::vector<Override> set;
+};
+
+/// The variants that a plot has, all of them by default.
+std::vector<std::string> read_plot_variants(const json_file::Object& o,
+                                            const std::vector<SweepEntry>& sweep) {
+  std::vector<std::string> names = o.texts("variants");
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (std::none_of(sweep.begin(), sweep.end(),
+                     [&](const SweepEntry& e) { return e.variant.name == names[i]; }))
+      o.fail("variants", i, "is no variant of the sweep");
+  return names;
+}
+
+PlotRequest read_plot(const json_file::Object& o, const sim::Scenario& s,
+                      const std::vector<SweepEntry>& sweep) {
   PlotRequest p;
   p.show = o.text("show");
   p.title = o.text("title", "");
@@ -111,22 +129,26 @@ PlotRequest read_plot(const json_file::Object& o, const sim::Scenario& s) {
   p.reference_label = o.text("reference_label", "");
   p.log_x = o.boolean("log_x", false);
   p.height = o.number("height", 60, 2000, p.height);
+  p.variants = read_plot_variants(o, sweep);
   if (p.show == "summary") {
     p.metric = o.text("metric");
     if (!is_metric(p.metric))
       o.fail("metric", fmt::format("is unknown; there are {}", fmt::join(metric_names(), ", ")));
   } else if (p.show != "completion_times" && !is_series(p.show, s)) {
     o.fail("show",
-           "is no series of this run: goodput, dropped, lost, trimmed, marked, retransmitted, "
-           "timeouts, \"queue NAME\" with a name of samples.queues, \"goodput hN\" with "
+           "is no series of this run: goodput, goodput per host, dropped, lost, trimmed, marked, "
+           "retransmitted, timeouts, \"queue NAME\" with a name of samples.queues, \"goodput hN\" "
+           "with "
            "samples.per_host, or completion_times, or summary");
   }
   return p;
 }
 
-std::vector<PlotRequest> read_plots(const json_file::Object& root, const sim::Scenario& s) {
+std::vector<PlotRequest> read_plots(const json_file::Object& root, const sim::Scenario& s,
+                                    const std::vector<SweepEntry>& sweep) {
   std::vector<PlotRequest> plots;
-  for (const json_file::Object& o : root.array("plots", 0, 50)) plots.push_back(read_plot(o, s));
+  for (const json_file::Object& o : root.array("plots", 0, 50))
+    plots.push_back(read_plot(o, s, sweep));
   if (!plots.empty()) return plots;
   for (const char* usual : {"goodput", "completion_times"}) {
     plots.emplace_back();
@@ -134,12 +156,6 @@ std::vector<PlotRequest> read_plots(const json_file::Object& root, const sim::Sc
   }
   return plots;
 }
-
-/// The fields of a variant in the file's sweep.
-struct SweepEntry {
-  Variant variant;
-  std::vector<Override> set;
-};
 
 std::vector<SweepEntry> read_sweep(const json_file::Object& root) {
   std::vector<SweepEntry> sweep;
@@ -192,8 +208,7 @@ Variant read_variant(const std::string& file, const SweepEntry* entry,
   job.about = root.text("about", "");
   v.scenario = read_scenario(root, seed);
   job.seed = v.scenario.seed;
-  job.plots = read_plots(root, v.scenario);
-  (void)read_sweep(root);
+  job.plots = read_plots(root, v.scenario, read_sweep(root));
   root.finish();
   return v;
 }

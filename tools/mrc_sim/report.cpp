@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -24,6 +25,15 @@ std::string time_text(Duration d) {
   if (ns >= 1e9) return fmt::format("{:.3f} s", ns / 1e9);
   if (ns >= 1e6) return fmt::format("{:.3f} ms", ns / 1e6);
   return fmt::format("{:.3f} us", ns / 1e3);
+}
+
+/// Totals of large fabrics are shown in Tb/s.
+constexpr double kTerabit = 10'000;  // Gb/s
+
+/// "764.32 Gb/s", "381.02 Tb/s".
+std::string rate_text(double gbps) {
+  return gbps >= kTerabit ? fmt::format("{:.2f} Tb/s", gbps / 1000)
+                          : fmt::format("{:.2f} Gb/s", gbps);
 }
 
 void row(const char* name, const std::string& value) {
@@ -73,8 +83,8 @@ void print_losses(const Summary& s) {
 void print_one(const Outcome& o) {
   const Summary& s = o.summary;
   row("virtual time", time_text(s.end.time_since_epoch()) + (o.complete ? "" : ", not finished"));
-  row("goodput", fmt::format("{:.2f} Gb/s; per host min {:.2f}, median {:.2f}, max {:.2f}",
-                             s.goodput, s.host_min, s.host_median, s.host_max));
+  row("goodput", fmt::format("{}; per host min {:.2f}, median {:.2f}, max {:.2f} Gb/s",
+                             rate_text(s.goodput), s.host_min, s.host_median, s.host_max));
   row("messages", fmt::format("{} of {} delivered", s.delivered, s.messages));
   row("completion", fmt::format("p50 {}, p99 {}, max {}", time_text(s.times.p50),
                                 time_text(s.times.p99), time_text(s.times.max)));
@@ -105,7 +115,13 @@ std::vector<Column> columns(const std::vector<Outcome>& outcomes) {
       return std::isfinite(v) ? fmt::format("{:.{}f}", v, digits) : std::string("-");
     };
   };
-  std::vector<Column> c{{"Gb/s", number("goodput", 1)},
+  const bool large = std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
+    return o.started && o.summary.goodput >= kTerabit;
+  });
+  const auto terabits = [](const Outcome& o) {
+    return fmt::format("{:.2f}", o.summary.goodput / 1000);
+  };
+  std::vector<Column> c{large ? Column{"Tb/s", terabits} : Column{"Gb/s", number("goodput", 1)},
                         {"host min", number("host_min", 1)},
                         {"median", number("host_median", 1)},
                         {"max", number("host_max", 1)}};
