@@ -101,6 +101,30 @@ TEST_CASE("json object: errors name file, line and field") {
   CHECK(file_error([&] { root.fail("", "is too large"); }) == "s.json:2: is too large");
 }
 
+TEST_CASE("json object: names with a number") {
+  const Object root =
+      root_of(R"({"a": "h12", "b": 3, "list": ["h0", 1], "one": "h7", "real": 1.5})");
+  CHECK(root.index("a", "h", 12) == 12);
+  CHECK(root.index("b", "h", 12) == 3);
+  CHECK(root.index("none", "h", 12, 5) == 5);
+  CHECK(root.indices("list", "h", 12) == std::vector<unsigned>{0, 1});
+  CHECK(root.indices("one", "h", 12) == std::vector<unsigned>{7});
+  CHECK(root.indices("none", "h", 12).empty());
+  CHECK((root.is_number("b") && root.is_number("real") && !root.is_number("a")));
+  CHECK_FALSE(root.is_number("none"));
+  const auto error = [&](const char* name, const char* prefix, unsigned max) {
+    return file_error([&] { (void)root.indices(name, prefix, max); });
+  };
+  CHECK(error("a", "h", 11) == "s.json:1: a: is \"h12\", must be h0 to h11");
+  CHECK(error("b", "h", 2) == "s.json:1: b: is 3, must be h0 to h2");
+  CHECK(error("list", "h", 0) == "s.json:1: list[1]: is 1, must be h0 to h0");
+  CHECK(error("a", "p", 99) == "s.json:1: a: is \"h12\", must be p0 to p99");
+  CHECK(error("real", "h", 9) == "s.json:1: real: is 1.5, must be h0 to h9");
+  for (const std::string text : {"h", "", "12", "h-1", "h0x1", "h1K", "h1 ", "h4294967296", "hh1"})
+    CHECK(file_error([&] { (void)root_of("{\"n\": \"" + text + "\"}").index("n", "h", ~0u); }) ==
+          "s.json:1: n: is \"" + text + "\", must be h0 to h4294967295");
+}
+
 TEST_CASE("json object: errors of what is missing") {
   const Object root = root_of("{\n\"a\": {\n\"b\": {}}}");
   CHECK(file_error([&] { (void)root.integer("n", 0, 1); }) == "s.json:1: n: is missing");

@@ -92,6 +92,9 @@ sed 's/"planes": 2/"planes": 99/' small.json >bad.json
 refused 'bad.json:4: topology.planes: is 99' -- bad.json
 sed 's/t1.0.1/t1.0.7/' small.json >bad.json
 refused "bad.json:9: faults[0].target: " "t1.0.7" -- bad.json
+sed 's/"t1.0.1"/1/' small.json >bad.json
+refused 'bad.json:9: faults[0].target: is a number, must be a name: h3' -- bad.json
+refused '--set: faults[0].target: ' 'must be a name: h3' -- small.json --set faults[0].target=1
 sed 's/"depth"/"dept"/' small.json >bad.json
 refused 'bad.json:6: traffic[0].dept: unknown field' depth -- bad.json
 sed 's/"title"/"titel"/' small.json >bad.json

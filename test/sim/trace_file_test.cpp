@@ -45,12 +45,22 @@ TEST_CASE("trace file: read from a file, large enough for several reads") {
   CHECK(file.entries[0].depends_on == TraceEntry::kNone);
 }
 
+TEST_CASE("trace: hosts have the names that faults use, or numbers as in older files") {
+  const TraceFile file = TraceFile::parse("t.csv", "0,h1,h20,3\n0,h1,20,3\n0,1,20,3\n");
+  REQUIRE(file.entries.size() == 3);
+  for (const TraceEntry& entry : file.entries) CHECK((entry.from == 1 && entry.to == 20));
+}
+
 TEST_CASE("trace: errors name file, line and field") {
   CHECK(trace_error("0,1,2,3\n\n0,1,2\n").starts_with("t.csv:3: has 3 fields"));
   CHECK(trace_error("0,1,2,3,,\n").starts_with("t.csv:1: has 6 fields"));
   CHECK(trace_error("-1,1,2,3").starts_with("t.csv:1: time_us: is \"-1\", must be a time"));
   CHECK(trace_error("nan,1,2,3").starts_with("t.csv:1: time_us: is \"nan\""));
-  CHECK(trace_error("0,h1,2,3").starts_with("t.csv:1: from: is \"h1\", must be a host's number"));
+  for (const std::string wrong : {"p1", "hh1", "h", "-1", "h-1", "h1.p0", "h99999999999"}) {
+    CAPTURE(wrong);
+    CHECK(trace_error("0," + wrong + ",2,3").starts_with("t.csv:1: from: is \""));
+    CHECK(test::contains(trace_error("0," + wrong + ",2,3"), "\", must be a host: h0, h1 .."));
+  }
   CHECK(trace_error("0,1,2x,3").starts_with("t.csv:1: to: is \"2x\""));
   CHECK(trace_error("0,1,1,3").starts_with("t.csv:1: to: is \"1\", the sender itself"));
   CHECK(trace_error("0,1,2,0").starts_with("t.csv:1: bytes: is \"0\""));

@@ -25,7 +25,7 @@ be left out.
              fabric_gbps, host_delay, fabric_delay, forwarding, queue {limit, ecn_min, ecn_max,
              overflow: trim or drop, ...}, pfc {xoff, xon}
   traffic    a list (needed) of {kind, start, queue_pairs, ...}; kind: streams, send_recv,
-             permutation, incast, all_reduce, all_to_all or trace
+             permutation, incast, all_reduce, all_to_all or trace; hosts are named: h3
   faults     a list of {at, kind, target, value, for}; kind: down, up, black_hole, heal, loss,
              corruption, slow, kill or flap {until, period, down}; target: h3, h3.p0, t0.1.2,
              t1.1.2, t0.1.2-t1.1.3, h3.p0>t0.0.1, p1, or a list of such names

@@ -16,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;
+constexpr const char* kHost = "h";  // hosts are called h0, h1 .. here, too, as faults call them
 
 // --- faults -------------------------------------------------------------------------------------
 
@@ -44,6 +45,7 @@ void read_fault(const json_file::Object& o, sim::FaultSchedule& schedule) {
   const Time at{o.duration("at", 0ns, kLongest, 0ns)};
   const std::string word = o.choice("kind", kKinds);
   if (!o.has("target")) (void)o.text("target");  // fails with the error for a missing field
+  if (o.is_number("target")) o.fail("target", "is a number, must be a name: h3, h3.p0, t0.1.2 ..");
   if (word == "flap") return read_flap(o, at, schedule);
   sim::Fault fault{at, kind_of(word), {}, 0};
   if (fault.kind == sim::FaultKind::slow)
@@ -92,15 +94,14 @@ sim::CollectiveSettings read_collective(const json_file::Object& o, unsigned hos
                                         unsigned queue_pairs) {
   sim::CollectiveSettings c;
   c.bytes = o.bytes("bytes", 1, kLargest, c.bytes);
-  c.ranks = o.integers<unsigned>("ranks", 0, hosts - 1);
+  c.ranks = o.indices("ranks", kHost, hosts - 1);
   c.iterations = o.integer<unsigned>("iterations", 1, 1'000'000, 1);
   c.queue_pairs = queue_pairs;
   return c;
 }
 
 sim::HostPair read_pair(const json_file::Object& o, unsigned hosts) {
-  const sim::HostPair pair{o.integer<unsigned>("from", 0, hosts - 1),
-                           o.integer<unsigned>("to", 0, hosts - 1)};
+  const sim::HostPair pair{o.index("from", kHost, hosts - 1), o.index("to", kHost, hosts - 1)};
   if (pair.from == pair.to) o.fail("to", "is the sender itself");
   return pair;
 }
@@ -141,8 +142,8 @@ Make read_permutation(const json_file::Object& o, unsigned queue_pairs, std::uin
 Make read_incast(const json_file::Object& o, unsigned hosts, unsigned queue_pairs) {
   sim::IncastSettings s;
   s.stream = read_stream(o, queue_pairs);
-  s.receiver = o.integer<unsigned>("receiver", 0, hosts - 1, 0);
-  s.senders = o.integers<unsigned>("senders", 0, hosts - 1);
+  s.receiver = o.index("receiver", kHost, hosts - 1, 0);
+  s.senders = o.indices("senders", kHost, hosts - 1);
   if (s.senders.empty()) {
     const auto count = o.integer<unsigned>("sender_count", 0, hosts - 1, hosts - 1);
     s.senders = sim::far_senders(hosts, s.receiver, count);

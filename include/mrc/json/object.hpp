@@ -31,6 +31,9 @@ class Object {
   /// Is it a list? Makes its name known, too.
   [[nodiscard]] bool is_list(std::string_view name) const;
 
+  /// Is it a number? Makes its name known, too.
+  [[nodiscard]] bool is_number(std::string_view name) const;
+
   /// A nested object. A missing one reads as an empty object.
   [[nodiscard]] Object object(std::string_view name) const;
   /// A list of objects, `min` to `max` of them. A missing list is an empty one.
@@ -58,6 +61,15 @@ class Object {
       return detail::read_integer<T>(*tree_, node, min, max);
     });
   }
+
+  /// The number of something that has one, by its name: "h3" with prefix "h". 3 alone is read, too.
+  [[nodiscard]] unsigned index(std::string_view name, std::string_view prefix, unsigned max) const;
+  /// The same; `fallback` if the field is missing.
+  [[nodiscard]] unsigned index(std::string_view name, std::string_view prefix, unsigned max,
+                               unsigned fallback) const;
+  /// A list of them; empty if the field is missing.
+  [[nodiscard]] std::vector<unsigned> indices(std::string_view name, std::string_view prefix,
+                                              unsigned max) const;
 
   /// A 16-bit number, also as hexadecimal text: 256, "0x0100".
   [[nodiscard]] std::uint16_t hex(std::string_view name, std::uint16_t fallback) const;

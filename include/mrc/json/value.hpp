@@ -65,6 +65,11 @@ template <std::integral T>
 /// A 16-bit number, or one as hexadecimal text, which JSON lacks: "0x0f00".
 [[nodiscard]] std::uint16_t read_hex(const Tree& tree, const Node& node);
 
+/// The number of something that has one and is called `prefix` and its number: "h3" with prefix
+/// "h". The number alone means the same.
+[[nodiscard]] unsigned read_index(const Tree& tree, const Node& node, std::string_view prefix,
+                                  unsigned max);
+
 [[nodiscard]] double read_number(const Tree& tree, const Node& node, double min, double max);
 
 /// A time with its unit, "1.5us"; zero needs none.

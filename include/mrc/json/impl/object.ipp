@@ -10,6 +10,11 @@ MRC_SETUP bool Object::is_list(std::string_view name) const {
   return node != nullptr && node->kind == Kind::list;
 }
 
+MRC_SETUP bool Object::is_number(std::string_view name) const {
+  const Node* node = find(name);
+  return node != nullptr && (node->kind == Kind::integer || node->kind == Kind::real);
+}
+
 MRC_SETUP Object Object::object(std::string_view name) const {
   Node* node = find(name);
   if (node == nullptr) {
@@ -36,6 +41,22 @@ MRC_SETUP std::vector<Object> Object::array(std::string_view name, std::size_t m
                            std::to_string(min) + " to " + std::to_string(max));
   for (Node* item : list->items) objects.push_back(as_object(*item));
   return objects;
+}
+
+MRC_SETUP unsigned Object::index(std::string_view name, std::string_view prefix,
+                                 unsigned max) const {
+  return detail::read_index(*tree_, required(name), prefix, max);
+}
+
+MRC_SETUP unsigned Object::index(std::string_view name, std::string_view prefix, unsigned max,
+                                 unsigned fallback) const {
+  return has(name) ? index(name, prefix, max) : fallback;
+}
+
+MRC_SETUP std::vector<unsigned> Object::indices(std::string_view name, std::string_view prefix,
+                                                unsigned max) const {
+  return list<unsigned>(
+      name, {}, [&](const Node& node) { return detail::read_index(*tree_, node, prefix, max); });
 }
 
 MRC_SETUP std::uint16_t Object::hex(std::string_view name, std::uint16_t fallback) const {

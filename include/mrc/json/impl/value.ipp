@@ -37,6 +37,19 @@ MRC_SETUP std::uint16_t read_hex(const Tree& tree, const Node& node) {
   tree.fail(node, "is " + shown(node) + ", must be a number or a text, \"0x0000\" to \"0xffff\"");
 }
 
+MRC_SETUP unsigned read_index(const Tree& tree, const Node& node, std::string_view prefix,
+                              unsigned max) {
+  std::optional<unsigned> number;
+  if (node.kind == Node::Kind::text && node.text.starts_with(prefix) &&
+      node.text.find_first_not_of("0123456789", prefix.size()) == std::string::npos)
+    number = parse_integer<unsigned>(std::string_view(node.text).substr(prefix.size()));
+  if (node.kind == Node::Kind::integer && !node.negative && node.magnitude <= max)
+    number = static_cast<unsigned>(node.magnitude);
+  if (number && *number <= max) return *number;
+  const auto name = [&](unsigned n) { return std::string(prefix) + std::to_string(n); };
+  tree.fail(node, "is " + shown(node) + ", must be " + name(0) + " to " + name(max));
+}
+
 MRC_SETUP double read_number(const Tree& tree, const Node& node, double min, double max) {
   const bool number = node.kind == Node::Kind::integer || node.kind == Node::Kind::real;
   if (number && node.real >= min && node.real <= max) return node.real;

@@ -20,8 +20,8 @@ MRC_DECL TraceEntry TraceFile::entry(unsigned line, const Fields& fields,
   const double us =
       number(line, "time_us", fields[0], 0.0, kLargestTime, "a time in microseconds, 0 or more");
   e.delay = Duration{static_cast<Duration::rep>(us * 1000.0 + 0.5)};
-  e.from = number(line, "from", fields[1], 0u, ~0u, "a host's number");
-  e.to = number(line, "to", fields[2], 0u, ~0u, "a host's number");
+  e.from = host(line, "from", fields[1]);
+  e.to = host(line, "to", fields[2]);
   if (e.from == e.to) fail(line, "to: is \"" + std::string(fields[2]) + "\", the sender itself");
   e.bytes = number<std::uint64_t>(line, "bytes", fields[3], 1, std::uint64_t{1} << 50,
                                   "a number of bytes, at least 1");

@@ -32,9 +32,9 @@ struct TraceEntry {
 ///
 /// `time_us` counts from the start of the run, in microseconds, fractions allowed. `depends_on` is
 /// the number of an earlier line of the file (from 1): the message waits for the delivery of that
-/// line's message, and time_us counts from then. `from` and `to` are hosts. Blank lines, lines that
-/// begin with '#' and a heading in the first non-empty line are ignored. Lines need not be ordered
-/// by time.
+/// line's message, and time_us counts from then. `from` and `to` are hosts, such as h3; their
+/// numbers alone are accepted, too. Blank lines, lines that begin with '#' and a heading in the
+/// first non-empty line are ignored. Lines need not be ordered by time.
 struct TraceFile {
   std::string name;                 ///< for error messages
   std::vector<TraceEntry> entries;  ///< in file order
@@ -76,6 +76,13 @@ struct TraceFile {
     if (error != std::errc{} || end != text.data() + text.size() || !(v >= least && v <= most))
       fail(line, std::string(field) + ": is \"" + std::string(text) + "\", must be " + wanted);
     return v;
+  }
+  [[nodiscard]] unsigned host(unsigned line, const char* field, std::string_view text) const {
+    const std::string_view digits = text.substr(text.starts_with('h') ? 1 : 0);
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos)
+      fail(line,
+           std::string(field) + ": is \"" + std::string(text) + "\", must be a host: h0, h1 ..");
+    return number(line, field, digits, 0u, ~0u, "a host: h0, h1 ..");
   }
   [[nodiscard]] TraceEntry entry(unsigned line, const Fields& fields,
                                  const std::vector<std::uint32_t>& entry_of_line) const;
