@@ -8,6 +8,7 @@
 
 #include "fabric/fixture.hpp"
 #include "mrc/json/text.hpp"
+#include "support/json_schema.hpp"
 
 // docs/fabric.schema.json and docs/fabric.md name the fields that the reader knows, and no others.
 
@@ -71,6 +72,22 @@ TEST_CASE("schema: its defaults are the reader's") {
   CHECK((a.t0 == b.t0 && a.t1 == b.t1 && a.host == b.host && a.plane.mask() == b.plane.mask()));
   CHECK((a.t0_number.mask() == b.t0_number.mask() && a.t1_number.mask() == b.t1_number.mask()));
   CHECK((a.host_t0.mask() == b.host_t0.mask() && a.downlink.mask() == b.downlink.mask()));
+}
+
+TEST_CASE("schema: the fabrics of the repository are valid, wrong ones are not") {
+  const test::JsonSchema schema(nlohmann::json::parse(text_of("docs/fabric.schema.json")));
+  for (const char* name : {"tools/fabrics/demo.json", "tools/fabrics/larger.json"}) {
+    const auto fabric = nlohmann::json::parse(text_of(name), nullptr, true, true);
+    CHECK_MESSAGE(schema.error(fabric).empty(), name, schema.error(fabric));
+  }
+  for (const char* wrong :
+       {R"({"planes": 1})", R"({"hosts": 0})", R"({"hosts": 1, "plnes": 2})",
+        R"({"hosts": 1, "usids": {"t0": "0x10000"}})", R"({"hosts": 1, "base_rtt": "5"})",
+        R"({"hosts": [{"name": "-h"}]})", R"({"hosts": 1, "deny": [{"t0": 1}]})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(schema.error(nlohmann::json::parse(wrong)).empty());
+    CHECK(parse_error(wrong) != "no error");
+  }
 }
 
 TEST_CASE("schema: docs/fabric.md has all fields") {

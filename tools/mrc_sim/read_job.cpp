@@ -204,6 +204,7 @@ Variant read_variant(const std::string& file, const SweepEntry* entry,
   for (const Override& o : overrides) scenario.override(o.path, o.value);
   const json_file::Object root = scenario.root();
   Variant v = entry != nullptr ? entry->variant : Variant{};
+  (void)root.text("$schema", "");  // for editors
   job.title = root.text("title");
   job.about = root.text("about", "");
   v.scenario = read_scenario(root, seed);
