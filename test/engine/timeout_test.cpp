@@ -133,16 +133,17 @@ TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again"
   s.ack(0, 0);
   const Time marked = s.now;
   unsigned probes = 0;
+  const Duration first = 4 * s.peer_state().congestion.base_rtt();
   while (s.peer_state().paths.health(path) == path::Health::assumed_bad && probes < 10) {
-    out = only(s.advance(100us), Opcode::endpoint_request);
+    out = only(s.advance(first / 2), Opcode::endpoint_request);
     for (const Sent& p : out) {
       const auto& request = p.as<wire::EndpointRequestPacket>();
       REQUIRE(request.erth.op() == wire::EndpointOp::ev_probe);
       CHECK(p.ev == lost.ev);
       CHECK(p.plane == lost.plane);
       if (probes++ == 0) {
-        CHECK(p.when - marked >= 1ms);
-        CHECK(p.when - marked < 1ms + 10us);
+        CHECK(p.when - marked >= first);
+        CHECK(p.when - marked < first + 10us);
       }
       wire::EndpointResponsePacket answer{
           wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, request.bth.psn()), {}};
@@ -203,9 +204,9 @@ TEST_CASE("inferred losses: three in a row on a path make it bad, and probing st
   }
   CHECK(losses >= 3);
   CHECK(s.peer_state().paths.health(bad) == path::Health::assumed_bad);
-  const SentList probes = only(s.advance(1100us), Opcode::endpoint_request);
-  REQUIRE(probes.size() == 1);
-  CHECK(s.path_of(probes[0]) == bad);
+  const SentList probes = only(s.advance(100us), Opcode::endpoint_request);
+  REQUIRE(!probes.empty());
+  for (const Sent& p : probes) CHECK(s.path_of(p) == bad);
 }
 
 TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
@@ -220,7 +221,9 @@ TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
   s.sack({.cack = 1, .trigger = &out, .mark = wire::SackMark::always_skip});
   CHECK(s.peer_state().paths.health(s.path_of(out)) == path::Health::assumed_bad);
   s.ack(1, 1);
-  CHECK(only(s.advance(1100us), Opcode::endpoint_request).size() == 1);
+  const SentList probes = only(s.advance(100us), Opcode::endpoint_request);
+  REQUIRE(!probes.empty());
+  CHECK(s.path_of(probes[0]) == s.path_of(out));
 }
 
 TEST_CASE("reliability probe: after a silent round trip, five at most, and not without need") {

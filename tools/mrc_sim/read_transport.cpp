@@ -81,7 +81,7 @@ path::PathSetOptions read_paths(const json_file::Object& t) {
   p.min_active = t.integer<std::uint16_t>("min_active", 0, 32'768, p.min_active);
   p.loss_strikes = t.integer<std::uint8_t>("loss_strikes", 0, 255, p.loss_strikes);
   p.probe_successes = t.integer<std::uint8_t>("probe_successes", 1, 255, p.probe_successes);
-  p.probe_first = t.duration("probe_first", 1us, 60s, p.probe_first);
+  p.probe_first = t.duration("probe_first", 0us, 60s, p.probe_first);
   p.probe_max = t.duration("probe_max", std::max<Duration>(p.probe_first, 1us), 600s,
                            std::max(p.probe_first, p.probe_max));
   return p;
