@@ -11,6 +11,7 @@
 #include "nccl_plugin/isal.hpp"
 #include "nccl_plugin/result.hpp"
 #include "nccl_plugin/settings/timeouts.hpp"
+#include "nccl_plugin/stats_file.hpp"
 
 namespace mrc_nccl {
 
@@ -81,6 +82,7 @@ void Plugin::forget_unfinalised() noexcept {
 
 void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
   Settings settings = read_settings(Environment(), read_interfaces());
+  require_writable_stats(settings.stats_file);
   if (std::getenv("MRC_LOG") == nullptr) settings.base.log = mrc::LogLevel::info;
   // Where nobody asked for a size of packets, that of the interfaces is nothing to warn of.
   const bool any_mtu = std::getenv("MRC_MTU") == nullptr;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/report.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -11,6 +8,7 @@
 
 #include "mrc/stats_json.hpp"
 #include "nccl_plugin/connection.hpp"
+#include "nccl_plugin/stats_file.hpp"
 
 namespace mrc_nccl {
 
@@ -46,23 +44,6 @@ void Report::add(Connection& connection) {
     ++left_out_;
 }
 
-std::string Report::file_name() const {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  std::string name;
-  for (std::size_t i = 0; i < file_.size(); ++i) {
-    const char next = i + 1 < file_.size() && file_[i] == '%' ? file_[i + 1] : '\0';
-    if (next == 'h')
-      name += host.data();
-    else if (next == 'p')
-      name += std::to_string(::getpid());
-    else
-      name += file_[i];
-    if (next == 'h' || next == 'p') ++i;
-  }
-  return name;
-}
-
 std::string Report::text() {
   const std::lock_guard lock(mutex_);
   nlohmann::json all{{"version", OPENMRC_VERSION}, {"process", process_name()}};
@@ -86,7 +67,7 @@ std::string Report::text() {
 void Report::write(const Log& log) noexcept {
   if (file_.empty()) return;
   try {
-    const std::string name = file_name(), content = text();
+    const std::string name = stats_file_name(file_), content = text();
     std::FILE* file = std::fopen(name.c_str(), "w");
     const bool written =
         file != nullptr && std::fwrite(content.data(), 1, content.size(), file) == content.size();

@@ -17,7 +17,7 @@ class Nic;
 /// (NCCL_MRC_STATS). Any thread.
 class Report {
  public:
-  /// `file`: empty for none; %h and %p in it stand for host name and process id.
+  /// `file`: see stats_file_name(); empty for none.
   explicit Report(std::string file) : file_(std::move(file)) {}
 
   void add(std::shared_ptr<Nic> nic);
@@ -27,7 +27,6 @@ class Report {
   void write(const Log& log) noexcept;
 
  private:
-  [[nodiscard]] std::string file_name() const;
   [[nodiscard]] std::string text();
 
   const std::string file_;

@@ -48,7 +48,9 @@ constexpr Variable kVariables[] = {
      "TCP ports of listeners, for firewalls. Each listener of each process needs one while NCCL "
      "sets "
      "up connections: some hundreds."},
-    {"NCCL_MRC_STATS", "a file", "none", "Where finalize writes counters as JSON."},
+    {"NCCL_MRC_STATS", "a file", "none",
+     "Where finalize writes counters as JSON. `%h` and `%p` stand for host name and process id. A "
+     "file that can't be written is an error at initialisation."},
     {"NCCL_IB_HCA", "any", "not set", "Chooses ports of InfiniBand verbs; planes do not use any."},
     {"NCCL_MRC_CC_INIT_RATE", "any", "not set", "Known from other plugins; no effect."},
     {"NCCL_MRC_CC_MIN_RATE", "any", "not set", "Known from other plugins; no effect."},

@@ -263,7 +263,26 @@ TEST_CASE("A wrong configuration is an error at init that names the variable and
     check_refused(version, {"MRC_NCCL_MERGE", "sometimes"});
     check_refused(version, {"MRC_NCCL_EARLY_RECEIVES", "perhaps"});
     check_refused(version, {"NCCL_MRC_TIMEOUT", "25"});
+    check_refused(version, {"NCCL_MRC_STATS", "/nowhere/stats-%p.json"});
+    check_refused(version, {"NCCL_MRC_STATS", "/"});
   }
+}
+
+TEST_CASE("A statistics file that can be written is not touched before the end") {
+  if (keeps_old_environment()) return;
+  const std::string file = "nccl_untouched_" + std::to_string(getpid()) + ".json";
+  const Environment environment{kTwoPlanes, {"NCCL_MRC_STATS", file.c_str()}};
+  for (const bool exists : {false, true}) {
+    CAPTURE(exists);
+    if (exists) std::ofstream(file) << "of an earlier run";
+    Job job(few_versions().front());
+    std::ifstream stream(file);
+    CHECK(stream.is_open() == exists);
+    std::string first;
+    stream >> first;
+    CHECK(first == (exists ? "of" : ""));
+  }
+  std::remove(file.c_str());
 }
 
 TEST_CASE("Misuse is an error") {
