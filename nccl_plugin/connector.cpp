@@ -130,7 +130,7 @@ std::unique_ptr<Sender> Connector::proceed() {
   if (message.type != MessageType::answer)
     throw Failure(Result::remote_error, "unexpected message from " + channel.peer());
   tries_.clear();
-  endpoint_->connect(message.greeting);
+  endpoint_->connect(message.greeting, context_->log());
   channel.send(encode_ready());
   return std::make_unique<Sender>(std::move(endpoint_), context_);
 }

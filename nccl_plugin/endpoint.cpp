@@ -46,10 +46,22 @@ Endpoint::~Endpoint() {
 }
 
 Greeting Endpoint::greeting() const {
-  return {qp.local_info(), mailbox_region.remote(), process_name()};
+  return {qp.local_info(), mailbox_region.remote(), process_name(), nic->offers()};
 }
 
-void Endpoint::connect(const Greeting& peer) {
+/// Between these processes, or where `hosts`, between their hosts, as this side sees it.
+PlaneMatch Endpoint::match(const Greeting& peer, bool hosts) const {
+  const std::string host = peer.name.substr(0, peer.name.rfind(':'));
+  return match_planes({hosts ? "here" : "at " + process_name(), nic->offers(), qp.local_info().mtu},
+                      {hosts ? host : peer.name, peer.planes, peer.info.mtu});
+}
+
+void Endpoint::connect(const Greeting& peer, const Log& log) {
+  if (const std::string error = match(peer, false).error; !error.empty())
+    throw Failure(Result::invalid_usage, error);
+  for (const std::string& warning : match(peer, true).warnings)
+    if (const std::string line = nic->facts().name + ": " + warning; nic->is_news(line))
+      log.warn(line);
   peer_mailbox = peer.mailbox;
   peer_name = peer.name;
   qp.connect(peer.info);

@@ -29,8 +29,9 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   [[nodiscard]] Greeting greeting() const;
-  /// Connects the queue pair, and posts the receives of a receiver. Throws mrc::Error.
-  void connect(const Greeting& peer);
+  /// Connects the queue pair, and posts the receives of a receiver. Says in the log which planes do
+  /// not fit. Throws mrc::Error, and Failure if none fits.
+  void connect(const Greeting& peer, const Log& log);
   /// The peer as it is named in messages.
   [[nodiscard]] std::string peer_text() const;
 
@@ -48,6 +49,9 @@ class Endpoint {
   mrc::RemoteAddress peer_mailbox;
   std::string peer_name;
   std::vector<mrc::port::PeerAddress> peer_planes;
+
+ private:
+  [[nodiscard]] PlaneMatch match(const Greeting& peer, bool hosts) const;
 };
 
 }  // namespace mrc_nccl

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "mrc/core/error.hpp"
@@ -32,9 +33,10 @@ class Reader {
     left_ = left_.subspan(bytes);
     return taken;
   }
-  std::string rest() {
+  std::string rest() { return text(left_.size()); }
+  std::string text(std::size_t bytes) {
     std::string text;
-    for (const std::uint8_t byte : take(left_.size()))
+    for (const std::uint8_t byte : take(bytes))
       text += byte >= 0x20 && byte < 0x7F ? static_cast<char>(byte) : '?';
     return text;
   }
@@ -43,12 +45,36 @@ class Reader {
   mrc::Bytes left_;
 };
 
+void put(std::vector<std::uint8_t>& out, const PlaneOffer& plane) {
+  out.insert(out.end(), plane.ip.begin(), plane.ip.end());
+  put(out, plane.prefix_bits, 1);
+  put(out, plane.mtu, 4);
+  const std::string name = plane.interface.substr(0, 255);
+  put(out, name.size(), 1);
+  out.insert(out.end(), name.begin(), name.end());
+}
+
+PlaneOffer get_plane(Reader& reader) {
+  PlaneOffer plane;
+  const mrc::Bytes ip = reader.take(plane.ip.size());
+  std::copy(ip.begin(), ip.end(), plane.ip.begin());
+  plane.prefix_bits = static_cast<std::uint8_t>(reader.number(1));
+  if (plane.prefix_bits > 128)
+    throw mrc::Error(mrc::Errc::bad_message,
+                     "set-up message of the NCCL plugin: a subnet of more than 128 bits");
+  plane.mtu = static_cast<std::uint32_t>(reader.number(4));
+  plane.interface = reader.text(static_cast<std::size_t>(reader.number(1)));
+  return plane;
+}
+
 void put(std::vector<std::uint8_t>& out, const Greeting& greeting) {
   put(out, greeting.mailbox.address, 8);
   put(out, greeting.mailbox.rkey, 4);
   const auto blob = mrc::encode(greeting.info);
   put(out, blob.size(), 4);
   out.insert(out.end(), blob.begin(), blob.end());
+  put(out, greeting.planes.size(), 1);
+  for (const PlaneOffer& plane : greeting.planes) put(out, plane);
   out.insert(out.end(), greeting.name.begin(), greeting.name.end());
 }
 
@@ -58,6 +84,8 @@ Greeting get_greeting(Reader& reader) {
   greeting.mailbox.rkey = static_cast<std::uint32_t>(reader.number(4));
   const auto size = static_cast<std::size_t>(reader.number(4));
   greeting.info = mrc::decode_connection_info(reader.take(size));
+  for (auto planes = reader.number(1); planes > 0; --planes)
+    greeting.planes.push_back(get_plane(reader));
   greeting.name = reader.rest();
   return greeting;
 }

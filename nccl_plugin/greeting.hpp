@@ -9,6 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
+#include "nccl_plugin/rules/plane_match.hpp"
 
 /// The messages by which two sides set a connection up, over a Channel:
 ///
@@ -24,9 +25,10 @@ namespace mrc_nccl {
 
 /// What each side needs of the other.
 struct Greeting {
-  mrc::ConnectionInfo info;    ///< its queue pair
-  mrc::RemoteAddress mailbox;  ///< a sender's clear-to-send ring; a receiver's for heartbeats
-  std::string name;            ///< host and process id, for messages
+  mrc::ConnectionInfo info;          ///< its queue pair
+  mrc::RemoteAddress mailbox;        ///< a sender's clear-to-send ring; a receiver's for heartbeats
+  std::string name;                  ///< host and process id, for messages
+  std::vector<PlaneOffer> planes{};  ///< what its planes are, for match_planes()
 };
 
 enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, ready = 4 };

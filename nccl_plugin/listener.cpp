@@ -201,7 +201,7 @@ void Listener::answer(Stranger& stranger, const Greeting& greeting) {
   Channel channel = std::move(stranger.channel);
   try {
     auto endpoint = std::make_unique<Endpoint>(nic_, Role::receiver);
-    endpoint->connect(greeting);
+    endpoint->connect(greeting, context_->log());
     channel.send(encode_answer(endpoint->greeting()));
     endpoint->channel = std::move(channel);
     guests_.push_back(std::move(endpoint));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/nic.hpp"
 
-#include <algorithm>
-
 #include "mrc/port/address.hpp"
 
 namespace mrc_nccl {
@@ -27,6 +25,7 @@ Nic::Nic(const Settings& settings, const NicPlan& plan, const mrc::Config& confi
     : settings_(settings), plan_(plan), device_(config), memory_(device_) {
   for (const std::string& name : device_.plane_names())
     addresses_.push_back(mrc::port::parse_address(name).ip);
+  offers_ = plane_offers(addresses_, read_interfaces());
   facts_.name = plan.name;
   facts_.pci_path = plan.pci_path;
   facts_.guid = guid_of(addresses_);
@@ -34,6 +33,12 @@ Nic::Nic(const Settings& settings, const NicPlan& plan, const mrc::Config& confi
   facts_.rail = number;
   facts_.plane = plan.plane_count == 1 ? plan.first_plane : -1;
   facts_.members = std::move(members);
+}
+
+bool Nic::is_news(const std::string& line) {
+  constexpr std::size_t kMost = 16;
+  const std::lock_guard lock(mutex_);
+  return told_.size() < kMost && told_.insert(line).second;
 }
 
 void Nic::count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change) {

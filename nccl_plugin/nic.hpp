@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "mrc/device.hpp"
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/memory.hpp"
+#include "nccl_plugin/rules/plane_match.hpp"
 #include "nccl_plugin/settings/settings.hpp"
 
 namespace mrc_nccl {
@@ -43,6 +45,10 @@ class Nic {
   [[nodiscard]] const std::vector<mrc::port::IpAddress>& addresses() const noexcept {
     return addresses_;
   }
+  /// What peers are told of its planes.
+  [[nodiscard]] const std::vector<PlaneOffer>& offers() const noexcept { return offers_; }
+  /// True for the first of lines that are the same; false for all after many different ones.
+  [[nodiscard]] bool is_news(const std::string& line);
   /// Counts the connections to a peer, by the addresses of its planes.
   void count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change);
   /// Counts a TCP connection from `peer` that option peers_allowed forbids; returns the count.
@@ -67,7 +73,9 @@ class Nic {
   mrc::Device device_;
   MemoryCache memory_;
   std::vector<mrc::port::IpAddress> addresses_;
+  std::vector<PlaneOffer> offers_;
   mutable std::mutex mutex_;
+  std::set<std::string> told_;
   std::map<mrc::port::IpAddress, int> peers_;  // connections
   Refused refused_;
 };

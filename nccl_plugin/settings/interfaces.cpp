@@ -4,6 +4,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -19,23 +21,44 @@
 namespace mrc_nccl {
 namespace {
 
-std::optional<mrc::port::IpAddress> address_of(const ifaddrs& entry) {
-  if (entry.ifa_addr == nullptr) return std::nullopt;
-  if (entry.ifa_addr->sa_family == AF_INET) {
+std::optional<mrc::port::IpAddress> address_of(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
     sockaddr_in v4;
-    std::memcpy(&v4, entry.ifa_addr, sizeof v4);
+    std::memcpy(&v4, address, sizeof v4);
     auto ip = mrc::port::make_v4(0, 0, 0, 0);
     std::memcpy(ip.data() + 12, &v4.sin_addr, 4);
     return ip;
   }
-  if (entry.ifa_addr->sa_family == AF_INET6) {
+  if (address->sa_family == AF_INET6) {
     sockaddr_in6 v6;
-    std::memcpy(&v6, entry.ifa_addr, sizeof v6);
+    std::memcpy(&v6, address, sizeof v6);
     mrc::port::IpAddress ip;
     std::memcpy(ip.data(), &v6.sin6_addr, ip.size());
     return ip;
   }
   return std::nullopt;
+}
+
+/// Of a netmask, out of 128; 0: not known.
+std::uint8_t prefix_bits_of(const sockaddr* netmask) {
+  const auto mask = address_of(netmask);
+  if (!mask) return 0;
+  unsigned bits = netmask->sa_family == AF_INET ? 96 : 0;
+  while (bits < 128 && ((*mask)[bits / 8] >> (7 - bits % 8) & 1) != 0) ++bits;
+  return static_cast<std::uint8_t>(bits);
+}
+
+/// Not from /sys, which may show the interfaces of another network namespace.
+std::uint32_t mtu_of(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return 0;
+  std::memcpy(request.ifr_name, interface.data(), interface.size());
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  const bool known = ::ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
+  ::close(fd);
+  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
 }
 
 /// The number in a file of /sys; `otherwise` where there is none. Virtual interfaces refuse to be
@@ -95,10 +118,14 @@ std::vector<InterfaceFacts> read_interfaces() {
       facts.up = (entry->ifa_flags & IFF_UP) != 0;
       facts.running = facts.up && (entry->ifa_flags & IFF_RUNNING) != 0;
       facts.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+      facts.mtu = mtu_of(name);
       add_device_facts(facts);
       found = interfaces.insert(interfaces.end(), std::move(facts));
     }
-    if (const auto ip = address_of(*entry)) found->addresses.push_back(*ip);
+    if (const auto ip = address_of(entry->ifa_addr)) {
+      found->addresses.push_back(*ip);
+      found->prefix_bits.push_back(prefix_bits_of(entry->ifa_netmask));
+    }
   }
   return interfaces;
 }

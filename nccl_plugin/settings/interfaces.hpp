@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@ namespace mrc_nccl {
 struct InterfaceFacts {
   std::string name;                             ///< such as "eth2"
   std::vector<mrc::port::IpAddress> addresses;  ///< in the kernel's order
+  std::vector<std::uint8_t> prefix_bits{};      ///< [i]: of the subnet of address i, out of 128
+  std::uint32_t mtu = 0;                        ///< bytes; 0: not known
   bool up = true;                               ///< switched on
   bool running = true;                          ///< has a carrier
   bool loopback = false;                        ///< reaches this host only
