@@ -110,7 +110,10 @@ void Connection::watch_channel(mrc::Time now, mrc::Duration passed) {
   }
   // Completions may have come since they were taken: a failure waits for the next time.
   const Channel::State state = endpoint_->channel.look();
-  if (state == Channel::State::ended) gone_at_ = now;
+  if (state == Channel::State::ended) {
+    gone_at_ = now;
+    endpoint_->nic->peers().ignore(endpoint_->qp, false);
+  }
   if (state == Channel::State::broken) doubt(now, passed);
 }
 
@@ -132,6 +135,7 @@ void Connection::doubt(mrc::Time now, mrc::Duration passed) {
                          "process will be noticed later");
   } else if (doubt_ == Doubt::asked && doubted_ >= kAnswer) {
     gone_at_ = now - doubted_;
+    endpoint_->nic->peers().ignore(endpoint_->qp, true);
   }
 }
 
@@ -150,6 +154,7 @@ void Connection::judge_silence() {
     heard();
     return;
   }
+  endpoint_->nic->peers().suspect();
   const Settings& settings = endpoint_->nic->settings();
   if (silent_ < settings.peer_timeout) return;
   if (!endpoint_->channel.host_heard_within(std::max(settings.peer_timeout, kHostAnswers)))
@@ -176,6 +181,7 @@ void Connection::beat() {
 Result Connection::fail(Result result, const std::string& cause) noexcept {
   if (failed()) return state_;
   state_ = result;
+  endpoint_->nic->peers().ignore(endpoint_->qp, result == Result::remote_error);
   try {
     context_->log().warn((role() == Role::sender ? "sending to " : "receiving from ") +
                          endpoint_->peer_text() + " over " + endpoint_->nic->facts().name +

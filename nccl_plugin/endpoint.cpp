@@ -41,7 +41,7 @@ Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
       qp(nic->device().create_qp(options(nic->device(), role, cq))) {}
 
 Endpoint::~Endpoint() {
-  nic->count_peer(peer_planes, -1);
+  nic->peers().remove(qp);
   channel.close();
 }
 
@@ -65,8 +65,7 @@ void Endpoint::connect(const Greeting& peer, const Log& log) {
   peer_mailbox = peer.mailbox;
   peer_name = peer.name;
   qp.connect(peer.info);
-  nic->count_peer(peer.info.planes, +1);
-  peer_planes = peer.info.planes;
+  peer_number = nic->peers().add(qp, peer.info, peer.name);
   if (role == Role::sender) return;
   for (unsigned i = 0; i < kMostSends; ++i)
     if (const mrc::Errc e = qp.post_receive(0); e != mrc::Errc::ok)

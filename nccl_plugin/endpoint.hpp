@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "mrc/device.hpp"
 #include "nccl_plugin/channel.hpp"
@@ -48,7 +47,7 @@ class Endpoint {
   Channel channel;
   mrc::RemoteAddress peer_mailbox;
   std::string peer_name;
-  std::vector<mrc::port::PeerAddress> peer_planes;
+  std::uint64_t peer_number = 0;  ///< see Peers; once connected
 
  private:
   [[nodiscard]] PlaneMatch match(const Greeting& peer, bool hosts) const;

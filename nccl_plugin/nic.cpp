@@ -41,12 +41,6 @@ bool Nic::is_news(const std::string& line) {
   return told_.size() < kMost && told_.insert(line).second;
 }
 
-void Nic::count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& plane : planes)
-    if ((peers_[plane.ip] += change) == 0) peers_.erase(plane.ip);
-}
-
 std::uint64_t Nic::count_refused(const std::string& peer) {
   const std::lock_guard lock(mutex_);
   refused_.last = peer;
@@ -56,11 +50,6 @@ std::uint64_t Nic::count_refused(const std::string& peer) {
 Nic::Refused Nic::refused() const {
   const std::lock_guard lock(mutex_);
   return refused_;
-}
-
-bool Nic::connected_to(const mrc::port::IpAddress& ip) const {
-  const std::lock_guard lock(mutex_);
-  return peers_.contains(ip);
 }
 
 std::string Nic::plane_text(mrc::Plane plane) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -12,6 +11,7 @@
 #include "mrc/device.hpp"
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/memory.hpp"
+#include "nccl_plugin/peers.hpp"
 #include "nccl_plugin/rules/plane_match.hpp"
 #include "nccl_plugin/settings/settings.hpp"
 
@@ -49,8 +49,8 @@ class Nic {
   [[nodiscard]] const std::vector<PlaneOffer>& offers() const noexcept { return offers_; }
   /// True for the first of lines that are the same; false for all after many different ones.
   [[nodiscard]] bool is_news(const std::string& line);
-  /// Counts the connections to a peer, by the addresses of its planes.
-  void count_peer(const std::vector<mrc::port::PeerAddress>& planes, int change);
+  /// Those that queue pairs are connected to.
+  [[nodiscard]] Peers& peers() noexcept { return peers_; }
   /// Counts a TCP connection from `peer` that option peers_allowed forbids; returns the count.
   std::uint64_t count_refused(const std::string& peer);
   /// How many, and from whom the last one came.
@@ -59,8 +59,6 @@ class Nic {
     std::string last;
   };
   [[nodiscard]] Refused refused() const;
-  /// True while there are connections to this address.
-  [[nodiscard]] bool connected_to(const mrc::port::IpAddress& ip) const;
   /// A plane as messages name it: number, interface and address.
   [[nodiscard]] std::string plane_text(mrc::Plane plane) const;
   /// "mrc0: 4 planes (eth0 10.0.0.1, ...) x 16 paths, 1 lane, UDP ports, 100 Gb/s, MTU 1408".
@@ -72,11 +70,11 @@ class Nic {
   NicFacts facts_;
   mrc::Device device_;
   MemoryCache memory_;
+  Peers peers_;
   std::vector<mrc::port::IpAddress> addresses_;
   std::vector<PlaneOffer> offers_;
   mutable std::mutex mutex_;
   std::set<std::string> told_;
-  std::map<mrc::port::IpAddress, int> peers_;  // connections
   Refused refused_;
 };
 

@@ -3,22 +3,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 namespace mrc_nccl {
 
 namespace {
-constexpr std::uint32_t kEvents = 8192;
-// Fewer paths than these come and go without a line.
-constexpr int kMany = 4;
-// One line for a failure that many paths notice one after the other.
-constexpr mrc::Duration kSettle = std::chrono::milliseconds(500);
+constexpr std::uint32_t kEvents = 64;
+constexpr mrc::Duration kBetweenLooks = std::chrono::milliseconds(100);
+// Looking at the paths of many peers takes one part in so many of the thread's time at most.
+constexpr int kShare = 50;
 }  // namespace
 
 NicWatch::NicWatch(std::shared_ptr<Nic> nic)
-    : nic_(std::move(nic)),
-      paths_(nic_->device().create_ev_event_stream(kEvents)),
-      planes_(nic_->device().plane_count()) {}
+    : nic_(std::move(nic)), events_(nic_->device().create_ev_event_stream(kEvents)) {
+  for (const mrc::PlaneStats& plane : nic_->device().stats().planes)
+    links_.push_back({.up = plane.up});
+}
 
 void NicWatch::report(const Log& log) noexcept {
   try {
@@ -31,49 +30,49 @@ void NicWatch::report(const Log& log) noexcept {
 void NicWatch::report_planes(const Log& log) {
   mrc::DeviceEvent event;
   while (nic_->device().poll_event(event)) {
-    const std::string plane = nic_->facts().name + ": " + nic_->plane_text(event.plane);
-    if (event.kind == mrc::DeviceEvent::Kind::plane_down)
-      log.warn(plane + " is down; the other planes carry its traffic");
-    else if (event.kind == mrc::DeviceEvent::Kind::plane_up)
-      log.warn(plane + " is up again");
+    const bool down = event.kind == mrc::DeviceEvent::Kind::plane_down;
+    if ((!down && event.kind != mrc::DeviceEvent::Kind::plane_up) || event.plane >= links_.size())
+      continue;
+    links_[event.plane].up = !down;
+    tell_link(log, event.plane);
   }
+  for (std::size_t p = 0; p < links_.size(); ++p) tell_link(log, p);
+}
+
+/// Also what the budget did not allow before.
+void NicWatch::tell_link(const Log& log, std::size_t plane) {
+  Link& link = links_[plane];
+  if (link.up == link.told_up || !link.budget.take(mrc::monotonic_now())) return;
+  link.told_up = link.up;
+  log.warn(nic_->facts().name + ": " + nic_->plane_text(static_cast<mrc::Plane>(plane)) +
+           (link.up ? " is up again" : " is down" + down_text()));
+}
+
+/// What is left then.
+std::string NicWatch::down_text() const {
+  const auto up =
+      std::count_if(links_.begin(), links_.end(), [](const Link& link) { return link.up; });
+  if (links_.size() == 1) return ", and there is no other: traffic waits for it";
+  if (up == 0) return "; no plane is left: traffic waits for one";
+  return "; " + std::to_string(up) + " of " + std::to_string(links_.size()) +
+         (up == 1 ? " planes is left" : " planes are left");
 }
 
 void NicWatch::report_paths(const Log& log) {
+  std::array<mrc::EvEvent, kEvents> events;
+  while (events_.poll(events) > 0) changed_ = true;
+  changed_ |= nic_->peers().take_suspicion();
   const mrc::Time now = mrc::monotonic_now();
-  std::array<mrc::EvEvent, 64> events;
-  std::size_t taken;
-  do {
-    taken = paths_.poll(events);
-    for (std::size_t i = 0; i < taken; ++i) note(events[i], now);
-  } while (taken == events.size());
-  for (std::size_t p = 0; p < planes_.size(); ++p) {
-    PlanePaths& paths = planes_[p];
-    if (now - paths.changed < kSettle) continue;
-    // A peer that is gone says nothing about its plane.
-    std::erase_if(paths.bad, [this](const auto& path) { return !nic_->connected_to(path.first); });
-    const auto bad = static_cast<int>(paths.bad.size());
-    if (bad == 0 ? paths.told == 0 : std::abs(bad - paths.told) < kMany) continue;
-    const std::string plane =
-        nic_->facts().name + ": " + nic_->plane_text(static_cast<mrc::Plane>(p));
-    log.warn(bad == 0 ? plane + ": all paths work again"
-                      : plane + ": " + std::to_string(bad) +
-                            " paths do not work; traffic goes over the others");
-    paths.told = bad;
-  }
-}
-
-void NicWatch::note(const mrc::EvEvent& event, mrc::Time now) {
-  if (event.plane >= planes_.size()) return;
-  if (event.drop_count > 0)  // whatever these said
-    for (PlanePaths& paths : planes_) paths.bad.clear();
-  PlanePaths& paths = planes_[event.plane];
-  const std::pair path{event.destination, event.entropy};
-  if (event.state == mrc::EvState::assumed_bad)
-    paths.bad.insert(path);
-  else
-    paths.bad.erase(path);
-  paths.changed = now;
+  if ((!changed_ && !paths_.busy()) || now < next_look_) return;
+  changed_ = false;
+  std::vector<PathWatch::Plane> planes;
+  for (std::size_t p = 0; p < links_.size(); ++p)
+    planes.push_back({nic_->plane_text(static_cast<mrc::Plane>(p)), links_[p].up});
+  const std::vector<PeerPaths> peers = nic_->peers().paths(nic_->device());
+  for (const std::string& line : paths_.update(now, planes, peers))
+    log.warn(nic_->facts().name + ": " + line);
+  const mrc::Time done = mrc::monotonic_now();
+  next_look_ = done + std::max(kBetweenLooks, kShare * (done - now));
 }
 
 }  // namespace mrc_nccl

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <set>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/nic.hpp"
+#include "nccl_plugin/rules/line_budget.hpp"
+#include "nccl_plugin/rules/path_watch.hpp"
 
 namespace mrc_nccl {
 
-/// Tells NCCL's log once when a plane goes or comes back, and when many paths of a plane do. One
-/// thread at a time.
+/// Tells NCCL's log when planes and paths of a device fail and return. Paths are looked at only
+/// while something is wrong with them. One thread at a time.
 class NicWatch {
  public:
   /// Throws mrc::Error.
@@ -23,19 +23,24 @@ class NicWatch {
   void report(const Log& log) noexcept;
 
  private:
-  struct PlanePaths {
-    std::set<std::pair<mrc::port::IpAddress, mrc::Ev>> bad;  // ASSUMED_BAD now
-    int told = 0;         // of these, how many the log was told of
-    mrc::Time changed{};  // last
+  // The link of a plane.
+  struct Link {
+    bool up = true;
+    bool told_up = true;
+    LineBudget budget{};
   };
 
   void report_planes(const Log& log);
+  void tell_link(const Log& log, std::size_t plane);
+  [[nodiscard]] std::string down_text() const;
   void report_paths(const Log& log);
-  void note(const mrc::EvEvent& event, mrc::Time now);
 
   std::shared_ptr<Nic> nic_;
-  mrc::EvEventStream paths_;
-  std::vector<PlanePaths> planes_;
+  mrc::EvEventStream events_;
+  std::vector<Link> links_;
+  PathWatch paths_;
+  bool changed_ = false;   // paths, since they were looked at
+  mrc::Time next_look_{};  // at the paths, at the earliest
 };
 
 }  // namespace mrc_nccl

@@ -44,7 +44,7 @@ def nccl_log():
         lines.append("[t] host:1:1 [0] calls.cpp:27 NCCL WARN NET/MRC : test: the peer has closed "
                      "the connection")
     if "down" in os.environ.get("MRC_FAULTS", ""):
-        for text in ("is down; the other planes carry its traffic", "is up again"):
+        for text in ("is down; 3 of 4 planes are left", "is up again"):
             lines.append(f"[t] host:1:1 [0] log.cpp:20 NCCL WARN NET/MRC : mrc0: plane 1 lo "
                          f"127.0.0.2 {text}")
     with open(os.environ["NCCL_DEBUG_FILE"], "w", encoding="utf-8") as log:

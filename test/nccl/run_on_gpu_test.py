@@ -69,9 +69,12 @@ class Logs(unittest.TestCase):
     def test_a_plane_that_fails(self):
         one = part("cycles", faults="plane=1,down@1s-2s")
         self.assertEqual(len(self.complaints(LOG, one)), 2)
-        both = PLANE.format("127.0.0.2 is down; the others") + PLANE.format("127.0.0.2 is up again")
+        both = PLANE.format("127.0.0.2 is down; 3 of 4") + PLANE.format("127.0.0.2 is up again")
         self.assertEqual(self.complaints(LOG + both, one), [])
         self.assertEqual(len(self.complaints(LOG + both.replace("plane 1", "plane 2"), one)), 2)
+        for text in ("1 of 2 paths does not work", "2 of 4 paths do not work", "none of 2 paths"):
+            lines = PLANE.format(f"127.0.0.2: {text}") + PLANE.format("127.0.0.2: all work again")
+            self.assertEqual(self.complaints(LOG + lines, one), [])
 
     def test_a_refusal(self):
         warn = "x NCCL WARN NET/MRC : environment variable MRC_TIMEOUT: value '77' is not allowed\n"

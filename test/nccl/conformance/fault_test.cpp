@@ -76,6 +76,35 @@ TEST_CASE("A plane that goes down and returns is not noticed by traffic") {
   }
 }
 
+TEST_CASE("The log says how many planes are left") {
+  if (keeps_old_environment()) return;
+  struct Case {
+    const char* planes;
+    const char* faults;
+    const char* line;
+  };
+  for (const Case& one :
+       {Case{"loopback:1", "down@300ms-900ms",
+             " is down, and there is no other: traffic waits for it"},
+        Case{"loopback:3", "plane=1,down@300ms-900ms", " is down; 2 of 3 planes are left"},
+        Case{"loopback:2", "down@300ms-900ms",
+             " is down; no plane is left: traffic waits for one"}}) {
+    CAPTURE(one.line);
+    const Environment environment{{"MRC_PLANES", one.planes}, {"MRC_FAULTS", one.faults}};
+    DebugLog::instance().clear();
+    Job job(few_versions().front());
+    Connection there(job, 0, 1);
+    const auto said = [](const char* text) {
+      return !DebugLog::instance().lines(LogLevel::warn, text).empty();
+    };
+    std::uint64_t seed = 60;
+    until("lines", [&] {
+      run(job, {&there}, {.seed = ++seed, .groups = 20, .depth = 8, .most_bytes = 60'000});
+      return said(one.line) && said(" is up again");
+    });
+  }
+}
+
 TEST_CASE("All planes fail for 5 s, and traffic goes on") {
   if (keeps_old_environment()) return;
   const Environment environment{kTwoPlanes, {"MRC_FAULTS", "down@300ms-5300ms"}};
