@@ -54,6 +54,7 @@ class Connection {
   [[nodiscard]] Endpoint& endpoint() noexcept { return *endpoint_; }
   [[nodiscard]] const Traffic& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Role role() const noexcept { return endpoint_->role; }
+  [[nodiscard]] bool failed() const noexcept { return state_ != Result::success; }
 
  protected:
   // Of writes that belong to no request.
@@ -78,7 +79,6 @@ class Connection {
   /// The result that all calls return from now on. Logs the cause.
   Result fail(Result result, const std::string& cause) noexcept;
   [[nodiscard]] Result state() const noexcept { return state_; }
-  [[nodiscard]] bool failed() const noexcept { return state_ != Result::success; }
   /// True after the peer's process has closed the connection, or has died.
   [[nodiscard]] bool peer_gone() const noexcept { return gone_at_ != mrc::kNever; }
   /// Fails because of that.

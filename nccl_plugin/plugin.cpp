@@ -109,7 +109,7 @@ void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
     const std::lock_guard lock(mutex_);
     settings_ = settings;
     worker_ = worker;
-    report_ = std::make_shared<Report>(settings.stats_file);
+    report_ = std::make_shared<Report>(settings.stats_file, rank_of_process(Environment()));
   }
   std::string banner = "OpenMRC " OPENMRC_VERSION ", interface v" + std::to_string(version);
   for (std::size_t i = 0; i < settings.nics.size(); ++i) {

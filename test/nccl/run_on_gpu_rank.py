@@ -59,7 +59,7 @@ def statistics():
               "planes": [{"port": {"tx_packets": 250}} for _ in range(planes)],
               "lanes": [{"engine": {"tx_data": 1000}}]}
     with open(os.environ["NCCL_MRC_STATS"], "w", encoding="utf-8") as file:
-        json.dump({"devices": [device], "connections": [{}, {}]}, file)
+        json.dump({"devices": [device], "peers": [{}], "connections": [{}, {}]}, file)
 
 
 def collectives():

@@ -233,7 +233,7 @@ TEST_CASE("The log has one banner") {
 
 TEST_CASE("Statistics of every connection are in a file at the end") {
   const std::string file = "nccl_statistics_" + std::to_string(getpid()) + ".json";
-  const Environment environment{kTwoPlanes, {"NCCL_MRC_STATS", file.c_str()}};
+  const Environment environment{kTwoPlanes, {"NCCL_MRC_STATS", file.c_str()}, {"RANK", "7"}};
   for (const int version : versions()) {
     if (version < 11) continue;  // never told of an end
     CAPTURE(version);
@@ -245,12 +245,40 @@ TEST_CASE("Statistics of every connection are in a file at the end") {
     }
     std::ifstream stream(file);
     const auto statistics = nlohmann::json::parse(stream);
-    CHECK(statistics.at("devices").size() == 1);
+    REQUIRE(statistics.at("devices").size() == 1);
     REQUIRE(statistics.at("connections").size() == 4);
+    std::uint64_t sent = 0, retransmits = 0;
     for (const auto& connection : statistics.at("connections")) {
       CHECK(connection.at("messages").get<int>() >= 5);
       CHECK(connection.at("error").get<std::string>().empty());
+      CHECK_FALSE(connection.contains("paths"));
+      CHECK(connection.at("peer_number") == 0);
+      sent += connection.at("queue_pair").at("tx_packets").get<std::uint64_t>();
+      retransmits += connection.at("queue_pair").at("retransmits").get<std::uint64_t>();
     }
+    // One process and one lane: a single peer, itself.
+    REQUIRE(statistics.at("peers").size() == 1);
+    const auto& peer = statistics.at("peers").at(0);
+    CHECK(peer.at("number") == 0);
+    CHECK(peer.at("connections") == 4);
+    CHECK(peer.at("device") == "mrc0");
+    CHECK(peer.at("process") == statistics.at("process"));
+    std::uint64_t over_paths = 0;
+    for (const auto& path : peer.at("paths")) over_paths += path.at("packets").get<int>();
+    CHECK(over_paths >= sent - retransmits);
+    CHECK(over_paths <= sent + retransmits);
+    const auto& sums = statistics.at("devices").at(0).at("sums");
+    CHECK(sums.at("connections") == 4);
+    CHECK(sums.at("connections_failed") == 0);
+    CHECK(sums.at("tx_packets") == sent);
+    CHECK(sums.at("bytes_sent").get<int>() > 0);
+    CHECK(sums.at("bytes_sent") == sums.at("bytes_received"));
+    CHECK(statistics.at("rank") == 7);
+    CHECK(statistics.at("rank_variable") == "RANK");
+    CHECK(statistics.at("duration_s").get<double>() > 0.0);
+    const auto started = statistics.at("started").get<std::string>();
+    CHECK(started.size() == std::string("2026-11-24T15:04:05.678Z").size());
+    CHECK(started.back() == 'Z');
     std::remove(file.c_str());
   }
 }
