@@ -67,10 +67,11 @@ TEST_CASE("endpoint: EV probes revive a bad path after three answers [C-9] [O-6]
   const Time marked = s.now;
   for (unsigned i = 0; i < 3; ++i) {
     CHECK(health() == path::Health::assumed_bad);
-    const SentList probes = requests(s.advance(1ms), EndpointOp::ev_probe);
+    const Duration interval = 4 * s.peer_state().congestion.base_rtt();
+    const SentList probes = requests(s.advance(interval), EndpointOp::ev_probe);
     REQUIRE(probes.size() == 1);
     const auto& p = probes[0].as<wire::EndpointRequestPacket>();
-    CHECK(probes[0].when == marked + (i + 1) * 1ms);  // an answer starts the intervals over
+    CHECK(probes[0].when == marked + (i + 1) * interval);
     CHECK(probes[0].ev == out[0].ev);
     CHECK(p.bth.dqp() == kEndpointQpn);
     CHECK(p.bth.psn().value() <= 0xFFFF);

@@ -117,7 +117,7 @@ TEST_CASE("MPR: a requester stays within the smaller of both limits") {
     CHECK(data_of(s.transmit()).size() == static_cast<std::size_t>(packets));
     s.sack({.cack = -1, .offset = 1, .bitmap = ~1ull});  // packets above a hole open nothing
     CHECK(data_of(s.transmit()).empty());
-    const SentList lost = data_of(s.advance(37us));
+    const SentList lost = data_of(s.advance(43us));
     REQUIRE(lost.size() == 1);
     CHECK(lost[0].psn() == s.own);
     s.sack({.cack = 9});

@@ -192,7 +192,7 @@ TEST_CASE("inferred losses: three in a row on a path make it bad, and probing st
       if (s.path_of(out[i]) != bad) bits |= std::uint64_t{1} << i;
     CHECK(s.peer_state().paths.health(bad) == path::Health::good);
     sent += 32;
-    s.now += 40us;  // nothing passes them on a path that is dead, so it takes their age
+    s.now += 45us;  // nothing passes them on a path that is dead, so it takes their age
     s.sack({.cack = static_cast<std::int32_t>(cack) - 1, .offset = 1, .bitmap = bits});
     losses = static_cast<unsigned>(s.engine.stats().inferred_losses);
     s.engine.on_time(s.now);

@@ -87,11 +87,9 @@ struct RequesterState {
   std::uint32_t reported = 0;
   /// Bytes that left inflight, the context's too, with a Transport ACK: no SACK has told of them.
   std::uint32_t reported_early = 0;
-  Time last_sent{};     ///< newest transmission of a data packet
-  Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
-  Time timer_start{};   ///< of the retransmission timer
-  /// By plane: highest position in the send order of a packet known to have arrived.
-  std::array<std::uint32_t, kMaxPlanes> newest_report{};
+  Time last_sent{};            ///< newest transmission of a data packet
+  Time paused_until{};         ///< after a NACK for lack of resources (mrc-1.0 §2.9)
+  Time timer_start{};          ///< of the retransmission timer
   bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
   bool repeat_last = false;    ///< DataSender is to repeat a packet for want of a Transport ACK
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault

@@ -28,7 +28,7 @@ class ProbeSchedule {
   /// it was running.
   void start(PathIndex path, Time now, Duration shortest) noexcept {
     Slot& slot = slots_[path];
-    const bool again = slot.ended + kSoon * shortest * (1 << slot.relapses) > now;
+    const bool again = slot.ended + kSoon * least(slot, shortest) > now;
     slot.relapses = again ? std::min<std::uint8_t>(slot.relapses + 1, kMostRelapses) : 0;
     begin(path, now, now + least(slot, shortest));
   }

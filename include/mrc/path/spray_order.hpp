@@ -153,8 +153,12 @@ class SprayOrder {
       const Entry& e = entries[path];
       if (belongs(e)) slot_path_[first_slot(e.plane) + filled[e.plane]++] = path;
     }
-    for (unsigned p = 0; p < kMaxPlanes; ++p)
-      if (count_[p] > 0) walks_[p].share = kPass / count_[p];
+    largest_share_ = 0;
+    for (unsigned p = 0; p < kMaxPlanes; ++p) {
+      if (count_[p] == 0) continue;
+      walks_[p].share = kPass / count_[p];
+      largest_share_ = std::max(largest_share_, walks_[p].share);
+    }
   }
 
   /// Which plane is next: the first one in turn that has made less progress than that of the last
@@ -171,13 +175,13 @@ class SprayOrder {
       if (walks_[p].progress < reference) break;
     }
     Walk& walk = walks_[chosen];
-    const std::uint64_t most_behind = kMostBehind * walk.share;
+    const std::uint64_t most_behind = kMostBehind * walk.share + largest_share_;
     if (walk.progress + most_behind < reference) walk.progress = reference - most_behind;
     return chosen;
   }
 
   static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass
-  static constexpr std::uint64_t kMostBehind = 8;                 ///< packets
+  static constexpr std::uint64_t kMostBehind = 2;                 ///< packets
 
   /// The walk over the list of one plane.
   struct Walk {
@@ -190,6 +194,7 @@ class SprayOrder {
   std::vector<PathIndex> slot_path_;  ///< lists by plane, each starting at a multiple of 64
   std::vector<std::uint64_t> good_;   ///< bit per slot: GOOD
   std::array<Walk, kMaxPlanes> walks_{};
+  std::uint64_t largest_share_ = 0;
   std::array<std::uint16_t, kMaxPlanes> word_{};        ///< first word of each plane in good_
   std::array<std::uint16_t, kMaxPlanes> count_{};       ///< paths of each plane in the order
   std::array<std::uint16_t, kMaxPlanes> good_count_{};  ///< of these, GOOD

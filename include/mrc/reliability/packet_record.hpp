@@ -19,10 +19,9 @@ enum class PacketState : std::uint8_t {
 
 /// What SACKs have shown about a packet that is not reported.
 enum class Missed : std::uint8_t {
-  unknown,    ///< no SACK has covered it since it was sent
-  absent,     ///< a SACK covered it and later PSNs, and it was missing
-  overtaken,  ///< absent, and a packet sent later in its plane had arrived
-  passed,     ///< absent, and a packet sent later on its path had arrived
+  unknown,  ///< no SACK has covered it since it was sent
+  absent,   ///< a SACK covered it and later PSNs, and it was missing
+  passed,   ///< absent, and a packet sent later on its path had arrived
 };
 
 /// The requester's record of one packet in its window, accessed through Packet. An engine has one

@@ -42,7 +42,6 @@ MRC_DECL void Requester::start(QueuePairState& qp) noexcept {
 MRC_DECL void Requester::grow(QueuePairState& qp, std::uint8_t mpr) {
   RequesterState& tx = qp.tx;
   tx.window.resize(mpr * kMprUnit);
-  tx.newest_report.fill(~std::uint32_t{0});  // the order of sending begins anew
   tx.probe_order = 0;
 }
 
@@ -90,7 +89,6 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.inflight = tx.reported = tx.reported_early = 0;
   tx.quantum_used = 0;
   tx.last_sent = tx.timer_start = now;
-  tx.newest_report.fill(~std::uint32_t{0});  // just before transmission number 0
   tx.passed = 0;
   tx.window_exempt = tx.repeat_last = false;
   tx.loss_check = kNever;

@@ -245,8 +245,6 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   reliability::Packet packet = qp.tx.window.at(psn);
   if (packet.state() != reliability::PacketState::outstanding) return;
   path::PathSet& paths = qp.peer->paths;
-  const std::uint32_t newest = qp.tx.newest_report[paths[packet.path()].plane];
-  const bool overtaken = static_cast<std::int32_t>(newest - qp.tx.window.order_of(packet)) > 0;
   if (paths.passed(packet.path(), packet.sent(), now)) {
     qp.tx.passed += packet.missed() != reliability::Missed::passed;
     packet.set_missed(reliability::Missed::passed);
@@ -255,8 +253,7 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
     // differently: lost when it is as old as round trips usually become.
     packet.set_missed(detail::passed_in_burst(qp.tx.window, psn, packet)
                           ? reliability::Missed::passed
-                      : overtaken ? reliability::Missed::overtaken
-                                  : reliability::Missed::absent);
+                          : reliability::Missed::absent);
   }
 }
 
@@ -268,7 +265,6 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   // Of a packet sent more than once it is unknown which transmission, and so which path, arrived.
   const bool certain = packet.transmissions() == 1;
   const bool outstanding = packet.state() == reliability::PacketState::outstanding;
-  const std::uint32_t order = qp.tx.window.order_of(packet);
   peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
   if (!outstanding) return;  // released when it was given up
   const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
@@ -277,8 +273,6 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   qp.tx.reported += size;
   if (peer.sizes.doubted() != 0 && certain && Peer::is_large(size)) [[unlikely]]
     peer.sizes.on_delivered(plane);
-  std::uint32_t& newest = qp.tx.newest_report[plane];
-  if (certain && static_cast<std::int32_t>(order - newest) > 0) newest = order;
 }
 
 /// Hands a SACK to congestion control. The bytes newly received are those of the packets that it
