@@ -136,6 +136,23 @@ TEST_CASE("permutation: shift, duration and rate") {
   CHECK(goodput < 200);
 }
 
+TEST_CASE("permutation: hosts begin within the spread, at other times with another seed") {
+  const auto delays = [](std::uint64_t seed) {
+    Rig rig;
+    Permutation work(
+        {.stream = {.bytes = 64, .count = 1}, .shift = 1, .spread = 5us, .seed = seed});
+    rig.run(work);
+    std::vector<Duration> all;
+    for (const auto& s : work.streams()) all.push_back(s.delay);
+    return all;
+  };
+  const auto first = delays(1);
+  CHECK(std::set<Duration>(first.begin(), first.end()).size() > 6);
+  for (const Duration d : first) CHECK((d >= 0us && d <= 5us));
+  CHECK(delays(1) == first);
+  CHECK(delays(2) != first);
+}
+
 TEST_CASE("streams: never more under way than the depth, and the slot is free when acknowledged") {
   Network network{1};
   FakeCluster cluster(4);

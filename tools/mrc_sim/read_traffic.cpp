@@ -135,6 +135,7 @@ Make read_permutation(const json_file::Object& o, unsigned queue_pairs, std::uin
   sim::PermutationSettings s;
   s.stream = read_stream(o, queue_pairs);
   s.shift = o.integer<unsigned>("shift", 0, 2047, 0);
+  s.spread = o.duration("spread", 0ns, kLongest, 0ns);
   s.seed = o.integer<std::uint64_t>("seed", 0, UINT64_MAX, seed);
   return [s](const sim::Fabric&) { return std::make_unique<sim::Permutation>(s); };
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -31,7 +32,8 @@ namespace mrc::inline v0_1::sim {
 struct PermutationSettings {
   StreamSettings stream{};  ///< of each host
   unsigned shift = 0;       ///< host h sends to h + shift; 0: random permutation
-  std::uint64_t seed = 1;   ///< of the random permutation
+  Duration spread{};        ///< hosts begin at random within this time; 0: all at once, in step
+  std::uint64_t seed = 1;   ///< of the random permutation, and of when hosts begin
 };
 
 /// Every host sends a stream to one other and receives one: the pattern that a fabric without
@@ -40,7 +42,10 @@ class Permutation final : public Streams {
  public:
   /// See Workload.
   explicit Permutation(const PermutationSettings& settings)
-      : Streams(settings.stream), shift_(settings.shift), seed_(settings.seed) {}
+      : Streams(settings.stream),
+        shift_(settings.shift),
+        spread_(settings.spread),
+        seed_(settings.seed) {}
 
  private:
   void plan() override {
@@ -49,15 +54,21 @@ class Permutation final : public Streams {
     require(shift_ == 0 || shift_ % n != 0, "permutation: shift is " + std::to_string(shift_) +
                                                 ", a multiple of the " + std::to_string(n) +
                                                 " hosts");
-    if (shift_ != 0) {
-      for (unsigned h = 0; h < n; ++h) add({h, (h + shift_ % n) % n});
-    } else {
-      const std::vector<unsigned> to = derangement(n, seed_);
-      for (unsigned h = 0; h < n; ++h) add({h, to[h]});
-    }
+    const std::vector<unsigned> to = shift_ == 0 ? derangement(n, seed_) : shifted(n);
+    Random random(seed_ ^ kStarts);
+    const auto times = static_cast<std::uint64_t>(std::max(spread_, Duration{}).count()) + 1;
+    for (unsigned h = 0; h < n; ++h)
+      add({h, to[h]}, Duration{static_cast<Duration::rep>(random.next() % times)});
+  }
+  [[nodiscard]] std::vector<unsigned> shifted(unsigned n) const {
+    std::vector<unsigned> to(n);
+    for (unsigned h = 0; h < n; ++h) to[h] = (h + shift_ % n) % n;
+    return to;
   }
 
+  static constexpr std::uint64_t kStarts = 0x5354'4152'5453;  ///< a stream of numbers of its own
   unsigned shift_;
+  Duration spread_;
   std::uint64_t seed_;
 };
 
