@@ -64,18 +64,22 @@ class SprayOrder {
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
       if (count_[p] == 0) continue;
       walks_[p].at = random.below(count_[p]);
-      if (random.below(++planes) == 0) last_ = static_cast<std::uint8_t>(p);
+      if (random.below(++planes) == 0) first_ = static_cast<std::uint8_t>(p);
     }
   }
 
   /// The next path of the walk, in one of `planes`: not empty, and each of them with paths.
   PathIndex step(PlaneMask planes) noexcept {
-    const unsigned p = next_plane(planes);
+    // Mostly it is the turn of the plane behind the last one.
+    unsigned p = in_turn(std::rotr(planes, first_));
+    if (walks_[p].progress - newest_ + walks_[p].most_behind >= walks_[p].most_behind)
+      p = next_plane(planes);
     Walk& walk = walks_[p];
     if (walk.at >= count_[p]) walk.at = 0;  // the list has become shorter
     const PathIndex path = slot_path_[first_slot(p) + walk.at++];
     walk.progress += walk.share;
-    last_ = static_cast<std::uint8_t>(p);
+    newest_ = walk.progress;
+    first_ = static_cast<std::uint8_t>((p + 1) % kMaxPlanes);
     return path;
   }
 
@@ -153,31 +157,32 @@ class SprayOrder {
       const Entry& e = entries[path];
       if (belongs(e)) slot_path_[first_slot(e.plane) + filled[e.plane]++] = path;
     }
-    largest_share_ = 0;
+    std::uint64_t largest = 0;
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
       if (count_[p] == 0) continue;
       walks_[p].share = kPass / count_[p];
-      largest_share_ = std::max(largest_share_, walks_[p].share);
+      largest = std::max(largest, walks_[p].share);
     }
+    for (Walk& walk : walks_) walk.most_behind = kMostBehind * walk.share + largest;
   }
 
   /// Which plane is next: the first one in turn that has made less progress than that of the last
   /// step, else the one with the least. A plane that carried nothing for a time, because it was
   /// down or its port busy, makes up for a few packets only.
   [[nodiscard]] unsigned next_plane(PlaneMask planes) noexcept {
-    const std::uint64_t reference = walks_[last_].progress;
-    const unsigned first = last_ + 1u;
     unsigned chosen = kMaxPlanes;
-    for (PlaneMask m = std::rotr(planes, static_cast<int>(first % kMaxPlanes)); m != 0;
-         m &= m - 1) {
-      const unsigned p = (static_cast<unsigned>(std::countr_zero(m)) + first) % kMaxPlanes;
+    for (PlaneMask m = std::rotr(planes, first_); m != 0; m &= m - 1) {
+      const unsigned p = in_turn(m);
       if (chosen == kMaxPlanes || walks_[p].progress < walks_[chosen].progress) chosen = p;
-      if (walks_[p].progress < reference) break;
+      if (walks_[p].progress < newest_) break;
     }
     Walk& walk = walks_[chosen];
-    const std::uint64_t most_behind = kMostBehind * walk.share + largest_share_;
-    if (walk.progress + most_behind < reference) walk.progress = reference - most_behind;
+    if (walk.progress + walk.most_behind < newest_) walk.progress = newest_ - walk.most_behind;
     return chosen;
+  }
+  /// The first plane of a mask that begins with first_.
+  [[nodiscard]] unsigned in_turn(PlaneMask mask) const noexcept {
+    return (first_ + static_cast<unsigned>(std::countr_zero(mask))) % kMaxPlanes;
   }
 
   static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass
@@ -186,22 +191,23 @@ class SprayOrder {
   /// The walk over the list of one plane.
   struct Walk {
     std::uint64_t progress = 0;
-    std::uint64_t share = 0;  ///< progress of one step
-    std::uint32_t at = 0;     ///< next position in the list
+    std::uint64_t share = 0;        ///< progress of one step
+    std::uint64_t most_behind = 0;  ///< what it makes up for at most
+    std::uint32_t at = 0;           ///< next position in the list
   };
 
   std::vector<PathIndex> sequence_;   ///< all paths, in the order that all lists keep
   std::vector<PathIndex> slot_path_;  ///< lists by plane, each starting at a multiple of 64
   std::vector<std::uint64_t> good_;   ///< bit per slot: GOOD
   std::array<Walk, kMaxPlanes> walks_{};
-  std::uint64_t largest_share_ = 0;
   std::array<std::uint16_t, kMaxPlanes> word_{};        ///< first word of each plane in good_
   std::array<std::uint16_t, kMaxPlanes> count_{};       ///< paths of each plane in the order
   std::array<std::uint16_t, kMaxPlanes> good_count_{};  ///< of these, GOOD
   std::size_t size_ = 0;
   PlaneMask planes_ = 0;
   PlaneMask good_planes_ = 0;
-  std::uint8_t last_ = 0;  ///< plane of the last step
+  std::uint64_t newest_ = 0;  ///< progress of the plane of the last step
+  std::uint8_t first_ = 0;    ///< the plane behind it
 };
 
 }  // namespace detail
