@@ -313,7 +313,12 @@ MRC_DECL void EndpointService::forget(PeerId peer) noexcept {
 MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());  // at most one per round trip
   peer.reverse.set_rtt(peer.congestion.base_rtt());
-  queue_proof(peer, peer.paths.poll_probe(now));
+  const path::PathIndex bad = peer.paths.poll_probe(now);
+  queue_proof(peer, bad);
+  if (bad != path::kNoPath) {  // a plane of which no path is left may be too narrow only
+    const PlaneMask plane = plane_bit(peer.paths[bad].plane);
+    if ((peer.paths.usable_planes() & plane) == 0) peer.sizes.on_silence(plane, now);
+  }
   queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
   queue_trial(now, peer);
   queue_size_trial(now, peer);
