@@ -72,14 +72,46 @@ TEST_CASE("select: whichever planes are free, the paths of each are used evenly"
   }
 }
 
-TEST_CASE("select: a plane that was not free makes up for a few packets, not for all") {
-  PathSet set(universe(2, 64), {}, 2);
-  counts(set, 10'000, 0b01);
+TEST_CASE("select: planes that were not free make up for a few packets, not for all") {
+  for (const unsigned planes : {2u, 8u}) {
+    PathSet set(universe(planes, 64), {}, 2);
+    counts(set, 10'000, 0b01);
+    const auto n = counts(set, planes * 100);
+    unsigned other = 0;
+    for (PathIndex i = 0; i < set.size(); ++i) other += set[i].plane == 0 ? n[i] : 0;
+    CHECK(other <= 100);
+    CHECK(other >= 96);
+  }
+}
+
+TEST_CASE("select: a plane is not forgotten, however many packets the others carry") {
+  PathSet set(universe(2, 1), {}, 2);
+  for (std::uint32_t i = 0; i < (1u << 25) - 1000; ++i) (void)set.select(kAllPlanes);
+  for (int i = 0; i < 2000; ++i) (void)set.select(0b01);  // counts anew meanwhile
+  for (int i = 0; i < 2000; ++i) (void)set.select(0b10);
   const auto n = counts(set, 1000);
-  unsigned late = 0;
-  for (PathIndex i = 1; i < set.size(); i += 2) late += n[i];
-  CHECK(late >= 500);
-  CHECK(late <= 510);
+  CHECK(n[0] >= 495);
+  CHECK(n[1] >= 495);
+}
+
+TEST_CASE("select: free planes only, whatever waits to become GOOD") {
+  PathSet set(universe(3, 3), {}, 6);
+  Random random(3);
+  for (int i = 0; i < 50'000; ++i) {
+    for (unsigned marks = random.below(4); marks > 0; --marks)
+      set.on_trimmed(static_cast<PathIndex>(random.below(9)), at(i * 1us));
+    const auto free = static_cast<PlaneMask>(1 + random.below(7));
+    const auto avoid = static_cast<PathIndex>(random.below(2) == 0 ? kNoPath : random.below(9));
+    const PathIndex path = set.select(free, avoid);
+    REQUIRE(path != kNoPath);
+    REQUIRE((free >> set[path].plane & 1) == 1);
+    REQUIRE(path != avoid);  // each plane has three paths
+  }
+  PathSet single(universe(3, 1), {}, 1);
+  single.on_trimmed(1, at(0ms));
+  single.on_trimmed(2, at(0ms));
+  for (int i = 0; i < 3; ++i) (void)single.select(kAllPlanes);
+  CHECK(single.select(0b001, 0) == 0);
 }
 
 TEST_CASE("select: what a lost path carried is shared by the paths of all planes") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
@@ -16,7 +15,6 @@
 #include "mrc/engine/send_queue.hpp"
 #include "mrc/engine/stats.hpp"
 #include "mrc/engine/types.hpp"
-#include "mrc/path/path_set.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 #include "mrc/reliability/receive_window.hpp"
 #include "mrc/reliability/retry.hpp"

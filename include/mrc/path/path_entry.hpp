@@ -12,7 +12,7 @@ namespace mrc::inline v0_1::path {
 using PathIndex = std::uint16_t;
 /// "No path".
 inline constexpr PathIndex kNoPath = 0xFFFF;
-/// Largest number of paths in a PathSet: the sum of two positions fits 16 bits.
+/// Largest number of paths in a PathSet: a slot of the spraying order fits 16 bits.
 inline constexpr std::size_t kMaxPaths = 32'768;
 
 /// One path to a destination: the EV that identifies it, the plane (NIC port) that it starts at,
@@ -54,7 +54,8 @@ struct alignas(64) Entry {
   std::uint8_t strikes = 0;  ///< consecutive inferred losses without a delivery
   bool active : 1 = false;   ///< holds a place in the active set
   bool stamped : 1 = false;  ///< newest_delivered is valid
-  bool passed : 1 = false;   ///< SKIP, and the walk has passed over it: waits to become GOOD
+  bool waits : 1 = false;    ///< SKIP, and the walk has passed over it: becomes GOOD in its turn
+  bool queued : 1 = false;   ///< stands in the queue of those that wait
   std::uint16_t slot =
       0;  ///< index in the spraying order's plane lists; valid while the path is in the order
   std::uint32_t marks = 0;

@@ -91,17 +91,17 @@ class PathSet {
       detail::Entry& e = entries_[path];
       if (path == avoid) continue;
       if (e.health == Health::good) {
-        if (!passed_.empty()) [[unlikely]]
-          (void)restore_passed();
+        if (!waiting_.empty()) [[unlikely]]
+          restore_next();
         return path;
       }
       if ((order_.good_planes() & planes) == 0) {  // the walk would only return to this path
         rotate(e);
         return path;
       }
-      if (!e.passed && !holds_.held(path, now_)) pass(e);
+      if (!e.waits && !holds_.held(path, now_)) let_wait(e);
     }
-    return select_rare(planes, avoid, restore_passed());
+    return select_rare(planes, avoid);
   }
 
   /// The path's EV, plane and port path. `path` < size().
@@ -177,7 +177,7 @@ class PathSet {
   // ---- probes of ASSUMED_BAD paths (mrc-1.0 §5)
 
   /// Sets the round-trip time: what SKIP is measured in, and the minimum interval between any two
-  /// probes; that between two probes of one path is twice as long. Clamped to 0 .. 1 min.
+  /// probes. Those of one path are at least twice as far apart. Clamped to 0 .. 1 min.
   void set_probe_spacing(Duration rtt) noexcept {
     spacing_ = std::clamp<Duration>(rtt, Duration::zero(), std::chrono::minutes{1});
   }
@@ -268,18 +268,20 @@ class PathSet {
   }
   void rebuild() noexcept { order_.rebuild(entries_, up_); }
 
-  /// SKIP to GOOD because the walk reached the path.
+  /// SKIP to GOOD because its turn has come.
   void rotate(Entry& e) noexcept {
     e.health = next_health(e.health, HealthInput::rotation);
     order_.set_good(e);
   }
   /// The walk has passed over a SKIP path: its turn to become GOOD comes.
-  void pass(Entry& e) noexcept {
-    e.passed = true;
-    passed_.push_back(index_of(e));  // within the reserved capacity: each path is in it once
+  void let_wait(Entry& e) noexcept {
+    e.waits = true;
+    if (e.queued) return;  // since an earlier mark
+    e.queued = true;
+    waiting_.push_back(index_of(e));  // within the reserved capacity: each path is in it once
   }
-  PathIndex restore_passed() noexcept;
-  PathIndex select_rare(PlaneMask planes, PathIndex avoid, PathIndex restored) noexcept;
+  void restore_next() noexcept;
+  PathIndex select_rare(PlaneMask planes, PathIndex avoid) noexcept;
 
   [[nodiscard]] Duration shortest_probe_interval() const noexcept;
   void set_up_entries(std::span<const PathSpec> universe) noexcept;
@@ -303,9 +305,10 @@ class PathSet {
   detail::EvIndex index_;
   ProbeSchedule probes_;
   detail::SkipHold holds_;
-  boost::circular_buffer<PathIndex> passed_;  ///< SKIP paths that the walk has passed, oldest first
-  std::vector<std::uint64_t> marked_;         ///< by path: number of its last ASSUMED_BAD
-  std::vector<Time> replaced_;                ///< by path: when it took the place of another
+  boost::circular_buffer<PathIndex>
+      waiting_;                        ///< SKIP paths that the walk has passed, oldest first
+  std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;         ///< by path: when it took the place of another
   EventRing events_;
   std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};

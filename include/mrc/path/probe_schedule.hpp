@@ -48,6 +48,12 @@ class ProbeSchedule {
     sift(last);
   }
 
+  /// Stops probing `path` and knows nothing of its past any more: another path takes its place.
+  void forget(PathIndex path) noexcept {
+    stop(path, Time{});
+    slots_[path] = {};
+  }
+
   /// When the next try is due; kNever when no path is being probed.
   [[nodiscard]] Time next() const noexcept {
     return heap_.empty() ? kNever : slots_[heap_.front()].due;

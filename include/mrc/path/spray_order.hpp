@@ -29,6 +29,8 @@ namespace detail {
 /// carry no more than all others.
 class SprayOrder {
  public:
+  static_assert(kMaxPaths + 64 * kMaxPlanes <= 0xFFFF, "slots of 16 bits");
+
   /// For so many paths. The order of the lists is `random`'s.
   SprayOrder(std::size_t paths, Random& random)
       : sequence_(paths),
@@ -72,13 +74,14 @@ class SprayOrder {
   PathIndex step(PlaneMask planes) noexcept {
     // Mostly it is the turn of the plane behind the last one.
     unsigned p = in_turn(std::rotr(planes, first_));
-    if (walks_[p].progress - newest_ + walks_[p].most_behind >= walks_[p].most_behind)
+    if (walks_[p].progress >= newest_ || front_ - walks_[p].progress > walks_[p].most_behind)
       p = next_plane(planes);
     Walk& walk = walks_[p];
     if (walk.at >= count_[p]) walk.at = 0;  // the list has become shorter
     const PathIndex path = slot_path_[first_slot(p) + walk.at++];
     walk.progress += walk.share;
     newest_ = walk.progress;
+    front_ = std::max(front_, newest_);
     first_ = static_cast<std::uint8_t>((p + 1) % kMaxPlanes);
     return path;
   }
@@ -94,10 +97,10 @@ class SprayOrder {
     if (--good_count_[e.plane] == 0) good_planes_ &= ~plane_bit(e.plane);
   }
 
-  /// A GOOD path of the planes in `mask`, other than `a` and `b`; the search starts at a place
-  /// chosen by `salt`. kNoPath when there is none.
-  [[nodiscard]] PathIndex find_good(PlaneMask mask, std::uint32_t salt, PathIndex a,
-                                    PathIndex b) const noexcept {
+  /// A GOOD path of the planes in `mask`, other than `avoid`; the search starts at a place chosen
+  /// by `salt`. kNoPath when there is none.
+  [[nodiscard]] PathIndex find_good(PlaneMask mask, std::uint32_t salt,
+                                    PathIndex avoid) const noexcept {
     mask &= good_planes_;
     for (unsigned i = 0; i < kMaxPlanes; ++i) {
       const unsigned p = (salt + i) % kMaxPlanes;
@@ -110,7 +113,7 @@ class SprayOrder {
         for (; bits != 0; bits &= bits - 1) {
           const auto bit = static_cast<std::size_t>(std::countr_zero(bits));
           const PathIndex path = slot_path_[(word_[p] + (salt / 64 + w) % words) * 64 + bit];
-          if (path != a && path != b) return path;
+          if (path != avoid) return path;
         }
       }
     }
@@ -125,7 +128,7 @@ class SprayOrder {
     return kNoPath;
   }
 
-  /// The usable paths of a plane (below kMaxPlanes), in no particular order.
+  /// The usable paths of a plane (below kMaxPlanes), in the order of the walk.
   [[nodiscard]] std::span<const PathIndex> plane_paths(unsigned plane) const noexcept {
     return std::span<const PathIndex>(slot_path_).subspan(first_slot(plane), count_[plane]);
   }
@@ -170,6 +173,8 @@ class SprayOrder {
   /// step, else the one with the least. A plane that carried nothing for a time, because it was
   /// down or its port busy, makes up for a few packets only.
   [[nodiscard]] unsigned next_plane(PlaneMask planes) noexcept {
+    if (front_ >= kLargest) [[unlikely]]
+      count_anew();
     unsigned chosen = kMaxPlanes;
     for (PlaneMask m = std::rotr(planes, first_); m != 0; m &= m - 1) {
       const unsigned p = in_turn(m);
@@ -177,7 +182,7 @@ class SprayOrder {
       if (walks_[p].progress < newest_) break;
     }
     Walk& walk = walks_[chosen];
-    if (walk.progress + walk.most_behind < newest_) walk.progress = newest_ - walk.most_behind;
+    if (front_ - walk.progress > walk.most_behind) walk.progress = front_ - walk.most_behind;
     return chosen;
   }
   /// The first plane of a mask that begins with first_.
@@ -185,7 +190,16 @@ class SprayOrder {
     return (first_ + static_cast<unsigned>(std::countr_zero(mask))) % kMaxPlanes;
   }
 
+  /// Takes the same from the progress of all planes, before it exceeds its range.
+  void count_anew() noexcept {
+    const std::uint64_t taken = front_ - kPass * kMaxPlanes;
+    for (Walk& walk : walks_) walk.progress -= std::min(walk.progress, taken);
+    newest_ -= std::min(newest_, taken);
+    front_ -= taken;
+  }
+
   static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass
+  static constexpr std::uint64_t kLargest = kPass << 24;          ///< count_anew() then
   static constexpr std::uint64_t kMostBehind = 2;                 ///< packets
 
   /// The walk over the list of one plane.
@@ -207,6 +221,7 @@ class SprayOrder {
   PlaneMask planes_ = 0;
   PlaneMask good_planes_ = 0;
   std::uint64_t newest_ = 0;  ///< progress of the plane of the last step
+  std::uint64_t front_ = 0;   ///< the furthest progress of all planes
   std::uint8_t first_ = 0;    ///< the plane behind it
 };
 

@@ -50,7 +50,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       index_(universe.size()),
       probes_(universe.size(), options.probe_max),
       holds_(universe.size(), options.hold_marks),
-      passed_(universe.size()),
+      waiting_(universe.size()),
       marked_(universe.size()),
       replaced_(universe.size(), Time::min()),
       events_(options.event_capacity) {
@@ -79,29 +79,31 @@ MRC_SETUP void PathSet::set_up_entries(std::span<const PathSpec> universe) noexc
 }
 
 /// select() where its walk found no GOOD path within the limit. `planes` has a usable path.
-MRC_DECL PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid,
-                                        PathIndex restored) noexcept {
+MRC_DECL PathIndex PathSet::select_rare(PlaneMask planes, PathIndex avoid) noexcept {
   const auto salt = static_cast<std::uint32_t>(random_.next());
-  const PathIndex good = order_.find_good(planes, salt, avoid, restored);
-  if (good != kNoPath) return good;
-  if (restored != kNoPath) return restored;
+  const PathIndex good = order_.find_good(planes, salt, avoid);
+  if (good != kNoPath) {
+    restore_next();
+    return good;
+  }
   PathIndex path = order_.find_any(planes, avoid);
   if (path == kNoPath) path = avoid;  // the only path there is
   if (entries_[path].health == Health::skip) rotate(entries_[path]);
   return path;
 }
 
-/// The path that the walk has passed first becomes GOOD; kNoPath when none waits for that.
-MRC_DECL PathIndex PathSet::restore_passed() noexcept {
-  while (!passed_.empty()) {
-    Entry& e = entries_[passed_.front()];
-    passed_.pop_front();
-    e.passed = false;
-    if (e.health != Health::skip || !walks(e) || holds_.held(index_of(e), now_)) continue;
-    rotate(e);
-    return index_of(e);
+/// The path that has waited longest becomes GOOD.
+MRC_DECL void PathSet::restore_next() noexcept {
+  while (!waiting_.empty()) {
+    Entry& e = entries_[waiting_.front()];
+    waiting_.pop_front();
+    e.queued = false;
+    // It may have been used because there was no other, and marked again.
+    const bool waits = e.waits && e.health == Health::skip && walks(e);
+    e.waits = false;
+    if (!waits || holds_.held(index_of(e), now_)) continue;
+    return rotate(e);
   }
-  return kNoPath;
 }
 
 // ---- feedback
@@ -150,6 +152,7 @@ MRC_DECL void PathSet::pass_over(Entry& e, HealthInput input) noexcept {
   const Health to = next_health(e.health, input);
   if (to == e.health) return;
   e.health = to;
+  e.waits = false;
   holds_.on_mark(index_of(e), now_, spacing_, order_.size());
   if (walks(e)) order_.clear_good(e);
 }
@@ -341,7 +344,7 @@ MRC_DECL Errc PathSet::set_health(PathIndex path, Health health) noexcept {
 
 MRC_DECL void PathSet::deny(Entry& e) noexcept {
   e.health = next_health(e.health, HealthInput::administer_denied);
-  probes_.stop(index_of(e), now_);
+  probes_.forget(index_of(e));
   if (e.active) {
     if (Entry* const backup = find_backup(e)) {
       e.active = false;
@@ -356,10 +359,10 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   if (path >= entries_.size() || spec.plane >= kMaxPlanes) return Errc::invalid_argument;
   if (health != Health::good && health != Health::denied) return Errc::invalid_argument;
   Entry& e = entries_[path];
-  const bool active = e.active, passed = e.passed;
-  probes_.stop(path, now_);
+  const bool active = e.active, queued = e.queued;
+  probes_.forget(path);
   e = Entry{};
-  e.passed = passed;
+  e.queued = queued;
   e.ev = spec.ev;
   e.plane = spec.plane;
   e.port_path = spec.port_path;
