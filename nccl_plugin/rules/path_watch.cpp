@@ -13,7 +13,7 @@ constexpr mrc::Duration kNobodyWaits = std::chrono::seconds(5);
 // Names and path numbers in a line.
 constexpr std::size_t kMostNames = 3, kMostNumbers = 4;
 
-/// "1 path is", "3 of 4 paths are".
+/// "1 of 4 paths is", "3 of 4 paths are".
 std::string are(unsigned some, unsigned all) {
   return std::to_string(some) + " of " + std::to_string(all) + (all == 1 ? " path" : " paths") +
          (some == 1 ? " is" : " are");
@@ -23,8 +23,10 @@ std::string list(const std::set<std::string>& names) {
   std::string text;
   std::size_t count = 0;
   for (const std::string& name : names) {
-    if (count++ == kMostNames)
-      return text + " and " + std::to_string(names.size() - kMostNames) + " others";
+    if (count++ == kMostNames) {
+      const std::size_t others = names.size() - kMostNames;
+      return text + " and " + std::to_string(others) + (others == 1 ? " other" : " others");
+    }
     text += (count == 1 ? "" : ", ") + name;
   }
   return text;

@@ -3,29 +3,11 @@
 # Two hosts whose planes all fail, so that TCP does not cross either: for some seconds, which costs
 # no connection, and for good, which is an error after the configured time.
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
-unset NCCL_SOCKET_IFNAME
-[[ $(id -u) = 0 ]] && ip netns add "outage-$$-a" 2>/dev/null || skip 'network namespaces need root'
-a=outage-$$-a b=outage-$$-b
-end_namespaces() {
-  clean_up
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
-}
-trap end_namespaces EXIT
-ip netns add "$b"
-for plane in 0 1; do
-  ip -n "$a" link add "p$plane" type veth peer name "p$plane" netns "$b"
-  ip -n "$a" address add "10.9.$plane.1/24" dev "p$plane"
-  ip -n "$b" address add "10.9.$plane.2/24" dev "p$plane"
-done
-ip -n "$a" link set lo up
-ip -n "$b" link set lo up
+two_hosts 2
 planes() {  # planes up|down
   local plane
   for plane in 0 1; do ip -n "$b" link set "p$plane" "$1"; done
 }
-for plane in 0 1; do ip -n "$a" link set "p$plane" up; done
-planes up
 
 run() {  # run NAME OPTION...: two ranks that send each other data until they are stopped
   local name=$1

@@ -3,25 +3,7 @@
 # Two hosts that name different planes: it works with less and both logs say so, or it fails and
 # both say why.
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
-unset NCCL_SOCKET_IFNAME
-[[ $(id -u) = 0 ]] && ip netns add "fit-$$-a" 2>/dev/null || skip 'network namespaces need root'
-a=fit-$$-a b=fit-$$-b
-end_namespaces() {
-  clean_up
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
-}
-trap end_namespaces EXIT
-ip netns add "$b"
-for plane in 0 1 2 3; do
-  ip -n "$a" link add "p$plane" mtu 9000 type veth peer name "p$plane" mtu 9000 netns "$b"
-  ip -n "$a" address add "10.9.$plane.1/24" dev "p$plane"
-  ip -n "$b" address add "10.9.$plane.2/24" dev "p$plane"
-  ip -n "$a" link set "p$plane" up
-  ip -n "$b" link set "p$plane" up
-done
-ip -n "$a" link set lo up
-ip -n "$b" link set lo up
+two_hosts 4 mtu 9000
 up() { ip -n "$1" -br link | grep -c '^p.* UP '; }
 all_up() { [ "$(up "$a")" = 4 ] && [ "$(up "$b")" = 4 ]; }
 until_true 5 all_up || fail 'no links'
