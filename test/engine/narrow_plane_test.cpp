@@ -117,6 +117,27 @@ TEST_CASE("narrow plane: all of them, and packets go in parts until they are wid
   }
 }
 
+TEST_CASE("narrow plane: one whose paths were retired before it was suspected is found out, too") {
+  EnginePair pair(setup_of(2, true), 3);
+  Traffic traffic(pair, traffic_of(3000), 3);
+  REQUIRE(run_to(pair, traffic, 100, 5s));
+  pair.faults.largest = kSwitchMtu;
+  pair.faults.narrow = plane_bit(1);
+  REQUIRE(run_to(pair, traffic, 300, 5s));
+  REQUIRE(pair.run_for(1s, [&] { return peer_of(pair, 0).narrow == plane_bit(1); }));
+  pair.run_for(100ms);  // nothing is in flight: no data is lost in plane 0
+  pair.faults.narrow = plane_bit(0) | plane_bit(1);
+  auto& paths = const_cast<engine::Peer&>(peer_of(pair, 0)).paths;
+  for (path::PathIndex i = 0; i < paths.size(); ++i)
+    if (paths[i].plane == 0) paths.on_timeout(i, pair.now());
+  REQUIRE((paths.usable_planes() & plane_bit(0)) == 0);
+  CHECK(pair.run_for(2s, [&] { return peer_of(pair, 0).narrow == 0b11; }));
+  REQUIRE(run_to(pair, traffic, 1000, 20s));
+  pair.faults = {};
+  REQUIRE(traffic.run(20s));
+  traffic.check();
+}
+
 TEST_CASE("narrow plane: one message at a time, with the usual number of retries") {
   for (const unsigned planes : {1u, 8u}) {
     CAPTURE(planes);

@@ -222,7 +222,7 @@ class SprayOrder {
   PlaneMask good_planes_ = 0;
   std::uint64_t newest_ = 0;  ///< progress of the plane of the last step
   std::uint64_t front_ = 0;   ///< the furthest progress of all planes
-  std::uint8_t first_ = 0;    ///< the plane behind it
+  std::uint8_t first_ = 0;    ///< the plane whose turn is next, if it is free
 };
 
 }  // namespace detail
