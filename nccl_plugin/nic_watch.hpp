@@ -7,7 +7,6 @@
 
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/nic.hpp"
-#include "nccl_plugin/rules/line_budget.hpp"
 #include "nccl_plugin/rules/path_watch.hpp"
 
 namespace mrc_nccl {
@@ -27,7 +26,7 @@ class NicWatch {
   struct Link {
     bool up = true;
     bool told_up = true;
-    LineBudget budget{};
+    mrc::TokenBucket budget = kLineBudget;
   };
 
   void report_planes(const Log& log);

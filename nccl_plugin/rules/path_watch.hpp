@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "mrc/core/time.hpp"
+#include "mrc/core/token_bucket.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/stats.hpp"
-#include "nccl_plugin/rules/line_budget.hpp"
 
 namespace mrc_nccl {
+
+/// How many lines a log gets of one thing: four at once, then one every ten seconds.
+inline constexpr mrc::TokenBucket kLineBudget{std::chrono::seconds(10), 4};
 
 /// The paths to a peer, as they are at one moment.
 struct PeerPaths {
@@ -32,8 +35,7 @@ struct PeerPaths {
 ///   out of use is back within milliseconds, and is not told.
 /// * EVs of a plane with the same port path take the same route: together they are one path.
 /// * A line waits until the number of failed paths has not changed for kLasting, so that a switch
-/// is
-///   one line. Each plane has a LineBudget; what exceeds it is summed up in the next line.
+///   is one line. Each plane has a kLineBudget; what exceeds it is summed up in the next line.
 /// * A peer at which nothing arrives while packets to it time out for kSilent has a line of its
 ///   own, and says nothing about planes.
 class PathWatch {
@@ -87,7 +89,7 @@ class PathWatch {
     unsigned stable = 0;    // how many it were when the number was stable last
     unsigned told = 0;      // how many, according to the log
     unsigned failures = 0;  // how often the first path has failed since the last line
-    LineBudget budget{};
+    mrc::TokenBucket budget = kLineBudget;
   };
 
   [[nodiscard]] static Routes routes_of(mrc::Time now, const PeerPaths& peer, PeerState& state);
@@ -104,7 +106,7 @@ class PathWatch {
 
   std::map<std::uint64_t, PeerState> peers_;
   std::set<std::string> told_silent_;
-  LineBudget peer_budget_;
+  mrc::TokenBucket peer_budget_ = kLineBudget;
   std::vector<PlaneState> planes_;
   bool busy_ = false;
 };

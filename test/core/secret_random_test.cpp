@@ -75,3 +75,14 @@ TEST_CASE("token bucket: a burst, then the rate, and a burst again after a rest"
   now += 1h;
   CHECK(taken(100) == 5);
 }
+
+TEST_CASE("token bucket: less than one per second") {
+  TokenBucket bucket(10s, 4);
+  Time now{1s};
+  int n = 0;
+  for (int i = 0; i < 100; ++i) {
+    n += bucket.take(now);
+    now += 1s;
+  }
+  CHECK(n == 4 + 9);
+}

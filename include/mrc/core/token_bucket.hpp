@@ -15,7 +15,10 @@ class TokenBucket {
  public:
   /// Full at first. Both at least 1; `rate` at most 10^9.
   constexpr TokenBucket(std::uint32_t rate, std::uint32_t burst) noexcept
-      : interval_(std::chrono::nanoseconds(1'000'000'000 / rate)), depth_(interval_ * burst) {}
+      : TokenBucket(std::chrono::nanoseconds(1'000'000'000 / rate), burst) {}
+  /// The same, by the time in which one token arrives: for what is done less than once per second.
+  constexpr TokenBucket(Duration interval, std::uint32_t burst) noexcept
+      : interval_(interval), depth_(interval_ * burst) {}
 
   /// May it be done now? If so, it counts as done.
   constexpr bool take(Time now) noexcept {
