@@ -145,8 +145,8 @@ void for_all(const ScenarioReader& reader, const char* rule, F&& check) {
   for (const Place& place : all_places(reader))
     for (const auto& [name, field] : schema().properties(place.known)) {
       const Json rules = rules_of(field);
-      CAPTURE(place.path());
-      CAPTURE(name);
+      const std::string where = place.path() + ' ' + name;
+      CAPTURE(where);
       if (rules.contains(rule)) check(place, name, rules.at(rule));
     }
 }
@@ -273,7 +273,8 @@ TEST_CASE("scenario schema: docs/simulator.md has all fields") {
     for (const auto& [name, field] : schema().properties(place.known)) {
       const bool known = contains(page, '`' + name + '`') || contains(page, '.' + name + '`') ||
                          contains(page, '`' + name + '.');
-      CHECK_MESSAGE(known, place.path(), " ", name);
+      const std::string where = place.path() + ' ' + name;
+      CHECK_MESSAGE(known, where);
     }
 }
 
