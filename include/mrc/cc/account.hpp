@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "mrc/cc/host_link.hpp"
 #include "mrc/core/time.hpp"
 
 /// The two quantities that every congestion control algorithm maintains. One thread at a time.
@@ -18,18 +19,30 @@ class Inflight {
   /// Upper bound of bytes().
   static constexpr std::int64_t kHighest = std::int64_t{1} << 48;
 
+  /// From now on counts as a destination of `link` while there are bytes in flight. To be called
+  /// before there are any; the link must outlive this object.
+  void share(HostLink& link) noexcept { link_ = &link; }
+  /// The link shared with others; nullptr: not known.
+  [[nodiscard]] const HostLink* link() const noexcept { return link_; }
+
   /// Adds sent bytes.
-  void add(std::uint32_t bytes) noexcept { bytes_ = std::min(bytes_ + bytes, kHighest); }
+  void add(std::uint32_t bytes) noexcept {
+    if (bytes_ == 0 && bytes > 0 && link_ != nullptr) link_->enter();
+    bytes_ = std::min(bytes_ + bytes, kHighest);
+  }
   /// Subtracts bytes that were received, lost or refused.
   void subtract(std::uint64_t bytes) noexcept {
     const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
+    if (bytes_ == 0) return;
     bytes_ = std::max(bytes_ - n, kLowest);
+    if (bytes_ == 0 && link_ != nullptr) link_->leave();
   }
   /// Bytes in flight, in [kLowest, kHighest].
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
  private:
   std::int64_t bytes_ = 0;
+  HostLink* link_ = nullptr;
 };
 
 /// Round-trip time without queueing: the configured value, then the smallest measured one (mrc-1.0

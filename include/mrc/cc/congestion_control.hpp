@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "mrc/cc/host_link.hpp"
 #include "mrc/core/time.hpp"
 
 /// Congestion control: limits the bytes in flight to one destination. A context belongs to a
@@ -31,6 +32,7 @@ struct SackSample {
 /// (a peer chose them): they must leave the context within its documented bounds. Nothing here
 /// allocates, throws or blocks. One thread at a time.
 ///
+/// * share: packets to other destinations leave by the same link. Before the first packet.
 /// * on_hint: so many windows, this one included, start at about the same time over the same links;
 ///   0 if that is not known. A hint of the application's, for a context that has not sent yet.
 /// * on_send: a data packet of `bytes` is sent, for the first time or again.
@@ -49,7 +51,9 @@ struct SackSample {
 template <class C>
 concept CongestionControl = requires(C c, const C& k, const SackSample& sample, std::uint32_t bytes,
                                      unsigned consecutive, bool trimmed, Time now, Duration rtt,
-                                     std::uint64_t sharers) {
+                                     std::uint64_t sharers, HostLink& link) {
+  { c.share(link) }
+  noexcept->std::same_as<void>;
   { c.on_hint(sharers) }
   noexcept->std::same_as<void>;
   { c.on_send(bytes, now) }

@@ -41,6 +41,10 @@ class Controller {
   explicit Controller(const Options& options) : state_(make(options)) {}
 
   /// See CongestionControl, as for the functions below.
+  void share(HostLink& link) noexcept {
+    dispatch(*this, [&](auto& c) noexcept { c.share(link); });
+  }
+  /// See CongestionControl.
   void on_hint(std::uint64_t sharers) noexcept {
     dispatch(*this, [&](auto& c) noexcept { c.on_hint(sharers); });
   }

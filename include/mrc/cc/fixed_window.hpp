@@ -17,6 +17,8 @@ namespace mrc::inline v0_1::cc {
 /// round-trip time and ignores congestion signals. One thread at a time.
 class Unsteered {
  public:
+  /// Is counted there, but sends regardless of others.
+  void share(HostLink& link) noexcept { inflight_.share(link); }
   /// Nothing starts carefully here.
   void on_hint(std::uint64_t) noexcept {}
   /// Counts the packet as in flight.

@@ -20,6 +20,8 @@ namespace mrc::inline v0_1::cc {
 ///
 /// It starts at max_wnd, or its share of that if others are known to start too (on_hint()).
 /// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products) for any input.
+/// Besides, the bytes in flight to each of many destinations at once are limited to a part of
+/// max_wnd (share_limit()).
 /// Counters are doubles: exact to 2^53 bytes, without wraparound. One thread at a time.
 class Nscc {
  public:
@@ -33,6 +35,8 @@ class Nscc {
         max_wnd_(p_.max_wnd),
         cwnd_(p_.max_wnd) {}
 
+  /// Destinations that share a link share what fills it (share_limit()).
+  void share(HostLink& link) noexcept { inflight_.share(link); }
   /// The window starts at its share (start_window()); nothing changes any more once a packet is in
   /// flight, or the network has answered: what is measured is better than a hint.
   void on_hint(std::uint64_t sharers) noexcept {
@@ -53,19 +57,20 @@ class Nscc {
   /// Subtracts the bytes from those in flight.
   void on_forget(std::uint32_t bytes) noexcept { inflight_.subtract(bytes); }
 
-  /// Whether the packet fits the window, by the rule of NsccOptions::send_while_below.
+  /// Whether the packet fits the limit(), by the rule of NsccOptions::send_while_below.
   [[nodiscard]] bool can_send(std::uint32_t bytes) const noexcept {
     const std::int64_t inflight = inflight_.bytes();
     if (inflight <= 0) return true;  // one packet is always allowed
-    const auto cwnd = static_cast<std::int64_t>(cwnd_);
-    return p_.send_while_below ? cwnd > inflight : inflight + bytes <= cwnd;
+    const auto most = static_cast<std::int64_t>(limit());
+    return p_.send_while_below ? most > inflight : inflight + bytes <= most;
   }
-  /// Asks for a SACK when the window is nearly used up or small.
+  /// Asks for a SACK when the limit() is nearly reached or small.
   [[nodiscard]] bool wants_ack() const noexcept {
     // Otherwise a sender whose window is nearly used up, or smaller than the responder's SACK
     // threshold, would wait for a SACK that is never sent.
-    return cwnd_ - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
-           cwnd_ < static_cast<double>(p_.ack_gen_trigger);
+    const double most = limit();
+    return most - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
+           most < static_cast<double>(p_.ack_gen_trigger);
   }
   /// Congestion window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept { return static_cast<std::uint64_t>(cwnd_); }
@@ -91,8 +96,11 @@ class Nscc {
   // A larger count is an old SACK, whose difference has wrapped (mrc-1.0 §6.3).
   static constexpr std::uint64_t kOldSack = std::uint64_t{1} << 31;
   static constexpr std::uint8_t kPenaltyMask = 0x7F;
-  // Least packets of a start window: those that the default SACK threshold of 16 KiB stands for.
-  static constexpr double kStartPackets = 4;
+  // Full windows that the shares of all destinations add up to (share_limit()).
+  static constexpr std::uint32_t kSharedWindows = 2;
+  // Least packets of a part of the window: those that the default SACK threshold of 16 KiB stands
+  // for.
+  static constexpr double kLeastPackets = 4;
   // Long before any event, but without overflow when subtracted.
   static constexpr Time kLongAgo{Duration::min() / 2};
 
@@ -102,7 +110,11 @@ class Nscc {
     adapted_ = true;
   }
   [[nodiscard]] bool fresh() const noexcept { return !adapted_ && inflight_.bytes() == 0; }
-  [[nodiscard]] double start_window() const noexcept;
+  [[nodiscard]] double part_of_window(double part) const noexcept;
+  [[nodiscard]] double start_window() const noexcept { return part_of_window(1 / sharers_); }
+  [[nodiscard]] double share_limit() const noexcept;
+  /// Most bytes in flight.
+  [[nodiscard]] double limit() const noexcept { return std::min(cwnd_, share_limit()); }
 
   void count(double newly) noexcept;
   void apply_penalty(const SackSample& sack, double newly) noexcept;
@@ -135,14 +147,25 @@ class Nscc {
   bool adapted_ = false;  // the network has had a say in cwnd_
 };
 
-/// Its part of max_wnd, so that all windows that start together send what one alone would have
-/// sent. But no less than kStartPackets packets, of which some can be lost and the gaps between the
+/// A part of max_wnd, so that all windows that start together send what one alone would have sent.
+/// But no less than kLeastPackets packets, of which some can be lost and the gaps between the
 /// others still tell so, without waiting for a timeout; and no less than responders' SACK
 /// threshold, below which each packet would ask for a SACK of its own (wants_ack()).
-inline double Nscc::start_window() const noexcept {
+inline double Nscc::part_of_window(double part) const noexcept {
   const double least =
-      std::max(kStartPackets * p_.min_wnd, static_cast<double>(p_.ack_gen_trigger));
-  return std::min(std::max(max_wnd_ / sharers_, least), max_wnd_);
+      std::max(kLeastPackets * p_.min_wnd, static_cast<double>(p_.ack_gen_trigger));
+  return std::min(std::max(max_wnd_ * part, least), max_wnd_);
+}
+
+/// max_wnd fills the host's link. A host that sends to n destinations has an nth of its link for
+/// each, and what else it has in flight only waits in queues, those of the receivers above all,
+/// which n hosts send to in an all-to-all. So the limits of all destinations add up to two full
+/// windows: one that fills the link, and one for what slower destinations leave to the others. One
+/// or two destinations are not limited. The window itself is NSCC's affair: it is not changed.
+inline double Nscc::share_limit() const noexcept {
+  const HostLink* link = inflight_.link();
+  if (link == nullptr || link->destinations() <= kSharedWindows) return max_wnd_;
+  return part_of_window(static_cast<double>(kSharedWindows) / link->destinations());
 }
 
 /// One SACK, mrc-1.0 §6.3. Without a valid round-trip time it only updates the bytes in flight and

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "mrc/cc/host_link.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/core/secret_random.hpp"
@@ -168,6 +169,7 @@ struct Context {
   ObjectTables objects;             ///< protection domains, queue pairs, peers
   DatagramTables datagrams;         ///< datagram queue pairs and where they send to
   ReadyQueue ready;                 ///< queue pairs with packets to send
+  cc::HostLink link;                ///< destinations to which packets are in flight
   PartAssembly parts;               ///< data packets that arrive in parts
   PlaneMask local_up;               ///< own ports that are up
   PlaneMask local_narrow = 0;       ///< own ports that can't send packets of full size

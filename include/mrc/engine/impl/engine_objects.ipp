@@ -258,6 +258,7 @@ MRC_SETUP Result<PeerId> Engine::add_peer(const PeerSpec& spec) {
       peer.trials.withhold(static_cast<Plane>(std::countr_zero(m)), ctx_.latest);
   }
   peer.paths.count_events(ctx_.path_events);
+  peer.congestion.share(ctx_.link);
   peer.paths.set_probe_spacing(peer.congestion.base_rtt());
   endpoint_.update_planes(peer);
   return id;
