@@ -20,7 +20,7 @@ struct Sink : Node {
   void on_packet(LinkId in, PacketId packet) override {
     came_by.push_back(in);
     last = network.packets()[packet];
-    network.drop(packet);
+    network.drop(packet, PacketFate::arrived);
   }
   Network& network;
   std::vector<LinkId> came_by;

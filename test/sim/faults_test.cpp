@@ -21,7 +21,7 @@ struct Ear : Node {
   Network& network;
   unsigned changes = 0;
   explicit Ear(Network& n) : network(n) {}
-  void on_packet(LinkId, PacketId packet) override { network.drop(packet); }
+  void on_packet(LinkId, PacketId packet) override { network.drop(packet, PacketFate::arrived); }
   void on_link_state(LinkId, bool) override { ++changes; }
 };
 

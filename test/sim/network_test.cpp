@@ -27,7 +27,7 @@ struct Arrivals : Node {
     const Packet& p = network.packets()[packet];
     got.push_back(
         {network.now(), p.length, p.outer().ecn(), p.trimmed, p.corrupted, p.outer().dscp()});
-    network.drop(packet);
+    network.drop(packet, PacketFate::arrived);
   }
   void on_link_state(LinkId, bool up) override { states.push_back(up); }
   void on_timer(std::uint32_t token) override { tokens.push_back(token); }

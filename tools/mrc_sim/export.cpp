@@ -2,6 +2,7 @@
 // Machine-readable results: JSON and CSV.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -103,6 +104,23 @@ Json series_json(const sim::Recorder* recorder) {
   return {{"start_us", us(recorder->started())},
           {"width_us", microseconds(recorder->width())},
           {"series", std::move(values)}};
+}
+
+/// What became of each data packet that was sent.
+Json account_json(const Summary& s) {
+  Json lost = Json::object();
+  for (std::size_t i = 0; i < sim::kFates; ++i) {
+    const auto fate = static_cast<sim::PacketFate>(i);
+    if (fate == sim::PacketFate::arrived) continue;
+    std::string name = to_string(fate);
+    std::replace(name.begin(), name.end(), ' ', '_');
+    lost[name] = s.ledger[fate];
+  }
+  return {{"sent", s.ledger.sent()},           {"accepted", s.hosts.accepted},
+          {"duplicates", s.hosts.duplicates},  {"refused", s.refused()},
+          {"lost", s.ledger.lost()},           {"lost_by", std::move(lost)},
+          {"under_way", s.ledger.under_way()}, {"missing", s.missing()},
+          {"adds_up", s.accounted()}};
 }
 
 Json counters_json(const Summary& s) {
@@ -223,6 +241,7 @@ Json run_json(const Variant& v, const Outcome& o) {
   j["completion_us"] = times_json(s.times);
   j["completion_us"]["distribution"] = distribution_json(*o.simulation);
   j["counters"] = counters_json(s);
+  j["account"] = account_json(s);
   j["metrics"] = metrics_json(s);
   j["traffic"] = traffic_json(s);
   j["flows"] = flows_json(s);

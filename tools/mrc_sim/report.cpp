@@ -63,10 +63,38 @@ void print_flows(const Summary& s) {
         fmt::format("h{} to h{}: {:.2f} Gb/s, {} messages", f.from, f.to, f.goodput, f.messages));
 }
 
+/// "600 lost (570 trimmed, 30 link down)".
+std::string lost_text(const sim::Ledger& ledger) {
+  std::string causes;
+  for (std::size_t i = 0; i < sim::kFates; ++i) {
+    const auto fate = static_cast<sim::PacketFate>(i);
+    if (fate == sim::PacketFate::arrived || ledger[fate] == 0) continue;
+    causes += fmt::format("{}{} {}", causes.empty() ? "" : ", ", ledger[fate], to_string(fate));
+  }
+  return fmt::format("{} lost{}", ledger.lost(), causes.empty() ? "" : " (" + causes + ")");
+}
+
+/// Why data packets were sent again. Terms that are 0 at the end of most runs are left out then.
+std::string account_text(const Summary& s) {
+  if (!s.accounted())
+    return fmt::format(
+        "DOES NOT ADD UP, please report: hosts sent {} data packets, the network carried {}; of "
+        "these {} arrived, hosts accepted {} and had {} before",
+        s.hosts.data_packets + s.hosts.retransmitted, s.ledger.sent(),
+        s.ledger[sim::PacketFate::arrived], s.hosts.accepted, s.hosts.duplicates);
+  std::string text = fmt::format("{} sent again = {} + {} received twice", s.hosts.retransmitted,
+                                 lost_text(s.ledger), s.hosts.duplicates);
+  if (s.refused() > 0) text += fmt::format(" + {} refused", s.refused());
+  if (s.ledger.under_way() > 0) text += fmt::format(" + {} under way", s.ledger.under_way());
+  if (s.missing() > 0) text += fmt::format(" - {} still missing", s.missing());
+  return text;
+}
+
 void print_losses(const Summary& s) {
   row("packets",
       fmt::format("{} data, {} retransmitted, {} duplicates, {} control", s.hosts.data_packets,
                   s.hosts.retransmitted, s.hosts.duplicates, s.hosts.control_packets));
+  row("account", account_text(s));
   row("switches",
       fmt::format("{} trimmed, {} marked, {} dropped, deepest queue {:.1f} KiB", s.links.trimmed,
                   s.links.marked, s.links.dropped, static_cast<double>(s.links.max_queue) / 1024));

@@ -32,6 +32,7 @@ class FlowListener {
 struct ClusterStats {
   std::uint64_t data_packets = 0;     ///< sent for the first time
   std::uint64_t retransmitted = 0;    ///< retransmissions
+  std::uint64_t accepted = 0;         ///< received for the first time
   std::uint64_t duplicates = 0;       ///< received more than once
   std::uint64_t control_packets = 0;  ///< sent
   std::uint64_t trimmed = 0;          ///< trimmed packets received

@@ -14,6 +14,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/sim/event_queue.hpp"
+#include "mrc/sim/ledger.hpp"
 #include "mrc/sim/link.hpp"
 #include "mrc/sim/packet.hpp"
 
@@ -82,10 +83,19 @@ class Network {
   [[nodiscard]] Time now() const noexcept { return events_.now(); }
   /// The packets.
   [[nodiscard]] PacketStore& packets() noexcept { return packets_; }
+  /// For hosts: sends a packet of their own. `data`: the ledger follows it.
+  void launch(LinkId out, PacketId packet, bool data) {
+    packets_[packet].data = data;
+    if (data) ledger_.send();
+    send(out, packet);
+  }
   /// Enqueues a packet at a link; the network owns it from here on and may mark, trim or drop it.
   void send(LinkId out, PacketId packet);
-  /// Frees a packet.
-  void drop(PacketId packet) noexcept { packets_.give_back(packet); }
+  /// Frees a packet, which ends like this.
+  void drop(PacketId packet, PacketFate fate) noexcept {
+    end(packets_[packet], fate);
+    packets_.give_back(packet);
+  }
   /// Calls on_timer(token) at `when`. Cannot be cancelled: nodes ignore outdated timers.
   void wake(NodeId node, Time when, std::uint32_t token) {
     events_.post(std::max(when, now()), EventKind::node_timer, value(node), token);
@@ -139,6 +149,8 @@ class Network {
   [[nodiscard]] std::size_t link_count() const noexcept { return links_.size(); }
   /// All links, by id.
   [[nodiscard]] const std::vector<Link>& links() const noexcept { return links_; }
+  /// What became of the data packets that were sent.
+  [[nodiscard]] const Ledger& ledger() const noexcept { return ledger_; }
   /// Number of events so far.
   [[nodiscard]] std::uint64_t events() const noexcept { return count_; }
   /// Hash over all events so far: time, place and packet number.
@@ -169,6 +181,11 @@ class Network {
   void empty_queue(Link& link, Link::Fifo& queue, std::uint64_t& counter);
   void push(Link::Fifo& queue, PacketId id) noexcept;
   PacketId pop(Link::Fifo& queue) noexcept;
+  void end(Packet& packet, PacketFate fate) noexcept {
+    if (!packet.data) return;
+    packet.data = false;
+    ledger_.end(fate);
+  }
 
   EventQueue events_;
   PacketStore packets_;
@@ -179,6 +196,7 @@ class Network {
   std::vector<SharedBuffer> buffers_;
   std::vector<std::function<void()>> calls_;
   std::vector<std::uint32_t> free_calls_;
+  Ledger ledger_;
   std::uint64_t count_ = 0;
   std::uint64_t digest_ = 0;
   bool stopped_ = false;

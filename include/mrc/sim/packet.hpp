@@ -57,6 +57,7 @@ struct alignas(64) Packet {
   TrafficClass traffic{};             ///< queueing class
   bool trimmed = false;               ///< payload and iCRC are gone
   bool corrupted = false;             ///< a bit was flipped: the iCRC will be wrong
+  bool data = false;                  ///< a data packet with no fate yet (Ledger)
   std::vector<std::uint8_t> payload;  ///< payload, pad and iCRC; empty if not carried
   alignas(64) std::array<std::uint8_t, kMaxHead> head;  ///< outermost IP .. transport header
 

@@ -79,6 +79,7 @@ struct Summary {
   std::uint64_t delivered = 0;          ///< of these
   std::uint64_t delivered_bytes = 0;    ///< payload
   ClusterStats hosts;                   ///< counters of the hosts
+  Ledger ledger;                        ///< what became of the data packets
   LinkStats links;                      ///< sums over all links; max_queue: the largest
   std::uint64_t unroutable = 0;         ///< dropped by switches for lack of a route
   std::uint64_t events = 0;             ///< see Network
@@ -86,6 +87,23 @@ struct Summary {
   std::vector<TrafficSummary> traffic;  ///< by pattern
   std::vector<FlowSummary> flows;       ///< by flow
 
+  /// Data packets that arrived whole and were refused: MRC answers with a NACK, RoCE drops all
+  /// behind a gap. Negative if hosts count more than has arrived, which would be a bug.
+  [[nodiscard]] std::int64_t refused() const noexcept {
+    return static_cast<std::int64_t>(ledger[PacketFate::arrived] - hosts.accepted -
+                                     hosts.duplicates);
+  }
+  /// Data packets that no copy of has been accepted yet: all are under way, or lost.
+  [[nodiscard]] std::int64_t missing() const noexcept {
+    return static_cast<std::int64_t>(hosts.data_packets - hosts.accepted);
+  }
+  /// Whether every data packet sent again is explained: what hosts say that they have sent is what
+  /// the network has carried, and they received no more than has arrived. Then
+  /// retransmitted = lost + refused + under way + duplicates - missing.
+  [[nodiscard]] bool accounted() const noexcept {
+    return hosts.data_packets + hosts.retransmitted == ledger.sent() && refused() >= 0 &&
+           missing() >= 0;
+  }
   /// Packets lost in switches and on links, for any reason.
   [[nodiscard]] std::uint64_t lost() const noexcept {
     return links.dropped + links.lost + links.refused + unroutable;

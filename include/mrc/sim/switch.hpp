@@ -82,7 +82,7 @@ class Switch : public Node {
     const Port port = forward(p);
     if (port == kNoPort || p.outer().hop_limit <= 1) {
       ++unroutable_;
-      return network_.drop(id);
+      return network_.drop(id, PacketFate::no_route);
     }
     --p.outer().hop_limit;
     network_.send(ports_[port], id);

@@ -26,6 +26,7 @@ class SoakAudit {
   void run() const {
     check_links();
     check_packets();
+    check_account();
     for (const auto& host : traffic_.hosts())
       if (!host->killed()) check_host(*host);
     traffic_.audit();
@@ -45,6 +46,7 @@ class SoakAudit {
 
   void check_links() const;
   void check_packets() const;
+  void check_account() const;
   void check_host(const SoakHost& host) const;
   void check_queue_pairs(const SoakHost& host) const;
   void check_peers(const SoakHost& host) const;
@@ -108,6 +110,32 @@ inline void SoakAudit::check_packets() const {
     return std::to_string(bad) + " packets with a wrong iCRC, only " + std::to_string(corrupted) +
            " were corrupted";
   });
+}
+
+/// Every data packet that was sent again was lost before, for a cause that the network knows, or
+/// was refused, or has arrived twice.
+inline void SoakAudit::check_account() const {
+  const Ledger& ledger = network_.ledger();
+  std::uint64_t first = 0, again = 0, accepted = 0, duplicates = 0, errors = 0;
+  for (const auto& host : traffic_.hosts()) {
+    const EngineStats& s = host->engine().stats();
+    first += s.tx_data;
+    again += s.tx_retransmits;
+    accepted += s.rx_data;
+    duplicates += s.rx_duplicates;
+    errors += s.qp_errors;
+  }
+  zero("the network", "data packets under way", ledger.under_way());
+  equal("the network", "data packets sent", first + again, "it has carried", ledger.sent());
+  const std::uint64_t arrived = ledger[PacketFate::arrived];
+  soak_require(accepted + duplicates <= arrived, [&] {
+    return std::to_string(accepted + duplicates) + " data packets received, only " +
+           std::to_string(arrived) + " arrived";
+  });
+  if (kills_ || errors > 0) return;  // what was given up never arrives
+  equal("the hosts", "new data packets sent", first, "accepted", accepted);
+  equal("the hosts", "data packets sent again", again, "lost, refused and received twice",
+        ledger.lost() + (arrived - accepted - duplicates) + duplicates);
 }
 
 inline void SoakAudit::check_host(const SoakHost& host) const {

@@ -35,6 +35,7 @@ struct RoceHostStats {
   std::uint64_t data_packets = 0;     ///< sent for the first time
   std::uint64_t retransmitted = 0;    ///< data packets resent
   std::uint64_t timeouts = 0;         ///< of senders
+  std::uint64_t accepted = 0;         ///< data packets received in their turn
   std::uint64_t duplicates = 0;       ///< data packets received before
   std::uint64_t out_of_order = 0;     ///< data packets dropped because an earlier one is missing
   std::uint64_t control_packets = 0;  ///< ACKs, NAKs and CNPs sent

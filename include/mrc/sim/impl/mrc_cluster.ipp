@@ -211,6 +211,7 @@ MRC_DECL ClusterStats MrcCluster::stats() const {
     const EngineStats& s = host->engine().stats();
     out.data_packets += s.tx_data;
     out.retransmitted += s.tx_retransmits;
+    out.accepted += s.rx_data;
     out.duplicates += s.rx_duplicates;
     out.control_packets += s.tx_control;
     out.trimmed += s.rx_trimmed;

@@ -67,7 +67,7 @@ MRC_DECL PeerId MrcHost::peer(unsigned host) {
 }
 
 MRC_DECL void MrcHost::on_packet(LinkId in, PacketId packet) {
-  if (dead_) return network_.drop(packet);
+  if (dead_) return network_.drop(packet, PacketFate::dead_host);
   Port& port = *ports_[network_[in].to_port];
   port.deliver(packet);
   rx_.clear();

@@ -79,6 +79,7 @@ MRC_DECL bool Network::admit(Link& link, Packet& packet) {
   packet.trim(q.trimmed_dscp);
   if (!has_room(link, packet)) return false;
   ++link.stats.trimmed;
+  end(packet, PacketFate::trimmed);
   return true;
 }
 
@@ -120,14 +121,14 @@ MRC_DECL void Network::send(LinkId id, PacketId packet) {
       ++link.stats.refused_data;
       link.stats.last_refused = now();
     }
-    return drop(packet);
+    return drop(packet, PacketFate::link_down);
   }
   const bool waits = now_ns() * kFsPerNs < link.busy_until || link.queued() != 0 ||
                      (link.paused && p.traffic == TrafficClass::data);
   if (!waits) return transmit(id, link, packet);
   if (!admit(link, p)) {
     ++link.stats.dropped;
-    return drop(packet);
+    return drop(packet, PacketFate::overflow);
   }
   account(link, p, true);
   if (p.traffic == TrafficClass::control)
@@ -181,9 +182,10 @@ MRC_DECL void Network::on_link_free(LinkId id, std::uint32_t epoch) {
 MRC_DECL void Network::on_link_rx(LinkId id, PacketId packet) {
   Link& link = at(id);
   Packet& p = packets_[packet];
-  if (p.link_epoch != link.epoch || (link.loss > 0 && random_.chance(link.loss))) {
+  const bool cut = p.link_epoch != link.epoch;
+  if (cut || (link.loss > 0 && random_.chance(link.loss))) {
     ++link.stats.lost;
-    return drop(packet);
+    return drop(packet, cut ? PacketFate::link_down : PacketFate::loss_rate);
   }
   if (link.corruption > 0 && random_.chance(link.corruption)) {
     ++link.stats.corrupted;
@@ -214,7 +216,7 @@ MRC_DECL void Network::empty_queue(Link& link, Link::Fifo& queue, std::uint64_t&
     const PacketId packet = pop(queue);
     account(link, packets_[packet], false);
     ++counter;
-    drop(packet);
+    drop(packet, PacketFate::link_down);
   }
 }
 

@@ -52,7 +52,7 @@ MRC_DECL void Port::send(const wire::TxPacket& tx, std::span<const wire::TxSge> 
   p.ingress = kNoLink;
   ++stats_.tx_packets;
   stats_.tx_bytes += p.length;
-  network_.send(out_, id);
+  network_.launch(out_, id, wire::is_data(wire::view_as<wire::Bth>(header).opcode()));
 }
 
 MRC_DECL void Port::receive(Time, port::RxBurst& rx) {
@@ -69,7 +69,7 @@ MRC_DECL void Port::receive(Time, port::RxBurst& rx) {
   // Without payload no iCRC can be computed, and a trimmed packet has none. Both errors count as
   // detected: the former by the iCRC, the latter as by the Ethernet FCS.
   const bool known_bad = p.corrupted && (p.trimmed || !settings_.carry_payload);
-  network_.drop(arrived_);
+  network_.drop(arrived_, p.corrupted ? PacketFate::corrupted : PacketFate::arrived);
   arrived_ = kNoPacket;
   ++stats_.rx_packets;
   stats_.rx_bytes += length;

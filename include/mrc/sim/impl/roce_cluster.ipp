@@ -123,6 +123,7 @@ MRC_DECL ClusterStats RoceCluster::stats() const {
     const RoceHostStats& s = host->stats();
     out.data_packets += s.data_packets;
     out.retransmitted += s.retransmitted;
+    out.accepted += s.accepted;
     out.duplicates += s.duplicates;
     out.control_packets += s.control_packets;
     out.trimmed += s.trimmed;

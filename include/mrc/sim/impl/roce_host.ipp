@@ -60,7 +60,9 @@ MRC_DECL void RoceHost::on_packet(LinkId, PacketId id) {
     bad = &stats_.trimmed;
   else if (parse_roce_frame(Bytes(p.head.data(), p.head_length), frame) != RoceError::none)
     bad = &stats_.malformed;
-  network_.drop(id);
+  network_.drop(id, dead_         ? PacketFate::dead_host
+                    : p.corrupted ? PacketFate::corrupted
+                                  : PacketFate::arrived);
   if (dead_) return;
   const std::uint32_t place = mrc::value(frame.header.dqp) - first_qpn_;  // wraps: out of range
   const std::uint32_t index = place / 2;
@@ -84,6 +86,7 @@ MRC_DECL void RoceHost::on_data(const RoceFrame& frame, Receiver& r) {
   const std::int32_t ahead = frame.header.psn - r.receiver.expected();
   stats_.duplicates += ahead < 0;
   stats_.out_of_order += ahead > 0;
+  stats_.accepted += ahead == 0;
   if (ahead == 0) stats_.received_bytes += frame.header.payload;
   const RcReply reply = r.receiver.on_packet(network_.now(), rc_packet(frame.header), marked);
   if (reply.cnp) {
@@ -210,7 +213,7 @@ MRC_DECL void RoceHost::emit(const Way& way, const RoceHeader& header, TrafficCl
   p.traffic = traffic;
   p.trimmed = p.corrupted = false;
   p.ingress = kNoLink;
-  network_.send(outlets_[way.plane].link, id);
+  network_.launch(outlets_[way.plane].link, id, roce_is_write(header.opcode));
 }
 
 }  // namespace mrc::inline v0_1::sim::baseline

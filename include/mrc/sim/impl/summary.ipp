@@ -90,6 +90,7 @@ MRC_DECL Summary summarize(const Simulation& simulation) {
   s.delivered = log.delivered();
   s.delivered_bytes = log.delivered_bytes();
   s.hosts = simulation.cluster().stats();
+  s.ledger = network.ledger();
   for (const Link& link : network.links()) detail::add_link(s.links, link.stats);
   s.unroutable = simulation.fabric().unroutable();
   s.events = network.events();
