@@ -23,8 +23,8 @@ expect 'every byte is right' [ "$(json "$work/out/srv6.json" check_errors | tota
 expect 'nothing is left' [ -z "$(ip netns | grep "^$prefix-" || true)" ]
 
 say 'it goes away when it is interrupted'
-start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
-until_true 20 grep -q '^marks:' "$work/demo.out" || fail 'the second one does not start'
+start interrupted "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
+until_true 20 grep -q '^marks:' "$work/interrupted.out" || fail 'the second one does not start'
 kill -TERM "$pid"
 exit_code "$pid" 30
 expect 'its exit status' [ "$code" = 130 ]
