@@ -74,6 +74,18 @@ TEST_CASE("stall: the silence of a peer that does not run yet makes no path bad"
   CHECK(times_bad(pair, 0) == 0);
 }
 
+TEST_CASE("stall: a peer that stops for longer than the timer makes no path bad") {
+  EnginePair pair(busy_hosts(), 7);
+  mrc::test::Steps steps(pair, {.steps = 40, .size = 256 << 10, .depth = 4});
+  unsigned sent = 0;
+  pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+    if (side == 0 && ++sent == 1500) pair.stall(1, pair.now() + 10ms);
+  };
+  CHECK(steps.run(10s));
+  CHECK(pair[0].stats().timeouts == 2);
+  CHECK(times_bad(pair, 0) == 0);
+}
+
 TEST_CASE("stall: losses are found by a sender that is stopped now and then") {
   EnginePair pair(busy_hosts(), 7);
   pair.faults.loss = 0.005;

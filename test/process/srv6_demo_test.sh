@@ -11,6 +11,9 @@ start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$wo
 exit_code "$pid" 90
 expect 'its exit status' [ "$code" = 0 ]
 grep -E '^ +(on|off): ' "$work/demo.out"
+sed -n '/^packets per path/,/^paths over/p' "$work/demo.out"
+expect_text "$work/demo.out" 'T1 p1t1-0 down' 'p1t1-0 carried ' '% of a fair share' \
+  'paths over which nothing failed: 3; taken out of use: '
 if /usr/bin/python3 -c 'import matplotlib' 2>/dev/null; then
   expect_text "$work/out/srv6.svg" '<svg' 'T0 p2t0-1 down'
 else
@@ -20,8 +23,8 @@ expect 'every byte is right' [ "$(json "$work/out/srv6.json" check_errors | tota
 expect 'nothing is left' [ -z "$(ip netns | grep "^$prefix-" || true)" ]
 
 say 'it goes away when it is interrupted'
-start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
-until_true 20 grep -q '^marks:' "$work/demo.out" || fail 'the second one does not start'
+start interrupted "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
+until_true 20 grep -q '^marks:' "$work/interrupted.out" || fail 'the second one does not start'
 kill -TERM "$pid"
 exit_code "$pid" 30
 expect 'its exit status' [ "$code" = 130 ]

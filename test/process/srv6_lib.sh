@@ -33,15 +33,15 @@ listening_at() {  # listening_at HOST PORT
 }
 
 start_pair() {  # start_pair NAME OPTION...: server at h1, client at h0, of which $pid is the id
-  local name=$1
+  local name=$1 host=${to:-1}  # to=N: at that host
   shift
   # Not by on(): a function in the background is a shell of its own, and what it runs outlives it.
   local at_host=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
-  start "$name-server" "${at_host[@]}" h1 -- "$mrc_perf" --quiet --port "${port:-18515}"
+  start "$name-server" "${at_host[@]}" "h$host" -- "$mrc_perf" --quiet --port "${port:-18515}"
   server=$pid
-  until_true 20 listening_at h1 "${port:-18515}" || fail 'the server does not listen'
+  until_true 20 listening_at "h$host" "${port:-18515}" || fail 'the server does not listen'
   # Its control connection goes over plane 0, which the tests leave alone.
-  start "$name" "${at_host[@]}" h0 -- "$mrc_perf" fd00:1::2 --port "${port:-18515}" \
+  start "$name" "${at_host[@]}" h0 -- "$mrc_perf" "fd00:1::$((host + 1))" --port "${port:-18515}" \
     --json "$work/$name.json" "$@"
 }
 interrupt_pair() {  # interrupt_pair NAME: ends it before its time, with the results so far

@@ -13,8 +13,8 @@ namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
-/// So many timeouts in a row of a peer that was never heard are held against no path: longer than
-/// busy hosts usually keep a process waiting, with T(12) 12.6 ms.
+/// So many timeouts in a row while a peer is silent are held against no path: longer than busy
+/// hosts usually keep a process waiting, with T(12) 12.6 ms.
 inline constexpr unsigned kSilentTimeouts = 3;
 
 }  // namespace detail
@@ -117,7 +117,7 @@ MRC_DECL void LossRecovery::on_timer(Time now, QueuePairState& qp) noexcept {
 }
 
 /// The oldest packet is sent again on another path, and its present path is suspected, unless the
-/// peer has not been heard yet (mrc-1.0 §2.10). If all packets are known to have arrived and only
+/// peer is silent on all paths (mrc-1.0 §2.10). If all packets are known to have arrived and only
 /// the Transport ACK is missing, the probe asks for it, and a repeated packet after it.
 MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
@@ -138,10 +138,11 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   ReadyQueue::exempt(qp);
   const std::optional<LostPacket> lost = give_up(qp, psn);
   if (!lost) return;  // already marked lost, not yet sent again
-  // A peer that was never heard may not run yet: silence on all paths at once is no evidence
-  // against one of them. If it lasts, all are suspected in turn, to find one that works.
-  const bool never_heard = qp.peer->answered == Time{};
-  if (never_heard && tx.retries.expired() <= detail::kSilentTimeouts)
+  // Since the packet could have been answered, nothing was heard: the peer may not run (yet), and
+  // silence on all paths at once is no evidence against one of them. If it lasts, all are suspected
+  // in turn, to find one that works.
+  const bool silence = qp.peer->answered <= lost->sent + Timers::round_trip(qp);
+  if (silence && tx.retries.expired() <= detail::kSilentTimeouts)
     qp.peer->paths.on_silence(lost->path, now, lost->sent);
   else
     qp.peer->paths.on_timeout(lost->path, now, lost->sent);
