@@ -10,7 +10,7 @@ update=${MRC_TEST_UPDATE_DIGESTS:-} all=${MRC_TEST_ALL_SCENARIOS:-$update}
 mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 list=$source_dir/tools/scenarios/digests.txt
-long=' allreduce_loss alltoall_loss dead_links recovery sendrecv '
+long=' allreduce_loss alltoall_loss dead_links recovery recovery_large sendrecv '
 
 grep '^#' "$list" >"$work/new.txt"
 count=0

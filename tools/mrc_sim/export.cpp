@@ -171,7 +171,7 @@ Json links_json(const sim::Network& network) {
 /// Paths from senders to receivers with their feedback counters; of the first flows only, since a
 /// large run has millions.
 Json paths_json(const sim::Simulation& simulation, const Summary& s) {
-  constexpr std::size_t kMost = 4096;
+  constexpr std::size_t kMost = 16 * 1024;
   Json all = Json::array();
   if (simulation.mrc() == nullptr) return all;
   std::set<std::pair<unsigned, unsigned>> seen;
