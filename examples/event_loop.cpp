@@ -129,6 +129,7 @@ void loop(Peer& me, State& state) {
       if (text && !goodbye) me.tcp.send_text("bye");
     }
   }
+  take_completions(me, state);  // of messages that arrived while the goodbye was read
 }
 
 int run(const std::string& host, std::uint16_t port, std::uint64_t messages) {
