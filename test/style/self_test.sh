@@ -56,6 +56,14 @@ expect 'may not include device' include/mrc/probe/a.hpp "$header#include \"mrc/d
 expect 'unknown layer' include/mrc/other/a.hpp "$header#include \"mrc/core/b.hpp\""
 expect 'not <mrc/' include/mrc/core/a.hpp "$header#include <mrc/wire/b.hpp>"
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
+engine_of() {  # engine_of LISTED INPUT GETTER: a class Engine whose comment lists an input
+  printf '%s/// * inputs: %s();\n/// * outputs\n' "$header" "$1"
+  printf '  // --- %s --\n  %s;\n' Inputs "void $2()" Getters "int get()$3"
+}
+expect 'the comment lists inputs a; the section has b' include/mrc/engine/engine.hpp \
+  "$(engine_of a b ' const')"
+expect 'a getter that is not const' include/mrc/engine/engine.hpp "$(engine_of a a '')"
+accept include/mrc/engine/engine.hpp "$(engine_of a a ' const')"
 expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc {"
 expect 'open namespace' include/mrc/core/a.hpp "${header}namespace mrc::wire {"
 expect 'elsewhere' include/mrc/core/a.hpp "${header}namespace mrc::inline v0_1 {

@@ -29,13 +29,16 @@ is_source() {
   esac
 }
 
-sources=() texts=() headers=() data_path=()
+sources=() texts=() headers=() data_path=() engine=()
 while IFS= read -r file; do
   case $file in
     *.svg | *.csv | *.json | test/fuzz/corpus/* | LICENSE) continue ;;
   esac
   is_text "$file" || continue
   texts+=("$file")
+  case $file in
+    include/mrc/engine/engine.hpp | docs/architecture.md) engine+=("$file") ;;
+  esac
   is_source "$file" || continue
   sources+=("$file")
   case $file in
@@ -61,6 +64,7 @@ findings=$(
   check docs.awk "${headers[@]}"
   check namespace.awk "${headers[@]}"
   check data_path.awk "${data_path[@]}"
+  check methods.awk "${engine[@]}"
   # Spelled so that this line is no finding itself.
   grep -HnIwE -e 'TO[D]O|FIX[M]E|X{3}|[Ss][t]ubs?|ST[U]BS?' "${texts[@]}" |
     sed -E 's/^([^:]+:[0-9]+:)/\1 banned word: /' || true

@@ -35,7 +35,7 @@ namespace mrc::inline v0_1::engine {
 ///     Teardown          Context
 ///     LossRecovery      Context, Teardown
 ///     Requester         Context, LossRecovery, Teardown
-///     Responder         Context, Teardown
+///     Responder         Context, Requester, Teardown
 ///     EndpointService   Context, LossRecovery
 ///     DataSender        Context
 ///     ControlSender     Context, LossRecovery, Responder, EndpointService

@@ -36,12 +36,14 @@ namespace mrc::inline v0_1::engine {
 /// control. Sans-IO: no clock, no socket, no thread; the same object runs under real ports, under
 /// a simulator and under a fuzzer, and a run with a given seed is repeatable bit for bit.
 ///
-/// Methods are of four kinds:
-/// * inputs, which report what happened outside: receive(), on_time(), set_plane_up(),
-///   on_untransmitted(), on_released(), on_settled();
-/// * application calls: objects, states, posting;
-/// * outputs: poll_transmit() fills a burst, next_deadline() says when to call on_time();
-/// * getters: poll_cq(), poll_event(), statistics.
+/// Methods are of four kinds, a section each:
+/// * application calls: objects, states, posting, completions, settings;
+/// * inputs, which report what happened outside: receive(), on_time(), set_receive_fill(),
+///   set_plane_up(), set_plane_narrow(), review_losses(), on_released(), on_settled(),
+///   on_untransmitted();
+/// * outputs: poll_transmit() fills a burst, next_deadline() says when to call on_time(); events,
+///   and what only the driver can answer;
+/// * getters, which change nothing.
 ///
 /// After any input or application call, call poll_transmit() until the burst stays empty, then
 /// read next_deadline(). Time is monotonic: a `now` earlier than the latest one seen is replaced by
@@ -112,6 +114,8 @@ class Engine {
   Result<PeerId> add_peer(const PeerSpec& spec);
   /// Errc::in_use while queue pairs are connected to it.
   Errc remove_peer(PeerId peer) noexcept;
+  /// A peer, to be changed; null if there is none with this number.
+  [[nodiscard]] Peer* find_peer(PeerId peer) noexcept;
   /// Administration of the paths to a peer: calls fn(path::PathSet&), which may set states of paths
   /// and replace some.
   template <class F>
@@ -169,6 +173,31 @@ class Engine {
   /// The next such completion of this queue raises Event::Kind::completion, once.
   Errc arm_cq(CqId cq, Arm what = Arm::all) noexcept;
 
+  // --- Application calls: settings ------------------------------------------------------------
+
+  /// Tells the congestion control of the queue pair's peer, now or when there is one, how many
+  /// windows start at the same time (cc::CongestionControl, on_hint); 0: not known. Kept through
+  /// to_reset().
+  Errc set_sharers(Qpn qpn, std::uint64_t sharers) noexcept;
+  /// Which of kPeerRights the peer has through this queue pair; the memory region must allow them,
+  /// too. Kept through to_reset().
+  Errc set_peer_rights(Qpn qpn, Access rights) noexcept;
+  /// Acknowledges what was received and accepts nothing new, until to_reset(). Posted receives are
+  /// discarded, without completions.
+  Errc stop_receiving(Qpn qpn) noexcept;
+  /// Sets the MPR that SACKs tell the peer (Dynamic MPR, mrc-1.0 §2.4): `units` of 128 PSNs, at
+  /// most the queue pair's mpr_dest. Errc::invalid_state unless both sides agreed on Dynamic MPR.
+  Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;
+  /// The receiver's penalty in all SACKs from now on (mrc-1.0 §6.7): 0 .. 127, in 1/128 of the
+  /// bytes that a SACK newly reports; 64 halves the senders' windows in a round trip. `restore`
+  /// with a penalty asks them to remember their windows, without one to restore them. Errc::
+  /// invalid_argument above 127.
+  Errc set_receiver_penalty(unsigned penalty, bool restore) noexcept {
+    if (penalty > 127) return Errc::invalid_argument;
+    ctx_.pressure.set_asked(static_cast<std::uint8_t>(penalty), restore);
+    return Errc::ok;
+  }
+
   // --- Application calls: unreliable datagrams, beside MRC (DatagramService) -------------------
 
   /// Creates a datagram queue pair in RESET; its number is of the same space as those of others.
@@ -220,6 +249,10 @@ class Engine {
   /// (wire/packet_part.hpp), or can again. Where a peer has other planes these are used; else
   /// packets to it go in parts, if it takes them.
   void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
+  /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may
+  /// receive more before they send: to be called when all packets that had arrived by `now` were
+  /// passed to receive().
+  void review_losses(Time now) noexcept { loss_.review(now); }
   /// Ports no longer read the payload of these packets (TxPacket::copy).
   void on_released(std::span<const wire::CopyId> copies) noexcept;
   /// Ports no longer write payload of these data packets, which were reported RxPacket::unsettled.
@@ -234,7 +267,12 @@ class Engine {
   /// When to call on_time(): no later than the earliest timer; kNever if no timer is set.
   [[nodiscard]] Time next_deadline() const noexcept { return ctx_.timers.next_deadline(); }
 
-  // --- Getters ----------------------------------------------------------------------------------
+  /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
+  /// datagrams to send or to complete?
+  [[nodiscard]] bool has_output() const noexcept {
+    return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested() ||
+           datagrams_.has_output();
+  }
 
   /// What poll_event() returns.
   using Event = EngineEvent;
@@ -287,6 +325,8 @@ class Engine {
   /// True if there is one.
   [[nodiscard]] bool has_resolution() const noexcept { return endpoint_.has_resolution(); }
 
+  // --- Getters ----------------------------------------------------------------------------------
+
   /// The options given to the constructor.
   [[nodiscard]] const EngineOptions& options() const noexcept { return ctx_.options; }
   /// Counters of the whole engine.
@@ -303,8 +343,6 @@ class Engine {
   }
   /// A peer; null if there is none with this number.
   [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept;
-  /// The same, writable.
-  [[nodiscard]] Peer* find_peer(PeerId peer) noexcept;
   /// A completion queue; null if there is none with this number.
   [[nodiscard]] const CompletionRing* find_cq(CqId cq) const noexcept;
   /// Counters of a queue pair, with its present RTT, window and bytes in flight.
@@ -318,44 +356,9 @@ class Engine {
     return ctx_.records.free_chunks() * reliability::kRecordsPerChunk;
   }
 
-  /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may
-  /// receive more before they send: to be called when all packets that had arrived by `now` were
-  /// passed to receive().
-  void review_losses(Time now) noexcept { loss_.review(now); }
-
-  /// Is there something for poll_transmit(): control packets, losses to infer, a queue pair ready,
-  /// datagrams to send or to complete?
-  [[nodiscard]] bool has_output() const noexcept {
-    return !ctx_.control.empty() || !ctx_.ready.empty() || loss_.review_requested() ||
-           datagrams_.has_output();
-  }
-
   /// No packet is in flight.
   [[nodiscard]] bool quiet() const noexcept {
     return ctx_.records.free_chunks() == ctx_.records.chunk_count();
-  }
-
-  /// Tells the congestion control of the queue pair's peer, now or when there is one, how many
-  /// windows start at the same time (cc::CongestionControl, on_hint); 0: not known. Kept through
-  /// to_reset().
-  Errc set_sharers(Qpn qpn, std::uint64_t sharers) noexcept;
-  /// Which of kPeerRights the peer has through this queue pair; the memory region must allow them,
-  /// too. Kept through to_reset().
-  Errc set_peer_rights(Qpn qpn, Access rights) noexcept;
-  /// Acknowledges what was received and accepts nothing new, until to_reset(). Posted receives are
-  /// discarded, without completions.
-  Errc stop_receiving(Qpn qpn) noexcept;
-  /// Sets the MPR that SACKs tell the peer (Dynamic MPR, mrc-1.0 §2.4): `units` of 128 PSNs, at
-  /// most the queue pair's mpr_dest. Errc::invalid_state unless both sides agreed on Dynamic MPR.
-  Errc set_mpr(Qpn qpn, std::uint8_t units) noexcept;
-  /// The receiver's penalty in all SACKs from now on (mrc-1.0 §6.7): 0 .. 127, in 1/128 of the
-  /// bytes that a SACK newly reports; 64 halves the senders' windows in a round trip. `restore`
-  /// with a penalty asks them to remember their windows, without one to restore them. Errc::
-  /// invalid_argument above 127.
-  Errc set_receiver_penalty(unsigned penalty, bool restore) noexcept {
-    if (penalty > 127) return Errc::invalid_argument;
-    ctx_.pressure.set_asked(static_cast<std::uint8_t>(penalty), restore);
-    return Errc::ok;
   }
 
  private:
