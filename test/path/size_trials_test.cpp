@@ -113,7 +113,14 @@ TEST_CASE("size trials: lost answers of a narrow plane start the count again") {
 
 TEST_CASE("size trials: without full-size probes data is the probe") {
   Rig rig(false);
-  rig.lose(SizeTrials::kUnprobedLosses - 1);
+  const auto lose_for_long = [&] {
+    rig.lose(1);
+    rig.now += SizeTrials::kUnprobedTime;
+    rig.lose(SizeTrials::kUnprobedLosses - 1);
+  };
+  rig.lose(1);
+  rig.now += SizeTrials::kUnprobedTime;
+  rig.lose(SizeTrials::kUnprobedLosses - 2);
   CHECK(rig.trials.next_probe() == kNever);
   rig.lose(1);
   CHECK(rig.run(10ms) == 3);  // small ones
@@ -125,16 +132,32 @@ TEST_CASE("size trials: without full-size probes data is the probe") {
     before = pause;
     rig.run(pause);
     REQUIRE(rig.trials.narrow() == 0);
-    rig.lose(SizeTrials::kUnprobedLosses);
+    lose_for_long();
     rig.run(4ms);
     REQUIRE(rig.trials.narrow() == plane_bit(3));
   }
   rig.run(64s);
   rig.lose(1);
   rig.trials.on_delivered(3);  // it is wide again: the next time begins with the first interval
-  rig.lose(SizeTrials::kUnprobedLosses);
+  lose_for_long();
   rig.run(4ms);
   CHECK(rig.trials.next_probe() - rig.now <= SizeTrials::kFirstDataRetry);
+}
+
+TEST_CASE("size trials: without full-size probes a burst that a busy host loses tells nothing") {
+  Rig rig(false);
+  for (unsigned i = 0; i < 5; ++i) {
+    rig.lose(10 * SizeTrials::kUnprobedLosses);
+    rig.now += SizeTrials::kUnprobedTime - 1ms;
+    rig.lose(1);
+    CHECK(rig.trials.next_probe() == kNever);
+    rig.trials.on_delivered(3);
+  }
+  rig.lose(SizeTrials::kUnprobedLosses);
+  rig.now += SizeTrials::kUnprobedTime;
+  CHECK(rig.trials.next_probe() == kNever);
+  rig.lose(1);
+  CHECK(rig.trials.next_probe() == rig.now);
 }
 
 TEST_CASE("size trials: silence suspects planes whose probes can tell, a stop forgets them") {

@@ -49,6 +49,13 @@ template <class P>
   return f;
 }
 
+/// The source address of packet `i`, of `froms` addresses from `first` on.
+[[nodiscard]] wire::IpAddress source_of(wire::IpAddress first, std::uint64_t i,
+                                        std::uint64_t froms) {
+  first[15] = static_cast<std::uint8_t>(first[15] + i % froms);
+  return first;
+}
+
 /// mask=N: port status of process slot=N.
 Maker status(const Arguments& a) {
   const auto mask = static_cast<PlaneMask>(a.number("mask", 0));
@@ -168,10 +175,12 @@ Maker write(const Arguments& a, std::size_t keep) {
   };
 }
 
-/// The first message of a resolution, from queue pair asker=N.
+/// The first message of a resolution, from queue pair asker=N. It names the packet's source address
+/// and, as the port that takes the answer, the destination port.
 Maker resolution(const Arguments& a) {
   const auto asker = static_cast<std::uint32_t>(a.number("asker", 3));
-  const wire::IpAddress from = port::parse_ip(a.needed("from"));
+  const wire::IpAddress first = port::parse_ip(a.needed("from"));
+  const std::uint64_t froms = a.number("froms", 1);
   const auto port = static_cast<std::uint16_t>(a.number("port", wire::kUdpPort));
   return [=](std::uint64_t i, Qpn qpn, Psn psn) {
     wire::ResolutionPacket p{Bth::make(Opcode::resolution, qpn, psn), {}};
@@ -181,7 +190,7 @@ Maker resolution(const Arguments& a) {
     p.header.nonce_a = i + 1;
     p.header.qpn_a = asker;
     p.header.qpn_b = value(qpn);
-    p.header.address = from;
+    p.header.address = source_of(first, i, froms);
     p.header.udp_port = port;
     return whole(p);
   };
@@ -265,7 +274,7 @@ void send_all(const std::string& kind, const Arguments& a) {
   std::vector<std::uint8_t> packet(1 << 16);
   for (std::uint64_t i = 0; i < count; ++i) {
     const Psn here{static_cast<std::uint32_t>((psn + i % wrap * step) & 0xFFFFFF)};
-    e.source[15] = static_cast<std::uint8_t>(first[15] + i % froms);
+    e.source = source_of(first, i, froms);
     const std::size_t n = assemble(packet, e, make(i, qpn, here), kind != "garbage", guesses);
     if (n == 0) throw std::runtime_error("these addresses make no packet");
     sender.send(Bytes(packet).first(n), e.size());

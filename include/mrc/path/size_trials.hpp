@@ -22,8 +22,8 @@ namespace mrc::inline v0_1::path {
 /// * narrow: probed in full size, at intervals that double. Wide again after kAnswers answers in a
 ///   row.
 ///
-/// To peers that know no full-size probes data is the probe: many packets have to be lost in a row
-/// before the plane is suspected, and a narrow plane is tried again with data.
+/// To peers that know no full-size probes data is the probe: many packets have to be lost in a row,
+/// and for a while, before the plane is suspected, and a narrow plane is tried again with data.
 ///
 /// Sans-IO: the caller sends the probes, the full-size one first, on any path of the plane. No
 /// allocation. One thread at a time.
@@ -33,6 +33,9 @@ class SizeTrials {
   static constexpr std::uint8_t kLosses = 2;
   /// The same where full-size packets can't be probed.
   static constexpr std::uint8_t kUnprobedLosses = 64;
+  /// And the least time from the first of these to the last: a receive buffer that overflows while
+  /// a busy host does not run loses as many in a row.
+  static constexpr Duration kUnprobedTime = std::chrono::milliseconds(100);
   /// Rounds that make a suspected plane narrow.
   static constexpr std::uint8_t kRounds = 3;
   /// Answers in a row that make a narrow plane wide again.
@@ -66,9 +69,11 @@ class SizeTrials {
   /// A full-size packet was lost in the plane. True if it is suspected from now on.
   bool on_loss(Plane plane, Time now) noexcept {
     Trial& t = trials_[plane];
+    if (!probed_ && t.losses == 0) t.next = now;
     if (t.losses < 0xFF) ++t.losses;
     doubted_ |= plane_bit(plane);
     if (t.losses < (probed_ ? kLosses : kUnprobedLosses)) return false;
+    if (!probed_ && now - t.next < kUnprobedTime) return false;
     return suspect(plane, now);
   }
   /// Nothing that was sent to the destination arrives: all planes of these are suspected.
@@ -149,7 +154,7 @@ class SizeTrials {
 
  private:
   struct Trial {
-    Time next{};                     ///< when to probe
+    Time next{};                     ///< when to probe; unprobed: before, time of the first loss
     std::uint8_t losses = 0;         ///< in a row
     std::uint8_t rounds = 0;         ///< in which only the small probe was answered
     std::uint8_t silent_rounds = 0;  ///< in a row
