@@ -44,7 +44,7 @@ links() {  # links STATE HOST PLANE...: what the host sees of its links
   for plane; do ip -n "$bridge" link set "port$plane$host" "$state"; done
 }
 
-dead_planes() {  # dead_planes PLANES PLANE...: at the first host, then at both
+dead_planes() {  # dead_planes PLANES PLANE...: at the first host, at both, at the second
   local planes=$1 name
   shift
   name=${planes%%[.:]*}$(printf %s "$@")
@@ -54,15 +54,17 @@ dead_planes() {  # dead_planes PLANES PLANE...: at the first host, then at both
   links down 2 "$@"
   gid_pair "$name-both" 20 one two
   links up 1 "$@"
+  gid_pair "$name-two" 20 one two
   links up 2 "$@"
 }
-say 'links that are down, at one host and at both'
-for dead in 0 '0 1' '0 2'; do
+say 'links that are down, at either host and at both'
+for dead in 0 1 2 '0 1' '0 2' '1 2'; do
   # shellcheck disable=SC2086  # several words
   dead_planes "$four" $dead
 done
 dead_planes "$six" 0
 dead_planes "$six" 0 1
+dead_planes "$six" 1 2
 
 say 'one host finds plane 0 dead, the other does not, and neither'
 hosts "$four" 'plane=0,down' ''
