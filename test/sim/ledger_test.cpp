@@ -7,8 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "mrc/sim/simulation.hpp"
-#include "mrc/sim/summary.hpp"
+#include "clos_rig.hpp"
 #include "mrc/sim/traffic/permutation.hpp"
 
 using namespace mrc;
@@ -33,16 +32,8 @@ constexpr FailureCase kFailures[] = {
 };
 
 Scenario eight_hosts(bool roce) {
-  Scenario s;
-  s.fabric.planes = 2;
-  s.fabric.hosts = 8;
-  s.fabric.hosts_per_t0 = 4;
-  s.fabric.t1s = 4;
+  Scenario s = mrc::test::clos_of_mrc(2, 8, 4, 4);
   s.fabric.queue.data_limit = 32 * 1024;
-  MrcCluster::Settings mrc;
-  mrc.host.engine.cc.nscc.link_speed = 200'000'000'000;
-  mrc.host.engine.cc.nscc.trimming = true;
-  s.transport = mrc;
   if (roce) {
     s.transport = Scenario::Roce{};
     s.fabric.forwarding = Forwarding::udp;
@@ -88,9 +79,7 @@ TEST_CASE("account: each retransmission is explained by the fate of an earlier c
 TEST_CASE("account: go-back-N refuses what is behind a gap") {
   Scenario scenario = eight_hosts(true);
   scenario.faults.add_for({Time{50us}, FaultKind::loss, "p0", 0.005}, 150us);
-  Simulation simulation(scenario);
-  simulation.run();
-  const Summary s = summarize(simulation);
+  const Summary s = mrc::test::result_of(scenario);
   REQUIRE(s.accounted());
   CHECK(s.ledger[PacketFate::loss_rate] > 0);
   CHECK(s.refused() > 0);
@@ -103,9 +92,7 @@ TEST_CASE("account: a host that hangs takes what was sent to it") {
   Scenario scenario = eight_hosts(false);
   scenario.faults.add({Time{50us}, FaultKind::kill, "h5", 0});
   scenario.end = Time{100us};
-  Simulation simulation(scenario);
-  simulation.run();
-  const Summary s = summarize(simulation);
+  const Summary s = mrc::test::result_of(scenario);
   CHECK(s.accounted());
   CHECK(s.ledger[PacketFate::dead_host] > 0);
   CHECK(s.missing() > 0);

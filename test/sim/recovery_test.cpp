@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "mrc/sim/simulation.hpp"
+#include "clos_rig.hpp"
 #include "mrc/sim/traffic/permutation.hpp"
 
 using namespace mrc;
@@ -31,15 +31,7 @@ struct FullLoad {
     }
   }
   static Scenario scenario(const char* failed, Duration spread) {
-    Scenario s;
-    s.fabric.planes = 4;
-    s.fabric.hosts = kHosts;
-    s.fabric.hosts_per_t0 = 8;
-    s.fabric.t1s = 8;
-    MrcCluster::Settings mrc;
-    mrc.host.engine.cc.nscc.link_speed = 400'000'000'000;
-    mrc.host.engine.cc.nscc.trimming = true;
-    s.transport = mrc;
+    Scenario s = mrc::test::clos_of_mrc(4, kHosts, 8, 8);
     s.traffic.push_back({"permutation", Time{}, [spread](const Fabric&) {
                            PermutationSettings p;
                            p.shift = 8;
