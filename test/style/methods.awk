@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kinds of Engine's methods: what the class comment and docs/architecture.md list as inputs is
 # what stands in the section "Inputs" of the class, in that order, and getters change nothing.
-function close_list() {
-  if (comment != "" && comment != inputs)
-    printf "%s:%d: the comment lists inputs%s; the section has%s\n", header, line, comment, inputs
-  if (page != "" && page != inputs)
-    printf "%s:%d: the table lists inputs%s; the section has%s\n", table, row, page, inputs
-}
 function names_in(text, pattern,   list, name) {
   while (match(text, pattern)) {
     name = substr(text, RSTART, RLENGTH)
@@ -42,4 +36,9 @@ open {
       printf "%s:%d: a getter that is not const\n", FILENAME, FNR
   }
 }
-END { close_list() }
+END {
+  if (comment != "" && comment != inputs)
+    printf "%s:%d: the comment lists inputs%s; the section has%s\n", header, line, comment, inputs
+  if (page != "" && page != inputs)
+    printf "%s:%d: the table lists inputs%s; the section has%s\n", table, row, page, inputs
+}

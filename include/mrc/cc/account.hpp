@@ -32,8 +32,8 @@ class Inflight {
   }
   /// Subtracts bytes that were received, lost or refused.
   void subtract(std::uint64_t bytes) noexcept {
-    const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
     if (bytes_ == 0) return;
+    const auto n = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, kHighest));
     bytes_ = std::max(bytes_ - n, kLowest);
     if (bytes_ == 0 && link_ != nullptr) link_->leave();
   }

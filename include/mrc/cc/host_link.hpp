@@ -6,7 +6,8 @@
 namespace mrc::inline v0_1::cc {
 
 /// The link of a host, which all its congestion control contexts send over: counts the
-/// destinations to which packets are in flight. Every engine has one. One thread at a time.
+/// destinations to which packets are in flight. Every engine has one, and those of a device's lanes
+/// know nothing of each other. One thread at a time.
 class HostLink {
  public:
   /// Packets to one more destination are in flight.
