@@ -136,7 +136,7 @@ def checksum(data):
     return ~total & 0xFFFF
 a, b = socket.inet_aton("10.7.0.1"), socket.inet_aton("10.7.0.2")
 out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-for source in range(1024, 65536, 7):  # whichever ports the paths have
+for source in range(1024, 65536):  # whichever ports the paths have
     ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 4168, 0, 0x4000, 64, 17, 0, a, b)
     udp = struct.pack("!HHHH", source, 4791, 4148, 0)
     icmp = struct.pack("!BBHHH", 3, 4, 0, 0, 600) + ip + udp
