@@ -14,10 +14,10 @@
 #include <memory>
 
 #include "baseline_util.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/port/netlink.hpp"
-#include "mrc/port/packet_socket.hpp"
+#include "mrc/net/netlink.hpp"
+#include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/overhead.hpp"
 #include "mrc/wire/packet_build.hpp"

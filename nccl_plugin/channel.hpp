@@ -9,7 +9,7 @@
 
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/settings.hpp"
 
 /// TCP without waiting, for the set-up of connections. The connection stays open as long as its

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "mrc/config/peer_lists.hpp"
+#include "mrc/api/peer_lists.hpp"
 #include "nccl_plugin/result.hpp"
 #include "nccl_plugin/sender.hpp"
 

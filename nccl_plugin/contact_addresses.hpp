@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc_nccl {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "nccl_plugin/rules/plane_match.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "mrc/config/peer_lists.hpp"
+#include "mrc/api/peer_lists.hpp"
 #include "nccl_plugin/log.hpp"
 #include "nccl_plugin/nic.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "mrc/core/siphash.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/abi/types.hpp"
 
 namespace mrc_nccl {

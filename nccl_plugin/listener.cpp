@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "mrc/port/socket_interface.hpp"
+#include "mrc/net/socket_interface.hpp"
 #include "nccl_plugin/contact_addresses.hpp"
 #include "nccl_plugin/receiver.hpp"
 #include "nccl_plugin/result.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/nic.hpp"
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc_nccl {
 

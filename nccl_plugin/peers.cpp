@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/channel.hpp"
 
 namespace mrc_nccl {

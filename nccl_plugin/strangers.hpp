@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc_nccl {
 

@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/api/datagram_queue_pair.hpp"
+#include "mrc/api/events.hpp"
+#include "mrc/api/profile_types.hpp"
+#include "mrc/api/qp_change.hpp"
+#include "mrc/api/shared_receive_queue.hpp"
 #include "mrc/config.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
-#include "mrc/device/datagram_queue_pair.hpp"
-#include "mrc/device/events.hpp"
-#include "mrc/device/profile_types.hpp"
-#include "mrc/device/qp_change.hpp"
-#include "mrc/device/shared_receive_queue.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/stats.hpp"
 
@@ -319,8 +319,8 @@ class MRC_API Device {
  public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
-  /// Opens planes of another kind than OpenMRC brings (mrc/device/planes.hpp; docs/architecture.md
-  /// says how to add a port). Throws mrc::Error.
+  /// Opens planes of another kind than OpenMRC brings (mrc/plane/plane_kind.hpp;
+  /// docs/architecture.md says how to add a port). Throws mrc::Error.
   Device(const Config& config, std::unique_ptr<detail::PlaneOpener> opener);
   /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
   Device(const Device&) = default;
@@ -411,7 +411,7 @@ class MRC_API Device {
   /// it.
   bool progress() noexcept;
 
-  /// Replaces the injected faults of all planes (port/fault_schedule.hpp has the syntax); an empty
+  /// Replaces the injected faults of all planes (api/fault_schedule.hpp has the syntax); an empty
   /// text removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token
   /// that can't be read, or the plane or path that the device does not have; unsupported for faults
   /// that a single path can't have.
@@ -473,4 +473,5 @@ class MRC_API Device {
 #include "mrc/impl/device_profiles.ipp"
 #include "mrc/impl/memory_region.ipp"
 #include "mrc/impl/queue_pair.ipp"
+#include "mrc/impl/shared_receive_queue.ipp"
 #endif

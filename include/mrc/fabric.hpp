@@ -6,8 +6,8 @@
 /// this header in one file of a header-only program that is to support that option. Programs that
 /// link the compiled library have it anyway.
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/device/fabric_planes.hpp"
-#include "mrc/device/openers.hpp"
+#include "mrc/host/plane_kinds.hpp"
+#include "mrc/plane/packet/packet_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.

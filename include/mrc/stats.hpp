@@ -2,4 +2,4 @@
 #pragma once
 
 /// Statistics of a device, its planes and its paths.
-#include "mrc/device/stats.hpp"
+#include "mrc/api/device_stats.hpp"

@@ -7,9 +7,9 @@
 /// headers (Debian: libibverbs-dev) were there when it was compiled. The library itself is opened
 /// at run time.
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/device/openers.hpp"
-#include "mrc/device/verbs_planes.hpp"
-#include "mrc/port/impl/verbs_frames.ipp"
+#include "mrc/host/plane_kinds.hpp"
+#include "mrc/plane/verbs/impl/verbs_frames.ipp"
+#include "mrc/plane/verbs/verbs_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/interfaces.hpp"
 
 /// Whether the planes of two processes fit: plane i of one talks to plane i of the other.

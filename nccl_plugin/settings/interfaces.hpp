@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 /// Facts about network interfaces that decide which become planes.
 namespace mrc_nccl {

@@ -9,12 +9,12 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/self.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/planes.hpp"
 #if __has_include(<infiniband/verbs.h>)
-#include "mrc/port/verbs_device.hpp"
+#include "mrc/plane/verbs/verbs_device.hpp"
 #endif
 
 namespace mrc_nccl {

@@ -8,7 +8,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc_nccl {
 namespace {

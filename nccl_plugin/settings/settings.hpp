@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/config.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 #include "nccl_plugin/settings/interfaces.hpp"
 #include "nccl_plugin/settings/planes.hpp"

@@ -40,15 +40,15 @@ endif()
 # Each file of mrc/impl/src/ becomes a unit, so that they compile side by side.
 file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
-list(TRANSFORM mrc_units REPLACE "\\.hpp$" "")
+list(TRANSFORM mrc_units REPLACE "_unit\\.hpp$" "")
 if(MRC_BUILD_FUZZERS)  # which use neither devices nor what is made of them
-  list(REMOVE_ITEM mrc_units device device_fabric probe sim verbs)
+  list(REMOVE_ITEM mrc_units host packet probe sim verbs)
 elseif(MRC_SANITIZE STREQUAL "thread")  # no program of that build uses these
   list(REMOVE_ITEM mrc_units probe sim)
 endif()
 foreach(unit IN LISTS mrc_units)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp
-    CONTENT "#include \"mrc/impl/src/${unit}.hpp\"\n" @ONLY)
+    CONTENT "#include \"mrc/impl/src/${unit}_unit.hpp\"\n" @ONLY)
 endforeach()
 
 # libopenmrc of type TYPE (STATIC or SHARED) from the units that follow.

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "mrc/device/fabric_settings.hpp"
-#include "mrc/device/probe_responder.hpp"
-#include "mrc/fabric/reader.hpp"
-#include "port/packet_rig.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
+#include "mrc/host/probe_responder.hpp"
+#include "mrc/plane/packet/fabric_settings.hpp"
+#include "plane/packet_rig.hpp"
 
 using namespace mrc;
 using namespace std::chrono_literals;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "device_rig.hpp"
-#include "mrc/device/peers.hpp"
-#include "mrc/device/strict.hpp"
+#include "mrc/host/peers.hpp"
+#include "mrc/host/strict.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/transport.hpp"
 #include "support/memory_planes.hpp"

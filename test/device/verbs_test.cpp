@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "config/config_rig.hpp"
+#include "api/config_rig.hpp"
 #include "mrc/mrc.hpp"
 #include "support/errors.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 /// RC as a program may rely on it: every posted request is executed at once and in posting order.
 /// rc_model_program.hpp makes programs in which RC leaves nothing open, and rc_model_run.hpp has

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mrc/exchange/resolution.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 
 /// Devices that resolve queue pairs by GID and QPN, on a network in virtual time.

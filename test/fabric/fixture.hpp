@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/fabric/address.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "support/errors.hpp"
 
 /// Shared by the tests of fabric descriptions.

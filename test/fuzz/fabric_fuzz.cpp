@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/fabric/self.hpp"
 

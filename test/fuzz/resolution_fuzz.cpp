@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mrc/exchange/resolution.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 
 // Fuzzes resolution: the input is the network between two devices, and what their programs do. It

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "mrc/api/fault_schedule.hpp"
+#include "mrc/api/peer_lists.hpp"
 #include "mrc/config.hpp"
-#include "mrc/config/peer_lists.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/port/fault_schedule.hpp"
 #include "mrc/wire/crc32.hpp"
 #include "mrc_perf/control.hpp"
 #include "mrc_perf/options.hpp"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "mrc/port/uc_message.hpp"
+#include "mrc/plane/verbs/uc_message.hpp"
 
 // Fuzzes the readers of what the two ends of a verbs port say about placed payload. The first input
 // byte selects: bit 0 origins or headers. What was read lies inside the message; headers are the

@@ -7,7 +7,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "settings_rig.hpp"
 #include "support/own_folder.hpp"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/fabric/address.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/probe/second_look.hpp"
 #include "mrc/probe/verdict.hpp"
 

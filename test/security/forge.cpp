@@ -20,7 +20,7 @@
 
 #include "arguments.hpp"
 #include "mrc/core/random.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
 #include "sender.hpp"
 #include "watch.hpp"

@@ -16,7 +16,7 @@
 #include <tuple>
 
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/wire/packet.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -1,24 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-# An #include arrow goes down the layers only. The top level (device.hpp and the like) is in no list
-# below: it may include everything, and only impl/, which defines its classes, may include it.
+# An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
+# is one of its own. The top level (device.hpp and
+# the like) is in no list below: it may include everything, and only impl/, which defines its
+# classes, may include it.
 BEGIN {
   below["core"] = ""
   below["wire"] = below["path"] = below["cc"] = below["json"] = "core"
+  below["net"] = "core wire"
   below["reliability"] = "core wire path cc"
   below["engine"] = "core wire path cc reliability"
-  below["port"] = "core wire"
   below["fabric"] = "core wire path json"
   below["probe"] = "core wire path json fabric"
-  below["config"] = "core wire cc port"
-  below["exchange"] = "core wire port"
-  below["device"] = "core wire path cc json reliability engine port fabric config exchange"
-  below["impl"] = below["device"] " probe sim device the top level"
-  below["sim"] = "core wire path cc reliability engine port"
+  below["exchange"] = "core wire net"
+  below["api"] = "core wire path cc net engine exchange"
+  below["plane"] = "core wire path net exchange api engine"
+  below["plane/udp"] = below["plane"] " plane"
+  below["plane/packet"] = below["plane"] " json fabric plane host plane/udp plane/verbs"
+  below["plane/verbs"] = below["plane"] " plane plane/packet plane/udp"
+  below["host"] = "core wire path cc json fabric reliability engine net exchange api plane"
+  below["host"] = below["host"] " plane/packet plane/verbs"
+  below["impl"] = below["host"] " fabric probe sim host the top level"
+  below["impl"] = below["impl"] " plane/udp plane/packet plane/verbs"
+  below["sim"] = "core wire path cc reliability engine net api plane"
+}
+# The layer of a path relative to include/mrc/.
+function layer_of(path) {
+  if (path ~ /^plane\/[a-z_]+\// && path !~ /^plane\/impl\//) {
+    sub(/^plane\//, "", path)
+    sub(/\/.*/, "", path)
+    return "plane/" path
+  }
+  return sub(/\/.*/, "", path) ? path : ""
 }
 FNR == 1 {
   layer = FILENAME
   sub(/^include\/mrc\//, "", layer)
-  if (!sub(/\/.*/, "", layer)) layer = ""
+  layer = layer_of(layer)
+  names_kinds = FILENAME == "include/mrc/host/impl/plane_kinds.ipp"
 }
 /^[ \t]*#[ \t]*include[ \t]*<mrc\// {
   printf "%s:%d: write \"mrc/...\", not <mrc/...>\n", FILENAME, FNR
@@ -32,8 +50,9 @@ FNR == 1 {
     next
   }
   sub(/^mrc\//, "", target)
-  if (!sub(/\/.*/, "", target)) target = "the top level"
-  if (layer == "" || target == layer) next
+  target = layer_of(target)
+  if (target == "") target = "the top level"
+  if (layer == "" || target == layer || (names_kinds && target ~ /^plane\//)) next
   if (!(layer in below)) {
     printf "%s:%d: unknown layer %s, give it a line in layers.awk\n", FILENAME, FNR, layer
     next

@@ -43,16 +43,15 @@ expect 'SPDX' include/mrc/core/a.hpp '#pragma once'
 expect 'SPDX' scripts/a '#!/bin/sh'
 expect '#pragma once' include/mrc/core/a.hpp "$spdx"
 expect 'may not include wire' include/mrc/core/a.hpp "$header#include \"mrc/wire/b.hpp\""
-expect 'may not include port' include/mrc/engine/a.hpp "$header#include \"mrc/port/b.hpp\""
-expect 'may not include engine' include/mrc/port/a.hpp "$header#include \"mrc/engine/b.hpp\""
+expect 'may not include plane' include/mrc/engine/a.hpp "$header#include \"mrc/plane/b.hpp\""
 expect 'may not include the top' include/mrc/engine/a.hpp "$header#include \"mrc/device.hpp\""
-expect 'may not include engine' include/mrc/config/a.hpp "$header#include \"mrc/engine/b.hpp\""
+expect 'may not include host' include/mrc/api/a.hpp "$header#include \"mrc/host/b.hpp\""
 expect 'may not include fabric' include/mrc/exchange/a.hpp "$header#include \"mrc/fabric/b.hpp\""
-expect 'may not include device' include/mrc/exchange/a.hpp "$header#include \"mrc/device/b.hpp\""
-expect 'may not include the top' include/mrc/device/a.hpp "$header#include \"mrc/config.hpp\""
-expect 'may not include impl' include/mrc/device/a.hpp "$header#include \"mrc/impl/b.ipp\""
-expect 'may not include sim' include/mrc/device/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
-expect 'may not include device' include/mrc/probe/a.hpp "$header#include \"mrc/device/b.hpp\""
+expect 'may not include host' include/mrc/exchange/a.hpp "$header#include \"mrc/host/b.hpp\""
+expect 'may not include the top' include/mrc/host/a.hpp "$header#include \"mrc/config.hpp\""
+expect 'may not include impl' include/mrc/host/a.hpp "$header#include \"mrc/impl/b.ipp\""
+expect 'may not include sim' include/mrc/host/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
+expect 'may not include host' include/mrc/probe/a.hpp "$header#include \"mrc/host/b.hpp\""
 expect 'unknown layer' include/mrc/other/a.hpp "$header#include \"mrc/core/b.hpp\""
 expect 'not <mrc/' include/mrc/core/a.hpp "$header#include <mrc/wire/b.hpp>"
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""
@@ -88,13 +87,13 @@ accept include/mrc/engine/a.hpp "$header#include <new>
 int new_size = 0;  // a new one
 const char* name = \"new\";
 int* a = new int;  // set-up"
-accept include/mrc/device.hpp "$header#include \"mrc/port/b.hpp\"
+accept include/mrc/device.hpp "$header#include \"mrc/plane/b.hpp\"
 class A;
 struct B;  // forward"
-accept include/mrc/device/a.hpp "$header#include \"mrc/config/b.hpp\"
+accept include/mrc/host/a.hpp "$header#include \"mrc/api/b.hpp\"
 #include \"mrc/exchange/b.hpp\""
 accept include/mrc/impl/a.ipp "$header#include \"mrc/device.hpp\"
-#include \"mrc/device/b.hpp\""
+#include \"mrc/host/b.hpp\""
 accept include/mrc/core/a.hpp "${header}template <>
 struct hash<A> : B {};
 namespace detail {

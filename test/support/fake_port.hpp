@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "mrc/core/random.hpp"
-#include "mrc/port/port.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/wire/transport.hpp"
 #include "mrc/wire/write_header.hpp"
 

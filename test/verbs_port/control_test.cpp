@@ -8,10 +8,10 @@
 #include <mutex>
 #include <random>
 
-#include "mrc/port/socket_address.hpp"
-#include "mrc/port/verbs_contact.hpp"
-#include "mrc/port/verbs_message.hpp"
-#include "mrc/port/verbs_session.hpp"
+#include "mrc/net/socket_address.hpp"
+#include "mrc/plane/verbs/verbs_contact.hpp"
+#include "mrc/plane/verbs/verbs_message.hpp"
+#include "mrc/plane/verbs/verbs_session.hpp"
 #include "verbs_port_rig.hpp"
 
 using namespace mrc;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "device/fabric_rig.hpp"
-#include "mrc/port/verbs_frames.hpp"
-#include "port/packet_rig.hpp"
+#include "mrc/plane/verbs/verbs_frames.hpp"
+#include "plane/packet_rig.hpp"
 #include "support/own_folder.hpp"
 #include "verbs_port_rig.hpp"
 

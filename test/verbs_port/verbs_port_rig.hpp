@@ -11,7 +11,7 @@
 
 #include "device/device_rig.hpp"
 #include "fake_nic/fake_nic.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 /// Devices on RDMA devices, for tests: these are the stand-in's.
 namespace mrc::test {

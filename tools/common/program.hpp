@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "mrc/core/error.hpp"
-#include "mrc/json/error.hpp"
+#include "mrc/json/json_error.hpp"
 
 namespace mrc::tools {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc_fabric/build.hpp"
 #include "mrc_fabric/conditions.hpp"
 #include "mrc_fabric/netns.hpp"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "common/command_line.hpp"
-#include "mrc/fabric/reader.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/state.hpp"
 

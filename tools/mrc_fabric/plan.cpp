@@ -7,7 +7,7 @@
 #include <climits>
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/address.hpp"
+#include "mrc/fabric/fabric_address.hpp"
 #include "mrc_fabric/wire_report.hpp"
 
 namespace mrc::tools {

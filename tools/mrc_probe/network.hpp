@@ -11,8 +11,8 @@
 
 #include "mrc/config.hpp"
 #include "mrc/fabric/description.hpp"
-#include "mrc/port/packet.hpp"
-#include "mrc/port/packet_slot.hpp"
+#include "mrc/plane/packet/packet_port.hpp"
+#include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/probe/part.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"

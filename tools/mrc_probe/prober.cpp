@@ -9,7 +9,7 @@
 
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 #include "mrc/probe/second_look.hpp"
 #include "mrc/wire/data_headers.hpp"
 #include "mrc/wire/endpoint_headers.hpp"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "mrc/core/ring.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

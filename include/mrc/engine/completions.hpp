@@ -12,7 +12,7 @@
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/completion_queue.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

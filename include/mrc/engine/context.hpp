@@ -13,6 +13,7 @@
 #include "mrc/engine/copy_table.hpp"
 #include "mrc/engine/datagram_tables.hpp"
 #include "mrc/engine/deferred_stores.hpp"
+#include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/options.hpp"
@@ -22,8 +23,7 @@
 #include "mrc/engine/ready_queue.hpp"
 #include "mrc/engine/receive_pressure.hpp"
 #include "mrc/engine/send_pool.hpp"
-#include "mrc/engine/shared_receive_queue.hpp"
-#include "mrc/engine/stats.hpp"
+#include "mrc/engine/shared_receives.hpp"
 #include "mrc/engine/timers.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 

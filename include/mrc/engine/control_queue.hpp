@@ -6,7 +6,7 @@
 
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/control_headers.hpp"

@@ -6,7 +6,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/context.hpp"
-#include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/message_layout.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/write_header.hpp"

@@ -9,7 +9,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/datagram_queue_pair.hpp"
+#include "mrc/engine/datagram_qp.hpp"
 #include "mrc/engine/object_tables.hpp"
 
 namespace mrc::inline v0_1::engine {

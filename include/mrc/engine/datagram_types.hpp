@@ -6,7 +6,7 @@
 #include <span>
 
 #include "mrc/core/types.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/grh.hpp"
 
 /// Unreliable datagrams, as an application sees them: types that the reliable queue pairs do not

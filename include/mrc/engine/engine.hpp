@@ -17,6 +17,7 @@
 #include "mrc/engine/data_sender.hpp"
 #include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/endpoint_service.hpp"
+#include "mrc/engine/engine_stats.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
@@ -24,10 +25,9 @@
 #include "mrc/engine/requester.hpp"
 #include "mrc/engine/responder.hpp"
 #include "mrc/engine/scheduler.hpp"
-#include "mrc/engine/shared_receive_queue.hpp"
-#include "mrc/engine/stats.hpp"
+#include "mrc/engine/shared_receives.hpp"
 #include "mrc/engine/teardown.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::engine {

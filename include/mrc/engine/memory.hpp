@@ -9,7 +9,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/secret_random.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

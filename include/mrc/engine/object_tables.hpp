@@ -16,8 +16,8 @@
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
 #include "mrc/engine/queue_pair.hpp"
-#include "mrc/engine/shared_receive_queue.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/shared_receives.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

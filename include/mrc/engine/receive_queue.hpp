@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mrc/core/ring.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 
 namespace mrc::inline v0_1::engine {
 

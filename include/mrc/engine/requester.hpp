@@ -10,7 +10,7 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/teardown.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 

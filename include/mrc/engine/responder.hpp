@@ -9,7 +9,7 @@
 #include "mrc/engine/context.hpp"
 #include "mrc/engine/requester.hpp"
 #include "mrc/engine/teardown.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/transport.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/engine/send_pool.hpp"
-#include "mrc/engine/types.hpp"
+#include "mrc/engine/verbs_types.hpp"
 #include "mrc/wire/data_headers.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -9,7 +9,7 @@
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/token_bucket.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -7,7 +7,7 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 /// The data that a queue pair gives to its peer, and its encoding. Set-up only; any thread.
 namespace mrc::inline v0_1 {

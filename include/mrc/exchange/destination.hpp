@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mrc/core/types.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {
 

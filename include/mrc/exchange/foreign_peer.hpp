@@ -6,7 +6,7 @@
 
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
-#include "mrc/port/address.hpp"
+#include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -16,8 +16,8 @@
 #include "mrc/exchange/answer_limits.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/exchange/destination.hpp"
-#include "mrc/port/address.hpp"
-#include "mrc/wire/resolution.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/wire/resolution_message.hpp"
 
 /// Resolution: what a device needs to know of a queue pair of which a program knows only GID and
 /// QPN, asked in band from the peer's device. Sans-IO.

@@ -17,7 +17,7 @@
 #include "mrc/wire/ip.hpp"
 
 /// A fabric as a host needs it (docs/fabric.md): planes, switches, uSIDs, hosts. Plain values,
-/// filled and checked by the reader (fabric/reader.hpp).
+/// filled and checked by the reader (fabric/fabric_reader.hpp).
 namespace mrc::inline v0_1::fabric {
 
 using path::Usid;

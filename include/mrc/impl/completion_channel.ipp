@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mrc/device.hpp"
-#include "mrc/device/core.hpp"
+#include "mrc/host/device_core.hpp"
 
 namespace mrc::inline v0_1 {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/json/error.hpp"
+#include "mrc/json/json_error.hpp"
 #include "mrc/json/object.hpp"
 #include "mrc/json/tree.hpp"
 

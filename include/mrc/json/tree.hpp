@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/json/error.hpp"
+#include "mrc/json/json_error.hpp"
 #include "mrc/json/text.hpp"
 
 /// The values of a file and where they were written.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
-#include "mrc/port/address.hpp"
-#include "mrc/port/port.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/wire/packet.hpp"

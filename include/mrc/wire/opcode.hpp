@@ -39,7 +39,7 @@ enum class Opcode : std::uint8_t {
   sack = 0xDC,
   nack = 0xDD,
   probe = 0xDE,
-  resolution = 0xDF,  ///< OpenMRC's own, between OpenMRC devices (wire/resolution.hpp)
+  resolution = 0xDF,  ///< OpenMRC's own, between OpenMRC devices (wire/resolution_message.hpp)
 };
 
 namespace detail {

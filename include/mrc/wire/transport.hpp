@@ -14,7 +14,7 @@
 #include "mrc/wire/datagram.hpp"
 #include "mrc/wire/opcode.hpp"
 #include "mrc/wire/packet_part.hpp"
-#include "mrc/wire/resolution.hpp"
+#include "mrc/wire/resolution_message.hpp"
 #include "mrc/wire/write_header.hpp"
 
 /// Whole transport packets: validate once with check(), then read in place. "Transport" is BTH ..

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mrc/engine/loss_recovery.hpp"
-#include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/message_layout.hpp"
 #include "mrc/reliability/loss.hpp"
 #include "mrc/wire/transport.hpp"
 

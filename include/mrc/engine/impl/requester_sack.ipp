@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/message_layout.hpp"
 #include "mrc/engine/requester.hpp"
 
 namespace mrc::inline v0_1::engine {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mrc/engine/packet_layout.hpp"
+#include "mrc/engine/message_layout.hpp"
 #include "mrc/engine/placement.hpp"
 #include "mrc/engine/responder.hpp"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "mrc/fabric/address.hpp"
 #include "mrc/fabric/description.hpp"
+#include "mrc/fabric/fabric_address.hpp"
 #include "mrc/json/object.hpp"
 
 /// "hosts" of a description.

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mrc/fabric/address.hpp"
 #include "mrc/fabric/description.hpp"
+#include "mrc/fabric/fabric_address.hpp"
 #include "mrc/json/object.hpp"
 
 /// "block", "blocks" and "usids" of a description.

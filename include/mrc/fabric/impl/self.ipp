@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mrc/core/error.hpp"
-#include "mrc/fabric/address.hpp"
+#include "mrc/fabric/fabric_address.hpp"
 #include "mrc/fabric/self.hpp"
 
 namespace mrc::inline v0_1::fabric {

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "mrc/json/file.hpp"
-#include "mrc/json/reader.hpp"
+#include "mrc/json/json_reader.hpp"
 
 namespace mrc::inline v0_1::json_file {
 

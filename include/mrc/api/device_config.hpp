@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/api/offload.hpp"
+#include "mrc/cc/algorithm.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
+
+namespace mrc::inline v0_1 {
+
+/// How much a device says, on standard error or to Config::log_sink. Each level includes those
+/// before it.
+enum class LogLevel : std::uint8_t { off, warn, info };
+
+/// What the devices may be that queue pairs are connected to by GID and QPN.
+enum class PeerKind : std::uint8_t {
+  any,      ///< asked; taken for another implementation of MRC if they do not answer
+  openmrc,  ///< asked; an error if they do not answer
+  mrc,      ///< not asked: other implementations, with MRC's defaults
+};
+
+/// Which planes a device has if nothing says so.
+enum class DefaultPlanes : std::uint8_t {
+  loopback,       ///< one on the loopback interface
+  default_route,  ///< one on the interface of the default route; loopback without a default route
+};
+
+/// The settings of a device: one plain member per option, with its default. The option table
+/// (api/option_table.hpp) gives each its MRC_ variable, range and documentation;
+/// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
+/// validates it and keeps its own copy. Not synchronized.
+struct MRC_API Config {
+  /// Element of `planes`: the address of the interface of the default route.
+  static constexpr std::string_view kDefaultRoute = "default-route";
+
+  // Planes and paths
+  std::vector<std::string> planes{"loopback:1"};
+  std::string fabric;
+  std::string host;
+  std::string verbs;
+  bool placement = true;
+  std::uint16_t paths = 16;
+  std::uint16_t udp_port = 4791;
+  std::string peer_ports;
+  std::string peers_allowed;
+  int slot = -1;
+  std::string lock_folder = "/run/openmrc-locks";
+  std::uint16_t active_paths = 0;
+  std::uint16_t min_active_paths = 1;
+  std::uint8_t loss_strikes = 3;
+  std::uint8_t probe_successes = 3;
+
+  // Packets and sockets
+  std::uint32_t mtu = 4096;
+  std::uint16_t burst = 0;
+  bool icrc = true;
+  std::uint32_t receive_buffer = 8 << 20;
+  std::uint16_t receive_shares = 1;
+  std::uint32_t send_buffer = 1 << 20;
+  std::uint16_t rx_batch = 16;
+  port::Offload gso = port::Offload::automatic;
+  port::Offload gro = port::Offload::automatic;
+
+  // Congestion control
+  cc::Algorithm cc = cc::Algorithm::nscc;
+  double cc_link_speed = 100.0;
+  Duration cc_base_rtt = std::chrono::microseconds(200);
+  Duration cc_target_delay{0};
+  std::uint64_t cc_fixed_window = std::uint64_t{1} << 20;
+  bool cc_receiver_penalty = true;
+
+  // Reliability
+  std::uint8_t mpr = 32;
+  std::uint8_t mpr_dest = 32;
+  std::uint16_t max_wimm = 128;
+  std::uint16_t max_wimm_dest = 128;
+  std::uint8_t max_rd_atomic = 16;
+  std::uint8_t max_rd_atomic_dest = 16;
+  std::uint8_t rnr_retry = 7;
+  std::uint8_t min_rnr_timer = 12;
+  std::uint8_t timeout = 12;
+  std::uint8_t retry_linear = 7;
+  std::uint8_t retry_exponential = 10;
+  bool dynamic_mpr = true;
+  port::Offload trim = port::Offload::automatic;
+  PeerKind peer = PeerKind::any;
+  Duration connect_timeout = std::chrono::seconds(10);
+  bool strict = false;
+  std::uint32_t sack_threshold = 16 << 10;
+
+  // Limits, allocated when the device opens
+  std::uint32_t max_qps = 1024;
+  std::uint32_t max_cqs = 1024;
+  std::uint32_t max_srqs = 1024;
+  std::uint32_t max_mrs = 4096;
+  std::uint32_t max_pds = 256;
+  std::uint32_t max_peers = 1024;
+  std::uint32_t max_outstanding = 65536;
+
+  // Progress
+  std::uint16_t lanes = 1;  ///< 0: auto
+  bool helper = true;
+  std::string helper_cpus;
+  Duration helper_takeover = std::chrono::microseconds(500);
+  Duration spin = std::chrono::microseconds(20);
+  Duration poll_ahead{0};
+
+  // Traffic classes
+  std::uint8_t dscp_no_trim = 0;
+  std::uint8_t dscp_trimmable = 4;
+  std::uint8_t dscp_trimmable_retx = 8;
+  std::uint8_t dscp_trimmed = 12;
+  std::uint8_t dscp_trimmed_last_hop = 16;
+  std::uint8_t dscp_control = 46;
+
+  // Diagnosis
+  std::string faults;
+  std::uint64_t seed = 0;
+  LogLevel log = LogLevel::warn;
+  std::string keylog;
+
+  /// Takes the device's messages in place of standard error, if it is not empty: those up to level
+  /// `log`, one line per call, without the "openmrc: " in front and without a line end; the text
+  /// ends with the call. No option: only a program can set it. Any thread calls it, the device's
+  /// own included, several at once, while the device opens and until its last handle is gone; a
+  /// lock of the device may be held. So it must not throw, wait for long, or call anything of the
+  /// device.
+  std::function<void(LogLevel level, std::string_view line)> log_sink;
+
+  /// Defaults, changed by the MRC_* variables that are set (an empty value counts as not set), and
+  /// validated. Throws mrc::Error (invalid_argument) naming variable, value and what is allowed.
+  /// Reads the environment: must not run while another thread changes it. Programs whose peers know
+  /// them by their GID only want DefaultPlanes::default_route: two hosts without configuration must
+  /// not both be 127.0.0.1.
+  [[nodiscard]] static Config from_environment(DefaultPlanes planes = DefaultPlanes::loopback);
+
+  /// The same for a program with defaults of its own: `defaults`, changed by the MRC_* variables
+  /// that are set, and validated as a whole.
+  [[nodiscard]] static Config from_environment(const Config& defaults);
+
+  /// Sets an option from text, as written in its variable; '-' in `name` is read as '_'. Throws
+  /// mrc::Error (invalid_argument) naming option, value and what is allowed; *this is unchanged
+  /// then.
+  void set(std::string_view name, std::string_view value);
+
+  /// The option's value as text that set() takes. Throws like set() when there is no such option.
+  [[nodiscard]] std::string get(std::string_view name) const;
+
+  /// Checks each member against its range and the members against each other. Throws mrc::Error
+  /// (invalid_argument) naming the options, and their MRC_* variables if these have set the values.
+  /// Needed after writing to members directly; a Device does it when it opens. Whether `faults`
+  /// names existing planes and paths is checked when a Device opens.
+  void validate() const;
+
+  /// `planes` with "loopback:N" and "loopback6:N" written out: one address or interface name per
+  /// plane. Planes on the same address (loopback6) differ by UDP port: the k-th of them, counted
+  /// from 0, uses udp_port + 256 * k. Throws like validate().
+  [[nodiscard]] std::vector<std::string> plane_list() const;
+};
+
+/// Sets an option from "name=value", as `--option` of programs takes it. Throws like Config::set.
+MRC_API void set_option(Config& config, std::string_view assignment);
+
+}  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/api/impl/device_config.ipp"
+#endif

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/fault_schedule.hpp"
+#include "mrc/api/impl/option_kind.ipp"
+#include "mrc/api/option_table.hpp"
+#include "mrc/api/peer_lists.hpp"
+#include "mrc/core/value_text.hpp"
+
+namespace mrc::inline v0_1 {
+
+namespace detail {
+
+template <class T>
+using Num = NumberOption<T>;
+using U8 = NumberOption<std::uint8_t>;
+using U16 = NumberOption<std::uint16_t>;
+using U32 = NumberOption<std::uint32_t>;
+using U64 = NumberOption<std::uint64_t>;
+
+inline constexpr NumberStyle kSize = NumberStyle::size;
+inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+inline constexpr Duration kSecond = std::chrono::seconds(1);
+
+inline constexpr std::string_view kPlanes = "Planes and paths";
+inline constexpr std::string_view kPackets = "Packets and sockets";
+inline constexpr std::string_view kCongestion = "Congestion control";
+inline constexpr std::string_view kReliability = "Reliability";
+inline constexpr std::string_view kLimits = "Limits";
+inline constexpr std::string_view kProgress = "Progress";
+inline constexpr std::string_view kClasses = "Traffic classes";
+inline constexpr std::string_view kDiagnosis = "Diagnosis";
+
+/// What is wrong with the path of a fabric description. Its content is checked by the device.
+[[nodiscard]] inline std::string mistake_in_fabric(std::string_view path) {
+  const std::string name(path);
+  if (name.empty() || ::access(name.c_str(), R_OK) == 0) return {};
+  return "can't be read (" + std::generic_category().message(errno) +
+         "), must be the path of a fabric description (docs/fabric.md)";
+}
+/// What is wrong with the name of a host.
+[[nodiscard]] inline std::string mistake_in_host(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_';
+  };
+  if (name.size() <= 32 && std::all_of(name.begin(), name.end(), fits)) return {};
+  return "must be the name of a host: up to 32 letters, digits, '-' or '_'";
+}
+/// What is wrong with the folder of locks. Whether it can be used is checked by the device.
+[[nodiscard]] inline std::string mistake_in_folder(std::string_view path) {
+  return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
+}
+/// What is wrong with a list of processors. Whether they may be used is checked by the device.
+[[nodiscard]] inline std::string mistake_in_cpus(std::string_view text) {
+  if (text.empty() || parse_cpu_list(text)) return {};
+  return "must be processor numbers and ranges below " + std::to_string(kMaxCpus) +
+         ", separated by commas: 0,2,8-11";
+}
+
+/// What is wrong with a list of RDMA devices. Whether they exist is found out by the device.
+[[nodiscard]] inline std::string mistake_in_verbs(std::string_view text) {
+  const bool good = text.find_first_of(" \t/") == text.npos && !text.starts_with(',') &&
+                    !text.ends_with(',') && text.find(",,") == text.npos;
+  return good ? std::string() : "must be `all`, or devices separated by commas: mlx5_0,mlx5_1:1";
+}
+
+/// What is wrong with a path. Whether the file can be opened is found out by the device.
+[[nodiscard]] inline std::string mistake_in_path(std::string_view text) {
+  if (text.empty() || text.front() == '/') return {};
+  return "must be an absolute path, such as /tmp/mrc_keys";
+}
+
+/// An option and what it points at.
+struct OptionRow {
+  std::string_view name;
+  OptionKind kind;
+  std::string_view unit, group, doc;
+};
+
+inline constexpr auto kOptionRows = std::to_array<OptionRow>({
+    {"planes",
+     ListOption{&Config::planes,
+                "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
+                "loopback:N, loopback6:N or default-route"},
+     "", kPlanes,
+     "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
+     "`loopback6:N` is N planes on ::1, `default-route` is the address of the default route's "
+     "interface, or 127.0.0.1 without a default route. Programs that connect by GID have "
+     "`default-route` as their default."},
+    {"fabric",
+     TextOption{&Config::fabric, &mistake_in_fabric,
+                "the path of a fabric description (docs/fabric.md)"},
+     "", kPlanes,
+     "Packet ports in place of UDP sockets: planes, addresses and source routes are those of this "
+     "description. Needs CAP_NET_RAW. Its traffic classes, link speed and base round trip become "
+     "the defaults of those options."},
+    {"host", TextOption{&Config::host, &mistake_in_host, "the name of a host in the description"},
+     "", kPlanes,
+     "Which host of the fabric this is. Empty: the one whose addresses this machine has."},
+    {"verbs",
+     TextOption{&Config::verbs, &mistake_in_verbs,
+                "`all`, or RDMA devices separated by commas (docs/verbs_port.md)"},
+     "", kPlanes,
+     "Ports of RDMA devices (RoCE v2) in place of UDP sockets, one plane each, through libibverbs. "
+     "`all` takes every active port that has a routable address. Both sides need it. Together with "
+     "option fabric: the fabric's packets go through raw-packet queue pairs of these devices, one "
+     "for each plane; `all` takes those of the planes' interfaces."},
+    {"placement", BoolOption{&Config::placement}, "", kPlanes,
+     "On RDMA devices, let the receiver's device place the payload of writes by itself (UC), where "
+     "both sides allow it and the memory's rights allow any order. It relies on a network that "
+     "neither duplicates nor reorders the packets of a path; a peer whose paths do is moved to "
+     "UD."},
+    {"paths", U16{&Config::paths, 1, 1024}, "per plane", kPlanes,
+     "Paths over which packets are sprayed. Each has its own UDP source port and, on IPv6, flow "
+     "label. In a source-routed fabric, its uplinks are the paths."},
+    {"udp_port", U16{&Config::udp_port, 1, 65535}, "", kPlanes,
+     "UDP port that data and control packets are sent to. The process's slot is added to it, "
+     "except "
+     "with packet ports."},
+    {"peer_ports",
+     TextOption{&Config::peer_ports, &mistake_in_peer_ports,
+                "NETWORK=PORT, separated by commas; a network is an address or one with a prefix "
+                "length"},
+     "", kPlanes,
+     "UDP ports of peers that are known by GID and have another than udp_port, such as "
+     "`10.0.0.7=4971,fd00::/16=4971`. The first network that contains the GID counts. The slot in "
+     "a QPN is added only for OpenMRC peers."},
+    {"peers_allowed",
+     TextOption{&Config::peers_allowed, &mistake_in_peers_allowed,
+                "networks separated by commas: 10.0.0.0/8,fd00::/16"},
+     "", kPlanes,
+     "Hosts that may connect, by the addresses of all their planes; empty: all. Others are not "
+     "connected to, get no answer, and their datagrams are dropped and counted (peers_refused). "
+     "In the NCCL plugin the addresses of its TCP connections count, too."},
+    {"slot", Num<int>{&Config::slot, -1, 255}, "", kPlanes,
+     "Which of the processes of this host this is: the top 8 bits of its QPNs. -1 takes the first "
+     "free one. Further lanes take the ones after it."},
+    {"lock_folder",
+     TextOption{&Config::lock_folder, &mistake_in_folder, "the full path of a folder"}, "", kPlanes,
+     "Where processes with packet ports, and mrc_probe, share out the slots of a host by locks. "
+     "Alike for all of them; root's, or this user's."},
+    {"active_paths", U16{&Config::active_paths, 0, 32768}, "per peer", kPlanes,
+     "Paths in use at a time; the rest are backups for paths that fail. 0 uses all, except the "
+     "second EV that each route has in a fabric."},
+    {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
+     "Paths that are never taken out of use together: a path that looks bad is only skipped once "
+     "then."},
+    {"loss_strikes", U8{&Config::loss_strikes, 1, 255}, "packets", kPlanes,
+     "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
+    {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
+     "Answered probes in a row after which a bad path is used again."},
+
+    {"mtu", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu}, "bytes", kPackets,
+     "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
+     "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
+     "between OpenMRC peers. With a peer that takes powers of two only, the one below counts."},
+    {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
+     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
+     "1: every packet on a new path."},
+    {"icrc", BoolOption{&Config::icrc}, "", kPackets,
+     "Check and send the invariant CRC over header and payload. Both sides must agree."},
+    {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
+     kPackets,
+     "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
+     "the peers' windows."},
+    {"receive_shares", U16{&Config::receive_shares, 1, 4096}, "peers", kPackets,
+     "Peers that may send to this device at full speed at once: each is told that it may fill this "
+     "part of the receive buffers."},
+    {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
+     "Socket buffer wanted for sending; of packet ports, per plane."},
+    {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
+     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
+     "up to 64 packets. Packet ports take four times as many."},
+    {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
+     "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
+     "works."},
+    {"gro", ChoiceOption<port::Offload>{&Config::gro, &kOffloadChoices}, "", kPackets,
+     "Let the kernel join received packets of a path (UDP receive offload). `auto` uses it where "
+     "it works."},
+
+    {"cc", ChoiceOption<cc::Algorithm>{&Config::cc, &kCcChoices}, "", kCongestion,
+     "Congestion control: `nscc` as in MRC, `fixed` for a window of cc_fixed_window, `none` for no "
+     "limit but the peer's buffers."},
+    {"cc_link_speed", Num<double>{&Config::cc_link_speed, 0.001, 100000.0}, "Gb/s", kCongestion,
+     "Speed of all planes together, from which nscc takes its largest window and its steps."},
+    {"cc_base_rtt", Num<Duration>{&Config::cc_base_rtt, std::chrono::microseconds(1), kSecond}, "",
+     kCongestion,
+     "Round trip of an idle network, hosts included. nscc takes no delay below it for congestion."},
+    {"cc_target_delay", Num<Duration>{&Config::cc_target_delay, Duration{0}, kSecond}, "",
+     kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
+    {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
+     kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
+    {"cc_receiver_penalty", BoolOption{&Config::cc_receiver_penalty}, "", kCongestion,
+     "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
+     "are in use, up to half a window per round trip when it is full, and give the windows back "
+     "afterwards. Where Dynamic MPR is on, it shrinks with it."},
+
+    {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
+     "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
+     "peer's mpr_dest counts."},
+    {"mpr_dest", U8{&Config::mpr_dest, 1, 255}, "128 packets", kReliability,
+     "Packets tracked per queue pair as responder, in units of 128."},
+    {"max_wimm", U16{&Config::max_wimm, 1, 32768}, "messages", kReliability,
+     "Writes with immediate in flight per queue pair as requester. The smaller of this and the "
+     "peer's max_wimm_dest counts."},
+    {"max_wimm_dest", U16{&Config::max_wimm_dest, 1, 32768}, "messages", kReliability,
+     "Writes with immediate tracked per queue pair as responder."},
+    {"max_rd_atomic", U8{&Config::max_rd_atomic, 0, 128}, "messages", kReliability,
+     "READs and atomics in flight per queue pair as requester. The smaller of this and the peer's "
+     "max_rd_atomic_dest counts; 0 forbids them."},
+    {"max_rd_atomic_dest", U8{&Config::max_rd_atomic_dest, 0, 128}, "messages", kReliability,
+     "READs and atomics tracked per queue pair as responder; 0 forbids them."},
+    {"rnr_retry", U8{&Config::rnr_retry, 0, 7}, "waits", kReliability,
+     "How often a SEND or write with immediate waits for the peer to post a receive, before the "
+     "queue pair fails. 7 waits for ever."},
+    {"min_rnr_timer", U8{&Config::min_rnr_timer, 0, 31}, "", kReliability,
+     "How long a peer waits, each time, for a receive that is not posted here: 1 is 10 us, 8 is "
+     "160 us, 12 is 640 us, 20 is 10.24 ms, 31 is 491.52 ms, 0 is 655.36 ms."},
+    {"timeout", U8{&Config::timeout, 0, 24}, "", kReliability,
+     "Retransmission timeout T = 1.024 us x 2^timeout: 8 is 0.26 ms, 12 is 4.2 ms, 20 is 1.07 s."},
+    {"retry_linear", U8{&Config::retry_linear, 0, 7}, "timeouts", kReliability,
+     "Timeouts of T without progress before the waits start to double."},
+    {"retry_exponential", U8{&Config::retry_exponential, 0, 25}, "timeouts", kReliability,
+     "Doubling timeouts after that, before the queue pair fails. 25 retries for ever."},
+    {"dynamic_mpr", BoolOption{&Config::dynamic_mpr}, "", kReliability,
+     "Let the responder change its window while it runs. Takes effect when both sides have it on."},
+    {"trim", ChoiceOption<port::Offload>{&Config::trim, &kOffloadChoices}, "", kReliability,
+     "Ask for trimmed packets at once instead of waiting for the loss to be inferred, and tell "
+     "peers so, who let switches trim then. `auto`: where ports see trimmed packets, which UDP "
+     "sockets do not; `on`: everywhere, for injected faults."},
+    {"peer", ChoiceOption<PeerKind>{&Config::peer, &kPeerChoices}, "", kReliability,
+     "What peers are that are known by GID and QPN only. `any`: asked in band, and after 2 s "
+     "without an answer (or a fifth of connect_timeout) taken for another implementation of MRC "
+     "until they do. `openmrc`: an error if they do not answer within connect_timeout. `mrc`: not "
+     "asked."},
+    {"connect_timeout",
+     Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond}, "",
+     kReliability,
+     "How long what is posted waits for a peer that is known by GID and QPN only, and does not "
+     "answer or is not connected to this side, before the queue pair fails."},
+    {"strict", BoolOption{&Config::strict}, "", kReliability,
+     "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
+     "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "
+     "solicited events, no messages to find a peer by GID, and an MTU that is a power of two up to "
+     "4096. See docs/extensions.md."},
+    {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
+     "Received bytes after which a SACK is due. 0 answers every packet."},
+
+    {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
+    {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
+    {"max_srqs", U32{&Config::max_srqs, 1, 65000}, "", kLimits,
+     "Shared receive queues of each lane."},
+    {"max_mrs", U32{&Config::max_mrs, 1, 65536}, "", kLimits, "Memory regions of the device."},
+    {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
+    {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
+     "Remote devices of a lane. Queue pairs to the same one share paths and congestion control."},
+    {"max_outstanding", U32{&Config::max_outstanding, 64, 16 << 20}, "packets", kLimits,
+     "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
+
+    {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
+     "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
+     "pairs are spread over them. More than one lets several threads of the application work at "
+     "full speed. `auto`: as many as there are processors that the thread which opens the device "
+     "may "
+     "use."},
+    {"helper", BoolOption{&Config::helper}, "", kProgress,
+     "Run a thread that makes progress while the application does not poll. Without it nothing "
+     "moves between polls."},
+    {"helper_takeover",
+     Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
+     kProgress,
+     "How long the application must not have polled before the helper takes over; up to five times "
+     "that, or 1 ms more, after it has polled for long without a pause."},
+    {"helper_cpus",
+     TextOption{&Config::helper_cpus, &mistake_in_cpus,
+                "processor numbers and ranges, separated by commas, or empty"},
+     "", kProgress,
+     "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
+     "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
+    {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
+     "How long wait() polls before it sleeps. 0 sleeps at once."},
+    {"poll_ahead", Num<Duration>{&Config::poll_ahead, Duration{0}, std::chrono::milliseconds(1)},
+     "", kProgress,
+     "How long a poll that found completions may stay to receive data, for programs that then "
+     "watch "
+     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
+     "never; the verbs shim's default is 50us."},
+
+    {"dscp_no_trim", U8{&Config::dscp_no_trim, 0, 63}, "DSCP", kClasses,
+     "Data that switches must not trim: the peer can't answer trimmed packets."},
+    {"dscp_trimmable", U8{&Config::dscp_trimmable, 0, 63}, "DSCP", kClasses,
+     "Data that switches may trim."},
+    {"dscp_trimmable_retx", U8{&Config::dscp_trimmable_retx, 0, 63}, "DSCP", kClasses,
+     "Retransmissions that switches may trim."},
+    {"dscp_trimmed", U8{&Config::dscp_trimmed, 0, 63}, "DSCP", kClasses,
+     "Set by a switch that has trimmed a packet."},
+    {"dscp_trimmed_last_hop", U8{&Config::dscp_trimmed_last_hop, 0, 63}, "DSCP", kClasses,
+     "Set by the switch before the destination when it has trimmed a packet."},
+    {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses,
+     "SACKs, NACKs, ACKs and answers to probes."},
+
+    {"faults",
+     TextOption{&Config::faults, &port::FaultSchedule::mistake_in, "a schedule of faults"}, "",
+     kDiagnosis,
+     "Faults to inject, such as `loss=0.001` or `plane=1,down@2s-4s`; several are separated by "
+     "`;`."},
+    {"seed", U64{&Config::seed, 0, ~std::uint64_t{0}}, "", kDiagnosis,
+     "Start of the random numbers for path choice and injected faults. 0 takes one from the "
+     "system."},
+    {"keylog", TextOption{&Config::keylog, &mistake_in_path, "an absolute path, or empty"}, "",
+     kDiagnosis,
+     "File to which the verification tags of all connections are appended, so that the Wireshark "
+     "dissector can check tagged packets. Who can read it can forge packets. "
+     "Programs with special rights (capabilities, set-user-ID) ignore the variable."},
+    {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
+     "Messages on standard error: none, warnings, or also what was found out when the device "
+     "opened."},
+});
+
+inline constexpr auto kOptions = [] {
+  std::array<Option, kOptionRows.size()> options{};
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const OptionRow& row = kOptionRows[i];
+    options[i] = {row.name, &row.kind, row.unit, row.group, row.doc};
+  }
+  return options;
+}();
+
+}  // namespace detail
+
+MRC_SETUP std::span<const Option> options() noexcept {
+  return detail::kOptions;
+}
+
+MRC_SETUP const Option* find_option(std::string_view name) noexcept {
+  for (const Option& option : options()) {
+    if (option.name.size() != name.size()) continue;
+    bool equal = true;
+    for (std::size_t i = 0; i < name.size(); ++i)
+      equal = equal && option.name[i] == (name[i] == '-' ? '_' : name[i]);
+    if (equal) return &option;
+  }
+  return nullptr;
+}
+
+namespace detail {
+
+/// Letters to insert, remove or replace to make `b` of `a` (Levenshtein).
+[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+MRC_SETUP const Option* similar_option(std::string_view name) {
+  const Option* best = nullptr;
+  std::size_t best_distance = std::min<std::size_t>(3, name.size() / 2 + 1);
+  for (const Option& option : options()) {
+    const std::size_t distance = edit_distance(name.substr(0, 64), option.name);
+    if (distance >= best_distance) continue;
+    best = &option;
+    best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace detail
+
+MRC_SETUP const Option& require_option(std::string_view name) {
+  if (const Option* option = find_option(name)) return *option;
+  std::string text = "no option '" + std::string(name) + "'";
+  if (const Option* similar = detail::similar_option(name))
+    text += "; did you mean '" + std::string(similar->name) + "'?";
+  else
+    text += "; docs/configuration.md lists them";
+  throw Error(Errc::invalid_argument, text);
+}
+
+}  // namespace mrc::inline v0_1

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+
+/// The options of a device by name. Variables, command-line options, range checks and
+/// docs/configuration.md are made from this table; defaults are in Config itself. Options are
+/// constants, so any thread may use them.
+namespace mrc::inline v0_1 {
+
+struct Config;  // api/device_config.hpp
+
+struct Option;
+
+namespace detail {
+/// The option whose name is closest to `name`, or nullptr when none is close.
+[[nodiscard]] const Option* similar_option(std::string_view name);
+
+struct OptionKind;  // the member of Config, its type and its range (api/impl/option_kind.ipp)
+}  // namespace detail
+
+namespace detail {
+/// Sets the option from text; false and no change when that is malformed or out of range.
+[[nodiscard]] bool try_assign(const Option& option, Config& config, std::string_view text);
+}  // namespace detail
+
+/// One row of the option table. The default is the member's in a fresh Config.
+struct Option {
+  std::string_view name;           ///< as in Config::set()
+  const detail::OptionKind* kind;  ///< type and range
+  std::string_view unit;           ///< empty when the value includes it, or has none
+  std::string_view group;          ///< heading in the documentation
+  std::string_view doc;            ///< one line
+};
+
+/// All options, in the order of the documentation.
+[[nodiscard]] MRC_API std::span<const Option> options() noexcept;
+
+/// The option of that name ('-' is read as '_'), or nullptr.
+[[nodiscard]] MRC_API const Option* find_option(std::string_view name) noexcept;
+
+/// The same, but throws mrc::Error (invalid_argument) that proposes a similar name.
+[[nodiscard]] MRC_API const Option& require_option(std::string_view name);
+
+/// The option's environment variable: "MRC_" and the name in capitals.
+[[nodiscard]] MRC_API std::string variable_name(const Option& option);
+
+/// What the option may be, in words: "1 .. 1024", "nscc, fixed, none".
+[[nodiscard]] MRC_API std::string allowed_text(const Option& option);
+
+/// The option's value in `config`, as text that assign_option() reads back.
+[[nodiscard]] MRC_API std::string value_text(const Option& option, const Config& config);
+
+/// Whether the option's value in `config` is inside its range.
+[[nodiscard]] MRC_API bool value_allowed(const Option& option, const Config& config);
+
+/// The error for a value that is not allowed. `what` is "option 'paths'" or the variable.
+[[nodiscard]] Error not_allowed(const std::string& what, std::string_view value,
+                                const std::string& allowed);
+
+/// The error for a value that is not allowed for the option, `what` as above. Where the value has
+/// a syntax of its own (faults, fabric, host), it names the exact mistake.
+[[nodiscard]] Error value_error(const Option& option, std::string_view value,
+                                const std::string& what);
+
+/// Sets the option from text; throws value_error() and leaves `config` unchanged when it is
+/// malformed or out of range.
+void assign_option(const Option& option, Config& config, std::string_view text,
+                   const std::string& what);
+
+}  // namespace mrc::inline v0_1
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/api/impl/option.ipp"
+#include "mrc/api/impl/option_table.ipp"
+#endif

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/engine/verbs_types.hpp"
+#include "mrc/host/event_queue.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// The events of a completion channel, by queue.
+struct ChannelEvents {
+  /// Room for one event of each of `queues` completion queues.
+  explicit ChannelEvents(std::size_t queues) : events(queues) {}
+  EventQueue<CqId> events;
+};
+
+/// Where the events of a device's completion queues go: to a descriptor (eventfd) of the queue, or
+/// to a channel that queues share. Owns both: those of queues that outlive their handle are closed
+/// with the device.
+///
+/// Engines arm queues for the application and for threads that sleep in CompletionQueue::wait(), in
+/// every lane that serves the queue. This class knows for whom: one event per arm() of the
+/// application, whatever else was armed.
+///
+/// Any thread. Each queue has a lock of its own, which may be taken under a lane's lock; under it
+/// only that of an EventQueue is taken.
+class CqEvents {
+ public:
+  /// Numbers of queues are below `queues`.
+  explicit CqEvents(std::size_t queues) : queues_(queues) {}
+
+  /// A new queue with its descriptor, and its channel or null.
+  void add(CqId cq, UniqueFd fd, std::shared_ptr<ChannelEvents> channel) {
+    auto& entry = queues_[static_cast<std::size_t>(cq)];
+    if (!entry) entry = std::make_unique<Queue>();
+    const std::lock_guard lock(entry->mutex);
+    entry->fd = std::move(fd);
+    entry->channel = std::move(channel);
+  }
+  /// The queue goes. False, and nothing done, if events given for it are not acknowledged.
+  [[nodiscard]] bool remove(CqId cq) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    if (queue.unacknowledged > 0) return false;
+    if (queue.channel) queue.channel->events.remove_if([cq](CqId other) { return other == cq; });
+    queue.fd = UniqueFd();
+    queue.channel.reset();
+    queue.armed = Arm::none;
+    queue.pending = false;
+    return true;
+  }
+
+  /// The application arms the queue: the next such event is for it.
+  void arm(CqId cq, Arm what) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    queue.armed = std::max(queue.armed, what);
+  }
+  /// What a lane that now serves the queue must arm it for, too.
+  [[nodiscard]] Arm armed(CqId cq) const noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    return queue.wanted();
+  }
+  /// A thread will sleep on the queue's descriptor, and arms the queue for that; end_sleep() must
+  /// follow.
+  void begin_sleep(CqId cq) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    ++queue.sleepers;
+  }
+  /// It no longer sleeps. Clears the descriptor, which other threads may have made readable for it;
+  /// those that still sleep are woken again by the next completion.
+  void end_sleep(CqId cq) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    --queue.sleepers;
+    std::uint64_t count = 0;
+    if (queue.fd.open()) (void)!::read(queue.fd.fd(), &count, sizeof count);
+  }
+  /// Wakes threads that sleep: there is something new about the queue.
+  void wake(CqId cq) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    if (queue.sleepers > 0) queue.notify();
+  }
+
+  /// An engine reports a completion in a queue that was armed; `solicited`: or an error. Returns
+  /// what that engine has to arm the queue for again.
+  [[nodiscard]] Arm signal(CqId cq, bool solicited) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    const bool wanted = queue.armed == Arm::all || (queue.armed == Arm::solicited && solicited);
+    if (wanted) {
+      queue.armed = Arm::none;
+      if (queue.channel && !std::exchange(queue.pending, true)) queue.channel->events.push(cq);
+    }
+    if ((wanted && !queue.channel) || queue.sleepers > 0) queue.notify();
+    return queue.wanted();
+  }
+
+  /// Takes the oldest event of a channel, for the application, which must acknowledge it.
+  bool take(ChannelEvents& channel, CqId& cq) noexcept {
+    while (channel.events.poll(cq)) {
+      Queue& queue = at(cq);
+      const std::lock_guard lock(queue.mutex);
+      if (queue.channel.get() != &channel || !std::exchange(queue.pending, false))
+        continue;  // closed meanwhile
+      ++queue.unacknowledged;
+      return true;
+    }
+    return false;
+  }
+  /// `n` events were acknowledged.
+  void acknowledge(CqId cq, unsigned n) noexcept {
+    Queue& queue = at(cq);
+    const std::lock_guard lock(queue.mutex);
+    queue.unacknowledged -= std::min(n, queue.unacknowledged);
+  }
+
+ private:
+  struct alignas(64) Queue {  // a cache line of its own: used by different threads
+    std::mutex mutex;
+    UniqueFd fd;
+    std::shared_ptr<ChannelEvents> channel;
+    unsigned unacknowledged = 0;
+    unsigned sleepers = 0;  ///< threads in wait() that sleep
+    Arm armed = Arm::none;  ///< by the application
+    bool pending = false;   ///< an event of it is in the channel: there is one at a time
+
+    /// What engines must be armed for.
+    [[nodiscard]] Arm wanted() const noexcept { return sleepers > 0 ? Arm::all : armed; }
+    void notify() const noexcept {
+      const std::uint64_t one = 1;
+      if (fd.open()) (void)!::write(fd.fd(), &one, sizeof one);
+    }
+  };
+  [[nodiscard]] Queue& at(CqId cq) const noexcept { return *queues_[static_cast<std::size_t>(cq)]; }
+
+  std::vector<std::unique_ptr<Queue>> queues_;  ///< by CqId; entries stay, for the next of a number
+};
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/device_stats.hpp"
+#include "mrc/api/log.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/host/cq_events.hpp"
+#include "mrc/host/ev_events.hpp"
+#include "mrc/host/event_queue.hpp"
+#include "mrc/host/lane.hpp"
+#include "mrc/host/lanes.hpp"
+#include "mrc/host/profiles.hpp"
+#include "mrc/plane/plane_kind.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// What is behind a Device and its handles: the lanes, and the objects that serve all of them.
+/// Protection domains, memory keys and completion queues have the same number in the engine of each
+/// lane. Queue pairs belong to a Lane, and their handles talk to it.
+///
+/// Thread contract: any thread. Order of locks: those of this class, those of the lanes in the
+/// order of their numbers, those of events.
+class DeviceCore {
+ public:
+  /// Throws mrc::Error.
+  explicit DeviceCore(const Config& config);
+  /// With planes of another kind than the configuration names. Throws mrc::Error.
+  DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener);
+  /// What the last handle does: destroys the core. In a forked child only its descriptors and
+  /// memory are freed, and nothing at all if a thread of the parent was at work when it forked,
+  /// since then nobody knows in which state that is.
+  static void release(DeviceCore* core) noexcept;
+  DeviceCore(const DeviceCore&) = delete;
+  DeviceCore& operator=(const DeviceCore&) = delete;
+
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+  [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
+  /// This process is a fork of the one that opened the device. Handles call nothing else then:
+  /// locks may be held by threads that do not exist here.
+  [[nodiscard]] bool forked() const noexcept { return fork_.forked(); }
+
+  // --- Protection domains
+  [[nodiscard]] PdId default_pd() const noexcept { return default_pd_; }
+  /// Throws mrc::Error at the limit.
+  [[nodiscard]] PdId alloc_pd();
+  Errc dealloc_pd(PdId pd) noexcept;
+
+  // --- Memory regions
+  /// Registers with the engines and all ports. Throws mrc::Error.
+  [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
+                                              PdId pd);
+  /// As Engine::deregister_memory(), and returns when no port reads the memory any more.
+  Errc deregister_memory(std::uint32_t key, bool force) noexcept;
+
+  // --- Completion queues
+  /// A completion queue and its event descriptor.
+  struct Cq {
+    CqId id{};
+    int fd = -1;
+  };
+  /// Throws mrc::Error.
+  [[nodiscard]] Cq create_cq(std::uint32_t depth, std::shared_ptr<ChannelEvents> channel);
+  [[nodiscard]] bool cq_overrun(CqId cq) noexcept;
+  Errc close_cq(CqId cq) noexcept;
+  [[nodiscard]] std::shared_ptr<ChannelEvents> create_channel();
+  [[nodiscard]] CqEvents& cq_events() noexcept { return cq_events_; }
+
+  // --- Shared receive queues
+  /// A shared receive queue: the lane that it belongs to, and its number there.
+  struct Srq {
+    Lane* lane = nullptr;
+    SrqId srq{};
+  };
+  /// In that lane, or the one with the fewest queue pairs. Throws mrc::Error.
+  [[nodiscard]] Srq create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
+                               std::optional<unsigned> lane);
+  Errc close_srq(Lane& lane, SrqId srq) noexcept;
+
+  // --- Queue pairs
+  /// A queue pair and the lane that it belongs to.
+  struct Qp {
+    Lane* lane = nullptr;
+    Qpn qpn{};
+  };
+  /// In that lane, or the one with the fewest; with those attributes in place of `init.attributes`,
+  /// or the lane's defaults; with those profiles from INIT on. Throws mrc::Error.
+  [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
+                             std::optional<unsigned> lane, const QpProfiles& profiles);
+
+  /// The same for datagrams.
+  [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
+                                      std::optional<unsigned> lane);
+
+  // --- Profiles (impl/core_profiles.ipp); all but the getters throw mrc::Error
+  void change_format_profile(ProfileId id, const FormatProfileChange& change);
+  void change_ev_profile(ProfileId id, const EvProfileChange& change);
+  void change_cc_profile(ProfileId id, const CcProfileChange& change);
+  [[nodiscard]] EvProfileInfo ev_profile(ProfileId id);
+  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
+  [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
+
+  [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
+  [[nodiscard]] port::IpAddress gid() const noexcept {
+    const Lane& lane = lanes_[0];
+    return lane.planes().ports[lane.gid_plane()]->address().ip;
+  }
+  [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
+  [[nodiscard]] std::vector<std::string> plane_names() const;
+  [[nodiscard]] DeviceStats stats();
+
+  /// `source` is the setting that the text comes from, put in front of error texts; empty for an
+  /// argument of the caller's.
+  void set_faults(std::string_view text, const std::string& source = {});
+
+ private:
+  [[nodiscard]] bool at_rest() noexcept;
+  [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
+  void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
+  void open_profiles();
+  void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
+
+  const std::unique_ptr<PlaneOpener> opener_;
+  const Config config_;  ///< in force: the user's, completed by the opener
+  const Log log_;
+  const std::uint64_t guid_;  ///< names this device to its peers
+  CqEvents cq_events_;
+  EventQueue<DeviceEvent> events_;
+  Profiles profiles_;
+  EvEvents ev_events_;
+  std::mutex changing_profiles_;  ///< held until a change has reached all lanes
+  std::mutex objects_;            ///< held while objects of all lanes come and go
+  std::mutex placing_;            ///< held while what belongs to a lane gets one
+  std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
+  const ForkMark fork_;  // beside what a poll reads
+  Lanes lanes_;
+  const PdId default_pd_;
+};
+
+/// Whether a handle can be used: Errc::not_found if it is empty, Errc::forked in a forked child.
+[[nodiscard]] inline Errc usable(const std::shared_ptr<DeviceCore>& core) noexcept {
+  if (!core) return Errc::not_found;
+  return core->forked() ? Errc::forked : Errc::ok;
+}
+
+/// What a handle refers to. Throws mrc::Error if it can't be used; `closed` says that it is empty.
+[[nodiscard]] inline DeviceCore& core_of(const std::shared_ptr<DeviceCore>& core,
+                                         const char* closed = "") {
+  const Errc e = usable(core);
+  if (e == Errc::forked)
+    throw Error(e, "a device can't be used after fork(); open another one in the child");
+  if (e != Errc::ok) throw Error(e, closed);
+  return *core;
+}
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/device_core.ipp"
+#include "mrc/host/impl/device_core_profiles.ipp"
+#endif

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "mrc/api/setting_source.hpp"
+#include "mrc/core/mapped_memory.hpp"
+#include "mrc/core/random_seed.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/host/device_core.hpp"
+#include "mrc/host/plane_kinds.hpp"
+#include "mrc/host/srq_number.hpp"
+#include "mrc/host/strict.hpp"
+#include "mrc/net/address.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Throws mrc::Error if there is none.
+[[nodiscard]] inline PlaneOpener& checked(PlaneOpener* opener) {
+  if (opener == nullptr) throw Error(Errc::invalid_argument, "a device needs an opener of planes");
+  return *opener;
+}
+
+/// Throws mrc::Error if the process could not use this memory as the region's rights allow.
+MRC_SETUP void check_registrable(const void* address, std::size_t length, Access access) {
+  const MappingCheck check =
+      check_mapping(address, length, has(in_force(access), Access::local_write));
+  if (check.fault == MappingFault::none) return;
+  char place[24];
+  std::snprintf(place, sizeof place, "0x%" PRIxPTR, check.address);
+  const std::string at = place;
+  std::string why;
+  switch (check.fault) {
+    case MappingFault::none:
+      return;
+    case MappingFault::unmapped:
+      why = "not all of it is mapped; at " + at + " nothing is";
+      break;
+    case MappingFault::unreadable:
+      why = "what is mapped at " + at + " can't be read; map it with PROT_READ";
+      break;
+    case MappingFault::unwritable:
+      why = "what is mapped at " + at +
+            " is read-only, and the rights asked for let it be written to (local_write, "
+            "remote_write, remote_atomic); leave them out, or map it with PROT_WRITE";
+      break;
+    case MappingFault::past_file:
+      why =
+          "the file that is mapped there ends before " + at + "; make it longer, or register less";
+      break;
+  }
+  throw Error(Errc::invalid_argument,
+              "registering " + std::to_string(length) + " bytes of memory: " + why);
+}
+
+/// Events that wait to be taken, most.
+inline constexpr std::size_t kEvents = 4096;
+
+MRC_SETUP DeviceCore::DeviceCore(const Config& config)
+    : DeviceCore(config, (config.validate(), make_opener(config))) {}
+
+MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener)
+    : opener_(std::move(opener)),
+      config_(checked(opener_.get()).in_force((config.validate(), config))),
+      log_(config_.log, config_.log_sink),
+      guid_(random_seed()),
+      cq_events_(config_.max_cqs),
+      events_(kEvents),
+      lanes_({config_, log_, guid_, *opener_, cq_events_, events_, profiles_, ev_events_}),
+      default_pd_(alloc_pd()) {
+  pds_ = 0;  // the application did not ask for the default one
+  open_profiles();
+  if (!config_.faults.empty())
+    set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
+                                   "' is not allowed; ");
+  lanes_.start();
+}
+
+MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
+  if (core->forked() && !core->at_rest()) {
+    static std::vector<DeviceCore*>& kept = *new std::vector<DeviceCore*>;  // so it is no leak
+    kept.push_back(core);
+    return;
+  }
+  delete core;
+}
+
+/// In a forked child: no thread of the parent was changing anything.
+MRC_SETUP bool DeviceCore::at_rest() noexcept {
+  const std::unique_lock objects(objects_, std::try_to_lock);
+  const std::unique_lock placing(placing_, std::try_to_lock);
+  const std::unique_lock changing(changing_profiles_, std::try_to_lock);
+  bool rest = objects.owns_lock() && placing.owns_lock() && changing.owns_lock() &&
+              profiles_.at_rest() && ev_events_.at_rest();
+  for (const auto& lane : lanes_) {
+    const std::unique_lock lock(lane->mutex(), std::try_to_lock);
+    rest = rest && lock.owns_lock();
+  }
+  return rest;
+}
+
+// --- Objects that serve all lanes: the same call in each, with the same result
+
+MRC_SETUP PdId DeviceCore::alloc_pd() {
+  const std::lock_guard objects(objects_);
+  Result<PdId> pd = Errc::no_resources;
+  const AllLanes all(lanes_);
+  for (const auto& lane : lanes_) pd = lane->engine().alloc_pd();
+  if (!pd) throw Error(pd.error(), "protection domains: see option max_pds");
+  ++pds_;
+  return *pd;
+}
+
+MRC_SETUP Errc DeviceCore::dealloc_pd(PdId pd) noexcept {
+  if (pd == default_pd_) return Errc::in_use;
+  const std::lock_guard objects(objects_);
+  const AllLanes all(lanes_);
+  for (const auto& lane : lanes_)
+    if (lane->engine().pd_in_use(pd)) return Errc::in_use;
+  Errc e = Errc::ok;
+  for (const auto& lane : lanes_) e = lane->engine().dealloc_pd(pd);
+  if (e == Errc::ok) --pds_;
+  return e;
+}
+
+MRC_SETUP std::uint32_t DeviceCore::register_memory(void* address, std::size_t length,
+                                                    Access access, PdId pd) {
+  if (address != nullptr) check_registrable(address, length, access);
+  const std::lock_guard objects(objects_);
+  const std::uint32_t key = lanes_[0].register_memory(address, length, access, pd, std::nullopt);
+  unsigned done = 1;
+  try {
+    for (; done < lanes_.count(); ++done)
+      (void)lanes_[done].register_memory(address, length, access, pd, key);
+  } catch (...) {
+    while (done-- > 0) {
+      (void)lanes_[done].with_engine(
+          [key](engine::Engine& engine, Time) { return engine.deregister_memory(key, true); });
+      lanes_[done].release_memory(key);
+    }
+    throw;
+  }
+  ++mrs_;
+  return key;
+}
+
+MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noexcept {
+  const std::lock_guard objects(objects_);  // until no lane keeps the number for a port
+  {
+    const AllLanes all(lanes_);
+    for (const auto& lane : lanes_)
+      if (!force && lane->engine().memory_in_use(key)) return Errc::in_use;
+    for (const auto& lane : lanes_)
+      if (const Errc e = lane->engine().deregister_memory(key, true); e != Errc::ok) return e;
+  }
+  for (const auto& lane : lanes_) lane->release_memory(key);
+  --mrs_;
+  return Errc::ok;
+}
+
+MRC_SETUP DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth,
+                                               std::shared_ptr<ChannelEvents> channel) {
+  UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.open()) throw_errno("cannot open a completion queue's event descriptor");
+  const std::lock_guard objects(objects_);
+  std::optional<CqId> id;
+  unsigned done = 0;
+  try {
+    for (; done < lanes_.count(); ++done) {
+      Result<CqId> cq = lanes_[done].with_engine(
+          [depth](engine::Engine& engine, Time) { return engine.create_cq(depth); });
+      if (!cq)
+        throw Error(cq.error(),
+                    "completion queue of " + std::to_string(depth) + " entries" +
+                        (cq.error() == Errc::no_resources ? ": see option max_cqs" : ""));
+      id = *cq;
+    }
+    const int fd = event.fd();
+    cq_events_.add(*id, std::move(event), std::move(channel));
+    lanes_.reset(*id);
+    ++cqs_;
+    return {*id, fd};
+  } catch (...) {
+    while (done-- > 0)
+      (void)lanes_[done].with_engine(
+          [&](engine::Engine& engine, Time) { return engine.destroy_cq(*id); });
+    throw;
+  }
+}
+
+MRC_SETUP bool DeviceCore::cq_overrun(CqId cq) noexcept {
+  for (const auto& lane : lanes_) {
+    const bool overrun = lane->with_engine([cq](engine::Engine& engine, Time) {
+      const engine::CompletionRing* ring = engine.find_cq(cq);
+      return ring != nullptr && ring->overrun();
+    });
+    if (overrun) return true;
+  }
+  return false;
+}
+
+MRC_SETUP Errc DeviceCore::close_cq(CqId cq) noexcept {
+  const std::lock_guard objects(objects_);
+  {
+    const AllLanes all(lanes_);
+    for (const auto& lane : lanes_)
+      if (const auto* ring = lane->engine().find_cq(cq); ring != nullptr && ring->users > 0)
+        return Errc::in_use;
+    if (!cq_events_.remove(cq)) return Errc::in_use;
+    for (const auto& lane : lanes_)
+      if (const Errc e = lane->engine().destroy_cq(cq); e != Errc::ok) return e;
+  }
+  events_.remove_if([cq](const DeviceEvent& event) {
+    return event.kind == DeviceEvent::Kind::cq_overrun && event.cq == cq;
+  });
+  --cqs_;
+  return Errc::ok;
+}
+
+MRC_SETUP std::shared_ptr<ChannelEvents> DeviceCore::create_channel() {
+  return std::make_shared<ChannelEvents>(config_.max_cqs);
+}
+
+// --- Objects of one lane
+
+/// The lane that the option with that name asks for, or the one with the fewest queue pairs.
+MRC_SETUP Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* option) {
+  if (!wanted) return lanes_.emptiest();
+  if (*wanted >= lanes_.count())
+    throw Error(Errc::invalid_argument, std::string(option) + " is " + std::to_string(*wanted) +
+                                            ", and the device has lanes 0 .. " +
+                                            std::to_string(lanes_.count() - 1) +
+                                            ": see option lanes");
+  return lanes_[*wanted];
+}
+
+MRC_SETUP DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
+                                                 std::optional<unsigned> wanted) {
+  const std::lock_guard placing(placing_);
+  Lane& lane = place(wanted, "SrqOptions::lane");
+  Result<SrqId> srq = lane.with_engine(
+      [&](engine::Engine& engine, Time) { return engine.create_srq(pd, depth, sges); });
+  if (!srq)
+    throw Error(srq.error(),
+                "shared receive queue of " + std::to_string(depth) + " requests with up to " +
+                    std::to_string(sges) + " SGEs" +
+                    (srq.error() == Errc::no_resources ? ": see option max_srqs" : ""));
+  ++lane.srqs();
+  ++srqs_;
+  return {&lane, *srq};
+}
+
+MRC_SETUP Errc DeviceCore::close_srq(Lane& lane, SrqId srq) noexcept {
+  const std::lock_guard placing(placing_);
+  const Errc e =
+      lane.with_engine([srq](engine::Engine& engine, Time) { return engine.destroy_srq(srq); });
+  if (e != Errc::ok) return e;
+  // Before another queue gets the number.
+  events_.remove_if([number = device_srq(lane.index(), srq)](const DeviceEvent& event) {
+    return event.kind == DeviceEvent::Kind::srq_limit && event.srq == number;
+  });
+  --lane.srqs();
+  --srqs_;
+  return Errc::ok;
+}
+
+MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
+                                               const std::optional<QpAttributes>& attributes,
+                                               std::optional<unsigned> wanted,
+                                               const QpProfiles& profiles) {
+  const std::lock_guard placing(placing_);
+  Lane& lane = place(wanted, "QpOptions::lane");
+  init.attributes = attributes.value_or(lane.default_attributes());
+  if (config_.strict) init.attributes = strict_attributes(init.attributes);
+  const Result<Qpn> qpn =
+      lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
+  serve(lane, qpn, init.send_cq, init.receive_cq);
+  if (profiles != QpProfiles{}) lane.set_profiles(qpn.value(), profiles);
+  return {&lane, qpn.value()};
+}
+
+MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
+                                                        std::optional<unsigned> wanted) {
+  const std::lock_guard placing(placing_);
+  Lane& lane = place(wanted, "DatagramOptions::lane");
+  const Result<Qpn> qpn = lane.create_datagram_qp(init);
+  serve(lane, qpn, init.send_cq, init.receive_cq);
+  return {&lane, qpn.value()};
+}
+
+/// A queue pair was made in a lane, which serves its completion queues from now on. Throws
+/// mrc::Error if it was not made.
+MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq,
+                                 CqId receive_cq) {
+  if (!made) {
+    std::string doing = "creating a queue pair";
+    if (made.error() == Errc::no_resources) doing += ": see option max_qps";
+    if (made.error() == Errc::unsupported)
+      doing += ": one with a shared receive queue needs QpAttributes::rc, without option strict";
+    throw Error(made.error(), doing);
+  }
+  lanes_.serve(send_cq, lane);
+  lanes_.serve(receive_cq, lane);
+}
+
+// --- The rest
+
+MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& source) {
+  const port::FaultSchedule schedule = lanes_[0].faults().parse(text, source);
+  for (const auto& lane : lanes_) lane->start_faults(schedule);
+}
+
+MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
+  std::vector<std::string> names;
+  for (const auto& port : lanes_[0].planes().ports)
+    names.push_back(port::format_address(port->address()));
+  return names;
+}
+
+MRC_SETUP DeviceStats DeviceCore::stats() {
+  DeviceStats s;
+  s.pds = pds_;
+  s.mrs = mrs_;
+  s.cqs = cqs_;
+  s.srqs = srqs_;
+  s.events_dropped = events_.dropped();
+  for (const auto& lane : lanes_) lane->add_to(s);
+  return s;
+}
+
+}  // namespace mrc::inline v0_1::detail

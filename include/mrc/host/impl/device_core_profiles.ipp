@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceCore: profiles.
+#pragma once
+
+#include <exception>
+#include <mutex>
+#include <optional>
+
+#include "mrc/host/device_core.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP void DeviceCore::open_profiles() {
+  ProfileSurroundings around;
+  around.planes = plane_count();
+  around.seed = config_.seed != 0 ? config_.seed : guid_;
+  around.cc = lanes_[0].engine().options().cc;
+  around.check_ev = [this](path::EvMode mode, const ExpandedEv& ev) { check_ev(mode, ev); };
+  profiles_.open(std::move(around));
+}
+
+/// Throws mrc::Error if no lane can send the EV: lanes differ in the source ports of UDP planes.
+/// The paths of a lane do not change, so no lock is needed.
+MRC_SETUP void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) const {
+  std::optional<Error> first;
+  for (const auto& lane : lanes_) try {
+      (void)lane->planes().paths->path_of(mode, ev, 0);
+      return;
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  if (first) throw *first;
+}
+
+MRC_SETUP void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {
+  profiles_.with([&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
+}
+
+MRC_SETUP void DeviceCore::change_cc_profile(ProfileId id, const CcProfileChange& change) {
+  profiles_.with([&](ProfileRegistry& profiles) { profiles.change_cc(id, change); });
+}
+
+MRC_SETUP void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange& change) {
+  const std::lock_guard changing(changing_profiles_);
+  const auto changed =
+      profiles_.with([&](ProfileRegistry& profiles) { return profiles.change_evs(id, change); });
+  if (changed.update.table)
+    for (const auto& lane : lanes_) lane->update_paths(changed.update);
+  if (changed.error) std::rethrow_exception(changed.error);
+}
+
+/// An entry is GOOD or ASSUMED_BAD if it is so towards every destination.
+MRC_SETUP EvProfileInfo DeviceCore::ev_profile(ProfileId id) {
+  const std::lock_guard changing(changing_profiles_);
+  EvProfileInfo info =
+      profiles_.with([&](const ProfileRegistry& profiles) { return profiles.evs(id); });
+  for (const auto& lane : lanes_) lane->add_states(id, info.entries);
+  for (EvEntry& entry : info.entries)
+    if (entry.state != EvState::denied && entry.assumed_bad > 0)
+      entry.state = entry.good > 0 ? EvState::unknown : EvState::assumed_bad;
+  return info;
+}
+
+}  // namespace mrc::inline v0_1::detail

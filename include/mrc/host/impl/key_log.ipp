@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+
+#include "mrc/core/system_error.hpp"
+#include "mrc/host/key_log.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP KeyLog::KeyLog(const std::string& path) {
+  if (path.empty()) return;
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = UniqueFd(::open(path.c_str(), kFlags, 0600));
+  struct stat status {};
+  if (!file_.open() || ::fstat(file_.fd(), &status) != 0)
+    throw_errno("cannot open " + path + " (option keylog)");
+  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
+    throw Error(Errc::invalid_argument,
+                path +
+                    " (option keylog) must be a file that only this user can read and write: "
+                    "remove it, or `chmod 600` it");
+}
+
+MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,
+                           std::uint64_t tag) noexcept try {
+  if (!open() || tag == 0) return;
+  std::set<std::string> addresses;  // planes may share one
+  for (const port::PeerAddress& plane : planes) addresses.insert(port::format_ip(plane.ip));
+  std::string lines;
+  for (const std::string& address : addresses) {
+    char numbers[64];
+    std::snprintf(numbers, sizeof numbers, " 0x%06x 0x%016llx\n", value(qpn),
+                  static_cast<unsigned long long>(tag));
+    lines += "MRC_TAG " + address + numbers;
+  }
+  (void)!::write(file_.fd(), lines.data(), lines.size());  // at once: others append, too
+} catch (const std::exception&) {  // out of memory: a diagnosis is not worth a connection
+}
+
+}  // namespace mrc::inline v0_1::detail

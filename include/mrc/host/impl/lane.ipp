@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "mrc/api/environment.hpp"
+#include "mrc/core/counters.hpp"
+#include "mrc/core/random_seed.hpp"
+#include "mrc/host/lane.hpp"
+#include "mrc/net/address.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Largest GSO message, and so the most bytes of a burst on one path.
+inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
+
+/// Packets that a port brings at once for queue pairs whose peer is not known, most.
+inline constexpr std::uint32_t kEarlyPackets = 256;
+/// Resolution messages that wait between two rounds, most.
+inline constexpr std::uint32_t kResolutionInputs = 256;
+
+/// Packets that may arrive in parts at a time.
+inline constexpr std::uint32_t kPartPlaces = 256;
+
+MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
+                     std::optional<std::uint8_t> slot)
+    : index_(index),
+      config_(around.config),
+      log_(around.log),
+      guid_(around.guid),
+      opener_(around.opener),
+      events_(around.events),
+      profiles_(around.profiles),
+      ev_events_(around.ev_events),
+      planes_(open_planes(slot)),
+      engine_(engine_options()),
+      faults_(planes_, config_.paths),
+      filter_(config_, log_),
+      peers_(config_, log_, planes_, engine_, filter_),
+      connector_(
+          config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
+          [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); },
+          [this](std::uint64_t question, const Contact& from) {
+            datagram_routes_.on_answer(question, from);
+          }),
+      datagram_routes_(config_, planes_, engine_, connector_, filter_),
+      rounds_(
+          config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
+          filter_, [this] { report_path_events(); }, engine_.options().start, index),
+      progress_(config_, mutex_, planes_, engine_, rounds_) {}
+
+MRC_SETUP Lane::~Lane() {
+  progress_.stop();
+  if (fork_.forked()) return;
+  const std::lock_guard lock(mutex_);
+  (void)rounds_.advance(monotonic_now());  // sends pending answers
+}
+
+/// Another seed in each lane, with room for those of its planes.
+MRC_SETUP std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
+  return seed + std::uint64_t{index_} * kMaxPlanes;
+}
+
+/// What the ports of the first lane have to say holds for all of them, and is logged once.
+MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
+  const Log silent(LogLevel::off);
+  const Log& log = index_ == 0 ? log_ : silent;
+  if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
+  OpenedPlanes planes =
+      opener_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
+  if (planes.mtu != config_.mtu)
+    log.warn(
+        "mtu lowered from " + std::to_string(config_.mtu) + " to " + std::to_string(planes.mtu) +
+        (config_.strict ? ": the largest that fits the interfaces and that option strict allows"
+                        : ": larger packets do not fit the interfaces"));
+  // Each of these probes reaches all slots of a host: one lane for all.
+  if (index_ > 0) planes.unconnected_probes.reset();
+  return planes;
+}
+
+MRC_SETUP engine::EngineOptions Lane::engine_options() const {
+  engine::EngineOptions o;
+  o.slot = planes_.slot;
+  o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
+  o.secret = random_key();  // whatever the seed is
+  o.planes = static_cast<PlaneMask>((std::uint64_t{1} << planes_.count()) - 1);
+  o.icrc = config_.icrc;
+  o.start = monotonic_now();
+  o.max_qps = config_.max_qps;
+  o.max_cqs = config_.max_cqs;
+  o.max_srqs = config_.max_srqs;
+  o.max_mrs = config_.max_mrs;
+  o.max_pds = config_.max_pds;
+  o.max_peers = config_.max_peers;
+  o.max_outstanding = config_.max_outstanding;
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const port::Capabilities& c = planes_.ports[i]->capabilities();
+    if (c.holds_payload) o.holding_planes |= plane_bit(static_cast<Plane>(i));
+    if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
+  }
+  if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
+  o.sack_threshold = config_.sack_threshold;
+  if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
+  o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
+  // A NIC that places payload must know of each transmission of a packet what it carries.
+  const bool nics = (o.placing_planes | o.holding_planes) != 0;
+  if (!config_.strict && !nics) o.part_places = kPartPlaces;
+  o.largest_payload = planes_.mtu;
+  if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
+  o.trimming = config_.trim != port::Offload::off;
+  o.dscp = dscp_of(config_);
+  std::uint32_t burst = config_.burst;
+  if (burst == 0) {  // as much as one system call takes
+    burst = std::max(1u, kMaxBurstBytes / (planes_.mtu + kPacketOverhead));
+    for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
+  }
+  o.burst = burst;
+  o.paths.active = config_.active_paths;
+  o.paths.min_active = config_.min_active_paths;
+  o.paths.loss_strikes = config_.loss_strikes;
+  o.paths.probe_successes = config_.probe_successes;
+
+  o.cc.algorithm = config_.cc;
+  o.cc.fixed_window = config_.cc_fixed_window;
+  cc::NsccOptions& n = o.cc.nscc;
+  n.link_speed = static_cast<std::uint64_t>(config_.cc_link_speed * 1e9);
+  n.base_rtt = config_.cc_base_rtt;
+  // Host batching makes the minimum RTT unrepresentative.
+  const auto batches = [](const auto& port) { return port->capabilities().batching; };
+  if (std::any_of(planes_.ports.begin(), planes_.ports.end(), batches))
+    n.base_rtt_floor = config_.cc_base_rtt;
+  n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
+  n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
+  if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
+  n.ack_gen_trigger = config_.sack_threshold;
+  return o;
+}
+
+MRC_SETUP ResolutionOptions Lane::resolution_options() const {
+  ResolutionOptions o;
+  o.key = random_key();
+  o.patience = config_.connect_timeout;
+  o.silence = std::min<Duration>(o.silence, o.patience / 5);
+  return o;
+}
+
+MRC_SETUP std::uint32_t Lane::register_memory(void* address, std::size_t length, Access access,
+                                              PdId pd, std::optional<std::uint32_t> wanted) {
+  const std::lock_guard lock(mutex_);
+  Result<std::uint32_t> key = engine_.register_memory(address, length, access, pd, wanted);
+  if (!key)
+    throw Error(key.error(), "registering " + std::to_string(length) + " bytes of memory" +
+                                 (key.error() == Errc::no_resources ? ": see option max_mrs" : ""));
+  const port::MemorySpan span{*key, static_cast<std::uint8_t*>(address), length, in_force(access)};
+  std::size_t done = 0;
+  try {
+    for (; done < planes_.ports.size(); ++done) planes_.ports[done]->register_memory(span);
+  } catch (...) {
+    while (done > 0) planes_.ports[--done]->deregister_memory(*key);
+    (void)engine_.deregister_memory(*key, true);
+    throw;
+  }
+  return *key;
+}
+
+MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
+  std::unique_lock lock(mutex_);
+  rounds_.after_post(monotonic_now(), engine_.quiet());
+  while (engine_.copies_held(key) > 0) {  // a port still reads: soon it will not
+    (void)rounds_.advance(monotonic_now());
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+  for (const auto& port : planes_.ports) port->deregister_memory(key);
+  progress_.deadline_changed();
+}
+
+MRC_SETUP void Lane::start_faults(port::FaultSchedule schedule) {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  faults_.start(std::move(schedule), now);
+  (void)rounds_.advance(now);
+  progress_.deadline_changed();
+}
+
+MRC_SETUP void Lane::add_to(DeviceStats& stats) {
+  const std::lock_guard lock(mutex_);
+  LaneStats lane;
+  lane.slot = planes_.slot;
+  lane.qps = engine_.qp_count() + engine_.datagram_qp_count();
+  lane.peers = engine_.peer_count();
+  lane.helper_rounds = progress_.helper_rounds();
+  lane.engine = engine_.stats();
+  stats.qps += lane.qps;
+  stats.peers += lane.peers;
+  stats.helper_rounds += lane.helper_rounds;
+  add_counters(stats.engine, lane.engine);
+  stats.peers_refused += filter_.refused();
+  peers_.add_to(stats.connected, index_);
+  stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
+  stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
+  stats.resolutions_answered += connector_.answers();
+  stats.resolutions_refused += connector_.refused();
+  stats.lanes.push_back(lane);
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const DevicePort& port = *planes_.ports[i];
+    if (i == stats.planes.size())
+      stats.planes.push_back({port::format_address(port.address()), rounds_.usable(i), 0, {}, {}});
+    PlaneStats& plane = stats.planes[i];
+    plane.rx_bad_icrc += engine_.bad_icrc(static_cast<Plane>(i));
+    add_counters(plane.port, port.stats());
+    add_counters(plane.faults, port.fault_stats());
+  }
+}
+
+MRC_SETUP std::vector<PathReport> Lane::paths(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  std::vector<PathReport> reports;
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr || qp->peer == nullptr) return reports;
+  const path::PathSet& set = qp->peer->paths;
+  for (path::PathIndex i = 0; i < set.size(); ++i) {
+    const path::PathSpec spec = set[i];
+    const path::PathStats st = set.stats(i);
+    PathReport r;
+    r.ev = spec.ev;
+    r.plane = spec.plane;
+    r.port_path = spec.port_path;
+    r.state =
+        set.health(i) == path::Health::assumed_bad ? "assumed_bad" : path::to_string(set.health(i));
+    r.active = set.active(i);
+    r.packets = st.sent_packets;
+    r.bytes = st.sent_bytes;
+    r.delivered = st.delivered;
+    r.marks = st.marks;
+    r.trims = st.trims;
+    r.losses = st.losses;
+    r.timeouts = st.timeouts;
+    r.probes_sent = st.probes_sent;
+    r.probes_answered = st.probes_answered;
+    r.times_bad = st.times_bad;
+    reports.push_back(std::move(r));
+  }
+  return reports;
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lane: profiles of its queue pairs, and events of its paths.
+#pragma once
+
+#include <cstdint>
+
+#include "mrc/host/lane.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP void Lane::set_profiles(Qpn qpn, const QpProfiles& profiles) {
+  const std::lock_guard lock(mutex_);
+  chosen_[value(qpn)].profiles = profiles;
+}
+
+/// From RESET to INIT, with the profiles that were chosen, which stay ONLINE from now on. Throws
+/// mrc::Error. Under the lock.
+MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
+  Chosen& chosen = chosen_[value(qpn)];
+  const EvTablePtr evs = profiles_of(qpn).evs;
+  for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
+    (void)planes_.paths->path_of(evs->format, evs->entries[i].expanded,
+                                 static_cast<std::uint16_t>(i));  // throws if this lane has none
+  profiles_.with([&](ProfileRegistry& profiles) { profiles.acquire(chosen.profiles); });
+  chosen.held = true;
+  const Errc e = engine_.to_init(qpn);
+  if (e == Errc::ok) return;
+  release_profiles(qpn);
+  throw Error(e, doing);
+}
+
+MRC_SETUP void Lane::release_profiles(Qpn qpn) noexcept {
+  const auto at = chosen_.find(value(qpn));
+  if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
+  profiles_.with([&](ProfileRegistry& profiles) { profiles.release(at->second.profiles); });
+}
+
+/// Under the lock.
+MRC_SETUP PeerProfiles Lane::profiles_of(Qpn qpn) const {
+  const auto at = chosen_.find(value(qpn));
+  if (at == chosen_.end()) return {};
+  PeerProfiles out;
+  out.ids = at->second.profiles;
+  profiles_.with([&](const ProfileRegistry& profiles) {
+    if (out.ids.ev) out.evs = profiles.table(*out.ids.ev);
+    if (out.ids.cc) out.cc = profiles.cc_options(*out.ids.cc);
+  });
+  return out;
+}
+
+MRC_SETUP void Lane::update_paths(const EvUpdate& update) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Time now = monotonic_now();
+  peers_.update(now, update);
+  rounds_.after_post(now, false);  // packets may have waited for a path
+  progress_.deadline_changed();
+}
+
+MRC_SETUP void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) noexcept {
+  const std::lock_guard lock(mutex_);
+  peers_.add_states(profile, entries);
+}
+
+MRC_SETUP void Lane::report_path_events() noexcept {
+  engine_.take_narrow_changes(
+      [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
+  engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
+    if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
+  });
+}
+
+}  // namespace mrc::inline v0_1::detail

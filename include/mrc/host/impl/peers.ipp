@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/mtu.hpp"
+#include "mrc/host/peers.hpp"
+#include "mrc/net/address.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
+  RemoteQp remote;
+  remote.peer = peer;
+  remote.qpn = info.qpn;
+  remote.start_psn = info.start_psn;
+  remote.mtu = info.mtu;
+  remote.mpr_dest = info.mpr_dest;
+  remote.max_wimm_dest = info.max_wimm_dest;
+  remote.dynamic_mpr = info.dynamic_mpr;
+  remote.trim_nack = info.trim_nack;
+  remote.solicited = info.solicited;
+  remote.parts = info.parts;
+  remote.rc = info.rc;
+  remote.max_rd_atomic_dest = info.max_rd_atomic_dest;
+  remote.tag = info.tag;
+  return remote;
+}
+
+MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
+  return guid == info.device_guid && slot == info.slot && planes == info.planes &&
+         port_data == info.port_data && receive_window == info.receive_window &&
+         foreign == info.foreign;
+}
+
+MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info,
+                                            const QpProfiles& profiles) const noexcept {
+  for (const Known& known : known_)
+    if (known.is(info) && known.profiles == profiles) return known.id;
+  return std::nullopt;
+}
+
+MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candidate) {
+  if (const auto known = find(info, candidate.profiles.ids)) return *known;
+  engine::PeerSpec spec = candidate.spec;
+  for (const Known& known : known_)
+    if (known.is(info)) spec.sibling = known.id;
+  const Result<PeerId> peer = engine_.add_peer(spec);
+  if (!peer) throw Error(peer.error(), "peer " + candidate.name + ": see option max_peers");
+  try {
+    for (std::size_t i = 0; i < candidate.routes.size(); ++i)
+      if ((candidate.spec.planes >> i & 1) != 0)
+        add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
+    known_.push_back({info.device_guid, info.slot, info.planes, info.port_data, info.receive_window,
+                      info.foreign, peer.value(), candidate.name, candidate.profiles.ids,
+                      candidate.profiles.evs});
+  } catch (...) {
+    for (auto& port : planes_.ports) port->remove_peer(peer.value());
+    (void)engine_.remove_peer(peer.value());
+    throw;
+  }
+  log_.info("connected to peer " + candidate.name + (info.foreign ? ", which is not OpenMRC" : ""));
+  note_slower(candidate);
+  return peer.value();
+}
+
+/// One line for all of them.
+MRC_SETUP void Peers::note_slower(const Candidate& candidate) {
+  if (!candidate.slower || std::exchange(noted_slower_, true)) return;
+  log_.warn("peer " + candidate.name +
+            " is not OpenMRC: packets to such peers leave one by one over IPv4, without the "
+            "kernel's segmentation (option gso), which would number them so that the iCRC is wrong "
+            "for a NIC; IPv6 has no such limit");
+}
+
+MRC_SETUP std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info,
+                                               std::uint32_t own) const noexcept {
+  const bool multiples = info.mtu_multiples && config_.peer != PeerKind::mrc;
+  return agreed_mtu(own, info.mtu == 0 ? own : info.mtu, multiples);
+}
+
+MRC_SETUP void Peers::await_routes(const Candidate& candidate, Duration patience) const {
+  const Time end = monotonic_now() + patience;
+  for (std::size_t i = 0; i < candidate.routes.size(); ++i) {
+    if ((candidate.spec.planes >> i & 1) == 0) continue;
+    const Duration left = std::max(Duration{}, end - monotonic_now());
+    const std::string lost = planes_.ports[i]->await_route(candidate.routes[i], left);
+    if (!lost.empty()) log_.warn("plane " + std::to_string(i) + ": " + lost);
+  }
+}
+
+MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
+                                                 const PeerProfiles& profiles) const {
+  filter_.check(info);
+  Candidate c;
+  c.profiles = profiles;
+  c.spec.cc = profiles.cc;
+  c.spec.slot = info.slot;
+  c.spec.plane_window = info.receive_window;
+  c.spec.shared_routes = planes_.paths->shared_routes();
+  c.routes.resize(std::min<std::size_t>(planes_.count(), info.planes.size()));
+  std::size_t active = 0;
+  bool none_usable = false;  // a plane that both have, but all its paths are denied
+  for (std::size_t i = 0; i < c.routes.size(); ++i) {
+    if (info.planes[i].udp_port == 0) continue;  // not known
+    if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
+    const auto plane = static_cast<Plane>(i);
+    const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
+    PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i], data);
+    if (paths.specs.empty()) {
+      none_usable = true;
+      continue;
+    }
+    c.spec.planes |= plane_bit(plane);
+    c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
+    active += paths.active;
+    c.routes[i] = std::move(paths.route);
+    c.spec.source_tags[i] = planes_.paths->source_tag(plane, info.planes[i].ip);
+    c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
+  }
+  if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
+  if (profiles.evs && c.spec.planes != 0)
+    c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
+  for (std::size_t i = 0; info.foreign && i < c.routes.size(); ++i)
+    if ((c.spec.planes >> i & 1) != 0)
+      c.slower |= planes_.paths->keep_real_header(static_cast<Plane>(i), c.routes[i]);
+  if (c.spec.planes == 0)
+    throw Error(Errc::unreachable,
+                "peer " + to_string(info) + ": " +
+                    (none_usable ? planes_.paths->why_none()
+                                 : "no plane of it has the IP version of the local plane of the "
+                                   "same number; give both sides matching planes"));
+  return c;
+}
+
+/// Puts the paths of the EV profile in place of those of the planes; in AUTO mode only its limits.
+/// Returns the size of the active set.
+MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& info) const {
+  const EvTable& evs = *c.profiles.evs;
+  c.spec.event_mask = evs.event_mask;
+  std::size_t active = c.spec.active_paths != 0 ? c.spec.active_paths : config_.active_paths;
+  if (evs.mode == EvProfileMode::automatic) {
+    active = std::min<std::size_t>({active, evs.ev_count, c.spec.paths.size()});
+  } else {
+    c.spec.shared_routes = false;
+    c.spec.paths.clear();
+    PlaneMask used = 0;
+    for (const EvTable::Entry& entry : evs.entries) {
+      const auto index = static_cast<path::PathIndex>(c.spec.paths.size());
+      c.spec.paths.push_back(planes_.paths->path_of(evs.format, entry.expanded, index));
+      if (entry.denied) c.spec.denied.push_back(index);
+      used |= plane_bit(entry.expanded.plane);
+    }
+    if ((used & c.spec.planes) == 0)
+      throw Error(Errc::unreachable, "peer " + to_string(info) + ": EV profile " +
+                                         std::to_string(evs.profile) +
+                                         " has no EV in a plane that the peer has");
+    for (std::size_t i = 0; i < c.routes.size(); ++i) {
+      if ((c.spec.planes >> i & 1) == 0) continue;
+      const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
+      c.routes[i] = planes_.paths->route_with(static_cast<Plane>(i), info.planes[i], data, evs);
+    }
+    const std::size_t most = config_.active_paths != 0 ? config_.active_paths : EvTable::kActive;
+    active = std::min(evs.entries.size(), std::max<std::size_t>(most, evs.min_active));
+  }
+  c.spec.min_active_paths =
+      static_cast<std::uint16_t>(std::min<std::size_t>(active, evs.min_active));
+  return active;
+}
+
+MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
+  if (!update.table) return;
+  for (Known& known : known_) {
+    if (known.profiles.ev != update.table->profile || known.evs == update.table) continue;
+    try {
+      replace(now, known, update);
+    } catch (const std::exception& error) {  // out of memory: the paths stay as they are
+      log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
+                ": " + error.what());
+    }
+  }
+}
+
+MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
+  const EvTable& evs = *update.table;
+  const PlaneMask planes = engine_.find_peer(known.id)->planes;
+  for (std::size_t i = 0; !update.replaced.empty() && i < planes_.count(); ++i) {
+    if ((planes >> i & 1) == 0) continue;
+    const auto plane = static_cast<Plane>(i);
+    const Bytes data = i < known.port_data.size() ? Bytes(known.port_data[i]) : Bytes();
+    PeerRoute route = planes_.paths->route_with(plane, known.planes[i], data, evs);
+    if (known.foreign) (void)planes_.paths->keep_real_header(plane, route);
+    add_to_port(known.id, plane, route);
+  }
+  const auto health = [](bool denied) {
+    return denied ? path::Health::denied : path::Health::good;
+  };
+  (void)engine_.change_paths(now, known.id, [&](path::PathSet& paths) {
+    paths.set_event_mask(evs.event_mask);
+    for (const auto& written : update.written)
+      if (std::find(update.replaced.begin(), update.replaced.end(), written.path) ==
+          update.replaced.end())
+        (void)paths.set_health(written.path, health(written.denied));
+    for (const path::PathIndex i : update.replaced) {
+      const EvTable::Entry& entry = evs.entries[i];
+      try {
+        const path::PathSpec spec = planes_.paths->path_of(evs.format, entry.expanded, i);
+        (void)paths.replace(i, spec, health(entry.denied), now);
+      } catch (const Error& error) {  // the ports of another lane can send it
+        (void)paths.set_health(i, path::Health::denied);
+        log_.warn("peer " + known.name + ": an EV is denied: " + error.what());
+      }
+    }
+  });
+  known.evs = update.table;
+}
+
+MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {
+  for (const Known& known : known_) {
+    const engine::Peer* peer = engine_.find_peer(known.id);
+    if (known.profiles.ev != profile || peer == nullptr || peer->paths.size() != entries.size())
+      continue;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const path::Health health = peer->paths.health(static_cast<path::PathIndex>(i));
+      entries[i].good += path::usable(health);
+      entries[i].assumed_bad += health == path::Health::assumed_bad;
+    }
+  }
+}
+
+MRC_SETUP EvEvent Peers::describe(const engine::Peer& peer,
+                                  const path::PathEvent& event) const noexcept {
+  EvEvent out;
+  out.entropy = event.ev;
+  out.plane = event.plane;
+  out.drop_count = event.dropped;
+  out.state = event.health == path::Health::assumed_bad ? EvState::assumed_bad : EvState::good;
+  path::put_bits(out.ev.value, 0, 32, value(event.ev));
+  out.ev.port = static_cast<std::uint8_t>(event.plane + 1);
+  for (const Known& known : known_) {
+    if (known.id != peer.id) continue;
+    out.profile = known.profiles.ev;
+    if (known.evs && event.path < known.evs->entries.size())
+      out.ev = known.evs->entries[event.path].ev;
+    if (event.plane < known.planes.size()) out.destination = known.planes[event.plane].ip;
+  }
+  return out;
+}
+
+/// "plane 2", or "planes 0, 2".
+MRC_SETUP std::string Peers::planes_text(PlaneMask planes) {
+  std::string text;
+  for (PlaneMask m = planes; m != 0; m &= m - 1)
+    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(m));
+  return (std::has_single_bit(planes) ? "plane " : "planes ") + text;
+}
+
+MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
+  std::string name;
+  for (const Known& known : known_)
+    if (known.id == peer.id) name = known.name;
+  const std::string packets =
+      " to " + name + ": packets of " + std::to_string(peer.largest_payload + kPacketOverhead);
+  if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
+    const bool others = (peer.paths.usable_planes() & ~peer.narrow) != 0;
+    log_.warn(planes_text(narrow) + packets + " bytes do not pass, small ones do: " +
+              (others                ? "other planes carry the data"
+               : peer.sizes.probed() ? "data goes in smaller packets"
+                                     : "data can't pass") +
+              " until that works again; make the MTU of interfaces and switches the same");
+  }
+  if (const PlaneMask wide = changed & ~peer.narrow; wide != 0)
+    log_.info(planes_text(wide) + packets + " bytes pass again");
+}
+
+/// Logs what the port notes about the peer.
+MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
+  DevicePort& port = *planes_.ports[plane];
+  const std::size_t before = port.notes().size();
+  port.add_peer(peer, route);
+  for (const std::string& note : port.notes().subspan(before))
+    log_.warn("plane " + std::to_string(plane) + ": " + note);
+}
+
+MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
+  if (engine_.remove_peer(id) != Errc::ok) return;
+  for (auto& port : planes_.ports) port->remove_peer(id);
+  std::erase_if(known_, [id](const Known& known) { return known.id == id; });
+}
+
+MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane) const {
+  for (const Known& known : known_)
+    if (const engine::Peer* peer = engine_.find_peer(known.id))
+      reports.push_back({known.name, lane, peer->queue_pairs, known.foreign});
+}
+
+MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,
+                               const ConnectionInfo& peer) noexcept {
+  if (!tags_.open() || !qp.expected) return;
+  std::vector<port::PeerAddress> own;
+  for (const auto& port : planes_.ports) own.push_back(port->address());
+  tags_.add(own, qp.qpn, qp.expected.bits());
+  tags_.add(peer.planes, peer.qpn, peer.tag);
+}
+
+MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const {
+  if (qp.state != QpState::err) return {};
+  std::string text = to_string(qp.cause);
+  if (qp.peer == nullptr) return text;
+  for (const Known& known : known_)
+    if (known.id == qp.peer->id) text += "; peer " + known.name;
+  if (qp.cause == QpErrorCause::retry_exhausted) {
+    unsigned bad = 0;
+    const path::PathSet& paths = qp.peer->paths;
+    for (path::PathIndex i = 0; i < paths.size(); ++i)
+      bad += paths.health(i) == path::Health::assumed_bad;
+    text += "; tried " + std::to_string(qp.tx.retries.used()) + " timeouts, " +
+            std::to_string(qp.stats.retransmits) + " retransmissions and " +
+            std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
+            " paths, " + std::to_string(bad) + " of them assumed bad";
+    if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
+    if (qp.peer->narrow != 0)
+      text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
+              planes_text(qp.peer->narrow);
+  } else if (qp.cause == QpErrorCause::unacknowledged) {
+    text += "; " + std::to_string(qp.tx.retries.answers()) +
+            " probes were answered since it last acknowledged; " +
+            std::to_string(qp.stats.retransmits) + " retransmissions in all";
+  } else if (qp.cause == QpErrorCause::rnr_exhausted) {
+    text +=
+        "; waited " + std::to_string(qp.attributes.rnr_retry) + " times (rnr_retry; 7 is for ever)";
+  } else if (qp.cause == QpErrorCause::unsupported) {
+    text += "; writes go to any peer, these need an OpenMRC device without option strict";
+  }
+  return text;
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "mrc/host/rounds.hpp"
+#include "mrc/host/srq_number.hpp"
+#include "mrc/wire/packet_part.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Bursts that one round sends at most before it receives again.
+inline constexpr unsigned kBurstsPerRound = 4;
+/// Ports are read more than once in a round that begins so long after the one before,
+inline constexpr Duration kPause = std::chrono::microseconds(500);
+/// while one of them brings so many packets, which may not have been all,
+inline constexpr std::size_t kManyPackets = 8;
+/// and so often at most, since a peer may send faster than this side reads.
+inline constexpr unsigned kReadsAfterPause = 16;
+/// A port that was busy is tried again after this long.
+inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
+
+MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
+                         engine::Engine& engine, Faults& faults, CqEvents& cq_events,
+                         EventQueue<DeviceEvent>& events, Connector& connector, PeerFilter& filter,
+                         std::function<void()> path_events, Time start, unsigned lane)
+    : config_(config),
+      log_(log),
+      planes_(planes),
+      engine_(engine),
+      faults_(faults),
+      cq_events_(cq_events),
+      events_(events),
+      connector_(connector),
+      filter_(filter),
+      path_events_(std::move(path_events)),
+      lane_(lane),
+      tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
+      by_plane_(planes.count()) {
+  for (auto& groups : by_plane_) groups.reserve(tx_.room());
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const auto plane = static_cast<Plane>(i);
+    if (planes_.ports[i]->link_up())
+      planes_up_ |= plane_bit(plane);
+    else
+      engine_.set_plane_up(start, plane, false);
+  }
+  choose_gid_plane();
+}
+
+MRC_DECL bool Rounds::advance(Time now) noexcept {
+  const bool moved = take_in(now);
+  return send(now) || moved;
+}
+
+MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
+  const bool moved = wants_to_send(now) && send(now);
+  const bool came = take_in(now);
+  work_left_ = work_left_ || engine_.has_output();
+  return moved || came;
+}
+
+MRC_DECL bool Rounds::send(Time now) noexcept {
+  const auto sent = [this] {
+    const EngineStats& s = engine_.stats();
+    return s.tx_data + s.tx_retransmits + s.tx_control + s.tx_datagrams;
+  };
+  const std::uint64_t before = sent();
+  work_left_ = transmit(now);
+  signal_events();
+  return sent() != before;
+}
+
+MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
+  work_left_ = !idle || transmit(now);
+  signal_events();
+}
+
+MRC_DECL Time Rounds::next_deadline() const noexcept {
+  if (work_left_) return Time::min();
+  Time next = std::min(
+      {engine_.next_deadline(), faults_.next_change(), retry_, connector_.next_deadline()});
+  for (const auto& port : planes_.ports) next = std::min(next, port->next_release());
+  return next;
+}
+
+/// Everything of a round but transmission. True if there were packets.
+MRC_DECL bool Rounds::take_in(Time now) noexcept {
+  if (now >= faults_.next_change()) faults_.apply(now);
+  const bool moved = receive(now);
+  if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
+  watch_links(now);
+  // Only after all ports are read: packets still queued in a socket must not be judged lost.
+  engine_.review_losses(now);
+  if (engine_.next_deadline() <= now) engine_.on_time(now);
+  signal_events();
+  return moved;
+}
+
+/// After a pause more may wait than one reading brings. What is still in a socket must be taken
+/// neither for lost, here, nor for missing, in the answers to the peer.
+MRC_DECL bool Rounds::receive(Time now) noexcept {
+  const bool paused = now - std::exchange(last_round_, now) > kPause;
+  bool any = receive_once(now);
+  for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n)
+    any = receive_once(now) || any;
+  return any;
+}
+
+MRC_DECL bool Rounds::receive_once(Time now) noexcept {
+  bool any = false;
+  more_waits_ = false;
+  const PlaneMask with_payload =
+      engine_.options().holding_planes | engine_.options().placing_planes;
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    DevicePort& port = *planes_.ports[i];
+    rx_.clear();
+    port.receive(now, rx_);
+    if (!filter_.everybody()) [[unlikely]]
+      rx_.erase_if([this](const wire::RxPacket& packet) {
+        return packet.origin != nullptr && filter_.refuses(packet.origin->source);
+      });
+    if (config_.cc_receiver_penalty)
+      engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
+    if (!rx_.empty()) {
+      any = true;
+      more_waits_ = more_waits_ || rx_.packets().size() >= kManyPackets;
+      engine_.receive(now, rx_.packets());
+      if (!engine_.early().empty()) [[unlikely]]
+        take_early(now);
+      if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
+    }
+    if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
+  }
+  return any;
+}
+
+/// The first packets of peers that are another implementation of MRC, and did not wait.
+MRC_DECL void Rounds::take_early(Time now) noexcept {
+  std::size_t taken = 0;
+  for (const wire::RxPacket& packet : engine_.early()) {
+    if (!connector_.accepts(now, packet)) continue;
+    engine_.receive(now, {&packet, 1});
+    ++taken;
+  }
+  engine_.forget_early(taken);
+}
+
+/// Tells the engine of payload that the port no longer reads or writes.
+MRC_DECL bool Rounds::take_back(Time now, DevicePort& port, Plane plane) noexcept {
+  const auto released = port.take_released();
+  if (!released.empty()) engine_.on_released(released);
+  const auto settled = port.take_settled();
+  if (!settled.empty()) engine_.on_settled(now, plane, settled);
+  return !released.empty() || !settled.empty();
+}
+
+MRC_DECL bool Rounds::arm() noexcept {
+  bool quiet = true;
+  for (const auto& port : planes_.ports) quiet = port->arm() && quiet;
+  return quiet;
+}
+
+MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept {
+  engine::UnconnectedProbe probe;
+  while (engine_.poll_unconnected_probe(probe))
+    ++(planes_.unconnected_probes->answer(now, probe) ? unconnected_answered_
+                                                      : unconnected_refused_);
+  planes_.unconnected_probes->flush(now, plane);
+}
+
+/// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
+MRC_DECL void Rounds::watch_links(Time now) noexcept {
+  for (unsigned i = 0; i < planes_.count(); ++i) {
+    const DevicePort& port = *planes_.ports[i];
+    const std::uint32_t room = port.capabilities().max_packet;
+    // Each has no effect if nothing has changed.
+    engine_.set_plane_narrow(now, static_cast<Plane>(i), room < planes_.mtu + kPacketOverhead);
+    engine_.set_plane_up(now, static_cast<Plane>(i), port.link_up() && room >= smallest_room());
+    const bool up = usable(i);
+    if (up == ((planes_up_ >> i & 1) != 0)) continue;
+    planes_up_ ^= plane_bit(static_cast<Plane>(i));
+    if (!reports_planes()) continue;
+    DeviceEvent event;
+    event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;
+    event.plane = static_cast<Plane>(i);
+    events_.push(event);
+  }
+  choose_gid_plane();
+}
+
+/// The GID's plane stays the same while it is up, or while none is.
+MRC_DECL void Rounds::choose_gid_plane() noexcept {
+  if (planes_up_ == 0 || (planes_up_ & plane_bit(planes_.gid_plane)) != 0) return;
+  planes_.gid_plane = static_cast<Plane>(std::countr_zero(planes_up_));
+  gid_plane_.store(planes_.gid_plane, std::memory_order_relaxed);
+}
+
+/// Bytes that a plane has to carry to be of any use.
+MRC_DECL std::uint32_t Rounds::smallest_room() const noexcept {
+  return std::min(planes_.mtu + kPacketOverhead, wire::kMaxPart);
+}
+
+MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
+  const DevicePort& port = *planes_.ports[plane];
+  if (!port.link_up()) return false;
+  const std::uint32_t room = port.capabilities().max_packet;
+  const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
+  if (planes_.mtu + kPacketOverhead <= room) {
+    too_small_ &= ~bit;
+    return true;
+  }
+  if (reports_planes() && (too_small_ & bit) == 0)
+    log_.warn("plane " + std::to_string(plane) + ": the interface's MTU leaves " +
+              std::to_string(room) + " bytes for a packet, needed are " +
+              std::to_string(planes_.mtu + kPacketOverhead) +
+              "; it carries data only if no other plane does, in smaller packets, until it is "
+              "raised with `ip link set`");
+  too_small_ |= bit;
+  return false;
+}
+
+/// True if there is more to send than one round sends.
+MRC_DECL bool Rounds::transmit(Time now) noexcept {
+  if (now >= retry_) {
+    busy_ = 0;
+    retry_ = kNever;
+  }
+  for (unsigned n = 0; n < kBurstsPerRound; ++n) {
+    tx_.clear();
+    engine_.poll_transmit(now, ~busy_, tx_);
+    if (tx_.empty()) return false;
+    // Each group or plane costs a system call, and the engine puts control packets in front. In
+    // small bursts data goes first, since a program waits for it. In large ones sockets may fill
+    // up, and control packets that are refused are lost, so these go first.
+    const auto late = [&](const wire::TxGroup& group) {
+      return tx_.size() <= planes_.few_packets &&
+             tx_.packets(group).front().dscp == config_.dscp_control;
+    };
+    for (auto& groups : by_plane_) groups.clear();
+    for (const bool pass : {false, true})
+      for (const wire::TxGroup& group : tx_.groups())
+        if (late(group) == pass) by_plane_[group.plane].push_back(group);
+    for (std::size_t plane = 0; plane < by_plane_.size(); ++plane)
+      if (!by_plane_[plane].empty()) transmit(now, static_cast<Plane>(plane), by_plane_[plane]);
+  }
+  return true;
+}
+
+MRC_DECL void Rounds::transmit(Time now, Plane plane,
+                               std::span<const wire::TxGroup> groups) noexcept {
+  std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
+  for (const wire::TxGroup& group : groups) {
+    const std::uint32_t sent = std::min(taken, group.count);
+    taken -= sent;
+    if (sent == group.count) continue;
+    engine_.on_untransmitted(now, tx_.packets(group).subspan(sent));
+    busy_ |= plane_bit(plane);
+    retry_ = now + kBusyRetry;
+  }
+}
+
+MRC_DECL void Rounds::signal_events() noexcept {
+  if (engine_.has_path_events()) path_events_();
+  using Kind = engine::Engine::Event::Kind;
+  engine::Engine::Event event;
+  while (engine_.poll_event(event)) {
+    if (event.kind == Kind::completion || event.kind == Kind::cq_overrun) {
+      const bool solicited = event.solicited || event.kind == Kind::cq_overrun;
+      const Arm again = cq_events_.signal(event.cq, solicited);
+      if (again != Arm::none) (void)engine_.arm_cq(event.cq, again);
+    }
+    if (event.kind != Kind::completion) report(event);
+  }
+}
+
+/// Tells the application.
+MRC_DECL void Rounds::report(const engine::Engine::Event& event) noexcept {
+  using Kind = engine::Engine::Event::Kind;
+  DeviceEvent out;
+  switch (event.kind) {
+    case Kind::cq_overrun:
+      out.kind = DeviceEvent::Kind::cq_overrun;
+      out.cq = event.cq;
+      break;
+    case Kind::qp_error:
+      out.kind = DeviceEvent::Kind::qp_error;
+      out.qpn = event.qpn;
+      if (const auto* qp = engine_.find_qp(event.qpn)) out.cause = qp->cause;
+      if (const auto* qp = engine_.find_datagram_qp(event.qpn)) out.cause = qp->cause;
+      break;
+    case Kind::srq_limit:
+      out.kind = DeviceEvent::Kind::srq_limit;
+      out.srq = device_srq(lane_, event.srq);
+      break;
+    case Kind::last_wqe:
+      out.kind = DeviceEvent::Kind::last_wqe;
+      out.qpn = event.qpn;
+      break;
+    case Kind::completion:
+      return;
+  }
+  events_.push(out);
+}
+
+}  // namespace mrc::inline v0_1::detail

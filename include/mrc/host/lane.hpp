@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/device_stats.hpp"
+#include "mrc/api/events.hpp"
+#include "mrc/api/log.hpp"
+#include "mrc/api/qp_change.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/exchange/connection_info.hpp"
+#include "mrc/host/connector.hpp"
+#include "mrc/host/courteous_mutex.hpp"
+#include "mrc/host/cq_events.hpp"
+#include "mrc/host/datagram_routes.hpp"
+#include "mrc/host/ev_events.hpp"
+#include "mrc/host/event_queue.hpp"
+#include "mrc/host/faults.hpp"
+#include "mrc/host/peer_filter.hpp"
+#include "mrc/host/peers.hpp"
+#include "mrc/host/profiles.hpp"
+#include "mrc/host/progress.hpp"
+#include "mrc/host/rounds.hpp"
+#include "mrc/plane/plane_kind.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// What the lanes of a device share. What it refers to must outlive them.
+struct LaneSurroundings {
+  const Config& config;
+  const Log& log;
+  std::uint64_t guid;  ///< names the device to its peers
+  PlaneOpener& opener;
+  CqEvents& cq_events;
+  EventQueue<DeviceEvent>& events;
+  Profiles& profiles;
+  EvEvents& ev_events;
+};
+
+/// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
+/// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
+/// of that slot. A device has one lane or several.
+///
+/// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, Connector,
+/// Faults.
+///
+/// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
+/// call, not per packet.
+class alignas(64) Lane {  // shares no cache line with another one
+ public:
+  /// Opens the ports, under that slot or the lowest free one. Throws mrc::Error.
+  Lane(const LaneSurroundings& around, unsigned index, std::optional<std::uint8_t> slot);
+  /// Sends what is pending; in a forked child nothing.
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  /// Starts the helper thread. Throws mrc::Error.
+  void start() { progress_.start(index_); }
+  /// Ends it.
+  void stop() noexcept { progress_.stop(); }
+
+  [[nodiscard]] unsigned index() const noexcept { return index_; }
+  [[nodiscard]] std::uint8_t slot() const noexcept { return planes_.slot; }
+  [[nodiscard]] const OpenedPlanes& planes() const noexcept { return planes_; }
+  /// The plane whose address is the GID.
+  [[nodiscard]] Plane gid_plane() const noexcept { return rounds_.gid_plane(); }
+  [[nodiscard]] Progress& progress() noexcept { return progress_; }
+
+  /// Runs f(engine, now) under the lock.
+  template <class F>
+  auto with_engine(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(engine_, monotonic_now());
+  }
+  /// As with_engine(), for calls that may queue packets or complete requests. Packets leave at once
+  /// if the engine was idle, else with the next round.
+  template <class F>
+  auto with_doorbell(F&& f) noexcept {
+    const std::lock_guard lock(mutex_);
+    const Time now = monotonic_now();
+    const bool idle = engine_.quiet();
+    const auto result = f(engine_, now);
+    rounds_.after_post(now, idle);
+    progress_.deadline_changed();
+    return result;
+  }
+
+  /// The lock, and the engine for who holds it: for what must happen in all lanes at once.
+  [[nodiscard]] CourteousMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] engine::Engine& engine() noexcept { return engine_; }
+
+  // --- Queue pairs (impl/connect.ipp)
+  [[nodiscard]] QpAttributes default_attributes() const noexcept;
+  [[nodiscard]] ConnectionInfo local_info(Qpn qpn);
+  void connect(Qpn qpn, const ConnectionInfo& peer);
+  void modify(Qpn qpn, const QpChange& change);
+  [[nodiscard]] QpInfo query(Qpn qpn);
+  Errc close_qp(Qpn qpn) noexcept;
+  Errc reset_qp(Qpn qpn) noexcept;
+  [[nodiscard]] std::string error_text(Qpn qpn);
+  [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
+
+  /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
+  [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
+
+  // --- Datagram queue pairs (impl/lane_datagrams.ipp)
+  /// With the largest MTU of RoCEv2 that the planes carry in place of `init.mtu`.
+  [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
+  [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
+  void prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience);
+  Errc post_datagrams(Qpn qpn, std::span<const DatagramRequest> requests,
+                      std::size_t& posted) noexcept;
+  Errc close_datagram_qp(Qpn qpn) noexcept;
+
+  // --- Profiles (impl/lane_profiles.ipp)
+  /// Sets the profiles that a queue pair gets on its way to INIT.
+  void set_profiles(Qpn qpn, const QpProfiles& profiles);
+  /// See Peers::update().
+  void update_paths(const EvUpdate& update) noexcept;
+  /// See Peers::add_states().
+  void add_states(ProfileId profile, std::span<EvEntry> entries) noexcept;
+
+  // --- Memory regions
+  /// Registers with the engine and all ports, under a new key or a given one. Throws mrc::Error.
+  [[nodiscard]] std::uint32_t register_memory(void* address, std::size_t length, Access access,
+                                              PdId pd, std::optional<std::uint32_t> key);
+  /// The engine has deregistered the region: returns when no port reads it any more.
+  void release_memory(std::uint32_t key) noexcept;
+
+  // --- Faults and statistics
+  [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
+  void start_faults(port::FaultSchedule schedule);
+  /// Adds what this lane has counted.
+  void add_to(DeviceStats& stats);
+
+ private:
+  [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
+  [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
+  [[nodiscard]] engine::EngineOptions engine_options() const;
+  [[nodiscard]] ResolutionOptions resolution_options() const;
+  // impl/connect.ipp
+  [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;
+  [[nodiscard]] bool asks_for_trims() const noexcept;
+  [[nodiscard]] const engine::QueuePairState& in_state(Qpn qpn, QpState state,
+                                                       const std::string& doing) const;
+  void check_peer(const ConnectionInfo& info, const std::string& doing) const;
+  void connect_to(Qpn qpn, const QpChange& change, const std::string& doing);
+  void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
+  [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
+                                const ConnectionInfo& info, const std::string& doing);
+  // impl/lane_profiles.ipp
+  void enter_init(Qpn qpn, const std::string& doing);
+  void release_profiles(Qpn qpn) noexcept;
+  [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
+  void report_path_events() noexcept;
+  /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
+  template <class F>
+  Errc disconnect(Qpn qpn, F&& f) noexcept;
+
+  const unsigned index_;
+  std::uint32_t srqs_ = 0;
+  const ForkMark fork_;
+  const Config& config_;
+  const Log& log_;
+  const std::uint64_t guid_;
+  PlaneOpener& opener_;
+  EventQueue<DeviceEvent>& events_;
+  Profiles& profiles_;
+  EvEvents& ev_events_;
+  OpenedPlanes planes_;
+  engine::Engine engine_;
+  Faults faults_;
+  PeerFilter filter_;
+  Peers peers_;
+  Connector connector_;
+  DatagramRoutes datagram_routes_;
+  Rounds rounds_;
+  CourteousMutex mutex_;
+  Progress progress_;
+  /// Profiles of a queue pair.
+  struct Chosen {
+    QpProfiles profiles;
+    bool held = false;  ///< from INIT on
+  };
+  std::unordered_map<std::uint32_t, Chosen> chosen_;  ///< by QPN
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/connect.ipp"
+#include "mrc/host/impl/lane.ipp"
+#include "mrc/host/impl/lane_datagrams.ipp"
+#include "mrc/host/impl/lane_profiles.ipp"
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/api/device_config.hpp"
+#include "mrc/api/device_stats.hpp"
+#include "mrc/api/log.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/exchange/connection_info.hpp"
+#include "mrc/host/key_log.hpp"
+#include "mrc/host/peer_filter.hpp"
+#include "mrc/plane/ev_table.hpp"
+#include "mrc/plane/plane_kind.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// A peer's side of a connection, as it says in `info`.
+[[nodiscard]] RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept;
+
+/// What the profiles of a queue pair mean for the peer that it is connected to.
+struct PeerProfiles {
+  QpProfiles ids;
+  EvTablePtr evs;                 ///< of ids.ev, if there is one
+  std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
+};
+
+/// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
+/// when the first one connects, removed with the last. A remote device that is reached in another
+/// way than before, has another window, or is another process at the same addresses, is another
+/// peer: who only claims to be a known device changes nothing for those who are connected to it. A
+/// device that is reached with several profiles is as many peers, with paths and windows of their
+/// own.
+///
+/// Thread contract: under the lane's lock, except make_candidate() and await_routes(), which any
+/// thread may call without it. What the constructor takes must outlive it.
+class Peers {
+ public:
+  /// A remote device that can be added to the engine and the ports.
+  struct Candidate {
+    engine::PeerSpec spec;
+    std::vector<PeerRoute> routes;  ///< [plane]
+    bool slower = false;            ///< PathProvider::keep_real_header()
+    std::string name;               ///< its addresses, for messages
+    PeerProfiles profiles;
+  };
+
+  /// Throws mrc::Error if the file of option keylog can't be opened.
+  Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
+        const PeerFilter& filter)
+      : config_(config),
+        log_(log),
+        planes_(planes),
+        engine_(engine),
+        filter_(filter),
+        tags_(config.keylog) {}
+
+  /// The peer that a ConnectionInfo names, with those profiles, if it is known.
+  [[nodiscard]] std::optional<PeerId> find(const ConnectionInfo& info,
+                                           const QpProfiles& profiles) const noexcept;
+  /// What is needed to add it. Throws mrc::Error if it cannot be reached, or is not allowed.
+  [[nodiscard]] Candidate make_candidate(const ConnectionInfo& info,
+                                         const PeerProfiles& profiles) const;
+  /// What a queue pair of that MTU agrees on with the one that `info` describes; an MTU of 0 there
+  /// is not known.
+  [[nodiscard]] std::uint32_t agreed_mtu_with(const ConnectionInfo& info,
+                                              std::uint32_t own) const noexcept;
+  /// Waits up to `patience` until packets to it are not lost for want of a next hop. Logs where
+  /// they still will be.
+  void await_routes(const Candidate& candidate, Duration patience) const;
+  /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
+  /// there are too many.
+  [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
+  /// Adds a report on each of them.
+  void add_to(std::vector<PeerReport>& reports, unsigned lane) const;
+  /// An EV profile has changed: so do the paths to the peers that are reached with it.
+  void update(Time now, const EvUpdate& update) noexcept;
+  /// Adds to the entries of an EV profile in which states they are towards the peers here.
+  void add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept;
+  /// An event of a path, as the application sees it.
+  [[nodiscard]] EvEvent describe(const engine::Peer& peer,
+                                 const path::PathEvent& event) const noexcept;
+  /// Removes a peer without queue pairs, since it may come back with other addresses.
+  void forget_unused(PeerId peer) noexcept;
+  /// Notes the tags of a connection for tools that see its packets (option keylog).
+  void log_tags(const engine::QueuePairState& qp, const ConnectionInfo& peer) noexcept;
+  /// Why a queue pair is in ERR, with its peer, retries and path states; empty if it is not.
+  [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
+  /// Logs planes towards a peer that carry no packets of full size any more, or do so again.
+  void report_narrow(const engine::Peer& peer, PlaneMask changed) const;
+
+ private:
+  [[nodiscard]] static std::string planes_text(PlaneMask planes);
+  /// A remote device.
+  struct Known {
+    std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid
+    std::uint8_t slot = 0;
+    std::vector<port::PeerAddress> planes;
+    std::vector<std::vector<std::uint8_t>> port_data;
+    std::uint64_t receive_window = 0;
+    bool foreign = false;
+    PeerId id{};
+    std::string name;  ///< its addresses, for messages
+    QpProfiles profiles;
+    EvTablePtr evs;  ///< of profiles.ev, as its paths are now
+
+    /// Whether it is that process, whatever the profiles.
+    [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
+  };
+
+  [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
+  void replace(Time now, Known& known, const EvUpdate& update);
+  void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
+  void note_slower(const Candidate& candidate);
+
+  const Config& config_;
+  const Log& log_;
+  OpenedPlanes& planes_;
+  engine::Engine& engine_;
+  const PeerFilter& filter_;
+  KeyLog tags_;
+  std::vector<Known> known_;
+  bool noted_slower_ = false;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/peers.ipp"
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/api/profile_types.hpp"
+#include "mrc/cc/controller.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/plane/ev_table.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// What a ProfileRegistry must know of its device.
+struct ProfileSurroundings {
+  unsigned planes = 1;     ///< EVs may name ports 1 .. planes
+  std::uint64_t seed = 0;  ///< of the order of GENERATED EVs (mrc-1.0 [O-24])
+  cc::Options cc;          ///< the device's own: what CC profiles leave open
+  /// Throws mrc::Error (unsupported) that says why the ports can't send such an EV.
+  std::function<void(path::EvMode, const ExpandedEv&)> check_ev;
+};
+
+/// The profiles of a device, their states and who uses them (mrc-1.0 §3.2, §7.7). It knows nothing
+/// of peers and ports: what a change means for these is in its result. Set-up only; one thread at a
+/// time.
+///
+/// Errors are mrc::Error and stand for the API's: invalid_argument and invalid_state for EINVAL,
+/// in_use for EBUSY, no_resources for E2BIG, not_found for ENOENT, unsupported for what these ports
+/// can't do. A call that fails has changed nothing, except that EvOperations before the one that
+/// failed are done.
+class ProfileRegistry {
+ public:
+  explicit ProfileRegistry(ProfileSurroundings around) : around_(std::move(around)) {}
+
+  void change_format(ProfileId id, const FormatProfileChange& change);
+  [[nodiscard]] FormatProfileInfo format(ProfileId id) const;
+
+  /// The change, and the error that ended it after some operations, if there was one.
+  struct EvChanged {
+    EvUpdate update;
+    std::exception_ptr error;
+  };
+  [[nodiscard]] EvChanged change_evs(ProfileId id, const EvProfileChange& change);
+  /// Entries say GOOD or DENIED: the states towards destinations are the caller's to add.
+  [[nodiscard]] EvProfileInfo evs(ProfileId id) const;
+
+  void change_cc(ProfileId id, const CcProfileChange& change);
+  [[nodiscard]] CcProfileInfo cc(ProfileId id) const;
+
+  [[nodiscard]] ProfileLimits limits() const noexcept;
+
+  /// A queue pair begins to use these; they must be ONLINE, and stay so until release().
+  void acquire(const QpProfiles& profiles);
+  void release(const QpProfiles& profiles) noexcept;
+
+  /// The table of a profile that is ONLINE; else null.
+  [[nodiscard]] EvTablePtr table(ProfileId id) const noexcept;
+  /// The options of a CC profile that is ONLINE; else those of the device.
+  [[nodiscard]] cc::Options cc_options(ProfileId id) const;
+
+ private:
+  struct Format {
+    ProfileState state = ProfileState::init;
+    std::optional<path::EvMode> mode;
+    std::vector<path::FormatField> fields;
+    bool has_fields = false;
+  };
+  struct Entry {
+    ProfileEv ev;
+    bool denied = false;
+  };
+  struct Evs {
+    ProfileState state = ProfileState::init;
+    std::optional<EvProfileMode> mode;
+    std::optional<ProfileId> format;
+    std::optional<std::uint32_t> ev_count, min_active, event_mask;
+    std::vector<path::EvField> fields;
+    std::vector<Entry> entries;
+    EvTablePtr table;
+    std::uint32_t users = 0;
+  };
+  struct Cc {
+    ProfileState state = ProfileState::init;
+    std::optional<cc::Algorithm> algorithm;
+    std::optional<CcConfig> config;
+    std::uint32_t users = 0;
+  };
+
+  // impl/ev_profile.ipp
+  void set_attributes(ProfileId id, Evs& evs, const EvProfileChange& change) const;
+  void fill(ProfileId id, Evs& evs) const;
+  void check_entries(const Evs& evs) const;
+  void operate(Evs& evs, const EvOperation& op, EvUpdate& update) const;
+  [[nodiscard]] bool to_state(ProfileId id, Evs& evs, ProfileState state) const;
+  [[nodiscard]] path::EvFormatProfile format_of(const Evs& evs) const;
+  [[nodiscard]] EvTablePtr make_table(ProfileId id, const Evs& evs) const;
+  [[nodiscard]] ExpandedEv expanded(const Evs& evs, const path::EvFormatProfile& format,
+                                    const ProfileEv& ev) const;
+  [[nodiscard]] std::size_t evs_in_use() const noexcept;
+
+  ProfileSurroundings around_;
+  ProfileLimits limits_;
+  std::map<ProfileId, Format> formats_;  ///< those not in INIT, as in the other two
+  std::map<ProfileId, Evs> evs_;
+  std::map<ProfileId, Cc> ccs_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/ev_profile.ipp"
+#include "mrc/host/impl/profile_registry.ipp"
+#endif

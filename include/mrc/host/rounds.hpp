@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "mrc/api/log.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/engine/engine.hpp"
+#include "mrc/host/connector.hpp"
+#include "mrc/host/cq_events.hpp"
+#include "mrc/host/event_queue.hpp"
+#include "mrc/host/faults.hpp"
+#include "mrc/host/peer_filter.hpp"
+#include "mrc/plane/plane_kind.hpp"
+#include "mrc/plane/port.hpp"
+#include "mrc/wire/burst.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// One round of progress between the engine of a lane and its ports: receive from every port, link
+/// states, timers, transmit, events. It neither sleeps nor knows which thread calls; see Progress.
+///
+/// Thread contract: under the lane's lock. What the constructor takes must outlive it.
+class Rounds {
+ public:
+  /// Marks the planes that are down at `start` in the engine. `lane`: number of the lane; the first
+  /// one reports and logs planes that go and come, for all. `path_events` takes the engine's path
+  /// events; called when there are some.
+  Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
+         Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
+         PeerFilter& filter, std::function<void()> path_events, Time start, unsigned lane);
+
+  /// Receives first, then transmits. True if anything moved.
+  bool advance(Time now) noexcept;
+  /// Transmits first: the round of a thread that polls and will be back soon. Answers to received
+  /// packets are sent by its next call, so a program that polls memory sees its message, and has
+  /// its reply under way, two system calls earlier.
+  bool advance_out_first(Time now) noexcept;
+  /// Transmits, and signals events. True if something was sent.
+  bool send(Time now) noexcept;
+  /// Called after application calls that may have queued packets. `idle`: the engine had nothing to
+  /// do before them, so no round is near and this call sends. Otherwise the next round sends the
+  /// packets, in larger bursts.
+  void after_post(Time now, bool idle) noexcept;
+
+  /// Called before a thread sleeps on the ports' descriptors. False: a port has something; another
+  /// round is due.
+  [[nodiscard]] bool arm() noexcept;
+
+  /// The last round left something to send.
+  [[nodiscard]] bool work_left() const noexcept { return work_left_; }
+  /// send() may do something: work is left, or a port that was busy is to be tried again.
+  [[nodiscard]] bool wants_to_send(Time now) const noexcept { return work_left_ || now >= retry_; }
+  /// Something is left to send, now or when a busy port is tried again.
+  [[nodiscard]] bool unfinished() const noexcept { return work_left_ || retry_ != kNever; }
+  /// When the next round is due if no packet arrives; Time::min() if work is left.
+  [[nodiscard]] Time next_deadline() const noexcept;
+
+  /// The plane's link is up, and its port can carry the device's packets: an interface that was
+  /// added or changed after the device opened may have too small an MTU.
+  [[nodiscard]] bool usable(unsigned plane) noexcept;
+  /// The plane whose address is the device's GID. Any thread.
+  [[nodiscard]] Plane gid_plane() const noexcept {
+    return gid_plane_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
+    return unconnected_answered_;
+  }
+  [[nodiscard]] std::uint64_t unconnected_probes_refused() const noexcept {
+    return unconnected_refused_;
+  }
+
+ private:
+  bool take_in(Time now) noexcept;
+  bool receive(Time now) noexcept;
+  void take_early(Time now) noexcept;
+  bool receive_once(Time now) noexcept;
+  bool take_back(Time now, DevicePort& port, Plane plane) noexcept;
+  void answer_unconnected_probes(Time now, Plane plane) noexcept;
+  void watch_links(Time now) noexcept;
+  void choose_gid_plane() noexcept;
+  bool transmit(Time now) noexcept;
+  void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
+  void signal_events() noexcept;
+  void report(const engine::Engine::Event& event) noexcept;
+  [[nodiscard]] std::uint32_t smallest_room() const noexcept;
+  [[nodiscard]] bool reports_planes() const noexcept { return lane_ == 0; }
+
+  const Config& config_;
+  const Log& log_;
+  OpenedPlanes& planes_;
+  engine::Engine& engine_;
+  Faults& faults_;
+  CqEvents& cq_events_;
+  EventQueue<DeviceEvent>& events_;
+  Connector& connector_;
+  PeerFilter& filter_;
+  const std::function<void()> path_events_;
+  const unsigned lane_;
+  wire::TxBurst tx_;
+  port::RxBurst rx_;
+  std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
+  PlaneMask planes_up_ = 0;                           ///< as the application knows them
+  PlaneMask too_small_ = 0;          ///< planes already logged as having too small an MTU
+  std::atomic<Plane> gid_plane_{0};  ///< planes_.gid_plane
+  PlaneMask busy_ = 0;               ///< ports that took no more, until retry_
+  Time retry_ = kNever;
+  Time last_round_{};        ///< the last time that the ports were read
+  bool more_waits_ = false;  ///< a port brought so much that it may have more
+  bool work_left_ = false;
+  std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/rounds.ipp"
+#endif

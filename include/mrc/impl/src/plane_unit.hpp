@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One of the units of the compiled library (mrc/impl/src.hpp): ports on sockets, and the
+/// packets that they build and parse.
+#ifndef MRC_SEPARATE_COMPILATION
+#error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
+#endif
+
+#include "mrc/api/impl/fault_schedule.ipp"
+#include "mrc/api/impl/fault_spec.ipp"
+#include "mrc/net/impl/netlink.ipp"
+#include "mrc/net/impl/socket.ipp"
+#include "mrc/net/impl/socket_address.ipp"
+#include "mrc/net/impl/socket_interface.ipp"
+#include "mrc/plane/impl/fault.ipp"
+#include "mrc/plane/impl/fault_hold.ipp"
+#include "mrc/plane/impl/receive_check.ipp"
+#include "mrc/plane/packet/impl/packet_filter.ipp"
+#include "mrc/plane/packet/impl/packet_link.ipp"
+#include "mrc/plane/packet/impl/packet_options.ipp"
+#include "mrc/plane/packet/impl/packet_port.ipp"
+#include "mrc/plane/packet/impl/packet_receive.ipp"
+#include "mrc/plane/packet/impl/packet_slot.ipp"
+#include "mrc/plane/packet/impl/packet_socket.ipp"
+#include "mrc/plane/packet/impl/packet_transmit.ipp"
+#include "mrc/plane/packet/impl/socket_frames.ipp"
+#include "mrc/plane/udp/impl/udp_filter.ipp"
+#include "mrc/plane/udp/impl/udp_options.ipp"
+#include "mrc/plane/udp/impl/udp_path.ipp"
+#include "mrc/plane/udp/impl/udp_port.ipp"
+#include "mrc/plane/udp/impl/udp_receive.ipp"
+#include "mrc/plane/udp/impl/udp_slot.ipp"
+#include "mrc/plane/udp/impl/udp_transmit.ipp"
+#include "mrc/plane/verbs/impl/uc_message.ipp"
+#include "mrc/plane/verbs/impl/uc_receiver.ipp"
+#include "mrc/plane/verbs/impl/uc_sender.ipp"
+#include "mrc/plane/verbs/impl/uc_waits.ipp"
+#include "mrc/plane/verbs/impl/verbs_contact.ipp"
+#include "mrc/plane/verbs/impl/verbs_message.ipp"
+#include "mrc/wire/impl/icrc.ipp"
+#include "mrc/wire/impl/packet_build.ipp"
+#include "mrc/wire/impl/packet_layout.ipp"
+#include "mrc/wire/impl/packet_parse.ipp"
+#include "mrc/wire/impl/packet_trim.ipp"

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "mrc/core/system_calls.hpp"
+#include "mrc/net/netlink.hpp"
+#include "mrc/net/socket_address.hpp"
+
+namespace mrc::inline v0_1::port {
+
+MRC_DECL NetlinkMonitor::NetlinkMonitor()
+    : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+  static_assert(alignof(nlmsghdr) <= 8);
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV6_ROUTE;
+  if (!socket_.open() ||
+      ::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    throw_errno("cannot watch the network interfaces (netlink)");
+  mrc::detail::require({mrc::detail::SystemCall::recvfrom});
+}
+
+MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {
+  constexpr unsigned kReads = 64;
+  News news;
+  for (unsigned i = 0; i < kReads; ++i) {
+    const ssize_t n = ::recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == ENOBUFS) news = {true, true};
+    if (n <= 0 && errno != ENOBUFS) break;
+    if (n > 0) look(static_cast<std::size_t>(n), interface_index, news);
+  }
+  return news;
+}
+
+MRC_DECL void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_index,
+                                   News& news) const noexcept {
+  for (std::size_t at = 0; at + sizeof(nlmsghdr) <= size;) {
+    nlmsghdr head;
+    std::memcpy(&head, buffer_.data() + at, sizeof head);
+    if (head.nlmsg_len < sizeof head || head.nlmsg_len > size - at) return;
+    if (head.nlmsg_type == RTM_NEWLINK || head.nlmsg_type == RTM_DELLINK) {
+      news.links = true;
+    } else if (head.nlmsg_type == RTM_NEWNEIGH || head.nlmsg_type == RTM_DELNEIGH) {
+      ndmsg neighbour{};
+      if (head.nlmsg_len >= NLMSG_LENGTH(sizeof neighbour))
+        std::memcpy(&neighbour, buffer_.data() + at + NLMSG_HDRLEN, sizeof neighbour);
+      news.next_hops |= neighbour.ndm_family == AF_INET6 &&
+                        static_cast<std::uint32_t>(neighbour.ndm_ifindex) == interface_index;
+    } else {
+      news.next_hops = true;
+    }
+    at += NLMSG_ALIGN(head.nlmsg_len);
+  }
+}
+
+namespace detail {
+
+/// A request to rtnetlink with IPv6 addresses and numbers as attributes, and its one answer.
+class NetlinkRequest {
+ public:
+  template <class Header>
+  NetlinkRequest(std::uint16_t type, const Header& header) {
+    head().nlmsg_len = NLMSG_LENGTH(sizeof header);
+    head().nlmsg_type = type;
+    head().nlmsg_flags = NLM_F_REQUEST;
+    std::memcpy(NLMSG_DATA(&head()), &header, sizeof header);
+  }
+
+  void add(std::uint16_t type, const void* data, std::size_t size) noexcept {
+    const rtattr attribute{static_cast<unsigned short>(RTA_LENGTH(size)), type};
+    std::uint8_t* at = buffer_.data() + NLMSG_ALIGN(head().nlmsg_len);
+    std::memcpy(at, &attribute, sizeof attribute);
+    std::memcpy(at + RTA_LENGTH(0), data, size);
+    head().nlmsg_len =
+        static_cast<std::uint32_t>(NLMSG_ALIGN(head().nlmsg_len) + RTA_ALIGN(attribute.rta_len));
+  }
+
+  /// Sends it and reads the answer. 0, or the errno that the kernel answered.
+  [[nodiscard]] int send() noexcept {
+    const Socket socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    if (!socket.open()) return errno;
+    if (::send(socket.fd(), buffer_.data(), head().nlmsg_len, 0) < 0) return errno;
+    const ssize_t n = ::recv(socket.fd(), buffer_.data(), buffer_.size(), 0);
+    if (n < 0) return errno;
+    if (!NLMSG_OK(&head(), static_cast<std::size_t>(n))) return EBADMSG;
+    if (head().nlmsg_type != NLMSG_ERROR) return 0;
+    nlmsgerr error;
+    if (head().nlmsg_len < NLMSG_LENGTH(sizeof error)) return EBADMSG;
+    std::memcpy(&error, NLMSG_DATA(&head()), sizeof error);
+    return -error.error;
+  }
+
+  /// The answer's header.
+  template <class Header>
+  [[nodiscard]] Header header() noexcept {
+    Header header{};
+    if (head().nlmsg_len >= NLMSG_LENGTH(sizeof header))
+      std::memcpy(&header, NLMSG_DATA(&head()), sizeof header);
+    return header;
+  }
+
+  /// Copies the answer's attribute behind a header of `header` bytes; false if there is none of
+  /// that type and size.
+  [[nodiscard]] bool get(std::size_t header, std::uint16_t type, void* data,
+                         std::size_t size) noexcept {
+    std::size_t at = NLMSG_ALIGN(NLMSG_LENGTH(header));
+    while (at + sizeof(rtattr) <= head().nlmsg_len) {
+      rtattr attribute;
+      std::memcpy(&attribute, buffer_.data() + at, sizeof attribute);
+      if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > head().nlmsg_len) break;
+      if (attribute.rta_type == type && attribute.rta_len == RTA_LENGTH(size)) {
+        std::memcpy(data, buffer_.data() + at + RTA_LENGTH(0), size);
+        return true;
+      }
+      at += RTA_ALIGN(attribute.rta_len);
+    }
+    return false;
+  }
+
+ private:
+  [[nodiscard]] nlmsghdr& head() noexcept { return *reinterpret_cast<nlmsghdr*>(buffer_.data()); }
+
+  alignas(nlmsghdr) std::array<std::uint8_t, 4096> buffer_{};
+};
+
+}  // namespace detail
+
+MRC_DECL std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                               const IpAddress& destination) noexcept {
+  rtmsg route{};
+  route.rtm_family = AF_INET6;
+  route.rtm_dst_len = 128;
+  detail::NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data(), destination.size());
+  request.add(RTA_OIF, &interface_index, sizeof interface_index);
+  if (const int error = request.send(); error != 0) {
+    errno = error;
+    return std::nullopt;
+  }
+  const std::uint8_t type = request.header<rtmsg>().rtm_type;
+  std::uint32_t out = 0;
+  if (type != RTN_UNICAST || !request.get(sizeof route, RTA_OIF, &out, sizeof out) ||
+      out != interface_index) {
+    errno = ENETUNREACH;
+    return std::nullopt;
+  }
+  IpAddress gateway = destination;
+  (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
+  return gateway;
+}
+
+MRC_DECL std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                 const IpAddress& address) noexcept {
+  ndmsg neighbour{};
+  neighbour.ndm_family = AF_INET6;
+  neighbour.ndm_ifindex = static_cast<int>(interface_index);
+  detail::NetlinkRequest request(RTM_GETNEIGH, neighbour);
+  request.add(NDA_DST, address.data(), address.size());
+  if (request.send() != 0) return std::nullopt;
+  constexpr unsigned kUsable =
+      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+  const unsigned state = request.header<ndmsg>().ndm_state;
+  Neighbour found;
+  if ((state & kUsable) == 0 ||
+      !request.get(sizeof neighbour, NDA_LLADDR, found.mac.data(), found.mac.size()))
+    return std::nullopt;
+  found.stale = (state & NUD_STALE) != 0;
+  return found;
+}
+
+MRC_DECL void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept {
+  const Socket socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.open()) return;
+  (void)try_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, static_cast<int>(htonl(interface_index)));
+  constexpr std::uint16_t kDiscard = 9;
+  const SocketAddress to(address, kDiscard, interface_index);
+  (void)::sendto(socket.fd(), nullptr, 0, 0, &to.any, to.length);
+}
+
+}  // namespace mrc::inline v0_1::port

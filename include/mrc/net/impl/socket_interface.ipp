@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "mrc/core/error.hpp"
+#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket_interface.hpp"
+
+namespace mrc::inline v0_1::port {
+
+namespace detail {
+
+MRC_SETUP bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                             ifreq& request) noexcept {
+  request = {};
+  std::memcpy(request.ifr_name, name.data(), std::min<std::size_t>(name.size(), IFNAMSIZ - 1));
+  return ioctl(socket.fd(), what, &request) == 0;
+}
+
+MRC_SETUP bool is_running(const ifreq& flags) noexcept {
+  return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
+}
+
+/// The IP address, or the netmask, in an entry of getifaddrs(); false for other families.
+[[nodiscard]] inline bool address_of(const sockaddr* from, IpAddress& out) noexcept {
+  if (from == nullptr) return false;
+  if (from->sa_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, from, sizeof v4);
+    out = make_v4(0, 0, 0, 0);
+    std::memcpy(out.data() + 12, &v4.sin_addr, 4);
+    return true;
+  }
+  if (from->sa_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, from, sizeof v6);
+    std::memcpy(out.data(), &v6.sin6_addr, 16);
+    return true;
+  }
+  return false;
+}
+
+/// Calls `visit(entry, ip)` for every address of this host until it returns true.
+template <class Visit>
+void for_each_address(Visit visit) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) throw_errno("cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    IpAddress ip{};
+    if (address_of(entry->ifa_addr, ip) && visit(*entry, ip)) return;
+  }
+}
+
+}  // namespace detail
+
+MRC_SETUP bool interface_running(const Socket& socket, const std::string& name) noexcept {
+  ifreq request;
+  if (name.empty()) return true;
+  if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return errno != ENODEV;
+  return detail::is_running(request);
+}
+
+MRC_SETUP std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
+                                      std::uint32_t fallback) noexcept {
+  ifreq request;
+  if (name.empty() || !detail::ask_interface(socket, name, SIOCGIFMTU, request) ||
+      request.ifr_mtu <= 0)
+    return fallback;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
+MRC_SETUP std::vector<IpAddress> local_addresses() {
+  std::vector<IpAddress> addresses;
+  detail::for_each_address([&](const ifaddrs&, const IpAddress& ip) {
+    addresses.push_back(ip);
+    return false;
+  });
+  return addresses;
+}
+
+MRC_SETUP unsigned prefix_length(const IpAddress& local) {
+  unsigned length = is_v4(local) && is_loopback(local) ? 104 : 128;  // all of 127.0.0.0/8
+  detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+    IpAddress mask{};
+    if (ip != local || !detail::address_of(entry.ifa_netmask, mask)) return false;
+    length = is_v4(local) ? 96 : 0;
+    for (std::size_t i = length / 8; i < mask.size(); ++i)
+      length += static_cast<unsigned>(std::popcount(mask[i]));
+    return true;
+  });
+  return length;
+}
+
+MRC_SETUP LocalAddress resolve(LocalAddress local) {
+  if (!is_unspecified(local.ip)) return local;
+  if (local.interface.empty())
+    throw Error(Errc::invalid_argument,
+                "a plane needs a local address or an interface: the iCRC covers the address, so "
+                "the unspecified address cannot be used");
+  int best = 0;  // 3: IPv4, 2: IPv6, 1: link-local
+  detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+    const int rank = is_v4(ip) ? 3 : is_link_local(ip) ? 1 : 2;
+    if (local.interface == entry.ifa_name && rank > best) {
+      best = rank;
+      local.ip = ip;
+    }
+    return best == 3;
+  });
+  if (best == 0)
+    throw Error(Errc::not_found,
+                "interface " + local.interface + " does not exist or has no IPv4 or IPv6 address");
+  return local;
+}
+
+MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& local) {
+  Interface found;
+  found.name = local.interface;
+  if (found.name.empty()) {
+    detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
+      if (ip != local.ip && !(is_loopback(local.ip) && (entry.ifa_flags & IFF_LOOPBACK) != 0))
+        return false;
+      found.name = entry.ifa_name;
+      return true;
+    });
+  }
+  if (found.name.empty()) return found;
+  found.index = if_nametoindex(found.name.c_str());
+  found.mtu = interface_mtu(socket, found.name, found.mtu);
+  return found;
+}
+
+MRC_SETUP IpAddress source_address(const IpAddress& destination) noexcept {
+  // Connecting a datagram socket makes the kernel choose the source address, and sends nothing.
+  const SocketAddress to(destination, 9);
+  const Socket socket(::socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress own;
+  own.length = sizeof own.v6;
+  if (!socket.open() || ::connect(socket.fd(), &to.any, to.length) != 0 ||
+      ::getsockname(socket.fd(), &own.any, &own.length) != 0)
+    return {};
+  if (own.any.sa_family == AF_INET6) {
+    IpAddress ip;
+    std::memcpy(ip.data(), &own.v6.sin6_addr, ip.size());
+    return ip;
+  }
+  std::uint8_t v4[4];
+  std::memcpy(v4, &own.v4.sin_addr, sizeof v4);
+  return make_v4(v4[0], v4[1], v4[2], v4[3]);
+}
+
+MRC_SETUP IpAddress default_route_address() {
+  for (const char* outside : {"192.0.2.1", "2001:db8::1"})
+    if (const IpAddress own = source_address(parse_ip(outside)); !is_unspecified(own)) return own;
+  return make_v4(127, 0, 0, 1);
+}
+
+}  // namespace mrc::inline v0_1::port

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/wire/ip.hpp"
+
+/// What a packet port asks the kernel over rtnetlink: the next hop towards an address, its Ethernet
+/// address, and notice when one of these or the link changes.
+namespace mrc::inline v0_1::port {
+
+/// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
+/// namespace changes. One thread at a time.
+class NetlinkMonitor {
+ public:
+  /// What has changed.
+  struct News {
+    bool links = false;      ///< any interface: one that was removed comes back with a new index
+    bool next_hops = false;  ///< IPv6 routes, or neighbours on the interface given to read()
+  };
+
+  /// Throws Error.
+  NetlinkMonitor();
+
+  /// Becomes readable when there is something to read().
+  [[nodiscard]] int fd() const noexcept { return socket_.fd(); }
+
+  /// Reads the messages that are waiting, 64 at most, and returns what they are about. The caller
+  /// then queries the state itself: the kernel drops messages when too many are waiting.
+  [[nodiscard]] News read(std::uint32_t interface_index) noexcept;
+
+ private:
+  void look(std::size_t size, std::uint32_t interface_index, News& news) const noexcept;
+
+  Socket socket_;
+  alignas(8) std::array<std::uint8_t, 8192> buffer_{};
+};
+
+/// The neighbour to which packets for `destination` go when they leave by that interface: a
+/// router, or the destination itself. Without a value there is no such route, and errno says why.
+[[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
+                                                    const IpAddress& destination) noexcept;
+
+/// What the kernel knows of a neighbour.
+struct Neighbour {
+  wire::MacAddress mac{};  ///< Ethernet address
+  /// The kernel has not confirmed lately that the neighbour is reachable, and has sent nothing to
+  /// it since (NUD_STALE).
+  bool stale = false;
+};
+
+/// A neighbour, if the kernel knows its Ethernet address.
+[[nodiscard]] std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,
+                                                      const IpAddress& address) noexcept;
+
+/// Makes the kernel resolve a neighbour's Ethernet address, as it does for any packet: sends an
+/// empty datagram to the discard port.
+void solicit_neighbour(std::uint32_t interface_index, const IpAddress& address) noexcept;
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/net/impl/netlink.ipp"
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+
+struct ifreq;  // <net/if.h>
+
+/// Which network interface a local address belongs to, and its state.
+namespace mrc::inline v0_1::port {
+
+/// The interface of a local address. A plain value.
+struct Interface {
+  std::string name;          ///< empty if none was found
+  std::uint32_t index = 0;   ///< the kernel's interface index; 0 if none was found
+  std::uint32_t mtu = 1500;  ///< bytes of the largest IP packet; Ethernet's where not known
+};
+
+/// True if the interface is up and has a carrier, or if its state can't be read. One system call;
+/// any name is allowed, an empty one too.
+[[nodiscard]] bool interface_running(const Socket& socket, const std::string& name) noexcept;
+
+/// The MTU of the interface of that name in bytes; `fallback` if that can't be told.
+[[nodiscard]] std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
+                                          std::uint32_t fallback) noexcept;
+
+/// All IP addresses of this host, or of this network namespace. Throws Error.
+[[nodiscard]] std::vector<IpAddress> local_addresses();
+
+/// Length of the subnet's prefix of an address of this host, counted in the mapped form for IPv4
+/// (10.0.0.1/24 has 120); 128 if no interface has it. Throws Error.
+[[nodiscard]] unsigned prefix_length(const IpAddress& local);
+
+/// Fills in the address of a LocalAddress that names only an interface: its first IPv4 address,
+/// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
+/// there is neither address nor interface, or if the interface has no address.
+[[nodiscard]] LocalAddress resolve(LocalAddress local);
+
+/// The interface that has the address `local`. A loopback address that no interface lists
+/// (127.0.0.2, say) belongs to the loopback interface.
+[[nodiscard]] Interface find_interface(const Socket& socket, const LocalAddress& local);
+
+namespace detail {
+
+/// An ioctl() about the interface of that name, such as SIOCGIFMTU; false on failure with errno
+/// set.
+[[nodiscard]] bool ask_interface(const Socket& socket, const std::string& name, unsigned long what,
+                                 ifreq& request) noexcept;
+
+/// True if the flags (the answer to SIOCGIFFLAGS) say that the interface is up and has a carrier.
+[[nodiscard]] bool is_running(const ifreq& flags) noexcept;
+
+}  // namespace detail
+
+/// The address that packets to another one would leave from, by the kernel's routes; all zero if
+/// there is no route. Sends nothing.
+[[nodiscard]] IpAddress source_address(const IpAddress& destination) noexcept;
+
+/// The address that packets to the Internet would leave from: IPv4 if there is a default route for
+/// it, else IPv6, else 127.0.0.1. Sends nothing. Throws Error.
+[[nodiscard]] IpAddress default_route_address();
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/net/impl/socket_interface.ipp"
+#endif

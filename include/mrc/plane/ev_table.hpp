@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mrc/api/profile_types.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/path/format.hpp"
+#include "mrc/path/path_entry.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// An EV as packets carry it.
+struct ExpandedEv {
+  path::EvValue fields{};  ///< the packet fields of the format, from the first bit on
+  Ev name{};               ///< the 32 bits that SACKs reflect; equal only for copies of an EV
+  Plane plane = 0;         ///< the port that it leaves by
+
+  friend bool operator==(const ExpandedEv&, const ExpandedEv&) = default;
+};
+
+/// An EV profile that is ONLINE, as path sets are made of it. Entry i is path i of every peer that
+/// is reached with the profile. Does not change: a changed profile has another table.
+struct EvTable {
+  struct Entry {
+    ProfileEv ev;
+    ExpandedEv expanded;
+    bool denied = false;
+  };
+
+  ProfileId profile = 0;
+  EvProfileMode mode = EvProfileMode::automatic;
+  path::EvMode format = path::EvMode::udp;  ///< not in AUTO mode
+  std::uint32_t ev_count = 0;
+  std::uint16_t min_active = 1;
+  std::uint8_t event_mask = 0;
+  std::vector<Entry> entries;  ///< empty in AUTO mode
+
+  /// Paths that carry data from the start. More gain little (mrc-1.0 §3.2): the rest are backups.
+  static constexpr std::uint32_t kActive = 128;
+};
+
+/// A table, shared by the profile and the peers that use it.
+using EvTablePtr = std::shared_ptr<const EvTable>;
+
+/// What a change of an EV profile means for the peers that use it.
+struct EvUpdate {
+  /// An entry whose state the controller has written.
+  struct Written {
+    path::PathIndex path = 0;
+    bool denied = false;
+  };
+  EvTablePtr table;                       ///< null: the profile is not ONLINE
+  std::vector<path::PathIndex> replaced;  ///< entries with another EV
+  std::vector<Written> written;           ///< what they are after all operations
+};
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "mrc/api/fault_spec.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/random.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/plane/fault_hold.hpp"
+#include "mrc/wire/overhead.hpp"
+
+namespace mrc::inline v0_1::port {
+
+/// True if the fault can be injected on a single path at the sending side: only loss, black_hole
+/// and down can.
+[[nodiscard]] bool works_outbound(const FaultSpec& spec) noexcept;
+
+/// Throws Error if a value is out of range, or (unsupported) unless works_outbound().
+void check_outbound(const FaultSpec& spec);
+
+/// Injects faults into a port. Received packets pass it before their iCRC is checked, so that
+/// corruption is detected as if the network had caused it; packets to be sent can only be dropped.
+/// The same seed and the same calls give the same faults.
+///
+/// The set_*() and clear() calls are set-up: they may allocate, and throw mrc::Error. The rest is
+/// data path; without faults a port calls active() only. One thread at a time, the one that owns
+/// the port.
+class FaultInjector {
+ public:
+  /// Bytes that a trimmed packet keeps, counted from BTH: BTH, METH, TSETH and RETH. (A switch must
+  /// keep wire::kTrimKeep bytes from the UDP header on at least, mrc-1.0 §1.12: 20 of these.)
+  static constexpr std::size_t kTrimKeep = wire::write_header_size(true, false);
+  /// Packets up to this size (BTH .. iCRC) are never trimmed: no control packet is larger.
+  static constexpr std::size_t kTrimMinimum = 64;
+
+  /// `slots`: packets that can be held back at a time; allocated when first needed.
+  explicit FaultInjector(std::uint64_t seed, std::uint32_t slots = 2048);
+
+  /// Faults of all packets of the port. A spec without faults ends them.
+  void set(const FaultSpec& spec);
+
+  /// Faults of the received packets with this entropy value, in addition to the port's.
+  void set_inbound(Ev ev, const FaultSpec& spec);
+
+  /// Faults of the packets sent on one of the port's own paths, in addition to the port's: loss and
+  /// black_hole. `down` acts as black_hole, since a sender does not see that a link further along
+  /// the path is down. Other faults are rejected (check_outbound()).
+  void set_outbound(std::uint16_t port_path, const FaultSpec& spec);
+
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
+  void clear();
+
+  /// False if there are no faults and no packets held back: no other call is needed.
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  /// True if the port as a whole is set to `down`.
+  [[nodiscard]] bool down() const noexcept { return port_.down; }
+  /// Packets hit since construction, by kind of fault.
+  [[nodiscard]] const FaultStats& stats() const noexcept { return stats_; }
+
+  /// When release() will have a packet to deliver, or kNever.
+  [[nodiscard]] Time next_release() const noexcept {
+    return hold_ == nullptr ? kNever : hold_->next_release();
+  }
+
+  /// Sending: decides on the next packet of this path. True: it must be dropped silently.
+  [[nodiscard]] bool vanishes(std::uint16_t port_path) noexcept;
+  /// Sending: counts packets that were not accepted because the link is down.
+  void count_refused(std::uint32_t packets) noexcept { stats_.link_down += packets; }
+
+  /// Receiving, first call of a round: frees the packets delivered in earlier rounds and delivers
+  /// those that are due. `sink` has `bool full()` and `void deliver(const RawPacket&)`.
+  template <class Sink>
+  void release(Time now, Sink& sink) noexcept {
+    if (hold_ == nullptr) return;
+    hold_->recycle();
+    deliver_due(now, sink);
+    if (!any_ && hold_->empty()) active_ = false;
+  }
+
+  /// Receiving: applies the faults to one packet, in place, and delivers none, one or several.
+  /// A packet that finds `sink` full is held back and due at the next release(); it is counted as
+  /// overflow and dropped if it can't be held.
+  template <class Sink>
+  void receive(Time now, RawPacket& packet, Sink& sink) noexcept {
+    if (only_loss_) {  // kept cheap: measurements with loss should show the protocol's cost
+      if (hits(port_.loss))
+        ++stats_.lost;
+      else if (!sink.full())
+        sink.deliver(packet);
+      else
+        ++stats_.overflow;
+      return;
+    }
+    const FaultSpec& spec = spec_of(packet.facts.entropy);
+    if (hold_ != nullptr) hold_->packet_passed();
+    if (survives(spec)) {
+      damage(spec, packet);
+      pass_on(spec, now, packet, sink);
+    }
+    if (hold_ != nullptr) deliver_due(now, sink);
+  }
+
+ private:
+  /// Sorted by key.
+  template <class Key>
+  using Table = std::vector<std::pair<Key, FaultSpec>>;
+
+  /// Recomputes what depends on the specs.
+  void update();
+
+  [[nodiscard]] const FaultSpec& spec_of(Ev ev) const noexcept;
+
+  /// A probability of 0, the usual case, draws no random number.
+  [[nodiscard]] bool hits(double probability) noexcept {
+    return probability > 0 && random_.chance(probability);
+  }
+
+  /// False: the packet is lost.
+  [[nodiscard]] bool survives(const FaultSpec& spec) noexcept;
+  void damage(const FaultSpec& spec, RawPacket& packet) noexcept;
+  void trim(RawPacket& packet, wire::Trim kind) noexcept;
+
+  template <class Sink>
+  void pass_on(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink) noexcept {
+    if (hits(spec.duplicate)) {
+      ++stats_.duplicated;
+      send_once(spec, now, packet, sink, random_.chance(0.5));
+    }
+    const bool reorder = hits(spec.reorder);
+    if (reorder) ++stats_.reordered;
+    send_once(spec, now, packet, sink, reorder);
+  }
+
+  template <class Sink>
+  void send_once(const FaultSpec& spec, Time now, const RawPacket& packet, Sink& sink,
+                 bool overtaken) noexcept {
+    const bool delayed = spec.delay > Duration{} || spec.jitter > Duration{};
+    bool held = true;
+    if (delayed) {
+      ++stats_.delayed;
+      Time due = now + spec.delay + share_of(spec.jitter);
+      if (overtaken) due += share_of(FaultHold::kReorderTime);
+      held = hold_->until(due, packet);
+    } else if (overtaken) {
+      held = hold_->overtaken(now, 1 + random_.below(FaultHold::kReorderSpan), packet);
+    } else if (!sink.full()) {
+      sink.deliver(packet);
+    } else {
+      held = hold_ != nullptr && hold_->until(now, packet);
+    }
+    if (!held) ++stats_.overflow;
+  }
+
+  /// Uniform in [0, limit).
+  [[nodiscard]] Duration share_of(Duration limit) noexcept;
+
+  template <class Sink>
+  void deliver_due(Time now, Sink& sink) noexcept {
+    RawPacket packet;
+    while (!sink.full() && hold_->take_due(now, packet)) {
+      if (spec_of(packet.facts.entropy).down)
+        ++stats_.link_down;  // in flight when the link went down
+      else
+        sink.deliver(packet);
+    }
+  }
+
+  /// BTH byte 4 is not covered by the iCRC (mrc-1.0 §1.12), so corruption never hits it: it would
+  /// go undetected.
+  static constexpr std::size_t kVariantByte = 4;
+
+  Random random_;
+  FaultSpec port_;
+  Table<Ev> inbound_;
+  Table<Ev> both_;  ///< inbound_, each combined with port_
+  Table<std::uint16_t> outbound_;
+  std::unique_ptr<FaultHold> hold_;
+  std::uint32_t slots_;
+  bool any_ = false;
+  bool only_loss_ = true;  ///< no faults other than the port's loss
+  bool active_ = false;
+  FaultStats stats_;
+};
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/impl/fault.ipp"
+#endif

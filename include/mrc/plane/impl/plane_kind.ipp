@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/mtu.hpp"
+#include "mrc/plane/plane_kind.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config& config,
+                                   const Log& log) {
+  const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
+  for (const std::string& note : port->notes()) log.warn(plane + note);
+  if (mtu == 0) mtu = config.mtu;
+  const std::uint32_t room = port->capabilities().max_packet;
+  mtu = fitting_mtu(mtu, room, kPacketOverhead);
+  if (config.strict) mtu = mrc_mtu(mtu);
+  if (mtu == 0)
+    throw Error(Errc::invalid_argument, plane + "the interface's MTU leaves " +
+                                            std::to_string(room) +
+                                            " bytes for a packet, needed are " +
+                                            std::to_string(kSmallestMtu + kPacketOverhead) +
+                                            "; raise it with `ip link set`");
+  ports.push_back(std::move(port));
+}
+
+MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,
+                                  std::uint8_t slot, std::uint64_t fault_seed) {
+  o.plane = plane;
+  o.slot = slot;
+  o.receive_buffer = config.receive_buffer;
+  o.send_buffer = config.send_buffer;
+  o.receive_slots = config.rx_batch;
+  o.icrc = config.icrc;
+  o.dscp = dscp_of(config);
+  o.fault_seed = fault_seed + plane;
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/api/peer_lists.hpp"
+#include "mrc/api/setting_source.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/fabric/description.hpp"
+#include "mrc/fabric/routes.hpp"
+#include "mrc/fabric/self.hpp"
+#include "mrc/host/plane_kinds.hpp"
+#include "mrc/host/probe_responder.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket_interface.hpp"
+#include "mrc/plane/packet/fabric_settings.hpp"
+#include "mrc/plane/packet/packet_kind.hpp"
+#include "mrc/plane/packet/packet_port.hpp"
+#include "mrc/plane/packet/packet_slot.hpp"
+#include "mrc/plane/verbs/verbs_name.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// Packets per plane in a burst through packet ports. Each costs microseconds, and a burst goes out
+/// plane by plane: if the process is preempted mid-burst, every packet in it is already stamped as
+/// sent. 16 instead of 4 save nothing measurable, and beside two busy programs twice as many
+/// packets are falsely judged lost.
+inline constexpr std::size_t kFabricBurst = 4;
+
+/// Paths to the hosts of a fabric, as its description has them. The description and the
+/// configuration must outlive it.
+class FabricPaths final : public PathProvider {
+ public:
+  /// `srh_fits`: packets with a segment routing header are no longer than the planes allow.
+  FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
+              bool srh_fits)
+      : fabric_(fabric),
+        self_(self),
+        config_(config),
+        peer_ports_(config.peer_ports),
+        srh_fits_(srh_fits) {}
+
+  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+                                    Bytes) const override {
+    const fabric::Host* host = fabric_.find_host(plane, peer.ip);
+    if (host == nullptr)
+      throw Error(Errc::unreachable, "no host of fabric " + fabric_.file + " has address " +
+                                         port::format_ip(peer.ip) + " in plane " +
+                                         std::to_string(plane) + "; add the peer to it");
+    const auto paths = fabric::plane_paths(fabric_, plane, self_, *host, config_.paths);
+    port::PacketPort::Route route{peer, routes_of(paths)};
+    FabricSpecs evs = specs_of(paths, !route.outer.empty(), fabric_.planes);
+    return {std::move(evs.specs), evs.active, std::move(route)};
+  }
+  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn) const override {
+    for (unsigned plane = 0; plane < fabric_.planes; ++plane) {
+      const fabric::Host* host = fabric_.find_host(static_cast<Plane>(plane), gid);
+      if (host == nullptr) continue;
+      std::vector<Contact> contacts;
+      const std::uint16_t port = peer_ports_.find(gid).value_or(config_.udp_port);
+      for (unsigned p = 0; p < fabric_.planes; ++p)
+        contacts.push_back({static_cast<Plane>(p), {host->addresses[p], port}});
+      return contacts;
+    }
+    throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + ": no host of fabric " +
+                                       fabric_.file + " has that address; add the peer to it");
+  }
+  /// Packets carry any EV that the fabric forwards by.
+  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
+                                       std::uint16_t index) const override {
+    const bool routed = fabric_.forwarding == fabric::Forwarding::srv6;
+    if (routed != (mode == path::EvMode::srv6))
+      throw Error(Errc::unsupported,
+                  "fabric " + fabric_.file +
+                      (routed ? " forwards by uSIDs: its EVs are SRv6 EVs"
+                              : " forwards by source port and flow label, not by SRv6 EVs"));
+    if (routed && port::is_unspecified(route_of(ev).destination))
+      throw Error(Errc::unsupported, "an SRv6 EV makes no destination address");
+    if (routed && route_of(ev).has_srh && !srh_fits_)
+      throw Error(Errc::unsupported,
+                  "packets of this MTU have no room for the segment routing "
+                  "header of an EV over 128 bits; set option mtu lower");
+    if (fabric_.entropy == wire::EvFormat::udp && mode == path::EvMode::stev &&
+        value(ev.name) > 0xFFFF)
+      throw Error(Errc::unsupported,
+                  "packets of fabric " + fabric_.file + " carry only the UDP source port of an EV");
+    return {ev.name, ev.plane, index};
+  }
+  [[nodiscard]] PeerRoute route_with(Plane plane, const port::PeerAddress& peer, Bytes,
+                                     const EvTable& evs) const override {
+    port::PacketPort::Route route{peer, {}};
+    if (fabric_.forwarding != fabric::Forwarding::srv6) return route;
+    // Places of EVs of other planes are filled with one of this plane: it is where the port looks
+    // for the next hop if the first is not its own.
+    const auto own = [plane](const EvTable::Entry& entry) { return entry.expanded.plane == plane; };
+    const auto any = std::find_if(evs.entries.begin(), evs.entries.end(), own);
+    if (any == evs.entries.end()) return route;
+    for (const EvTable::Entry& entry : evs.entries)
+      route.outer.push_back(route_of(own(entry) ? entry.expanded : any->expanded));
+    return route;
+  }
+  [[nodiscard]] bool shared_routes() const noexcept override { return true; }
+  [[nodiscard]] std::string why_none() const override {
+    return "all paths to it are denied in " + fabric_.file;
+  }
+
+ private:
+  /// The first 128 bits are the destination address, the others the segment of an SRH.
+  [[nodiscard]] static port::PacketRoute route_of(const ExpandedEv& ev) noexcept {
+    port::PacketRoute route;
+    const auto half = static_cast<std::ptrdiff_t>(route.destination.size());
+    std::copy(ev.fields.begin(), ev.fields.begin() + half, route.destination.begin());
+    std::copy(ev.fields.begin() + half, ev.fields.end(), route.segment.begin());
+    route.has_srh = !port::is_unspecified(route.segment);
+    return route;
+  }
+
+  const fabric::Description& fabric_;
+  const fabric::Host& self_;
+  const Config& config_;
+  const PeerPorts peer_ports_;
+  const bool srh_fits_;
+};
+
+/// Answers EV probes through the packet ports they came by. The ports must outlive it. Under the
+/// lane's lock.
+class FabricProbes final : public UnconnectedProbes {
+ public:
+  FabricProbes(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
+               std::vector<port::PacketPort*> ports)
+      : responder_(fabric, self, config), ports_(std::move(ports)) {}
+
+  bool answer(Time now, const engine::UnconnectedProbe& probe) noexcept override {
+    return probe.plane < ports_.size() && responder_.answer(now, probe, *ports_[probe.plane]);
+  }
+  void flush(Time now, Plane plane) noexcept override { responder_.flush(now, *ports_[plane]); }
+
+ private:
+  ProbeResponder responder_;
+  std::vector<port::PacketPort*> ports_;  ///< [plane]
+};
+
+/// See make_fabric_opener(). Set-up only.
+class FabricOpener final : public PlaneOpener {
+ public:
+  explicit FabricOpener(const Config& config) : fabric_(read_fabric(config)) {}
+
+  [[nodiscard]] Config in_force(const Config& config) const override {
+    return detail::in_force(config, fabric_);
+  }
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                  std::uint64_t fault_seed, const Log& log) override {
+    OpenedPlanes planes;
+    naming_variables(config, {"fabric", "host", "slot", "lock_folder"},
+                     [&] { open_ports(planes, config, slot, fault_seed, log); });
+    return planes;
+  }
+
+ private:
+  void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
+                  std::uint64_t fault_seed, const Log& log) const {
+    const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
+    const std::vector<port::VerbsPlaneName> devices = devices_of(config, self);
+    port::PacketSlotClaim claim =
+        port::claim_packet_slot(config.lock_folder, devices.empty() ? slot : only_slot(slot));
+    planes.slot = claim.slot;
+    planes.slot_claim = std::move(claim.lock);
+    // Missing interfaces are tolerated while one exists; with none, opening fails.
+    const bool any_interface =
+        std::any_of(self.interfaces.begin(), self.interfaces.end(),
+                    [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });
+    std::vector<port::PacketPort*> ports;
+    for (unsigned i = 0; i < fabric_.planes; ++i) {
+      port::PacketPortOptions o = port_options(self, static_cast<Plane>(i), config);
+      set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
+      o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
+      o.may_be_absent = any_interface;
+      auto port = devices.empty() ? std::make_unique<PortModel<port::PacketPort>>(o)
+                                  : std::make_unique<PortModel<port::PacketPort>>(
+                                        o, open_frames(frames_options(o, devices[i]), config));
+      if (!devices.empty())
+        log.info("plane " + std::to_string(i) + ": interface " + o.interface +
+                 " by raw-packet queue pairs of RDMA device " + devices[i].device + " port " +
+                 std::to_string(devices[i].port));
+      ports.push_back(&port->port());
+      planes.adopt(std::move(port), config, log);
+    }
+    planes.burst = std::max<std::size_t>(16, kFabricBurst * fabric_.planes);
+    planes.few_packets = planes.burst / 4;
+    const std::size_t more =
+        wire::kMaxEnvelope - wire::envelope_size(false, fabric::encapsulation_of(fabric_));
+    const bool srh_fits = std::all_of(ports.begin(), ports.end(), [&](port::PacketPort* port) {
+      return planes.mtu + kPacketOverhead + more <= port->capabilities().max_packet;
+    });
+    planes.own_peers = static_cast<std::uint32_t>(fabric_.hosts.size());
+    planes.paths = std::make_unique<FabricPaths>(fabric_, self, config, srh_fits);
+    planes.unconnected_probes =
+        std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));
+    log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +
+             "): " + std::to_string(fabric_.planes) + " planes of packet ports");
+  }
+
+  /// With option verbs: the RDMA device of each plane; else none.
+  [[nodiscard]] std::vector<port::VerbsPlaneName> devices_of(const Config& config,
+                                                             const fabric::Host& self) const {
+    std::vector<port::VerbsPlaneName> devices;
+    naming_variables(config, {"verbs"}, [&] {
+      if (config.verbs == "all")
+        for (unsigned i = 0; i < fabric_.planes; ++i)
+          devices.push_back(port::verbs_port_of_interface(self.interfaces[i]));
+      else if (!config.verbs.empty())
+        devices = port::parse_verbs_planes(config.verbs);
+      for (port::VerbsPlaneName& device : devices)
+        device.port = std::max<std::uint8_t>(device.port, 1);
+      if (!devices.empty() && devices.size() != fabric_.planes)
+        throw Error(Errc::invalid_argument, "verbs names " + std::to_string(devices.size()) +
+                                                " RDMA devices, and fabric " + fabric_.file +
+                                                " has " + std::to_string(fabric_.planes) +
+                                                " planes; name one for each, or `all`");
+    });
+    return devices;
+  }
+  /// A NIC gives MRC's frames to one process.
+  [[nodiscard]] static std::optional<std::uint8_t> only_slot(std::optional<std::uint8_t> slot) {
+    if (slot.value_or(0) != 0)
+      throw Error(Errc::invalid_argument,
+                  "slot " + std::to_string(*slot) +
+                      ": only one process of a host can use raw-packet queue pairs, in slot 0; "
+                      "unset option slot, or option verbs");
+    return std::uint8_t{0};
+  }
+  [[nodiscard]] static port::VerbsFramesOptions frames_options(const port::PacketPortOptions& o,
+                                                               const port::VerbsPlaneName& device) {
+    port::VerbsFramesOptions frames;
+    frames.device = device;
+    frames.encapsulated = o.encapsulation != wire::Encapsulation::none;
+    frames.udp_port = o.udp_port;
+    frames.receive_bytes = o.receive_buffer;
+    return frames;
+  }
+
+  [[nodiscard]] port::PacketPortOptions port_options(const fabric::Host& self, Plane plane,
+                                                     const Config& config) const {
+    port::PacketPortOptions o;
+    o.interface = self.interfaces[plane];
+    o.local = self.addresses[plane];
+    o.udp_port = config.udp_port;
+    o.mtu = fabric_.mtu;
+    o.ev_format = fabric_.entropy;
+    if (!self.next_hops.empty()) o.next_hop = self.next_hops[plane];
+    o.encapsulation = fabric::encapsulation_of(fabric_);
+    o.paths = paths_of(fabric_, self, plane, config.paths);
+    return o;
+  }
+
+  const fabric::Description fabric_;
+};
+
+MRC_SETUP std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config) {
+  return std::make_unique<FabricOpener>(config);
+}
+
+}  // namespace mrc::inline v0_1::detail

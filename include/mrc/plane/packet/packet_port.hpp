@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/netlink.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/plane/fault.hpp"
+#include "mrc/plane/packet/frame_channel.hpp"
+#include "mrc/plane/packet/packet_options.hpp"
+#include "mrc/plane/peer_table.hpp"
+#include "mrc/plane/port.hpp"
+#include "mrc/plane/port_path.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/ip.hpp"
+
+namespace mrc::inline v0_1::port {
+
+class PacketReceiver;
+class PacketTransmitter;
+struct PacketPeer;
+
+/// One plane with the full MRC encapsulation: it builds whole Ethernet frames, IPv6 inside IPv6
+/// whose outer destination address is a stack of uSIDs (mrc-1.0 §1.1, §4), or plain IPv6 with
+/// structured EVs (§3.1). It sees the outer header of received packets, so ECN marks and trimmed
+/// packets with their full UDP length reach the engine. Frames go through packet sockets, or
+/// another channel that it is given.
+///
+/// Needs CAP_NET_RAW for its packet sockets, and no other privilege. The next hop of the frames is
+/// taken from the kernel's routes and neighbours, or from PacketPortOptions::next_hop. The link's
+/// state is watched by netlink; if the interface is removed and created again, the port binds to
+/// the new one.
+///
+/// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
+/// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
+class PacketPort : public CopyingPort {
+ public:
+  /// How a peer is reached.
+  struct Route {
+    PeerAddress address;               ///< (inner) destination, IPv6
+    std::vector<PacketRoute> outer{};  ///< outer header for each port_path; none: not encapsulated
+  };
+
+  /// Interval between reads of the netlink socket, in transmit() and receive().
+  static constexpr Duration kLinkCheck = std::chrono::milliseconds{1};
+  /// MTU assumed for an interface that does not exist yet, in bytes.
+  static constexpr std::uint32_t kAbsentMtu = 65'535;
+
+  /// On packet sockets. Throws Error: no CAP_NET_RAW, or no such interface (unless
+  /// options.may_be_absent).
+  explicit PacketPort(PacketPortOptions options);
+  /// On a channel. Throws Error: no such interface (unless options.may_be_absent).
+  PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames);
+  /// Takes the other port over.
+  PacketPort(PacketPort&&) noexcept;
+  /// Closes this port and takes the other one over.
+  PacketPort& operator=(PacketPort&&) noexcept;
+  ~PacketPort();
+
+  /// Port concept: one frame per packet, up to PacketTransmitter::kBatch with one call of the
+  /// channel. Fewer taken than given: the channel is full (try again soon), or the link is
+  /// down. Packets that can't be sent at all (too long, no such peer or path, no next hop) count as
+  /// taken and in PortStats::tx_errors: to the protocol they are lost.
+  std::uint32_t transmit(Time now, const wire::TxBurst& burst,
+                         std::span<const wire::TxGroup> groups) noexcept;
+
+  /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
+  void receive(Time now, RxBurst& rx) noexcept;
+
+  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
+  /// to be empty. Costs a system call while the last receive() did not take all there was, else
+  /// nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
+  /// Port concept: adds a peer and returns the tag of its packets. If the next hop's Ethernet
+  /// address is not known, the kernel is asked for it, and packets are lost until it answers: use
+  /// await_route() first. The next hop is looked up again whenever the network changes. Throws
+  /// Error if the address is not IPv6.
+  std::uint64_t add_peer(PeerId id, const Route& route);
+  /// Port concept: waits until the next hop's Ethernet address is known. The text names the missing
+  /// route, or the next hop that does not answer.
+  [[nodiscard]] std::string await_route(const Route& route, Duration patience) const;
+  /// Port concept: empties the entry; unknown peers are ignored.
+  void remove_peer(PeerId id) noexcept;
+
+  /// Port concept: false while a `down` fault is set, or the interface is gone, administratively
+  /// down or without a carrier.
+  [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
+  /// Port concept.
+  [[nodiscard]] bool arm() noexcept { return frames_->arm(); }
+  /// Port concept: the channel's.
+  [[nodiscard]] int poll_fd() const noexcept { return frames_->poll_fd(); }
+  /// Port concept: the netlink socket.
+  [[nodiscard]] int link_fd() const noexcept { return monitor_.fd(); }
+  /// Port concept: in the past while frames that were read wait for room, else when a fault
+  /// releases its next packet, or the channel is to be looked at.
+  [[nodiscard]] Time next_release() const noexcept;
+  /// Port concept. max_burst is 1: there is no segmentation offload, so packets gain nothing from
+  /// sharing a path.
+  [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
+  /// Port concept. Costs a system call.
+  [[nodiscard]] PortStats stats() const noexcept;
+
+  /// The port's own paths, as in the options.
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept { return options_.paths; }
+  /// Where peers send to.
+  [[nodiscard]] PeerAddress address() const noexcept { return {options_.local, options_.udp_port}; }
+  /// One line for each problem that does not keep the port from working, to be logged once.
+  [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
+
+  /// Fault injection for the whole port, see FaultInjector::set().
+  void set_fault(const FaultSpec& spec);
+  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
+  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
+  void clear_faults();
+  /// Packets hit by injected faults.
+  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
+
+  /// capabilities().receive_buffer is the kernel's receive buffer divided by this, see
+  /// UdpPort::kBufferShare.
+  static constexpr std::uint64_t kBufferShare = 4;
+
+ private:
+  /// Least time between look-ups of the next hops: a look-up costs some 20 us per peer, and the
+  /// neighbours of a busy network change often.
+  static constexpr Duration kRefreshInterval = std::chrono::milliseconds{20};
+  /// Interval between look-ups while a next hop is stale, to have it confirmed if it is in use.
+  static constexpr Duration kCheckInterval = std::chrono::seconds{1};
+  /// Interval between attempts to attach the channel to an interface that it can't use.
+  static constexpr Duration kAttachInterval = std::chrono::milliseconds{100};
+
+  /// The progress of a transmit() call.
+  struct Batch;
+
+  [[nodiscard]] PacketPeer* find_peer(const wire::TxPacket& packet) noexcept;
+  [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
+
+  // --- interface and neighbours
+
+  /// Adds to notes_ what an operator should know of the interface.
+  void note_surroundings();
+
+  /// Reads the interface's state and binds to it if it is new. False if there is none or bind()
+  /// fails.
+  bool attach_interface() noexcept;
+  /// Bytes of an IP packet before BTH, at most (wire::envelope_size()).
+  [[nodiscard]] std::uint32_t headers() const noexcept;
+
+  void check_link(Time now) noexcept;
+
+  /// Looks up gateway and Ethernet address. An address found earlier stays in use if the kernel no
+  /// longer has it. The kernel does not see the packets that this port sends, so a neighbour that
+  /// is in use and has become stale is solicited here. Returns 0, or the errno of the route
+  /// look-up.
+  int refresh_next_hop(PacketPeer& peer) noexcept;
+
+  /// Looks up the next hop of a new peer. If it is not known, check_link() tries again when netlink
+  /// reports a change.
+  void find_next_hop(PacketPeer& peer) noexcept;
+
+  PacketPortOptions options_;
+  std::unique_ptr<FrameChannel> frames_;
+  Socket ask_;  ///< to ask the kernel for the interface's state
+  Socket silence_;
+  NetlinkMonitor monitor_;
+  FaultInjector faults_;
+  std::uint32_t index_ = 0;
+  MacAddress own_{};
+  bool interface_up_ = false;
+  Time next_link_check_ = Time::min();
+  Time next_attach_ = Time::min();
+  bool refresh_due_ = false;         ///< the next hops must be looked up again,
+  Time next_refresh_ = Time::min();  ///< but not before this time
+  bool stale_ = false;               ///< a next hop was stale: look it up again,
+  Time next_check_ = Time::min();    ///< but not before this time
+  PortStats stats_;
+  Capabilities capabilities_;
+  PeerTable<PacketPeer> peers_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<PacketTransmitter> transmitter_;
+  std::unique_ptr<PacketReceiver> receiver_;
+};
+
+static_assert(Port<PacketPort>);
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/packet/impl/packet_link.ipp"
+#include "mrc/plane/packet/impl/packet_port.ipp"
+#endif

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+#include "mrc/core/system_calls.hpp"
+#include "mrc/plane/udp/udp_filter.hpp"
+#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp/udp_receive.hpp"
+#include "mrc/plane/udp/udp_slot.hpp"
+#include "mrc/plane/udp/udp_transmit.hpp"
+#include "mrc/wire/icrc.hpp"
+#include "mrc/wire/overhead.hpp"
+
+namespace mrc::inline v0_1::port {
+
+MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
+    : options_(std::move(options)),
+      local_((options_.check(), resolve(options_.local))),
+      socket_(std::move(receive_socket)),
+      second_(std::move(second_socket)),
+      faults_(options_.fault_seed, options_.fault_slots) {
+  mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
+  faults_.set(options_.faults);
+  open_receiving();
+  open_sending();
+}
+
+MRC_DECL UdpPort::UdpPort(UdpPort&&) noexcept = default;
+MRC_DECL UdpPort& UdpPort::operator=(UdpPort&&) noexcept = default;
+MRC_DECL UdpPort::~UdpPort() = default;
+
+MRC_DECL std::uint32_t UdpPort::transmit(Time now, const wire::TxBurst& burst,
+                                         std::span<const wire::TxGroup> groups) noexcept {
+  check_link(now);
+  std::uint32_t taken = 0;
+  for (const wire::TxGroup& group : groups) {
+    const std::uint32_t n = transmit(burst, group);
+    taken += n;
+    if (n < group.count) break;
+  }
+  return taken;
+}
+
+MRC_DECL void UdpPort::receive(Time now, RxBurst& rx) noexcept {
+  check_link(now);
+  receiver_->release(now, faults_, rx, stats_);
+  // One read in a call: the next one would overwrite what the first has brought.
+  const bool second = second_.open() && now >= next_second_ && !receiver_->leftover();
+  if (second && std::exchange(second_first_, !second_first_)) {
+    if (!receive_second(now, rx)) receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_);
+  } else if (!receiver_->receive(socket_, udp_port_, now, faults_, rx, stats_) && second) {
+    (void)receive_second(now, rx);
+  }
+}
+
+MRC_DECL bool UdpPort::receive_second(Time now, RxBurst& rx) noexcept {
+  const bool any = receiver_->receive(second_, wire::kUdpPortAlternative, now, faults_, rx, stats_);
+  if (any) second_quiet_ = now + kSecondStay;
+  next_second_ = now < second_quiet_ ? now : now + kSecondPause;
+  return any;
+}
+
+MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
+  const PeerAddress& address = route.address;
+  if (is_v4(address.ip) != is_v4(local_.ip))
+    throw Error(Errc::unreachable, "peer " + format_address(address) + " and local address " +
+                                       format_ip(local_.ip) + " are of different IP versions");
+  if (is_unspecified(address.ip) || address.udp_port == 0)
+    throw Error(Errc::invalid_argument,
+                "peer " + format_address(address) + " needs an address and a UDP port");
+  UdpPeer& peer = peers_.claim(id);
+  peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
+  peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
+  peer.segmented = !(route.real_header && is_v4(local_.ip) && options_.icrc);
+  return source_tag(address.ip);
+}
+
+MRC_DECL Time UdpPort::next_release() const noexcept {
+  return receiver_->leftover() ? Time::min() : faults_.next_release();
+}
+
+MRC_DECL std::uint32_t UdpPort::receive_fill() const noexcept {
+  return receiver_->backlogged() ? receive_buffer_fill(socket_) : 0;
+}
+
+MRC_DECL PortStats UdpPort::stats() const noexcept {
+  PortStats stats = stats_;
+  stats.rx_overrun = kernel_drops() - first_drops_;
+  return stats;
+}
+
+MRC_SETUP void UdpPort::remove_peer(PeerId id) noexcept {
+  peers_.remove(id);
+}
+
+MRC_DECL void UdpPort::set_fault(const FaultSpec& spec) {
+  faults_.set(spec);
+}
+
+MRC_DECL void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {
+  faults_.set_inbound(ev, spec);
+}
+
+MRC_DECL void UdpPort::clear_faults() {
+  faults_.clear();
+}
+
+MRC_DECL void UdpPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
+  faults_.set_outbound(port_path, spec);
+}
+
+MRC_SETUP void UdpPort::open_receiving() {
+  udp_port_ = static_cast<std::uint16_t>(options_.base_port + options_.slot);
+  if (!socket_.open()) socket_ = detail::open_receive_socket(local_, udp_port_);
+  if (!socket_.open())
+    detail::throw_in_use("UDP port " + format_address({local_.ip, udp_port_}) +
+                         " is in use by another socket");
+  if (bound_port(socket_) != udp_port_)
+    throw Error(Errc::invalid_argument, "the receive socket given is not bound to " +
+                                            format_address({local_.ip, udp_port_}));
+  interface_ = find_interface(socket_, local_);
+  interface_up_ = interface_running(socket_, interface_.name);
+  const bool gro = enable(options_.gro, UDP_GRO, 1, "UDP_GRO");
+  const std::uint64_t buffer =
+      set_buffer(socket_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
+  capabilities_.max_packet = room();
+  capabilities_.receive_buffer = buffer / kBufferShare;
+  capabilities_.coalescing = gro;
+  capabilities_.exact_icrc = !is_v4(local_.ip);
+  capabilities_.outer_headers = true;
+  open_second(gro);
+  for (const Socket* socket : {&socket_, &second_})
+    if (socket->open()) attach_udp_filter(*socket, capabilities_.max_packet);
+  first_drops_ = kernel_drops();
+}
+
+/// The second socket, if there is one, receives as the first does.
+MRC_SETUP void UdpPort::open_second(bool gro) {
+  if (!second_.open()) return;
+  if (bound_port(second_) != second_port(options_.base_port, options_.slot))
+    throw Error(Errc::invalid_argument,
+                "the second receive socket given is not bound to UDP port " +
+                    std::to_string(wire::kUdpPortAlternative));
+  if (gro) set_option(second_, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
+  (void)set_buffer(second_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
+}
+
+MRC_SETUP void UdpPort::open_sending() {
+  paths_ = open_paths(options_, local_, interface_.index, notes_);
+  const bool labels = std::any_of(paths_.begin(), paths_.end(),
+                                  [](const UdpPath& path) { return path.flow_label != 0; });
+  ev_format_ = options_.ev_format.value_or(labels ? wire::EvFormat::stev : wire::EvFormat::udp);
+  for (std::size_t i = 0; i < paths_.size(); ++i)
+    port_paths_.push_back(
+        {wire::from_wire({paths_[i].source_port, paths_[i].flow_label}, ev_format_),
+         static_cast<std::uint16_t>(i)});
+  const bool gso = enable(options_.gso, UDP_SEGMENT, 0, "UDP_SEGMENT");
+  transmitter_ = std::make_unique<UdpTransmitter>(is_v4(local_.ip), gso, options_.icrc,
+                                                  capabilities_.max_packet);
+  note_gso();
+  UdpReceiverOptions receiver;
+  receiver.local = local_.ip;
+  receiver.plane = options_.plane;
+  receiver.ev_format = ev_format_;
+  receiver.dscp = options_.dscp;
+  receiver.icrc = options_.icrc;
+  receiver.slots = options_.receive_slots;
+  receiver_ = std::make_unique<UdpReceiver>(receiver);
+}
+
+MRC_SETUP bool UdpPort::enable(Offload wanted, int name, int value, const char* what) {
+  if (wanted == Offload::off) return false;
+  if (try_option(socket_, SOL_UDP, name, value)) return true;
+  if (wanted == Offload::on) throw_errno(std::string("cannot set ") + what);
+  notes_.push_back(std::string(what) + " refused (" + std::generic_category().message(errno) +
+                   "): one system call per packet");
+  return false;
+}
+
+MRC_DECL UdpPeer* UdpPort::find_peer(PeerId id) noexcept {
+  UdpPeer* peer = peers_.find(id);
+  return peer != nullptr && peer->address.length != 0 ? peer : nullptr;
+}
+
+MRC_DECL std::uint32_t UdpPort::transmit(const wire::TxBurst& burst,
+                                         const wire::TxGroup& group) noexcept {
+  if (!link_up()) return refuse(group.count);
+  const auto packets = burst.packets(group);
+  const std::size_t path = packets.front().port_path;
+  UdpPeer* peer = find_peer(packets.front().peer);
+  if (peer == nullptr || path >= paths_.size()) {
+    stats_.tx_errors += group.count;
+    return group.count;
+  }
+  return faults_.active() ? send_faulty(burst, packets, *peer, paths_[path])
+                          : send(burst, packets, *peer, paths_[path]);
+}
+
+MRC_DECL std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
+  if (faults_.down()) faults_.count_refused(count);
+  stats_.tx_errors += count;
+  return 0;
+}
+
+MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
+                                     std::span<const wire::TxPacket> packets, UdpPeer& peer,
+                                     const UdpPath& path) noexcept {
+  const auto outcome = transmitter_->send(burst, packets, peer, path, stats_);
+  if (capabilities_.segmentation != transmitter_->gso()) [[unlikely]]
+    note_gso();
+  if (outcome.too_long) [[unlikely]]
+    look_at_link();
+  if (!outcome.unreachable) return outcome.taken;
+  const auto rest = static_cast<std::uint32_t>(packets.size()) - outcome.taken;
+  look_at_link();
+  if (!interface_up_) {
+    next_link_check_ = Time::min();  // the next check uses the shorter interval
+    return outcome.taken + refuse(rest);
+  }
+  stats_.tx_errors += rest;  // the link is up, but this peer has no route: its packets are lost
+  return outcome.taken + rest;
+}
+
+MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
+                                            std::span<const wire::TxPacket> packets, UdpPeer& peer,
+                                            const UdpPath& path) noexcept {
+  const auto index = static_cast<std::uint16_t>(&path - paths_.data());
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    if (!faults_.vanishes(index)) continue;
+    const auto sent = send(burst, packets.subspan(first, i - first), peer, path);
+    if (sent < i - first) return static_cast<std::uint32_t>(first + sent);
+    ++stats_.tx_packets;  // counted as sent, like a loss in the network
+    stats_.tx_bytes += packets[i].transport_length();
+    first = i + 1;
+  }
+  return static_cast<std::uint32_t>(first) + send(burst, packets.subspan(first), peer, path);
+}
+
+MRC_DECL void UdpPort::check_link(Time now) noexcept {
+  if (now < next_link_check_) return;
+  look_at_link();
+  next_link_check_ = now + (interface_up_ ? kLinkCheckUp : kLinkCheckDown);
+}
+
+MRC_DECL void UdpPort::note_gso() noexcept {
+  capabilities_.segmentation = transmitter_->gso();
+  capabilities_.max_burst = transmitter_->gso() ? UdpTransmitter::kMaxSegments : 1;
+}
+
+MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
+  std::uint64_t drops = 0;
+  for (const Socket* socket : {&socket_, &second_}) {
+    std::uint32_t memory[SK_MEMINFO_VARS] = {};
+    socklen_t size = sizeof memory;
+    if (socket->open() && getsockopt(socket->fd(), SOL_SOCKET, SO_MEMINFO, memory, &size) == 0)
+      drops += memory[SK_MEMINFO_DROPS];
+  }
+  return drops;
+}
+
+MRC_DECL void UdpPort::look_at_link() noexcept {
+  interface_up_ = interface_running(socket_, interface_.name);
+  const std::uint32_t mtu = interface_mtu(socket_, interface_.name, interface_.mtu);
+  if (mtu == interface_.mtu) return;
+  interface_.mtu = mtu;
+  capabilities_.max_packet = room();
+  transmitter_->set_max_packet(capabilities_.max_packet);
+}
+
+/// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
+MRC_DECL std::uint32_t UdpPort::room() const noexcept {
+  const auto headers =
+      static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
+  return std::min(std::max(interface_.mtu, 576u) - headers, UdpTransmitter::kMaxMessage);
+}
+
+}  // namespace mrc::inline v0_1::port

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "mrc/core/error.hpp"
+#include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket_interface.hpp"
+#include "mrc/plane/udp/udp_slot.hpp"
+
+namespace mrc::inline v0_1::port {
+
+namespace detail {
+
+MRC_SETUP Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port) {
+  Socket socket = make_udp_socket(local);
+  if (is_v4(local.ip)) {
+    set_option(socket, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
+  } else {
+    set_option(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS");
+    constexpr int kReceiveFlowInfo = 11;  // IPV6_FLOWINFO, which <netinet/in.h> leaves out
+    (void)try_option(socket, IPPROTO_IPV6, kReceiveFlowInfo, 1);
+  }
+  const std::uint32_t scope = if_nametoindex(local.interface.c_str());  // 0: none named
+  if (try_bind(socket, SocketAddress(local.ip, udp_port, scope))) return socket;
+  if (errno == EADDRINUSE) return {};
+  const int error = errno;
+  throw_errno("cannot receive at " + format_address({local.ip, udp_port}) +
+                  (error == EADDRNOTAVAIL ? " (not an address of this host)" : ""),
+              error);
+}
+
+MRC_SETUP void throw_in_use(const std::string& what) {
+  throw Error(std::make_error_code(std::errc::address_in_use), what);
+}
+
+/// Opens all receiving sockets of a slot. Returns none if an address is in use, which `taken`
+/// names.
+[[nodiscard]] inline std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
+                                                  std::span<const std::uint16_t> base_ports,
+                                                  unsigned slot, PeerAddress& taken) {
+  std::vector<Socket> sockets;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
+    sockets.push_back(open_receive_socket(addresses[i], udp_port));
+    if (sockets.back().open()) continue;
+    taken = {addresses[i].ip, udp_port};
+    return {};
+  }
+  return sockets;
+}
+
+/// This slot's port is the second one of slot 0.
+[[nodiscard]] inline bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
+  return base_port == wire::kUdpPort && base_port + slot == wire::kUdpPortAlternative;
+}
+
+/// Binds second_port() of each address that has one.
+inline void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    Socket& socket = claim.second_sockets.emplace_back();
+    const std::uint16_t port = second_port(claim.base_ports[i], claim.slot);
+    if (port == 0) continue;
+    socket = open_receive_socket(addresses[i], port);
+    if (!socket.open())
+      claim.notes.push_back("UDP port " + format_address({addresses[i].ip, port}) +
+                            " is in use by another program: peers that send there do not reach "
+                            "this device");
+  }
+}
+
+/// Slot 0 was not free. An OpenMRC process that has it holds both standard ports of `taken`.
+inline void note_stranger(const LocalAddress& local, const PeerAddress& taken, SlotClaim& claim) {
+  if (taken.udp_port != wire::kUdpPort || claim.slot == 0 ||
+      !open_receive_socket(local, wire::kUdpPortAlternative).open())
+    return;
+  claim.notes.push_back("UDP port " + format_address(taken) +
+                        " is in use by another program or by the kernel (Soft-RoCE?): slot " +
+                        std::to_string(claim.slot) +
+                        " instead of 0; peers that know MRC's standard port only do not reach this "
+                        "device");
+}
+
+}  // namespace detail
+
+MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uint16_t base_port,
+                               std::optional<std::uint8_t> wanted) {
+  std::vector<LocalAddress> resolved;
+  std::vector<std::uint16_t> base_ports;
+  const unsigned first = wanted.value_or(0);
+  const unsigned last = wanted.value_or(kSlots - 1);
+  for (const LocalAddress& local : addresses) {
+    resolved.push_back(resolve(local));
+    const auto same = std::count(resolved.begin(), resolved.end() - 1, resolved.back());
+    const auto base = base_port + kSlots * static_cast<unsigned>(same);
+    if (base_port == 0 || base + last > 65535)
+      throw Error(Errc::invalid_argument, "UDP port " + std::to_string(base) + " plus slot " +
+                                              std::to_string(last) + " must be from 1 to 65535");
+    base_ports.push_back(static_cast<std::uint16_t>(base));
+  }
+  if (resolved.empty()) throw Error(Errc::invalid_argument, "a slot needs at least one address");
+  if (wanted && detail::reserved_slot(base_port, first))
+    throw Error(Errc::invalid_argument,
+                "slot " + std::to_string(first) + " would receive at UDP port " +
+                    std::to_string(wire::kUdpPortAlternative) +
+                    ", which is MRC's, too, and slot 0's: use another slot");
+  PeerAddress taken, zero_taken;
+  for (unsigned slot = first; slot <= last; ++slot) {
+    if (detail::reserved_slot(base_port, slot)) continue;
+    std::vector<Socket> sockets = detail::try_slot(resolved, base_ports, slot, taken);
+    if (sockets.empty()) {
+      if (slot == 0) zero_taken = taken;
+      continue;
+    }
+    SlotClaim claim;
+    claim.slot = static_cast<std::uint8_t>(slot);
+    claim.sockets = std::move(sockets);
+    claim.base_ports = std::move(base_ports);
+    detail::open_second_sockets(resolved, claim);
+    for (const LocalAddress& local : resolved)
+      if (local.ip == zero_taken.ip) {
+        detail::note_stranger(local, zero_taken, claim);
+        break;
+      }
+    return claim;
+  }
+  if (wanted)
+    detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
+                         " is in use by another socket");
+  detail::throw_in_use("no slot from 0 to " + std::to_string(last) +
+                       " is free: for the last one, UDP port " + format_address(taken) +
+                       " is in use");
+}
+
+}  // namespace mrc::inline v0_1::port

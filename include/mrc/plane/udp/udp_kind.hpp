@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/plane/plane_kind.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// The opener of planes on UDP sockets: one per local address of option planes. Every peer is
+/// reached over all paths of the port, by its address alone.
+[[nodiscard]] std::unique_ptr<PlaneOpener> make_udp_opener();
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/udp/impl/udp_kind.ipp"
+#endif

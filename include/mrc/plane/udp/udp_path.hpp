@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/plane/udp/udp_options.hpp"
+
+namespace mrc::inline v0_1::port {
+
+/// One of the port's own paths: the socket and the header fields of the packets sent on it.
+struct UdpPath {
+  Socket socket;                  ///< bound to the source port; sends only
+  std::uint16_t source_port = 0;  ///< UDP source port, host byte order
+  std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
+};
+
+/// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths
+/// go without, and `notes` gets a line. Throws Error.
+[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
+                                              const LocalAddress& local,
+                                              std::uint32_t interface_index,
+                                              std::vector<std::string>& notes);
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/udp/impl/udp_path.ipp"
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/types.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/net/socket_interface.hpp"
+#include "mrc/plane/fault.hpp"
+#include "mrc/plane/peer_table.hpp"
+#include "mrc/plane/port.hpp"
+#include "mrc/plane/port_path.hpp"
+#include "mrc/plane/udp/udp_options.hpp"
+#include "mrc/plane/udp/udp_path.hpp"
+#include "mrc/wire/burst.hpp"
+#include "mrc/wire/entropy.hpp"
+
+namespace mrc::inline v0_1::port {
+
+class UdpReceiver;
+class UdpTransmitter;
+struct UdpPeer;
+
+/// How a peer is reached through a UdpPort.
+struct UdpRoute {
+  /// Implicit: an address alone is the route to an OpenMRC peer.
+  UdpRoute(const PeerAddress& peer)  // NOLINT(google-explicit-constructor)
+      : address(peer) {}
+
+  PeerAddress address;  ///< where it receives in this plane
+  /// It checks the iCRC over the IP header as it arrives, as other implementations of MRC do.
+  bool real_header = false;
+};
+
+/// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
+/// slot), where all paths of all peers arrive, a second one where MRC has two standard UDP ports
+/// (second_port()), and one sending socket per path with a source port
+/// (on IPv6 a flow label, too) of its own, by which ECMP fabrics tell the paths apart.
+///
+/// Limits of sockets:
+/// * On IPv4 a socket does not see the identification field, so the iCRC covers a canonical header
+///   with identification 0 and DF set. Linux sends single datagrams with such a header, but numbers
+///   the segments of a GSO burst 0, 1, 2 ...: packets to peers with UdpRoute::real_header go one by
+///   one. On IPv6 the iCRC is exact.
+/// * A trimmed packet whose UDP length is unchanged, as trimming switches leave it (mrc-1.0 §1.12),
+///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
+///   by its DSCP.
+///
+/// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
+/// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
+class UdpPort : public CopyingPort {
+ public:
+  /// How a peer is reached.
+  using Route = UdpRoute;
+  /// Interval between checks of the interface's state while it is up.
+  static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
+  /// The same while it is down.
+  static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
+  /// How often receive() looks at the second socket while nothing comes there. A look is a system
+  /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
+  /// something has come, and after a sleep, receive() looks there as often as at the first one, for
+  /// kSecondStay.
+  static constexpr Duration kSecondPause = std::chrono::microseconds{50};
+  /// See kSecondPause.
+  static constexpr Duration kSecondStay = std::chrono::milliseconds{1};
+
+  /// `receive_socket`: this plane's socket of a SlotClaim for options.slot; without it, the port
+  /// binds its own. `second_socket`: the plane's one of SlotClaim::second_sockets. Throws Error,
+  /// for instance if the UDP port is in use.
+  explicit UdpPort(UdpPortOptions options, Socket receive_socket = {}, Socket second_socket = {});
+  /// Takes the other port over.
+  UdpPort(UdpPort&&) noexcept;
+  /// Closes this port and takes the other one over.
+  UdpPort& operator=(UdpPort&&) noexcept;
+  ~UdpPort();
+
+  /// Port concept: sends the packets of `groups`, each on one path to one peer, and returns how
+  /// many it took. Fewer than all: a socket is full (try again soon) or the link is down. Packets
+  /// that can't be sent at all (too long, no such peer or path, no route, refused by a firewall)
+  /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
+  std::uint32_t transmit(Time now, const wire::TxBurst& burst,
+                         std::span<const wire::TxGroup> groups) noexcept;
+
+  /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
+  void receive(Time now, RxBurst& rx) noexcept;
+
+  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
+  /// to be empty. Costs a system call while the last receive() did not take all there was, else
+  /// nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
+  /// Port concept: sets where a peer is reached in this plane and returns the tag of its packets.
+  /// Throws Error if the address is of the other IP version.
+  std::uint64_t add_peer(PeerId id, const UdpRoute& route);
+  /// Port concept: the kernel finds next hops and keeps packets meanwhile, so nothing is waited
+  /// for.
+  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
+
+  /// Port concept: empties the entry; unknown peers are ignored.
+  void remove_peer(PeerId id) noexcept;
+
+  /// Port concept: false while a `down` fault is set, or the interface is administratively down or
+  /// without a carrier. transmit() and receive() check the interface, every kLinkCheckUp (or
+  /// kLinkCheckDown) and when the kernel reports that the network is down.
+  [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
+
+  /// Port concept: the receiving socket. The port has no epoll instance of its own: registering the
+  /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
+  /// where the sender pays), even while no thread waits.
+  [[nodiscard]] int poll_fd() const noexcept { return socket_.fd(); }
+  /// Port concept: the second receiving socket, or -1. (The link is polled.)
+  [[nodiscard]] int link_fd() const noexcept { return second_.fd(); }
+  /// Port concept: the next receive() looks at both sockets.
+  [[nodiscard]] bool arm() noexcept {
+    next_second_ = Time::min();
+    return true;
+  }
+  /// Port concept: in the past while packets that were read wait for room, else when a fault
+  /// releases its next packet.
+  [[nodiscard]] Time next_release() const noexcept;
+
+  /// Port concept. `segmentation` and `max_burst` change if a device refuses GSO later on,
+  /// `max_packet` with the MTU of the interface, which is read when its state is, and when the
+  /// kernel refuses a packet for it (EMSGSIZE).
+  /// `receive_buffer` holds for packets with 1 KiB of payload or more, see kBufferShare.
+  [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
+
+  /// Port concept. rx_calls counts calls that brought something. Costs a system call.
+  [[nodiscard]] PortStats stats() const noexcept;
+
+  /// The port's own paths. They can differ from the options, without flow labels: see notes().
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept { return port_paths_; }
+  /// How EVs are carried; both ends of a connection should agree on it.
+  [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
+  /// Where peers send to: local address and receiving UDP port.
+  [[nodiscard]] PeerAddress address() const noexcept { return {local_.ip, udp_port_}; }
+  /// The interface behind the address, or "".
+  [[nodiscard]] const std::string& interface_name() const noexcept { return interface_.name; }
+  /// One line for each capability that was wanted and is missing, to be logged once.
+  [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
+
+  /// Fault injection for the whole port, see FaultInjector::set().
+  void set_fault(const FaultSpec& spec);
+  /// Fault injection for the received packets with an EV, see FaultInjector::set_inbound().
+  void set_inbound_fault(Ev ev, const FaultSpec& spec);
+  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
+  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
+  /// Ends all faults. Packets that are held back are still delivered when they are due.
+  void clear_faults();
+  /// Packets hit by injected faults.
+  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
+
+  /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel
+  /// charges whole allocations: measured on loopback (Linux 6.18), 2.0 to 2.6 bytes per byte of a
+  /// single packet of 1 KiB or more, and 1.02 to 1.8 in GSO bursts. It also returns up to a quarter
+  /// of the buffer late while a reader is active. Control packets are charged up to 13 times their
+  /// size.
+  static constexpr std::uint64_t kBufferShare = 4;
+
+ private:
+  void open_receiving();
+
+  void open_sending();
+
+  /// Sets an option of the receiving socket according to an Offload setting; true if it is in
+  /// force.
+  [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
+
+  void open_second(bool gro);
+
+  /// Receives from the second socket; true if anything was there.
+  bool receive_second(Time now, RxBurst& rx) noexcept;
+
+  [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept;
+
+  [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
+                                       const wire::TxGroup& group) noexcept;
+
+  /// Counts packets that are not accepted because the link is down. Returns 0.
+  [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
+
+  [[nodiscard]] std::uint32_t send(const wire::TxBurst& burst,
+                                   std::span<const wire::TxPacket> packets, UdpPeer& peer,
+                                   const UdpPath& path) noexcept;
+
+  /// send(), less the packets that faults drop.
+  [[nodiscard]] std::uint32_t send_faulty(const wire::TxBurst& burst,
+                                          std::span<const wire::TxPacket> packets, UdpPeer& peer,
+                                          const UdpPath& path) noexcept;
+
+  void check_link(Time now) noexcept;
+  void look_at_link() noexcept;
+  [[nodiscard]] std::uint32_t room() const noexcept;
+
+  void note_gso() noexcept;
+
+  /// Datagrams that the kernel dropped at the receiving sockets since they were made.
+  [[nodiscard]] std::uint64_t kernel_drops() const noexcept;
+
+  UdpPortOptions options_;
+  LocalAddress local_;
+  Socket socket_;
+  Socket second_;
+  Time next_second_ = Time::min();   ///< when to look at it
+  Time second_quiet_ = Time::min();  ///< until when to look at it each time
+  bool second_first_ = false;        ///< the two take turns to be looked at first
+  std::uint16_t udp_port_ = 0;
+  wire::EvFormat ev_format_ = wire::EvFormat::udp;
+  bool interface_up_ = true;
+  std::uint64_t first_drops_ = 0;
+  Time next_link_check_ = Time::min();
+  Interface interface_;
+  FaultInjector faults_;
+  PortStats stats_;
+  Capabilities capabilities_;
+  std::vector<UdpPath> paths_;
+  std::vector<PortPath> port_paths_;
+  PeerTable<UdpPeer> peers_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<UdpTransmitter> transmitter_;
+  std::unique_ptr<UdpReceiver> receiver_;
+};
+
+static_assert(Port<UdpPort>);
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/udp/impl/udp_port.ipp"
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/wire/ip.hpp"
+
+/// Slots: several processes share a host's addresses. Each claims a number from 0 to 255, receives
+/// at UDP port base + slot on all its planes and puts the slot into the top 8 bits of its QPNs, so
+/// that an address and a QPN are enough to find it. On MRC's standard port, slot 0 receives at both
+/// of its numbers, 4791 and 4971 (mrc-1.0 [C-1]), and slot 180, whose port the latter would be, is
+/// not used.
+namespace mrc::inline v0_1::port {
+
+/// Slots per host: one for each value of a QPN's top 8 bits.
+inline constexpr unsigned kSlots = 256;
+
+/// The other UDP port at which a slot receives: 4971 if its own is MRC's standard 4791. 0: none.
+[[nodiscard]] constexpr std::uint16_t second_port(std::uint16_t base_port, unsigned slot) noexcept {
+  return base_port == wire::kUdpPort && slot == 0 ? wire::kUdpPortAlternative : std::uint16_t{0};
+}
+
+/// A claimed slot. The bound sockets are the claim: no other process can claim the slot while they
+/// are open.
+struct SlotClaim {
+  std::uint8_t slot = 0;        ///< top 8 bits of its QPNs
+  std::vector<Socket> sockets;  ///< one for each address, in order; hand them to the UdpPorts
+  /// The same at second_port(); not open where there is none, or another program has it.
+  std::vector<Socket> second_sockets;
+  std::vector<std::uint16_t> base_ports;  ///< UdpPortOptions::base_port of each
+  /// One line for each standard port that another kind of program has, to be logged: Soft-RoCE,
+  /// say.
+  std::vector<std::string> notes;
+};
+
+namespace detail {
+
+/// Opens and binds the receiving socket of a plane. The options for ancillary data (ToS, flow
+/// label) are set before bind(), so that the first packet has it too. Returns a closed Socket if
+/// the UDP port is in use. Throws Error.
+[[nodiscard]] Socket open_receive_socket(const LocalAddress& local, std::uint16_t udp_port);
+
+/// Throws an Error with the code EADDRINUSE.
+[[noreturn]] void throw_in_use(const std::string& what);
+
+}  // namespace detail
+
+/// Claims slot `wanted`, or the lowest free one: base_port + slot can be bound on all `addresses`.
+/// Where several planes share an address, each further one has a base port higher by kSlots.
+/// Throws Error that names the address and port in use, or what else is wrong.
+[[nodiscard]] SlotClaim claim_slot(std::span<const LocalAddress> addresses,
+                                   std::uint16_t base_port = wire::kUdpPort,
+                                   std::optional<std::uint8_t> wanted = std::nullopt);
+
+}  // namespace mrc::inline v0_1::port
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/plane/udp/impl/udp_slot.ipp"
+#endif
