@@ -5,8 +5,8 @@
 #   mrc::Device.
 # * Every header is a documented file; a `///` comment in front of a namespace or an #include
 #   describes it. Without that Doxygen would not check functions outside of classes.
-# * The members of mrc::Config get the meaning of their option from the table in
-#   docs/configuration.md, which is generated from the option table.
+# * The members of mrc::Config and mrc::ExpertConfig get the meaning of their option from the table
+#   in docs/configuration.md, which is generated from the option table.
 # * Digit separators are left out. Doxygen 1.9.4 takes them for quotes: after 10'000 it adds the
 #   comment above a member to the member before.
 
@@ -39,7 +39,7 @@ FNR == 1 { print "/** @file */"; next }
   flush(/^namespace mrc/ || /^#include/)
   sub(/^namespace mrc::inline v0_1/, "namespace mrc")
 }
-FILENAME ~ /config\/config\.hpp$/ && /^  [A-Za-z0-9_:<>]+ [a-z_0-9]+( = .*|\{.*\})?;$/ {
+FILENAME ~ /api\/device_config\.hpp$/ && /^  [A-Za-z0-9_:<>]+ [a-z_0-9]+( = .*|\{.*\})?;$/ {
   name = $2
   sub(/[;{].*/, "", name)
   if (name in meaning) $0 = $0 "  ///< " meaning[name]

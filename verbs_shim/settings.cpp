@@ -56,8 +56,8 @@ Settings read_settings() {
   own.max_srqs = 16384;
   // Programs that wait for a byte in memory do not poll meanwhile, and every message would wait for
   // the helper thread this long (ib_write_lat, NCCL, UCX's put).
-  own.helper_takeover = std::chrono::microseconds(50);
-  own.poll_ahead = std::chrono::microseconds(50);
+  own.expert.helper_takeover = std::chrono::microseconds(50);
+  own.expert.poll_ahead = std::chrono::microseconds(50);
   settings.config = mrc::Config::from_environment(own);
   // Its planes would be opened through libibverbs.so.1, which is this library.
   if (!settings.config.verbs.empty())

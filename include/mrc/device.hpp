@@ -208,10 +208,10 @@ class MRC_API QueuePair {
   /// Says what traffic is to come, before or after the queue pair is connected. With NSCC the
   /// congestion window towards its destination then starts at a share: the largest window (1.5
   /// bandwidth-delay products) divided by QpHint::peers, but no less than four packets and
-  /// Config::sack_threshold. From there it follows the network's signals like any other: a hint
-  /// that is wrong costs a few round trips. All queue pairs of a lane to one destination share a
-  /// window, however many they are; those in other lanes have windows of their own, so the share is
-  /// smaller by the number of lanes that QpHint::flows_per_peer queue pairs can be in.
+  /// ExpertConfig::sack_threshold. From there it follows the network's signals like any other: a
+  /// hint that is wrong costs a few round trips. All queue pairs of a lane to one destination share
+  /// a window, however many they are; those in other lanes have windows of their own, so the share
+  /// is smaller by the number of lanes that QpHint::flows_per_peer queue pairs can be in.
   ///
   /// A hint counts until the first packet leaves for the destination, and changes nothing
   /// afterwards; the newest counts if several queue pairs to one destination have hints. Without

@@ -115,7 +115,7 @@ void read_traffic_class(const Environment& environment, mrc::Config& defaults, S
   probe.fabric = environment.find("MRC_FABRIC").value_or("");
   const std::string warning = apply_traffic_class(probe, *traffic_class, "NCCL_IB_TC");
   if (!warning.empty()) settings.warnings.push_back(warning);
-  defaults.dscp_no_trim = probe.dscp_no_trim;
+  defaults.expert.dscp_no_trim = probe.expert.dscp_no_trim;
 }
 
 mrc::Duration read_outage(const Environment& environment) {
@@ -245,12 +245,12 @@ std::string apply_traffic_class(mrc::Config& config, int traffic_class, const st
   if (!config.fabric.empty())
     return source + "=" + value + " has no effect: the fabric's description gives the classes";
   const auto dscp = static_cast<std::uint8_t>(traffic_class >> 2);
-  if (dscp == config.dscp_trimmed || dscp == config.dscp_trimmed_last_hop)
+  if (dscp == config.expert.dscp_trimmed || dscp == config.expert.dscp_trimmed_last_hop)
     throw SettingsError(source + ": value '" + value +
                         "' is not allowed; allowed: classes whose DSCP (value / 4) is not that of "
                         "trimmed packets (MRC_DSCP_TRIMMED, MRC_DSCP_TRIMMED_LAST_HOP): not " +
                         std::to_string(dscp));
-  config.dscp_no_trim = dscp;
+  config.expert.dscp_no_trim = dscp;
   return {};
 }
 

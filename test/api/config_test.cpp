@@ -311,7 +311,7 @@ TEST_CASE("config: validate checks members that were set directly") {
   fails([](Config& c) { c.cc_link_speed = std::nan(""); }, {"'cc_link_speed'"});
   fails([](Config& c) { c.cc_link_speed = std::numeric_limits<double>::infinity(); },
         {"'cc_link_speed'"});
-  fails([](Config& c) { c.spin = Duration{-1}; }, {"'spin'"});
+  fails([](Config& c) { c.expert.spin = Duration{-1}; }, {"'spin'"});
   fails([](Config& c) { c.faults = "lose=1"; }, {"'faults'", "'lose=1'", "loss=", "example"});
   fails([](Config& c) { c.planes.clear(); }, {"'planes'", "1 .. 32"});
   fails([](Config& c) { c.max_rd_atomic_dest = 129; }, {"'max_rd_atomic_dest'", "0 .. 128"});
@@ -346,17 +346,19 @@ TEST_CASE("config: validate checks members that were set directly") {
 
 TEST_CASE("config: no other packet may look trimmed") {
   Config config;
-  config.dscp_trimmed = 46;
+  config.expert.dscp_trimmed = 46;
   check_error([&] { config.validate(); }, {"'dscp_trimmed'", "'dscp_control'", "46"});
   // Agrees with the port's own rule for every pair of equal values.
   for (int a = 0; a < 6; ++a) {
     for (int b = 0; b < 6; ++b) {
       Config c;
-      std::uint8_t* values[] = {&c.dscp_no_trim, &c.dscp_trimmable,        &c.dscp_trimmable_retx,
-                                &c.dscp_trimmed, &c.dscp_trimmed_last_hop, &c.dscp_control};
+      std::uint8_t* values[] = {&c.expert.dscp_no_trim,          &c.expert.dscp_trimmable,
+                                &c.expert.dscp_trimmable_retx,   &c.expert.dscp_trimmed,
+                                &c.expert.dscp_trimmed_last_hop, &c.expert.dscp_control};
       *values[a] = *values[b];
-      const mrc::wire::DscpMap map{c.dscp_no_trim, c.dscp_trimmable,        c.dscp_trimmable_retx,
-                                   c.dscp_trimmed, c.dscp_trimmed_last_hop, c.dscp_control};
+      const mrc::wire::DscpMap map{c.expert.dscp_no_trim,          c.expert.dscp_trimmable,
+                                   c.expert.dscp_trimmable_retx,   c.expert.dscp_trimmed,
+                                   c.expert.dscp_trimmed_last_hop, c.expert.dscp_control};
       const bool accepted = error_of([&] { c.validate(); }) == "no error";
       CAPTURE(a);
       CAPTURE(b);

@@ -147,7 +147,7 @@ TEST_CASE("only the planes that both sides have are used") {
 TEST_CASE("peers share the receive buffer as told") {
   Config config = test_config();
   const auto window = [&](std::uint16_t shares) {
-    config.receive_shares = shares;
+    config.expert.receive_shares = shares;
     Side side(config, 4096);
     return side.add_qp().local_info().receive_window;
   };

@@ -73,7 +73,7 @@ TEST_CASE("fabric: a device is what the description says") {
     CHECK(device.plane_names() == std::vector<std::string>{"[fd00:1::1]:4791", "[fd00:2::1]:4791"});
     CHECK(device.config().cc_link_speed == 50);
     CHECK(device.config().cc_base_rtt == std::chrono::microseconds(30));
-    CHECK(device.config().dscp_control == 40);
+    CHECK(device.config().expert.dscp_control == 40);
     config.cc_link_speed = 7;  // an option that was set stays
     CHECK(Device(config).config().cc_link_speed == 7);
   });

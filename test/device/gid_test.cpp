@@ -208,7 +208,7 @@ TEST_CASE("by GID: trimmed packets while the peer is looked for") {
   connect_by_gid(a.add_qp(), kPsnA, port::parse_ip("127.0.0.99"), Qpn{0x050004}, kPsnB);
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   REQUIRE(fd >= 0);
-  const int tos = a.device.config().dscp_trimmed << 2;
+  const int tos = a.device.config().expert.dscp_trimmed << 2;
   REQUIRE(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos) == 0);
   sockaddr_in target{};
   target.sin_family = AF_INET;

@@ -134,7 +134,7 @@ TEST_CASE("lanes: a completion queue holds as many completions of each lane as a
 
 TEST_CASE("lanes: wait() sleeps and is woken by whichever lane has something, with no helper") {
   Config config = lanes_config();
-  config.spin = Duration{0};
+  config.expert.spin = Duration{0};
   config.helper = false;
   LanePair pair(config);
   for (unsigned round = 0; round < 3; ++round)
@@ -156,7 +156,7 @@ TEST_CASE("lanes: a thread asleep on a queue notices a lane that begins to serve
   for (const bool helper : {false, true}) {
     CAPTURE(helper);
     Config config = lanes_config(3);
-    config.spin = Duration{0};
+    config.expert.spin = Duration{0};
     config.helper = helper;
     Config peer = Pair::other(lanes_config(3));
     Side a(config), b(peer);
@@ -202,7 +202,7 @@ TEST_CASE("lanes: a thread that waits does not use up the event of an armed queu
   for (const std::uint16_t lanes : {1, 3}) {
     CAPTURE(lanes);
     Config config = lanes_config(lanes);
-    config.spin = Duration{0};
+    config.expert.spin = Duration{0};
     LanePair pair(config);
     CompletionChannel channel = pair.b.device.create_channel();
     CompletionQueue cq = pair.b.device.create_cq(64, &channel);

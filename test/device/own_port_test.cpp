@@ -64,7 +64,7 @@ TEST_CASE("own ports: threads sleep on armed ports of all lanes, and every byte 
       CAPTURE(lanes);
       CAPTURE(holds);
       Config config = lanes_config(lanes);
-      config.spin = Duration{0};
+      config.expert.spin = Duration{0};
       MemoryPair pair(config, holds);
       constexpr unsigned kMessages = 16;
       const std::size_t size = pair.a.source.size() / kMessages;

@@ -68,7 +68,7 @@ constexpr Duration kEnded = kPatience / 3;
 TEST_CASE("progress: after a pause one round takes all that waits in the sockets") {
   Config config = test_config("loopback:1");
   config.cc = cc::Algorithm::none;
-  config.burst = 1;  // each packet is a datagram, on a path of its own
+  config.expert.burst = 1;  // each packet is a datagram, on a path of its own
   config.timeout = 24;
   Config still = Pair::other(config);
   still.helper = false;
@@ -107,7 +107,7 @@ TEST_CASE("wait: ended by what another thread posts") {
   for (const bool spin : {false, true}) {
     CAPTURE(spin);
     Config config = test_config();
-    config.spin = spin ? Duration{1s} : Duration{0};
+    config.expert.spin = spin ? Duration{1s} : Duration{0};
     Pair pair(config);
     Waiter waiter(pair.a.cq);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 42) == Errc::ok);
@@ -336,7 +336,7 @@ TEST_CASE("a program that polls once and leaves does not keep the answer back") 
   Pair pair(silent, config, 4096);
   for (int round = 0; round < 10; ++round) {  // the helper may be faster, now and then
     const std::uint64_t before = answers(pair.b.device), packets = pair.b.qps[0].stats().rx_packets;
-    std::this_thread::sleep_for(5 * config.helper_takeover);  // it sleeps deeply now
+    std::this_thread::sleep_for(5 * config.expert.helper_takeover);  // it sleeps deeply now
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
     const Time end = monotonic_now() + kPatience;
     while (pair.b.qps[0].stats().rx_packets == packets && monotonic_now() < end)

@@ -29,8 +29,8 @@ for page in index classmrc_1_1Device classmrc_1_1QueuePair structmrc_1_1Config; 
   fi
 done
 if ! grep -qF 'MRC_LOSS_STRIKES' docs/configuration.md ||
-  ! grep -qF 'Inferred losses in a row' build/docs/html/structmrc_1_1Config.html; then
-  echo "mrc::Config::loss_strikes lacks its text from docs/configuration.md"
+  ! grep -qF 'Inferred losses in a row' build/docs/html/structmrc_1_1ExpertConfig.html; then
+  echo "mrc::ExpertConfig::loss_strikes lacks its text from docs/configuration.md"
   exit 1
 fi
 

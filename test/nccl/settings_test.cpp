@@ -219,7 +219,7 @@ TEST_CASE("settings: a value that loses is checked, too") {
 
 TEST_CASE("settings: the traffic class is the DSCP of data") {
   const auto dscp = [](const NcclVariables& variables) {
-    return static_cast<int>(settings_of(variables).base.dscp_no_trim);
+    return static_cast<int>(settings_of(variables).base.expert.dscp_no_trim);
   };
   CHECK(dscp({{"NCCL_IB_TC", "-1"}}) == 0);
   CHECK(dscp({{"NCCL_IB_TC", "0"}}) == 0);
@@ -236,15 +236,15 @@ TEST_CASE("settings: the traffic class is the DSCP of data") {
 
   Config config;
   CHECK(mrc_nccl::apply_traffic_class(config, -1, "trafficClass").empty());
-  CHECK(config.dscp_no_trim == 0);
+  CHECK(config.expert.dscp_no_trim == 0);
   CHECK(mrc_nccl::apply_traffic_class(config, 32, "trafficClass").empty());
-  CHECK(config.dscp_no_trim == 8);
+  CHECK(config.expert.dscp_no_trim == 8);
   CHECK(contains(error_of<mrc_nccl::SettingsError>(
                      [&] { (void)mrc_nccl::apply_traffic_class(config, 300, "trafficClass"); }),
                  "trafficClass: value '300' is not allowed; allowed: -1 .. 255"));
   config.fabric = "/some/fabric.json";
   CHECK(contains(mrc_nccl::apply_traffic_class(config, 64, "trafficClass"), "has no effect"));
-  CHECK(config.dscp_no_trim == 8);
+  CHECK(config.expert.dscp_no_trim == 8);
 }
 
 TEST_CASE("settings: variables without effect are told, not refused") {

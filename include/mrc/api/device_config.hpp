@@ -31,7 +31,35 @@ enum class DefaultPlanes : std::uint8_t {
   default_route,  ///< one on the interface of the default route; loopback without a default route
 };
 
-/// The settings of a device: one plain member per option, with its default. The option table
+/// Settings of a device that seldom need another value: what is known of hosts and networks gives
+/// the defaults, and a fabric description its traffic classes. Otherwise as Config.
+struct ExpertConfig {
+  // Paths and packets
+  std::uint8_t loss_strikes = 3;
+  std::uint8_t probe_successes = 3;
+  std::uint16_t burst = 0;
+  std::uint16_t rx_batch = 16;
+  std::uint16_t receive_shares = 1;
+  std::uint32_t sack_threshold = 16 << 10;
+  bool cc_receiver_penalty = true;
+  std::uint32_t max_outstanding = 65536;
+
+  // Progress
+  Duration helper_takeover = std::chrono::microseconds(500);
+  Duration spin = std::chrono::microseconds(20);
+  Duration poll_ahead{0};
+
+  // Traffic classes
+  std::uint8_t dscp_no_trim = 0;
+  std::uint8_t dscp_trimmable = 4;
+  std::uint8_t dscp_trimmable_retx = 8;
+  std::uint8_t dscp_trimmed = 12;
+  std::uint8_t dscp_trimmed_last_hop = 16;
+  std::uint8_t dscp_control = 46;
+};
+
+/// The settings of a device: one plain member per option, with its default;
+/// those for experts are in `expert`. The option table
 /// (api/option_table.hpp) gives each its MRC_ variable, range and documentation;
 /// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
 /// validates it and keeps its own copy. Not synchronized.
@@ -53,17 +81,12 @@ struct MRC_API Config {
   std::string lock_folder = "/run/openmrc-locks";
   std::uint16_t active_paths = 0;
   std::uint16_t min_active_paths = 1;
-  std::uint8_t loss_strikes = 3;
-  std::uint8_t probe_successes = 3;
 
   // Packets and sockets
   std::uint32_t mtu = 4096;
-  std::uint16_t burst = 0;
   bool icrc = true;
   std::uint32_t receive_buffer = 8 << 20;
-  std::uint16_t receive_shares = 1;
   std::uint32_t send_buffer = 1 << 20;
-  std::uint16_t rx_batch = 16;
   port::Offload gso = port::Offload::automatic;
   port::Offload gro = port::Offload::automatic;
 
@@ -73,7 +96,6 @@ struct MRC_API Config {
   Duration cc_base_rtt = std::chrono::microseconds(200);
   Duration cc_target_delay{0};
   std::uint64_t cc_fixed_window = std::uint64_t{1} << 20;
-  bool cc_receiver_penalty = true;
 
   // Reliability
   std::uint8_t mpr = 32;
@@ -92,7 +114,6 @@ struct MRC_API Config {
   PeerKind peer = PeerKind::any;
   Duration connect_timeout = std::chrono::seconds(10);
   bool strict = false;
-  std::uint32_t sack_threshold = 16 << 10;
 
   // Limits, allocated when the device opens
   std::uint32_t max_qps = 1024;
@@ -101,23 +122,14 @@ struct MRC_API Config {
   std::uint32_t max_mrs = 4096;
   std::uint32_t max_pds = 256;
   std::uint32_t max_peers = 1024;
-  std::uint32_t max_outstanding = 65536;
 
   // Progress
   std::uint16_t lanes = 1;  ///< 0: auto
   bool helper = true;
   std::string helper_cpus;
-  Duration helper_takeover = std::chrono::microseconds(500);
-  Duration spin = std::chrono::microseconds(20);
-  Duration poll_ahead{0};
 
-  // Traffic classes
-  std::uint8_t dscp_no_trim = 0;
-  std::uint8_t dscp_trimmable = 4;
-  std::uint8_t dscp_trimmable_retx = 8;
-  std::uint8_t dscp_trimmed = 12;
-  std::uint8_t dscp_trimmed_last_hop = 16;
-  std::uint8_t dscp_control = 46;
+  /// What seldom needs another value.
+  ExpertConfig expert;
 
   // Diagnosis
   std::string faults;

@@ -53,11 +53,11 @@ struct EngineStats {
   std::uint64_t inferred_losses = 0;        ///< packets taken for lost (mrc-1.0 §2.9)
   std::uint64_t timeouts = 0;               ///< expiries of retransmission timers
   std::uint64_t qp_errors = 0;              ///< queue pairs that went to ERR
-  std::uint64_t pool_exhausted = 0;         ///< sending paused: Config::max_outstanding reached
-  std::uint64_t tx_datagrams = 0;           ///< datagrams given to a port
-  std::uint64_t tx_datagrams_lost = 0;      ///< datagrams not sent: all planes to them are down
-  std::uint64_t rx_datagrams = 0;           ///< datagrams received into a posted receive
-  DropStats drops;                          ///< packets dropped, by reason
+  std::uint64_t pool_exhausted = 0;     ///< sending paused: ExpertConfig::max_outstanding reached
+  std::uint64_t tx_datagrams = 0;       ///< datagrams given to a port
+  std::uint64_t tx_datagrams_lost = 0;  ///< datagrams not sent: all planes to them are down
+  std::uint64_t rx_datagrams = 0;       ///< datagrams received into a posted receive
+  DropStats drops;                      ///< packets dropped, by reason
 };
 
 /// Counters of a queue pair.

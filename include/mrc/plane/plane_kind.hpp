@@ -145,8 +145,9 @@ class PlaneOpener {
 };
 
 [[nodiscard]] inline wire::DscpMap dscp_of(const Config& c) noexcept {
-  return {c.dscp_no_trim, c.dscp_trimmable,        c.dscp_trimmable_retx,
-          c.dscp_trimmed, c.dscp_trimmed_last_hop, c.dscp_control};
+  const ExpertConfig& e = c.expert;
+  return {e.dscp_no_trim, e.dscp_trimmable,        e.dscp_trimmable_retx,
+          e.dscp_trimmed, e.dscp_trimmed_last_hop, e.dscp_control};
 }
 
 /// Fills in the options that all kinds of ports share.

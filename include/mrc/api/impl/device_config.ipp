@@ -64,12 +64,13 @@ inline void check_paths(const Config& c, std::size_t plane_count) {
 /// switch before the last hop.
 inline void check_classes(const Config& c) {
   using Class = std::pair<std::string_view, std::uint8_t>;
-  for (const auto& [mark, mark_value] : {Class{"dscp_trimmed", c.dscp_trimmed},
-                                         Class{"dscp_trimmed_last_hop", c.dscp_trimmed_last_hop}})
-    for (const auto& [name, value] :
-         {Class{"dscp_no_trim", c.dscp_no_trim}, Class{"dscp_trimmable", c.dscp_trimmable},
-          Class{"dscp_trimmable_retx", c.dscp_trimmable_retx},
-          Class{"dscp_control", c.dscp_control}})
+  for (const auto& [mark, mark_value] :
+       {Class{"dscp_trimmed", c.expert.dscp_trimmed},
+        Class{"dscp_trimmed_last_hop", c.expert.dscp_trimmed_last_hop}})
+    for (const auto& [name, value] : {Class{"dscp_no_trim", c.expert.dscp_no_trim},
+                                      Class{"dscp_trimmable", c.expert.dscp_trimmable},
+                                      Class{"dscp_trimmable_retx", c.expert.dscp_trimmable_retx},
+                                      Class{"dscp_control", c.expert.dscp_control}})
       if (mark_value == value)
         throw not_allowed(setting_name(mark, c), std::to_string(mark_value),
                           "another value than that of " + setting_name(name, c) +

@@ -19,10 +19,26 @@
 /// it: if this file did, header-only compilation would come back here through impl/config.ipp.
 namespace mrc::inline v0_1::detail {
 
+/// Where an option's value is: a member of Config, or of Config::expert.
+template <class T>
+struct ConfigMember {
+  constexpr ConfigMember(T Config::*member)
+      : plain(member) {}  // NOLINT(google-explicit-constructor)
+  constexpr ConfigMember(T ExpertConfig::*member)
+      : expert(member) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] const T& of(const Config& c) const {
+    return plain != nullptr ? c.*plain : c.expert.*expert;
+  }
+  [[nodiscard]] T& of(Config& c) const { return plain != nullptr ? c.*plain : c.expert.*expert; }
+
+  T Config::*plain = nullptr;
+  T ExpertConfig::*expert = nullptr;
+};
+
 /// on or off.
 struct BoolOption {
-  /// The member of Config.
-  bool Config::*member;
+  /// The value.
+  ConfigMember<bool> member;
 };
 
 /// How a number is written in messages and documents.
@@ -31,8 +47,8 @@ enum class NumberStyle : std::uint8_t { plain, size, mtu, zero_is_auto };
 /// A number or a duration between two limits, both included.
 template <class T>
 struct NumberOption {
-  /// The member of Config.
-  T Config::*member;
+  /// The value.
+  ConfigMember<T> member;
   /// Smallest value allowed.
   T min;
   /// Largest value allowed.
@@ -67,8 +83,8 @@ inline constexpr std::array<Choice<PeerKind>, 3> kPeerChoices{
 /// One of a few names.
 template <class E>
 struct ChoiceOption {
-  /// The member of Config.
-  E Config::*member;
+  /// The value.
+  ConfigMember<E> member;
   /// The values allowed.
   const std::array<Choice<E>, 3>* choices;
 };
@@ -76,8 +92,8 @@ struct ChoiceOption {
 /// A text with a syntax of its own. `mistake_in` returns what is wrong with a text and what is
 /// allowed instead, or an empty string; `allowed` is for the documentation.
 struct TextOption {
-  /// The member of Config.
-  std::string Config::*member;
+  /// The value.
+  ConfigMember<std::string> member;
   /// What is wrong with a text, what is allowed included; empty: nothing.
   std::string (*mistake_in)(std::string_view text);
   /// What is allowed, in words.
@@ -86,8 +102,8 @@ struct TextOption {
 
 /// Several texts, separated by commas; `allowed` says in words what they may be.
 struct ListOption {
-  /// The member of Config.
-  std::vector<std::string> Config::*member;
+  /// The value.
+  ConfigMember<std::vector<std::string>> member;
   /// What is allowed, in words.
   std::string_view allowed;
 };
@@ -186,38 +202,38 @@ template <class T>
 }
 template <class T>
 [[nodiscard]] bool holds(const NumberOption<T>& o, const Config& c) {
-  return in_range(o, c.*o.member);
+  return in_range(o, o.member.of(c));
 }
 template <class E>
 [[nodiscard]] bool holds(const ChoiceOption<E>& o, const Config& c) {
   for (const auto& choice : *o.choices)
-    if (choice.value == c.*o.member) return true;
+    if (choice.value == o.member.of(c)) return true;
   return false;
 }
 
 [[nodiscard]] inline bool holds(const TextOption& o, const Config& c) {
-  return o.mistake_in(c.*o.member).empty();
+  return o.mistake_in(o.member.of(c)).empty();
 }
 
 [[nodiscard]] inline std::string text_of(const BoolOption& o, const Config& c) {
-  return c.*o.member ? "on" : "off";
+  return o.member.of(c) ? "on" : "off";
 }
 template <class T>
 [[nodiscard]] std::string text_of(const NumberOption<T>& o, const Config& c) {
-  return number_text(c.*o.member, o.style);
+  return number_text(o.member.of(c), o.style);
 }
 template <class E>
 [[nodiscard]] std::string text_of(const ChoiceOption<E>& o, const Config& c) {
   for (const auto& choice : *o.choices)
-    if (choice.value == c.*o.member) return std::string(choice.name);
-  return std::to_string(static_cast<unsigned>(c.*o.member));
+    if (choice.value == o.member.of(c)) return std::string(choice.name);
+  return std::to_string(static_cast<unsigned>(o.member.of(c)));
 }
 [[nodiscard]] inline std::string text_of(const TextOption& o, const Config& c) {
-  return c.*o.member;
+  return o.member.of(c);
 }
 [[nodiscard]] inline std::string text_of(const ListOption& o, const Config& c) {
   std::string text;
-  for (const auto& element : c.*o.member) text += (text.empty() ? "" : ",") + element;
+  for (const auto& element : o.member.of(c)) text += (text.empty() ? "" : ",") + element;
   return text;
 }
 
@@ -247,7 +263,7 @@ template <class E>
 
 [[nodiscard]] inline bool assign(const BoolOption& o, Config& c, std::string_view text) {
   const auto value = parse_bool(text);
-  if (value) c.*o.member = *value;
+  if (value) o.member.of(c) = *value;
   return value.has_value();
 }
 template <class T>
@@ -255,26 +271,26 @@ template <class T>
   const bool automatic = o.style == NumberStyle::zero_is_auto && text == "auto";
   const auto value = automatic ? T{} : parse_number<T>(text);
   if (!value || !in_range(o, *value)) return false;
-  c.*o.member = *value;
+  o.member.of(c) = *value;
   return true;
 }
 template <class E>
 [[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
   for (const auto& choice : *o.choices) {
     if (choice.name != text) continue;
-    c.*o.member = choice.value;
+    o.member.of(c) = choice.value;
     return true;
   }
   return false;
 }
 [[nodiscard]] inline bool assign(const TextOption& o, Config& c, std::string_view text) {
   if (!o.mistake_in(text).empty()) return false;
-  c.*o.member = text;
+  o.member.of(c) = text;
   return true;
 }
 [[nodiscard]] inline bool assign(const ListOption& o, Config& c, std::string_view text) {
   auto value = parse_list(text);
-  if (value) c.*o.member = std::move(*value);
+  if (value) o.member.of(c) = std::move(*value);
   return value.has_value();
 }
 

@@ -40,8 +40,8 @@ inline constexpr std::string_view kCongestion = "Congestion control";
 inline constexpr std::string_view kReliability = "Reliability";
 inline constexpr std::string_view kLimits = "Limits";
 inline constexpr std::string_view kProgress = "Progress";
-inline constexpr std::string_view kClasses = "Traffic classes";
 inline constexpr std::string_view kDiagnosis = "Diagnosis";
+inline constexpr std::string_view kExpert = "For experts";
 
 /// What is wrong with the path of a fabric description. Its content is checked by the device.
 [[nodiscard]] inline std::string mistake_in_fabric(std::string_view path) {
@@ -158,32 +158,19 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"min_active_paths", U16{&Config::min_active_paths, 1, 32768}, "per peer", kPlanes,
      "Paths that are never taken out of use together: a path that looks bad is only skipped once "
      "then."},
-    {"loss_strikes", U8{&Config::loss_strikes, 1, 255}, "packets", kPlanes,
-     "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
-    {"probe_successes", U8{&Config::probe_successes, 1, 255}, "probes", kPlanes,
-     "Answered probes in a row after which a bad path is used again."},
 
     {"mtu", U32{&Config::mtu, kSmallestMtu, kLargestMtu, NumberStyle::mtu}, "bytes", kPackets,
      "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
      "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
      "between OpenMRC peers. With a peer that takes powers of two only, the one below counts."},
-    {"burst", U16{&Config::burst, 0, 64}, "packets", kPackets,
-     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
-     "1: every packet on a new path."},
     {"icrc", BoolOption{&Config::icrc}, "", kPackets,
      "Check and send the invariant CRC over header and payload. Both sides must agree."},
     {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
      kPackets,
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
      "the peers' windows."},
-    {"receive_shares", U16{&Config::receive_shares, 1, 4096}, "peers", kPackets,
-     "Peers that may send to this device at full speed at once: each is told that it may fill this "
-     "part of the receive buffers."},
     {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
      "Socket buffer wanted for sending; of packet ports, per plane."},
-    {"rx_batch", U16{&Config::rx_batch, 1, 256}, "datagrams", kPackets,
-     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
-     "up to 64 packets. Packet ports take four times as many."},
     {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
      "Let the kernel cut a burst into packets (UDP segmentation offload). `auto` uses it where it "
      "works."},
@@ -203,10 +190,6 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      kCongestion, "Queueing delay that nscc aims at. 0 derives it from cc_base_rtt."},
     {"cc_fixed_window", U64{&Config::cc_fixed_window, 0, 4 * kGiB, kSize}, "bytes per peer",
      kCongestion, "Window of `cc=fixed`. 0 takes 1.5 times cc_link_speed x cc_base_rtt."},
-    {"cc_receiver_penalty", BoolOption{&Config::cc_receiver_penalty}, "", kCongestion,
-     "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
-     "are in use, up to half a window per round trip when it is full, and give the windows back "
-     "afterwards. Where Dynamic MPR is on, it shrinks with it."},
 
     {"mpr", U8{&Config::mpr, 1, 255}, "128 packets", kReliability,
      "Packets in flight per queue pair as requester, in units of 128. The smaller of this and the "
@@ -256,8 +239,6 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "
      "solicited events, no messages to find a peer by GID, and an MTU that is a power of two up to "
      "4096. See docs/extensions.md."},
-    {"sack_threshold", U32{&Config::sack_threshold, 0, 16 << 20, kSize}, "bytes", kReliability,
-     "Received bytes after which a SACK is due. 0 answers every packet."},
 
     {"max_qps", U32{&Config::max_qps, 1, 65000}, "", kLimits, "Queue pairs of a lane."},
     {"max_cqs", U32{&Config::max_cqs, 1, 65000}, "", kLimits, "Completion queues of the device."},
@@ -267,8 +248,6 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"max_pds", U32{&Config::max_pds, 1, 65000}, "", kLimits, "Protection domains of the device."},
     {"max_peers", U32{&Config::max_peers, 1, 65000}, "", kLimits,
      "Remote devices of a lane. Queue pairs to the same one share paths and congestion control."},
-    {"max_outstanding", U32{&Config::max_outstanding, 64, 16 << 20}, "packets", kLimits,
-     "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
 
     {"lanes", U16{&Config::lanes, 0, kMaxLanes, NumberStyle::zero_is_auto}, "", kProgress,
      "Engines that work side by side, each with its own ports, lock, helper thread and slot; queue "
@@ -279,38 +258,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"helper", BoolOption{&Config::helper}, "", kProgress,
      "Run a thread that makes progress while the application does not poll. Without it nothing "
      "moves between polls."},
-    {"helper_takeover",
-     Num<Duration>{&Config::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
-     kProgress,
-     "How long the application must not have polled before the helper takes over; up to five times "
-     "that, or 1 ms more, after it has polled for long without a pause."},
     {"helper_cpus",
      TextOption{&Config::helper_cpus, &mistake_in_cpus,
                 "processor numbers and ranges, separated by commas, or empty"},
      "", kProgress,
      "Processors on which the helper threads run: that of lane 0 on the first, and so on; from the "
      "start again if there are more lanes. Empty: wherever the thread that opens the device may."},
-    {"spin", Num<Duration>{&Config::spin, Duration{0}, kSecond}, "", kProgress,
-     "How long wait() polls before it sleeps. 0 sleeps at once."},
-    {"poll_ahead", Num<Duration>{&Config::poll_ahead, Duration{0}, std::chrono::milliseconds(1)},
-     "", kProgress,
-     "How long a poll that found completions may stay to receive data, for programs that then "
-     "watch "
-     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
-     "never; the verbs shim's default is 50us."},
-
-    {"dscp_no_trim", U8{&Config::dscp_no_trim, 0, 63}, "DSCP", kClasses,
-     "Data that switches must not trim: the peer can't answer trimmed packets."},
-    {"dscp_trimmable", U8{&Config::dscp_trimmable, 0, 63}, "DSCP", kClasses,
-     "Data that switches may trim."},
-    {"dscp_trimmable_retx", U8{&Config::dscp_trimmable_retx, 0, 63}, "DSCP", kClasses,
-     "Retransmissions that switches may trim."},
-    {"dscp_trimmed", U8{&Config::dscp_trimmed, 0, 63}, "DSCP", kClasses,
-     "Set by a switch that has trimmed a packet."},
-    {"dscp_trimmed_last_hop", U8{&Config::dscp_trimmed_last_hop, 0, 63}, "DSCP", kClasses,
-     "Set by the switch before the destination when it has trimmed a packet."},
-    {"dscp_control", U8{&Config::dscp_control, 0, 63}, "DSCP", kClasses,
-     "SACKs, NACKs, ACKs and answers to probes."},
 
     {"faults",
      TextOption{&Config::faults, &port::FaultSchedule::mistake_in, "a schedule of faults"}, "",
@@ -328,6 +281,54 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
      "Messages on standard error: none, warnings, or also what was found out when the device "
      "opened."},
+
+    {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
+     "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},
+    {"probe_successes", U8{&ExpertConfig::probe_successes, 1, 255}, "probes", kExpert,
+     "Answered probes in a row after which a bad path is used again."},
+    {"burst", U16{&ExpertConfig::burst, 0, 64}, "packets", kExpert,
+     "Packets sent on one path before the next is chosen. 0: as many as one system call can send. "
+     "1: every packet on a new path."},
+    {"receive_shares", U16{&ExpertConfig::receive_shares, 1, 4096}, "peers", kExpert,
+     "Peers that may send to this device at full speed at once: each is told that it may fill this "
+     "part of the receive buffers."},
+    {"rx_batch", U16{&ExpertConfig::rx_batch, 1, 256}, "datagrams", kExpert,
+     "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
+     "up to 64 packets. Packet ports take four times as many."},
+    {"sack_threshold", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize}, "bytes", kExpert,
+     "Received bytes after which a SACK is due. 0 answers every packet."},
+    {"cc_receiver_penalty", BoolOption{&ExpertConfig::cc_receiver_penalty}, "", kExpert,
+     "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
+     "are in use, up to half a window per round trip when it is full, and give the windows back "
+     "afterwards. Where Dynamic MPR is on, it shrinks with it."},
+    {"max_outstanding", U32{&ExpertConfig::max_outstanding, 64, 16 << 20}, "packets", kExpert,
+     "Packets in flight of all queue pairs of a lane together. Sending pauses when it is reached."},
+    {"helper_takeover",
+     Num<Duration>{&ExpertConfig::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
+     kExpert,
+     "How long the application must not have polled before the helper takes over; up to five times "
+     "that, or 1 ms more, after it has polled for long without a pause."},
+    {"spin", Num<Duration>{&ExpertConfig::spin, Duration{0}, kSecond}, "", kExpert,
+     "How long wait() polls before it sleeps. 0 sleeps at once."},
+    {"poll_ahead",
+     Num<Duration>{&ExpertConfig::poll_ahead, Duration{0}, std::chrono::milliseconds(1)}, "",
+     kExpert,
+     "How long a poll that found completions may stay to receive data, for programs that then "
+     "watch "
+     "memory and call nothing until it has come. It stays only while that paid off lately. 0: "
+     "never; the verbs shim's default is 50us."},
+    {"dscp_no_trim", U8{&ExpertConfig::dscp_no_trim, 0, 63}, "DSCP", kExpert,
+     "Data that switches must not trim: the peer can't answer trimmed packets."},
+    {"dscp_trimmable", U8{&ExpertConfig::dscp_trimmable, 0, 63}, "DSCP", kExpert,
+     "Data that switches may trim."},
+    {"dscp_trimmable_retx", U8{&ExpertConfig::dscp_trimmable_retx, 0, 63}, "DSCP", kExpert,
+     "Retransmissions that switches may trim."},
+    {"dscp_trimmed", U8{&ExpertConfig::dscp_trimmed, 0, 63}, "DSCP", kExpert,
+     "Set by a switch that has trimmed a packet."},
+    {"dscp_trimmed_last_hop", U8{&ExpertConfig::dscp_trimmed_last_hop, 0, 63}, "DSCP", kExpert,
+     "Set by the switch before the destination when it has trimmed a packet."},
+    {"dscp_control", U8{&ExpertConfig::dscp_control, 0, 63}, "DSCP", kExpert,
+     "SACKs, NACKs, ACKs and answers to probes."},
 });
 
 inline constexpr auto kOptions = [] {

@@ -67,7 +67,7 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   }
   while (!info.port_data.empty() && info.port_data.back().empty()) info.port_data.pop_back();
   info.receive_window =
-      std::max<std::uint64_t>(info.receive_window / config_.receive_shares, 2 * a.mtu);
+      std::max<std::uint64_t>(info.receive_window / config_.expert.receive_shares, 2 * a.mtu);
   if (config_.strict) return strict_info(std::move(info));
   return info;
 }

@@ -135,7 +135,7 @@ MRC_SETUP void Connector::send_over(Time now, ResolutionMessage& message, const 
   wire::TxPacket& packet = burst_.append();
   packet.header_length = wire::kMaxTransportHeader;
   std::memcpy(packet.header.data(), message.bytes.data(), packet.header_length);
-  packet.dscp = config_.dscp_control;
+  packet.dscp = config_.expert.dscp_control;
   packet.ecn = Ecn::not_ect;
   packet.peer = scratch_;
   packet.plane = way.plane;

@@ -94,14 +94,14 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.max_mrs = config_.max_mrs;
   o.max_pds = config_.max_pds;
   o.max_peers = config_.max_peers;
-  o.max_outstanding = config_.max_outstanding;
+  o.max_outstanding = config_.expert.max_outstanding;
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const port::Capabilities& c = planes_.ports[i]->capabilities();
     if (c.holds_payload) o.holding_planes |= plane_bit(static_cast<Plane>(i));
     if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
-  o.sack_threshold = config_.sack_threshold;
+  o.sack_threshold = config_.expert.sack_threshold;
   if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
   o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
   // A NIC that places payload must know of each transmission of a packet what it carries.
@@ -111,7 +111,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
   o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
-  std::uint32_t burst = config_.burst;
+  std::uint32_t burst = config_.expert.burst;
   if (burst == 0) {  // as much as one system call takes
     burst = std::max(1u, kMaxBurstBytes / (planes_.mtu + kPacketOverhead));
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
@@ -119,8 +119,8 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.burst = burst;
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
-  o.paths.loss_strikes = config_.loss_strikes;
-  o.paths.probe_successes = config_.probe_successes;
+  o.paths.loss_strikes = config_.expert.loss_strikes;
+  o.paths.probe_successes = config_.expert.probe_successes;
 
   o.cc.algorithm = config_.cc;
   o.cc.fixed_window = config_.cc_fixed_window;
@@ -134,7 +134,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
   n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
-  n.ack_gen_trigger = config_.sack_threshold;
+  n.ack_gen_trigger = config_.expert.sack_threshold;
   return o;
 }
 

@@ -178,7 +178,7 @@ MRC_DECL std::size_t Lanes::wait_cq(CqId cq, int fd, std::span<Completion> out,
     n = poll_cq(cq, out);
     const Time now = monotonic_now();
     if (n > 0 || now >= end) break;
-    if (now - start < config_.spin) continue;
+    if (now - start < config_.expert.spin) continue;
     n = sleep(cq, fd, waiting, out, end);
     if ((serving(cq) & ~waiting) != 0) cq_events_.wake(cq);  // others that sleep must know, too
     if (n > 0) break;

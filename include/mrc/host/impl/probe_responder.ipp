@@ -32,7 +32,7 @@ MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& p
   wire::TxPacket& packet = burst_.append();
   std::memcpy(packet.header.data(), &answer, sizeof answer);
   packet.header_length = sizeof answer;
-  packet.dscp = config_.dscp_control;
+  packet.dscp = config_.expert.dscp_control;
   packet.ecn = Ecn::not_ect;  // mrc-1.0 [O-22]
   packet.peer = number_of(entry->host);
   packet.plane = probe.plane;

@@ -36,7 +36,7 @@ MRC_SETUP Progress::Progress(const Config& config, CourteousMutex& mutex,
       planes_(planes),
       engine_(engine),
       rounds_(rounds),
-      ahead_(config.poll_ahead) {
+      ahead_(config.expert.poll_ahead) {
   if (!config_.helper) return;
   require({SystemCall::ppoll, SystemCall::read, SystemCall::write});
   wake_up_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -233,7 +233,7 @@ MRC_DECL void Progress::wake_helper() noexcept {
 MRC_DECL bool Progress::in_use(Time now) const noexcept {
   return waiters_.load(std::memory_order_relaxed) > 0 || in_use_.load(std::memory_order_relaxed) ||
          now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed) <
-             config_.helper_takeover.count();
+             config_.expert.helper_takeover.count();
 }
 
 /// How long the helper naps while the application makes the progress, before it checks again. A
@@ -242,8 +242,9 @@ MRC_DECL bool Progress::in_use(Time now) const noexcept {
 /// latency. When a thread has waited for long, it watches the ports, so the helper sleeps until it
 /// is woken.
 MRC_DECL Duration Progress::nap(Time now, unsigned before) noexcept {
-  const Duration longest = std::max(kLongestNap, 4 * config_.helper_takeover);
-  const Duration time = std::min(config_.helper_takeover * (1 << std::min(before, 10u)), longest);
+  const Duration longest = std::max(kLongestNap, 4 * config_.expert.helper_takeover);
+  const Duration time =
+      std::min(config_.expert.helper_takeover * (1 << std::min(before, 10u)), longest);
   const auto idle = now.time_since_epoch().count() - last_use_.load(std::memory_order_relaxed);
   if (waiters_.load() == 0 || idle < kParkAfter.count()) return time;
   helper_parked_.store(true);

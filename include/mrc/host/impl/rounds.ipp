@@ -123,7 +123,7 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
       rx_.erase_if([this](const wire::RxPacket& packet) {
         return packet.origin != nullptr && filter_.refuses(packet.origin->source);
       });
-    if (config_.cc_receiver_penalty)
+    if (config_.expert.cc_receiver_penalty)
       engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {
       any = true;
@@ -238,7 +238,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
     // up, and control packets that are refused are lost, so these go first.
     const auto late = [&](const wire::TxGroup& group) {
       return tx_.size() <= planes_.few_packets &&
-             tx_.packets(group).front().dscp == config_.dscp_control;
+             tx_.packets(group).front().dscp == config_.expert.dscp_control;
     };
     for (auto& groups : by_plane_) groups.clear();
     for (const bool pass : {false, true})

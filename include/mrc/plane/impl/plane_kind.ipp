@@ -33,7 +33,7 @@ MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Pl
   o.slot = slot;
   o.receive_buffer = config.receive_buffer;
   o.send_buffer = config.send_buffer;
-  o.receive_slots = config.rx_batch;
+  o.receive_slots = config.expert.rx_batch;
   o.icrc = config.icrc;
   o.dscp = dscp_of(config);
   o.fault_seed = fault_seed + plane;

@@ -27,12 +27,15 @@ MRC_SETUP Config in_force(Config config, const fabric::Description& fabric) {
   const auto take = [&](auto Config::*option, auto value) {
     if (config.*option == defaults.*option) config.*option = value;
   };
-  take(&Config::dscp_no_trim, fabric.dscp.no_trim);
-  take(&Config::dscp_trimmable, fabric.dscp.trimmable);
-  take(&Config::dscp_trimmable_retx, fabric.dscp.trimmable_retx);
-  take(&Config::dscp_trimmed, fabric.dscp.trimmed);
-  take(&Config::dscp_trimmed_last_hop, fabric.dscp.trimmed_last_hop);
-  take(&Config::dscp_control, fabric.dscp.control);
+  const auto take_class = [&](std::uint8_t ExpertConfig::*option, std::uint8_t value) {
+    if (config.expert.*option == defaults.expert.*option) config.expert.*option = value;
+  };
+  take_class(&ExpertConfig::dscp_no_trim, fabric.dscp.no_trim);
+  take_class(&ExpertConfig::dscp_trimmable, fabric.dscp.trimmable);
+  take_class(&ExpertConfig::dscp_trimmable_retx, fabric.dscp.trimmable_retx);
+  take_class(&ExpertConfig::dscp_trimmed, fabric.dscp.trimmed);
+  take_class(&ExpertConfig::dscp_trimmed_last_hop, fabric.dscp.trimmed_last_hop);
+  take_class(&ExpertConfig::dscp_control, fabric.dscp.control);
   take(&Config::cc_link_speed, fabric.link_speed * fabric.planes);
   take(&Config::cc_base_rtt, fabric.base_rtt);
   config.validate();

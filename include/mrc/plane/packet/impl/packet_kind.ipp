@@ -181,7 +181,7 @@ class FabricOpener final : public PlaneOpener {
     for (unsigned i = 0; i < fabric_.planes; ++i) {
       port::PacketPortOptions o = port_options(self, static_cast<Plane>(i), config);
       set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
-      o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.rx_batch));
+      o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.expert.rx_batch));
       o.may_be_absent = any_interface;
       auto port = devices.empty() ? std::make_unique<PortModel<port::PacketPort>>(o)
                                   : std::make_unique<PortModel<port::PacketPort>>(
