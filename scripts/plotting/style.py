@@ -5,8 +5,6 @@ and SVGs follow a reader's preference for a dark page."""
 import io
 import re
 
-import matplotlib
-
 # Distinguishable with every common form of colour blindness (after Okabe and Ito), on light and on
 # dark ground. Series beyond them repeat the colours with dashes.
 PALETTE = ["#0b72b5", "#d95f02", "#0f9d76", "#c06ca5", "#e3a008", "#4fb0e5", "#7d5a3c", "#7a828f"]
@@ -96,6 +94,8 @@ def style_element():
 
 
 def as_svg(figure, title):
+    import matplotlib
+
     text = io.StringIO()
     with matplotlib.rc_context(SETTINGS):  # hash salt and font type count when it is written
         figure.savefig(text, format="svg",

@@ -149,11 +149,18 @@ sed 's/"version": 2/"version": 1/' out.json >bad.json
 refused "'bad.json' was written by another version" 'run the scenario again' -- bad.json
 refused "'out.png' is not a text" -- out.png
 
-say 'without matplotlib: what to install, and what to do then'
+say 'without matplotlib: a timeline as SVG; for the rest, what to install'
 mkdir without
 echo 'raise ImportError("not here")' >without/matplotlib.py
+PYTHONPATH=$work/without "$plot" line.csv plain.svg || fail 'no plot without matplotlib'
+texts line.svg | grep -vE '^[0-9.,−]*$' | sort >by_matplotlib.out
+texts plain.svg >texts.out
+while IFS= read -r text; do
+  grep -qxF -- "$text" texts.out || fail "plain.svg does not show '$text'"
+done <by_matplotlib.out
 PYTHONPATH=$work/without refused python3-matplotlib 'scripts/install-deps --plots' \
-  'scripts/plot line.csv' -- line.csv
+  -- line.csv line.png
+PYTHONPATH=$work/without refused python3-matplotlib -- out.json out.svg
 
 say 'help'
 "$plot" --help >help.out
