@@ -146,7 +146,7 @@ class Endpoint {
   [[nodiscard]] ibv_qp* qp(std::uint32_t i) const { return qps_[i]; }
   [[nodiscard]] ibv_ah* ah() const { return ah_; }
   [[nodiscard]] const Address& peer() const { return peer_; }
-  /// Of the sender: the headers' first byte, after one write's payload.
+  /// Sender only: where the headers begin, behind one write's payload.
   [[nodiscard]] std::size_t headers() const { return settings_.write; }
   [[nodiscard]] std::uint32_t receive_size() const { return kGrhBytes + settings_.size; }
 

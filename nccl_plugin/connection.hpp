@@ -44,8 +44,8 @@ class Connection {
   /// Whether a request is done, with the bytes of each of its buffers; it is free again then.
   Result test(Request& request, int* done, int* sizes);
 
-  /// Ends the connection, and returns what has to go on for a while: nothing if the peer need not
-  /// be answered any more. Never waits.
+  /// Ends the connection. Returns the state that must linger to answer the peer, if there is any.
+  /// Never waits.
   [[nodiscard]] std::unique_ptr<Endpoint> close();
 
   /// When any connection of this process has heard of its peer last. Any thread.

@@ -30,7 +30,7 @@ class Receiver final : public Connection {
   Result irecv(std::span<const ReceiveBuffer> buffers, bool early, Request** request);
 
  private:
-  // A receive that the sender was told of, until all of its buffers have come.
+  // An advertised receive, until all of its buffers have come.
   struct Slot {
     bool used = false;
     unsigned count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loaded in front of the C library by mrcrun. UCX leaves out verbs devices without a node in
-// /dev/infiniband that it may read and write. Nobody opens it; so whoever looks there for an mrc
-// device is shown /dev/null. All other paths go through unchanged.
+// /dev/infiniband that it may read and write. Nobody opens it, so queries for
+// nodes of mrc devices resolve to /dev/null. All other paths go through unchanged.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -80,7 +80,7 @@ class MRC_API DatagramQueuePair {
 
   /// Posts one datagram and starts sending it. Never blocks, never throws. Errc::unreachable if no
   /// plane leads to its address, Errc::too_long above DatagramInfo::mtu. It completes when its
-  /// memory is no longer read, wherever it may be lost.
+  /// memory may be reused; delivery is not implied.
   Errc post_send(const DatagramRequest& request) noexcept;
   /// Posts several with one doorbell. Stops at the first that fails; `posted` counts the others.
   Errc post_sends(std::span<const DatagramRequest> requests, std::size_t& posted) noexcept;

@@ -10,8 +10,8 @@
 
 namespace mrc::inline v0_1 {
 
-/// Numbers that nobody can predict who does not know the key, whatever other numbers of the same
-/// generator he has seen: SipHash of a counter. For PSNs, QPNs, keys, tags and request numbers,
+/// Numbers that cannot be predicted without the key, even from earlier numbers of the same
+/// generator: SipHash of a counter. For PSNs, QPNs, keys, tags and request numbers,
 /// which peers see and attackers guess. The same on every machine. One thread at a time.
 class SecretRandom {
  public:

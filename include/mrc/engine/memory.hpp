@@ -91,7 +91,7 @@ class MemoryTable {
     }
   }
 
-  /// A port holds a copy of bytes of this region, whose key must be valid.
+  /// A port holds a copy of bytes of this region. Precondition: `key` is valid.
   void hold(std::uint32_t key) noexcept { ++entries_[index_of(key)].copies; }
   /// A port no longer reads them; the key may be invalid by now.
   void release(std::uint32_t key) noexcept {

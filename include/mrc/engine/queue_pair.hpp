@@ -118,8 +118,8 @@ struct RequesterState {
   }
   /// Most series of probes that retransmissions begin before there is progress.
   static constexpr std::uint8_t kMaxProbeSeries = 8;
-  /// After a retransmission a new series of probes begins. Not for ever: where probes arrive and
-  /// packets never do, as on a path with too small an MTU, the timer has to expire.
+  /// After a retransmission a new series of probes begins. Their number is bounded, so that the
+  /// timer expires where only probes get through, as on a path with too small an MTU.
   void ask_again() noexcept {
     if (probes == 0 || probe_series == kMaxProbeSeries) return;
     ++probe_series;

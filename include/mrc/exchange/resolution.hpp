@@ -76,7 +76,7 @@ class ResolutionHost {
   /// What this device has to do with its queue pair of that number, if the peer's queue pair asks
   /// from that address. Fast: strangers may ask as often as they like.
   [[nodiscard]] virtual Interest interest(Qpn qpn, Qpn peer, const port::IpAddress& from) = 0;
-  /// The peer of a queue pair is known. Called again when it says so again.
+  /// The peer of a queue pair is known. Called on every confirmation by the peer.
   virtual void on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer, const Resolved& how) = 0;
   /// Nobody has answered at the destination for a while. True: the device does without an answer
   /// for now; it is asked on, slowly, until the queue pair has heard of its peer. False: it is

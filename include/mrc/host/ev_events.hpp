@@ -77,7 +77,7 @@ class EvEvents {
   [[nodiscard]] bool at_rest() noexcept {
     return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
   }
-  /// Events go there, too, from now on, as long as somebody else has the queue.
+  /// Events go there, too, from now on, while another owner holds the queue.
   void add(const std::shared_ptr<EvEventQueue>& queue) {
     const std::lock_guard lock(mutex_);
     std::erase_if(queues_, [](const auto& other) { return other.expired(); });

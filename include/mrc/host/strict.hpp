@@ -16,8 +16,8 @@ namespace mrc::inline v0_1::detail {
   return attributes;
 }
 
-/// Connection data without extensions: what a device in strict mode tells, and what it hears of
-/// what others tell it. Slots and receive windows stay, as no packet is different by them.
+/// Removes extensions from connection data that is sent or received in strict mode. Slots and
+/// receive windows stay, as no packet is different by them.
 [[nodiscard]] inline ConnectionInfo strict_info(ConnectionInfo info) noexcept {
   info.foreign = true;
   info.tag = 0;

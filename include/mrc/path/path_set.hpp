@@ -205,7 +205,7 @@ class PathSet {
 
   /// Removes the oldest event; false when there is none.
   [[nodiscard]] bool poll_event(PathEvent& event) noexcept { return events_.pop(event); }
-  /// `counter` is raised with every event, so that who has many path sets need not ask them all. It
+  /// `counter` is raised with every event, so that an owner of many sets can skip idle ones. It
   /// must outlive the set.
   void count_events(std::uint64_t& counter) noexcept { event_counter_ = &counter; }
 

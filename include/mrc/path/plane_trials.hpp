@@ -17,8 +17,8 @@ namespace mrc::inline v0_1::path {
 ///
 /// * withheld: it was down and may be back. A port has carrier, or its owner says so, long before
 ///   the network behind it forwards. Not used until kAnswers probes in a row were answered.
-/// * suspected: somebody who may lie says that it is down. Used on, until kMisses probes in a row
-///   stayed unanswered; then withheld.
+/// * suspected: an unauthenticated message reports it down. Stays in use until kMisses probes in a
+///   row were not answered; then withheld.
 ///
 /// Unanswered probes are repeated with doubling intervals, for ever. Sans-IO: the caller sends the
 /// probes, each on another path of the plane. No allocation. One thread at a time.

@@ -171,7 +171,7 @@ void SoakSetup::draw_operations(SoakConnection& c) {
     QpCapacity& q = c.capacity[side];
     q.receive_sges = 1;
     q.atomics = true;
-    // What finds no receive is sent again and again, which takes its time if it is long.
+    // RNR retries of long messages are slow.
     if (largest_ <= 20'000 && r.chance(0.5)) c.receives[side] = 1 + r.below(q.receive);
     for (SoakMessage& m : c.messages[side]) draw_operation(m);
   }

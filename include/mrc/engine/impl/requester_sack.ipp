@@ -157,8 +157,8 @@ MRC_DECL bool Requester::timed_by_psn(Time now, RequesterState& tx, const wire::
 }
 
 /// The round-trip time of a reliability probe, and what its answer proves: the probe has overtaken
-/// what was sent before it. An older probe than the newest, after which nothing else was sent, says
-/// as much; its answer may only be late, and that to the newest be lost.
+/// what was sent before it. An older probe is equally conclusive if no packet followed it: its
+/// answer may only be late, and that to the newest be lost.
 MRC_DECL Requester::RttSample Requester::sample_probe(Time now, QueuePairState& qp,
                                                       const wire::SackPacket& sack) noexcept {
   RequesterState& tx = qp.tx;
@@ -202,8 +202,8 @@ MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexc
   qp.on_progress(now);
 }
 
-/// Has a SACK that the responder made later arrived before this one? What that one said of the
-/// present, the present MPR above all, then holds. Two SACKs of one cumulative PSN may have the
+/// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
+/// Two SACKs of one cumulative PSN may have the
 /// same byte count: its unit is 256 bytes, and not every peer counts. A clear bit for a packet
 /// already reported then shows which one is older.
 MRC_DECL bool Requester::overtaken(const QueuePairState& qp,

@@ -261,7 +261,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
     queue_ack(qp, packet.plane, true);
 }
 
-/// May this packet of `length` bytes be placed, or was it right that the port placed it? Each
+/// Validates a packet of `length` bytes before it is placed, or after the port has placed it. Each
 /// packet is checked by itself (mrc-1.0 §2.3). `region` is set to its memory region if it has
 /// payload.
 [[gnu::always_inline]] inline QpErrorCause Responder::check_write(
