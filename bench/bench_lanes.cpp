@@ -125,7 +125,7 @@ void lanes_memory(benchmark::State& state) try {
   const auto lanes = static_cast<unsigned>(state.range(0));
   const auto network = std::make_shared<test::MemoryNetwork>();
   const auto open = [&](std::uint8_t host) {
-    return Device(config_of(lanes), std::make_unique<test::MemoryOpener>(network, host));
+    return Device(config_of(lanes), std::make_unique<test::MemoryKind>(network, host));
   };
   Side a(open(1), lanes), b(open(2), lanes);
   run(state, a, b);

@@ -29,7 +29,7 @@ class Device;
 namespace detail {
 class DeviceCore;
 class Lane;
-class PlaneOpener;
+class PlaneKind;
 struct ChannelEvents;
 class EvEventQueue;
 }  // namespace detail
@@ -320,8 +320,8 @@ class MRC_API Device {
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
   /// Opens planes of another kind than OpenMRC brings (mrc/plane/plane_kind.hpp;
-  /// docs/architecture.md says how to add a port). Throws mrc::Error.
-  Device(const Config& config, std::unique_ptr<detail::PlaneOpener> opener);
+  /// docs/architecture.md says how to add one). Throws mrc::Error.
+  Device(const Config& config, std::unique_ptr<detail::PlaneKind> kind);
   /// A copy is a second handle of the same device. Moving copies, so no handle is ever empty.
   Device(const Device&) = default;
   /// As the copy constructor: refers to the same device.

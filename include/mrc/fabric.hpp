@@ -11,6 +11,6 @@
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.
-inline const bool fabric_opener_registered = (fabric_opener.store(&make_fabric_opener), true);
+inline const bool packet_kind_registered = (packet_kind.store(&make_packet_kind), true);
 }  // namespace mrc::inline v0_1::detail
 #endif

@@ -13,7 +13,7 @@
 
 namespace mrc::inline v0_1::detail {
 /// Its initialisation is what counts.
-inline const bool verbs_opener_registered =
-    (verbs_opener.store(&make_verbs_opener), frames_opener.store(&port::open_verbs_frames), true);
+inline const bool verbs_kind_registered =
+    (verbs_kind.store(&make_verbs_kind), port::verbs_frames.store(&port::open_verbs_frames), true);
 }  // namespace mrc::inline v0_1::detail
 #endif

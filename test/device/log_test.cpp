@@ -21,19 +21,16 @@ namespace {
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
-/// Planes in memory whose opener has two things to say.
-class TalkativeOpener final : public detail::PlaneOpener {
+/// Planes in memory that have two things to say when they are opened.
+class TalkativeKind final : public MemoryKind {
  public:
-  [[nodiscard]] Config in_force(const Config& config) const override { return config; }
+  TalkativeKind() : MemoryKind(std::make_shared<MemoryNetwork>(), 1) {}
   [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                           std::uint64_t seed, const detail::Log& log) override {
     log.info("planes in memory");
     log.warn("nobody else is here");
-    return memory_.open(config, slot, seed, log);
+    return MemoryKind::open(config, slot, seed, log);
   }
-
- private:
-  MemoryOpener memory_{std::make_shared<MemoryNetwork>(), 1};
 };
 
 /// What a device with that level says while it opens, apart from what it says of the environment.
@@ -48,7 +45,7 @@ Lines said_at(LogLevel level, unsigned lanes = 1) {
     const std::lock_guard lock(mutex);
     lines.emplace_back(of_line, line);
   };
-  const Device device(config, std::make_unique<TalkativeOpener>());
+  const Device device(config, std::make_unique<TalkativeKind>());
   CHECK(device.config().log_sink);
   const std::lock_guard lock(mutex);
   return lines;

@@ -22,7 +22,7 @@ struct MemorySide {
              bool holds)
       : source(random_bytes(1 << 20, host)),
         target(source.size()),
-        device(config, std::make_unique<MemoryOpener>(network, host, holds)),
+        device(config, std::make_unique<MemoryKind>(network, host, holds)),
         source_region(device.register_memory(source, Access::none)),
         target_region(device.register_memory(target, Access::remote_write)),
         cq(device.create_cq(256)) {
@@ -126,7 +126,7 @@ TEST_CASE("own ports: what a port has to say of itself gets to the peer's port")
   CHECK(Side(test_config()).add_qp().local_info().port_data.empty());
 }
 
-TEST_CASE("own ports: a device without an opener is an error") {
+TEST_CASE("own ports: a device without a kind of planes is an error") {
   CHECK_THROWS_AS((void)Device(test_config(), nullptr), Error);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "mrc/fabric/fabric_reader.hpp"
-#include "mrc/host/probe_responder.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"
+#include "mrc/plane/packet/probe_responder.hpp"
 #include "plane/packet_rig.hpp"
 
 using namespace mrc;

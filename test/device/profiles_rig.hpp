@@ -79,7 +79,7 @@ struct MemoryHost {
              std::size_t bytes = 1 << 20)
       : source(random_bytes(bytes, host)),
         target(bytes),
-        device(config, std::make_unique<MemoryOpener>(network, host)),
+        device(config, std::make_unique<MemoryKind>(network, host)),
         source_region(device.register_memory(source, Access::none)),
         target_region(device.register_memory(target, Access::remote_write)),
         cq(device.create_cq(1024)) {

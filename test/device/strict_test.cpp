@@ -37,7 +37,7 @@ Config strict_config(bool strict = true) {
 struct Observed {
   explicit Observed(const Config& config)
       : source(random_bytes(1 << 14, 1)),
-        device(config, std::make_unique<MemoryOpener>(network, std::uint8_t{1})),
+        device(config, std::make_unique<MemoryKind>(network, std::uint8_t{1})),
         region(device.register_memory(source, Access::none)),
         cq(device.create_cq(64)),
         qp(device.create_qp({.send_cq = &cq})) {
@@ -238,7 +238,7 @@ TEST_CASE("strict: who asks for a queue pair gets no answer") {
   o.connect_by_gid();
   Config config = strict_config(false);
   config.seed = 99;
-  Device other(config, std::make_unique<MemoryOpener>(o.network, std::uint8_t{3}));
+  Device other(config, std::make_unique<MemoryKind>(o.network, std::uint8_t{3}));
   const CompletionQueue cq = other.create_cq(4);
   QueuePair asks = other.create_qp({.send_cq = &cq});
   asks.modify({.state = QpState::init});
@@ -336,7 +336,7 @@ TEST_CASE("strict: interfaces that carry less get the power of two below") {
   for (const bool strict : {true, false}) {
     Config config = strict_config(strict);
     config.mtu = 1408;
-    detail::OpenedPlanes planes = MemoryOpener(network, 1).open(config, std::nullopt, 1, silent);
+    detail::OpenedPlanes planes = MemoryKind(network, 1).open(config, std::nullopt, 1, silent);
     CHECK(planes.mtu == (strict ? 1024 : 1408));
   }
 }

@@ -298,7 +298,7 @@ TEST_CASE("packet port: the next hop is what routes and neighbours say") {
     a.next_hop.reset();
     PacketPort sender(a), receiver(b);
     const auto note = [&] {
-      return sender.await_route({receiver.address(), packet_routes()},
+      return sender.await_route(PeerRoute(PacketPort::Route{receiver.address(), packet_routes()}),
                                 std::chrono::milliseconds(20));
     };
     CHECK(mrc::test::contains(note(), "no route to fcbb:0:1000:2000:3000:: by interface pa"));

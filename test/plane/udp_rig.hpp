@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "mrc/net/socket_address.hpp"
+#include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
 #include "mrc/wire/bth.hpp"
 #include "plane/port_rig.hpp"
 

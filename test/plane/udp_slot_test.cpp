@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/udp/udp_slot.hpp"
+#include "mrc/plane/slot.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # An #include arrow goes down the layers only. A layer is a folder of include/mrc/. A kind of plane
-# is one of its own. The top level (device.hpp and
+# is one of its own, which only host/impl/plane_kinds.ipp may name. The top level (device.hpp and
 # the like) is in no list below: it may include everything, and only impl/, which defines its
 # classes, may include it.
 BEGIN {
@@ -13,12 +13,11 @@ BEGIN {
   below["probe"] = "core wire path json fabric"
   below["exchange"] = "core wire net"
   below["api"] = "core wire path cc net engine exchange"
-  below["plane"] = "core wire path net exchange api engine"
+  below["plane"] = "core wire path net exchange api"
   below["plane/udp"] = below["plane"] " plane"
-  below["plane/packet"] = below["plane"] " json fabric plane host plane/udp plane/verbs"
-  below["plane/verbs"] = below["plane"] " plane plane/packet plane/udp"
-  below["host"] = "core wire path cc json fabric reliability engine net exchange api plane"
-  below["host"] = below["host"] " plane/packet plane/verbs"
+  below["plane/packet"] = below["plane"] " json fabric plane"
+  below["plane/verbs"] = below["plane"] " plane plane/packet"
+  below["host"] = "core wire path cc json reliability engine net exchange api plane"
   below["impl"] = below["host"] " fabric probe sim host the top level"
   below["impl"] = below["impl"] " plane/udp plane/packet plane/verbs"
   below["sim"] = "core wire path cc reliability engine net api plane"

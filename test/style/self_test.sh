@@ -44,6 +44,7 @@ expect 'SPDX' scripts/a '#!/bin/sh'
 expect '#pragma once' include/mrc/core/a.hpp "$spdx"
 expect 'may not include wire' include/mrc/core/a.hpp "$header#include \"mrc/wire/b.hpp\""
 expect 'may not include plane' include/mrc/engine/a.hpp "$header#include \"mrc/plane/b.hpp\""
+expect 'may not include engine' include/mrc/plane/a.hpp "$header#include \"mrc/engine/b.hpp\""
 expect 'may not include the top' include/mrc/engine/a.hpp "$header#include \"mrc/device.hpp\""
 expect 'may not include host' include/mrc/api/a.hpp "$header#include \"mrc/host/b.hpp\""
 expect 'may not include fabric' include/mrc/exchange/a.hpp "$header#include \"mrc/fabric/b.hpp\""
@@ -52,6 +53,13 @@ expect 'may not include the top' include/mrc/host/a.hpp "$header#include \"mrc/c
 expect 'may not include impl' include/mrc/host/a.hpp "$header#include \"mrc/impl/b.ipp\""
 expect 'may not include sim' include/mrc/host/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
 expect 'may not include host' include/mrc/probe/a.hpp "$header#include \"mrc/host/b.hpp\""
+expect 'host may not include plane/udp' include/mrc/host/a.hpp \
+  "$header#include \"mrc/plane/udp/b.hpp\""
+expect 'plane/udp may not include plane/verbs' include/mrc/plane/udp/impl/a.ipp \
+  "$header#include \"mrc/plane/verbs/b.hpp\""
+expect 'plane may not include plane/udp' include/mrc/plane/impl/a.ipp \
+  "$header#include \"mrc/plane/udp/b.hpp\""
+accept include/mrc/host/impl/plane_kinds.ipp "$header#include \"mrc/plane/udp/b.hpp\""
 expect 'unknown layer' include/mrc/other/a.hpp "$header#include \"mrc/core/b.hpp\""
 expect 'not <mrc/' include/mrc/core/a.hpp "$header#include <mrc/wire/b.hpp>"
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""

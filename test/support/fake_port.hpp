@@ -19,7 +19,7 @@
 #include "mrc/wire/transport.hpp"
 #include "mrc/wire/write_header.hpp"
 
-/// A model of port::Port in virtual time that does all that the contract allows, at random: it
+/// A port in virtual time that does all that the contract allows, at random: it
 /// reads payload late and gives it back later still, places payload by itself and tells of it
 /// later, refuses packets. What it reads, places and leaves alone is real, so a driver or an engine
 /// that breaks the contract shows up as wrong bytes.
@@ -54,7 +54,7 @@ struct PortHabits {
   Duration longest_announce{};  ///< of placed payload before the packet is reported
 };
 
-class FakePort {
+class FakePort final : public port::Port {
  public:
   struct Route {
     std::uint64_t tag = 0;
@@ -73,7 +73,7 @@ class FakePort {
 
   // --- port::Port
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) {
+                         std::span<const wire::TxGroup> groups) noexcept override {
     std::uint32_t taken = 0;
     for (const wire::TxGroup& group : groups) {
       for (const wire::TxPacket& p : burst.packets(group)) take(now, p, burst.sges(p));
@@ -81,12 +81,12 @@ class FakePort {
     }
     return taken;
   }
-  std::span<const wire::CopyId> take_released() {
+  std::span<const wire::CopyId> take_released() noexcept override {
     released_given_.swap(released_);
     released_.clear();
     return released_given_;
   }
-  void receive(Time now, port::RxBurst& rx) {
+  void receive(Time now, port::RxBurst& rx) noexcept override {
     work(now);
     arrived_given_.clear();
     while (!arrived_.empty() && arrived_.front().when <= now && rx.room() > 0) {
@@ -100,29 +100,31 @@ class FakePort {
       rx.push(a.facts);
     }
   }
-  std::span<const wire::PacketName> take_settled() {
+  std::span<const wire::PacketName> take_settled() noexcept override {
     settled_given_.swap(settled_);
     settled_.clear();
     return settled_given_;
   }
-  void register_memory(const port::MemorySpan& memory) { memory_[memory.key] = memory; }
-  void deregister_memory(std::uint32_t key) noexcept { memory_.erase(key); }
-  std::uint64_t add_peer(PeerId, const Route& route) { return route.tag; }
-  void remove_peer(PeerId) {}
-  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
-  [[nodiscard]] bool arm() const { return arrived_.empty() && released_.empty(); }
-  [[nodiscard]] bool link_up() const { return true; }
-  [[nodiscard]] int poll_fd() const { return -1; }
-  [[nodiscard]] int link_fd() const { return -1; }
-  [[nodiscard]] Time next_release() const {
+  void register_memory(const port::MemorySpan& memory) override { memory_[memory.key] = memory; }
+  void deregister_memory(std::uint32_t key) noexcept override { memory_.erase(key); }
+  std::uint64_t add_peer(PeerId, const port::PeerRoute& route) override {
+    return route.as<Route>().tag;
+  }
+  void remove_peer(PeerId) noexcept override {}
+  bool arm() noexcept override { return arrived_.empty() && released_.empty(); }
+  [[nodiscard]] bool link_up() const noexcept override { return true; }
+  [[nodiscard]] int poll_fd() const noexcept override { return -1; }
+  [[nodiscard]] int link_fd() const noexcept override { return -1; }
+  [[nodiscard]] Time next_release() const noexcept override {
     Time next = kNever;
     for (const Held& h : held_) next = std::min(next, h.due);
     for (const auto& [when, name] : to_settle_) next = std::min(next, when);
     if (!arrived_.empty()) next = std::min(next, arrived_.front().when);
     return next;
   }
-  [[nodiscard]] const port::Capabilities& capabilities() const { return capabilities_; }
-  [[nodiscard]] port::PortStats stats() const { return {}; }
+  [[nodiscard]] port::PortStats stats() const noexcept override { return {}; }
+  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept override { return {}; }
+  [[nodiscard]] port::PeerAddress address() const noexcept override { return {}; }
 
   // --- for the network
   /// A packet has arrived. `copies`: of this direction. True if it was the last copy that could be
@@ -239,7 +241,6 @@ class FakePort {
   PortHabits habits_;
   Random random_;
   Out out_;
-  port::Capabilities capabilities_;
   std::unordered_map<std::uint32_t, port::MemorySpan> memory_;
   std::vector<Held> held_;
   std::vector<wire::CopyId> released_, released_given_;
@@ -249,7 +250,5 @@ class FakePort {
   std::vector<wire::PacketName> settled_, settled_given_;
   std::uint64_t placed_ = 0;
 };
-
-static_assert(port::Port<FakePort>);
 
 }  // namespace mrc::test

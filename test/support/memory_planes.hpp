@@ -27,7 +27,8 @@
 
 /// Planes in memory: whole devices of one process, connected by no network. For tests of devices
 /// that need no sockets, and to measure what a device costs without them. Also an example of what
-/// another kind of port has to bring: a port, how its peers are reached, and an opener.
+/// another kind of port has to bring: a port, and a kind that opens such ports and
+/// knows how peers are reached.
 namespace mrc::test {
 
 /// Where packets wait for a port that receives. Any thread.
@@ -153,7 +154,7 @@ class MemoryNetwork {
 };
 
 /// `holds`: it reads payload later than it takes the packet, as NICs do.
-class MemoryPort : public port::CopyingPort {
+class MemoryPort final : public port::CopyingPort {
  public:
   struct Route {
     port::PeerAddress address;
@@ -175,7 +176,7 @@ class MemoryPort : public port::CopyingPort {
 
   // --- port::Port
   std::uint32_t transmit(Time, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) noexcept {
+                         std::span<const wire::TxGroup> groups) noexcept override {
     std::uint32_t taken = 0;
     for (const wire::TxGroup& group : groups) {
       const auto peer = static_cast<std::size_t>(burst.packets(group).front().peer);
@@ -193,7 +194,7 @@ class MemoryPort : public port::CopyingPort {
     }
     return taken;
   }
-  std::span<const wire::CopyId> take_released() noexcept {
+  std::span<const wire::CopyId> take_released() noexcept override {
     released_.clear();
     if (network_->stalled) return released_;
     for (Held& h : held_) {
@@ -204,7 +205,7 @@ class MemoryPort : public port::CopyingPort {
     held_.clear();
     return released_;
   }
-  void receive(Time, port::RxBurst& rx) noexcept {
+  void receive(Time, port::RxBurst& rx) noexcept override {
     if (given_ == packets_.facts.size()) {
       inbox_->take(packets_);
       given_ = 0;
@@ -213,7 +214,8 @@ class MemoryPort : public port::CopyingPort {
       rx.push(packets_.facts[given_]);
     stats_.rx_packets += rx.packets().size();
   }
-  std::uint64_t add_peer(PeerId peer, const Route& route) {
+  std::uint64_t add_peer(PeerId peer, const port::PeerRoute& to) override {
+    const Route& route = to.as<Route>();
     const auto index = static_cast<std::size_t>(peer);
     if (index >= peers_.size()) peers_.resize(index + 1);
     // Who was told the wrong thing reaches nobody.
@@ -221,32 +223,25 @@ class MemoryPort : public port::CopyingPort {
     peers_[index] = right ? network_->find(route.address) : nullptr;
     return port::source_tag(route.address.ip);
   }
-  void remove_peer(PeerId peer) noexcept {
+  void remove_peer(PeerId peer) noexcept override {
     if (static_cast<std::size_t>(peer) < peers_.size())
       peers_[static_cast<std::size_t>(peer)].reset();
   }
-  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
-  [[nodiscard]] bool arm() noexcept { return given_ == packets_.facts.size() && inbox_->arm(); }
-  [[nodiscard]] bool link_up() const noexcept { return true; }
-  [[nodiscard]] int poll_fd() const noexcept { return inbox_->fd(); }
-  [[nodiscard]] static int link_fd() noexcept { return -1; }
-  [[nodiscard]] Time next_release() const noexcept {
+  bool arm() noexcept override { return given_ == packets_.facts.size() && inbox_->arm(); }
+  [[nodiscard]] bool link_up() const noexcept override { return true; }
+  [[nodiscard]] int poll_fd() const noexcept override { return inbox_->fd(); }
+  [[nodiscard]] int link_fd() const noexcept override { return -1; }
+  [[nodiscard]] Time next_release() const noexcept override {
     const bool soon = given_ < packets_.facts.size() || (!held_.empty() && !network_->stalled);
     return soon ? Time::min() : kNever;
   }
-  [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
-  [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
-  [[nodiscard]] std::uint32_t receive_fill() const noexcept { return network_->fill; }
-
-  // --- what a device asks beside it
-  [[nodiscard]] std::vector<std::uint8_t> connection_data() const { return data_of(address_); }
-  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept { return paths_; }
-  [[nodiscard]] port::PeerAddress address() const noexcept { return address_; }
-  [[nodiscard]] std::span<const std::string> notes() const noexcept { return {}; }
-  void set_fault(const port::FaultSpec&) {}
-  void set_path_fault(std::uint16_t, const port::FaultSpec&) {}
-  void clear_faults() {}
-  [[nodiscard]] const port::FaultStats& fault_stats() const noexcept { return fault_stats_; }
+  [[nodiscard]] port::PortStats stats() const noexcept override { return stats_; }
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept override { return network_->fill; }
+  [[nodiscard]] std::vector<std::uint8_t> connection_data() const override {
+    return data_of(address_);
+  }
+  [[nodiscard]] std::span<const port::PortPath> paths() const noexcept override { return paths_; }
+  [[nodiscard]] port::PeerAddress address() const noexcept override { return address_; }
 
  private:
   /// Something that nobody but the port itself can know.
@@ -280,52 +275,16 @@ class MemoryPort : public port::CopyingPort {
   wire::RxPacket facts_;
   std::vector<std::weak_ptr<Inbox>> peers_;
   std::array<port::PortPath, kPaths> paths_;
-  port::Capabilities capabilities_;
   port::PortStats stats_;
-  port::FaultStats fault_stats_;
 };
 
-/// Peers are reached by their address, over all paths.
-class MemoryPaths final : public detail::PathProvider {
+/// Planes of host number `host` in memory, as many as the configuration names. Peers are reached by
+/// their address, over all paths.
+class MemoryKind : public detail::PlaneKind {
  public:
-  explicit MemoryPaths(unsigned planes) : planes_(planes) {}
-  [[nodiscard]] std::vector<detail::Contact> contacts(const port::IpAddress& gid,
-                                                      Qpn qpn) const override {
-    std::vector<detail::Contact> contacts;
-    for (unsigned i = 0; i < planes_; ++i) {
-      port::PeerAddress address{gid, slot_of(qpn)};
-      address.ip.back() = static_cast<std::uint8_t>(i);
-      contacts.push_back({static_cast<Plane>(i), address});
-    }
-    return contacts;
-  }
-  [[nodiscard]] detail::PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
-                                            Bytes data) const override {
-    detail::PlanePaths out;
-    for (std::uint16_t i = 0; i < MemoryPort::kPaths; ++i) out.specs.push_back({Ev{i}, plane, i});
-    out.active = out.specs.size();
-    out.route = MemoryPort::Route{peer, {data.begin(), data.end()}};
-    return out;
-  }
-  /// Every EV of a profile will do: it only travels along.
-  [[nodiscard]] path::PathSpec path_of(path::EvMode, const detail::ExpandedEv& ev,
-                                       std::uint16_t index) const override {
-    return {ev.name, ev.plane, static_cast<std::uint16_t>(index % MemoryPort::kPaths)};
-  }
-  [[nodiscard]] bool shared_routes() const noexcept override { return false; }
-  [[nodiscard]] std::string why_none() const override { return "none"; }
-
- private:
-  unsigned planes_;
-};
-
-/// Opens planes of host number `host` in memory, as many as the configuration names.
-class MemoryOpener final : public detail::PlaneOpener {
- public:
-  MemoryOpener(std::shared_ptr<MemoryNetwork> network, std::uint8_t host, bool holds = false)
+  MemoryKind(std::shared_ptr<MemoryNetwork> network, std::uint8_t host, bool holds = false)
       : network_(std::move(network)), host_(host), holds_(holds) {}
 
-  [[nodiscard]] Config in_force(const Config& config) const override { return config; }
   [[nodiscard]] detail::OpenedPlanes open(const Config& config, std::optional<std::uint8_t> wanted,
                                           std::uint64_t, const detail::Log& log) override {
     detail::OpenedPlanes planes;
@@ -338,15 +297,42 @@ class MemoryOpener final : public detail::PlaneOpener {
       for (std::size_t i = 0; i < count; ++i) {
         const auto own = address(i, slot);
         if (i > 0) inbox = network_->open(own);
-        planes.adopt(std::make_unique<detail::PortModel<MemoryPort>>(
-                         network_, own, static_cast<Plane>(i), std::move(inbox), holds_),
+        planes.adopt(std::make_unique<MemoryPort>(network_, own, static_cast<Plane>(i),
+                                                  std::move(inbox), holds_),
                      config, log);
       }
-      planes.paths = std::make_unique<MemoryPaths>(static_cast<unsigned>(count));
       return planes;
     }
     throw Error(Errc::no_resources, "all slots are in use");
   }
+
+  [[nodiscard]] std::vector<detail::Contact> contacts(const detail::OpenedPlanes& own,
+                                                      const port::IpAddress& gid,
+                                                      Qpn qpn) const override {
+    std::vector<detail::Contact> contacts;
+    for (unsigned i = 0; i < own.count(); ++i) {
+      port::PeerAddress address{gid, slot_of(qpn)};
+      address.ip.back() = static_cast<std::uint8_t>(i);
+      contacts.push_back({static_cast<Plane>(i), address});
+    }
+    return contacts;
+  }
+  [[nodiscard]] detail::PlanePaths paths_to(const detail::OpenedPlanes&, Plane plane,
+                                            const port::PeerAddress& peer,
+                                            Bytes data) const override {
+    detail::PlanePaths out;
+    for (std::uint16_t i = 0; i < MemoryPort::kPaths; ++i) out.specs.push_back({Ev{i}, plane, i});
+    out.active = out.specs.size();
+    out.route = port::PeerRoute(MemoryPort::Route{peer, {data.begin(), data.end()}});
+    return out;
+  }
+  /// Every EV of a profile will do: it only travels along.
+  [[nodiscard]] path::PathSpec path_of(const detail::OpenedPlanes&, path::EvMode,
+                                       const detail::ExpandedEv& ev,
+                                       std::uint16_t index) const override {
+    return {ev.name, ev.plane, static_cast<std::uint16_t>(index % MemoryPort::kPaths)};
+  }
+  [[nodiscard]] std::string why_none() const override { return "none"; }
 
  private:
   [[nodiscard]] port::PeerAddress address(std::size_t plane, unsigned slot) const {

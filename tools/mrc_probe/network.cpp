@@ -52,7 +52,8 @@ void Network::add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
   std::vector<port::PacketRoute> headers;
   for (const path::UsidRoute& r : routes) headers.push_back({r.destination, r.segment, r.has_srh});
   port::PacketPort& port = ports_[plane];
-  const port::PacketPort::Route route{{ip, port.address().udp_port}, std::move(headers)};
+  const port::PeerRoute route(
+      port::PacketPort::Route{{ip, port.address().udp_port}, std::move(headers)});
   // Most peers have the same next hop: one that does not answer is waited for once.
   if (const std::string lost = port.await_route(route, patience_[plane]); !lost.empty()) {
     patience_[plane] = Duration{};

@@ -16,15 +16,7 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// An EV probe (mrc-1.0 §5) of a host that is no peer: of mrc_probe, or of a device to which no
-/// queue pair is connected. The engine has no path to it; a driver that has one answers.
-struct UnconnectedProbe {
-  std::uint64_t source = 0;     ///< RxPacket::source
-  Ev entropy{};                 ///< as received
-  std::uint16_t id = 0;         ///< number of the request
-  std::uint16_t timestamp = 0;  ///< of the request; the response copies it
-  Plane plane = 0;              ///< in which it arrived
-};
+using wire::UnconnectedProbe;
 
 /// A resolution message (exchange/resolution.hpp) that a port has received.
 struct ResolutionInput {

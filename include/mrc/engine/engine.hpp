@@ -280,7 +280,7 @@ class Engine {
   bool poll_event(Event& event) noexcept;
 
   /// What poll_unconnected_probe() returns.
-  using UnconnectedProbe = engine::UnconnectedProbe;
+  using UnconnectedProbe = wire::UnconnectedProbe;
   /// The oldest EV probe of a host that is no peer, for the driver to answer. At most
   /// EngineOptions::unconnected_probes are kept; further ones are dropped.
   bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept {

@@ -102,7 +102,7 @@ class DatagramRoutes {
   engine::Engine& engine_;
   Connector& connector_;
   const PeerFilter& filter_;
-  const bool asks_;  ///< else no device is OpenMRC: see PathProvider::keep_real_header()
+  const bool asks_;  ///< else no device is OpenMRC: see PlaneKind::keep_real_header()
   const std::uint32_t first_peer_;  ///< under which ports know the first entry
   std::vector<Entry> entries_;
   std::unordered_map<Key, std::size_t, Hash> by_key_;  ///< index in entries_

@@ -39,7 +39,7 @@ class DeviceCore {
   /// Throws mrc::Error.
   explicit DeviceCore(const Config& config);
   /// With planes of another kind than the configuration names. Throws mrc::Error.
-  DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener);
+  DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind);
   /// What the last handle does: destroys the core. In a forked child only its descriptors and
   /// memory are freed, and nothing at all if a thread of the parent was at work when it forked,
   /// since then nobody knows in which state that is.
@@ -96,8 +96,8 @@ class DeviceCore {
     Lane* lane = nullptr;
     Qpn qpn{};
   };
-  /// In that lane, or the one with the fewest; with those attributes in place of `init.attributes`,
-  /// or the lane's defaults; with those profiles from INIT on. Throws mrc::Error.
+  /// `lane` not set: the lane with the fewest queue pairs. `attributes` replaces `init.attributes`;
+  /// not set: the lane's defaults. `profiles` hold from INIT on. Throws mrc::Error.
   [[nodiscard]] Qp create_qp(engine::QpInit init, const std::optional<QpAttributes>& attributes,
                              std::optional<unsigned> lane, const QpProfiles& profiles);
 
@@ -133,8 +133,8 @@ class DeviceCore {
   void open_profiles();
   void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
-  const std::unique_ptr<PlaneOpener> opener_;
-  const Config config_;  ///< in force: the user's, completed by the opener
+  const std::unique_ptr<PlaneKind> kind_;
+  const Config config_;  ///< in force: the user's, completed by the kind of planes
   const Log log_;
   const std::uint64_t guid_;  ///< names this device to its peers
   CqEvents cq_events_;

@@ -41,7 +41,7 @@ struct LaneSurroundings {
   const Config& config;
   const Log& log;
   std::uint64_t guid;  ///< names the device to its peers
-  PlaneOpener& opener;
+  PlaneKind& kind;
   CqEvents& cq_events;
   EventQueue<DeviceEvent>& events;
   Profiles& profiles;
@@ -115,7 +115,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
 
   // --- Datagram queue pairs (impl/lane_datagrams.ipp)
-  /// With the largest MTU of RoCEv2 that the planes carry in place of `init.mtu`.
+  /// Overrides `init.mtu` with the largest MTU of RoCEv2 that the planes carry.
   [[nodiscard]] Result<Qpn> create_datagram_qp(engine::DatagramInit init);
   [[nodiscard]] DatagramInfo query_datagram_qp(Qpn qpn);
   void prepare_datagrams(const port::IpAddress& gid, Qpn remote, Duration patience);
@@ -174,7 +174,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   const Config& config_;
   const Log& log_;
   const std::uint64_t guid_;
-  PlaneOpener& opener_;
+  PlaneKind& kind_;
   EventQueue<DeviceEvent>& events_;
   Profiles& profiles_;
   EvEvents& ev_events_;

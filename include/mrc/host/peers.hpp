@@ -47,7 +47,7 @@ class Peers {
   struct Candidate {
     engine::PeerSpec spec;
     std::vector<PeerRoute> routes;  ///< [plane]
-    bool slower = false;            ///< PathProvider::keep_real_header()
+    bool slower = false;            ///< PlaneKind::keep_real_header()
     std::string name;               ///< its addresses, for messages
     PeerProfiles profiles;
   };

@@ -6,7 +6,6 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/plane/plane_kind.hpp"
-#include "mrc/plane/verbs/verbs_frames.hpp"
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include <atomic>
@@ -14,28 +13,18 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The opener for a configuration: of a fabric's planes if option fabric is set, of RDMA devices if
-/// only option verbs is, else of UDP sockets. Throws mrc::Error; `unsupported` if the program lacks
-/// that kind of planes.
-[[nodiscard]] std::unique_ptr<PlaneOpener> make_opener(const Config& config);
-
-/// port::open_verbs_frames(), for options fabric and verbs together. Throws mrc::Error;
-/// `unsupported` if the program lacks planes on RDMA devices.
-[[nodiscard]] std::unique_ptr<port::FrameChannel> open_frames(
-    const port::VerbsFramesOptions& options, const Config& config);
+/// The kind of planes that a configuration asks for: of a fabric if option fabric is set, on RDMA
+/// devices if only option verbs is, else on UDP sockets. Throws mrc::Error; `unsupported` if the
+/// program lacks that kind.
+[[nodiscard]] std::unique_ptr<PlaneKind> make_plane_kind(const Config& config);
 
 #ifndef MRC_SEPARATE_COMPILATION
-/// Makes the opener of a fabric's planes; null in a program none of whose units includes
-/// mrc/fabric.hpp, which sets it before main(). A pointer, since most header-only programs need no
-/// fabric and are spared its parser and ports. (The compiled library has all openers.)
-inline constinit std::atomic<std::unique_ptr<PlaneOpener> (*)(const Config&)> fabric_opener{
-    nullptr};
-/// The same for planes on RDMA devices, and mrc/verbs.hpp.
-inline constinit std::atomic<std::unique_ptr<PlaneOpener> (*)(const Config&)> verbs_opener{nullptr};
-/// port::open_verbs_frames(), likewise.
-inline constinit std::atomic<std::unique_ptr<port::FrameChannel> (*)(
-    const port::VerbsFramesOptions&)>
-    frames_opener{nullptr};
+/// Makes a kind for a configuration.
+using MakePlaneKind = std::unique_ptr<PlaneKind> (*)(const Config&);
+/// The kinds that a header-only program has only if one of its units includes mrc/fabric.hpp or
+/// mrc/verbs.hpp, which set these before main(): most programs are spared their dependencies. (The
+/// compiled library has all kinds.)
+inline constinit std::atomic<MakePlaneKind> packet_kind{nullptr}, verbs_kind{nullptr};
 #endif
 
 }  // namespace mrc::inline v0_1::detail

@@ -13,8 +13,8 @@ namespace mrc::inline v0_1 {
 MRC_SETUP Device::Device(const Config& config)
     : core_(new detail::DeviceCore(config), &detail::DeviceCore::release) {}
 
-MRC_SETUP Device::Device(const Config& config, std::unique_ptr<detail::PlaneOpener> opener)
-    : core_(new detail::DeviceCore(config, std::move(opener)), &detail::DeviceCore::release) {}
+MRC_SETUP Device::Device(const Config& config, std::unique_ptr<detail::PlaneKind> kind)
+    : core_(new detail::DeviceCore(config, std::move(kind)), &detail::DeviceCore::release) {}
 
 MRC_DECL PdId Device::default_pd() const noexcept {
   return core_->default_pd();

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "mrc/api/port_stats.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
-#include "mrc/plane/port.hpp"
+#include "mrc/plane/port_types.hpp"
 #include "mrc/sim/fabric.hpp"
 #include "mrc/sim/network.hpp"
 #include "mrc/wire/packet.hpp"
@@ -27,14 +28,12 @@ struct PortSettings {
   std::uint64_t queue = 12 * 1024;  ///< bytes queued in the NIC from which on it is busy
 };
 
-/// A NIC port in a simulated fabric, a model of port::Port: builds whole packets from an engine's
-/// bursts, source routed according to the fabric (mrc-1.0 §1.1, §3.1, §4), and parses received
-/// ones. One thread at a time, that of its network.
-class Port : public port::CopyingPort {
+/// A NIC port in a simulated fabric. It has the calls of port::Port that a simulated host makes,
+/// not virtual, since a simulation makes one for each packet. It builds whole packets from an
+/// engine's bursts, source routed according to the fabric (mrc-1.0 §1.1, §3.1, §4), and parses
+/// received ones. One thread at a time, that of its network.
+class Port {
  public:
-  /// How a peer is reached: Fabric::address() of its host in this plane.
-  using Route = port::PeerAddress;
-
   /// The port of a host in a plane. Network and fabric must outlive it.
   Port(Network& network, const Fabric& fabric, unsigned host, unsigned plane,
        const PortSettings& settings, FrameBuffer& frame)
@@ -56,7 +55,8 @@ class Port : public port::CopyingPort {
     if (frame_.size() < largest) frame_.resize(largest);
   }
 
-  // --- port::Port -------------------------------------------------------------------------------
+  // --- as port::Port
+  // ------------------------------------------------------------------------------
 
   /// Sends all packets of the groups; the engine has checked free().
   std::uint32_t transmit(Time, const wire::TxBurst& burst, std::span<const wire::TxGroup> groups) {
@@ -81,20 +81,12 @@ class Port : public port::CopyingPort {
     }
     return tag(address.ip);
   }
-  /// Port concept: there is nothing to wait for.
-  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
   /// Forgets a peer's address.
   void remove_peer(PeerId peer) { peers_[mrc::value(peer)] = {}; }
   /// Whether its link is up.
   [[nodiscard]] bool link_up() const noexcept {
     return network_[out_].up && network_[fabric_.host_down(host_, plane_)].up;
   }
-  /// None: -1.
-  [[nodiscard]] int poll_fd() const noexcept { return -1; }
-  /// None: -1.
-  [[nodiscard]] int link_fd() const noexcept { return -1; }
-  /// Nothing is ever held: kNever.
-  [[nodiscard]] Time next_release() const noexcept { return kNever; }
   /// Properties of the port.
   [[nodiscard]] const port::Capabilities& capabilities() const noexcept { return capabilities_; }
   /// Counters.
@@ -146,8 +138,6 @@ class Port : public port::CopyingPort {
   port::Capabilities capabilities_;
   port::PortStats stats_;
 };
-
-static_assert(port::Port<Port>);
 
 }  // namespace mrc::inline v0_1::sim
 

@@ -211,7 +211,8 @@ MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string&
   filter_.check(destination.gid);
   const std::lock_guard lock(mutex_);
   (void)in_state(qpn, QpState::init, doing);
-  (void)planes_.paths->contacts(destination.gid, destination.qpn);  // throws if there is no way
+  (void)planes_.kind->contacts(planes_, destination.gid,
+                               destination.qpn);  // throws if there is no way
   RemoteQp remote;
   remote.qpn = destination.qpn;
   remote.start_psn = *change.receive_psn;

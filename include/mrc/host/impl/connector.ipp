@@ -93,7 +93,7 @@ MRC_SETUP void Connector::log_floods(Time now) {
 
 MRC_SETUP std::vector<Contact> Connector::ways_to(const Destination& destination) const {
   const auto told = book_.others(destination.gid, slot_of(destination.qpn));
-  return planes_.paths->ways(destination.gid, destination.qpn, planes_.gid_plane, told);
+  return planes_.kind->ways(planes_, destination.gid, destination.qpn, planes_.gid_plane, told);
 }
 
 MRC_SETUP bool Connector::up(const Contact& way) const {
@@ -124,8 +124,8 @@ MRC_SETUP void Connector::send(Time now, ResolutionMessage& message) {
 
 MRC_SETUP void Connector::send_over(Time now, ResolutionMessage& message, const Contact& way) try {
   if (!up(way)) return;
-  DevicePort& port = *planes_.ports[way.plane];
-  const PlanePaths paths = planes_.paths->paths_to(way.plane, way.address, {});
+  Port& port = *planes_.ports[way.plane];
+  const PlanePaths paths = planes_.kind->paths_to(planes_, way.plane, way.address, {});
   if (paths.specs.empty()) return;
   message.set_sender(port.address());
   message.size = (message.size + 3) / 4 * 4;  // no pad
@@ -187,7 +187,7 @@ MRC_SETUP bool Connector::belongs(const port::IpAddress& address, const Destinat
 MRC_SETUP bool Connector::surely_belongs(const port::IpAddress& address,
                                          const Destination& destination) {
   if (address == destination.gid) return true;
-  const auto contacts = planes_.paths->contacts(destination.gid, destination.qpn);
+  const auto contacts = planes_.kind->contacts(planes_, destination.gid, destination.qpn);
   const auto told = book_.others(destination.gid, slot_of(destination.qpn));
   return std::any_of(told.begin(), told.end(),
                      [&](const port::PeerAddress& other) { return other.ip == address; }) ||
@@ -208,7 +208,7 @@ MRC_SETUP Interest Connector::interest(Qpn qpn, Qpn peer, const port::IpAddress&
 }
 
 MRC_SETUP std::uint64_t Connector::source_of(Plane plane, const port::IpAddress& ip) {
-  return planes_.paths->source_tag(plane, ip);
+  return planes_.kind->source_tag(plane, ip);
 }
 
 MRC_SETUP void Connector::on_resolved(Time now, Qpn qpn, const ConnectionInfo& peer,
@@ -319,9 +319,9 @@ MRC_SETUP void Connector::presume(Time now, Qpn qpn, Entry& entry) {
 /// A peer of which nothing is known but GID and QPN: MRC's defaults (mrc-1.0 §7.3, §2.4).
 MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) const {
   ConnectionInfo info = foreign_peer(destination.qpn, {}, {});
-  info.device_guid = planes_.paths->source_tag(0, destination.gid);
+  info.device_guid = planes_.kind->source_tag(0, destination.gid);
   info.icrc = config_.icrc;
-  for (const Contact& contact : planes_.paths->contacts(destination.gid, destination.qpn)) {
+  for (const Contact& contact : planes_.kind->contacts(planes_, destination.gid, destination.qpn)) {
     if (info.planes.size() <= contact.plane) info.planes.resize(contact.plane + std::size_t{1});
     const auto port = peer_ports_.find(destination.gid);  // without a slot: only OpenMRC has some
     info.planes[contact.plane] = {contact.address.ip, port.value_or(config_.udp_port)};

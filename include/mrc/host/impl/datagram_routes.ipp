@@ -18,21 +18,20 @@ MRC_SETUP DatagramRoutes::Plan DatagramRoutes::plan(const port::IpAddress& gid, 
   if (port::is_unspecified(gid))
     throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + " names no device");
   filter_.check(gid);
-  auto contacts = planes_.paths->ways(gid, qpn, 0, {});
-  const Plane nearest = planes_.paths->nearest(gid, contacts);
+  auto contacts = planes_.kind->ways(planes_, gid, qpn, 0, {});
+  const Plane nearest = planes_.kind->nearest(planes_, gid, contacts);
   std::stable_partition(contacts.begin(), contacts.end(), [&](const Contact& c) {
     return c.plane == nearest && c.address.ip == gid;
   });
   Plan plan;
   for (const Contact& contact : contacts) {
-    PlanePaths paths = planes_.paths->paths_to(contact.plane, contact.address, {});
+    PlanePaths paths = planes_.kind->paths_to(planes_, contact.plane, contact.address, {});
     paths.specs.resize(std::min(paths.specs.size(), paths.active));  // without backups
-    if (!asks_) (void)planes_.paths->keep_real_header(contact.plane, paths.route);
+    if (!asks_) (void)planes_.kind->keep_real_header(planes_, contact.plane, paths.route);
     if (!paths.specs.empty()) plan.ways.push_back({contact, std::move(paths)});
   }
   if (plan.ways.empty())
-    throw Error(Errc::unreachable,
-                "GID " + port::format_ip(gid) + ": " + planes_.paths->why_none());
+    throw Error(Errc::unreachable, "GID " + port::format_ip(gid) + ": " + planes_.kind->why_none());
   return plan;
 }
 

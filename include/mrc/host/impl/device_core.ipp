@@ -21,9 +21,9 @@
 namespace mrc::inline v0_1::detail {
 
 /// Throws mrc::Error if there is none.
-[[nodiscard]] inline PlaneOpener& checked(PlaneOpener* opener) {
-  if (opener == nullptr) throw Error(Errc::invalid_argument, "a device needs an opener of planes");
-  return *opener;
+[[nodiscard]] inline PlaneKind& checked(PlaneKind* kind) {
+  if (kind == nullptr) throw Error(Errc::invalid_argument, "a device needs a kind of planes");
+  return *kind;
 }
 
 /// Throws mrc::Error if the process could not use this memory as the region's rights allow.
@@ -62,16 +62,16 @@ MRC_SETUP void check_registrable(const void* address, std::size_t length, Access
 inline constexpr std::size_t kEvents = 4096;
 
 MRC_SETUP DeviceCore::DeviceCore(const Config& config)
-    : DeviceCore(config, (config.validate(), make_opener(config))) {}
+    : DeviceCore(config, (config.validate(), make_plane_kind(config))) {}
 
-MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneOpener> opener)
-    : opener_(std::move(opener)),
-      config_(checked(opener_.get()).in_force((config.validate(), config))),
+MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
+    : kind_(std::move(kind)),
+      config_(checked(kind_.get()).in_force((config.validate(), config))),
       log_(config_.log, config_.log_sink),
       guid_(random_seed()),
       cq_events_(config_.max_cqs),
       events_(kEvents),
-      lanes_({config_, log_, guid_, *opener_, cq_events_, events_, profiles_, ev_events_}),
+      lanes_({config_, log_, guid_, *kind_, cq_events_, events_, profiles_, ev_events_}),
       default_pd_(alloc_pd()) {
   pds_ = 0;  // the application did not ask for the default one
   open_profiles();

@@ -24,7 +24,7 @@ MRC_SETUP void DeviceCore::open_profiles() {
 MRC_SETUP void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) const {
   std::optional<Error> first;
   for (const auto& lane : lanes_) try {
-      (void)lane->planes().paths->path_of(mode, ev, 0);
+      (void)kind_->path_of(lane->planes(), mode, ev, 0);
       return;
     } catch (const Error& error) {
       if (!first) first = error;

@@ -46,7 +46,7 @@ MRC_DECL void Faults::start(port::FaultSchedule schedule, Time now) noexcept {
 MRC_DECL void Faults::apply(Time now) noexcept {
   const Duration t = now - start_;
   for (unsigned i = 0; i < planes_.count(); ++i) {
-    DevicePort& port = *planes_.ports[i];
+    Port& port = *planes_.ports[i];
     port.clear_faults();
     port.set_fault(schedule_.port_fault(t, static_cast<Plane>(i)));
     for (const port::PortPath& path : port.paths()) {

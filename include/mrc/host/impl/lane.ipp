@@ -30,7 +30,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       config_(around.config),
       log_(around.log),
       guid_(around.guid),
-      opener_(around.opener),
+      kind_(around.kind),
       events_(around.events),
       profiles_(around.profiles),
       ev_events_(around.ev_events),
@@ -63,20 +63,19 @@ MRC_SETUP std::uint64_t Lane::apart(std::uint64_t seed) const noexcept {
   return seed + std::uint64_t{index_} * kMaxPlanes;
 }
 
-/// What the ports of the first lane have to say holds for all of them, and is logged once.
+/// The ports' notes are the same in all lanes; those of the first are logged.
 MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const {
   const Log silent(LogLevel::off);
   const Log& log = index_ == 0 ? log_ : silent;
   if (const std::string unknown = unknown_variables_once(); !unknown.empty()) log.warn(unknown);
   OpenedPlanes planes =
-      opener_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
+      kind_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
+  planes.kind = &kind_;
   if (planes.mtu != config_.mtu)
     log.warn(
         "mtu lowered from " + std::to_string(config_.mtu) + " to " + std::to_string(planes.mtu) +
         (config_.strict ? ": the largest that fits the interfaces and that option strict allows"
                         : ": larger packets do not fit the interfaces"));
-  // Each of these probes reaches all slots of a host: one lane for all.
-  if (index_ > 0) planes.unconnected_probes.reset();
   return planes;
 }
 
@@ -108,7 +107,8 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   const bool nics = (o.placing_planes | o.holding_planes) != 0;
   if (!config_.strict && !nics) o.part_places = kPartPlaces;
   o.largest_payload = planes_.mtu;
-  if (planes_.unconnected_probes) o.unconnected_probes = UnconnectedProbes::kQueue;
+  // Each of these probes reaches all slots of a host: one lane answers for all.
+  if (index_ == 0 && kind_.answers_probes()) o.unconnected_probes = PlaneKind::kProbes;
   o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.expert.burst;
@@ -206,7 +206,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   stats.resolutions_refused += connector_.refused();
   stats.lanes.push_back(lane);
   for (unsigned i = 0; i < planes_.count(); ++i) {
-    const DevicePort& port = *planes_.ports[i];
+    const Port& port = *planes_.ports[i];
     if (i == stats.planes.size())
       stats.planes.push_back({port::format_address(port.address()), rounds_.usable(i), 0, {}, {}});
     PlaneStats& plane = stats.planes[i];

@@ -19,8 +19,8 @@ MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
   Chosen& chosen = chosen_[value(qpn)];
   const EvTablePtr evs = profiles_of(qpn).evs;
   for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
-    (void)planes_.paths->path_of(evs->format, evs->entries[i].expanded,
-                                 static_cast<std::uint16_t>(i));  // throws if this lane has none
+    (void)planes_.kind->path_of(planes_, evs->format, evs->entries[i].expanded,
+                                static_cast<std::uint16_t>(i));  // throws if this lane has none
   profiles_.with([&](ProfileRegistry& profiles) { profiles.acquire(chosen.profiles); });
   chosen.held = true;
   const Errc e = engine_.to_init(qpn);

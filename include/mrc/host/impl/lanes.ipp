@@ -117,8 +117,8 @@ MRC_SETUP void Lanes::serve(CqId cq, Lane& lane) noexcept {
   if (count() == 1) return;
   const Mask bit = Mask{1} << lane.index();
   if ((serving_[index(cq)].mask.fetch_or(bit) & bit) != 0) return;
-  // Whoever has armed the queue, or sleeps on it, did so in the other lanes. They say so first and
-  // read the mask then; here it is the other way round.
+  // The queue may be armed, or slept on, in the other lanes. Arming publishes, then reads the mask;
+  // this publishes the mask, then checks arming.
   const Arm armed = cq_events_.armed(cq);
   if (armed != Arm::none) (void)lane.progress().arm_cq(cq, armed);
   cq_events_.wake(cq);

@@ -102,7 +102,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
   c.spec.cc = profiles.cc;
   c.spec.slot = info.slot;
   c.spec.plane_window = info.receive_window;
-  c.spec.shared_routes = planes_.paths->shared_routes();
+  c.spec.shared_routes = planes_.kind->shared_routes();
   c.routes.resize(std::min<std::size_t>(planes_.count(), info.planes.size()));
   std::size_t active = 0;
   bool none_usable = false;  // a plane that both have, but all its paths are denied
@@ -111,7 +111,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
     const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
-    PlanePaths paths = planes_.paths->paths_to(plane, info.planes[i], data);
+    PlanePaths paths = planes_.kind->paths_to(planes_, plane, info.planes[i], data);
     if (paths.specs.empty()) {
       none_usable = true;
       continue;
@@ -120,7 +120,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     c.spec.paths.insert(c.spec.paths.end(), paths.specs.begin(), paths.specs.end());
     active += paths.active;
     c.routes[i] = std::move(paths.route);
-    c.spec.source_tags[i] = planes_.paths->source_tag(plane, info.planes[i].ip);
+    c.spec.source_tags[i] = planes_.kind->source_tag(plane, info.planes[i].ip);
     c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
   }
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
@@ -128,11 +128,11 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
   for (std::size_t i = 0; info.foreign && i < c.routes.size(); ++i)
     if ((c.spec.planes >> i & 1) != 0)
-      c.slower |= planes_.paths->keep_real_header(static_cast<Plane>(i), c.routes[i]);
+      c.slower |= planes_.kind->keep_real_header(planes_, static_cast<Plane>(i), c.routes[i]);
   if (c.spec.planes == 0)
     throw Error(Errc::unreachable,
                 "peer " + to_string(info) + ": " +
-                    (none_usable ? planes_.paths->why_none()
+                    (none_usable ? planes_.kind->why_none()
                                  : "no plane of it has the IP version of the local plane of the "
                                    "same number; give both sides matching planes"));
   return c;
@@ -152,7 +152,7 @@ MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& inf
     PlaneMask used = 0;
     for (const EvTable::Entry& entry : evs.entries) {
       const auto index = static_cast<path::PathIndex>(c.spec.paths.size());
-      c.spec.paths.push_back(planes_.paths->path_of(evs.format, entry.expanded, index));
+      c.spec.paths.push_back(planes_.kind->path_of(planes_, evs.format, entry.expanded, index));
       if (entry.denied) c.spec.denied.push_back(index);
       used |= plane_bit(entry.expanded.plane);
     }
@@ -163,7 +163,8 @@ MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& inf
     for (std::size_t i = 0; i < c.routes.size(); ++i) {
       if ((c.spec.planes >> i & 1) == 0) continue;
       const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
-      c.routes[i] = planes_.paths->route_with(static_cast<Plane>(i), info.planes[i], data, evs);
+      c.routes[i] =
+          planes_.kind->route_with(planes_, static_cast<Plane>(i), info.planes[i], data, evs);
     }
     const std::size_t most = config_.active_paths != 0 ? config_.active_paths : EvTable::kActive;
     active = std::min(evs.entries.size(), std::max<std::size_t>(most, evs.min_active));
@@ -193,8 +194,8 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
     if ((planes >> i & 1) == 0) continue;
     const auto plane = static_cast<Plane>(i);
     const Bytes data = i < known.port_data.size() ? Bytes(known.port_data[i]) : Bytes();
-    PeerRoute route = planes_.paths->route_with(plane, known.planes[i], data, evs);
-    if (known.foreign) (void)planes_.paths->keep_real_header(plane, route);
+    PeerRoute route = planes_.kind->route_with(planes_, plane, known.planes[i], data, evs);
+    if (known.foreign) (void)planes_.kind->keep_real_header(planes_, plane, route);
     add_to_port(known.id, plane, route);
   }
   const auto health = [](bool denied) {
@@ -209,7 +210,7 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
     for (const path::PathIndex i : update.replaced) {
       const EvTable::Entry& entry = evs.entries[i];
       try {
-        const path::PathSpec spec = planes_.paths->path_of(evs.format, entry.expanded, i);
+        const path::PathSpec spec = planes_.kind->path_of(planes_, evs.format, entry.expanded, i);
         (void)paths.replace(i, spec, health(entry.denied), now);
       } catch (const Error& error) {  // the ports of another lane can send it
         (void)paths.set_health(i, path::Health::denied);
@@ -280,7 +281,7 @@ MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed)
 
 /// Logs what the port notes about the peer.
 MRC_SETUP void Peers::add_to_port(PeerId peer, Plane plane, const PeerRoute& route) {
-  DevicePort& port = *planes_.ports[plane];
+  Port& port = *planes_.ports[plane];
   const std::size_t before = port.notes().size();
   port.add_peer(peer, route);
   for (const std::string& note : port.notes().subspan(before))

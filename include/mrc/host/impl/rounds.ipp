@@ -116,7 +116,7 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
   const PlaneMask with_payload =
       engine_.options().holding_planes | engine_.options().placing_planes;
   for (unsigned i = 0; i < planes_.count(); ++i) {
-    DevicePort& port = *planes_.ports[i];
+    Port& port = *planes_.ports[i];
     rx_.clear();
     port.receive(now, rx_);
     if (!filter_.everybody()) [[unlikely]]
@@ -131,7 +131,8 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
       engine_.receive(now, rx_.packets());
       if (!engine_.early().empty()) [[unlikely]]
         take_early(now);
-      if (planes_.unconnected_probes) answer_unconnected_probes(now, static_cast<Plane>(i));
+      if (engine_.options().unconnected_probes > 0)
+        answer_unconnected_probes(now, static_cast<Plane>(i));
     }
     if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
@@ -150,7 +151,7 @@ MRC_DECL void Rounds::take_early(Time now) noexcept {
 }
 
 /// Tells the engine of payload that the port no longer reads or writes.
-MRC_DECL bool Rounds::take_back(Time now, DevicePort& port, Plane plane) noexcept {
+MRC_DECL bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
   const auto released = port.take_released();
   if (!released.empty()) engine_.on_released(released);
   const auto settled = port.take_settled();
@@ -165,17 +166,17 @@ MRC_DECL bool Rounds::arm() noexcept {
 }
 
 MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept {
-  engine::UnconnectedProbe probe;
+  wire::UnconnectedProbe probe;
   while (engine_.poll_unconnected_probe(probe))
-    ++(planes_.unconnected_probes->answer(now, probe) ? unconnected_answered_
-                                                      : unconnected_refused_);
-  planes_.unconnected_probes->flush(now, plane);
+    ++(planes_.kind->answer_probe(now, planes_, probe) ? unconnected_answered_
+                                                       : unconnected_refused_);
+  planes_.kind->flush_probes(now, planes_, plane);
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.
 MRC_DECL void Rounds::watch_links(Time now) noexcept {
   for (unsigned i = 0; i < planes_.count(); ++i) {
-    const DevicePort& port = *planes_.ports[i];
+    const Port& port = *planes_.ports[i];
     const std::uint32_t room = port.capabilities().max_packet;
     // Each has no effect if nothing has changed.
     engine_.set_plane_narrow(now, static_cast<Plane>(i), room < planes_.mtu + kPacketOverhead);
@@ -205,7 +206,7 @@ MRC_DECL std::uint32_t Rounds::smallest_room() const noexcept {
 }
 
 MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
-  const DevicePort& port = *planes_.ports[plane];
+  const Port& port = *planes_.ports[plane];
   if (!port.link_up()) return false;
   const std::uint32_t room = port.capabilities().max_packet;
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));

@@ -7,7 +7,7 @@
 #error "define MRC_SEPARATE_COMPILATION in every unit of the program to compile OpenMRC once"
 #endif
 
-#include "mrc/plane/verbs/impl/verbs_name.ipp"
+#include "mrc/plane/packet/impl/verbs_name.ipp"
 #if __has_include(<infiniband/verbs.h>)
 #include "mrc/plane/verbs/impl/verbs_addresses.ipp"
 #include "mrc/plane/verbs/impl/verbs_control.ipp"

@@ -4,13 +4,14 @@
 #include <string>
 #include <utility>
 
+#include "mrc/api/setting_source.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/mtu.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Config& config,
+MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& config,
                                    const Log& log) {
   const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
   for (const std::string& note : port->notes()) log.warn(plane + note);
@@ -25,6 +26,19 @@ MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<DevicePort> port, const Confi
                                             std::to_string(kSmallestMtu + kPacketOverhead) +
                                             "; raise it with `ip link set`");
   ports.push_back(std::move(port));
+}
+
+MRC_SETUP Error no_verbs_planes(const Config& config) {
+#ifndef MRC_SEPARATE_COMPILATION
+  return {Errc::unsupported,
+          setting_name("verbs", config) +
+              ": this program was built without verbs planes; include <mrc/verbs.hpp> in one of "
+              "its files, or link the compiled library (OpenMRC::static or OpenMRC::shared)"};
+#else
+  return {Errc::unsupported, setting_name("verbs", config) +
+                                 ": OpenMRC was compiled without the headers of libibverbs "
+                                 "(Debian: libibverbs-dev); install them and compile it anew"};
+#endif
 }
 
 MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Plane plane,

@@ -9,10 +9,10 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The opener of the planes of a fabric description (docs/fabric.md), which option fabric names:
-/// packet ports, and peers that are reached by source routes. Devices also answer EV probes of all
-/// hosts of the fabric. Throws mrc::Error that names file, line and remedy.
-[[nodiscard]] std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config);
+/// Packet ports of a host of a fabric whose description (docs/fabric.md) option fabric names, and
+/// peers that are reached by source routes. Devices also answer EV probes of all hosts of the
+/// fabric. Reads the description. Throws mrc::Error that names file, line and remedy.
+[[nodiscard]] std::unique_ptr<PlaneKind> make_packet_kind(const Config& config);
 
 }  // namespace mrc::inline v0_1::detail
 

@@ -41,7 +41,7 @@ struct PacketPeer;
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
 /// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
-class PacketPort : public CopyingPort {
+class PacketPort final : public CopyingPort {
  public:
   /// How a peer is reached.
   struct Route {
@@ -63,66 +63,53 @@ class PacketPort : public CopyingPort {
   PacketPort(PacketPort&&) noexcept;
   /// Closes this port and takes the other one over.
   PacketPort& operator=(PacketPort&&) noexcept;
-  ~PacketPort();
+  ~PacketPort() override;
 
-  /// Port concept: one frame per packet, up to PacketTransmitter::kBatch with one call of the
+  /// One frame per packet, up to PacketTransmitter::kBatch with one call of the
   /// channel. Fewer taken than given: the channel is full (try again soon), or the link is
   /// down. Packets that can't be sent at all (too long, no such peer or path, no next hop) count as
   /// taken and in PortStats::tx_errors: to the protocol they are lost.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) noexcept;
-
-  /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
-  void receive(Time now, RxBurst& rx) noexcept;
-
-  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
-  /// to be empty. Costs a system call while the last receive() did not take all there was, else
-  /// nothing.
-  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
-  /// Port concept: adds a peer and returns the tag of its packets. If the next hop's Ethernet
-  /// address is not known, the kernel is asked for it, and packets are lost until it answers: use
-  /// await_route() first. The next hop is looked up again whenever the network changes. Throws
-  /// Error if the address is not IPv6.
+                         std::span<const wire::TxGroup> groups) noexcept override;
+  void receive(Time now, RxBurst& rx) noexcept override;
+  /// Costs a system call while the last receive() did not take all there was, else nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept override;
+  /// `route` holds a Route. If the next hop's Ethernet address is not known, the kernel is asked
+  /// for it, and packets are lost until it answers: use await_route() first. The next hop is looked
+  /// up again whenever the network changes. Throws Error if the address is not IPv6.
+  std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
+    return add_peer(id, route.as<Route>());
+  }
+  /// The same without a PeerRoute.
   std::uint64_t add_peer(PeerId id, const Route& route);
-  /// Port concept: waits until the next hop's Ethernet address is known. The text names the missing
+  /// Waits until the next hop's Ethernet address is known. The text names the missing
   /// route, or the next hop that does not answer.
-  [[nodiscard]] std::string await_route(const Route& route, Duration patience) const;
-  /// Port concept: empties the entry; unknown peers are ignored.
-  void remove_peer(PeerId id) noexcept;
+  [[nodiscard]] std::string await_route(const PeerRoute& to, Duration patience) const override;
+  void remove_peer(PeerId id) noexcept override;
 
-  /// Port concept: false while a `down` fault is set, or the interface is gone, administratively
+  /// False while a `down` fault is set, or the interface is gone, administratively
   /// down or without a carrier.
-  [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
-  /// Port concept.
-  [[nodiscard]] bool arm() noexcept { return frames_->arm(); }
-  /// Port concept: the channel's.
-  [[nodiscard]] int poll_fd() const noexcept { return frames_->poll_fd(); }
-  /// Port concept: the netlink socket.
-  [[nodiscard]] int link_fd() const noexcept { return monitor_.fd(); }
-  /// Port concept: in the past while frames that were read wait for room, else when a fault
+  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
+  bool arm() noexcept override { return frames_->arm(); }
+  /// The channel's.
+  [[nodiscard]] int poll_fd() const noexcept override { return frames_->poll_fd(); }
+  /// The netlink socket.
+  [[nodiscard]] int link_fd() const noexcept override { return monitor_.fd(); }
+  /// In the past while frames that were read wait for room, else when a fault
   /// releases its next packet, or the channel is to be looked at.
-  [[nodiscard]] Time next_release() const noexcept;
+  [[nodiscard]] Time next_release() const noexcept override;
   /// Port concept. max_burst is 1: there is no segmentation offload, so packets gain nothing from
   /// sharing a path.
   [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
   /// Port concept. Costs a system call.
-  [[nodiscard]] PortStats stats() const noexcept;
+  [[nodiscard]] PortStats stats() const noexcept override;
 
   /// The port's own paths, as in the options.
-  [[nodiscard]] std::span<const PortPath> paths() const noexcept { return options_.paths; }
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept override { return options_.paths; }
   /// Where peers send to.
-  [[nodiscard]] PeerAddress address() const noexcept { return {options_.local, options_.udp_port}; }
-  /// One line for each problem that does not keep the port from working, to be logged once.
-  [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
-
-  /// Fault injection for the whole port, see FaultInjector::set().
-  void set_fault(const FaultSpec& spec);
-  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
-  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
-  /// Ends all faults. Packets that are held back are still delivered when they are due.
-  void clear_faults();
-  /// Packets hit by injected faults.
-  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
+  [[nodiscard]] PeerAddress address() const noexcept override {
+    return {options_.local, options_.udp_port};
+  }
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this, see
   /// UdpPort::kBufferShare.
@@ -171,7 +158,6 @@ class PacketPort : public CopyingPort {
   Socket ask_;  ///< to ask the kernel for the interface's state
   Socket silence_;
   NetlinkMonitor monitor_;
-  FaultInjector faults_;
   std::uint32_t index_ = 0;
   MacAddress own_{};
   bool interface_up_ = false;
@@ -182,14 +168,10 @@ class PacketPort : public CopyingPort {
   bool stale_ = false;               ///< a next hop was stale: look it up again,
   Time next_check_ = Time::min();    ///< but not before this time
   PortStats stats_;
-  Capabilities capabilities_;
   PeerTable<PacketPeer> peers_;
-  std::vector<std::string> notes_;
   std::unique_ptr<PacketTransmitter> transmitter_;
   std::unique_ptr<PacketReceiver> receiver_;
 };
-
-static_assert(Port<PacketPort>);
 
 }  // namespace mrc::inline v0_1::port
 

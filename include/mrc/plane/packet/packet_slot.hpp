@@ -11,7 +11,7 @@
 /// Which process of a host has which slot of its packet ports, and which one answers probes: locks
 /// on files in a folder of root's, where no other user can take them. A lock lasts as long as its
 /// descriptor is open, and so ends with the process. Files are named by the network namespace, so
-/// containers may share the folder. (The sockets of UDP ports are claims themselves: udp_slot.hpp.)
+/// containers may share the folder. (The sockets of UDP ports are claims themselves: slot.hpp.)
 namespace mrc::inline v0_1::port {
 
 /// Takes lock `number` of the file for `name` in this thread's network namespace. Not open if

@@ -8,9 +8,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The opener of planes on UDP sockets: one per local address of option planes. Every peer is
-/// reached over all paths of the port, by its address alone.
-[[nodiscard]] std::unique_ptr<PlaneOpener> make_udp_opener();
+/// Planes on UDP sockets: one per local address of option planes. Every peer is reached over all
+/// paths of the port, by its address alone.
+[[nodiscard]] std::unique_ptr<PlaneKind> make_udp_kind();
 
 }  // namespace mrc::inline v0_1::detail
 

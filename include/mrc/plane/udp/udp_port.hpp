@@ -54,8 +54,12 @@ struct UdpRoute {
 ///   by its DSCP.
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
-/// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
-class UdpPort : public CopyingPort {
+/// receive() do neither. In capabilities(), `segmentation` and `max_burst` change if a device
+/// refuses GSO later on, and `max_packet` with the MTU of the interface, which is read when its
+/// state is, and when the kernel refuses a packet for it (EMSGSIZE); `receive_buffer` holds for
+/// packets with 1 KiB of payload or more, see kBufferShare. One thread at a time. Movable; a
+/// moved-from port can only be destroyed.
+class UdpPort final : public CopyingPort {
  public:
   /// How a peer is reached.
   using Route = UdpRoute;
@@ -79,82 +83,59 @@ class UdpPort : public CopyingPort {
   UdpPort(UdpPort&&) noexcept;
   /// Closes this port and takes the other one over.
   UdpPort& operator=(UdpPort&&) noexcept;
-  ~UdpPort();
+  ~UdpPort() override;
 
-  /// Port concept: sends the packets of `groups`, each on one path to one peer, and returns how
-  /// many it took. Fewer than all: a socket is full (try again soon) or the link is down. Packets
+  /// Fewer taken than given: a socket is full (try again soon) or the link is down. Packets
   /// that can't be sent at all (too long, no such peer or path, no route, refused by a firewall)
   /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) noexcept;
+                         std::span<const wire::TxGroup> groups) noexcept override;
+  void receive(Time now, RxBurst& rx) noexcept override;
+  /// Costs a system call while the last receive() did not take all there was, else nothing.
+  [[nodiscard]] std::uint32_t receive_fill() const noexcept override;
+  /// `route` holds a UdpRoute. The kernel finds next hops and keeps packets meanwhile. Throws Error
+  /// if the address is of the other IP version.
+  std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
+    return add_peer(id, route.as<Route>());
+  }
+  /// The same without a PeerRoute.
+  std::uint64_t add_peer(PeerId id, const Route& route);
+  void remove_peer(PeerId id) noexcept override;
 
-  /// Port concept: appends what has arrived, up to rx.room(). Views are valid until the next call.
-  void receive(Time now, RxBurst& rx) noexcept;
-
-  /// The part of the receive buffer that is in use, in 1/128; a port without this method is taken
-  /// to be empty. Costs a system call while the last receive() did not take all there was, else
-  /// nothing.
-  [[nodiscard]] std::uint32_t receive_fill() const noexcept;
-  /// Port concept: sets where a peer is reached in this plane and returns the tag of its packets.
-  /// Throws Error if the address is of the other IP version.
-  std::uint64_t add_peer(PeerId id, const UdpRoute& route);
-  /// Port concept: the kernel finds next hops and keeps packets meanwhile, so nothing is waited
-  /// for.
-  [[nodiscard]] static std::string await_route(const Route&, Duration) { return {}; }
-
-  /// Port concept: empties the entry; unknown peers are ignored.
-  void remove_peer(PeerId id) noexcept;
-
-  /// Port concept: false while a `down` fault is set, or the interface is administratively down or
+  /// False while a `down` fault is set, or the interface is administratively down or
   /// without a carrier. transmit() and receive() check the interface, every kLinkCheckUp (or
   /// kLinkCheckDown) and when the kernel reports that the network is down.
-  [[nodiscard]] bool link_up() const noexcept { return interface_up_ && !faults_.down(); }
+  [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
 
-  /// Port concept: the receiving socket. The port has no epoll instance of its own: registering the
+  /// The receiving socket. The port has no epoll instance of its own: registering the
   /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
   /// where the sender pays), even while no thread waits.
-  [[nodiscard]] int poll_fd() const noexcept { return socket_.fd(); }
-  /// Port concept: the second receiving socket, or -1. (The link is polled.)
-  [[nodiscard]] int link_fd() const noexcept { return second_.fd(); }
-  /// Port concept: the next receive() looks at both sockets.
-  [[nodiscard]] bool arm() noexcept {
+  [[nodiscard]] int poll_fd() const noexcept override { return socket_.fd(); }
+  /// The second receiving socket, or -1. (The link is polled.)
+  [[nodiscard]] int link_fd() const noexcept override { return second_.fd(); }
+  /// The next receive() looks at both sockets.
+  bool arm() noexcept override {
     next_second_ = Time::min();
     return true;
   }
-  /// Port concept: in the past while packets that were read wait for room, else when a fault
+  /// In the past while packets that were read wait for room, else when a fault
   /// releases its next packet.
-  [[nodiscard]] Time next_release() const noexcept;
+  [[nodiscard]] Time next_release() const noexcept override;
 
-  /// Port concept. `segmentation` and `max_burst` change if a device refuses GSO later on,
-  /// `max_packet` with the MTU of the interface, which is read when its state is, and when the
-  /// kernel refuses a packet for it (EMSGSIZE).
-  /// `receive_buffer` holds for packets with 1 KiB of payload or more, see kBufferShare.
-  [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
-
-  /// Port concept. rx_calls counts calls that brought something. Costs a system call.
-  [[nodiscard]] PortStats stats() const noexcept;
+  /// rx_calls counts calls that brought something. Costs a system call.
+  [[nodiscard]] PortStats stats() const noexcept override;
 
   /// The port's own paths. They can differ from the options, without flow labels: see notes().
-  [[nodiscard]] std::span<const PortPath> paths() const noexcept { return port_paths_; }
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept override { return port_paths_; }
   /// How EVs are carried; both ends of a connection should agree on it.
   [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
   /// Where peers send to: local address and receiving UDP port.
-  [[nodiscard]] PeerAddress address() const noexcept { return {local_.ip, udp_port_}; }
+  [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
   /// The interface behind the address, or "".
   [[nodiscard]] const std::string& interface_name() const noexcept { return interface_.name; }
-  /// One line for each capability that was wanted and is missing, to be logged once.
-  [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
 
-  /// Fault injection for the whole port, see FaultInjector::set().
-  void set_fault(const FaultSpec& spec);
   /// Fault injection for the received packets with an EV, see FaultInjector::set_inbound().
   void set_inbound_fault(Ev ev, const FaultSpec& spec);
-  /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
-  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
-  /// Ends all faults. Packets that are held back are still delivered when they are due.
-  void clear_faults();
-  /// Packets hit by injected faults.
-  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
 
   /// capabilities().receive_buffer is the kernel's receive buffer divided by this. The kernel
   /// charges whole allocations: measured on loopback (Linux 6.18), 2.0 to 2.6 bytes per byte of a
@@ -216,18 +197,13 @@ class UdpPort : public CopyingPort {
   std::uint64_t first_drops_ = 0;
   Time next_link_check_ = Time::min();
   Interface interface_;
-  FaultInjector faults_;
   PortStats stats_;
-  Capabilities capabilities_;
   std::vector<UdpPath> paths_;
   std::vector<PortPath> port_paths_;
   PeerTable<UdpPeer> peers_;
-  std::vector<std::string> notes_;
   std::unique_ptr<UdpTransmitter> transmitter_;
   std::unique_ptr<UdpReceiver> receiver_;
 };
-
-static_assert(Port<UdpPort>);
 
 }  // namespace mrc::inline v0_1::port
 

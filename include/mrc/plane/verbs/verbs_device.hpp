@@ -8,8 +8,8 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/plane/packet/verbs_name.hpp"
 #include "mrc/plane/verbs/verbs_library.hpp"
-#include "mrc/plane/verbs/verbs_name.hpp"
 
 /// Devices, ports and addresses of verbs planes. Set-up calls: they allocate, and throw mrc::Error.
 namespace mrc::inline v0_1::port {

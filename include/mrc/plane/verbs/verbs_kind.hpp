@@ -9,9 +9,9 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// The opener of planes on RDMA devices: one per element of option verbs. Peers are reached by what
-/// their ports say in ConnectionInfo::port_data. Throws mrc::Error if the option can't be read.
-[[nodiscard]] std::unique_ptr<PlaneOpener> make_verbs_opener(const Config& config);
+/// Planes on RDMA devices: one per element of option verbs. Peers are reached by what their ports
+/// say in ConnectionInfo::port_data. Throws mrc::Error if the option can't be read.
+[[nodiscard]] std::unique_ptr<PlaneKind> make_verbs_kind(const Config& config);
 
 }  // namespace mrc::inline v0_1::detail
 

@@ -56,7 +56,7 @@ class VerbsKeeper;
 ///
 /// Set-up calls (constructor, add_peer(), register_memory(), faults) throw mrc::Error and may
 /// allocate; transmit() and receive() do neither. One thread at a time, await_route() excepted.
-class VerbsPort {
+class VerbsPort final : public Port {
  public:
   /// How a peer is reached.
   struct Route {
@@ -69,64 +69,52 @@ class VerbsPort {
   VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control);
   VerbsPort(const VerbsPort&) = delete;
   VerbsPort& operator=(const VerbsPort&) = delete;
-  ~VerbsPort();
+  ~VerbsPort() override;
 
-  /// Port concept. Packets to peers whose address is not known yet, and packets that do not fit,
+  /// Packets to peers whose address is not known yet, and packets that do not fit,
   /// count as taken and in PortStats::tx_errors: to the protocol they are lost.
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
-                         std::span<const wire::TxGroup> groups) noexcept;
-  /// Port concept.
-  std::span<const wire::CopyId> take_released() noexcept;
-  /// Port concept.
-  void receive(Time now, RxBurst& rx) noexcept;
-  /// Port concept.
-  [[nodiscard]] std::span<const wire::PacketName> take_settled() noexcept;
-  /// Port concept: the device may read this memory. Throws mrc::Error, which names RLIMIT_MEMLOCK
+                         std::span<const wire::TxGroup> groups) noexcept override;
+  std::span<const wire::CopyId> take_released() noexcept override;
+  void receive(Time now, RxBurst& rx) noexcept override;
+  std::span<const wire::PacketName> take_settled() noexcept override;
+  /// The device may read this memory. Throws mrc::Error, which names RLIMIT_MEMLOCK
   /// if that is the cause. While the device is away, memory is registered when it comes back; if
   /// that fails, its payload is copied.
-  void register_memory(const MemorySpan& span);
-  /// Port concept.
-  void deregister_memory(std::uint32_t key) noexcept;
-  /// Port concept.
+  void register_memory(const MemorySpan& span) override;
+  void deregister_memory(std::uint32_t key) noexcept override;
+  /// `route` holds a Route.
+  std::uint64_t add_peer(PeerId id, const PeerRoute& route) override {
+    return add_peer(id, route.as<Route>());
+  }
+  /// The same without a PeerRoute.
   std::uint64_t add_peer(PeerId id, const Route& route);
-  /// Port concept.
-  void remove_peer(PeerId id) noexcept;
-  /// Port concept: waits until the device knows the peer's link address.
-  [[nodiscard]] std::string await_route(const Route& route, Duration patience) const;
-  /// Port concept.
-  [[nodiscard]] bool arm() noexcept;
-  /// Port concept: false while a `down` fault is set, or while the device is away, its port is not
+  void remove_peer(PeerId id) noexcept override;
+  /// Waits until the device knows the peer's link address.
+  [[nodiscard]] std::string await_route(const PeerRoute& route, Duration patience) const override;
+  bool arm() noexcept override;
+  /// False while a `down` fault is set, or while the device is away, its port is not
   /// active or its address is gone.
-  [[nodiscard]] bool link_up() const noexcept { return up_.load() && !faults_.down(); }
-  /// Port concept.
-  [[nodiscard]] int poll_fd() const noexcept { return events_.fd(); }
-  /// Port concept: poll_fd() is enough.
-  [[nodiscard]] static int link_fd() noexcept { return -1; }
-  /// Port concept.
-  [[nodiscard]] Time next_release() const noexcept;
-  /// Port concept. `receive_buffer` holds for packets with 1 KiB of payload or more.
-  [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
-  /// Port concept. tx_calls counts doorbells; rx_overrun is not known.
-  [[nodiscard]] PortStats stats() const noexcept;
+  [[nodiscard]] bool link_up() const noexcept override { return up_.load() && !faults_.down(); }
+  [[nodiscard]] int poll_fd() const noexcept override { return events_.fd(); }
+  /// poll_fd() is enough.
+  [[nodiscard]] int link_fd() const noexcept override { return -1; }
+  [[nodiscard]] Time next_release() const noexcept override;
+  /// tx_calls counts doorbells; rx_overrun is not known.
+  [[nodiscard]] PortStats stats() const noexcept override;
 
   /// The port's own paths.
-  [[nodiscard]] std::span<const PortPath> paths() const noexcept { return paths_; }
+  [[nodiscard]] std::span<const PortPath> paths() const noexcept override { return paths_; }
   /// GID and UDP port of control messages.
-  [[nodiscard]] PeerAddress address() const noexcept { return address_; }
-  /// DevicePort: an encoded VerbsContact.
-  [[nodiscard]] std::vector<std::uint8_t> connection_data() const;
-  /// One line for each capability that was wanted and is missing.
-  [[nodiscard]] std::span<const std::string> notes() const noexcept { return notes_; }
+  [[nodiscard]] PeerAddress address() const noexcept override { return address_; }
+  /// An encoded VerbsContact.
+  [[nodiscard]] std::vector<std::uint8_t> connection_data() const override;
 
   /// Fault injection for the whole port, see FaultInjector::set(). A device drops damaged packets
   /// before anybody sees them: `corrupt` and trimming act as loss.
-  void set_fault(const FaultSpec& spec);
+  void set_fault(const FaultSpec& spec) override;
   /// Fault injection for the packets sent on a path, see FaultInjector::set_outbound().
-  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec);
-  /// Ends all faults. Packets that are held back are still delivered when they are due.
-  void clear_faults();
-  /// Packets hit by injected faults.
-  [[nodiscard]] const FaultStats& fault_stats() const noexcept { return faults_.stats(); }
+  void set_path_fault(std::uint16_t port_path, const FaultSpec& spec) override;
 
   /// Receive buffers of 4 KiB per byte of capabilities().receive_buffer: small packets take whole
   /// ones.
@@ -247,10 +235,7 @@ class VerbsPort {
   std::uint64_t doorbells_ = 0;  ///< of queues that are gone, and of UC
   // Of the thread that uses the port:
   std::atomic<bool> up_{false};
-  FaultInjector faults_;
-  Capabilities capabilities_;
   std::vector<PortPath> paths_;
-  std::vector<std::string> notes_;
   std::vector<wire::CopyId> taken_;        ///< what take_released() returned
   std::vector<wire::PacketName> settled_;  ///< what take_settled() returned
   std::vector<std::uint32_t> handed_out_;  ///< buffers that the last receive() gave views of
@@ -263,8 +248,6 @@ class VerbsPort {
   std::unique_ptr<VerbsAddresses> addresses_;
   std::unique_ptr<VerbsKeeper> keeper_;
 };
-
-static_assert(Port<VerbsPort>);
 
 }  // namespace mrc::inline v0_1::port
 

@@ -17,15 +17,15 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/fabric/self.hpp"
-#include "mrc/host/plane_kinds.hpp"
-#include "mrc/host/probe_responder.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"
 #include "mrc/plane/packet/packet_kind.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
-#include "mrc/plane/verbs/verbs_name.hpp"
+#include "mrc/plane/packet/probe_responder.hpp"
+#include "mrc/plane/packet/verbs_frames.hpp"
+#include "mrc/plane/packet/verbs_name.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -35,37 +35,40 @@ namespace mrc::inline v0_1::detail {
 /// packets are falsely judged lost.
 inline constexpr std::size_t kFabricBurst = 4;
 
-/// Paths to the hosts of a fabric, as its description has them. The description and the
-/// configuration must outlive it.
-class FabricPaths final : public PathProvider {
+/// See make_packet_kind().
+class PacketKind final : public PlaneKind {
  public:
-  /// `srh_fits`: packets with a segment routing header are no longer than the planes allow.
-  FabricPaths(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
-              bool srh_fits)
-      : fabric_(fabric),
-        self_(self),
-        config_(config),
-        peer_ports_(config.peer_ports),
-        srh_fits_(srh_fits) {}
+  explicit PacketKind(const Config& config) : fabric_(read_fabric(config)) {}
 
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
+  [[nodiscard]] Config in_force(const Config& config) const override {
+    return detail::in_force(config, fabric_);
+  }
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                  std::uint64_t fault_seed, const Log& log) override {
+    OpenedPlanes planes;
+    naming_variables(config, {"fabric", "host", "slot", "lock_folder"},
+                     [&] { open_ports(planes, config, slot, fault_seed, log); });
+    return planes;
+  }
+  [[nodiscard]] PlanePaths paths_to(const OpenedPlanes&, Plane plane, const port::PeerAddress& peer,
                                     Bytes) const override {
     const fabric::Host* host = fabric_.find_host(plane, peer.ip);
     if (host == nullptr)
       throw Error(Errc::unreachable, "no host of fabric " + fabric_.file + " has address " +
                                          port::format_ip(peer.ip) + " in plane " +
                                          std::to_string(plane) + "; add the peer to it");
-    const auto paths = fabric::plane_paths(fabric_, plane, self_, *host, config_.paths);
+    const auto paths = fabric::plane_paths(fabric_, plane, *self_, *host, config_->paths);
     port::PacketPort::Route route{peer, routes_of(paths)};
     FabricSpecs evs = specs_of(paths, !route.outer.empty(), fabric_.planes);
-    return {std::move(evs.specs), evs.active, std::move(route)};
+    return {std::move(evs.specs), evs.active, PeerRoute(std::move(route))};
   }
-  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn) const override {
+  [[nodiscard]] std::vector<Contact> contacts(const OpenedPlanes&, const port::IpAddress& gid,
+                                              Qpn) const override {
     for (unsigned plane = 0; plane < fabric_.planes; ++plane) {
       const fabric::Host* host = fabric_.find_host(static_cast<Plane>(plane), gid);
       if (host == nullptr) continue;
       std::vector<Contact> contacts;
-      const std::uint16_t port = peer_ports_.find(gid).value_or(config_.udp_port);
+      const std::uint16_t port = peer_ports_.find(gid).value_or(config_->udp_port);
       for (unsigned p = 0; p < fabric_.planes; ++p)
         contacts.push_back({static_cast<Plane>(p), {host->addresses[p], port}});
       return contacts;
@@ -74,7 +77,7 @@ class FabricPaths final : public PathProvider {
                                        fabric_.file + " has that address; add the peer to it");
   }
   /// Packets carry any EV that the fabric forwards by.
-  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
+  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes&, path::EvMode mode, const ExpandedEv& ev,
                                        std::uint16_t index) const override {
     const bool routed = fabric_.forwarding == fabric::Forwarding::srv6;
     if (routed != (mode == path::EvMode::srv6))
@@ -94,22 +97,32 @@ class FabricPaths final : public PathProvider {
                   "packets of fabric " + fabric_.file + " carry only the UDP source port of an EV");
     return {ev.name, ev.plane, index};
   }
-  [[nodiscard]] PeerRoute route_with(Plane plane, const port::PeerAddress& peer, Bytes,
+  [[nodiscard]] PeerRoute route_with(const OpenedPlanes&, Plane plane,
+                                     const port::PeerAddress& peer, Bytes,
                                      const EvTable& evs) const override {
     port::PacketPort::Route route{peer, {}};
-    if (fabric_.forwarding != fabric::Forwarding::srv6) return route;
+    if (fabric_.forwarding != fabric::Forwarding::srv6) return PeerRoute(std::move(route));
     // Places of EVs of other planes are filled with one of this plane: it is where the port looks
     // for the next hop if the first is not its own.
     const auto own = [plane](const EvTable::Entry& entry) { return entry.expanded.plane == plane; };
     const auto any = std::find_if(evs.entries.begin(), evs.entries.end(), own);
-    if (any == evs.entries.end()) return route;
+    if (any == evs.entries.end()) return PeerRoute(std::move(route));
     for (const EvTable::Entry& entry : evs.entries)
       route.outer.push_back(route_of(own(entry) ? entry.expanded : any->expanded));
-    return route;
+    return PeerRoute(std::move(route));
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
   [[nodiscard]] std::string why_none() const override {
     return "all paths to it are denied in " + fabric_.file;
+  }
+
+  [[nodiscard]] bool answers_probes() const noexcept override { return true; }
+  bool answer_probe(Time now, OpenedPlanes& own,
+                    const wire::UnconnectedProbe& probe) noexcept override {
+    return probe.plane < own.count() && responder_->answer(now, probe, *own.ports[probe.plane]);
+  }
+  void flush_probes(Time now, OpenedPlanes& own, Plane plane) noexcept override {
+    responder_->flush(now, *own.ports[plane]);
   }
 
  private:
@@ -123,50 +136,8 @@ class FabricPaths final : public PathProvider {
     return route;
   }
 
-  const fabric::Description& fabric_;
-  const fabric::Host& self_;
-  const Config& config_;
-  const PeerPorts peer_ports_;
-  const bool srh_fits_;
-};
-
-/// Answers EV probes through the packet ports they came by. The ports must outlive it. Under the
-/// lane's lock.
-class FabricProbes final : public UnconnectedProbes {
- public:
-  FabricProbes(const fabric::Description& fabric, const fabric::Host& self, const Config& config,
-               std::vector<port::PacketPort*> ports)
-      : responder_(fabric, self, config), ports_(std::move(ports)) {}
-
-  bool answer(Time now, const engine::UnconnectedProbe& probe) noexcept override {
-    return probe.plane < ports_.size() && responder_.answer(now, probe, *ports_[probe.plane]);
-  }
-  void flush(Time now, Plane plane) noexcept override { responder_.flush(now, *ports_[plane]); }
-
- private:
-  ProbeResponder responder_;
-  std::vector<port::PacketPort*> ports_;  ///< [plane]
-};
-
-/// See make_fabric_opener(). Set-up only.
-class FabricOpener final : public PlaneOpener {
- public:
-  explicit FabricOpener(const Config& config) : fabric_(read_fabric(config)) {}
-
-  [[nodiscard]] Config in_force(const Config& config) const override {
-    return detail::in_force(config, fabric_);
-  }
-  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                  std::uint64_t fault_seed, const Log& log) override {
-    OpenedPlanes planes;
-    naming_variables(config, {"fabric", "host", "slot", "lock_folder"},
-                     [&] { open_ports(planes, config, slot, fault_seed, log); });
-    return planes;
-  }
-
- private:
   void open_ports(OpenedPlanes& planes, const Config& config, std::optional<std::uint8_t> slot,
-                  std::uint64_t fault_seed, const Log& log) const {
+                  std::uint64_t fault_seed, const Log& log) {
     const fabric::Host& self = fabric::find_self(fabric_, port::local_addresses(), config.host);
     const std::vector<port::VerbsPlaneName> devices = devices_of(config, self);
     port::PacketSlotClaim claim =
@@ -177,33 +148,32 @@ class FabricOpener final : public PlaneOpener {
     const bool any_interface =
         std::any_of(self.interfaces.begin(), self.interfaces.end(),
                     [](const std::string& name) { return if_nametoindex(name.c_str()) != 0; });
-    std::vector<port::PacketPort*> ports;
     for (unsigned i = 0; i < fabric_.planes; ++i) {
       port::PacketPortOptions o = port_options(self, static_cast<Plane>(i), config);
       set_shared_options(o, config, static_cast<Plane>(i), planes.slot, fault_seed);
       o.receive_slots = static_cast<std::uint16_t>(std::min(256, 4 * config.expert.rx_batch));
       o.may_be_absent = any_interface;
-      auto port = devices.empty() ? std::make_unique<PortModel<port::PacketPort>>(o)
-                                  : std::make_unique<PortModel<port::PacketPort>>(
+      auto port = devices.empty() ? std::make_unique<port::PacketPort>(o)
+                                  : std::make_unique<port::PacketPort>(
                                         o, open_frames(frames_options(o, devices[i]), config));
       if (!devices.empty())
         log.info("plane " + std::to_string(i) + ": interface " + o.interface +
                  " by raw-packet queue pairs of RDMA device " + devices[i].device + " port " +
                  std::to_string(devices[i].port));
-      ports.push_back(&port->port());
       planes.adopt(std::move(port), config, log);
     }
     planes.burst = std::max<std::size_t>(16, kFabricBurst * fabric_.planes);
     planes.few_packets = planes.burst / 4;
     const std::size_t more =
         wire::kMaxEnvelope - wire::envelope_size(false, fabric::encapsulation_of(fabric_));
-    const bool srh_fits = std::all_of(ports.begin(), ports.end(), [&](port::PacketPort* port) {
+    srh_fits_ = std::all_of(planes.ports.begin(), planes.ports.end(), [&](const auto& port) {
       return planes.mtu + kPacketOverhead + more <= port->capabilities().max_packet;
     });
     planes.own_peers = static_cast<std::uint32_t>(fabric_.hosts.size());
-    planes.paths = std::make_unique<FabricPaths>(fabric_, self, config, srh_fits);
-    planes.unconnected_probes =
-        std::make_unique<FabricProbes>(fabric_, self, config, std::move(ports));
+    if (self_ == nullptr) responder_.emplace(fabric_, self, config);
+    self_ = &self;
+    config_ = &config;
+    peer_ports_ = PeerPorts(config.peer_ports);
     log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +
              "): " + std::to_string(fabric_.planes) + " planes of packet ports");
   }
@@ -247,6 +217,17 @@ class FabricOpener final : public PlaneOpener {
     return frames;
   }
 
+  [[nodiscard]] static std::unique_ptr<port::FrameChannel> open_frames(
+      const port::VerbsFramesOptions& options, const Config& config) {
+#ifndef MRC_SEPARATE_COMPILATION
+    if (const auto open = port::verbs_frames.load()) return open(options);
+#elif __has_include(<infiniband/verbs.h>)
+    return port::open_verbs_frames(options);
+#endif
+    (void)options;
+    throw no_verbs_planes(config);
+  }
+
   [[nodiscard]] port::PacketPortOptions port_options(const fabric::Host& self, Plane plane,
                                                      const Config& config) const {
     port::PacketPortOptions o;
@@ -262,10 +243,16 @@ class FabricOpener final : public PlaneOpener {
   }
 
   const fabric::Description fabric_;
+  // Of the host, once a lane is open:
+  const fabric::Host* self_ = nullptr;
+  const Config* config_ = nullptr;
+  PeerPorts peer_ports_;
+  bool srh_fits_ = false;  ///< packets with a segment routing header are as short as planes allow
+  std::optional<ProbeResponder> responder_;
 };
 
-MRC_SETUP std::unique_ptr<PlaneOpener> make_fabric_opener(const Config& config) {
-  return std::make_unique<FabricOpener>(config);
+MRC_SETUP std::unique_ptr<PlaneKind> make_packet_kind(const Config& config) {
+  return std::make_unique<PacketKind>(config);
 }
 
 }  // namespace mrc::inline v0_1::detail

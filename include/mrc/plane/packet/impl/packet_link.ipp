@@ -101,7 +101,8 @@ MRC_DECL void PacketPort::find_next_hop(PacketPeer& peer) noexcept {
 }
 
 /// Reads only what the constructor has set: other threads may be using the port.
-MRC_DECL std::string PacketPort::await_route(const Route& route, Duration patience) const {
+MRC_DECL std::string PacketPort::await_route(const PeerRoute& to, Duration patience) const {
+  const Route& route = to.as<Route>();
   const std::uint32_t index = if_nametoindex(options_.interface.c_str());
   if (options_.next_hop || index == 0) return {};
   const IpAddress& target = detail::first_target(route);

@@ -25,10 +25,10 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
     : PacketPort((options.check(), options), std::make_unique<SocketFrames>(options)) {}
 
 MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
-    : options_((options.check(), std::move(options))),
+    : CopyingPort(options.fault_seed, options.fault_slots),
+      options_((options.check(), std::move(options))),
       frames_(std::move(frames)),
-      ask_(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)),
-      faults_(options_.fault_seed, options_.fault_slots) {
+      ask_(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
   if (!ask_.open()) throw_errno("cannot open an IPv6 socket, which packet ports need");
   faults_.set(options_.faults);
   if (!attach_interface() && !options_.may_be_absent)
@@ -165,18 +165,6 @@ MRC_DECL PortStats PacketPort::stats() const noexcept {
   PortStats stats = stats_;
   stats.rx_overrun = frames_->overrun();
   return stats;
-}
-
-MRC_DECL void PacketPort::set_fault(const FaultSpec& spec) {
-  faults_.set(spec);
-}
-
-MRC_DECL void PacketPort::clear_faults() {
-  faults_.clear();
-}
-
-MRC_DECL void PacketPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
-  faults_.set_outbound(port_path, spec);
 }
 
 MRC_DECL PacketPeer* PacketPort::find_peer(const wire::TxPacket& packet) noexcept {

@@ -10,7 +10,7 @@
 
 #include "mrc/core/system_error.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
+#include "mrc/plane/slot.hpp"
 
 namespace mrc::inline v0_1::port {
 

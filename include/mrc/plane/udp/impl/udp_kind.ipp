@@ -15,82 +15,87 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/host_addresses.hpp"
+#include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Paths through UDP ports: those of the port, whoever the peer is. The ports must outlive it.
-class UdpPaths final : public PathProvider {
+/// See make_udp_kind().
+class UdpKind final : public PlaneKind {
  public:
-  UdpPaths(const std::vector<std::unique_ptr<DevicePort>>& ports, std::uint8_t slot,
-           const Config& config)
-      : slot_(slot), icrc_(config.icrc), peer_ports_(config.peer_ports) {
-    for (const auto& port : ports) {
-      ports_.push_back(port.get());
+  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
+                                  std::uint64_t fault_seed, const Log& log) override {
+    OpenedPlanes planes;
+    naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
+                     [&] { open_ports(planes, config, slot, fault_seed, log); });
+    if (!own_.empty()) return planes;  // the first lane's addresses are those of all
+    icrc_ = config.icrc;
+    peer_ports_ = PeerPorts(config.peer_ports);
+    for (const auto& port : planes.ports)
       own_.push_back({port->address().ip, port::prefix_length(port->address().ip), 0});
-    }
+    return planes;
   }
   /// Devices have the same base ports unless option peer_ports says otherwise, and each process
   /// adds its slot.
-  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn qpn) const override {
+  [[nodiscard]] std::vector<Contact> contacts(const OpenedPlanes& own, const port::IpAddress& gid,
+                                              Qpn qpn) const override {
     std::vector<Contact> contacts;
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-      const port::PeerAddress own = ports_[i]->address();
-      if (port::is_v4(own.ip) != port::is_v4(gid)) continue;
+    for (std::size_t i = 0; i < own.ports.size(); ++i) {
+      if (port::is_v4(own_[i].ip) != port::is_v4(gid)) continue;
       const auto plane = static_cast<Plane>(i);
-      contacts.push_back({plane, {gid, port_of(plane, gid, qpn)}});
+      contacts.push_back({plane, {gid, port_of(own, plane, gid, qpn)}});
     }
     if (contacts.empty())
       throw Error(Errc::unreachable,
                   "GID " + port::format_ip(gid) + ": no plane of this device has its IP version");
     return contacts;
   }
-  [[nodiscard]] std::vector<Contact> ways(const port::IpAddress& gid, Qpn qpn, Plane first,
+  [[nodiscard]] std::vector<Contact> ways(const OpenedPlanes& own, const port::IpAddress& gid,
+                                          Qpn qpn, Plane first,
                                           std::span<const port::PeerAddress> told) const override {
-    std::vector<OwnAddress> own = own_;
-    for (std::size_t i = 0; i < own.size(); ++i)
-      own[i].port = port_of(static_cast<Plane>(i), gid, qpn);
-    std::vector<port::PeerAddress> addresses = likely_addresses(own, gid);
+    std::vector<OwnAddress> from = own_;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      from[i].port = port_of(own, static_cast<Plane>(i), gid, qpn);
+    std::vector<port::PeerAddress> addresses = likely_addresses(from, gid);
     for (port::PeerAddress& address : addresses)
       if (const auto base = peer_ports_.find(address.ip))
         address.udp_port = static_cast<std::uint16_t>(*base + slot_of(qpn));
     for (const port::PeerAddress& address : told)
       if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
         addresses.push_back(address);
-    std::vector<Contact> ways = pairs_to_ask(own, first, gid, addresses);
-    if (ways.empty()) return contacts(gid, qpn);  // which throws
+    std::vector<Contact> ways = pairs_to_ask(from, first, gid, addresses);
+    if (ways.empty()) return contacts(own, gid, qpn);  // which throws
     return ways;
   }
   /// All planes lead to all addresses as far as this device knows, so the kernel's routes decide:
   /// the plane whose address it would send from. An own address is reached from itself, by other
   /// processes of this host.
-  [[nodiscard]] Plane nearest(const port::IpAddress& gid,
+  [[nodiscard]] Plane nearest(const OpenedPlanes&, const port::IpAddress& gid,
                               std::span<const Contact> contacts) const override {
     for (const port::IpAddress& ip : {gid, port::source_address(gid)})
       for (const Contact& contact : contacts)
-        if (ports_[contact.plane]->address().ip == ip) return contact.plane;
+        if (own_[contact.plane].ip == ip) return contact.plane;
     return contacts.front().plane;
   }
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
-                                    Bytes) const override {
+  [[nodiscard]] PlanePaths paths_to(const OpenedPlanes& own, Plane plane,
+                                    const port::PeerAddress& peer, Bytes) const override {
     PlanePaths out;
-    for (const port::PortPath& path : ports_[plane]->paths())
+    for (const port::PortPath& path : own.ports[plane]->paths())
       out.specs.push_back({path.ev, plane, path.port_path});
     out.active = out.specs.size();
-    out.route = port::UdpPort::Route{peer};
+    out.route = PeerRoute(port::UdpPort::Route(peer));
     return out;
   }
   /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
   /// port, which was bound when the port opened.
-  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
-                                       std::uint16_t) const override {
+  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
+                                       const ExpandedEv& ev, std::uint16_t) const override {
     if (mode == path::EvMode::srv6)
       throw Error(Errc::unsupported, "UDP ports do not encapsulate packets, as SRv6 EVs need");
-    for (const port::PortPath& path : ports_[ev.plane]->paths()) {
-      const std::uint32_t own = value(path.ev);
-      if ((mode == path::EvMode::udp ? own & 0xFFFF : own) == value(ev.name))
+    for (const port::PortPath& path : own.ports[ev.plane]->paths()) {
+      const std::uint32_t its = value(path.ev);
+      if ((mode == path::EvMode::udp ? its & 0xFFFF : its) == value(ev.name))
         return {path.ev, ev.plane, path.port_path};
     }
     throw Error(Errc::unsupported, "EV " + std::to_string(value(ev.name)) +
@@ -99,41 +104,21 @@ class UdpPaths final : public PathProvider {
                                        "opened (Device::paths() shows their EVs)");
   }
   /// On IPv4 without GSO: see UdpRoute.
-  [[nodiscard]] bool keep_real_header(Plane plane, PeerRoute& route) const override {
-    std::any_cast<port::UdpPort::Route&>(route).real_header = true;
-    const DevicePort& port = *ports_[plane];
+  [[nodiscard]] bool keep_real_header(const OpenedPlanes& own, Plane plane,
+                                      PeerRoute& route) const override {
+    route.as<port::UdpPort::Route>().real_header = true;
+    const Port& port = *own.ports[plane];
     return icrc_ && port::is_v4(port.address().ip) && port.capabilities().segmentation;
   }
-  [[nodiscard]] bool shared_routes() const noexcept override { return false; }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
  private:
-  [[nodiscard]] std::uint16_t port_of(Plane plane, const port::IpAddress& ip, Qpn qpn) const {
-    const int base = peer_ports_.find(ip).value_or(ports_[plane]->address().udp_port - slot_);
+  [[nodiscard]] std::uint16_t port_of(const OpenedPlanes& own, Plane plane,
+                                      const port::IpAddress& ip, Qpn qpn) const {
+    const int base = peer_ports_.find(ip).value_or(own.ports[plane]->address().udp_port - own.slot);
     return static_cast<std::uint16_t>(base + slot_of(qpn));
   }
 
-  std::vector<const DevicePort*> ports_;
-  std::vector<OwnAddress> own_;  ///< [plane]; without ports
-  std::uint8_t slot_;
-  bool icrc_;
-  PeerPorts peer_ports_;
-};
-
-/// See make_udp_opener(). Set-up only.
-class UdpOpener final : public PlaneOpener {
- public:
-  [[nodiscard]] Config in_force(const Config& config) const override { return config; }
-  [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
-                                  std::uint64_t fault_seed, const Log& log) override {
-    OpenedPlanes planes;
-    naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
-                     [&] { open_ports(planes, config, slot, fault_seed, log); });
-    planes.paths = std::make_unique<UdpPaths>(planes.ports, planes.slot, config);
-    return planes;
-  }
-
- private:
   static void open_ports(OpenedPlanes& planes, const Config& config,
                          std::optional<std::uint8_t> slot, std::uint64_t fault_seed,
                          const Log& log) {
@@ -152,16 +137,20 @@ class UdpOpener final : public PlaneOpener {
       o.paths = config.paths;
       o.gso = config.gso;
       o.gro = config.gro;
-      planes.adopt(std::make_unique<PortModel<port::UdpPort>>(o, std::move(claim.sockets[i]),
-                                                              std::move(claim.second_sockets[i])),
+      planes.adopt(std::make_unique<port::UdpPort>(o, std::move(claim.sockets[i]),
+                                                   std::move(claim.second_sockets[i])),
                    config, log);
     }
     for (const std::string& note : claim.notes) log.warn(note);
   }
+
+  std::vector<OwnAddress> own_;  ///< [plane]; without ports
+  bool icrc_ = true;
+  PeerPorts peer_ports_;
 };
 
-MRC_SETUP std::unique_ptr<PlaneOpener> make_udp_opener() {
-  return std::make_unique<UdpOpener>();
+MRC_SETUP std::unique_ptr<PlaneKind> make_udp_kind() {
+  return std::make_unique<UdpKind>();
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -13,10 +13,10 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_calls.hpp"
+#include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_filter.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
 #include "mrc/plane/udp/udp_receive.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/overhead.hpp"
@@ -24,11 +24,11 @@
 namespace mrc::inline v0_1::port {
 
 MRC_SETUP UdpPort::UdpPort(UdpPortOptions options, Socket receive_socket, Socket second_socket)
-    : options_(std::move(options)),
+    : CopyingPort(options.fault_seed, options.fault_slots),
+      options_(std::move(options)),
       local_((options_.check(), resolve(options_.local))),
       socket_(std::move(receive_socket)),
-      second_(std::move(second_socket)),
-      faults_(options_.fault_seed, options_.fault_slots) {
+      second_(std::move(second_socket)) {
   mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
   faults_.set(options_.faults);
   open_receiving();
@@ -103,20 +103,8 @@ MRC_SETUP void UdpPort::remove_peer(PeerId id) noexcept {
   peers_.remove(id);
 }
 
-MRC_DECL void UdpPort::set_fault(const FaultSpec& spec) {
-  faults_.set(spec);
-}
-
 MRC_DECL void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {
   faults_.set_inbound(ev, spec);
-}
-
-MRC_DECL void UdpPort::clear_faults() {
-  faults_.clear();
-}
-
-MRC_DECL void UdpPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
-  faults_.set_outbound(port_path, spec);
 }
 
 MRC_SETUP void UdpPort::open_receiving() {

@@ -20,9 +20,9 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/unique_fd.hpp"
+#include "mrc/plane/packet/verbs_frames.hpp"
 #include "mrc/plane/verbs/verbs_arrivals.hpp"
 #include "mrc/plane/verbs/verbs_device.hpp"
-#include "mrc/plane/verbs/verbs_frames.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/overhead.hpp"
 

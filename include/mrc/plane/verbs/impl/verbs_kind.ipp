@@ -11,60 +11,16 @@
 
 #include "mrc/api/setting_source.hpp"
 #include "mrc/core/error.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
+#include "mrc/plane/slot.hpp"
 #include "mrc/plane/verbs/verbs_kind.hpp"
 #include "mrc/plane/verbs/verbs_port.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Paths through verbs ports: those of the port, to peers whose ports have said how they are
-/// reached. The ports must outlive it.
-class VerbsPaths final : public PathProvider {
+/// See make_verbs_kind(). Peers are reached over the port's paths, once their ports have said how.
+class VerbsKind final : public PlaneKind {
  public:
-  explicit VerbsPaths(const std::vector<std::unique_ptr<DevicePort>>& ports) {
-    for (const auto& port : ports) ports_.push_back(port.get());
-  }
-  [[nodiscard]] std::vector<Contact> contacts(const port::IpAddress& gid, Qpn) const override {
-    throw Error(Errc::unreachable,
-                "GID " + port::format_ip(gid) +
-                    ": verbs planes need the peer's ConnectionInfo, which names its queue pairs; "
-                    "an address alone reaches peers on UDP planes only");
-  }
-  [[nodiscard]] PlanePaths paths_to(Plane plane, const port::PeerAddress& peer,
-                                    Bytes data) const override {
-    PlanePaths out;
-    if (data.empty()) return out;
-    for (const port::PortPath& path : ports_[plane]->paths())
-      out.specs.push_back({path.ev, plane, path.port_path});
-    out.active = out.specs.size();
-    out.route = port::VerbsPort::Route{peer, port::decode_verbs_contact(data)};
-    return out;
-  }
-  /// An EV of a profile is the number of a path of the port.
-  [[nodiscard]] path::PathSpec path_of(path::EvMode mode, const ExpandedEv& ev,
-                                       std::uint16_t) const override {
-    if (mode == path::EvMode::srv6)
-      throw Error(Errc::unsupported, "verbs ports do not encapsulate packets, as SRv6 EVs need");
-    for (const port::PortPath& path : ports_[ev.plane]->paths())
-      if (value(path.ev) == value(ev.name)) return {path.ev, ev.plane, path.port_path};
-    throw Error(Errc::unsupported, "EV " + std::to_string(value(ev.name)) +
-                                       " is none of verbs plane " + std::to_string(ev.plane) +
-                                       ", whose EVs are its paths' numbers, 0 to " +
-                                       std::to_string(ports_[ev.plane]->paths().size() - 1));
-  }
-  [[nodiscard]] bool shared_routes() const noexcept override { return false; }
-  [[nodiscard]] std::string why_none() const override {
-    return "its planes are not on RDMA devices (option verbs)";
-  }
-
- private:
-  std::vector<const DevicePort*> ports_;
-};
-
-/// See make_verbs_opener(). Set-up only.
-class VerbsOpener final : public PlaneOpener {
- public:
-  explicit VerbsOpener(const Config& config) {
+  explicit VerbsKind(const Config& config) {
     if (config.verbs == "all") return;
     naming_variables(config, {"verbs"}, [&] { planes_ = port::parse_verbs_planes(config.verbs); });
     if (planes_.size() > kMaxPlanes)
@@ -76,6 +32,38 @@ class VerbsOpener final : public PlaneOpener {
     out.paths = std::min(out.paths, port::VerbsPortOptions::kMaxPaths);
     return out;
   }
+  [[nodiscard]] std::vector<Contact> contacts(const OpenedPlanes&, const port::IpAddress& gid,
+                                              Qpn) const override {
+    throw Error(Errc::unreachable,
+                "GID " + port::format_ip(gid) +
+                    ": verbs planes need the peer's ConnectionInfo, which names its queue pairs; "
+                    "an address alone reaches peers on UDP planes only");
+  }
+  [[nodiscard]] PlanePaths paths_to(const OpenedPlanes& own, Plane plane,
+                                    const port::PeerAddress& peer, Bytes data) const override {
+    PlanePaths out;
+    if (data.empty()) return out;
+    for (const port::PortPath& path : own.ports[plane]->paths())
+      out.specs.push_back({path.ev, plane, path.port_path});
+    out.active = out.specs.size();
+    out.route = PeerRoute(port::VerbsPort::Route{peer, port::decode_verbs_contact(data)});
+    return out;
+  }
+  /// An EV of a profile is the number of a path of the port.
+  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
+                                       const ExpandedEv& ev, std::uint16_t) const override {
+    if (mode == path::EvMode::srv6)
+      throw Error(Errc::unsupported, "verbs ports do not encapsulate packets, as SRv6 EVs need");
+    for (const port::PortPath& path : own.ports[ev.plane]->paths())
+      if (value(path.ev) == value(ev.name)) return {path.ev, ev.plane, path.port_path};
+    throw Error(Errc::unsupported, "EV " + std::to_string(value(ev.name)) +
+                                       " is none of verbs plane " + std::to_string(ev.plane) +
+                                       ", whose EVs are its paths' numbers, 0 to " +
+                                       std::to_string(own.ports[ev.plane]->paths().size() - 1));
+  }
+  [[nodiscard]] std::string why_none() const override {
+    return "its planes are not on RDMA devices (option verbs)";
+  }
   [[nodiscard]] OpenedPlanes open(const Config& config, std::optional<std::uint8_t> slot,
                                   std::uint64_t fault_seed, const Log& log) override {
     OpenedPlanes planes;
@@ -83,7 +71,6 @@ class VerbsOpener final : public PlaneOpener {
       if (planes_.empty()) planes_ = port::all_verbs_planes();
       open_ports(planes, config, slot, fault_seed, log);
     });
-    planes.paths = std::make_unique<VerbsPaths>(planes.ports);
     return planes;
   }
 
@@ -112,17 +99,17 @@ class VerbsOpener final : public PlaneOpener {
                std::to_string(device.port) + ", address " + port::format_ip(device.address) +
                ", path MTU " + std::to_string(device.path_mtu) + ", " + std::to_string(o.paths) +
                " paths, each a UD queue pair with a flow label of its own");
-      planes.adopt(std::make_unique<PortModel<port::VerbsPort>>(o, std::move(device),
-                                                                std::move(claim.sockets[i])),
-                   config, log);
+      planes.adopt(
+          std::make_unique<port::VerbsPort>(o, std::move(device), std::move(claim.sockets[i])),
+          config, log);
     }
   }
 
   std::vector<port::VerbsPlaneName> planes_;  ///< empty: all there are when first opened
 };
 
-MRC_SETUP std::unique_ptr<PlaneOpener> make_verbs_opener(const Config& config) {
-  return std::make_unique<VerbsOpener>(config);
+MRC_SETUP std::unique_ptr<PlaneKind> make_verbs_kind(const Config& config) {
+  return std::make_unique<VerbsKind>(config);
 }
 
 }  // namespace mrc::inline v0_1::detail

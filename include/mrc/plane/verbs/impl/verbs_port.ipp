@@ -40,12 +40,12 @@ inline void watch(const UniqueFd& epoll, int fd) {
 }  // namespace detail
 
 MRC_SETUP VerbsPort::VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control)
-    : options_((options.check(), std::move(options))),
+    : Port(options.fault_seed, options.fault_slots),
+      options_((options.check(), std::move(options))),
       control_(std::move(control)),
       address_{device.address, bound_port(control_)},
       token_(mrc::detail::random_seed()),
       qkey_(static_cast<std::uint32_t>(mrc::detail::random_seed()) & 0x7FFF'FFFFu),
-      faults_(options_.fault_seed, options_.fault_slots),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       look_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -281,8 +281,8 @@ MRC_SETUP void VerbsPort::detach(VerbsSession& session,
   session.placement->in_flight = session.placement->touched = session.placement->waiting = false;
 }
 
-MRC_SETUP std::string VerbsPort::await_route(const Route& route, Duration patience) const {
-  return addresses_->wait(route.address.ip, patience);
+MRC_SETUP std::string VerbsPort::await_route(const PeerRoute& route, Duration patience) const {
+  return addresses_->wait(route.as<Route>().address.ip, patience);
 }
 
 MRC_SETUP std::vector<std::uint8_t> VerbsPort::connection_data() const {
@@ -359,10 +359,6 @@ MRC_DECL void VerbsPort::set_fault(const FaultSpec& spec) {
 
 MRC_DECL void VerbsPort::set_path_fault(std::uint16_t port_path, const FaultSpec& spec) {
   faults_.set_outbound(port_path, detail::as_seen_by_device(spec));
-}
-
-MRC_DECL void VerbsPort::clear_faults() {
-  faults_.clear();
 }
 
 }  // namespace mrc::inline v0_1::port

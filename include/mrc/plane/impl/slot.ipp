@@ -11,7 +11,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/net/socket_address.hpp"
 #include "mrc/net/socket_interface.hpp"
-#include "mrc/plane/udp/udp_slot.hpp"
+#include "mrc/plane/slot.hpp"
 
 namespace mrc::inline v0_1::port {
 

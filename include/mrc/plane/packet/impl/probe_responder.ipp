@@ -8,16 +8,17 @@
 #include <utility>
 
 #include "mrc/api/peer_lists.hpp"
-#include "mrc/host/probe_responder.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/packet/fabric_settings.hpp"
+#include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
+#include "mrc/plane/packet/probe_responder.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& probe,
-                                     port::PacketPort& port) noexcept try {
+MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedProbe& probe,
+                                     port::Port& port) noexcept try {
   Guest* guest = find_guest(probe);
   if (guest == nullptr || !claim(now)) return false;
   if (!guest->answers.take(now) || !answers_.take(now)) return false;
@@ -44,12 +45,12 @@ MRC_DECL bool ProbeResponder::answer(Time now, const engine::UnconnectedProbe& p
   return false;
 }
 
-MRC_DECL void ProbeResponder::flush(Time now, port::PacketPort& port) noexcept {
+MRC_DECL void ProbeResponder::flush(Time now, port::Port& port) noexcept {
   if (!burst_.empty()) (void)port.transmit(now, burst_, burst_.groups());
   burst_.clear();
 }
 
-MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const engine::UnconnectedProbe& probe) {
+MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const wire::UnconnectedProbe& probe) {
   if (probe.plane >= d_.planes) return nullptr;
   if (guests_.empty()) list_hosts();
   const auto found = guests_[probe.plane].find(probe.source);
@@ -78,8 +79,7 @@ MRC_DECL bool ProbeResponder::claim(Time now) {
 
 /// The host as the port knows it; made known to the port first if it is new. Null if too many were.
 MRC_DECL ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const fabric::Host& host,
-                                                                Plane plane,
-                                                                port::PacketPort& port) {
+                                                                Plane plane, port::Port& port) {
   std::vector<UnconnectedHost>& entries = unconnected_[plane];
   const auto known =
       std::find_if(entries.begin(), entries.end(),
@@ -99,8 +99,9 @@ MRC_DECL ProbeResponder::UnconnectedHost* ProbeResponder::enter(Time now, const 
     entries.erase(oldest);
   }
   // Without waiting for the next hop: if it is not known, this answer is lost.
-  (void)port.add_peer(number_of(&host),
-                      {{host.addresses[plane], port.address().udp_port}, routes_of(entry.paths)});
+  (void)port.add_peer(number_of(&host), port::PeerRoute(port::PacketPort::Route{
+                                            {host.addresses[plane], port.address().udp_port},
+                                            routes_of(entry.paths)}));
   return &entries.emplace_back(std::move(entry));
 }
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "mrc/core/error.hpp"
-#include "mrc/plane/verbs/verbs_name.hpp"
+#include "mrc/plane/packet/verbs_name.hpp"
 
 namespace mrc::inline v0_1::port {
 

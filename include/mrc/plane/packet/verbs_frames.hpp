@@ -6,7 +6,11 @@
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
-#include "mrc/plane/verbs/verbs_name.hpp"
+#include "mrc/plane/packet/verbs_name.hpp"
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include <atomic>
+#endif
 
 namespace mrc::inline v0_1::port {
 
@@ -34,5 +38,11 @@ struct VerbsFramesOptions {
 /// has no raw-packet queue pairs, as Soft-RoCE. The unit that defines it needs the headers of
 /// libibverbs.
 [[nodiscard]] std::unique_ptr<FrameChannel> open_verbs_frames(const VerbsFramesOptions& options);
+
+#ifndef MRC_SEPARATE_COMPILATION
+/// open_verbs_frames(); null in a header-only program none of whose units includes mrc/verbs.hpp.
+inline constinit std::atomic<std::unique_ptr<FrameChannel> (*)(const VerbsFramesOptions&)>
+    verbs_frames{nullptr};
+#endif
 
 }  // namespace mrc::inline v0_1::port

@@ -11,10 +11,9 @@
 #include "mrc/core/token_bucket.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/core/unique_fd.hpp"
-#include "mrc/engine/engine.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/plane/packet/packet_port.hpp"
+#include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -46,11 +45,11 @@ class ProbeResponder {
   /// Answers over the plane and the uplink of the probe; the answer leaves with flush(). False, and
   /// nothing done, if it came from no other host of the fabric, another process answers, or there
   /// were too many.
-  bool answer(Time now, const engine::UnconnectedProbe& probe, port::PacketPort& port) noexcept;
+  bool answer(Time now, const wire::UnconnectedProbe& probe, port::Port& port) noexcept;
 
   /// Sends the answers to probes that came by this port. What it does not take is lost, as any
   /// answer may be.
-  void flush(Time now, port::PacketPort& port) noexcept;
+  void flush(Time now, port::Port& port) noexcept;
 
  private:
   /// An unconnected host as a port knows it.
@@ -72,11 +71,11 @@ class ProbeResponder {
     const fabric::Host* host = nullptr;
     TokenBucket answers{kAnswersPerHost, kBurstPerHost};
   };
-  [[nodiscard]] Guest* find_guest(const engine::UnconnectedProbe& probe);
+  [[nodiscard]] Guest* find_guest(const wire::UnconnectedProbe& probe);
   void list_hosts();
   [[nodiscard]] bool claim(Time now);
   [[nodiscard]] UnconnectedHost* enter(Time now, const fabric::Host& host, Plane plane,
-                                       port::PacketPort& port);
+                                       port::Port& port);
   [[nodiscard]] const fabric::Path& way_back(const UnconnectedHost& entry, Ev ev) const noexcept;
 
   const fabric::Description& d_;
@@ -94,5 +93,5 @@ class ProbeResponder {
 }  // namespace mrc::inline v0_1::detail
 
 #ifndef MRC_SEPARATE_COMPILATION
-#include "mrc/host/impl/probe_responder.ipp"
+#include "mrc/plane/packet/impl/probe_responder.ipp"
 #endif
