@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The kinds of Engine's methods: what the class comment and docs/architecture.md list as inputs is
+# The kinds of Engine's methods: what the class comment and docs/contracts.md list as inputs is
 # what stands in the section "Inputs" of the class, in that order, and getters change nothing.
 function names_in(text, pattern,   list, name) {
   while (match(text, pattern)) {

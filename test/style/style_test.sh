@@ -37,7 +37,7 @@ while IFS= read -r file; do
   is_text "$file" || continue
   texts+=("$file")
   case $file in
-    include/mrc/engine/engine.hpp | docs/architecture.md) engine+=("$file") ;;
+    include/mrc/engine/engine.hpp | docs/contracts.md) engine+=("$file") ;;
   esac
   is_source "$file" || continue
   sources+=("$file")

@@ -16,7 +16,7 @@ using namespace mrc_verbs;
 
 extern "C" {
 
-// Nothing is pinned, so nothing has to be kept from a child (docs/architecture.md, fork()).
+// Nothing is pinned, so nothing has to be kept from a child (docs/contracts.md, fork()).
 int ibv_fork_init() {
   return 0;
 }
