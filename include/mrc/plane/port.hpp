@@ -153,7 +153,9 @@ class Port {
   /// `fault_seed`, `fault_slots`: see FaultInjector.
   explicit Port(std::uint64_t fault_seed = 0, std::uint32_t fault_slots = 2048)
       : faults_(fault_seed, fault_slots) {}
+  /// Takes the other port over; for ports that can be moved.
   Port(Port&&) noexcept = default;
+  /// Closes this port and takes the other one over.
   Port& operator=(Port&&) noexcept = default;
 
   Capabilities capabilities_;       ///< see capabilities()
@@ -177,7 +179,9 @@ class CopyingPort : public Port {
   bool arm() noexcept override { return true; }
 
  protected:
-  using Port::Port;
+  /// See Port.
+  explicit CopyingPort(std::uint64_t fault_seed = 0, std::uint32_t fault_slots = 2048)
+      : Port(fault_seed, fault_slots) {}
 };
 
 }  // namespace mrc::inline v0_1::port
