@@ -32,7 +32,7 @@
 #include "common/program.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
-#include "mrc_fabric/wire_socket.hpp"
+#include "mrc_fabric/wire/wire_socket.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/context.hpp"
 
-#include "nccl_plugin/sender.hpp"
+#include "nccl_plugin/data/sender.hpp"
 
 namespace mrc_nccl {
 

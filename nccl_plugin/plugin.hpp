@@ -8,15 +8,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "nccl_plugin/connector.hpp"
 #include "nccl_plugin/context.hpp"
-#include "nccl_plugin/listener.hpp"
+#include "nccl_plugin/data/receiver.hpp"
+#include "nccl_plugin/data/sender.hpp"
+#include "nccl_plugin/data/worker.hpp"
 #include "nccl_plugin/log.hpp"
-#include "nccl_plugin/nic.hpp"
-#include "nccl_plugin/receiver.hpp"
 #include "nccl_plugin/report.hpp"
-#include "nccl_plugin/sender.hpp"
-#include "nccl_plugin/worker.hpp"
+#include "nccl_plugin/setup/connector.hpp"
+#include "nccl_plugin/setup/listener.hpp"
+#include "nccl_plugin/setup/nic.hpp"
 
 namespace mrc_nccl {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "mrc/stats_json.hpp"
-#include "nccl_plugin/connection.hpp"
+#include "nccl_plugin/data/connection.hpp"
 #include "nccl_plugin/stats_file.hpp"
 
 namespace mrc_nccl {

@@ -17,8 +17,8 @@
 #include "mrc/wire/crc32.hpp"
 #include "mrc_perf/control.hpp"
 #include "mrc_perf/options.hpp"
-#include "nccl_plugin/greeting.hpp"
-#include "nccl_plugin/handle.hpp"
+#include "nccl_plugin/setup/greeting.hpp"
+#include "nccl_plugin/setup/handle.hpp"
 
 // Fuzzes what is read while connections are set up, and what people write in options. The first
 // input byte selects the parser. Each takes any bytes: it returns a value, which is the same when

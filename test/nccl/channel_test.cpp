@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of the plugin's TCP channel: who can write into the connection, and does not know
 // the secret of the handle, says nothing in the peer's name.
-#include "nccl_plugin/channel.hpp"
+#include "nccl_plugin/setup/channel.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which addresses of a listener travel in a handle.
-#include "nccl_plugin/contact_addresses.hpp"
+#include "nccl_plugin/setup/contact_addresses.hpp"
 
 #include <doctest/doctest.h>
 

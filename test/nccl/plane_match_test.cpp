@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nccl/settings_rig.hpp"
-#include "nccl_plugin/handle.hpp"
+#include "nccl_plugin/setup/handle.hpp"
 
 using mrc::test::any_contains;
 using mrc::test::contains;

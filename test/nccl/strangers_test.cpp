@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who leaves a listener of the plugin when there are more strangers than places.
-#include "nccl_plugin/strangers.hpp"
+#include "nccl_plugin/setup/strangers.hpp"
 
 #include <doctest/doctest.h>
 

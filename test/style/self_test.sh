@@ -18,6 +18,9 @@ put() {  # put FILE CONTENT: the tree holds this file only
 }
 expect() {  # expect FINDING FILE CONTENT
   put "$2" "$3"
+  found_in_tree "$1"
+}
+found_in_tree() {  # found_in_tree FINDING
   local output
   if output=$("$here/style_test.sh" "$tree" 2>/dev/null); then
     echo "not found: $1"
@@ -60,6 +63,13 @@ expect 'plane/udp may not include plane/verbs' include/mrc/plane/udp/impl/a.ipp 
 expect 'plane may not include plane/udp' include/mrc/plane/impl/a.ipp \
   "$header#include \"mrc/plane/udp/b.hpp\""
 accept include/mrc/host/impl/plane_kinds.ipp "$header#include \"mrc/plane/udp/b.hpp\""
+many=include/mrc/core
+put "$many/a0.hpp" "$header"
+for i in {1..45}; do printf '%s\n' "$header" >"$tree/$many/a$i.hpp"; done
+found_in_tree 'more than 45 files'
+put include/mrc/core/a.hpp "$header"
+mkdir -p "$tree/include/mrc/wire" && printf '%s\n' "$header" >"$tree/include/mrc/wire/a.hpp"
+found_in_tree 'the name of include/mrc/core/a.hpp'
 expect 'unknown layer' include/mrc/other/a.hpp "$header#include \"mrc/core/b.hpp\""
 expect 'not <mrc/' include/mrc/core/a.hpp "$header#include <mrc/wire/b.hpp>"
 expect 'not "b.hpp"' include/mrc/core/a.hpp "$header#include \"b.hpp\""

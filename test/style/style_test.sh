@@ -58,6 +58,7 @@ check() {  # check SCRIPT FILE...: runs an awk script of this folder over the fi
 }
 
 findings=$(
+  printf '%s\n' "${texts[@]}" | awk -f "$here/layout.awk"
   check text.awk "${texts[@]}"
   check source.awk "${sources[@]}"
   check layers.awk "${headers[@]}"

@@ -12,7 +12,7 @@
 #include "mrc_fabric/batch.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/shaper.hpp"
-#include "mrc_fabric/wire_report.hpp"
+#include "mrc_fabric/wire/wire_report.hpp"
 
 namespace mrc::tools {
 namespace {

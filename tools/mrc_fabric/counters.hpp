@@ -10,7 +10,7 @@
 #include "mrc_fabric/plan.hpp"
 #include "mrc_fabric/state.hpp"
 #include "mrc_fabric/switch_port.hpp"
-#include "mrc_fabric/wire_report.hpp"
+#include "mrc_fabric/wire/wire_report.hpp"
 
 namespace mrc::tools {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/program.hpp"
 #include "mrc_fabric/commands.hpp"
-#include "mrc_fabric/wire.hpp"
+#include "mrc_fabric/wire/wire.hpp"
 
 namespace mrc::tools {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/fabric_address.hpp"
-#include "mrc_fabric/wire_report.hpp"
+#include "mrc_fabric/wire/wire_report.hpp"
 
 namespace mrc::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
-#include "mrc_fabric/wire_links.hpp"
+#include "mrc_fabric/wire/wire_links.hpp"
 
 namespace mrc::tools {
 namespace {

@@ -18,7 +18,7 @@
 #include "mrc_fabric/conditions.hpp"
 #include "mrc_fabric/counters.hpp"
 #include "mrc_fabric/netns.hpp"
-#include "mrc_fabric/wire_links.hpp"
+#include "mrc_fabric/wire/wire_links.hpp"
 
 namespace mrc::tools {
 namespace {

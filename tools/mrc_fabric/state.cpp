@@ -14,7 +14,7 @@
 #include "mrc_fabric/batch.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/port.h"
-#include "mrc_fabric/wire_report.hpp"
+#include "mrc_fabric/wire/wire_report.hpp"
 
 namespace mrc::tools {
 namespace fs = std::filesystem;

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "verbs_shim/address.hpp"
-#include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/objects/context.hpp"
 
 using namespace mrc_verbs;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion queues and channels, and asynchronous events.
-#include "verbs_shim/acknowledge.hpp"
-#include "verbs_shim/channel.hpp"
-#include "verbs_shim/completion_queue.hpp"
 #include "verbs_shim/errors.hpp"
-#include "verbs_shim/operations.hpp"
-#include "verbs_shim/queue_pair.hpp"
+#include "verbs_shim/objects/channel.hpp"
+#include "verbs_shim/objects/completion_queue.hpp"
+#include "verbs_shim/objects/queue_pair.hpp"
+#include "verbs_shim/transport/acknowledge.hpp"
+#include "verbs_shim/transport/operations.hpp"
 
 using namespace mrc_verbs;
 

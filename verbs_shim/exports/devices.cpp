@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "verbs_shim/address.hpp"
-#include "verbs_shim/attributes.hpp"
-#include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
-#include "verbs_shim/operations.hpp"
+#include "verbs_shim/objects/attributes.hpp"
+#include "verbs_shim/objects/context.hpp"
+#include "verbs_shim/transport/operations.hpp"
 
 using namespace mrc_verbs;
 

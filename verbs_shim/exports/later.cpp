@@ -9,9 +9,9 @@
 #include <cmath>
 #include <memory>
 
-#include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
-#include "verbs_shim/operations.hpp"
+#include "verbs_shim/objects/context.hpp"
+#include "verbs_shim/transport/operations.hpp"
 
 using namespace mrc_verbs;
 

@@ -2,10 +2,10 @@
 // Protection domains and memory regions.
 #include <limits>
 
-#include "verbs_shim/context.hpp"
 #include "verbs_shim/errors.hpp"
-#include "verbs_shim/linger.hpp"
-#include "verbs_shim/operations.hpp"
+#include "verbs_shim/objects/context.hpp"
+#include "verbs_shim/transport/linger.hpp"
+#include "verbs_shim/transport/operations.hpp"
 
 using namespace mrc_verbs;
 

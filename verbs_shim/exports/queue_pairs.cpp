@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queue pairs. ibv_destroy_qp() is with the events that it waits for.
 #include "verbs_shim/errors.hpp"
-#include "verbs_shim/operations.hpp"
-#include "verbs_shim/queue_pair.hpp"
+#include "verbs_shim/objects/queue_pair.hpp"
+#include "verbs_shim/transport/operations.hpp"
 
 using namespace mrc_verbs;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verbs_shim/shared_receive_queue.hpp"
+#include "verbs_shim/objects/shared_receive_queue.hpp"
 
-#include "verbs_shim/acknowledge.hpp"
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/transport/acknowledge.hpp"
 
 using namespace mrc_verbs;
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "mrc/device.hpp"
+#include "nccl_plugin/data/clear_to_send.hpp"
+#include "nccl_plugin/setup/channel.hpp"
+#include "nccl_plugin/setup/greeting.hpp"
+#include "nccl_plugin/setup/nic.hpp"
+
+namespace mrc_nccl {
+
+/// Which side of a connection: data goes one way, from sender to receiver.
+enum class Role : std::uint8_t { sender, receiver };
+
+/// One side of a connection, without its protocol: a queue pair with its completion queue, memory
+/// that the peer writes to, and the channel to the peer. A queue pair of its own, with all paths of
+/// the NIC, for each connection. One thread at a time.
+class Endpoint {
+ public:
+  /// Throws mrc::Error.
+  Endpoint(std::shared_ptr<Nic> nic, Role role);
+  /// The channel ends first, and says so: the peer knows why it gets no answers any more.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  [[nodiscard]] Greeting greeting() const;
+  /// Connects the queue pair, and posts the receives of a receiver. Says in the log which planes do
+  /// not fit. Throws mrc::Error, and Failure if none fits.
+  void connect(const Greeting& peer, const Log& log);
+  /// The peer as it is named in messages.
+  [[nodiscard]] std::string peer_text() const;
+
+  /// Sends in flight of a sender, or writes of buffers to a receiver.
+  static constexpr unsigned kMostSends = kSlots * kMaxGroup;
+
+  const std::shared_ptr<Nic> nic;
+  const Role role;
+  /// What the peer writes to: as sender the ring, as receiver the first word, by heartbeats.
+  const std::unique_ptr<ClearToSendRing> mailbox;
+  mrc::MemoryRegion mailbox_region;
+  mrc::CompletionQueue cq;
+  mrc::QueuePair qp;
+  Channel channel;
+  mrc::RemoteAddress peer_mailbox;
+  std::string peer_name;
+  std::uint64_t peer_number = 0;  ///< see Peers; once connected
+
+ private:
+  [[nodiscard]] PlaneMatch match(const Greeting& peer, bool hosts) const;
+};
+
+}  // namespace mrc_nccl

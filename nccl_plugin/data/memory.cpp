@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/data/memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace mrc_nccl {
+
+Registration* MemoryCache::add(void* address, std::size_t size) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(address) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(address) + size + page - 1) / page * page;
+  const Range range{first, end - first};
+
+  const std::lock_guard lock(mutex_);
+  auto found = ranges_.find(range);
+  if (found == ranges_.end()) {
+    // LL and LL128 poll flags that are part of the data.
+    auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
+                                          mrc::Access::remote_write | mrc::Access::line_ordering);
+    found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
+  }
+  ++found->second.users;
+  return &found->second;
+}
+
+bool MemoryCache::remove(Registration* registration) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(ranges_.begin(), ranges_.end(),
+                                  [&](const auto& entry) { return &entry.second == registration; });
+  if (found == ranges_.end()) return false;
+  if (--found->second.users == 0) ranges_.erase(found);
+  return true;
+}
+
+std::size_t MemoryCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return ranges_.size();
+}
+
+}  // namespace mrc_nccl

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_plugin/data/sender.hpp"
+
+#include <atomic>
+#include <bit>
+
+namespace mrc_nccl {
+
+Sender::Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context)
+    : Connection(std::move(endpoint), std::move(context)) {
+  for (unsigned i = 0; i < free_.size(); ++i) free_[i] = static_cast<std::uint16_t>(i);
+  context_->add(this);
+}
+
+/// Buffers of the receive that is next; 0 if the receiver has not posted it yet.
+unsigned Sender::group_size() const noexcept {
+  ClearToSend& record = (*endpoint_->mailbox)[group_ % kSlots];
+  const auto ready = std::atomic_ref(record.ready).load(std::memory_order_acquire);
+  const auto count = static_cast<unsigned>(ready & 0xFF);
+  return ready == ClearToSend::make_ready(group_, count) && count <= kMaxGroup ? count : 0;
+}
+
+Result Sender::isend(const void* data, std::size_t size, int tag, const Registration* memory,
+                     void* parent, Request** request) {
+  *request = nullptr;
+  if (failed()) return state();
+  unsigned count = group_size();
+  if (count == 0) {
+    progress();
+    count = failed() ? 0 : group_size();
+    // Without a receive, nothing will come of this send.
+    if (count == 0) return peer_gone() && !failed() ? fail_gone() : state();
+  }
+  const auto& targets = (*endpoint_->mailbox)[group_ % kSlots].targets;
+  for (unsigned i = 0; i < count; ++i) {
+    const Target& target = targets[ClearToSend::index(count, i)];
+    if ((served_ & 1u << i) != 0 || target.tag != tag) continue;
+    if (size > target.size) return refuse(size, target, i);
+    if (free_count_ == 0) return Result::success;
+    Request& taken = requests_[free_[free_count_ - 1]];
+    const Result result = post(data, size, memory, target, i, taken);
+    if (result != Result::success || !taken.used) return result;
+    start_event(taken, 0, parent, size, mrc::SendOpcode::write_imm);
+    served_ |= 1u << i;
+    if (static_cast<unsigned>(std::popcount(served_)) == count) {
+      ++group_;
+      served_ = 0;
+    }
+    *request = &taken;
+    return Result::success;
+  }
+  progress();  // the receive of this tag is in a later group
+  return state();
+}
+
+Result Sender::post(const void* data, std::size_t size, const Registration* memory,
+                    const Target& target, unsigned index, Request& request) {
+  const mrc::Sge sge{data, static_cast<std::uint32_t>(size),
+                     memory == nullptr ? 0 : memory->region.lkey()};
+  const Immediate immediate{static_cast<unsigned>(group_ % kSlots), index, false};
+  mrc::SendRequest write;
+  write.wr_id = static_cast<std::uint64_t>(&request - requests_.data());
+  write.opcode = mrc::SendOpcode::write_imm;
+  write.immediate = immediate.encode();
+  write.remote = endpoint_->peer_mailbox;  // an empty one needs some valid place
+  if (size > 0) {
+    write.sges = {&sge, 1};
+    write.remote = {target.address, target.rkey};
+  }
+  const mrc::Errc e = endpoint_->qp.post_send(write);
+  if (e == mrc::Errc::queue_full) return Result::success;
+  if (e == mrc::Errc::invalid_state) return fail_queue_pair();
+  if (e != mrc::Errc::ok)
+    return fail(Result::internal_error, "a send of " + std::to_string(size) +
+                                            " bytes was refused: " + mrc::to_string(e) +
+                                            " (was its memory registered with this NIC?)");
+  --free_count_;
+  ++pending_;
+  traffic_.messages += 1;
+  traffic_.bytes += size;
+  request.connection = this;
+  request.used = true;
+  request.done = false;
+  request.count = 1;
+  request.sizes[0] = static_cast<std::uint32_t>(size);
+  return Result::success;
+}
+
+/// The receiver learns of it too: both sides have misunderstood each other.
+Result Sender::refuse(std::size_t size, const Target& target, unsigned index) {
+  const Immediate immediate{static_cast<unsigned>(group_ % kSlots), index, true};
+  (void)endpoint_->qp.post_send({.wr_id = kRefusal,
+                                 .opcode = mrc::SendOpcode::write_imm,
+                                 .remote = endpoint_->peer_mailbox,
+                                 .immediate = immediate.encode()});
+  return fail(Result::invalid_usage,
+              "a send of " + std::to_string(size) + " bytes (tag " + std::to_string(target.tag) +
+                  ") is larger than its receive of " + std::to_string(target.size));
+}
+
+void Sender::on_completion(const mrc::Completion& completion) {
+  if (completion.wr_id >= requests_.size()) return;
+  requests_[completion.wr_id].done = true;
+  --pending_;
+}
+
+void Sender::release(Request& request) noexcept {
+  free_[free_count_++] = static_cast<std::uint16_t>(&request - requests_.data());
+}
+
+void Sender::set_hint(const nccl_abi::CommAttributes& attributes) noexcept {
+  if (attributes.max_concurrent_peers <= 0) return;
+  (void)endpoint_->qp.set_hint(
+      {.peers = static_cast<std::uint32_t>(attributes.max_concurrent_peers),
+       .flows_per_peer = static_cast<std::uint32_t>(std::max(attributes.max_flows_per_peer, 1))});
+}
+
+}  // namespace mrc_nccl

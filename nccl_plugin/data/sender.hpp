@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "nccl_plugin/data/connection.hpp"
+#include "nccl_plugin/data/memory.hpp"
+
+namespace mrc_nccl {
+
+/// The sending side of a connection. Sends match receives in the order in which the receiver posted
+/// them; within a grouped receive, by tag. A send that finds no receive yet is NCCL's to repeat.
+class Sender final : public Connection {
+ public:
+  Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context);
+
+  /// Sends `size` bytes, without copying them. *request is null if there is no receive for it yet,
+  /// or no room.
+  Result isend(const void* data, std::size_t size, int tag, const Registration* memory,
+               void* parent, Request** request);
+  /// See Context::set_attributes(). Any thread.
+  void set_hint(const nccl_abi::CommAttributes& attributes) noexcept;
+
+ private:
+  void on_completion(const mrc::Completion& completion) override;
+  [[nodiscard]] unsigned pending() const noexcept override { return pending_; }
+  [[nodiscard]] mrc::Duration grace() const noexcept override {
+    return std::chrono::milliseconds(200);
+  }
+  void release(Request& request) noexcept override;
+  [[nodiscard]] std::span<Request> requests() noexcept override { return requests_; }
+
+  [[nodiscard]] unsigned group_size() const noexcept;
+  Result post(const void* data, std::size_t size, const Registration* memory, const Target& target,
+              unsigned index, Request& request);
+  Result refuse(std::size_t size, const Target& target, unsigned index);
+
+  std::array<Request, Endpoint::kMostSends> requests_{};
+  std::array<std::uint16_t, Endpoint::kMostSends> free_{};  // indices, a stack
+  unsigned free_count_ = Endpoint::kMostSends;
+  std::uint64_t group_ = 0;  // number of the receive that is served now
+  unsigned served_ = 0;      // its buffers that have their send; bits
+  unsigned pending_ = 0;     // posted and not complete
+};
+
+}  // namespace mrc_nccl

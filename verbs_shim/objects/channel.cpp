@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs_shim/objects/channel.hpp"
+
+#include "verbs_shim/objects/completion_queue.hpp"
+
+namespace mrc_verbs {
+
+Channel::Channel(Context& owner)
+    : ibv_comp_channel{},
+      owner_(owner),
+      channel_(owner.device().create_channel()),
+      bell_(channel_.fd()) {
+  context = &owner.context;
+  fd = bell_.fd();
+}
+
+Cq* Channel::next() {
+  for (;;) {
+    if (Cq* cq = take(); cq != nullptr) return cq;
+    if (!bell_.wait(-1)) return nullptr;
+  }
+}
+
+/// Counts the event while the queue can't vanish: who destroys it waits until it is acknowledged.
+Cq* Channel::take() {
+  Cq* found = nullptr;
+  const auto give = [&](Cq& cq) {
+    ::pthread_mutex_lock(&cq.mutex);
+    ++cq.comp_events_given;
+    ::pthread_mutex_unlock(&cq.mutex);
+    found = &cq;
+  };
+  if (const auto id = channel_.poll()) {
+    owner_.host().with_cq(*id, [&](Cq& cq) {
+      cq.queue()->acknowledge();  // the program's acknowledgements are counted in Cq
+      give(cq);
+    });
+    return found;
+  }
+  const std::lock_guard lock(mutex_);
+  if (made_.empty()) return nullptr;
+  give(*made_.front());
+  made_.pop_front();
+  if (made_.empty()) bell_.clear();
+  return found;
+}
+
+void Channel::push(Cq& cq) {
+  const std::lock_guard lock(mutex_);
+  made_.push_back(&cq);
+  bell_.ring();
+}
+
+void Channel::forget(Cq& cq) {
+  const std::lock_guard lock(mutex_);
+  std::erase(made_, &cq);
+  if (made_.empty()) bell_.clear();
+}
+
+}  // namespace mrc_verbs

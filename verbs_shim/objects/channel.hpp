@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "mrc/mrc.hpp"
+#include "verbs_shim/abi.hpp"
+#include "verbs_shim/objects/async_events.hpp"
+#include "verbs_shim/objects/context.hpp"
+
+namespace mrc_verbs {
+
+class Cq;
+
+/// A completion channel. Its descriptor is readable while there are events. Any thread.
+class Channel : public ibv_comp_channel {
+ public:
+  /// Throws mrc::Error.
+  explicit Channel(Context& owner);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  [[nodiscard]] static Channel& of(ibv_comp_channel* verbs) noexcept {
+    return *static_cast<Channel*>(verbs);
+  }
+  [[nodiscard]] mrc::CompletionChannel& channel() noexcept { return channel_; }
+
+  /// The oldest event: which queue has completions. Sleeps until there is one, unless the program
+  /// has set O_NONBLOCK: then null, and errno is EAGAIN.
+  Cq* next();
+  /// An event for completions that the device has not made.
+  void push(Cq& cq);
+  /// The queue goes: its events vanish.
+  void forget(Cq& cq);
+
+ private:
+  Cq* take();
+
+  Context& owner_;
+  mrc::CompletionChannel channel_;
+  Doorbell bell_;
+  std::mutex mutex_;
+  std::deque<Cq*> made_;
+};
+
+}  // namespace mrc_verbs

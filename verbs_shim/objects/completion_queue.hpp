@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "mrc/mrc.hpp"
+#include "verbs_shim/abi.hpp"
+#include "verbs_shim/objects/channel.hpp"
+#include "verbs_shim/objects/context.hpp"
+
+namespace mrc_verbs {
+
+/// A completion queue, always in its extended form. Completions come from the device's queue; a few
+/// are made here, since the device knows no requests that are posted to a queue pair in error.
+/// Any thread.
+class Cq : public ibv_cq_ex {
+ public:
+  /// Throws mrc::Error: a number of entries, or a completion vector, that is out of range.
+  Cq(Context& owner, const ibv_cq_init_attr_ex& wanted);
+  ~Cq();
+  Cq(const Cq&) = delete;
+  Cq& operator=(const Cq&) = delete;
+
+  [[nodiscard]] static Cq& of(ibv_cq_ex* verbs) noexcept { return *static_cast<Cq*>(verbs); }
+  [[nodiscard]] static Cq& of(ibv_cq* verbs) noexcept {
+    return of(reinterpret_cast<ibv_cq_ex*>(verbs));
+  }
+  /// As the functions want it that are not extended.
+  [[nodiscard]] ibv_cq* base() noexcept { return reinterpret_cast<ibv_cq*>(this); }
+  [[nodiscard]] Context& owner() noexcept { return owner_; }
+  /// Outlives this object while a queue pair lingers (linger.hpp).
+  [[nodiscard]] const std::shared_ptr<mrc::CompletionQueue>& queue() const noexcept {
+    return queue_;
+  }
+  [[nodiscard]] int depth() const noexcept { return cqe; }
+
+  /// As ibv_poll_cq(): how many of `room` were filled.
+  int poll(int room, ibv_wc* out) noexcept;
+  /// As ibv_req_notify_cq(): 0, or an errno value.
+  int arm(bool solicited_only) noexcept;
+  /// Adds completions that the device does not make; after all that it has made until now.
+  void push(const ibv_wc& made);
+  /// The queue pair is destroyed or reset: its completions vanish.
+  void forget(std::uint32_t qpn);
+
+  /// Queue pairs and shared receive queues that use it: it can't be destroyed meanwhile.
+  std::atomic<int> users{0};
+  /// Events taken by the program; each has to be acknowledged. Under `mutex`.
+  std::uint32_t comp_events_given = 0;
+  std::uint32_t async_events_given = 0;
+
+  /// The completion that start_poll and next_poll have found.
+  ibv_wc current{};
+
+ private:
+  void drain(std::uint32_t but_not_of);
+
+  Context& owner_;
+  Pd* parent_domain_ = nullptr;  ///< that it was created with, or null
+  std::shared_ptr<mrc::CompletionQueue> queue_;
+  std::mutex made_mutex_;
+  std::deque<ibv_wc> made_;               ///< go out before what is in the device's queue
+  std::atomic<bool> any_made_{false};     ///< there are some
+  std::atomic<bool> notify_made_{false};  ///< armed for them
+};
+
+/// Sets the functions of ibv_cq_ex (extended_cq.cpp).
+void set_poll_operations(ibv_cq_ex& cq) noexcept;
+
+}  // namespace mrc_verbs

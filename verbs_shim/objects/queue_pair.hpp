@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "mrc/mrc.hpp"
+#include "verbs_shim/abi.hpp"
+#include "verbs_shim/objects/completion_queue.hpp"
+#include "verbs_shim/objects/context.hpp"
+#include "verbs_shim/objects/shared_receive_queue.hpp"
+#include "verbs_shim/transport/request_list.hpp"
+#include "verbs_shim/transport/transport.hpp"
+
+namespace mrc_verbs {
+
+/// A queue pair of any type, always in its extended form. The device's queue pair (transport.hpp)
+/// knows the states RESET, INIT, RTR, RTS and ERR; SQD and SQE are made here, by what happens to
+/// requests that are posted. Any thread.
+class Qp : public ibv_qp_ex {
+ public:
+  /// Throws mrc::Error that names what is out of range. Writes to `wanted` what was granted.
+  Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted);
+  /// The queue pair of the device may linger on (linger.hpp).
+  ~Qp();
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  [[nodiscard]] static Qp& of(ibv_qp_ex* verbs) noexcept { return *static_cast<Qp*>(verbs); }
+  [[nodiscard]] static Qp& of(ibv_qp* verbs) noexcept {
+    return of(reinterpret_cast<ibv_qp_ex*>(verbs));
+  }
+  [[nodiscard]] Context& context() noexcept { return owner_; }
+  [[nodiscard]] const Transport& transport() const noexcept { return *transport_; }
+
+  // work_requests.cpp. 0, or an errno value; then `bad` is the first request not posted.
+  int post_send(ibv_send_wr* request, ibv_send_wr** bad) noexcept;
+  int post_receive(ibv_recv_wr* request, ibv_recv_wr** bad) noexcept;
+
+  // modify.cpp.
+  /// As ibv_modify_qp(). Throws mrc::Error that names what does not fit.
+  void modify(const ibv_qp_attr& wanted, int mask);
+  /// As ibv_query_qp().
+  void query(ibv_qp_attr& attributes, ibv_qp_init_attr& initial);
+  /// The device has moved it to ERR.
+  void on_error(mrc::QpErrorCause cause);
+  /// In SQD: reports once that all requests posted before are complete.
+  void check_drained();
+
+  /// Created for ibv_qp_to_qp_ex().
+  bool may_be_extended = false;
+  /// Requests under construction by ibv_wr_start() and its kin (extended_qp.cpp).
+  RequestList requests;
+  /// Asynchronous events taken by the program; each has to be acknowledged. Under `mutex`.
+  std::uint32_t events_given = 0;
+
+ private:
+  /// What happens to requests for the send queue.
+  enum class Gate : std::uint8_t {
+    open,     ///< the device takes them
+    held,     ///< SQD: kept until it is RTS again
+    flushed,  ///< SQE: complete with wr_flush_err
+  };
+
+  int post_openly(ibv_send_wr*& next) noexcept;
+  int post_slowly(const ibv_send_wr& request) noexcept;
+  int after_refusal(const ibv_send_wr& request, mrc::Errc error) noexcept;
+  int flush(const ibv_send_wr& request, ibv_wc_status status) noexcept;
+  void hold(const ibv_send_wr& request);
+
+  void refresh_state() noexcept;
+  void check_values(const ibv_qp_attr& wanted, int mask) const;
+  void store(const ibv_qp_attr& wanted, int mask);
+  void enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask);
+  void to_init();
+  void to_reset();
+  void to_error();
+  void leave_sqd();
+  void flush_held();
+  void forget_draining();
+  [[nodiscard]] bool all_sent() const;
+
+  Context& owner_;
+  Pd& pd_;
+  std::unique_ptr<Transport> transport_;
+  Cq& send_cq_;
+  Cq& receive_cq_;
+  Srq* srq_ = nullptr;
+  ibv_qp_cap capacity_{};
+  bool signal_all_ = false;
+
+  std::mutex modify_mutex_;
+  ibv_qp_attr attributes_{};     ///< as given; under modify_mutex_
+  bool notify_drained_ = false;  ///< under modify_mutex_
+  std::atomic<Gate> gate_{Gate::open};
+  /// Requests that the device has taken since the last RESET, and what its counter of completed
+  /// ones was then.
+  std::atomic<std::uint64_t> posted_{0};
+  std::uint64_t completed_before_ = 0;
+
+  std::mutex held_mutex_;
+  std::deque<std::unique_ptr<RequestList>> held_;
+};
+
+/// Sets the functions of ibv_qp_ex (extended_qp.cpp).
+void set_request_operations(ibv_qp_ex& qp) noexcept;
+
+}  // namespace mrc_verbs

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "verbs_shim/transport/transport.hpp"
+
+namespace mrc_verbs {
+
+/// Connections: RC, and UC, which is RC underneath.
+class ConnectedTransport final : public Transport {
+ public:
+  ConnectedTransport(ibv_qp_type type, const Parts& parts);
+
+  [[nodiscard]] mrc::Qpn qpn() const noexcept override { return queue_pair_->qpn(); }
+  [[nodiscard]] bool failed() const noexcept override {
+    return queue_pair_->state() == mrc::QpState::err;
+  }
+  [[nodiscard]] mrc::QpErrorCause cause() const override { return queue_pair_->error_cause(); }
+  [[nodiscard]] std::string reason() const override { return queue_pair_->error_text(); }
+  [[nodiscard]] std::uint64_t completed() const override;
+  [[nodiscard]] bool answers() const override { return queue_pair_->stats().rx_packets > 0; }
+  [[nodiscard]] std::unique_ptr<mrc::QueuePair> release() noexcept override {
+    return std::move(queue_pair_);
+  }
+
+  void to_init() override;
+  void to_rtr(const ibv_qp_attr& attributes) override;
+  void to_rts(const ibv_qp_attr& attributes) override;
+  void to_error() override;
+  void to_reset() override;
+  void update(const ibv_qp_attr& attributes, int mask) override;
+
+  [[nodiscard]] int check(const ibv_send_wr& request) const noexcept override;
+  [[nodiscard]] Posted post(const ibv_send_wr& first) noexcept override;
+  [[nodiscard]] mrc::Errc post(const mrc::ReceiveRequest& request) noexcept override {
+    return queue_pair_->post_receive(request);
+  }
+  [[nodiscard]] std::optional<ibv_wc_status> stops_sending(const ibv_send_wr& request,
+                                                           mrc::Errc error) const noexcept override;
+
+ private:
+  ibv_qp_type type_;
+  ibv_mtu largest_mtu_;
+  mrc::Duration min_timeout_;
+  std::unique_ptr<mrc::QueuePair> queue_pair_;
+};
+
+}  // namespace mrc_verbs
