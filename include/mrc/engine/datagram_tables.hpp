@@ -59,7 +59,7 @@ class DatagramTables {
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return count_; }
 
   /// A new destination; needs at least one path. Throws std::bad_alloc.
-  DestinationId add_destination(DestinationSpec spec);
+  DestinationId add_destination(const DestinationSpec& spec);
   /// The way that begins in that plane is tried first; nothing if there is none.
   void prefer_plane(DestinationId id, Plane plane) noexcept;
   /// Errc::in_use while datagrams to it are posted.

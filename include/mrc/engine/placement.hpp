@@ -45,7 +45,7 @@ inline void store_released(std::uint8_t* to, const std::uint8_t* from, std::size
   const auto fits = [&](std::size_t word) {
     return word <= kWord && n >= word && reinterpret_cast<std::uintptr_t>(to) % word == 0;
   };
-  while (n > 0) {
+  while (n > 0) {  // NOLINT(bugprone-infinite-loop): store() lowers n
     if (fits(8))
       store(reinterpret_cast<std::uint64_t*>(to));
     else if (fits(4))

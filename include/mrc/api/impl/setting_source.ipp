@@ -19,7 +19,7 @@ namespace mrc::inline v0_1::detail {
 
 MRC_SETUP std::string setting_name(std::string_view name, const Config& config) {
   const Option& option = *find_option(name);
-  const std::string text = "option '" + std::string(name) + "'";
+  std::string text = "option '" + std::string(name) + "'";
   if (!set_by_environment(option, config)) return text;
   return text + " (environment variable " + variable_name(option) + ")";
 }

@@ -24,7 +24,7 @@ MRC_SETUP void DatagramTables::remove_qp(Qpn qpn) noexcept {
   numbers_.return_number(qpn);
 }
 
-MRC_SETUP DestinationId DatagramTables::add_destination(DestinationSpec spec) {
+MRC_SETUP DestinationId DatagramTables::add_destination(const DestinationSpec& spec) {
   auto added = std::make_unique<Destination>();
   PlaneMask seen = 0;
   for (const path::PathSpec& first : spec.paths) {

@@ -149,7 +149,7 @@ MRC_SETUP void ProfileRegistry::change_cc(ProfileId id, const CcProfileChange& c
       require_set(kKind, id, next.config.has_value(), "its configuration is not set");
     next.state = *change.state;
   }
-  store(kKind, ccs_, id, std::move(next), limits_.max_cc_profiles);
+  store(kKind, ccs_, id, next, limits_.max_cc_profiles);
 }
 
 MRC_SETUP CcProfileInfo ProfileRegistry::cc(ProfileId id) const {
