@@ -168,8 +168,8 @@ Json links_json(const sim::Network& network) {
   return all;
 }
 
-/// Paths from senders to receivers with their feedback counters; of the first flows only, since a
-/// large run has millions.
+/// Paths from senders to receivers with their feedback counters; those of the first flows, since a
+/// large run has millions, and all that were called bad.
 Json paths_json(const sim::Simulation& simulation, const Summary& s) {
   constexpr std::size_t kMost = 16 * 1024;
   Json all = Json::array();
@@ -180,8 +180,8 @@ Json paths_json(const sim::Simulation& simulation, const Summary& s) {
     sim::MrcHost& host = simulation.mrc()->host(flow.from);
     const path::PathSet& paths = host.engine().find_peer(host.peer(flow.to))->paths;
     for (path::PathIndex i = 0; i < paths.size(); ++i) {
-      if (all.size() == kMost) return all;
       const path::PathStats p = paths.stats(i);
+      if (all.size() >= kMost && p.times_bad == 0) continue;
       all.push_back({{"from", flow.from},
                      {"to", flow.to},
                      {"plane", paths[i].plane},
