@@ -9,7 +9,8 @@ source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 compiler=${1:-c++}
 
 # Paths that no public header may include, as an extended regular expression.
-forbidden='/nlohmann/|/boost/|/fmt/|/isa-l|/netinet/|/arpa/|/(include|[a-z0-9_]+-gnu)/net/|/netpacket/|/netdb\.h$'
+forbidden='/nlohmann/|/boost/|/fmt/|/isa-l|/netinet/|/arpa/|/netpacket/|/netdb\.h$'
+forbidden+='|/(include|[a-z0-9_]+-gnu)/net/'
 forbidden+='|/(sys|bits|asm|asm-generic)/socket\.h$|/linux/(if_|netlink|rtnetlink|net)'
 forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.ipp$'
 
