@@ -15,7 +15,9 @@ CHARACTER = 7.2  # about the width of one in a text of 12.5 pixels
 def can_draw(figure):
     kinds = {s.kind for p in figure.panels for s in p.series}
     return (figure.columns == 1 and not figure.one_legend and kinds <= {"area", "line", "bars"} and
-            all(p.x_range and not p.bars and not p.log_x for p in figure.panels))
+            all(s.color and not s.markers for p in figure.panels for s in p.series) and
+            all(p.x_range and not p.bars and not p.log_x and not p.x_ticks and p.reference is None
+                for p in figure.panels))
 
 
 def ticks(low, high, most):
@@ -25,6 +27,14 @@ def ticks(low, high, most):
     step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough)
     count = floor(high / step + 1e-9)
     return [i * step for i in range(count + 1) if i * step >= low]
+
+
+def number(value):
+    return f"{round(value, 12):,.10g}"
+
+
+def unit_of(name):
+    return f" ({name})" if name else ""
 
 
 def text(x, y, words, size=12.5, fill=style.TEXT, anchor="start", more=""):
@@ -54,8 +64,8 @@ class Area:
         return " ".join(f"{self.x(x):.2f},{self.y(y):.2f}" for x, y in zip(xs, ys))
 
 
-def draw_series(area, index, series):
-    color = series.color or style.color(index if series.slot is None else series.slot)
+def draw_series(area, series):
+    color = series.color
     if series.kind == "line":
         return (f'<polyline points="{area.outline(series.x, series.y)}" '
                 f'style="fill: none; stroke: {color}" stroke-width="1.8"/>')
@@ -76,16 +86,17 @@ def draw_axes(area):
         y = area.y(value * area.y_factor)
         parts.append(f'<line x1="{LEFT}" x2="{LEFT + area.width}" y1="{y:.1f}" y2="{y:.1f}" '
                      f'style="stroke: {style.GRID}"/>')
-        parts.append(text(LEFT - 9, y + 4, f"{value:,.6g}", anchor="end"))
+        parts.append(text(LEFT - 9, y + 4, number(value), anchor="end"))
     if panel.x_label:
-        for value in ticks(panel.x_range[0], panel.x_range[1] / area.x_factor, 12):
-            parts.append(text(area.x(value * area.x_factor), bottom + 18, f"{value:,.6g}",
+        low, high = (x / area.x_factor for x in panel.x_range)
+        for value in ticks(low, high, 12):
+            parts.append(text(area.x(value * area.x_factor), bottom + 18, number(value),
                               anchor="middle"))
         parts.append(text(LEFT + area.width / 2, bottom + 40,
-                          f"{panel.x_label} ({area.x_unit})", anchor="middle"))
+                          panel.x_label + unit_of(area.x_unit), anchor="middle"))
     if panel.y_label:
         middle = area.top + panel.height / 2
-        parts.append(text(18, middle, f"{panel.y_label} ({area.y_unit})", anchor="middle",
+        parts.append(text(18, middle, panel.y_label + unit_of(area.y_unit), anchor="middle",
                           more=f' transform="rotate(-90 18 {middle:.1f})"'))
     return parts, [f'<line x1="{LEFT}" x2="{LEFT + area.width}" y1="{bottom:.1f}" '
                    f'y2="{bottom:.1f}" style="stroke: {style.AXIS}"/>']
@@ -93,36 +104,40 @@ def draw_axes(area):
 
 def draw_windows(area, flags_top):
     panel, parts = area.panel, []
-    labels = [] if panel.attached else panel.windows
-    spans = [(area.x(w.start), area.x(w.start) + len(w.label) * CHARACTER) for w in labels]
-    rows = label_rows(spans)
-    for i, window in enumerate(panel.windows):
+    for window in panel.windows:
         left, width = area.x(window.start), max(area.x(window.end) - area.x(window.start), 1)
         parts.append(f'<rect x="{left:.1f}" y="{area.top:.1f}" width="{width:.1f}" '
-                     f'height="{panel.height}" style="fill: {style.FAULT}" '
-                     f'opacity="{style.FAULT_OPACITY}"/>')
-        if i < len(labels) and rows[i] is not None:
-            parts.append(text(left, flags_top + FLAG_ROW * (rows[i] + 1) - 5, window.label,
-                              fill=style.FAULT_TEXT))
+                     f'height="{panel.height}" '
+                     f'style="fill: {style.FAULT}; opacity: {style.FAULT_OPACITY}"/>')
+    for left, row, label in flags(area):
+        parts.append(text(left, flags_top + FLAG_ROW * (row + 1) - 5, label,
+                          fill=style.FAULT_TEXT))
     return parts
 
 
-def flag_rows(panel):
-    area = Area(panel, 0)
-    rows = label_rows([(area.x(w.start), area.x(w.start) + len(w.label) * CHARACTER)
-                       for w in panel.windows])
-    return 0 if panel.attached else max((r + 1 for r in rows if r is not None), default=0)
+def flags(area):
+    """Left edge, row and text of the windows' labels that fit."""
+    if area.panel.attached:
+        return []
+    labels = []
+    for window in area.panel.windows:
+        wide = len(window.label) * CHARACTER
+        left = max(LEFT, min(area.x(window.start), LEFT + area.width - wide))
+        labels.append((left, left + wide, window.label))
+    labels.sort()
+    rows = label_rows([(left, right) for left, right, _ in labels])
+    return [(left, row, label) for (left, _, label), row in zip(labels, rows) if row is not None]
 
 
 def draw_legend(panel, top):
     parts, x, y = [], LEFT, top
-    for i, series in enumerate(s for s in panel.series if s.name):
+    for series in (s for s in panel.series if s.name):
         wide = 28 + len(series.name) * CHARACTER + 18
         if x + wide > style.WIDTH - RIGHT:
             x, y = LEFT, y + LEGEND_ROW
-        color = series.color or style.color(i)
         parts.append(f'<rect x="{x:.1f}" y="{y + 4:.1f}" width="20" '
-                     f'height="{3 if series.kind == "line" else 11}" style="fill: {color}"/>')
+                     f'height="{3 if series.kind == "line" else 11}" '
+                     f'style="fill: {series.color}"/>')
         parts.append(text(x + 26, y + 14, series.name))
         x += wide
     return parts, y + LEGEND_ROW - top if parts else 0
@@ -131,24 +146,24 @@ def draw_legend(panel, top):
 def draw(figure):
     """The SVG, as a text."""
     parts, top = [], 8
-    for panel in figure.panels:
+    for n, panel in enumerate(figure.panels):
         if panel.attached:
             parts.append(text(LEFT, top + 16, panel.title, fill=style.QUIET))
             top += 24
         else:
-            parts.append(text(LEFT, top + 24, panel.title, 17, style.TITLE, more=" font-weight=\"bold\""))
+            parts.append(text(LEFT, top + 24, panel.title, 17, style.TITLE,
+                              more=' font-weight="bold"'))
             parts.append(text(LEFT, top + 46, panel.subtitle, fill=style.QUIET))
             legend, height = draw_legend(panel, top + 54)
             parts += legend
             top += 60 + height
         flags_top = top
-        top += FLAG_ROW * flag_rows(panel) + 4
+        top += FLAG_ROW * max((row + 1 for _, row, _ in flags(Area(panel, 0))), default=0) + 4
         area = Area(panel, top)
         grid, axis = draw_axes(area)
         parts += grid
         for i, series in enumerate(panel.series):
-            parts.append(f'<g id="{escape(series.name or panel.title)}">'
-                         f"{draw_series(area, i, series)}</g>")
+            parts.append(f'<g id="panel{n}-series{i}">{draw_series(area, series)}</g>')
         parts += draw_windows(area, flags_top) + axis
         top += panel.height + (52 if panel.x_label else 10)
     body = "\n".join(parts)

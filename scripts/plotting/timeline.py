@@ -4,6 +4,7 @@ and the faults that were injected or marked."""
 
 import csv
 from dataclasses import dataclass
+from math import isfinite
 
 from plotting.model import Figure, Panel, PlotError, Series, Window, lasting
 
@@ -49,6 +50,9 @@ def read(name, file):
                         "is it what mrc_perf --timeline wrote?") from None
     except (TypeError, ValueError) as error:
         raise PlotError(f"'{name}' is damaged or cut short: {error}") from None
+    if not all(isfinite(x) for column in (timeline.times, timeline.totals, *timeline.planes)
+               for x in column):
+        raise PlotError(f"'{name}' is damaged: a time or a rate is no finite number")
     if any(b < a for a, b in zip(timeline.starts(), timeline.times)):
         raise PlotError(f"'{name}': time_s goes back from one line to the next")
     return without_empty(timeline)

@@ -148,7 +148,7 @@ TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows
   for (const std::uint16_t id : {7, 8, 9}) send(EndpointOp::ev_probe, id);
   CHECK(s.engine.stats().drops.foreign == 2);       // the last one: there is no room for more
   CHECK(s.engine.stats().ev_probes_received == 0);  // they are the driver's
-  engine::UnconnectedProbe probe;
+  wire::UnconnectedProbe probe;
   for (const std::uint16_t id : {7, 8}) {
     REQUIRE(s.engine.poll_unconnected_probe(probe));
     CHECK(probe.id == id);

@@ -16,8 +16,6 @@
 
 namespace mrc::inline v0_1::engine {
 
-using wire::UnconnectedProbe;
-
 /// A resolution message (exchange/resolution.hpp) that a port has received.
 struct ResolutionInput {
   Plane plane = 0;                                        ///< in which it arrived
@@ -78,7 +76,7 @@ class EndpointService {
 
   /// The oldest probe of an unconnected host. At most EngineOptions::unconnected_probes are kept;
   /// further ones are dropped.
-  bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept;
+  bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept;
 
   /// A resolution message: kept for the driver.
   void on_resolution(const wire::RxPacket& packet) noexcept;
@@ -128,7 +126,7 @@ class EndpointService {
   LossRecovery& loss_;
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
-  Ring<UnconnectedProbe> unconnected_;
+  Ring<wire::UnconnectedProbe> unconnected_;
   Ring<ResolutionInput> resolutions_;
 };
 

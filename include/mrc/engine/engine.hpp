@@ -279,11 +279,9 @@ class Engine {
   /// The next event. False if there is none.
   bool poll_event(Event& event) noexcept;
 
-  /// What poll_unconnected_probe() returns.
-  using UnconnectedProbe = wire::UnconnectedProbe;
   /// The oldest EV probe of a host that is no peer, for the driver to answer. At most
   /// EngineOptions::unconnected_probes are kept; further ones are dropped.
-  bool poll_unconnected_probe(UnconnectedProbe& probe) noexcept {
+  bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept {
     return endpoint_.poll_unconnected_probe(probe);
   }
 

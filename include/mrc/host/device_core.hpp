@@ -105,7 +105,7 @@ class DeviceCore {
   [[nodiscard]] Qp create_datagram_qp(const engine::DatagramInit& init,
                                       std::optional<unsigned> lane);
 
-  // --- Profiles (impl/core_profiles.ipp); all but the getters throw mrc::Error
+  // --- Profiles (impl/device_core_profiles.ipp); all but the getters throw mrc::Error
   void change_format_profile(ProfileId id, const FormatProfileChange& change);
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);
@@ -133,8 +133,8 @@ class DeviceCore {
   void open_profiles();
   void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
-  const std::unique_ptr<PlaneKind> kind_;
   const Config config_;  ///< in force: the user's, completed by the kind of planes
+  const std::unique_ptr<PlaneKind> kind_;
   const Log log_;
   const std::uint64_t guid_;  ///< names this device to its peers
   CqEvents cq_events_;

@@ -69,8 +69,9 @@ struct OpenedPlanes {
 /// knows how peers are reached through them.
 ///
 /// Thread contract: in_force() and open() are called by one thread, while the device opens. The
-/// rest is const and set-up, may be called by any thread beside the data path, and of `own`, the
-/// lane's planes, uses only what does not change: addresses, paths and slot.
+/// rest, but for answer_probe() and flush_probes(), is const and set-up, may be called by any
+/// thread beside the data path, and of `own`, the lane's planes, uses only what does not change:
+/// addresses, paths and slot.
 class PlaneKind {
  public:
   virtual ~PlaneKind() = default;

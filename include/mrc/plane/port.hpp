@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -182,6 +183,10 @@ class CopyingPort : public Port {
   /// See Port.
   explicit CopyingPort(std::uint64_t fault_seed = 0, std::uint32_t fault_slots = 2048)
       : Port(fault_seed, fault_slots) {}
+  /// See Port.
+  CopyingPort(CopyingPort&&) noexcept = default;
+  /// See Port.
+  CopyingPort& operator=(CopyingPort&&) noexcept = default;
 };
 
 }  // namespace mrc::inline v0_1::port

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "mrc/api/port_stats.hpp"
@@ -93,7 +92,6 @@ class Port {
   [[nodiscard]] port::PortStats stats() const noexcept { return stats_; }
 
   // --- for the host
-  // -------------------------------------------------------------------------------
 
   /// Whether the NIC accepts packets: its link is up as far as it has detected, and it has less
   /// than PortSettings::queue bytes queued, data and control. (Under PFC, control here waits behind

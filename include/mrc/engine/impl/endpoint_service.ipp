@@ -214,7 +214,7 @@ MRC_DECL bool EndpointService::poll_resolution(ResolutionInput& input) noexcept 
   return true;
 }
 
-MRC_DECL bool EndpointService::poll_unconnected_probe(UnconnectedProbe& probe) noexcept {
+MRC_DECL bool EndpointService::poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept {
   if (unconnected_.empty()) return false;
   probe = unconnected_.front();
   unconnected_.pop_front();

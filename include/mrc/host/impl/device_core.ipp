@@ -65,8 +65,8 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config)
     : DeviceCore(config, (config.validate(), make_plane_kind(config))) {}
 
 MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind)
-    : kind_(std::move(kind)),
-      config_(checked(kind_.get()).in_force((config.validate(), config))),
+    : config_(checked(kind.get()).in_force((config.validate(), config))),
+      kind_(std::move(kind)),
       log_(config_.log, config_.log_sink),
       guid_(random_seed()),
       cq_events_(config_.max_cqs),

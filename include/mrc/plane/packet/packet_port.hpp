@@ -13,7 +13,6 @@
 #include "mrc/net/address.hpp"
 #include "mrc/net/netlink.hpp"
 #include "mrc/net/socket.hpp"
-#include "mrc/plane/fault.hpp"
 #include "mrc/plane/packet/frame_channel.hpp"
 #include "mrc/plane/packet/packet_options.hpp"
 #include "mrc/plane/peer_table.hpp"
@@ -40,7 +39,9 @@ struct PacketPeer;
 /// the new one.
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
-/// receive() do neither. One thread at a time. Movable; a moved-from port can only be destroyed.
+/// receive() do neither. In capabilities(), max_burst is 1: there is no segmentation offload, so
+/// packets gain nothing from sharing a path. One thread at a time. Movable; a moved-from port can
+/// only be destroyed.
 class PacketPort final : public CopyingPort {
  public:
   /// How a peer is reached.
@@ -98,10 +99,7 @@ class PacketPort final : public CopyingPort {
   /// In the past while frames that were read wait for room, else when a fault
   /// releases its next packet, or the channel is to be looked at.
   [[nodiscard]] Time next_release() const noexcept override;
-  /// Port concept. max_burst is 1: there is no segmentation offload, so packets gain nothing from
-  /// sharing a path.
-  [[nodiscard]] const Capabilities& capabilities() const noexcept { return capabilities_; }
-  /// Port concept. Costs a system call.
+  /// Costs a system call.
   [[nodiscard]] PortStats stats() const noexcept override;
 
   /// The port's own paths, as in the options.

@@ -67,8 +67,6 @@ class VerbsPort final : public Port {
   /// Opens the device. `control`: a UDP socket at the port's address, where peers send control
   /// messages. Throws mrc::Error that names the device and the remedy.
   VerbsPort(VerbsPortOptions options, VerbsDevice device, Socket control);
-  VerbsPort(const VerbsPort&) = delete;
-  VerbsPort& operator=(const VerbsPort&) = delete;
   ~VerbsPort() override;
 
   /// Packets to peers whose address is not known yet, and packets that do not fit,

@@ -166,14 +166,17 @@ class PacketKind final : public PlaneKind {
     planes.few_packets = planes.burst / 4;
     const std::size_t more =
         wire::kMaxEnvelope - wire::envelope_size(false, fabric::encapsulation_of(fabric_));
-    srh_fits_ = std::all_of(planes.ports.begin(), planes.ports.end(), [&](const auto& port) {
+    const bool fits = std::all_of(planes.ports.begin(), planes.ports.end(), [&](const auto& port) {
       return planes.mtu + kPacketOverhead + more <= port->capabilities().max_packet;
     });
+    srh_fits_ = fits && (self_ == nullptr || srh_fits_);
     planes.own_peers = static_cast<std::uint32_t>(fabric_.hosts.size());
-    if (self_ == nullptr) responder_.emplace(fabric_, self, config);
-    self_ = &self;
-    config_ = &config;
-    peer_ports_ = PeerPorts(config.peer_ports);
+    if (self_ == nullptr) {
+      self_ = &self;
+      config_ = &config;
+      peer_ports_ = PeerPorts(config.peer_ports);
+      responder_.emplace(fabric_, self, config);
+    }
     log.info("host " + self.name + " of fabric " + fabric_.name + " (" + fabric_.file +
              "): " + std::to_string(fabric_.planes) + " planes of packet ports");
   }
@@ -243,7 +246,7 @@ class PacketKind final : public PlaneKind {
   }
 
   const fabric::Description fabric_;
-  // Of the host, once a lane is open:
+  // Of the host, from the first lane on:
   const fabric::Host* self_ = nullptr;
   const Config* config_ = nullptr;
   PeerPorts peer_ports_;

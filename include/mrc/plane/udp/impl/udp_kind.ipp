@@ -32,8 +32,11 @@ class UdpKind final : public PlaneKind {
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
     icrc_ = config.icrc;
     peer_ports_ = PeerPorts(config.peer_ports);
-    for (const auto& port : planes.ports)
+    for (const auto& port : planes.ports) {
+      if (port->capabilities().segmentation)
+        segmenting_ |= plane_bit(static_cast<Plane>(own_.size()));
       own_.push_back({port->address().ip, port::prefix_length(port->address().ip), 0});
+    }
     return planes;
   }
   /// Devices have the same base ports unless option peer_ports says otherwise, and each process
@@ -42,7 +45,7 @@ class UdpKind final : public PlaneKind {
                                               Qpn qpn) const override {
     std::vector<Contact> contacts;
     for (std::size_t i = 0; i < own.ports.size(); ++i) {
-      if (port::is_v4(own_[i].ip) != port::is_v4(gid)) continue;
+      if (port::is_v4(own.ports[i]->address().ip) != port::is_v4(gid)) continue;
       const auto plane = static_cast<Plane>(i);
       contacts.push_back({plane, {gid, port_of(own, plane, gid, qpn)}});
     }
@@ -71,11 +74,11 @@ class UdpKind final : public PlaneKind {
   /// All planes lead to all addresses as far as this device knows, so the kernel's routes decide:
   /// the plane whose address it would send from. An own address is reached from itself, by other
   /// processes of this host.
-  [[nodiscard]] Plane nearest(const OpenedPlanes&, const port::IpAddress& gid,
+  [[nodiscard]] Plane nearest(const OpenedPlanes& own, const port::IpAddress& gid,
                               std::span<const Contact> contacts) const override {
     for (const port::IpAddress& ip : {gid, port::source_address(gid)})
       for (const Contact& contact : contacts)
-        if (own_[contact.plane].ip == ip) return contact.plane;
+        if (own.ports[contact.plane]->address().ip == ip) return contact.plane;
     return contacts.front().plane;
   }
   [[nodiscard]] PlanePaths paths_to(const OpenedPlanes& own, Plane plane,
@@ -107,8 +110,8 @@ class UdpKind final : public PlaneKind {
   [[nodiscard]] bool keep_real_header(const OpenedPlanes& own, Plane plane,
                                       PeerRoute& route) const override {
     route.as<port::UdpPort::Route>().real_header = true;
-    const Port& port = *own.ports[plane];
-    return icrc_ && port::is_v4(port.address().ip) && port.capabilities().segmentation;
+    return icrc_ && port::is_v4(own.ports[plane]->address().ip) &&
+           (segmenting_ & plane_bit(plane)) != 0;
   }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
@@ -145,6 +148,7 @@ class UdpKind final : public PlaneKind {
   }
 
   std::vector<OwnAddress> own_;  ///< [plane]; without ports
+  PlaneMask segmenting_ = 0;     ///< planes with segmentation offload
   bool icrc_ = true;
   PeerPorts peer_ports_;
 };
