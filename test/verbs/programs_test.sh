@@ -34,11 +34,11 @@ pair list 60 ib_write_bw -n 320 -l 4
 pair moderated 60 ib_write_bw -n 500 -Q 16
 pair unreliable 60 ib_write_bw -n 500 -c UC
 pair timed 60 ib_write_bw -D 1
-pair latency 60 ib_write_lat -n 1000
+pair latency 60 ib_write_lat -n 200
 
 say 'SEND, READ, atomics'
 for tool in ib_send_bw ib_read_bw ib_atomic_bw; do pair "$tool" 60 "$tool" -n 500; done
-for tool in ib_send_lat ib_read_lat ib_atomic_lat; do pair "$tool" 60 "$tool" -n 300; done
+for tool in ib_send_lat ib_read_lat ib_atomic_lat; do pair "$tool" 60 "$tool" -n 100; done
 pair send_all 100 ib_send_bw -n 100 -a
 pair read_all 100 ib_read_bw -n 100 -a
 pair send_srq 60 ib_send_bw -n 500 --use-srq

@@ -7,7 +7,7 @@ need_tool ibv_ud_pingpong
 need_tool ib_send_bw
 
 say 'datagrams alone'
-pingpong ud ibv_ud_pingpong -g 0 -n 200
+pingpong ud ibv_ud_pingpong -g 0
 # As many as there are receives: what finds none is lost, and perftest would wait for it.
 pair ud_bw 20 ib_send_bw -n 400 -r 512 -c UD
 pair ud_lat 20 ib_send_lat -n 200 -c UD

@@ -41,16 +41,17 @@ wait_until_listening() {  # wait_until_listening PORT PID
 lines() { awk '$1 ~ /^[0-9]+$/ && NF >= 5 { n++ } END { print n + 0 }' "$work/$1.client.out"; }
 
 # pingpong NAME TOOL OPTION...: an example of libibverbs between two processes; it checks its data.
+# 200 messages: each may take two slices of time.
 pingpong() {
   local name=$1 port server run
   limit 20
   shift
   port=$(free_port)
-  "${run[@]}" "$@" -c -p "$port" >"$work/$name.server.out" 2>&1 &
+  "${run[@]}" "$@" -n 200 -c -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
   pids+=("$server")
   wait_until_listening "$port" "$server"
-  "${run[@]}" "$@" -c -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
+  "${run[@]}" "$@" -n 200 -c -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
     fail "$*: the client ended with $?"
   wait "$server" || fail "$*: the server ended with $?"
 }
