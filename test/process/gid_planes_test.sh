@@ -4,44 +4,14 @@
 # that works will do, whichever side knows of it, over IPv4 and IPv6.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/gid_lib.sh"
-((EUID == 0)) || skip 'two hosts need root'
-# A switch between the hosts, so that a link can be dead at one of them only.
-a=planes-a-$$ b=planes-b-$$ bridge=planes-s-$$
-ip netns add "$bridge" 2>/dev/null || skip 'no network namespaces here'
-trap 'for ns in "$a" "$b" "$bridge"; do ip netns del "$ns" 2>/dev/null || true; done; clean_up' EXIT
-ip netns add "$a"
-ip netns add "$b"
-for ns in "$a" "$b" "$bridge"; do
-  ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv4.conf.all.rp_filter=0 \
-    net.ipv4.conf.default.rp_filter=0
-  ip -n "$ns" link set lo up
-done
-for plane in 0 1 2; do
-  ip -n "$bridge" link add "br$plane" type bridge
-  ip -n "$bridge" link set "br$plane" up
-  host=1
-  for ns in "$a" "$b"; do
-    ip link add "p$plane" netns "$ns" type veth peer name "port$plane$host" netns "$bridge"
-    ip -n "$ns" address add "10.9.$plane.$host/24" dev "p$plane"
-    ip -n "$ns" address add "fd00:9:$plane::$host/64" dev "p$plane" nodad
-    ip -n "$bridge" link set "port$plane$host" master "br$plane" up
-    ip -n "$ns" link set "p$plane" up
-    host=2
-  done
-done
-four=10.9.0.1,10.9.1.1,10.9.2.1 six=fd00:9:0::1,fd00:9:1::1,fd00:9:2::1
+. "$(dirname "${BASH_SOURCE[0]}")/switch_lib.sh"
+two_hosts_at_switch 3
 export MRC_PEER=openmrc MRC_LOG=info
 
 # shellcheck disable=SC2034  # used by name
 hosts() {  # hosts PLANES FAULTS_A FAULTS_B: what runs on the hosts, in $one and $two
-  local other=${1//1,/2,}
   one=(ip netns exec "$a" env MRC_PLANES="$1" MRC_FAULTS="$2")
-  two=(ip netns exec "$b" env MRC_PLANES="${other%1}2" MRC_FAULTS="$3")
-}
-links() {  # links STATE HOST PLANE...: what the host sees of its links
-  local state=$1 host=$2 plane
-  shift 2
-  for plane; do ip -n "$bridge" link set "port$plane$host" "$state"; done
+  two=(ip netns exec "$b" env MRC_PLANES="$(at_second "$1")" MRC_FAULTS="$3")
 }
 
 dead_planes() {  # dead_planes PLANES PLANE...: at the first host, at both, at the second

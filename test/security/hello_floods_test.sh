@@ -10,6 +10,7 @@
 build_network
 # Half a minute until a silent peer is given up: where the flood takes a core, much data is lost.
 export MRC_TIMEOUT=14 MRC_RETRY_EXPONENTIAL=12
+export MRC_CONNECT_TIMEOUT=120s  # likewise, of questions and answers
 pairs=3      # that connect at once; the flood goes to the first one
 rounds=200   # of numbers that are compared
 rate=40000   # to each host

@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "verbs/verbs_rig.hpp"
 
@@ -77,11 +80,17 @@ volatile std::sig_atomic_t main_is_over = 0;
   ::exit(received ? 0 : 1);
 }
 
+/// Exit status of a sender that failed and did not run for longer than a quarter of the 200 ms for
+/// which the other one answers.
+constexpr int kStalled = 2;
+
 /// The program that sends it. Of the packets that come back, three in ten are lost.
 [[noreturn]] void send(const Pipe& up, const Pipe& down, int round) {
   ::setenv("MRC_FAULTS", "loss=0.3", 1);
   ::setenv("MRC_SEED", std::to_string(round + 1).c_str(), 1);
+  using Clock = std::chrono::steady_clock;
   bool sent = false;
+  Clock::duration stall{};
   {
     Program program;
     const Memory memory(program);
@@ -96,14 +105,20 @@ volatile std::sig_atomic_t main_is_over = 0;
     request.wr.rdma.remote_addr = peer.address;
     request.wr.rdma.rkey = peer.rkey;
     REQUIRE(post(queues.qp, request) == 0);
-    sent = queues.next().status == IBV_WC_SUCCESS;
+    ibv_wc done{};
+    for (Clock::time_point last = Clock::now(); ibv_poll_cq(queues.cq, 1, &done) == 0;) {
+      const Clock::time_point now = Clock::now();
+      stall = std::max(stall, now - std::exchange(last, now));
+    }
+    sent = done.status == IBV_WC_SUCCESS;
   }
-  ::exit(sent ? 0 : 1);
+  ::exit(sent ? 0 : stall > std::chrono::milliseconds(50) ? kStalled : 1);
 }
 
 }  // namespace
 
 TEST_CASE("verbs linger: a program that ends after its last message leaves no error behind") {
+  int stalled = 0;  // rounds that tell nothing, of which a busy machine has some
   for (int round = 0; round < 12; ++round) {
     CAPTURE(round);
     const Pipe up, down;
@@ -114,10 +129,13 @@ TEST_CASE("verbs linger: a program that ends after its last message leaves no er
     const ::pid_t sender = ::fork();
     REQUIRE(sender >= 0);
     if (sender == 0) send(up, down, round);
-    for (const ::pid_t child : {receiver, sender}) {
-      int status = 0;
-      REQUIRE(::waitpid(child, &status, 0) == child);
+    int status = 0;
+    REQUIRE(::waitpid(receiver, &status, 0) == receiver);
+    CHECK(status == 0);
+    REQUIRE(::waitpid(sender, &status, 0) == sender);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kStalled && ++stalled < 20)
+      --round;
+    else
       CHECK(status == 0);
-    }
   }
 }

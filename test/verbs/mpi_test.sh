@@ -5,7 +5,7 @@
 
 say 'libfabric: the device'
 if command -v fi_info >/dev/null; then
-  timeout 20 "$mrcrun" --quiet fi_info -p verbs >"$work/fi.out" 2>&1 || fail 'fi_info failed'
+  timeout 100 "$mrcrun" --quiet fi_info -p verbs >"$work/fi.out" 2>&1 || fail 'fi_info failed'
   grep_all 'domain: mrc0' <"$work/fi.out" || fail 'fi_info does not list mrc0'
 fi
 
@@ -16,7 +16,7 @@ export UCX_NET_DEVICES=mrc0:1 UCX_TLS=self,rc_verbs,ud_verbs
 for ranks in 2 4 8; do
   say "Open MPI: $ranks processes"
   # Those that wait give up the processor: there are fewer of them than processes.
-  timeout -k 2 60 mpirun -n "$ranks" --allow-run-as-root --oversubscribe \
+  timeout -k 2 300 mpirun -n "$ranks" --allow-run-as-root --oversubscribe \
     --mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
     --mca mpi_yield_when_idle 1 "$mrcrun" --quiet "$work/sums" >"$work/mpi$ranks.out" 2>&1 ||
     fail "$ranks processes: mpirun ended with $?"

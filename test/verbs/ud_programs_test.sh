@@ -7,7 +7,7 @@ need_tool ibv_ud_pingpong
 need_tool ib_send_bw
 
 say 'datagrams alone'
-pingpong ud ibv_ud_pingpong -g 0 -n 200
+pingpong ud ibv_ud_pingpong -g 0
 # As many as there are receives: what finds none is lost, and perftest would wait for it.
 pair ud_bw 20 ib_send_bw -n 400 -r 512 -c UD
 pair ud_lat 20 ib_send_lat -n 200 -c UD
@@ -22,15 +22,16 @@ done
 
 # ucx NAME TRANSPORTS OPTION...: ucx_perftest between two processes.
 ucx() {
-  local name=$1 port server
+  local name=$1 port server run
+  limit 20
   export UCX_NET_DEVICES=mrc0:1 UCX_TLS=$2
   shift 2
   port=$(free_port)
-  timeout -k 2 20 "$mrcrun" --quiet ucx_perftest -p "$port" >"$work/$name.server.out" 2>&1 &
+  "${run[@]}" ucx_perftest -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
   pids+=("$server")
   wait_until_listening "$port" "$server"
-  timeout -k 2 20 "$mrcrun" --quiet ucx_perftest -p "$port" -w 10 -n 200 "$@" 127.0.0.1 \
+  "${run[@]}" ucx_perftest -p "$port" -w 10 -n 200 "$@" 127.0.0.1 \
     >"$work/$name.client.out" 2>&1 || fail "ucx_perftest $*: the client ended with $?"
   wait "$server" || fail "ucx_perftest $*: the server ended with $?"
   grep_all '^Final:' <"$work/$name.client.out" || fail "ucx_perftest $*: no result"

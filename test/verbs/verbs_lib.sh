@@ -11,44 +11,47 @@ export MRC_VERBS_DIR=$build/verbs_shim MRC_PLANES=loopback:2
 
 need_tool() { command -v "$1" >/dev/null || skip "$1 is not installed (scripts/install-deps)"; }
 
+# What runs before a program, in $run: it ends what hangs. Programs of latency poll, and a message
+# takes a slice of time where others want the processor, too. So they get twenty times the SECONDS,
+# as in until_true().
+limit() { run=(timeout -k 2 "$((20 * $1))" "$mrcrun" --quiet); }  # limit SECONDS
+
 # pair NAME SECONDS TOOL OPTION...: a perftest tool between two processes. Both must end well within
 # that time; their output is in $work/NAME.{server,client}.out.
 pair() {
-  local name=$1 limit=$2 port server status=0
+  local name=$1 port server status=0 run
+  limit "$2"
   shift 2
   port=$(free_port)
-  timeout -k 2 "$limit" "$mrcrun" --quiet "$@" -F -p "$port" >"$work/$name.server.out" 2>&1 &
+  "${run[@]}" "$@" -F -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
   pids+=("$server")
   wait_until_listening "$port" "$server"
-  timeout -k 2 "$limit" "$mrcrun" --quiet "$@" -F -p "$port" 127.0.0.1 \
-    >"$work/$name.client.out" 2>&1 || status=$?
+  "${run[@]}" "$@" -F -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 || status=$?
   ((status == 0)) || fail "$*: the client ended with $status"
   wait "$server" || fail "$*: the server ended with $?"
 }
 
 wait_until_listening() {  # wait_until_listening PORT PID
-  local try
-  for ((try = 0; try < 200; ++try)); do
-    if listening "$1"; then return; fi
-    kill -0 "$2" 2>/dev/null || return 0  # ended already; the client says why
-    sleep 0.05
-  done
+  listening_or_gone() { listening "$1" || gone "$2"; }  # if it has ended, the client says why
+  until_true 20 listening_or_gone "$@" || fail "nobody listens on port $1"
 }
 
 # lines NAME: sizes for which the client has printed a result.
 lines() { awk '$1 ~ /^[0-9]+$/ && NF >= 5 { n++ } END { print n + 0 }' "$work/$1.client.out"; }
 
 # pingpong NAME TOOL OPTION...: an example of libibverbs between two processes; it checks its data.
+# 200 messages: each may take two slices of time.
 pingpong() {
-  local name=$1 port server
+  local name=$1 port server run
+  limit 20
   shift
   port=$(free_port)
-  timeout -k 2 60 "$mrcrun" --quiet "$@" -c -p "$port" >"$work/$name.server.out" 2>&1 &
+  "${run[@]}" "$@" -n 200 -c -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
   pids+=("$server")
   wait_until_listening "$port" "$server"
-  timeout -k 2 60 "$mrcrun" --quiet "$@" -c -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
+  "${run[@]}" "$@" -n 200 -c -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
     fail "$*: the client ended with $?"
   wait "$server" || fail "$*: the server ended with $?"
 }

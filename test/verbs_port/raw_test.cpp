@@ -229,6 +229,9 @@ TEST_CASE(
       CHECK(fake_nic::counts().contexts == 1);
       fake_nic::add(RawNetwork::nic(std::string(name).substr(4)));
       CHECK(goes_on());
+      fake_nic::remove(name);  // at once: it has the name all the time
+      fake_nic::add(RawNetwork::nic(std::string(name).substr(4)));
+      CHECK(goes_on());
     }
     shell("ip link set pa down");
     REQUIRE(eventually([&] {

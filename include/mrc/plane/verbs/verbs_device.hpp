@@ -68,8 +68,9 @@ struct VerbsPresence {
 /// Looks at an open device again. Does not throw.
 [[nodiscard]] VerbsPresence look_at(const VerbsDevice& device) noexcept;
 
-/// Whether a device of this name is listed. Does not throw: false if devices cannot be listed.
-[[nodiscard]] bool verbs_device_listed(const std::string& name) noexcept;
+/// Whether an open device is still there: listed, and not another one that has come under its name.
+/// Does not throw: false if devices cannot be listed.
+[[nodiscard]] bool verbs_device_listed(const VerbsDevice& device) noexcept;
 
 /// One plane for each active Ethernet port of each device that has an address other hosts can
 /// reach, in the order of libibverbs: `verbs=all`. Throws mrc::Error if there is none.

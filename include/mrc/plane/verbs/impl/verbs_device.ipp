@@ -265,9 +265,10 @@ MRC_SETUP VerbsPresence look_at(const VerbsDevice& device) noexcept {
   return presence;
 }
 
-MRC_SETUP bool verbs_device_listed(const std::string& name) noexcept {
+/// libibverbs keeps the entry of a device while it is open, and makes a new one for another device.
+MRC_SETUP bool verbs_device_listed(const VerbsDevice& device) noexcept {
   try {
-    return detail::VerbsDeviceList().find(name) != nullptr;
+    return detail::VerbsDeviceList().find(device.name) == device.context->device;
   } catch (const std::exception&) {
     return false;
   }

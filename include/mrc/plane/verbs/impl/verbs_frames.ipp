@@ -284,7 +284,7 @@ class VerbsFrames final : public FrameChannel {
     }
     if (now < next_look_) return true;
     next_look_ = now + kLookList;
-    return verbs_device_listed(options_.device.device);
+    return verbs_device_listed(queue_->device);
   }
   [[nodiscard]] Time next_look() const noexcept override { return next_look_; }
 

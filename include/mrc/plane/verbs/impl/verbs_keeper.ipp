@@ -77,7 +77,7 @@ MRC_SETUP bool VerbsKeeper::healthy(Time now) noexcept {
   }
   if (now < next_list_) return true;
   next_list_ = now + kLookList;
-  return verbs_device_listed(device.name);
+  return verbs_device_listed(device);
 }
 
 MRC_SETUP void VerbsKeeper::take_down() noexcept {
@@ -89,7 +89,7 @@ MRC_SETUP void VerbsKeeper::take_down() noexcept {
 }
 
 MRC_SETUP void VerbsKeeper::bring_up() noexcept {
-  if (parked_.queues && !verbs_device_listed(parked_.queues->device().name)) close_parked();
+  if (parked_.queues && !verbs_device_listed(parked_.queues->device())) close_parked();
   if (!parked_.queues) return reopen();
   const VerbsDevice& device = parked_.queues->device();
   const VerbsPresence presence = look_at(device);
