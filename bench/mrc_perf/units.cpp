@@ -3,64 +3,38 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
+#include <chrono>
 #include <limits>
 
+#include "mrc/core/value_text.hpp"
+
 namespace mrc::perf {
-namespace {
-
-std::optional<std::uint64_t> parse_scaled(std::string_view text, std::uint64_t kilo) {
-  std::uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{}) return std::nullopt;
-  std::uint64_t unit = 1;
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
-  if (suffix == "K" || suffix == "k") {
-    unit = kilo;
-  } else if (suffix == "M" || suffix == "m") {
-    unit = kilo * kilo;
-  } else if (suffix == "G" || suffix == "g") {
-    unit = kilo * kilo * kilo;
-  } else if (!suffix.empty()) {
-    return std::nullopt;
-  }
-  if (number > std::numeric_limits<std::uint64_t>::max() / unit) return std::nullopt;
-  return number * unit;
-}
-
-}  // namespace
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
-  return parse_scaled(text, 1024);
+  return parse_integer<std::uint64_t>(text);
 }
+
 std::optional<std::uint64_t> parse_count(std::string_view text) {
-  return parse_scaled(text, 1000);
+  std::uint64_t unit = 1;
+  if (!text.empty()) {
+    const char suffix = text.back();
+    if (suffix == 'K' || suffix == 'k') unit = 1'000;
+    if (suffix == 'M' || suffix == 'm') unit = 1'000'000;
+    if (suffix == 'G' || suffix == 'g') unit = 1'000'000'000;
+  }
+  if (unit > 1) text.remove_suffix(1);
+  if (text.empty() || text.find_first_not_of("0123456789") != text.npos) return std::nullopt;
+  const auto number = parse_integer<std::uint64_t>(text);
+  if (!number || *number > std::numeric_limits<std::uint64_t>::max() / unit) return std::nullopt;
+  return *number * unit;
 }
 
 std::optional<Duration> parse_duration(std::string_view text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || !std::isfinite(number) || number < 0) return std::nullopt;
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
-  double unit = 0;
-  if (suffix.empty() || suffix == "s") {
-    unit = 1e9;
-  } else if (suffix == "ms") {
-    unit = 1e6;
-  } else if (suffix == "us") {
-    unit = 1e3;
-  } else if (suffix == "ns") {
-    unit = 1;
-  } else {
-    return std::nullopt;
-  }
-  constexpr double kLongest = 1e9 * 86400 * 365;
-  if (number * unit > kLongest) return std::nullopt;
-  return Duration{std::llround(number * unit)};
+  constexpr Duration kLongest = std::chrono::hours(24 * 365);
+  auto time = mrc::parse_duration(text);
+  if (!time) time = mrc::parse_duration(std::string(text) + "s");
+  if (!time || *time < Duration{} || *time > kLongest) return std::nullopt;
+  return time;
 }
 
 std::string size_text(std::uint64_t bytes) {

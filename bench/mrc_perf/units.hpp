@@ -9,10 +9,10 @@
 
 #include "mrc/core/time.hpp"
 
-/// Parsing and formatting of numbers with units.
+/// Numbers with units, as mrc/core/value_text.hpp reads them, and what a command line adds.
 namespace mrc::perf {
 
-/// Bytes: "4096", "64K", "1M", "2G" (binary). Empty on malformed text.
+/// Bytes: "4096", "64K", "64KiB", "2G" (binary). Empty on malformed text.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 /// A count: "5000", "5K", "2M", "1G" (decimal).
 [[nodiscard]] std::optional<std::uint64_t> parse_count(std::string_view text);
