@@ -57,7 +57,7 @@ class PacketPort final : public CopyingPort {
 
   /// On packet sockets. Throws Error: no CAP_NET_RAW, or no such interface (unless
   /// options.may_be_absent).
-  explicit PacketPort(PacketPortOptions options);
+  explicit PacketPort(const PacketPortOptions& options);
   /// On a channel. Throws Error: no such interface (unless options.may_be_absent).
   PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames);
   /// Takes the other port over.

@@ -44,7 +44,7 @@ MRC_DECL std::string way_name(const Description& d, const ProbePath& path) {
 }
 
 MRC_DECL std::string path_name(const Description& d, const ProbePath& path) {
-  const std::string name = way_name(d, path);
+  std::string name = way_name(d, path);
   if (d.forwarding == fabric::Forwarding::srv6) return name;
   char ev[24];
   std::snprintf(ev, sizeof ev, " by EV 0x%x", value(path.ev));

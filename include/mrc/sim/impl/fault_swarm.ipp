@@ -131,7 +131,7 @@ MRC_DECL void FaultSwarm::add_kills(FaultSchedule& schedule) {
 MRC_DECL std::string FaultSwarm::name(Place place) {
   const std::string plane = std::to_string(random_.below(settings_.planes));
   const unsigned host = random_.below(settings_.hosts);
-  const std::string t0 = "t0." + plane + "." + std::to_string(random_.below(settings_.t0s()));
+  std::string t0 = "t0." + plane + "." + std::to_string(random_.below(settings_.t0s()));
   const std::string port = "h" + std::to_string(host) + ".p" + plane;
   switch (place) {
     case Place::port:

@@ -21,7 +21,7 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL PacketPort::PacketPort(PacketPortOptions options)
+MRC_DECL PacketPort::PacketPort(const PacketPortOptions& options)
     : PacketPort((options.check(), options), std::make_unique<SocketFrames>(options)) {}
 
 MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<FrameChannel> frames)
