@@ -44,7 +44,8 @@ expect 'the exit status' [ "$code" != 0 ]
 # Each rank receives and sends. The first of the two that fails ends it, so the other may be silent.
 warnings order | grep_all '\(refuses\|refused\): planes are in another order: plane 0 is ' ||
   fail 'nobody says why'
-ranks=$(warnings order | sed -n 's/^[^:]*:\([0-9]*\):.*planes are in another order.*/\1/p' | sort -u)
+ranks=$(warnings order | sed -n "s/^[^:]*:\([0-9]*\):.*planes are in another order.*/\1/p" |
+  sort -u)
 expect 'both ranks say why' [ "$(wc -w <<<"$ranks")" = 2 ]
 
 say 'another MTU'
