@@ -31,8 +31,8 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
 
 std::optional<Duration> parse_duration(std::string_view text) {
   constexpr Duration kLongest = std::chrono::hours(24 * 365);
-  auto time = mrc::parse_duration(text);
-  if (!time) time = mrc::parse_duration(std::string(text) + "s");
+  const auto time =
+      parse_real(text) ? mrc::parse_duration(std::string(text) + "s") : mrc::parse_duration(text);
   if (!time || *time < Duration{} || *time > kLongest) return std::nullopt;
   return time;
 }

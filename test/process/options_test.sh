@@ -27,6 +27,7 @@ client depth many '1 .. 8192' --depth many
 client test bandwidth 'write, write_imm, latency or completion' --test bandwidth
 client iters -5 'from 1 on' --iters=-5 --quiet
 client duration 5x 'a time such as' --duration 5x
+client duration 5m 'a time such as' --duration 5m
 client fault loss=2 '0 to 1' --fault loss=2
 client give-up 5x 'a time such as' --give-up 5x
 client fault plan=1 'plane=N' --fault plan=1,down
