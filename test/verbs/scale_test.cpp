@@ -27,7 +27,7 @@ std::ptrdiff_t open_descriptors() {
 
 TEST_CASE("verbs scale: thousands of queue pairs on one completion queue and one receive queue") {
   // Thousands of queue pairs take a second of the processor, and a busy machine has 5 % for it.
-  constexpr auto kManyPairs = 6 * kPatience;
+  constexpr auto kLongPatience = 6 * kPatience;
   ::setenv("MRC_CONNECT_TIMEOUT", "180s", 1);
   Program program;
   ::unsetenv("MRC_CONNECT_TIMEOUT");
@@ -82,7 +82,7 @@ TEST_CASE("verbs scale: thousands of queue pairs on one completion queue and one
     // Whose message it is stands in it: that of the other one of the pair.
     std::vector<int> received(qps.size());
     int sent = 0, arrived = 0;
-    const auto end = std::chrono::steady_clock::now() + kManyPairs;
+    const auto end = std::chrono::steady_clock::now() + kLongPatience;
     while ((sent < 2 * kPairs || arrived < 2 * kPairs) && std::chrono::steady_clock::now() < end) {
       std::array<ibv_wc, 32> batch;
       const int n = ibv_poll_cq(cq, static_cast<int>(batch.size()), batch.data());

@@ -58,11 +58,10 @@ struct ExpertConfig {
   std::uint8_t dscp_control = 46;
 };
 
-/// The settings of a device: one plain member per option, with its default;
-/// those for experts are in `expert`. The option table
-/// (api/option_table.hpp) gives each its MRC_ variable, range and documentation;
-/// docs/configuration.md is made from it. A value: copy it, change it, give it to a Device, which
-/// validates it and keeps its own copy. Not synchronized.
+/// The settings of a device: one plain member per option, with its default; those for experts are
+/// in `expert`. The option table (api/option_table.hpp) gives each its MRC_ variable, range and
+/// documentation; docs/configuration.md is made from it. A value: copy it, change it, give it to a
+/// Device, which validates it and keeps its own copy. Not synchronized.
 struct MRC_API Config {
   /// Element of `planes`: the address of the interface of the default route.
   static constexpr std::string_view kDefaultRoute = "default-route";

@@ -149,8 +149,8 @@ class Nscc {
 
 /// A part of max_wnd, so that all windows that start together send what one alone would have sent.
 /// But no less than kLeastPackets packets, enough that losses show as gaps in SACKs, without
-/// waiting for a timeout; and no less than responders' SACK
-/// threshold, below which each packet would ask for a SACK of its own (wants_ack()).
+/// waiting for a timeout; and no less than responders' SACK threshold, below which each packet
+/// would ask for a SACK of its own (wants_ack()).
 inline double Nscc::part_of_window(double part) const noexcept {
   const double least =
       std::max(kLeastPackets * p_.min_wnd, static_cast<double>(p_.ack_gen_trigger));

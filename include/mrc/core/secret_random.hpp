@@ -11,8 +11,8 @@
 namespace mrc::inline v0_1 {
 
 /// Numbers that cannot be predicted without the key, even from earlier numbers of the same
-/// generator: SipHash of a counter. For PSNs, QPNs, keys, tags and request numbers,
-/// which peers see and attackers guess. The same on every machine. One thread at a time.
+/// generator: SipHash of a counter. For PSNs, QPNs, keys, tags and request numbers, which peers see
+/// and attackers guess. The same on every machine. One thread at a time.
 class SecretRandom {
  public:
   /// `key`: from the kernel's generator (detail::random_key()), or fixed where runs are to be

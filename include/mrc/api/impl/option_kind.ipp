@@ -20,13 +20,11 @@
 /// impl/device_config.ipp.
 namespace mrc::inline v0_1::detail {
 
-/// Where an option's value is: a member of Config, or of Config::expert.
+/// Where an option's value is: a member of Config, or of Config::expert. Implicit from both.
 template <class T>
 struct ConfigMember {
-  constexpr ConfigMember(T Config::*member)
-      : plain(member) {}  // NOLINT(google-explicit-constructor)
-  constexpr ConfigMember(T ExpertConfig::*member)
-      : expert(member) {}  // NOLINT(google-explicit-constructor)
+  constexpr ConfigMember(T Config::*member) : plain(member) {}
+  constexpr ConfigMember(T ExpertConfig::*member) : expert(member) {}
   [[nodiscard]] const T& of(const Config& c) const {
     return plain != nullptr ? c.*plain : c.expert.*expert;
   }

@@ -203,9 +203,8 @@ MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexc
 }
 
 /// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.
-/// Two SACKs of one cumulative PSN may have the
-/// same byte count: its unit is 256 bytes, and not every peer counts. A clear bit for a packet
-/// already reported then shows which one is older.
+/// Two SACKs of one cumulative PSN may have the same byte count: its unit is 256 bytes, and not
+/// every peer counts. A clear bit for a packet already reported then shows which one is older.
 MRC_DECL bool Requester::overtaken(const QueuePairState& qp,
                                    const wire::SackPacket& sack) noexcept {
   const SackOrder order{sack.seth.cack_psn(), sack.cc.rcvd_bytes()};
