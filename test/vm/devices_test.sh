@@ -74,13 +74,13 @@ bare_verbs_with_loss() {
 }
 
 frames() {  # frames COUNT: from nic1 to nic2; sets what frames.py prints
-  read -r _ received _ distinct _ out_of_order _ least_delay_ms \
+  read -r _ received _ distinct _ overtaken _ least_delay_ms \
     < <(python3 "$vm_folder/frames.py" nic1 nic2 "$1")
-  echo "received $received distinct $distinct out of order $out_of_order delay $least_delay_ms ms"
+  echo "received $received distinct $distinct overtaken $overtaken delay $least_delay_ms ms"
 }
 no_change() {
   frames 2000
-  ((received == 2000 && distinct == 2000 && out_of_order == 0))
+  ((received == 2000 && distinct == 2000 && overtaken == 0))
 }
 loses() {
   local gone
@@ -102,9 +102,9 @@ duplicates() {
   ((distinct == 2000 && received > 2800 && received < 3200))
 }
 reorders() {
-  reorder 2 25
+  reorder 2 25 200ms
   frames 2000
-  ((distinct == 2000 && received == 2000 && out_of_order > 100))
+  ((distinct == 2000 && received == 2000 && overtaken > 100))
 }
 
 nic_goes_down() {

@@ -4,7 +4,7 @@
 # verbs_test.sh: devices of option verbs on real RDMA devices, by UD alone and with placement (UC):
 # every byte right while NICs, addresses, devices and switch ports fail, memory that nobody writes
 # to behind a completion, and clear errors.
-vm_options=(--nics 4 --timeout 500)
+vm_options=(--nics 4 --timeout 1000)
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 perf=$MRC_BUILD_DIR/bench/mrc_perf guard=$MRC_BUILD_DIR/test/vm/verbs_guard
 control_port=18700
@@ -14,11 +14,11 @@ perf() {
   local from=$1 to=$2 server status=0
   shift 2
   control_port=$((control_port + 1))
-  timeout 60 "$perf" --verbs "$to" --port $control_port --json "$work/server" >"$work/log" 2>&1 &
+  timeout 150 "$perf" --verbs "$to" --port $control_port --json "$work/server" >"$work/log" 2>&1 &
   server=$!
   wait_for 20 listening $control_port || fail 'mrc_perf does not listen'
-  timeout 60 "$perf" --verbs "$from" --port $control_port --size 64K --check --quiet \
-    --give-up 40s --json "$work/perf" "$@" 127.0.0.1 || status=$?
+  timeout 150 "$perf" --verbs "$from" --port $control_port --size 64K --check --quiet \
+    --give-up 100s --json "$work/perf" "$@" 127.0.0.1 || status=$?
   wait $server || status=$?
   ((status == 0)) || { tail -n 5 "$work/log" && fail "mrc_perf ended with status $status"; }
   [[ $(jq '.results[0].check_errors' "$work/perf") == 0 ]] || fail 'bytes differ'
@@ -27,7 +27,11 @@ listening() { ss -Htln "sport = :$1" | grep -q .; }
 sent() { jq ".device.planes[0].port.$1" "$work/perf"; }
 
 plain() {  # plain MODE: on for placement
-  perf rxe1 rxe2 --duration 1s --option placement="$1"
+  local seconds
+  for seconds in 1 5 20; do  # a busy machine needs longer until the first packets are placed
+    perf rxe1 rxe2 --duration "${seconds}s" --option placement="$1"
+    if [[ $1 == off ]] || (($(sent tx_placed) > 100)); then break; fi
+  done
   if [[ $1 == on ]]; then
     (($(sent tx_placed) > 100)) || fail "$(sent tx_placed) packets placed"
   else
@@ -42,13 +46,24 @@ with_loss() {
 }
 both_ways() { perf rxe1 rxe2 --bidirectional --qps 8 --duration 1s --option placement="$1"; }
 
+# once_flowing COMMAND...: runs COMMAND when rxe1 has begun to send.
+once_flowing() {
+  local begin
+  begin=$(packets_from 1)
+  wait_for 100 sent_since "$begin" || fail 'no data flow'
+  sleep 1
+  "$@"
+}
+sent_since() { (($(packets_from 1) > $1 + 1000)); }
+
 # broken MODE COMMAND...: runs COMMAND while data flow, and data flow again afterwards.
 broken() {
-  local mode=$1 breaker
+  local mode=$1
   shift
-  (sleep 2 && "$@") >"$work/breaker" 2>&1 &
+  (once_flowing "$@") >"$work/breaker" 2>&1 &
   breaker=$!
-  perf rxe1 rxe2 --duration 10s --timeline "$work/timeline" --option placement="$mode"
+  trap 'kill "$breaker" 2>/dev/null || true' EXIT  # it must not break the next check
+  perf rxe1 rxe2 --duration 12s --timeline "$work/timeline" --option placement="$mode"
   wait $breaker || fail "$(cat "$work/breaker")"
   flows_at_end || { cat "$work/timeline" && fail 'no data in the last five seconds'; }
 }
@@ -69,7 +84,7 @@ device_goes() { device_delete "$1" && sleep 0.3 && device_add "$1"; }
 
 two_planes() {
   local breaker
-  (sleep 2 && nic_down 1 && sleep 2 && nic_up 1) &
+  once_flowing down_and_up 1 &
   breaker=$!
   perf rxe1,rxe2 rxe3,rxe4 --duration 6s
   wait $breaker
