@@ -94,10 +94,16 @@ void BandwidthClient::warm_up() {
 }
 
 void BandwidthClient::drain() {
-  const Time end = monotonic_now() + session_.patience() + kGrace;
+  const Duration patience = session_.patience() + kGrace;
+  Time end = monotonic_now() + patience;
+  std::uint64_t moves = traffic_.moves();
   for (Time now; !traffic_.sender.drained(); look(now)) {
     step();
     now = monotonic_now();
+    if (!g_interrupted && moves != traffic_.moves()) {  // slowly, but they go
+      moves = traffic_.moves();
+      end = now + patience;
+    }
     if (now > end)
       throw Failure(fmt::format("{} does not take the last messages", control_.peer()));
   }
