@@ -173,3 +173,28 @@ TEST_CASE("reliability probes are marked where data would be, not dropped") {
   REQUIRE_FALSE(probes.empty());
   for (const Sent& p : probes) CHECK(p.ecn == Ecn::ect0);
 }
+
+TEST_CASE("planes: one with a lost path and marks waits for others, but never in vain") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  REQUIRE(s.post({.length = 1024}) == Errc::ok);
+  const Sent first = data_of(s.transmit(plane_bit(1))).at(0);
+  REQUIRE(s.engine.change_paths(s.now, s.peer, [](path::PathSet& paths) {
+    CHECK(paths.set_health(4, path::Health::denied) == Errc::ok);  // of plane 1
+  }) == Errc::ok);
+  REQUIRE(s.post({.length = 4 * 1024}) == Errc::ok);
+  const SentList others = data_of(s.transmit(plane_bit(0)));
+  REQUIRE(others.size() == 4);
+  s.sack({.cack = 0, .trigger = &first, .mark = wire::SackMark::skip_once});
+
+  REQUIRE(s.post({.length = 20 * 1024}) == Errc::ok);
+  const std::size_t paid = data_of(s.transmit(plane_bit(1))).size();
+  CHECK(paid <= 1);                                        // what plane 0 has carried pays for one
+  CHECK(data_of(s.transmit(plane_bit(1))).empty());        // it waits
+  CHECK(data_of(s.transmit(0b0011)).size() == 20 - paid);  // until another plane has room
+  s.sack({.cack = 24});
+  REQUIRE(s.post({.length = 20 * 1024}) == Errc::ok);
+  // Nothing is in flight: no answer would come that could end a wait.
+  CHECK(data_of(s.transmit(plane_bit(1))).size() >= 1);
+}

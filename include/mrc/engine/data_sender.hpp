@@ -63,6 +63,7 @@ class DataSender {
                       path::PathIndex& path, wire::TxBurst& burst) noexcept;
   SendStatus repeat_last(Time now, Peer& peer, QueuePairState& qp, PlaneMask planes,
                          wire::TxBurst& burst) noexcept;
+  static PlaneMask planes_for_new(const Peer& peer, PlaneMask planes) noexcept;
   static path::PathIndex path_for_repeat(Peer& peer, QueuePairState& qp, PlaneMask planes,
                                          path::PathIndex avoid) noexcept;
   static void charge(Time now, Peer& peer, QueuePairState& qp, std::uint32_t size,

@@ -104,6 +104,12 @@ class PathSet {
     return select_rare(planes, avoid);
   }
 
+  /// Those of `planes` that may carry a new packet now. The others have lost paths, and carry as
+  /// much per path as the planes that are whole; it is better to wait for one of these.
+  [[nodiscard]] PlaneMask within_limits(PlaneMask planes) const noexcept {
+    return order_.within_limits(planes);
+  }
+
   /// The path's EV, plane and port path. `path` < size().
   [[nodiscard]] PathSpec operator[](PathIndex path) const noexcept {
     const detail::Entry& e = entries_[path];

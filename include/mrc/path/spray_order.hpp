@@ -12,6 +12,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/path/path_entry.hpp"
+#include "mrc/path/plane_shares.hpp"
 
 namespace mrc::inline v0_1::path {
 
@@ -80,11 +81,20 @@ class SprayOrder {
     if (walk.at >= count_[p]) walk.at = 0;  // the list has become shorter
     const PathIndex path = slot_path_[first_slot(p) + walk.at++];
     walk.progress += walk.share;
+    if (shares_.apply()) [[unlikely]]
+      shares_.count_step(p);
     newest_ = walk.progress;
     front_ = std::max(front_, newest_);
     first_ = static_cast<std::uint8_t>((p + 1) % kMaxPlanes);
     return path;
   }
+
+  /// Those of `planes` that may carry a new packet (PlaneShares).
+  [[nodiscard]] PlaneMask within_limits(PlaneMask planes) const noexcept {
+    return shares_.apply() ? shares_.within_limits(planes) : planes;
+  }
+  /// A packet sent in `plane` was marked.
+  void on_mark(Plane plane) noexcept { shares_.on_mark(plane); }
 
   /// An entry in the order changed from SKIP to GOOD.
   void set_good(const Entry& e) noexcept {
@@ -144,8 +154,11 @@ class SprayOrder {
       return e.active && usable(e.health) && (up >> e.plane & 1) != 0;
     };
     count_ = {};
-    for (const Entry& e : entries)
+    PlaneMask reduced = 0;
+    for (const Entry& e : entries) {
       if (belongs(e)) ++count_[e.plane];
+      if (e.active && !usable(e.health)) reduced |= plane_bit(e.plane);
+    }
     planes_ = 0;
     size_ = 0;
     std::size_t word = 0;
@@ -164,9 +177,11 @@ class SprayOrder {
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
       if (count_[p] == 0) continue;
       walks_[p].share = kPass / count_[p];
+      shares_.set_step(p, walks_[p].share);
       largest = std::max(largest, walks_[p].share);
     }
     for (Walk& walk : walks_) walk.most_behind = kMostBehind * walk.share + largest;
+    shares_.set(planes_, reduced);
   }
 
   /// Which plane is next: the first one in turn that has made less progress than that of the last
@@ -198,7 +213,7 @@ class SprayOrder {
     front_ -= taken;
   }
 
-  static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;  ///< progress: one pass
+  static constexpr std::uint64_t kPass = PlaneShares::kPass;      ///< progress: one pass
   static constexpr std::uint64_t kLargest = kPass << 24;          ///< count_anew() then
   static constexpr std::uint64_t kMostBehind = 2;                 ///< packets
 
@@ -214,6 +229,7 @@ class SprayOrder {
   std::vector<PathIndex> slot_path_;  ///< lists by plane, each starting at a multiple of 64
   std::vector<std::uint64_t> good_;   ///< bit per slot: GOOD
   std::array<Walk, kMaxPlanes> walks_{};
+  PlaneShares shares_;
   std::array<std::uint16_t, kMaxPlanes> word_{};        ///< first word of each plane in good_
   std::array<std::uint16_t, kMaxPlanes> count_{};       ///< paths of each plane in the order
   std::array<std::uint16_t, kMaxPlanes> good_count_{};  ///< of these, GOOD

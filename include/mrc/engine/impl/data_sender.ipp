@@ -141,6 +141,16 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   return request ? &tx.queue : nullptr;
 }
 
+/// The planes that a new packet may take. Without packets in flight no answer would come to end the
+/// wait for a plane, so there is none then.
+[[gnu::always_inline]] inline PlaneMask DataSender::planes_for_new(const Peer& peer,
+                                                                   PlaneMask planes) noexcept {
+  const PlaneMask within = peer.paths.within_limits(planes);
+  if (within == 0 && peer.congestion.inflight() == 0) [[unlikely]]
+    return planes;
+  return within;
+}
+
 /// Sends the next new packet.
 [[gnu::always_inline]] inline SendStatus DataSender::send_new(Time now, Peer& peer,
                                                               QueuePairState& qp, PlaneMask planes,
@@ -156,7 +166,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   const PacketSlice slice = slice_of(w, tx.next_packet, qp.mtu, ctx_.options.timestamps);
   if (!tx.window_exempt && !peer.congestion.can_send(slice.size)) return SendStatus::blocked;
   if (path == path::kNoPath || (planes & plane_bit(peer.paths[path].plane)) == 0)
-    path = peer.paths.select(planes);
+    path = peer.paths.select(planes_for_new(peer, planes));
   if (path == path::kNoPath) return SendStatus::blocked;
   const Psn psn = tx.window.next();
   if (!tx.window.append(now, path, slice.size)) {

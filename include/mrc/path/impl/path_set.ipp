@@ -113,6 +113,7 @@ MRC_DECL void PathSet::on_mark(PathIndex path, Mark mark, Time now) noexcept {
   saw(now);
   Entry& e = entries_[path];
   ++e.marks;
+  order_.on_mark(e.plane);
   if (mark == Mark::always_skip)
     degrade(e, HealthInput::always_skip);
   else
