@@ -145,3 +145,38 @@ TEST_CASE("stall: an idle engine that nobody drives has not stalled") {
   (void)s.advance(timeout_value(12));
   CHECK(s.qp().stats.timeouts == 1);
 }
+
+TEST_CASE("stall: a peer that is stopped between its ports has lost nothing") {
+  for (const bool waits : {true, false}) {
+    CAPTURE(waits);
+    Single::Setup setup;
+    setup.options.cc.nscc.base_rtt = 45us;
+    if (waits) setup.options.silence = Duration::zero();
+    setup.attributes.timeout = 13;  // 8.4 ms
+    Single s(setup);
+    std::int32_t last = -1;
+    for (unsigned i = 0; i < 20; ++i) {  // round trips of 50 us
+      REQUIRE(s.post({.length = 8 * 1024}) == Errc::ok);
+      const SentList out = data_of(s.transmit());
+      REQUIRE(out.size() == 8);
+      (void)s.advance(50us);
+      last += 8;
+      s.sack({.cack = last, .trigger = &out.back()});
+      s.ack(static_cast<std::uint16_t>(i), static_cast<std::uint32_t>(last));
+    }
+    REQUIRE(s.post({.length = 8 * 1024}) == Errc::ok);
+    const SentList out = data_of(s.transmit());
+    REQUIRE(out.size() == 8);
+    (void)s.advance(50us);
+    // It has read the first and the last packet from one port.
+    s.sack({.cack = last, .bitmap = 0b1000'0001, .trigger = &out.back()});
+    (void)s.advance(4ms);
+    CHECK(s.engine.stats().probes_sent > 0);
+    CHECK((s.engine.stats().inferred_losses == 0) == waits);
+    if (!waits) continue;
+    // It runs again, and has not got them.
+    s.sack({.cack = last, .bitmap = 0b1000'0001});
+    (void)s.advance(500us);
+    CHECK(s.engine.stats().inferred_losses == 6);
+  }
+}

@@ -56,7 +56,11 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     ++ctx_.stats.inferred_losses;
     ctx_.timers.arm(peer);  // the path may have to be probed from now on
   };
-  tx.loss_check = reliability::infer_losses(tx.window, now, rule, lost);
+  const Time heard = peer.answered + std::max(ctx_.options.silence, rule.age / 2);
+  tx.loss_check = reliability::infer_losses(tx.window, std::min(now, heard), rule, lost);
+  // The next answer or the retransmission timer ends a silence; looking again now and then is for
+  // answers that change nothing here.
+  if (heard < now) tx.loss_check = std::max(tx.loss_check, now + rule.age);
 }
 
 MRC_DECL std::optional<LossRecovery::LostPacket> LossRecovery::give_up(QueuePairState& qp,
