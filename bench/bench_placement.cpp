@@ -34,7 +34,7 @@ void copy(benchmark::State& state) {
 constexpr std::int64_t kNear = 256 << 10, kFar = 64 << 20;
 void shapes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"bytes", "targets"});
-  for (const std::int64_t n : {256, 1408, 4096})
+  for (const std::int64_t n : {64, 256, 1024, 1408, 4096, 16384})
     b->Args({n, 1})->Args({n, kNear / n})->Args({n, kFar / n});
 }
 

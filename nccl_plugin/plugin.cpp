@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <thread>
 
-#include "nccl_plugin/isal.hpp"
 #include "nccl_plugin/result.hpp"
 #include "nccl_plugin/settings/timeouts.hpp"
 #include "nccl_plugin/stats_file.hpp"
@@ -95,9 +94,6 @@ void Plugin::open_devices(int version, const nccl_abi::CommConfig& config) {
                                                     "the communicator's traffic class");
     if (!warning.empty()) settings.warnings.push_back(warning);
   }
-  if (!load_isal())
-    settings.info.push_back(
-        "ISA-L was not found (libisal.so.2, Debian package libisal2): checksums take more time");
   for (const std::string& line : settings.warnings) log_.warn(line);
   for (const std::string& line : settings.info) log_.init_info(line);
 

@@ -24,15 +24,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/OpenMRCConfigVersion.cmak
 install(FILES
   ${PROJECT_BINARY_DIR}/OpenMRCConfig.cmake
   ${PROJECT_BINARY_DIR}/OpenMRCConfigVersion.cmake
-  scripts/cmake/OpenMRCIsal.cmake
   DESTINATION ${MRC_CONFIG_DIR} COMPONENT openmrc)
 
 # openmrc.pc finds the rest from where it lies, so that an installed tree can be moved.
 file(RELATIVE_PATH MRC_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 set(MRC_PC_PRIVATE "-pthread")
-if(TARGET OpenMRC::isal)
-  string(APPEND MRC_PC_PRIVATE " -lisal")
-endif()
 configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT openmrc)

@@ -10,7 +10,6 @@ set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 CONFIG REQUIRED)
 find_package(nlohmann_json REQUIRED)
-include(scripts/cmake/OpenMRCIsal.cmake)
 
 # What all three have in common: headers and threads.
 add_library(openmrc_headers INTERFACE)
@@ -27,14 +26,6 @@ add_library(openmrc INTERFACE)
 add_library(OpenMRC::openmrc ALIAS openmrc)
 target_link_libraries(openmrc INTERFACE
   openmrc_headers Boost::headers nlohmann_json::nlohmann_json)
-# Whether ISA-L is there is a fact of the machine that compiles, so an installed package looks for
-# it again (OpenMRCConfig.cmake) instead of carrying over what was found here.
-if(TARGET OpenMRC::isal)
-  target_compile_definitions(openmrc INTERFACE $<BUILD_INTERFACE:MRC_HAVE_ISAL=1>)
-  target_link_libraries(openmrc INTERFACE $<BUILD_INTERFACE:OpenMRC::isal>)
-else()
-  target_compile_definitions(openmrc INTERFACE $<BUILD_INTERFACE:MRC_HAVE_ISAL=0>)
-endif()
 
 # ------------------------------------------------------------------------------ compiled once
 # Each file of mrc/impl/src/ becomes a unit, so that they compile side by side.
@@ -65,10 +56,6 @@ function(mrc_add_compiled_library name type)
     PUBLIC openmrc_headers
     PRIVATE $<BUILD_INTERFACE:mrc_flags>
       $<BUILD_INTERFACE:Boost::headers> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-  if(TARGET OpenMRC::isal)
-    target_compile_definitions(${target} PRIVATE MRC_HAVE_ISAL=1)
-    target_link_libraries(${target} PRIVATE OpenMRC::isal)
-  endif()
 endfunction()
 
 mrc_add_compiled_library(static STATIC ${mrc_units})

@@ -9,7 +9,7 @@ source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 compiler=${1:-c++}
 
 # Paths that no public header may include, as an extended regular expression.
-forbidden='/nlohmann/|/boost/|/fmt/|/isa-l|/netinet/|/arpa/|/netpacket/|/netdb\.h$'
+forbidden='/nlohmann/|/boost/|/fmt/|/[a-z0-9]+intrin\.h$|/netinet/|/arpa/|/netpacket/|/netdb\.h$'
 forbidden+='|/(include|[a-z0-9_]+-gnu)/net/'
 forbidden+='|/(sys|bits|asm|asm-generic)/socket\.h$|/linux/(if_|netlink|rtnetlink|net)'
 forbidden+='|/(sys/|bits/)?poll\.h$|/sys/epoll\.h$|/mrc/engine/engine\.hpp$|\.ipp$'
@@ -42,7 +42,7 @@ for header in "${public[@]}"; do
 done
 
 for header in nlohmann/json.hpp boost/version.hpp fmt/format.h sys/socket.h netinet/in.h \
-  arpa/inet.h net/if.h netdb.h poll.h mrc/engine/engine.hpp \
+  arpa/inet.h net/if.h netdb.h poll.h immintrin.h mrc/engine/engine.hpp \
   mrc/exchange/impl/connection_info.ipp; do
   if ! exists "$header"; then
     echo "not installed, so not used as an example: $header"

@@ -21,13 +21,12 @@ build() {  # build NAME TARGET OPTION...
   echo "== $1"
   "$cmake" -S "$MRC_SOURCE_DIR/test/install/consumer" -B "$work/$1" -G Ninja \
     -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$work/prefix" -DCONSUMER_LINKS="$2" \
-    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${@:3}" >"$work/$1.log" || { cat "$work/$1.log" && exit 1; }
+    "${@:3}" >"$work/$1.log" || { cat "$work/$1.log" && exit 1; }
   grep -F "OpenMRC_DIR:PATH=$work/prefix/" "$work/$1/CMakeCache.txt" >/dev/null
   "$cmake" --build "$work/$1"
   "$work/$1/consumer"
 }
-build header_only openmrc -DMRC_WITH_ISAL=OFF
-grep -F MRC_HAVE_ISAL=0 "$work/header_only/compile_commands.json" >/dev/null
+build header_only openmrc
 build static static
 build shared shared -DCONSUMER_EXAMPLE="$MRC_SOURCE_DIR/examples/first_program.cpp"
 "$work/shared/first_program" | grep -F success

@@ -40,7 +40,7 @@ grep -qF "soname: [libopenmrc.so.$version]" <<<"$(readelf -d "$library")" || fai
 
 # --- What it needs at run time.
 needed=$(readelf -d "$library" | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' |
-  grep -vE '^(libisal|libstdc\+\+|libgcc_s|libc|libm|libpthread|ld-linux-.*)\.so' || true)
+  grep -vE '^(libstdc\+\+|libgcc_s|libc|libm|libpthread|ld-linux-.*)\.so' || true)
 if [[ -n $needed ]]; then fail "libopenmrc.so needs $needed"; fi
 
 # --- A plugin: its own function alone, so that no two of them meet.

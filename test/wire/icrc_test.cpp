@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,47 +13,10 @@ namespace {
 
 using test::Buffer;
 
-/// The definition, bit by bit.
-std::uint32_t crc32_by_bits(std::uint32_t crc, Bytes bytes) {
-  crc = ~crc;
-  for (const std::uint8_t byte : bytes) {
-    crc ^= byte;
-    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
-  }
-  return ~crc;
-}
-
 Buffer random_bytes(Random& random, std::size_t n) {
   Buffer out(n);
   for (auto& byte : out) byte = static_cast<std::uint8_t>(random.next());
   return out;
-}
-
-TEST_CASE("CRC-32: check value, in constant expressions too") {
-  static constexpr std::array<std::uint8_t, 9> kDigits{'1', '2', '3', '4', '5', '6', '7', '8', '9'};
-  CHECK(crc32_portable(0, kDigits) == 0xCBF43926);
-  CHECK(crc32(0, kDigits) == 0xCBF43926);
-  CHECK(crc32(0, {}) == 0);
-  CHECK(crc32_portable(0x1234, {}) == 0x1234);
-}
-
-// Where the build has ISA-L, crc32() is that one, so this also compares the two.
-TEST_CASE("CRC-32: both versions agree with the definition, also continued at any point") {
-  Random random(1);
-  for (std::size_t n = 0; n < 300; ++n) {
-    const Buffer data = random_bytes(random, n + 8);
-    const Bytes bytes = Bytes{data}.subspan(n % 8, n);  // any alignment
-    const auto start = static_cast<std::uint32_t>(random.next());
-    const std::uint32_t expected = crc32_by_bits(start, bytes);
-    CHECK(crc32_portable(start, bytes) == expected);
-    CHECK(crc32(start, bytes) == expected);
-    const std::size_t cut = random.below(static_cast<std::uint32_t>(n + 1));
-    CHECK(crc32(crc32_portable(start, bytes.first(cut)), bytes.subspan(cut)) == expected);
-    CHECK(crc32_portable(crc32(start, bytes.first(cut)), bytes.subspan(cut)) == expected);
-  }
-  const Buffer large = random_bytes(random, 9000);
-  CHECK(crc32(0, large) == crc32_by_bits(0, large));
-  CHECK(crc32_portable(0, large) == crc32_by_bits(0, large));
 }
 
 TEST_CASE("iCRC: the worked values") {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "nccl_plugin/isal.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/context.hpp"
@@ -45,7 +44,6 @@ std::shared_ptr<Host> Host::open() {
   Shared& place = *shared();
   const std::lock_guard lock(place.mutex);
   if (auto host = place.host.lock()) return host;
-  (void)mrc_nccl::load_isal();
   auto host = std::make_shared<Host>(read_settings());
   if (host->settings_.planes_by_default && mrc::port::is_loopback(host->device_.gid()))
     fail(ENODEV,

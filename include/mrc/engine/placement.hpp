@@ -110,9 +110,11 @@ inline void copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t n
 #if defined(__SSE2__) && !defined(MRC_THREAD_SANITIZER)
   if (n >= 32 && stores_16_whole()) [[likely]] {
     const std::size_t head = (16 - reinterpret_cast<std::uintptr_t>(to) % 16) % 16;
-    store_released<8>(to, from, head);
-    asm volatile("" ::: "memory");  // what follows stays behind it
-    to += head, from += head, n -= head;
+    if (head != 0) {
+      store_released<8>(to, from, head);
+      asm volatile("" ::: "memory");  // what follows stays behind it
+      to += head, from += head, n -= head;
+    }
     for (; n >= 64; n -= 64, to += 64, from += 64) {
       const auto* s = reinterpret_cast<const __m128i*>(from);
       const __m128i a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1);
@@ -124,6 +126,7 @@ inline void copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t n
     }
     for (; n >= 16; n -= 16, to += 16, from += 16)
       store_16(to, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    if (n == 0) return;
   }
 #endif
   store_released<8>(to, from, n);

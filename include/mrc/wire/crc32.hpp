@@ -2,19 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 
 /// The CRC-32 of Ethernet, the polynomial of the iCRC (mrc-1.0 §1.12): 0xEDB88320 reflected, start
-/// and result inverted. Start with 0; pass a result as `crc` to continue over more bytes.
+/// and result inverted. Start with 0; pass a result as `crc` to continue over more bytes. Any
+/// thread may call any of these functions.
 namespace mrc::inline v0_1::wire {
 
-/// The fastest implementation in this build (ISA-L if available).
+/// The fastest kernel that this processor has, chosen by the first call.
 [[nodiscard]] std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept;
 
-/// Portable implementation, eight bytes per step.
+/// Portable kernel, eight bytes per step.
 [[nodiscard]] std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept;
+
+/// One way to compute the CRC, for tests and benchmarks; all give the same result.
+struct Crc32Kernel {
+  const char* name;  ///< after the instructions that it is made of
+  std::uint32_t (*function)(std::uint32_t crc, Bytes bytes) noexcept;
+  bool supported;  ///< by this processor; `function` must not be called otherwise
+};
+
+/// The kernels of this architecture, the fastest first, the portable one last.
+[[nodiscard]] std::span<const Crc32Kernel> crc32_kernels() noexcept;
 
 }  // namespace mrc::inline v0_1::wire
 

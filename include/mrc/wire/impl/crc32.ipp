@@ -2,19 +2,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 
 #include "mrc/wire/crc32.hpp"
 #include "mrc/wire/endian.hpp"
-
-/// 1 if ISA-L is available to link with; set by the build, for every unit of a header-only program
-/// alike, otherwise for the unit that compiles the library.
-#ifndef MRC_HAVE_ISAL
-#define MRC_HAVE_ISAL 0
-#endif
-#if MRC_HAVE_ISAL
-#include <isa-l/crc.h>
-#endif
+#include "mrc/wire/impl/crc32_x86.ipp"
 
 namespace mrc::inline v0_1::wire {
 
@@ -54,31 +47,45 @@ MRC_DECL std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept {
   return ~crc;
 }
 
-#if MRC_HAVE_ISAL && defined(__x86_64__)
-namespace detail {
-[[nodiscard]] inline bool has_avx() noexcept {
-  static const bool avx = __builtin_cpu_supports("avx") != 0;
-  return avx;
-}
-}  // namespace detail
+MRC_DECL std::span<const Crc32Kernel> crc32_kernels() noexcept {
+#if defined(__x86_64__)
+  static const std::array<Crc32Kernel, 4> kernels = [] {
+    __builtin_cpu_init();  // callers may run before main()
+    const bool pclmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("ssse3");
+    const bool wide = pclmul && __builtin_cpu_supports("vpclmulqdq");
+    const bool avx2 = wide && __builtin_cpu_supports("avx2");
+    const bool avx512 = wide && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    return std::array<Crc32Kernel, 4>{{{"vpclmulqdq512", &detail::crc32_vpclmulqdq512, avx512},
+                                       {"vpclmulqdq256", &detail::crc32_vpclmulqdq256, avx2},
+                                       {"pclmulqdq", &detail::crc32_pclmulqdq, pclmul},
+                                       {"portable", &crc32_portable, true}}};
+  }();
+#else
+  static constexpr std::array<Crc32Kernel, 1> kernels{{{"portable", &crc32_portable, true}}};
 #endif
+  return kernels;
+}
+
+namespace detail {
+
+/// What crc32() calls at first: chooses the kernel that it calls from then on.
+[[nodiscard]] inline std::uint32_t crc32_first(std::uint32_t crc, Bytes bytes) noexcept;
+
+/// The kernel in use. Threads that choose at the same time choose the same.
+inline constinit std::atomic<decltype(Crc32Kernel::function)> crc32_in_use{&crc32_first};
+
+inline std::uint32_t crc32_first(std::uint32_t crc, Bytes bytes) noexcept {
+  auto kernel = crc32_kernels().begin();
+  while (!kernel->supported) ++kernel;
+  crc32_in_use.store(kernel->function, std::memory_order_relaxed);
+  return kernel->function(crc, bytes);
+}
+
+}  // namespace detail
 
 MRC_DECL std::uint32_t crc32(std::uint32_t crc, Bytes bytes) noexcept {
-#if MRC_HAVE_ISAL
-  crc = crc32_gzip_refl(crc, bytes.data(), bytes.size());
-#if defined(__x86_64__)
-  // ISA-L 2.30's AVX-512 version leaves the upper halves of the vector registers dirty, after which
-  // every SSE instruction is several times slower (measured: a 64-byte packet 700 ns against 251).
-  if (bytes.size() >= 256 && detail::has_avx()) {
-    asm volatile("vzeroupper" ::
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-  }
-#endif
-  return crc;
-#else
-  return crc32_portable(crc, bytes);
-#endif
+  return detail::crc32_in_use.load(std::memory_order_relaxed)(crc, bytes);
 }
 
 }  // namespace mrc::inline v0_1::wire
