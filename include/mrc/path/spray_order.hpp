@@ -213,9 +213,9 @@ class SprayOrder {
     front_ -= taken;
   }
 
-  static constexpr std::uint64_t kPass = PlaneShares::kPass;      ///< progress: one pass
-  static constexpr std::uint64_t kLargest = kPass << 24;          ///< count_anew() then
-  static constexpr std::uint64_t kMostBehind = 2;                 ///< packets
+  static constexpr std::uint64_t kPass = PlaneShares::kPass;  ///< progress: one pass
+  static constexpr std::uint64_t kLargest = kPass << 24;      ///< count_anew() then
+  static constexpr std::uint64_t kMostBehind = 2;             ///< packets
 
   /// The walk over the list of one plane.
   struct Walk {
