@@ -151,7 +151,7 @@ TEST_CASE("stall: a peer that is stopped between its ports has lost nothing") {
     CAPTURE(waits);
     Single::Setup setup;
     setup.options.cc.nscc.base_rtt = 45us;
-    if (waits) setup.options.silence = Duration::zero();
+    setup.options.peers_stop = waits;
     setup.attributes.timeout = 13;  // 8.4 ms
     Single s(setup);
     std::int32_t last = -1;

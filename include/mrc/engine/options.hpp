@@ -59,11 +59,10 @@ struct EngineOptions {
   /// each. Twice that amount saves a fifth of the time per packet with 10,000 queue pairs
   /// (docs/performance_log.md).
   std::uint32_t quantum = 32 * 1024;
-  /// While nothing is heard from a peer for longer than this, or than half a round trip if that is
-  /// longer, packets to it grow no older: it may have been stopped before it read them all. Less
-  /// where peers are processes that the system may stop; more finds the loss of a message's tail
-  /// without asking for it.
-  Duration silence = std::chrono::microseconds(500);
+  /// Peers are processes, which the system may stop before they have read all of their ports: while
+  /// nothing is heard from one for more than half a round trip, packets to it grow no older. The
+  /// loss of a message's tail is then found by asking for it.
+  bool peers_stop = false;
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
   bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT, and no nscc
   /// EV probes by which the round-trip time to a peer is measured when the first queue pair

@@ -18,11 +18,14 @@ namespace mrc::inline v0_1::wire {
 /// Portable kernel, eight bytes per step.
 [[nodiscard]] std::uint32_t crc32_portable(std::uint32_t crc, Bytes bytes) noexcept;
 
+/// What computes the CRC, as crc32() does.
+using Crc32Function = std::uint32_t(std::uint32_t crc, Bytes bytes) noexcept;
+
 /// One way to compute the CRC, for tests and benchmarks; all give the same result.
 struct Crc32Kernel {
-  const char* name;  ///< after the instructions that it is made of
-  std::uint32_t (*function)(std::uint32_t crc, Bytes bytes) noexcept;
-  bool supported;  ///< by this processor; `function` must not be called otherwise
+  const char* name;         ///< after the instructions that it is made of
+  Crc32Function* function;  ///< to call only if `supported`
+  bool supported;           ///< by this processor
 };
 
 /// The kernels of this architecture, the fastest first, the portable one last.

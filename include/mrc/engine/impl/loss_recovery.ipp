@@ -56,7 +56,7 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     ++ctx_.stats.inferred_losses;
     ctx_.timers.arm(peer);  // the path may have to be probed from now on
   };
-  const Time heard = peer.answered + std::max(ctx_.options.silence, rule.age / 2);
+  const Time heard = ctx_.options.peers_stop ? peer.answered + rule.age / 2 : now;
   tx.loss_check = reliability::infer_losses(tx.window, std::min(now, heard), rule, lost);
   // The next answer or the retransmission timer ends a silence; looking again now and then is for
   // answers that change nothing here.

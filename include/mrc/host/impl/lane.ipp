@@ -117,8 +117,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
   }
   o.burst = burst;
-  // Ports that batch are sockets: their peers are read port by port, and stopped in between.
-  if (burst > 1 && !config_.strict) o.silence = Duration::zero();
+  o.peers_stop = burst > 1 && !config_.strict;  // ports that batch are sockets
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
   o.paths.loss_strikes = config_.expert.loss_strikes;

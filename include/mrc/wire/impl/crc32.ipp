@@ -73,7 +73,7 @@ namespace detail {
 [[nodiscard]] inline std::uint32_t crc32_first(std::uint32_t crc, Bytes bytes) noexcept;
 
 /// The kernel in use. Threads that choose at the same time choose the same.
-inline constinit std::atomic<decltype(Crc32Kernel::function)> crc32_in_use{&crc32_first};
+inline constinit std::atomic<Crc32Function*> crc32_in_use{&crc32_first};
 
 inline std::uint32_t crc32_first(std::uint32_t crc, Bytes bytes) noexcept {
   auto kernel = crc32_kernels().begin();
