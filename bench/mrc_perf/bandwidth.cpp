@@ -96,12 +96,13 @@ void BandwidthClient::warm_up() {
 void BandwidthClient::drain() {
   const Duration patience = session_.patience() + kGrace;
   Time end = monotonic_now() + patience;
-  std::uint64_t moves = traffic_.moves();
+  std::uint64_t completed = traffic_.sender.completed().messages;
   for (Time now; !traffic_.sender.drained(); look(now)) {
     step();
     now = monotonic_now();
-    if (!g_interrupted && moves != traffic_.moves()) {  // slowly, but they go
-      moves = traffic_.moves();
+    const std::uint64_t messages = traffic_.sender.completed().messages;
+    if (!g_interrupted && messages != completed) {  // slowly, but they go
+      completed = messages;
       end = now + patience;
     }
     if (now > end)
