@@ -193,8 +193,10 @@ TEST_CASE("planes: one with a lost path and marks waits for others, but never in
   CHECK(paid <= 1);                                        // what plane 0 has carried pays for one
   CHECK(data_of(s.transmit(plane_bit(1))).empty());        // it waits
   CHECK(data_of(s.transmit(0b0011)).size() == 20 - paid);  // until another plane has room
-  s.sack({.cack = 24});
   REQUIRE(s.post({.length = 20 * 1024}) == Errc::ok);
+  const std::size_t more = data_of(s.transmit(plane_bit(1))).size();
+  CHECK(more <= 1);
+  s.sack({.cack = 24 + static_cast<std::int32_t>(more)});
   // Nothing is in flight: no answer would come that could end a wait.
-  CHECK(data_of(s.transmit(plane_bit(1))).size() >= 1);
+  CHECK(data_of(s.transmit(plane_bit(1))).size() == 1);
 }
