@@ -56,15 +56,21 @@ once_flowing() {
 }
 sent_since() { (($(packets_from 1) > $1 + 1000)); }
 
+# break_later COMMAND...: the same, beside what follows; broken_since waits for it.
+break_later() {
+  (once_flowing "$@") >"$work/breaker" 2>&1 &
+  breaker=$!
+  trap 'kill "$breaker" 2>/dev/null || true' EXIT  # it must not break the next check
+}
+broken_since() { wait "$breaker" || fail "$(cat "$work/breaker")"; }
+
 # broken MODE COMMAND...: runs COMMAND while data flow, and data flow again afterwards.
 broken() {
   local mode=$1
   shift
-  (once_flowing "$@") >"$work/breaker" 2>&1 &
-  breaker=$!
-  trap 'kill "$breaker" 2>/dev/null || true' EXIT  # it must not break the next check
+  break_later "$@"
   perf rxe1 rxe2 --duration 12s --timeline "$work/timeline" --option placement="$mode"
-  wait $breaker || fail "$(cat "$work/breaker")"
+  broken_since
   flows_at_end || { cat "$work/timeline" && fail 'no data in the last five seconds'; }
 }
 flows_at_end() {
@@ -77,17 +83,15 @@ last = max(float(r[time]) for r in rows)
 sys.exit(sum(float(r[value]) for r in rows if float(r[time]) > last - 5) <= 0)
 PY
 }
-down_and_up() { nic_down "$1" && sleep 1 && nic_up "$1"; }
+down_and_up() { nic_down "$1" && sleep "${2:-1}" && nic_up "$1"; }  # down_and_up N [SECONDS]
 wire_down_and_up() { wire_down "$1" && sleep 1 && wire_up "$1"; }
 address_goes() { address_delete "$1" && sleep 0.5 && address_add "$1"; }
 device_goes() { device_delete "$1" && sleep 0.3 && device_add "$1"; }
 
 two_planes() {
-  local breaker
-  once_flowing down_and_up 1 &
-  breaker=$!
+  break_later down_and_up 1 2
   perf rxe1,rxe2 rxe3,rxe4 --duration 6s
-  wait $breaker
+  broken_since
   (($(jq '.device.planes[1].port.tx_packets' "$work/perf") > 1000)) || fail 'plane 1 stood still'
 }
 
