@@ -13,10 +13,10 @@
 
 namespace {
 
-using Function = decltype(mrc::wire::Crc32Kernel::function);
+using mrc::wire::Crc32Function;
 
 template <bool kChained>
-void run(benchmark::State& state, Function crc32) {
+void run(benchmark::State& state, Crc32Function* crc32) {
   const std::vector<std::uint8_t> data(static_cast<std::size_t>(state.range(0)), 1);
   std::uint32_t crc = 0;
   for (auto _ : state) {
@@ -26,7 +26,7 @@ void run(benchmark::State& state, Function crc32) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
-void add(const std::string& name, Function function) {
+void add(const std::string& name, Crc32Function* function) {
   const auto sizes = [](benchmark::internal::Benchmark* b) {
     b->ArgName("bytes");
     for (const int n : {16, 32, 64, 76, 104, 128, 256, 1024, 1408, 4096, 16384}) b->Arg(n);

@@ -12,6 +12,7 @@
 
 #include "mrc/core/random.hpp"
 #include "mrc/wire/crc32.hpp"
+#include "vectors.hpp"
 
 namespace mrc::wire {
 namespace {
@@ -24,12 +25,6 @@ std::uint32_t by_bits(std::uint32_t crc, Bytes bytes) {
     for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
   }
   return ~crc;
-}
-
-std::vector<std::uint8_t> some_bytes(Random& random, std::size_t n) {
-  std::vector<std::uint8_t> out(n);
-  for (auto& byte : out) byte = static_cast<std::uint8_t>(random.next());
-  return out;
 }
 
 /// Runs `check` with each kernel that this processor has, and names the others.
@@ -69,7 +64,7 @@ TEST_CASE("CRC-32: check value") {
 TEST_CASE("CRC-32: every kernel agrees with the definition at all lengths, nothing read beyond") {
   Random random(1);
   std::vector<std::uint32_t> expected;
-  const std::vector<std::uint8_t> data = some_bytes(random, 1024);
+  const test::Buffer data = test::random_bytes(random, 1024);
   const auto start = static_cast<std::uint32_t>(random.next());
   for (std::size_t n = 0; n <= data.size(); ++n)
     expected.push_back(by_bits(start, Bytes{data}.first(n)));
@@ -85,7 +80,7 @@ TEST_CASE("CRC-32: every kernel agrees with the definition at all lengths, nothi
 
 TEST_CASE("CRC-32: every kernel agrees with the definition at all alignments and seeds") {
   Random random(2);
-  const std::vector<std::uint8_t> data = some_bytes(random, 1024 + 64);
+  const test::Buffer data = test::random_bytes(random, 1024 + 64);
   for_each_kernel([&](auto crc) {
     for (std::size_t at = 0; at < 64; ++at)
       for (int round = 0; round < 20; ++round) {
@@ -99,7 +94,7 @@ TEST_CASE("CRC-32: every kernel agrees with the definition at all alignments and
 
 TEST_CASE("CRC-32: a kernel continues where itself or another one stopped") {
   Random random(3);
-  const std::vector<std::uint8_t> data = some_bytes(random, 600);
+  const test::Buffer data = test::random_bytes(random, 600);
   const std::uint32_t expected = by_bits(7, data);
   for_each_kernel([&](auto crc) {
     for (std::size_t cut = 0; cut <= data.size(); ++cut) {
@@ -115,7 +110,7 @@ TEST_CASE("CRC-32: a kernel continues where itself or another one stopped") {
 TEST_CASE("CRC-32: each bit of a long input counts") {
   Random random(4);
   for (const std::size_t n : {2048u, 4096u, 8999u, 65535u}) {
-    std::vector<std::uint8_t> data = some_bytes(random, n);
+    test::Buffer data = test::random_bytes(random, n);
     for (int round = 0; round < 10; ++round) {
       const std::uint32_t expected = by_bits(0, data);
       for_each_kernel([&](auto crc) { REQUIRE(crc(0, data) == expected); });

@@ -11,13 +11,7 @@
 namespace mrc::wire {
 namespace {
 
-using test::Buffer;
-
-Buffer random_bytes(Random& random, std::size_t n) {
-  Buffer out(n);
-  for (auto& byte : out) byte = static_cast<std::uint8_t>(random.next());
-  return out;
-}
+using test::Buffer, test::random_bytes;
 
 TEST_CASE("iCRC: the worked values") {
   const Buffer packet = test::write_only_packet();

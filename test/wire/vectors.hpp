@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mrc/core/random.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/wire/packet.hpp"
 
@@ -26,6 +27,12 @@ using Buffer = std::vector<std::uint8_t>;
     out.push_back(static_cast<std::uint8_t>(digit(text[i]) << 4 | digit(text[i + 1])));
     ++i;
   }
+  return out;
+}
+
+[[nodiscard]] inline Buffer random_bytes(Random& random, std::size_t n) {
+  Buffer out(n);
+  for (auto& byte : out) byte = static_cast<std::uint8_t>(random.next());
   return out;
 }
 
