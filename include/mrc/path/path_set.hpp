@@ -104,8 +104,8 @@ class PathSet {
     return select_rare(planes, avoid);
   }
 
-  /// Those of `planes` that may carry a new packet now. The others have lost paths, and carry as
-  /// much per path as the planes that are whole; it is better to wait for one of these.
+  /// Those of `planes` that may carry a new packet now. The others have lost paths and have carried
+  /// their share; it is better to wait for a plane that is whole (PlaneShares).
   [[nodiscard]] PlaneMask within_limits(PlaneMask planes) const noexcept {
     return order_.within_limits(planes);
   }
