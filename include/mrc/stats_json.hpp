@@ -40,7 +40,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, r
                                    probes, acknowledged, smoothed_rtt_ns, outstanding, cwnd,
                                    inflight)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, rx_bad_icrc, port, faults)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, enabled, rx_bad_icrc, rx_disabled, port,
+                                   faults)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, active, packets, bytes,
                                    delivered, marks, trims, losses, timeouts, probes_sent,

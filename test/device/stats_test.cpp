@@ -106,6 +106,8 @@ TEST_CASE("stats json: a device, there and back") {
   mrc::PlaneStats plane;
   plane.address = "127.0.0.1:4791";
   plane.up = true;
+  plane.enabled = false;
+  plane.rx_disabled = 10;
   plane.port.tx_calls = 11;
   plane.faults.lost = 12;
   stats.planes = {plane, {}};
@@ -118,6 +120,8 @@ TEST_CASE("stats json: a device, there and back") {
   CHECK(written["planes"][0]["address"] == "127.0.0.1:4791");
   CHECK(written["planes"][0]["up"] == true);
   CHECK(written["planes"][1]["up"] == false);
+  CHECK(written["planes"][0]["enabled"] == false);
+  CHECK(written["planes"][0]["rx_disabled"] == 10);
   CHECK(written["planes"][0]["port"]["tx_calls"] == 11);
   CHECK(written["planes"][0]["faults"]["lost"] == 12);
   CHECK(written["lanes"][0]["slot"] == 9);

@@ -125,6 +125,44 @@ TEST_CASE("verbs ports: a link goes down and comes up, told or not, and traffic 
     }
 }
 
+TEST_CASE("verbs ports: a disabled plane is silent, and works again when it is enabled") {
+  for (const bool placement : {false, true}) {
+    CAPTURE(placement);
+    const RdmaNetwork network;
+    RdmaPair pair(placement);
+    if (placement) pair.until_placed();
+    pair.there();
+    std::fill(pair.a.target.begin(), pair.a.target.end(), std::uint8_t{0x5E});
+    pair.a.device.set_plane_enabled(0, false);
+    std::atomic<int> packets{0};
+    fake_nic::set_judge([&](const Packet& packet) {
+      packets += packet.from == "nic0";
+      return Fate::deliver;
+    });
+    const auto post = [](Side& from, const MemoryRegion& memory) {
+      const Sge sge = from.sge(0, 64 << 10);
+      SendRequest request;
+      request.sges = {&sge, 1};
+      request.remote = memory.remote(0);
+      return from.qps[0].post_send(request);
+    };
+    REQUIRE(post(pair.a, pair.b_memory) == Errc::ok);
+    REQUIRE(post(pair.b, pair.a_memory) == Errc::ok);
+    std::this_thread::sleep_for(50ms);
+    CHECK(packets == 0);
+    CHECK(std::count(pair.a.target.begin(), pair.a.target.end(), 0x5E) == 1 << 20);
+    CHECK(!plane_is_up(pair.a));
+    pair.a.device.set_plane_enabled(0, true);
+    CHECK(pair.a.await_one().status == WcStatus::success);
+    CHECK(pair.b.await_one().status == WcStatus::success);
+    CHECK(packets > 0);
+    CHECK(plane_is_up(pair.a));
+    fake_nic::set_judge(nullptr);
+    if (placement) pair.until_placed();
+    pair.back();
+  }
+}
+
 TEST_CASE("verbs ports: an address that goes, and comes back at another index") {
   const RdmaNetwork network;
   RdmaPair pair(true);

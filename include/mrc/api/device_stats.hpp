@@ -18,8 +18,10 @@ namespace mrc::inline v0_1 {
 /// One plane of a device.
 struct PlaneStats {
   std::string address;            ///< as Device::plane_names() gives it
-  bool up = false;                ///< can be used: link state (injected faults included), and MTU
+  bool up = false;                ///< can be used: as PlaneState::up
+  bool enabled = true;            ///< as PlaneState::enabled
   std::uint64_t rx_bad_icrc = 0;  ///< packets received and dropped: the iCRC is wrong
+  std::uint64_t rx_disabled = 0;  ///< packets received and dropped: the plane was disabled
   port::PortStats port;           ///< packets, bytes and system calls
   port::FaultStats faults;        ///< packets hit by injected faults
 };

@@ -14,7 +14,7 @@ struct DeviceEvent {
   enum class Kind : std::uint8_t {
     qp_error,    ///< a queue pair moved to ERR
     cq_overrun,  ///< a completion queue had no room for a completion
-    plane_down,  ///< a plane can't be used any more: its link, or too small an MTU
+    plane_down,  ///< a plane can't be used any more: its link, too small an MTU, or disabled
     plane_up,    ///< it can again
     srq_limit,   ///< fewer receives are left in a shared receive queue than its limit
     last_wqe,    ///< a queue pair in ERR takes no more receives from its shared receive queue

@@ -14,6 +14,7 @@
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
 #include "mrc/api/log.hpp"
+#include "mrc/api/plane_state.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
@@ -122,6 +123,10 @@ class DeviceCore {
   [[nodiscard]] std::vector<std::string> plane_names() const;
   [[nodiscard]] DeviceStats stats();
 
+  /// Throws mrc::Error if there is no such plane.
+  void set_plane_enabled(unsigned plane, bool enabled);
+  [[nodiscard]] PlaneState plane_state(unsigned plane) const;
+
   /// `source` is the setting that the text comes from, put in front of error texts; empty for an
   /// argument of the caller's.
   void set_faults(std::string_view text, const std::string& source = {});
@@ -131,6 +136,7 @@ class DeviceCore {
   [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
   void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
   void open_profiles();
+  void check_plane(unsigned plane) const;
   void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
   const Config config_;  ///< in force: the user's, completed by the kind of planes
@@ -142,7 +148,7 @@ class DeviceCore {
   Profiles profiles_;
   EvEvents ev_events_;
   std::mutex changing_profiles_;  ///< held until a change has reached all lanes
-  std::mutex objects_;            ///< held while objects of all lanes come and go
+  std::mutex objects_;            ///< held while objects of all lanes come, go or change
   std::mutex placing_;            ///< held while what belongs to a lane gets one
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads

@@ -13,6 +13,7 @@
 #include "mrc/api/device_stats.hpp"
 #include "mrc/api/events.hpp"
 #include "mrc/api/log.hpp"
+#include "mrc/api/plane_state.hpp"
 #include "mrc/api/qp_change.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/fork_mark.hpp"
@@ -137,6 +138,11 @@ class alignas(64) Lane {  // shares no cache line with another one
                                               PdId pd, std::optional<std::uint32_t> key);
   /// The engine has deregistered the region: returns when no port reads it any more.
   void release_memory(std::uint32_t key) noexcept;
+
+  // --- Administration of planes
+  /// When it returns, nothing leaves in a plane that is disabled.
+  void set_plane_enabled(Plane plane, bool enabled) noexcept;
+  [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
   // --- Faults and statistics
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }

@@ -62,12 +62,16 @@ class Rounds {
   /// When the next round is due if no packet arrives; Time::min() if work is left.
   [[nodiscard]] Time next_deadline() const noexcept;
 
-  /// The plane's link is up, and its port can carry the device's packets: an interface that was
-  /// added or changed after the device opened may have too small an MTU.
+  /// The plane is enabled, its link is up, and its port can carry the device's packets: an
+  /// interface that was added or changed after the device opened may have too small an MTU.
   [[nodiscard]] bool usable(unsigned plane) noexcept;
   /// The plane whose address is the device's GID. Any thread.
   [[nodiscard]] Plane gid_plane() const noexcept {
     return gid_plane_.load(std::memory_order_relaxed);
+  }
+  /// Packets that arrived in a disabled plane, and were dropped.
+  [[nodiscard]] std::uint64_t rx_disabled(unsigned plane) const noexcept {
+    return rx_disabled_[plane];
   }
   [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
     return unconnected_answered_;
@@ -79,6 +83,7 @@ class Rounds {
  private:
   bool take_in(Time now) noexcept;
   bool receive(Time now) noexcept;
+  void drop_received(unsigned plane) noexcept;
   void take_early(Time now) noexcept;
   bool receive_once(Time now) noexcept;
   bool take_back(Time now, Port& port, Plane plane) noexcept;
@@ -106,6 +111,7 @@ class Rounds {
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
+  std::vector<std::uint64_t> rx_disabled_;            ///< [plane]
   PlaneMask planes_up_ = 0;                           ///< as the application knows them
   PlaneMask too_small_ = 0;          ///< planes already logged as having too small an MTU
   std::atomic<Plane> gid_plane_{0};  ///< planes_.gid_plane

@@ -116,6 +116,12 @@ MRC_DECL bool Device::progress() noexcept {
 MRC_SETUP void Device::set_faults(std::string_view schedule) {
   detail::core_of(core_).set_faults(schedule);
 }
+MRC_SETUP void Device::set_plane_enabled(unsigned plane, bool enabled) {
+  detail::core_of(core_).set_plane_enabled(plane, enabled);
+}
+MRC_SETUP PlaneState Device::plane_state(unsigned plane) const {
+  return detail::core_of(core_).plane_state(plane);
+}
 MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
     throw Error(Errc::invalid_argument,

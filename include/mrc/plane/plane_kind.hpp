@@ -49,6 +49,7 @@ class PlaneKind;
 struct OpenedPlanes {
   PlaneKind* kind = nullptr;                 ///< that opened them; set by the lane
   std::vector<std::unique_ptr<Port>> ports;  ///< [plane]
+  PlaneMask disabled = 0;                    ///< planes that an administrator has taken out of use
   std::uint8_t slot = 0;  ///< of this process on this host: top 8 bits of its QPNs
   UniqueFd slot_claim;    ///< keeps the slot claimed; not open where a port's socket does
   /// The plane whose address this device goes by, its GID: one that is up, if there is any.
@@ -60,6 +61,11 @@ struct OpenedPlanes {
   std::uint32_t own_peers = 0;
 
   [[nodiscard]] unsigned count() const noexcept { return static_cast<unsigned>(ports.size()); }
+  [[nodiscard]] bool enabled(unsigned plane) const noexcept { return (disabled >> plane & 1) == 0; }
+  /// Packets can pass: the plane is enabled, and its link is there.
+  [[nodiscard]] bool up(unsigned plane) const noexcept {
+    return enabled(plane) && ports[plane]->link_up();
+  }
   /// Adds the port of the next plane: logs its notes, and lowers the MTU to what it carries. Throws
   /// mrc::Error if that is too little.
   void adopt(std::unique_ptr<Port> port, const Config& config, const Log& log);

@@ -138,6 +138,12 @@ class Port {
   /// which their PlaneKind gets. Empty: nothing.
   [[nodiscard]] virtual std::vector<std::uint8_t> connection_data() const { return {}; }
 
+  // --- Administration
+  /// An administrator takes the port out of use, or lets it be used again; initially it is. Its
+  /// owner sees to transmit() and to what receive() brings. A port that sends by itself, or whose
+  /// hardware places payload, stops both before this returns; others have nothing to do.
+  virtual void set_enabled(bool enabled) noexcept { (void)enabled; }
+
   // --- Injected faults
   /// Faults of all packets of the port, see FaultInjector::set().
   virtual void set_fault(const FaultSpec& spec) { faults_.set(spec); }

@@ -97,7 +97,7 @@ MRC_SETUP std::vector<Contact> Connector::ways_to(const Destination& destination
 }
 
 MRC_SETUP bool Connector::up(const Contact& way) const {
-  return way.plane < planes_.count() && planes_.ports[way.plane]->link_up();
+  return way.plane < planes_.count() && planes_.up(way.plane);
 }
 
 /// Sends a message: an answer or an offer there where it is to go; a hello over some of the ways to

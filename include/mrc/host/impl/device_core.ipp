@@ -310,6 +310,24 @@ MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_
 
 // --- The rest
 
+MRC_SETUP void DeviceCore::check_plane(unsigned plane) const {
+  if (plane >= plane_count())
+    throw Error(Errc::invalid_argument, "plane " + std::to_string(plane) +
+                                            ": the device has no such plane; the last one is " +
+                                            std::to_string(plane_count() - 1));
+}
+
+MRC_SETUP void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
+  check_plane(plane);
+  const std::lock_guard objects(objects_);  // the same in all lanes
+  for (const auto& lane : lanes_) lane->set_plane_enabled(static_cast<Plane>(plane), enabled);
+}
+
+MRC_SETUP PlaneState DeviceCore::plane_state(unsigned plane) const {
+  check_plane(plane);
+  return lanes_[0].plane_state(plane);
+}
+
 MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& source) {
   const port::FaultSchedule schedule = lanes_[0].faults().parse(text, source);
   for (const auto& lane : lanes_) lane->start_faults(schedule);

@@ -179,6 +179,21 @@ MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
   progress_.deadline_changed();
 }
 
+/// Peers are told by the round, over the planes that are left.
+MRC_SETUP void Lane::set_plane_enabled(Plane plane, bool enabled) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (planes_.enabled(plane) == enabled) return;
+  planes_.disabled ^= plane_bit(plane);
+  planes_.ports[plane]->set_enabled(enabled);
+  (void)rounds_.advance(monotonic_now());
+  progress_.deadline_changed();
+}
+
+MRC_SETUP PlaneState Lane::plane_state(unsigned plane) noexcept {
+  const std::lock_guard lock(mutex_);
+  return {planes_.enabled(plane), rounds_.usable(plane)};
+}
+
 MRC_SETUP void Lane::start_faults(port::FaultSchedule schedule) {
   const std::lock_guard lock(mutex_);
   const Time now = monotonic_now();
@@ -208,9 +223,14 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   stats.lanes.push_back(lane);
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const Port& port = *planes_.ports[i];
-    if (i == stats.planes.size())
-      stats.planes.push_back({port::format_address(port.address()), rounds_.usable(i), 0, {}, {}});
+    if (i == stats.planes.size()) {
+      PlaneStats& fresh = stats.planes.emplace_back();
+      fresh.address = port::format_address(port.address());
+      fresh.up = rounds_.usable(i);
+      fresh.enabled = planes_.enabled(i);
+    }
     PlaneStats& plane = stats.planes[i];
+    plane.rx_disabled += rounds_.rx_disabled(i);
     plane.rx_bad_icrc += engine_.bad_icrc(static_cast<Plane>(i));
     add_counters(plane.port, port.stats());
     add_counters(plane.faults, port.fault_stats());

@@ -39,11 +39,12 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       path_events_(std::move(path_events)),
       lane_(lane),
       tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
-      by_plane_(planes.count()) {
+      by_plane_(planes.count()),
+      rx_disabled_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const auto plane = static_cast<Plane>(i);
-    if (planes_.ports[i]->link_up())
+    if (planes_.up(i))
       planes_up_ |= plane_bit(plane);
     else
       engine_.set_plane_up(start, plane, false);
@@ -119,6 +120,8 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
     Port& port = *planes_.ports[i];
     rx_.clear();
     port.receive(now, rx_);
+    if (!planes_.enabled(i)) [[unlikely]]
+      drop_received(i);
     if (!filter_.everybody()) [[unlikely]]
       rx_.erase_if([this](const wire::RxPacket& packet) {
         return packet.origin != nullptr && filter_.refuses(packet.origin->source);
@@ -137,6 +140,12 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
     if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
   return any;
+}
+
+/// What has arrived in a disabled plane.
+MRC_DECL void Rounds::drop_received(unsigned plane) noexcept {
+  rx_disabled_[plane] += rx_.packets().size();
+  rx_.clear();
 }
 
 /// The first packets of peers that are another implementation of MRC, and did not wait.
@@ -180,7 +189,7 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     const std::uint32_t room = port.capabilities().max_packet;
     // Each has no effect if nothing has changed.
     engine_.set_plane_narrow(now, static_cast<Plane>(i), room < planes_.mtu + kPacketOverhead);
-    engine_.set_plane_up(now, static_cast<Plane>(i), port.link_up() && room >= smallest_room());
+    engine_.set_plane_up(now, static_cast<Plane>(i), planes_.up(i) && room >= smallest_room());
     const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
@@ -207,7 +216,7 @@ MRC_DECL std::uint32_t Rounds::smallest_room() const noexcept {
 
 MRC_DECL bool Rounds::usable(unsigned plane) noexcept {
   const Port& port = *planes_.ports[plane];
-  if (!port.link_up()) return false;
+  if (!planes_.up(plane)) return false;
   const std::uint32_t room = port.capabilities().max_packet;
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
   if (planes_.mtu + kPacketOverhead <= room) {
@@ -232,7 +241,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
   }
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
     tx_.clear();
-    engine_.poll_transmit(now, ~busy_, tx_);
+    engine_.poll_transmit(now, ~(busy_ | planes_.disabled), tx_);
     if (tx_.empty()) return false;
     // Each group or plane costs a system call, and the engine puts control packets in front. In
     // small bursts data goes first, since a program waits for it. In large ones sockets may fill

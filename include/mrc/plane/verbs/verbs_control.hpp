@@ -39,6 +39,8 @@ class VerbsControl {
 
   /// Reads messages, and does what is due. When to call it again, at the latest.
   [[nodiscard]] Time work(Time now) noexcept;
+  /// Drops the messages that have come: the port is disabled. They are sent again later.
+  void discard() const noexcept;
   /// The device goes away: destroys everything that is on it, and appends the copies that it might
   /// still have read.
   void leave_device(std::vector<wire::CopyId>& copies) noexcept;

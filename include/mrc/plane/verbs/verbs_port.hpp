@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -92,7 +93,7 @@ class VerbsPort final : public Port {
   [[nodiscard]] std::string await_route(const PeerRoute& route, Duration patience) const override;
   bool arm() noexcept override;
   /// False while a `down` fault is set, or while the device is away, its port is not
-  /// active or its address is gone.
+  /// active, its address is gone, or the port is disabled.
   [[nodiscard]] bool link_up() const noexcept override { return up_.load() && !faults_.down(); }
   [[nodiscard]] int poll_fd() const noexcept override { return events_.fd(); }
   /// poll_fd() is enough.
@@ -107,6 +108,10 @@ class VerbsPort final : public Port {
   [[nodiscard]] PeerAddress address() const noexcept override { return address_; }
   /// An encoded VerbsContact.
   [[nodiscard]] std::vector<std::uint8_t> connection_data() const override;
+
+  /// Disabled, the port is as it is while its device is away: its queue pairs are reset, and it
+  /// neither sends nor reads control messages. Waits for the keeper's thread.
+  void set_enabled(bool enabled) noexcept override;
 
   /// Fault injection for the whole port, see FaultInjector::set(). A device drops damaged packets
   /// before anybody sees them: `corrupt` and trimming act as loss.
@@ -160,6 +165,8 @@ class VerbsPort final : public Port {
   void come_up(VerbsParts parts, bool fresh) noexcept;
   /// Packets no longer flow, and what is open is the caller's.
   [[nodiscard]] VerbsParts go_down() noexcept;
+  /// Nothing is sent by the keeper, or taken by the device, until the port is enabled again.
+  void note_silent() noexcept;
   /// Copies that the device no longer reads.
   void release(const std::vector<wire::CopyId>& copies) noexcept;
   void renew_regions(VerbsQueues& queues) noexcept;
@@ -233,6 +240,9 @@ class VerbsPort final : public Port {
   std::uint64_t doorbells_ = 0;  ///< of queues that are gone, and of UC
   // Of the thread that uses the port:
   std::atomic<bool> up_{false};
+  std::atomic<bool> enabled_{true};   ///< see set_enabled()
+  bool silent_ = false;               ///< under the lock: the keeper knows that it is disabled
+  std::condition_variable silenced_;  ///< silent_ was set
   std::vector<PortPath> paths_;
   std::vector<wire::CopyId> taken_;        ///< what take_released() returned
   std::vector<wire::PacketName> settled_;  ///< what take_settled() returned

@@ -87,6 +87,12 @@ MRC_SETUP void VerbsControl::read(Time now) {
   }
 }
 
+MRC_SETUP void VerbsControl::discard() const noexcept {
+  std::uint8_t byte = 0;
+  for (int i = 0; i < kMaxRead && ::recv(socket_.fd(), &byte, 1, MSG_DONTWAIT) >= 0; ++i) {
+  }
+}
+
 MRC_SETUP void VerbsControl::take(const VerbsMessage& message, Time now) {
   VerbsSession* session = nullptr;
   {

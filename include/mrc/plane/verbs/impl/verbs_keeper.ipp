@@ -31,11 +31,19 @@ MRC_SETUP VerbsKeeper::~VerbsKeeper() {
 MRC_SETUP void VerbsKeeper::run() {
   Time next_look = Time::min();
   Time next_work = Time::min();
-  while (await(std::min(next_look, next_work))) {
+  while (await(port_.enabled_ ? std::min(next_look, next_work) : next_work)) {
     Time now = monotonic_now();
     const bool up = port_.up_.load();
+    const bool enabled = port_.enabled_.load();
     if (up) drain_events();
-    if (up && !healthy(now)) take_down();
+    if (up && !(enabled && healthy(now))) take_down();
+    if (!enabled) {
+      control_->discard();
+      port_.note_silent();
+      next_look = now;  // at once when it is enabled
+      next_work = now + kLookUp;
+      continue;
+    }
     if (!port_.up_.load() && now >= next_look) bring_up();
     next_work = control_->work(now);
     now = monotonic_now();

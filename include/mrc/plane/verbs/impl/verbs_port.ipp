@@ -149,6 +149,21 @@ MRC_SETUP VerbsParts VerbsPort::go_down() noexcept {
   return std::move(parts_);
 }
 
+MRC_SETUP void VerbsPort::set_enabled(bool enabled) noexcept {
+  std::unique_lock lock(mutex_);
+  silent_ = false;
+  enabled_ = enabled;
+  look();
+  if (!enabled) silenced_.wait(lock, [this] { return silent_; });
+}
+
+MRC_SETUP void VerbsPort::note_silent() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (enabled_) return;
+  silent_ = true;
+  silenced_.notify_all();
+}
+
 MRC_SETUP void VerbsPort::release(const std::vector<wire::CopyId>& copies) noexcept {
   if (copies.empty()) return;
   const std::lock_guard lock(mutex_);
