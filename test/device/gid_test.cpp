@@ -253,7 +253,7 @@ TEST_CASE("modify: steps out of order, and attributes of other steps, are errors
   fails(change, Errc::invalid_argument, "attribute of another step");
   change = to_rtr(gid, qp.qpn(), kPsnA);
   change.rtr.mpr_dest = 0;
-  fails(change, Errc::invalid_argument, "to RTR");
+  fails(change, Errc::invalid_argument, "to RTR: an attribute is outside its documented range");
   change = to_rtr(gid, qp.qpn(), kPsnA);
   change.connection = qp.local_info();
   fails(change, Errc::invalid_argument, "not both");
@@ -264,6 +264,7 @@ TEST_CASE("modify: steps out of order, and attributes of other steps, are errors
   change.mtu = 1024;
   change.rtr.mpr_dest = 3;
   change.rtr.max_wimm_dest = 9;
+  change.rtr.max_wimm = 7;
   qp.modify(change);
   change = to(QpState::rts);
   change.rts.timeout = 30;
@@ -277,6 +278,7 @@ TEST_CASE("modify: steps out of order, and attributes of other steps, are errors
   CHECK(info.attributes.max_wimm_dest == 9);
   CHECK(info.attributes.timeout == 9);
   CHECK(info.attributes.mpr == 5);
+  CHECK(info.attributes.max_wimm == 7);
   qp.modify(to(QpState::err));
   CHECK(qp.state() == QpState::err);
   qp.modify(to(QpState::reset));

@@ -195,15 +195,88 @@ TEST_CASE("to_rtr, to_rts: values out of range change nothing") {
   rtr = {};
   rtr.max_wimm_dest = 40'000;
   CHECK(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::invalid_argument);
+  for (const RtrAttributes bad : {RtrAttributes{.mpr = 0}, RtrAttributes{.max_wimm = 0}})
+    CHECK(s.engine.to_rtr(s.qpn, s.remote(), bad) == Errc::invalid_argument);
   CHECK(s.qp().state == QpState::init);
   CHECK(s.peer_state().queue_pairs == 0);
   REQUIRE(s.engine.to_rtr(s.qpn, s.remote()) == Errc::ok);
   for (RtsAttributes rts :
        {RtsAttributes{.mpr = 0}, RtsAttributes{.max_wimm = 0}, RtsAttributes{.timeout = 25},
-        RtsAttributes{.retry_linear = 8}, RtsAttributes{.retry_exponential = 26}})
+        RtsAttributes{.retry_linear = 8}, RtsAttributes{.retry_exponential = 26},
+        RtsAttributes{.mpr_dest = 0}, RtsAttributes{.max_wimm_dest = 0}})
     CHECK(s.engine.to_rts(s.qpn, s.now, rts) == Errc::invalid_argument);
   CHECK(s.qp().state == QpState::rtr);
   REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+}
+
+TEST_CASE("to_rtr, to_rts: limits as requester in either step, the last ones count") {
+  for (const bool at_rts : {false, true}) {
+    Steps s;
+    RtrAttributes rtr;
+    rtr.mpr = 3;
+    rtr.max_wimm = 2;
+    REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::ok);
+    CHECK(s.qp().attributes.mpr == 3);
+    RtsAttributes rts;
+    if (at_rts) {
+      rts.mpr = 1;
+      rts.max_wimm = 1;
+    }
+    REQUIRE(s.engine.to_rts(s.qpn, s.now, rts) == Errc::ok);
+    CHECK(s.qp().attributes.mpr == (at_rts ? 1 : 3));
+    CHECK(s.qp().tx.fixed_range == (at_rts ? 128 : 384));
+    for (int i = 0; i < 3; ++i) REQUIRE(s.post({.with_immediate = true}) == Errc::ok);
+    CHECK(data_of(s.transmit()).size() == (at_rts ? 1 : 2));
+  }
+}
+
+TEST_CASE("to_rtr, to_rts: limits as responder at RTS while the peer is not known") {
+  Steps s;
+  RemoteQp unknown;
+  unknown.qpn = Single::kRemote;
+  unknown.start_psn = s.first;
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown, {.mpr_dest = 8, .max_wimm_dest = 9}) ==
+          Errc::ok);
+  RtsAttributes rts;
+  rts.mpr_dest = 2;
+  rts.max_wimm_dest = 3;
+  REQUIRE(s.engine.to_rts(s.qpn, s.now, rts) == Errc::ok);
+  CHECK(s.qp().rx.window.range() == 256);
+  CHECK(s.qp().rx.wimms.limit() == 3);
+  REQUIRE(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::ok);
+  s.data({});
+  CHECK(s.qp().stats.rx_packets == 1);
+}
+
+TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was told") {
+  const RtrAttributes told{.mpr_dest = 4, .max_wimm_dest = 5};
+  {
+    Steps s;
+    REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), told) == Errc::ok);
+    REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
+    RtsAttributes rts;
+    rts.mpr_dest = 2;        // less: no effect
+    rts.max_wimm_dest = 40;  // more: it may send more than it will
+    REQUIRE(s.engine.to_rts(s.qpn, s.now, rts) == Errc::ok);
+    CHECK(s.qp().attributes.mpr_dest == 4);
+    CHECK(s.qp().rx.window.range() == 512);
+    CHECK(s.qp().attributes.max_wimm_dest == 40);
+    CHECK(s.qp().rx.wimms.limit() == 40);
+    s.data({});
+    CHECK(s.qp().stats.rx_packets == 1);
+  }
+  Steps s;  // and none once something has arrived
+  REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), told) == Errc::ok);
+  s.data({});
+  RtsAttributes rts;
+  rts.mpr_dest = 9;
+  rts.max_wimm_dest = 40;
+  REQUIRE(s.engine.to_rts(s.qpn, s.now, rts) == Errc::ok);
+  CHECK(s.qp().attributes.mpr_dest == 4);
+  CHECK(s.qp().attributes.max_wimm_dest == 5);
+  CHECK(s.qp().rx.window.range() == 512);
+  s.data({.n = 1});
+  CHECK(s.qp().stats.rx_packets == 2);
 }
 
 // --- A peer that is not known yet -------------------------------------------------------------

@@ -31,10 +31,10 @@ struct QpChange {
   std::optional<Psn> receive_psn{};
   std::optional<std::uint32_t> mtu{};  ///< payload bytes per packet; default: the queue pair's own.
                                        ///< Both sides agree on agreed_mtu()
-  RtrAttributes rtr{};                 ///< own limits as responder
+  RtrAttributes rtr{};                 ///< own limits
 
   // To RTS.
-  RtsAttributes rts{};  ///< first PSN to send, own limits as requester, timeout and retries
+  RtsAttributes rts{};  ///< first PSN to send, own limits, timeout and retries
 };
 
 /// What is known of a queue pair.

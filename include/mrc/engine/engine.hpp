@@ -143,7 +143,8 @@ class Engine {
   /// The same while all that is known of the peer is its queue pair number, first PSN and MTU:
   /// packets are dropped until resolve().
   Errc to_rtr_unresolved(Qpn qpn, const RemoteQp& remote, const RtrAttributes& own = {});
-  /// From RTR: can also send; what is posted before resolve() waits for it.
+  /// From RTR: can also send; what is posted before resolve() waits for it. Errc::invalid_argument
+  /// if an attribute is out of its documented range. May throw std::bad_alloc, as to_rtr().
   Errc to_rts(Qpn qpn, Time now, const RtsAttributes& own = {});
   /// The peer of a queue pair in RTR or RTS is known now, or known better; QPN and PSN stay, and of
   /// remote.mtu and the MTU of to_rtr_unresolved() the smaller counts.
@@ -364,6 +365,8 @@ class Engine {
   Errc enter_rtr(QueuePairState& qp, const RemoteQp& remote, const RtrAttributes& own,
                  bool may_be_rc);
   void attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept;
+  static void size_responder(QueuePairState& qp, const QpAttributes& a);
+  void change_responder(QueuePairState& qp, QpAttributes& wanted);
   void begin_sending(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] static std::optional<std::uint32_t> unsupported_request(
       QueuePairState& qp) noexcept;

@@ -243,19 +243,25 @@ struct QpAttributes {
   return std::chrono::microseconds(10) * base;
 }
 
-/// What may be changed of the own attributes on the way from INIT to RTR (mrc-1.0 §7.3).
+/// What may be changed of the own attributes on the way from INIT to RTR (mrc-1.0 §7.3). The limits
+/// as requester can be given here or with RtsAttributes, which comes later and replaces them.
 struct RtrAttributes {
   std::optional<std::uint8_t> mpr_dest{};            ///< QpAttributes::mpr_dest
   std::optional<std::uint16_t> max_wimm_dest{};      ///< QpAttributes::max_wimm_dest
   std::optional<bool> dynamic_mpr{};                 ///< QpAttributes::dynamic_mpr
   std::optional<std::uint8_t> max_rd_atomic_dest{};  ///< QpAttributes::max_rd_atomic_dest
   std::optional<std::uint8_t> min_rnr_timer{};       ///< QpAttributes::min_rnr_timer
+  std::optional<std::uint8_t> mpr{};                 ///< QpAttributes::mpr
+  std::optional<std::uint16_t> max_wimm{};           ///< QpAttributes::max_wimm
 
   /// Equal in every field.
   friend bool operator==(const RtrAttributes&, const RtrAttributes&) = default;
 };
 
-/// The same on the way from RTR to RTS.
+/// The same on the way from RTR to RTS. The limits as responder are in force since RTR: here they
+/// replace what was given there while the peer is not known. Once it is, it may count on what it
+/// was told, so that smaller ones have no effect; nor has any once a packet of it has arrived.
+/// QpInfo::attributes shows what is in force.
 struct RtsAttributes {
   std::optional<Psn> send_psn{};                    ///< first PSN to send; default: a random one
   std::optional<std::uint8_t> mpr{};                ///< QpAttributes::mpr
@@ -266,6 +272,8 @@ struct RtsAttributes {
   std::optional<std::uint8_t> max_timeout{};        ///< QpAttributes::max_timeout
   std::optional<std::uint8_t> max_rd_atomic{};      ///< QpAttributes::max_rd_atomic
   std::optional<std::uint8_t> rnr_retry{};          ///< QpAttributes::rnr_retry
+  std::optional<std::uint8_t> mpr_dest{};           ///< QpAttributes::mpr_dest
+  std::optional<std::uint16_t> max_wimm_dest{};     ///< QpAttributes::max_wimm_dest
 
   /// Equal in every field.
   friend bool operator==(const RtsAttributes&, const RtsAttributes&) = default;

@@ -65,10 +65,11 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   a.dynamic_mpr = own.dynamic_mpr.value_or(a.dynamic_mpr);
   a.max_rd_atomic_dest = own.max_rd_atomic_dest.value_or(a.max_rd_atomic_dest);
   a.min_rnr_timer = own.min_rnr_timer.value_or(a.min_rnr_timer);
+  a.mpr = own.mpr.value_or(a.mpr);
+  a.max_wimm = own.max_wimm.value_or(a.max_wimm);
   if (!detail::in_range(a)) return Errc::invalid_argument;
-  qp.rx.resize(a);
-  if (qp.init.srq && qp.rx.receives.capacity() < a.max_wimm_dest)
-    qp.rx.receives = ReceiveQueue(a.max_wimm_dest, qp.rx.receives.sge_limit());
+  size_responder(qp, a);
+  qp.tx.window.resize(a.mpr * kMprUnit);  // with RC it may be used from now on
   // While the peer is not known it may turn out to offer RC, even after a while.
   qp.rc_state = a.rc && may_be_rc ? std::make_unique<RcState>(a, ctx_.writes) : nullptr;
   if (qp.rc_state) qp.rc_state->drawn_psn = qp.start_psn;
@@ -78,6 +79,31 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   qp.heard = false;
   qp.state = QpState::rtr;
   return Errc::ok;
+}
+
+/// Before anything has arrived.
+MRC_SETUP void Engine::size_responder(QueuePairState& qp, const QpAttributes& a) {
+  qp.rx.resize(a);
+  if (qp.init.srq && qp.rx.receives.capacity() < a.max_wimm_dest)
+    qp.rx.receives = ReceiveQueue(a.max_wimm_dest, qp.rx.receives.sge_limit());
+}
+
+/// The limits as responder that are given with RTS, as far as they can still change: see
+/// RtsAttributes.
+MRC_SETUP void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted) {
+  const QpAttributes& now = qp.attributes;
+  if (qp.heard) {
+    wanted.mpr_dest = now.mpr_dest;
+    wanted.max_wimm_dest = now.max_wimm_dest;
+  } else if (qp.peer != nullptr) {
+    wanted.mpr_dest = std::max(wanted.mpr_dest, now.mpr_dest);
+    wanted.max_wimm_dest = std::max(wanted.max_wimm_dest, now.max_wimm_dest);
+  }
+  if (wanted.mpr_dest == now.mpr_dest && wanted.max_wimm_dest == now.max_wimm_dest) return;
+  size_responder(qp, wanted);
+  qp.attributes.mpr_dest = wanted.mpr_dest;
+  qp.attributes.max_wimm_dest = wanted.max_wimm_dest;
+  if (qp.peer != nullptr) responder_.start(qp);
 }
 
 /// The peer is known, in RTR or RTS.
@@ -141,7 +167,10 @@ MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
     a.max_timeout = own.max_timeout.value_or(a.max_timeout);
     a.max_rd_atomic = own.max_rd_atomic.value_or(a.max_rd_atomic);
     a.rnr_retry = own.rnr_retry.value_or(a.rnr_retry);
+    a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
+    a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
     if (!detail::in_range(a)) return Errc::invalid_argument;
+    change_responder(qp, a);
     if (qp.rc_state) qp.rc_state->reads.reserve(a.max_rd_atomic);
     if (qp.active) {  // it answers since it is in RTR, under the number that the peer knows
       if (a.mpr > qp.attributes.mpr && !qp.tx.window.empty()) a.mpr = qp.attributes.mpr;

@@ -121,6 +121,11 @@ MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
   }
 }
 
+/// What a step is said to fail of, if it is an attribute.
+[[nodiscard]] inline const char* out_of_range(Errc e) noexcept {
+  return e == Errc::invalid_argument ? ": an attribute is outside its documented range" : "";
+}
+
 MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   const std::string doing =
       "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
@@ -154,9 +159,7 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
       break;
   }
   progress_.deadline_changed();
-  if (e == Errc::invalid_argument)
-    throw Error(e, doing + ": an attribute is outside its documented range");
-  if (e != Errc::ok) throw Error(e, doing);
+  if (e != Errc::ok) throw Error(e, doing + out_of_range(e));
 }
 
 MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
@@ -177,7 +180,7 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
   const Errc e = fits ? engine_.to_rtr(qpn, remote, change.rtr) : Errc::incompatible;
   if (e != Errc::ok) {
     peers_.forget_unused(peer);
-    throw Error(e, doing + ", connecting to " + to_string(info));
+    throw Error(e, doing + out_of_range(e) + ", connecting to " + to_string(info));
   }
   peers_.log_tags(*engine_.find_qp(qpn), info);
   progress_.deadline_changed();
@@ -218,7 +221,8 @@ MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string&
   remote.start_psn = *change.receive_psn;
   remote.mtu = change.mtu.value_or(0);
   if (const Errc e = engine_.to_rtr_unresolved(qpn, remote, change.rtr); e != Errc::ok)
-    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own" : ""));
+    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own"
+                                                    : out_of_range(e)));
   connector_.start(monotonic_now(), qpn, destination);
   connector_.work(monotonic_now());
   rounds_.after_post(monotonic_now(), false);
