@@ -279,6 +279,37 @@ TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was
   CHECK(s.qp().stats.rx_packets == 2);
 }
 
+TEST_CASE("to_rtr: whether the peer answers trims, in place of what it says") {
+  for (const bool known : {true, false})
+    for (const bool says : {true, false})
+      for (const std::optional<bool> given :
+           {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+        CAPTURE(known);
+        CAPTURE(says);
+        Steps s;
+        RemoteQp remote = s.remote();
+        remote.trim_nack = says;
+        const RtrAttributes rtr{.trim_nack = given};
+        if (known) {
+          REQUIRE(s.engine.to_rtr(s.qpn, remote, rtr) == Errc::ok);
+          REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+        } else {
+          REQUIRE(s.engine.to_rtr_unresolved(s.qpn, remote, rtr) == Errc::ok);
+          REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+          REQUIRE(s.engine.resolve(s.now, s.qpn, remote) == Errc::ok);
+        }
+        REQUIRE(s.post({}) == Errc::ok);
+        const bool trims = given.value_or(says);
+        CHECK(data_of(s.transmit()).at(0).dscp ==
+              (trims ? s.setup.options.dscp.trimmable : s.setup.options.dscp.no_trim));
+        // The next connection begins anew.
+        REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
+        REQUIRE(s.engine.to_init(s.qpn) == Errc::ok);
+        REQUIRE(s.engine.to_rtr(s.qpn, remote) == Errc::ok);
+        CHECK(s.qp().remote.trim_nack == says);
+      }
+}
+
 // --- A peer that is not known yet -------------------------------------------------------------
 
 TEST_CASE(

@@ -31,7 +31,7 @@ struct QpChange {
   std::optional<Psn> receive_psn{};
   std::optional<std::uint32_t> mtu{};  ///< payload bytes per packet; default: the queue pair's own.
                                        ///< Both sides agree on agreed_mtu()
-  RtrAttributes rtr{};                 ///< own limits
+  RtrAttributes rtr{};                 ///< own limits, and whether the peer answers trims
 
   // To RTS.
   RtsAttributes rts{};  ///< first PSN to send, own limits, timeout and retries

@@ -221,6 +221,8 @@ struct QueuePairState : EngineTimer {
   QpErrorCause cause = QpErrorCause::none;  ///< why it is in ERR; none in other states
   bool error_reported : 1 = false;          ///< its qp_error event waits to be polled
   bool heard : 1 = false;                   ///< the peer has sent something that fits
+  bool trims_given : 1 = false;             ///< RtrAttributes::trim_nack was set,
+  bool trims : 1 = false;                   ///< to this
   bool starved = false;                     ///< in Peer::starved, not Peer::ready
   bool rc = false;        ///< both sides offer SEND, READ and atomics; from when the peer is known
   bool active = false;    ///< the requester half runs: in RTS, with `rc` from RTR on

@@ -243,8 +243,9 @@ struct QpAttributes {
   return std::chrono::microseconds(10) * base;
 }
 
-/// What may be changed of the own attributes on the way from INIT to RTR (mrc-1.0 §7.3). The limits
-/// as requester can be given here or with RtsAttributes, which comes later and replaces them.
+/// What may be given on the way from INIT to RTR (mrc-1.0 §7.3): own attributes, and what is known
+/// of the peer. The limits as requester can be given here or with RtsAttributes, which comes later
+/// and replaces them.
 struct RtrAttributes {
   std::optional<std::uint8_t> mpr_dest{};            ///< QpAttributes::mpr_dest
   std::optional<std::uint16_t> max_wimm_dest{};      ///< QpAttributes::max_wimm_dest
@@ -253,6 +254,9 @@ struct RtrAttributes {
   std::optional<std::uint8_t> min_rnr_timer{};       ///< QpAttributes::min_rnr_timer
   std::optional<std::uint8_t> mpr{};                 ///< QpAttributes::mpr
   std::optional<std::uint16_t> max_wimm{};           ///< QpAttributes::max_wimm
+  /// Whether the peer answers trimmed packets (mrc-1.0 §7.3, TRIM_NACK_DEST_UNSUPPORTED), in place
+  /// of what it says itself (ConnectionInfo::trim_nack). False: packets to it are not trimmable.
+  std::optional<bool> trim_nack{};
 
   /// Equal in every field.
   friend bool operator==(const RtrAttributes&, const RtrAttributes&) = default;

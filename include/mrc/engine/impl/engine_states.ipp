@@ -75,6 +75,8 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   if (qp.rc_state) qp.rc_state->drawn_psn = qp.start_psn;
   qp.attributes = a;
   qp.remote = remote;
+  qp.trims_given = own.trim_nack.has_value();
+  qp.trims = own.trim_nack.value_or(false);
   qp.mtu = qp.rtr_mtu = mtu;
   qp.heard = false;
   qp.state = QpState::rtr;
@@ -109,6 +111,7 @@ MRC_SETUP void Engine::change_responder(QueuePairState& qp, QpAttributes& wanted
 /// The peer is known, in RTR or RTS.
 MRC_SETUP void Engine::attach(QueuePairState& qp, const RemoteQp& remote, Peer& peer) noexcept {
   qp.remote = remote;
+  if (qp.trims_given) qp.remote.trim_nack = qp.trims;
   qp.peer = &peer;
   ++peer.queue_pairs;
   qp.remote_tag = wire::Tag(remote.tag);
