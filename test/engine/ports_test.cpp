@@ -80,6 +80,25 @@ TEST_CASE("port status: sent until it is answered") {
   CHECK(pair[1].stats().port_updates_sent == updates);
 }
 
+TEST_CASE("port status: planes that go one right after another, at both sides, leave no dead end") {
+  // As the second goes, each side still takes the first for down at the other: the word that it is
+  // back was on its way in the plane that has just gone.
+  EnginePair pair(slow(), 12);
+  Traffic traffic(pair, stream(3000), 12);
+  CHECK_FALSE(traffic.run(200us));
+  constexpr Plane kFirst = 0, kAfter = 4;
+  const auto set = [&](Plane from, Plane to, bool up) {
+    for (Plane plane = from; plane < to; ++plane)
+      for (const unsigned side : {0u, 1u}) pair.set_port(side, plane, up);
+  };
+  set(kFirst, 1, false);
+  CHECK_FALSE(traffic.run(500us));
+  set(kFirst, 1, true);
+  set(1, kAfter, false);
+  CHECK(traffic.run(2s));
+  traffic.check();
+}
+
 TEST_CASE("port status: a peer that connects later learns of a port that is down already") {
   EnginePair pair(slow(), 3);
   pair.set_port(1, 1, false);

@@ -84,6 +84,13 @@ struct Context {
     return proved != 0 ? proved : up;
   }
 
+  /// Planes in which a peer can be told which ports are up here: usable ones. Without any, all that
+  /// are up here: its ports may have come back, and it could not say so.
+  [[nodiscard]] PlaneMask planes_to_tell(const Peer& peer) const noexcept {
+    const PlaneMask usable = usable_planes(peer);
+    return usable != 0 ? usable : peer.planes & local_up;
+  }
+
   /// The own planes that peers are to use.
   [[nodiscard]] PlaneMask offered_planes() const noexcept {
     const PlaneMask wide = local_up & ~local_narrow;

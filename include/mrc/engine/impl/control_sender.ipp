@@ -109,6 +109,10 @@ MRC_DECL Peer* ControlSender::write(Time now, const ControlItem& item,
     return (planes & plane_bit(peer.paths[item.path].plane)) != 0 ? item.path : path::kNoPath;
   }
   const PlaneMask planes = free_planes & ctx_.usable_planes(peer);
+  if (item.kind == ControlItem::Kind::port_status && ctx_.usable_planes(peer) == 0) {
+    const PlaneMask told = free_planes & ctx_.planes_to_tell(peer) & plane_bit(item.plane);
+    return told != 0 ? peer.paths.random_of_plane(item.plane, ctx_.random, true) : path::kNoPath;
+  }
   if (item.kind == ControlItem::Kind::probe) {
     RequesterState& tx = ctx_.objects.qp(item.qpn)->tx;
     const path::PathIndex path = peer.paths.select(planes);

@@ -416,7 +416,7 @@ MRC_DECL void EndpointService::queue_port_status(Time now, Peer& peer) noexcept 
   item.peer = peer.id;
   item.qpn = next_tagged(peer);
   item.plane = static_cast<Plane>(
-      std::countr_zero(nth_plane(ctx_.usable_planes(peer), peer.status_tries) | 1u << 31));
+      std::countr_zero(nth_plane(ctx_.planes_to_tell(peer), peer.status_tries) | 1u << 31));
   item.id = peer.status_id = open_request(peer.id, wire::EndpointOp::port_status, path::kNoPath);
   ctx_.queue_control(item);
   const Duration wait = std::max(detail::kFirstStatusRetry, 2 * peer.congestion.base_rtt());
