@@ -177,6 +177,7 @@ struct ProfileLimits {
   std::uint32_t free_evs = 65'536;           ///< of these, not in use
   std::uint32_t max_evs_per_profile = 4096;  ///< size of an array
   std::uint32_t ev_count_align = 1;          ///< sizes of arrays are multiples of this
+  path::EvFormats formats{};                 ///< EVs that the planes can send
 };
 
 }  // namespace mrc::inline v0_1

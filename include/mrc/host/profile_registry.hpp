@@ -21,9 +21,10 @@ namespace mrc::inline v0_1::detail {
 
 /// What a ProfileRegistry must know of its device.
 struct ProfileSurroundings {
-  unsigned planes = 1;     ///< EVs may name ports 1 .. planes
-  std::uint64_t seed = 0;  ///< of the order of GENERATED EVs (mrc-1.0 [O-24])
-  cc::Options cc;          ///< the device's own: what CC profiles leave open
+  unsigned planes = 1;        ///< EVs may name ports 1 .. planes
+  std::uint64_t seed = 0;     ///< of the order of GENERATED EVs (mrc-1.0 [O-24])
+  cc::Options cc;             ///< the device's own: what CC profiles leave open
+  path::EvFormats formats{};  ///< ProfileLimits::formats
   /// Throws mrc::Error (unsupported) that says why the ports can't send such an EV.
   std::function<void(path::EvMode, const ExpandedEv&)> check_ev;
 };

@@ -21,6 +21,17 @@ enum class EvMode : std::uint8_t {
   udp = 4,   ///< UDP source port
 };
 
+/// The mode's bit in masks.
+[[nodiscard]] constexpr std::uint32_t bit_of(EvMode mode) noexcept {
+  return static_cast<std::uint32_t>(mode);
+}
+
+/// Which EVs ports can send; zeros if they have only paths of their own.
+struct EvFormats {
+  std::uint32_t modes = 0;      ///< values of EvMode, as bits
+  std::uint32_t max_width = 0;  ///< bits of the longest EV
+};
+
 /// Widest address or port field that a mode can fill, in bits (mrc-1.0 §3.1).
 [[nodiscard]] constexpr unsigned ev_max_width(EvMode mode, bool srh = false) noexcept {
   switch (mode) {

@@ -124,6 +124,14 @@ class PlaneKind {
   /// says why. Throws mrc::Error if the address cannot be a peer's.
   [[nodiscard]] virtual PlanePaths paths_to(const OpenedPlanes& own, Plane plane,
                                             const port::PeerAddress& peer, Bytes data) const = 0;
+  /// Which EVs path_of() takes.
+  [[nodiscard]] virtual path::EvFormats ev_formats() const noexcept { return {}; }
+  /// The EVs that path_of() takes in `own` planes, where they are few: those of the paths that the
+  /// ports have opened, in EvMode::udp.
+  [[nodiscard]] virtual std::vector<ProfileEv> own_evs(const OpenedPlanes& own) const {
+    (void)own;
+    return {};
+  }
   /// How an EV of a profile is sent: its path; `index` is its place in the profile. Throws
   /// mrc::Error (unsupported) that says why the ports can't send it; those that have only paths of
   /// their own can send none.

@@ -15,6 +15,7 @@ MRC_SETUP void DeviceCore::open_profiles() {
   around.planes = plane_count();
   around.seed = config_.seed != 0 ? config_.seed : guid_;
   around.cc = lanes_[0].engine().options().cc;
+  around.formats = kind_->ev_formats();
   around.check_ev = [this](path::EvMode mode, const ExpandedEv& ev) { check_ev(mode, ev); };
   profiles_.open(std::move(around));
 }
@@ -30,6 +31,10 @@ MRC_SETUP void DeviceCore::check_ev(path::EvMode mode, const ExpandedEv& ev) con
       if (!first) first = error;
     }
   if (first) throw *first;
+}
+
+MRC_SETUP std::vector<ProfileEv> DeviceCore::own_evs() const {
+  return kind_->own_evs(lanes_[0].planes());
 }
 
 MRC_SETUP void DeviceCore::change_format_profile(ProfileId id, const FormatProfileChange& change) {

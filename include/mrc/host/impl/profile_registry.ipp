@@ -199,6 +199,7 @@ MRC_SETUP std::size_t ProfileRegistry::evs_in_use() const noexcept {
 MRC_SETUP ProfileLimits ProfileRegistry::limits() const noexcept {
   ProfileLimits limits = limits_;
   limits.free_evs = limits.max_evs - static_cast<std::uint32_t>(evs_in_use());
+  limits.formats = around_.formats;
   return limits;
 }
 

@@ -77,6 +77,14 @@ class PacketKind final : public PlaneKind {
                                        fabric_.file + " has that address; add the peer to it");
   }
   /// Packets carry any EV that the fabric forwards by.
+  [[nodiscard]] path::EvFormats ev_formats() const noexcept override {
+    using path::EvMode;
+    if (fabric_.forwarding == fabric::Forwarding::srv6)
+      return {bit_of(EvMode::srv6), ev_max_width(EvMode::srv6, srh_fits_)};
+    const bool label = fabric_.entropy != wire::EvFormat::udp;
+    return {bit_of(EvMode::udp) | bit_of(EvMode::stev),
+            ev_max_width(label ? EvMode::stev : EvMode::udp)};
+  }
   [[nodiscard]] path::PathSpec path_of(const OpenedPlanes&, path::EvMode mode, const ExpandedEv& ev,
                                        std::uint16_t index) const override {
     const bool routed = fabric_.forwarding == fabric::Forwarding::srv6;

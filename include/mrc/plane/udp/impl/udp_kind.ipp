@@ -95,6 +95,21 @@ class UdpKind final : public PlaneKind {
   [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
                                        const ExpandedEv& ev, std::uint16_t) const override {
     if (mode == path::EvMode::srv6)
+  /// EVs of STEV whose upper half is 0: there is no flow label.
+  [[nodiscard]] path::EvFormats ev_formats() const noexcept override {
+    using path::EvMode;
+    return {bit_of(EvMode::udp) | bit_of(EvMode::stev), ev_max_width(EvMode::udp)};
+  }
+  [[nodiscard]] std::vector<ProfileEv> own_evs(const OpenedPlanes& own) const override {
+    std::vector<ProfileEv> evs;
+    for (std::size_t plane = 0; plane < own.ports.size(); ++plane)
+      for (const port::PortPath& path : own.ports[plane]->paths()) {
+        ProfileEv& ev = evs.emplace_back();
+        path::put_bits(ev.value, 0, 16, value(path.ev) & 0xFFFF);
+        ev.port = static_cast<std::uint8_t>(plane + 1);
+      }
+    return evs;
+  }
       throw Error(Errc::unsupported, "UDP ports do not encapsulate packets, as SRv6 EVs need");
     for (const port::PortPath& path : own.ports[ev.plane]->paths()) {
       const std::uint32_t its = value(path.ev);
