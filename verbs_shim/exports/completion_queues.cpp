@@ -73,12 +73,7 @@ int ibv_destroy_cq(ibv_cq* verbs) {
 // ----------------------------------------------------------------------- asynchronous events
 
 int ibv_get_async_event(ibv_context* verbs, ibv_async_event* event) {
-  Context& context = Context::of(verbs);
-  for (;;) {
-    context.host().dispatch();
-    if (context.take(*event)) return 0;
-    if (!context.events().bell().wait(context.wait_time())) return -1;
-  }
+  return Context::of(verbs).next_event(*event) ? 0 : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {

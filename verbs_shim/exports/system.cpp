@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 
 #include "verbs_shim/abi.hpp"
 #include "verbs_shim/log.hpp"
+#include "verbs_shim/objects/host.hpp"
 
 using namespace mrc_verbs;
 
@@ -51,6 +53,22 @@ __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folde
     return -1;  // no room for the end of the text
   out[end] = '\0';
   return static_cast<int>(end);
+}
+
+/// The folder in sysfs of the device under plane 0: a network card's, or that of a virtual interface.
+/// Null if there is none. What mrcrun loads in front asks for it, for programs that look where an
+/// RDMA device is.
+__attribute__((visibility("default"))) const char* mrc_verbs_device_folder() {
+  static std::mutex& mutex = *new std::mutex;  // programs may still call while they exit
+  static std::string& folder = *new std::string;
+  const std::lock_guard lock(mutex);
+  if (folder.empty()) {
+    try {
+      folder = Host::open()->device_folder();
+    } catch (const std::exception&) {  // without device there is no folder
+    }
+  }
+  return folder.empty() ? nullptr : folder.c_str();
 }
 
 /// Of old providers. They find no devices here.

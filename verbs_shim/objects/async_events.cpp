@@ -16,13 +16,19 @@ namespace mrc_verbs {
 Doorbell::Doorbell(int watched)
     : own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), all_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!own_.open() || !all_.open()) fail(errno, "cannot open a descriptor for events");
-  for (const int fd : {own_.fd(), watched}) {
-    if (fd < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(all_.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
-      fail(errno, "cannot watch a descriptor for events");
-  }
+  watch(own_.fd());
+  if (watched >= 0) watch(watched);
+}
+
+void Doorbell::watch(int other) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(all_.fd(), EPOLL_CTL_ADD, other, &event) != 0)
+    fail(errno, "cannot watch a descriptor for events");
+}
+
+void Doorbell::forget(int other) const noexcept {
+  (void)::epoll_ctl(all_.fd(), EPOLL_CTL_DEL, other, nullptr);
 }
 
 void Doorbell::ring() const noexcept {

@@ -17,6 +17,9 @@ class Doorbell {
   /// `watched`: another descriptor that makes this one readable.
   explicit Doorbell(int watched);
   [[nodiscard]] int fd() const noexcept { return all_.fd(); }
+  /// Watches another descriptor, or no longer. Throws mrc::Error.
+  void watch(int other) const;
+  void forget(int other) const noexcept;
   /// Makes it readable, or no longer readable by itself.
   void ring() const noexcept;
   void clear() const noexcept;

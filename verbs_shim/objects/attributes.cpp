@@ -87,8 +87,8 @@ ibv_device_attr_ex device_attributes_ex(const Host& host) {
   return a;
 }
 
-ibv_port_attr port_attributes(const Host& host) {
-  const bool up = host.port_up();
+ibv_port_attr port_attributes(const Host& host, unsigned port) {
+  const bool up = port == 1 ? host.port_up() : host.plane_up(port - 1);
   const Link link = link_of(host.device().config().cc_link_speed);
   ibv_port_attr a{};
   a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs_shim/objects/channel.hpp"
 
+#include <poll.h>
+
 #include "verbs_shim/objects/completion_queue.hpp"
 
 namespace mrc_verbs {
@@ -38,11 +40,35 @@ Cq* Channel::take() {
     return found;
   }
   const std::lock_guard lock(mutex_);
-  if (made_.empty()) return nullptr;
+  if (made_.empty()) {
+    if (Cq* cq = take_armed(); cq != nullptr) give(*cq);
+    return found;
+  }
   give(*made_.front());
   made_.pop_front();
   if (made_.empty()) bell_.clear();
   return found;
+}
+
+/// Under the lock.
+Cq* Channel::take_armed() {
+  for (auto at = armed_.begin(); at != armed_.end(); ++at) {
+    pollfd ready{at->descriptor, POLLIN, 0};
+    if (::poll(&ready, 1, 0) <= 0) continue;
+    Cq* cq = at->cq;
+    bell_.forget(at->descriptor);
+    armed_.erase(at);
+    return cq;
+  }
+  return nullptr;
+}
+
+void Channel::arm(int descriptor, Cq& cq) {
+  const std::lock_guard lock(mutex_);
+  for (const Armed& armed : armed_)
+    if (armed.cq == &cq) return;
+  bell_.watch(descriptor);
+  armed_.push_back({descriptor, &cq});
 }
 
 void Channel::push(Cq& cq) {
@@ -55,6 +81,11 @@ void Channel::forget(Cq& cq) {
   const std::lock_guard lock(mutex_);
   std::erase(made_, &cq);
   if (made_.empty()) bell_.clear();
+  std::erase_if(armed_, [&](const Armed& armed) {
+    if (armed.cq != &cq) return false;
+    bell_.forget(armed.descriptor);
+    return true;
+  });
 }
 
 }  // namespace mrc_verbs

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <mutex>
+#include <vector>
 
 #include "mrc/mrc.hpp"
 #include "verbs_shim/abi.hpp"
@@ -31,17 +32,27 @@ class Channel : public ibv_comp_channel {
   Cq* next();
   /// An event for completions that the device has not made.
   void push(Cq& cq);
+  /// One event of the queue when this descriptor is readable, or at once if it is.
+  void arm(int descriptor, Cq& cq);
   /// The queue goes: its events vanish.
   void forget(Cq& cq);
 
  private:
+  /// What makes an event once.
+  struct Armed {
+    int descriptor;
+    Cq* cq;
+  };
+
   Cq* take();
+  Cq* take_armed();
 
   Context& owner_;
   mrc::CompletionChannel channel_;
   Doorbell bell_;
   std::mutex mutex_;
   std::deque<Cq*> made_;
+  std::vector<Armed> armed_;
 };
 
 }  // namespace mrc_verbs

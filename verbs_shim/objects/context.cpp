@@ -26,8 +26,8 @@ ListedDevice& listed_device() noexcept {
   return device;
 }
 
-Context::Context(std::shared_ptr<Host> host)
-    : verbs_context{}, host_(std::move(host)), events_(host_->device().event_fd()) {
+Context::Context(std::shared_ptr<Host> host, Ports ports)
+    : verbs_context{}, host_(std::move(host)), ports_(ports), events_(host_->device().event_fd()) {
   sz = sizeof(verbs_context);
   context.device = &listed_device();
   context.cmd_fd = -1;
@@ -43,6 +43,15 @@ Context::~Context() {
   const bool last = host_->remove(*this);
   ::pthread_mutex_destroy(&context.mutex);
   if (last) Linger::finish();
+}
+
+bool Context::next_event(ibv_async_event& event) {
+  for (;;) {
+    host_->dispatch();
+    if (take(event)) return true;
+    constexpr int kWhileDraining = 1;  // ms
+    if (!events_.bell().wait(draining.load() > 0 ? kWhileDraining : -1)) return false;
+  }
 }
 
 bool Context::take(ibv_async_event& event) {

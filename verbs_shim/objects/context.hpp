@@ -13,6 +13,7 @@ namespace mrc_verbs {
 
 /// A device in the list that programs get. What follows ibv_device is where providers keep a
 /// pointer to their operations; those of other vendors look there for their own, so it is null.
+/// libmrc looks for its provider (libmrc/provider.h) at the beginning.
 struct ListedDevice : ibv_device {
   const void* provider_operations = nullptr;
 };
@@ -24,7 +25,7 @@ struct ListedDevice : ibv_device {
 class Context : public verbs_context {
  public:
   /// Throws mrc::Error.
-  explicit Context(std::shared_ptr<Host> host);
+  explicit Context(std::shared_ptr<Host> host, Ports ports = Ports::one);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -36,19 +37,21 @@ class Context : public verbs_context {
   [[nodiscard]] const std::shared_ptr<Host>& host_pointer() const noexcept { return host_; }
   [[nodiscard]] mrc::Device& device() noexcept { return host_->device(); }
   [[nodiscard]] AsyncEvents& events() noexcept { return events_; }
-  /// Takes the oldest event for the program, and counts it for its object, which can't be destroyed
-  /// before the event is acknowledged. False if there is none.
-  bool take(ibv_async_event& event);
+  [[nodiscard]] Ports ports() const noexcept { return ports_; }
+  /// Waits for the oldest event for the program, and counts it for its object, which can't be
+  /// destroyed before the event is acknowledged. False: errno says why there is none.
+  bool next_event(ibv_async_event& event);
 
   /// Queue pairs in SQD that still have to report that they are drained. The device does not tell,
   /// so whoever waits looks now and then.
   std::atomic<int> draining{0};
   void check_drained();
-  /// How long to sleep for an event at a time, in milliseconds; -1: without limit.
-  [[nodiscard]] int wait_time() const noexcept { return draining.load() > 0 ? 1 : -1; }
 
  private:
+  bool take(ibv_async_event& event);
+
   std::shared_ptr<Host> host_;
+  Ports ports_;
   AsyncEvents events_;
 };
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs_shim/objects/host.hpp"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <pthread.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include "verbs_shim/errors.hpp"
@@ -29,6 +33,18 @@ Shared*& shared() {
     return new Shared;
   }();
   return instance;
+}
+
+/// All zero if it is neither IPv4 nor IPv6.
+mrc::port::IpAddress ip_of(const sockaddr& address) {
+  mrc::port::IpAddress ip{};
+  if (address.sa_family == AF_INET6) {
+    std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, ip.size());
+  } else if (address.sa_family == AF_INET) {
+    ip[10] = ip[11] = 0xFF;
+    std::memcpy(&ip[12], &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  }
+  return ip;
 }
 
 ibv_mtu largest_mtu(std::uint32_t bytes) {
@@ -99,10 +115,31 @@ __be64 Host::guid() const noexcept {
   return guid;
 }
 
+std::string Host::device_folder() const {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return {};
+  std::string folder;
+  for (const ifaddrs* i = all; i != nullptr && folder.empty(); i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || ip_of(*i->ifa_addr) != first_plane_) continue;
+    const std::string interface = std::string("/sys/class/net/") + i->ifa_name;
+    for (const std::string& link : {interface + "/device", interface}) {
+      char path[PATH_MAX];
+      if (folder.empty() && ::realpath(link.c_str(), path) != nullptr) folder = path;
+    }
+  }
+  ::freeifaddrs(all);
+  return folder;
+}
+
 bool Host::port_up() const {
   const mrc::DeviceStats stats = device_.stats();
   return std::any_of(stats.planes.begin(), stats.planes.end(),
                      [](const mrc::PlaneStats& plane) { return plane.up; });
+}
+
+bool Host::plane_up(unsigned plane) const {
+  const mrc::DeviceStats stats = device_.stats();
+  return stats.planes.at(plane).up;
 }
 
 void Host::add(Context& context) {
@@ -218,18 +255,19 @@ void Host::dispatch(const mrc::DeviceEvent& event) {
     case Kind::plane_down:
     case Kind::plane_up: {
       const bool up = port_up();
-      if (up != was_up_) tell_all(up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+      if (up != was_up_) tell(Ports::one, 1, up);
       was_up_ = up;
-      return;
+      return tell(Ports::planes, event.plane + 1, event.kind == Kind::plane_up);
     }
   }
 }
 
-void Host::tell_all(ibv_event_type type) {
+void Host::tell(Ports ports, int port, bool up) {
   ibv_async_event event{};
-  event.element.port_num = 1;
-  event.event_type = type;
-  for (Context* context : contexts_) context->events().push(event);
+  event.element.port_num = port;
+  event.event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+  for (Context* context : contexts_)
+    if (context->ports() == ports) context->events().push(event);
 }
 
 }  // namespace mrc_verbs

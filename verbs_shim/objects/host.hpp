@@ -17,6 +17,10 @@ class Cq;
 class Qp;
 class Srq;
 
+/// Which ports the events of a context are about: the one of verbs, or a port for each plane, as
+/// MRC counts them.
+enum class Ports : std::uint8_t { one, planes };
+
 /// The OpenMRC device of this process, which all contexts share: so the process takes one slot of
 /// the host, and queue pairs of two contexts reach each other. Knows the verbs objects by the
 /// numbers that the device uses. Any thread.
@@ -37,12 +41,16 @@ class Host {
   /// Made of the address of plane 0, so it is the same in all processes of the host, and differs
   /// elsewhere.
   [[nodiscard]] __be64 guid() const noexcept;
+  /// The folder in sysfs of the device that plane 0 is on; empty if it can't be found.
+  [[nodiscard]] std::string device_folder() const;
   /// Largest MTU of verbs that fits into the device's packets.
   [[nodiscard]] ibv_mtu active_mtu() const noexcept { return active_mtu_; }
   /// Whether a connection that exists has received anything: somebody may wait for its answer.
   [[nodiscard]] bool anything_received();
   /// Whether any plane can be used now.
   [[nodiscard]] bool port_up() const;
+  /// Whether this plane can be used now.
+  [[nodiscard]] bool plane_up(unsigned plane) const;
 
   void add(Context& context);
   /// Whether it was the last one.
@@ -78,7 +86,7 @@ class Host {
 
  private:
   void dispatch(const mrc::DeviceEvent& event);
-  void tell_all(ibv_event_type type);
+  void tell(Ports ports, int port, bool up);
 
   Settings settings_;
   mrc::Device device_;

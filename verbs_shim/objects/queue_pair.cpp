@@ -19,9 +19,9 @@ constexpr std::uint32_t kUsualInline = 512;
   return wanted.max_inline_data == 0 ? 0 : std::max(wanted.max_inline_data, kUsualInline);
 }
 
-/// The queue pair of the device for one of verbs. Throws for what verbs has and the device has not.
-std::unique_ptr<Transport> make_transport(Context& owner, const Pd& pd,
-                                          const ibv_qp_init_attr_ex& wanted) {
+}  // namespace
+
+Parts Qp::parts_of(Context& owner, const Pd& pd, const ibv_qp_init_attr_ex& wanted) {
   const ibv_qp_cap& cap = wanted.cap;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr)
     fail(EINVAL, "a queue pair needs completion queues for both of its queues");
@@ -33,16 +33,14 @@ std::unique_ptr<Transport> make_transport(Context& owner, const Pd& pd,
   parts.capacity.receive_sges = cap.max_recv_sge;
   parts.capacity.inline_bytes = inline_bytes(cap);
   parts.signal_all = wanted.sq_sig_all != 0;
-  return Transport::make(wanted.qp_type, parts);
+  return parts;
 }
 
-}  // namespace
-
-Qp::Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted)
+Qp::Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted, std::unique_ptr<Transport> transport)
     : ibv_qp_ex{},
       owner_(owner),
       pd_(pd),
-      transport_(make_transport(owner, pd, wanted)),
+      transport_(std::move(transport)),
       send_cq_(Cq::of(wanted.send_cq)),
       receive_cq_(Cq::of(wanted.recv_cq)),
       srq_(wanted.srq != nullptr ? &Srq::of(wanted.srq) : nullptr),

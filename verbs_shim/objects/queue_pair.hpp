@@ -22,7 +22,8 @@ namespace mrc_verbs {
 class Qp : public ibv_qp_ex {
  public:
   /// Throws mrc::Error that names what is out of range. Writes to `wanted` what was granted.
-  Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted);
+  Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted)
+      : Qp(owner, pd, wanted, Transport::make(wanted.qp_type, parts_of(owner, pd, wanted))) {}
   /// The queue pair of the device may linger on (linger.hpp).
   ~Qp();
   Qp(const Qp&) = delete;
@@ -56,6 +57,26 @@ class Qp : public ibv_qp_ex {
   /// Asynchronous events taken by the program; each has to be acknowledged. Under `mutex`.
   std::uint32_t events_given = 0;
 
+ protected:
+  /// With a transport of its own, made of parts_of().
+  Qp(Context& owner, Pd& pd, ibv_qp_init_attr_ex& wanted, std::unique_ptr<Transport> transport);
+  [[nodiscard]] Transport& own_transport() noexcept { return *transport_; }
+  /// What the device's queue pair is to be made of. Throws mrc::Error.
+  [[nodiscard]] static Parts parts_of(Context& owner, const Pd& pd,
+                                      const ibv_qp_init_attr_ex& wanted);
+  /// A step to another state with attributes that are allowed there, which change nothing if it
+  /// fails. Under modify_lock().
+  void step(ibv_qp_state to, const ibv_qp_attr& wanted, int mask);
+  /// Attributes that may change without step. Under modify_lock().
+  void change(const ibv_qp_attr& wanted, int mask);
+  [[nodiscard]] std::unique_lock<std::mutex> modify_lock() {
+    return std::unique_lock(modify_mutex_);
+  }
+  /// The present one, also if the device has moved it to ERR. Under modify_lock().
+  [[nodiscard]] ibv_qp_state state() noexcept;
+  /// Ranges of the attributes that are given. Throws mrc::Error.
+  void check_values(const ibv_qp_attr& wanted, int mask) const;
+
  private:
   /// What happens to requests for the send queue.
   enum class Gate : std::uint8_t {
@@ -70,8 +91,6 @@ class Qp : public ibv_qp_ex {
   int flush(const ibv_send_wr& request, ibv_wc_status status) noexcept;
   void hold(const ibv_send_wr& request);
 
-  void refresh_state() noexcept;
-  void check_values(const ibv_qp_attr& wanted, int mask) const;
   void store(const ibv_qp_attr& wanted, int mask);
   void enter(ibv_qp_state next, const ibv_qp_attr& wanted, int mask);
   void to_init();

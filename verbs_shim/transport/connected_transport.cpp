@@ -39,11 +39,14 @@ std::optional<mrc::SendOpcode> opcode_of(ibv_wr_opcode opcode) noexcept {
   }
 }
 
-/// All but the SGEs. 0; EOPNOTSUPP for what there is not, and EINVAL for what UC does not have.
-int to_send_request(ibv_qp_type type, const ibv_send_wr& from, mrc::SendRequest& to) noexcept {
+/// All but the SGEs. 0; EOPNOTSUPP for what there is not, and EINVAL for what others have.
+int to_send_request(Operations offered, const ibv_send_wr& from, mrc::SendRequest& to) noexcept {
   const std::optional<mrc::SendOpcode> opcode = opcode_of(from.opcode);
+  if (offered == Operations::writes && opcode != mrc::SendOpcode::write &&
+      opcode != mrc::SendOpcode::write_imm)
+    return EINVAL;
   if (!opcode) return EOPNOTSUPP;
-  if (type == IBV_QPT_UC && mrc::has_response(*opcode)) return EINVAL;
+  if (offered == Operations::without_response && mrc::has_response(*opcode)) return EINVAL;
   to.opcode = *opcode;
   to.wr_id = from.wr_id;
   if (to.opcode == mrc::SendOpcode::compare_swap || to.opcode == mrc::SendOpcode::fetch_add) {
@@ -63,15 +66,15 @@ int to_send_request(ibv_qp_type type, const ibv_send_wr& from, mrc::SendRequest&
 
 }  // namespace
 
-ConnectedTransport::ConnectedTransport(ibv_qp_type type, const Parts& parts)
-    : type_(type),
+ConnectedTransport::ConnectedTransport(Operations operations, const Parts& parts)
+    : operations_(operations),
       largest_mtu_(parts.host.active_mtu()),
       min_timeout_(parts.host.settings().min_timeout) {
   mrc::QpOptions options;
   options.send_cq = parts.send_cq.queue().get();
   options.receive_cq = parts.receive_cq.queue().get();
   options.capacity = parts.capacity;
-  options.capacity.atomics = type == IBV_QPT_RC;
+  options.capacity.atomics = operations == Operations::all;
   if (parts.srq != nullptr) options.srq = parts.srq->queue().get();
   options.pd = parts.pd.domain->id();
   options.signal_all = parts.signal_all;
@@ -89,14 +92,20 @@ void ConnectedTransport::to_init() {
   queue_pair_->modify(change);
 }
 
-void ConnectedTransport::to_rtr(const ibv_qp_attr& a) {
+mrc::QpChange ConnectedTransport::towards(const ibv_qp_attr& a) const {
   mrc::QpChange change;
   change.state = mrc::QpState::rtr;
   change.destination = mrc::Destination{address_of(a.ah_attr.grh.dgid), mrc::Qpn{a.dest_qp_num}};
   change.receive_psn = mrc::Psn{a.rq_psn};
   // The largest of verbs stands for the device's own, which may be larger; the devices agree on it.
-  if (a.path_mtu != largest_mtu_) change.mtu = bytes_of(a.path_mtu);
-  if (type_ == IBV_QPT_RC) {
+  // MRC has none if the program gave none.
+  if (a.path_mtu != largest_mtu_ && a.path_mtu != 0) change.mtu = bytes_of(a.path_mtu);
+  return change;
+}
+
+void ConnectedTransport::to_rtr(const ibv_qp_attr& a) {
+  mrc::QpChange change = towards(a);
+  if (operations_ == Operations::all) {
     change.rtr.max_rd_atomic_dest = a.max_dest_rd_atomic;
     change.rtr.min_rnr_timer = a.min_rnr_timer;
   }
@@ -124,7 +133,7 @@ void ConnectedTransport::to_rts(const ibv_qp_attr& a) {
   mrc::QpChange change;
   change.state = mrc::QpState::rts;
   change.rts.send_psn = mrc::Psn{a.sq_psn};
-  if (type_ == IBV_QPT_RC) {
+  if (operations_ == Operations::all) {
     change.rts.retry_linear = a.retry_cnt;
     change.rts.retry_exponential = a.timeout == 0 ? kForEver : std::uint8_t{0};
     change.rts.max_rd_atomic = a.max_rd_atomic;
@@ -160,14 +169,14 @@ void ConnectedTransport::update(const ibv_qp_attr& a, int mask) {
 
 int ConnectedTransport::check(const ibv_send_wr& request) const noexcept {
   mrc::SendRequest converted;
-  return to_send_request(type_, request, converted);
+  return to_send_request(operations_, request, converted);
 }
 
 Posted ConnectedTransport::post(const ibv_send_wr& first) noexcept {
   return post_chain<mrc::SendRequest>(
       first,
       [this](const ibv_send_wr& from, mrc::SendRequest& to) {
-        return to_send_request(type_, from, to);
+        return to_send_request(operations_, from, to);
       },
       [this](std::span<const mrc::SendRequest> some, std::size_t& count) {
         return queue_pair_->post_sends(some, count);
@@ -177,7 +186,8 @@ Posted ConnectedTransport::post(const ibv_send_wr& first) noexcept {
 std::optional<ibv_wc_status> ConnectedTransport::stops_sending(const ibv_send_wr&,
                                                                mrc::Errc error) const noexcept {
   // A connection of RC would be lost.
-  if (type_ == IBV_QPT_UC && is_protection(error)) return IBV_WC_LOC_PROT_ERR;
+  if (operations_ == Operations::without_response && is_protection(error))
+    return IBV_WC_LOC_PROT_ERR;
   return std::nullopt;
 }
 

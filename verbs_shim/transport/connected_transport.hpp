@@ -5,10 +5,17 @@
 
 namespace mrc_verbs {
 
-/// Connections: RC, and UC, which is RC underneath.
-class ConnectedTransport final : public Transport {
+/// What a connection offers.
+enum class Operations : std::uint8_t {
+  all,               ///< RC
+  without_response,  ///< UC: no READs and atomics
+  writes,            ///< MRC: writes, with immediate or without
+};
+
+/// Connections: RC; and UC and MRC, which are RC underneath.
+class ConnectedTransport : public Transport {
  public:
-  ConnectedTransport(ibv_qp_type type, const Parts& parts);
+  ConnectedTransport(Operations operations, const Parts& parts);
 
   [[nodiscard]] mrc::Qpn qpn() const noexcept override { return queue_pair_->qpn(); }
   [[nodiscard]] bool failed() const noexcept override {
@@ -37,8 +44,14 @@ class ConnectedTransport final : public Transport {
   [[nodiscard]] std::optional<ibv_wc_status> stops_sending(const ibv_send_wr& request,
                                                            mrc::Errc error) const noexcept override;
 
+ protected:
+  [[nodiscard]] mrc::QueuePair& queue_pair() noexcept { return *queue_pair_; }
+  [[nodiscard]] const mrc::QueuePair& queue_pair() const noexcept { return *queue_pair_; }
+  /// The step to RTR with what verbs says of the peer.
+  [[nodiscard]] mrc::QpChange towards(const ibv_qp_attr& attributes) const;
+
  private:
-  ibv_qp_type type_;
+  Operations operations_;
   ibv_mtu largest_mtu_;
   mrc::Duration min_timeout_;
   std::unique_ptr<mrc::QueuePair> queue_pair_;

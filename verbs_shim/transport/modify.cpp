@@ -16,9 +16,8 @@ constexpr std::uint32_t kNumbers24 = 0xFFFFFF;  // QPNs and PSNs have 24 bits
 }  // namespace
 
 void Qp::modify(const ibv_qp_attr& wanted, int mask) {
-  std::unique_lock lock(modify_mutex_);
-  refresh_state();
-  const ibv_qp_state from = qp_base.state;
+  std::unique_lock lock = modify_lock();
+  const ibv_qp_state from = state();
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? wanted.qp_state : from;
   const std::string doing = "queue pair " + std::to_string(qp_base.qp_num) + ", ";
   if ((mask & IBV_QP_CUR_STATE) != 0 && wanted.cur_qp_state != from)
@@ -27,6 +26,12 @@ void Qp::modify(const ibv_qp_attr& wanted, int mask) {
   if (const std::string why = refused_transition(qp_base.qp_type, from, to, mask); !why.empty())
     fail(EINVAL, doing + why);
   check_values(wanted, mask);
+  step(to, wanted, mask);
+  lock.unlock();
+  if (to == IBV_QPS_SQD) check_drained();
+}
+
+void Qp::step(ibv_qp_state to, const ibv_qp_attr& wanted, int mask) {
   const ibv_qp_attr before = attributes_;
   store(wanted, mask);
   try {
@@ -39,13 +44,16 @@ void Qp::modify(const ibv_qp_attr& wanted, int mask) {
   if (to != IBV_QPS_SQD) forget_draining();
   // What had been held in SQD may have stopped the send queue at once.
   qp_base.state = gate_.load() == Gate::flushed ? IBV_QPS_SQE : to;
-  lock.unlock();
-  if (to == IBV_QPS_SQD) check_drained();
 }
 
-/// The device may have moved it to ERR.
-void Qp::refresh_state() noexcept {
+void Qp::change(const ibv_qp_attr& wanted, int mask) {
+  transport_->update(wanted, mask);
+  store(wanted, mask);
+}
+
+ibv_qp_state Qp::state() noexcept {
   if (qp_base.state != IBV_QPS_RESET && transport_->failed()) qp_base.state = IBV_QPS_ERR;
+  return qp_base.state;
 }
 
 void Qp::check_values(const ibv_qp_attr& w, int mask) const {
@@ -183,9 +191,8 @@ void Qp::check_drained() {
 
 void Qp::query(ibv_qp_attr& out, ibv_qp_init_attr& initial) {
   const std::lock_guard lock(modify_mutex_);
-  refresh_state();
   out = attributes_;
-  out.qp_state = out.cur_qp_state = qp_base.state;
+  out.qp_state = out.cur_qp_state = state();
   out.cap = capacity_;
   out.sq_draining = qp_base.state == IBV_QPS_SQD && !all_sent() ? 1 : 0;
   out.path_mig_state = IBV_MIG_MIGRATED;

@@ -10,8 +10,9 @@ namespace mrc_verbs {
 std::unique_ptr<Transport> Transport::make(ibv_qp_type type, const Parts& parts) {
   switch (type) {
     case IBV_QPT_RC:
+      return std::make_unique<ConnectedTransport>(Operations::all, parts);
     case IBV_QPT_UC:
-      return std::make_unique<ConnectedTransport>(type, parts);
+      return std::make_unique<ConnectedTransport>(Operations::without_response, parts);
     case IBV_QPT_UD:
       return std::make_unique<DatagramTransport>(parts);
     default:
