@@ -26,8 +26,6 @@ install(FILES
   ${PROJECT_BINARY_DIR}/OpenMRCConfigVersion.cmake
   DESTINATION ${MRC_CONFIG_DIR} COMPONENT openmrc)
 
-# openmrc.pc finds the rest from where it lies, so that an installed tree can be moved.
-file(RELATIVE_PATH MRC_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 set(MRC_PC_PRIVATE "-pthread")
 configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc

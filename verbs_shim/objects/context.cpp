@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "verbs_shim/libmrc/provider.hpp"
 #include "verbs_shim/objects/completion_queue.hpp"
 #include "verbs_shim/objects/queue_pair.hpp"
 #include "verbs_shim/transport/linger.hpp"
@@ -13,6 +14,7 @@ namespace mrc_verbs {
 ListedDevice& listed_device() noexcept {
   static ListedDevice device = [] {
     ListedDevice made{};
+    made._ops._dummy1 = reinterpret_cast<decltype(made._ops._dummy1)>(&libmrc_provider());
     made.node_type = IBV_NODE_CA;
     made.transport_type = IBV_TRANSPORT_IB;
     std::snprintf(made.name, sizeof made.name, "mrc0");

@@ -33,12 +33,18 @@ inline constexpr std::string_view kNcclVariables = "MRC_NCCL_";
 inline constexpr std::string_view kVerbsVariables = "MRC_VERBS_";
 inline constexpr std::array<std::string_view, 4> kProjectVariables{
     "MRC_BUILD_DIR", "MRC_FUZZ_SECONDS", "MRC_SOURCE_DIR", "MRC_UPDATE_DOCS"};
+/// Variables of programs for libMRC, the vendors' C API.
+inline constexpr std::array<std::string_view, 9> kLibmrcVariables{
+    "MRC_LOG_LEVEL", "MRC_H_PATH", "MRC_LIB_DIR",          "MRC_LIB_PATH",        "MRC_LIB_SO",
+    "MRC_HOME",      "MRC_LIBDIR", "MRC_QP_EV_PROFILE_ID", "MRC_QP_CC_PROFILE_ID"};
 
 MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
+  const auto contains = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   return name.starts_with(kTestVariables) || name.starts_with(kNcclVariables) ||
-         name.starts_with(kVerbsVariables) ||
-         std::find(kProjectVariables.begin(), kProjectVariables.end(), name) !=
-             kProjectVariables.end();
+         name.starts_with(kVerbsVariables) || contains(kProjectVariables) ||
+         contains(kLibmrcVariables);
 }
 
 /// Names of the MRC_* variables that no option reads and that are not reserved.

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Versions of the API in mrc.h. A program that wants to be compiled against an older one defines
+ * MRC_API_VER_USED (and MRC_VENDOR_API_VER_USED) before it includes mrc.h, and passes the same
+ * numbers to mrc_create_context(). */
+#ifndef MRC_API_VER_H
+#define MRC_API_VER_H
+
+#define MRC_API_VER_MAJOR_OFFSET 24
+#define MRC_API_VER_MINOR_OFFSET 16
+#define MRC_API_VER_SUBMINOR_OFFSET 0
+
+/* A version as a number: versions compare as their numbers do. */
+#define MRC_API_VER(major, minor, subminor)                                        \
+  (((major) << MRC_API_VER_MAJOR_OFFSET) | ((minor) << MRC_API_VER_MINOR_OFFSET) | \
+   ((subminor) << MRC_API_VER_SUBMINOR_OFFSET))
+
+#define MRC_API_VER_LATEST 0xFFFFFFFF /* whatever is current */
+#define MRC_API_CURRENT_VERSION MRC_API_VER(1, 0, 1)
+#define MRC_API_LAST_SUPPORTED_VERSION MRC_API_VER(0, 0, 0) /* the oldest that works */
+
+#ifndef MRC_API_VER_USED
+#define MRC_API_VER_USED MRC_API_CURRENT_VERSION
+#elif MRC_API_VER_USED == MRC_API_VER_LATEST
+#undef MRC_API_VER_USED
+#define MRC_API_VER_USED MRC_API_CURRENT_VERSION
+#elif MRC_API_VER_USED > MRC_API_CURRENT_VERSION
+#error "MRC_API_VER_USED is newer than this header: MRC_API_CURRENT_VERSION is the newest it knows"
+#elif MRC_API_VER_USED == 0
+#warning "MRC_API_VER_USED is 0.0.0, which is no version: leave it undefined for the current one"
+#endif
+
+/* The same for what a vendor adds. OpenMRC adds nothing. */
+#define MRC_VENDOR_API_VER_MAJOR_OFFSET 24
+#define MRC_VENDOR_API_VER_MINOR_OFFSET 16
+#define MRC_VENDOR_API_VER_SUBMINOR_OFFSET 0
+#define MRC_VENDOR_API_VER(major, minor, subminor)                                               \
+  (((major) << MRC_VENDOR_API_VER_MAJOR_OFFSET) | ((minor) << MRC_VENDOR_API_VER_MINOR_OFFSET) | \
+   ((subminor) << MRC_VENDOR_API_VER_SUBMINOR_OFFSET))
+
+#define MRC_VENDOR_API_VER_LATEST 0xFFFFFFFF
+#define MRC_VENDOR_API_CURRENT_VERSION MRC_VENDOR_API_VER(1, 0, 0)
+#define MRC_VENDOR_API_LAST_SUPPORTED_VERSION MRC_VENDOR_API_VER(0, 0, 0)
+
+#ifndef MRC_VENDOR_API_VER_USED
+#define MRC_VENDOR_API_VER_USED MRC_VENDOR_API_CURRENT_VERSION
+#elif MRC_VENDOR_API_VER_USED == MRC_VENDOR_API_VER_LATEST
+#undef MRC_VENDOR_API_VER_USED
+#define MRC_VENDOR_API_VER_USED MRC_VENDOR_API_CURRENT_VERSION
+#elif MRC_VENDOR_API_VER_USED > MRC_VENDOR_API_CURRENT_VERSION
+#error "MRC_VENDOR_API_VER_USED is newer than this header"
+#elif MRC_VENDOR_API_VER_USED == 0
+#warning "MRC_VENDOR_API_VER_USED is 0.0.0, which is no version"
+#endif
+
+#endif /* MRC_API_VER_H */

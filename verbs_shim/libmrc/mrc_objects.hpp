@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "verbs_shim/errors.hpp"
+#include "verbs_shim/libmrc/mrc_transport.hpp"
+#include "verbs_shim/libmrc/provider.hpp"
+#include "verbs_shim/objects/channel.hpp"
+#include "verbs_shim/objects/completion_queue.hpp"
+#include "verbs_shim/objects/context.hpp"
+#include "verbs_shim/objects/queue_pair.hpp"
+
+// The objects of mrc.h. Queue pairs, completion queues and channels are those of verbs; they belong
+// to a verbs context that no program sees, so their events come through mrc_get_async_event()
+// alone. Any thread.
+
+/// MRC on an open device. Keeps the device open, also if the program closes its verbs context.
+struct mrc_context {
+  mrc_context(std::shared_ptr<mrc_verbs::Host> host, std::uint32_t version)
+      : owner(std::move(host), mrc_verbs::Ports::planes), api_version(version) {}
+
+  mrc_verbs::Context owner;   ///< of all objects
+  std::uint32_t api_version;  ///< that the program was compiled against
+};
+
+struct mrc_comp_channel final : mrc_verbs::Channel {
+  explicit mrc_comp_channel(mrc_context& mrc) : Channel(mrc.owner), parent(mrc) {}
+  mrc_context& parent;
+};
+
+/// For completions or, if it has a stream, for EV events.
+struct mrc_cq final : mrc_verbs::Cq {
+  mrc_cq(mrc_context& mrc, const ibv_cq_init_attr_ex& wanted)
+      : Cq(mrc.owner, wanted), parent(mrc) {}
+  mrc_context& parent;
+  std::optional<mrc::EvEventStream> ev_events;
+};
+
+/// A hint, and the queue pairs that have it.
+struct mrc_qp_hint {
+  mrc_qp_hint(mrc_context& mrc, const mrc_qp_hint_attr& wanted)
+      : parent(mrc), attributes_(wanted) {}
+
+  void give(mrc_verbs::MrcTransport& transport);
+  void take_back(mrc_verbs::MrcTransport& transport);
+  /// Changes it, and what the queue pairs have.
+  void change(const mrc_qp_hint_attr& wanted);
+  [[nodiscard]] mrc_qp_hint_attr query();
+  [[nodiscard]] bool in_use();
+
+  mrc_context& parent;
+
+ private:
+  std::mutex mutex_;
+  mrc_qp_hint_attr attributes_;
+  std::set<mrc_verbs::MrcTransport*> users_;
+};
+
+struct mrc_qp final : mrc_verbs::Qp {
+  /// Throws mrc::Error. Writes to `wanted` what was granted.
+  mrc_qp(mrc_context& mrc, mrc_verbs::Pd& pd, ibv_qp_init_attr_ex& wanted);
+  ~mrc_qp();
+
+  /// As mrc_modify_qp(), whose pointers are not null where their mask is not 0. Throws mrc::Error.
+  void modify(const ibv_qp_attr& verbs, int verbs_mask, const mrc_qp_attr& own, int own_mask);
+  /// As mrc_query_qp(), the part that is MRC's.
+  void query_mrc(mrc_qp_attr& out);
+
+  mrc_context& parent;
+
+ private:
+  [[nodiscard]] mrc_verbs::MrcTransport& mrc_transport() noexcept {
+    return static_cast<mrc_verbs::MrcTransport&>(own_transport());
+  }
+  void set_hint(mrc_qp_hint* wanted);
+
+  mrc_qp_hint* hint_ = nullptr;  ///< under modify_lock()
+  std::uint32_t cap_ = 0;        ///< as given; the same
+};
+
+namespace mrc_verbs {
+
+/// Which objects of MRC exist, so that calls with another pointer, of an object that was destroyed
+/// with its context, say, are refused. Calls on the data path do not look.
+class MrcObjects {
+ public:
+  static MrcObjects& all();
+
+  template <class Object>
+  Object* add(std::unique_ptr<Object> made, mrc_context* parent) {
+    const std::lock_guard lock(mutex_);
+    (set<Object>())[made.get()] = parent;
+    return made.release();
+  }
+  /// Throws mrc::Error (EINVAL) if there is none.
+  template <class Object>
+  Object& at(Object* object) {
+    const std::lock_guard lock(mutex_);
+    if (!set<Object>().contains(object)) fail(EINVAL, "there is no such object");
+    return *object;
+  }
+  /// Takes it out, so that nobody else finds it; the caller destroys it.
+  template <class Object>
+  std::unique_ptr<Object> remove(Object& object) {
+    const std::lock_guard lock(mutex_);
+    set<Object>().erase(&object);
+    return std::unique_ptr<Object>(&object);
+  }
+  template <class Object>
+  [[nodiscard]] std::vector<Object*> of(const mrc_context& parent) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Object*> found;
+    for (const auto& [object, owner] : set<Object>())
+      if (owner == &parent) found.push_back(object);
+    return found;
+  }
+  template <class Object>
+  [[nodiscard]] std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return set<Object>().size();
+  }
+
+ private:
+  MrcObjects();
+  template <class Object>
+  using Set = std::map<Object*, mrc_context*>;
+  template <class Object>
+  Set<Object>& set() {
+    return std::get<Set<Object>>(sets_);
+  }
+
+  std::mutex mutex_;
+  std::tuple<Set<mrc_context>, Set<mrc_comp_channel>, Set<mrc_cq>, Set<mrc_qp_hint>, Set<mrc_qp>>
+      sets_;
+};
+
+/// For calls that return 0, or -1 with errno set: `act` returns nothing, and throws what went
+/// wrong.
+template <class Act>
+int minus_one_of(const char* call, Act&& act) noexcept {
+  return status_of(call, [&] { return act(), 0; }) == 0 ? 0 : -1;
+}
+
+/// For those that return 0 or an errno value, the same.
+template <class Act>
+int error_of(const char* call, Act&& act) noexcept {
+  return status_of(call, [&] { return act(), 0; });
+}
+
+/// Throws mrc::Error (ENOTSUP) if a byte is not 0.
+void check_vendor_cfg(std::span<const std::uint8_t> bytes);
+
+/// What a pointer that may not be null points to. Throws mrc::Error (EINVAL) that names it.
+template <class T>
+T& given(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(EINVAL, std::string(name) + " is NULL");
+  return *pointer;
+}
+
+}  // namespace mrc_verbs
