@@ -26,7 +26,8 @@ void open_traffic(struct traffic *traffic, struct program *program, uint64_t ev_
 void move(struct traffic *traffic, int buffers);
 void close_traffic(struct traffic *traffic);
 
-/* The EVs that UDP planes can send: those of profile 0. Returns how many, at most `room`. */
+/* The EVs that UDP planes can send: those of profile 0. Returns how many, at most `room`; 0 where planes
+ * can send any. */
 int own_evs(struct program *program, struct mrc_ctl_ev *evs, int room);
 
 /* Takes a format profile from INIT to ONLINE: fields of these widths. */

@@ -29,6 +29,7 @@ int main(void) {
   open_program(&program, NULL);
   struct mrc_ctl_ev evs[64];
   const int count = own_evs(&program, evs, 64);
+  if (count == 0) DIE("this example is for UDP planes, which say what EVs they can send");
   struct mrc_ctl_ev_fmt_field field = {16};
   make_format(&program, 1, MRC_CTL_EV_FMT_MODE_UDP, &field, 1);
   make_explicit(&program, 7, 1, evs, count);

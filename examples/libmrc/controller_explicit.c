@@ -12,6 +12,7 @@ int main(void) {
   /* Which EVs there are: a controller of a fabric knows, UDP planes say. */
   struct mrc_ctl_ev evs[64];
   const int count = own_evs(&program, evs, 64);
+  if (count == 0) DIE("this example is for UDP planes, which say what EVs they can send");
   printf("%d paths; the profile has every other one\n", count);
   int chosen = 0;
   for (int i = 0; i < count; i += 2) evs[chosen++] = evs[i];

@@ -3,11 +3,46 @@
  * A controller says how paths are made, and the device makes them: a GENERATED profile, of fields. It
  * also sets the congestion control of the queue pairs that use it. For fabrics that forward by UDP
  * source port and flow label (packet planes), where any EV can be sent; UDP planes can send only EVs
- * that they have opened. */
+ * that they have opened.
+ *
+ * Two processes: without argument it is the server, with the server's address the client, which writes
+ * to it. */
+#include <unistd.h>
+
 #include "controller.h"
 
-int main(void) {
+enum { kBytes = 1 << 20, kWrites = 20, kPort = 18517 };
+
+/* Writes buffers to the peer, which checks the last one. */
+static void write_to(const struct address *peer, struct mrc_qp *qp, struct mrc_cq *cq,
+                     struct ibv_mr *mr) {
+  for (int i = 1; i <= kWrites; ++i) {
+    memset(mr->addr, i, kBytes);
+    struct ibv_sge sge = {(uintptr_t)mr->addr, kBytes, mr->lkey};
+    struct ibv_send_wr wr, *bad = NULL;
+    memset(&wr, 0, sizeof wr);
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = peer->memory;
+    wr.wr.rdma.rkey = peer->rkey;
+    CHECK(mrc_post_send(qp, &wr, &bad));
+    struct ibv_wc wc;
+    int n = 0;
+    for (const double until = now() + 60; (n = mrc_poll_cq(cq, 1, &wc)) == 0;)
+      if (now() > until) DIE("a write has not completed for 60 s");
+    if (n < 0) DIE_ERRNO("mrc_poll_cq");
+    if (wc.status != IBV_WC_SUCCESS) DIE("a write failed: %s", ibv_wc_status_str(wc.status));
+  }
+}
+
+int main(int argc, char **argv) {
   program_name = "controller_fields";
+  if (argc > 2) {
+    (void)fprintf(stderr, "Usage: mrcrun %s [SERVER]\n", program_name);
+    return 2;
+  }
   struct program program;
   open_program(&program, NULL);
   struct mrc_ctl_device_attr device;
@@ -60,10 +95,36 @@ int main(void) {
   CHECK(mrc_ctl_modify_cc_profile(program.mrc, 2, &cc,
                                   MRC_CTL_CC_PROFILE_CONFIG | MRC_CTL_CC_PROFILE_STATE));
 
-  struct traffic traffic;
-  open_traffic(&traffic, &program, 9, 2);
-  move(&traffic, 5);
-  close_traffic(&traffic);
+  /* Queue pairs name the profiles on their way to INIT. */
+  struct mrc_cq *cq = mrc_create_cq(program.mrc, 64, NULL, NULL, 0);
+  if (cq == NULL) DIE_ERRNO("mrc_create_cq");
+  struct mrc_qp *qp = make_qp(&program, cq, 16, 1);
+  unsigned char *memory = calloc(1, kBytes);
+  if (memory == NULL) DIE_ERRNO("memory");
+  struct ibv_mr *mr = ibv_reg_mr(program.pd, memory, kBytes,
+                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (mr == NULL) DIE_ERRNO("ibv_reg_mr");
+  const int connection = meet(argc == 2 ? argv[1] : NULL, kPort);
+  struct address mine = address_of(&program, qp, mr), peer;
+  exchange(connection, &mine, &peer, sizeof mine);
+  struct mrc_qp_attr own;
+  memset(&own, 0, sizeof own);
+  own.profile.ev_profile_id = 9;
+  own.profile.cc_profile_id = 2;
+  connect_qp(qp, &peer, IBV_MTU_1024, &own, MRC_QP_EV_PROFILE_ID | MRC_QP_CC_PROFILE_ID);
+  char ready = 1, other = 0;
+  exchange(connection, &ready, &other, 1);
+  if (argc == 2) write_to(&peer, qp, cq, mr);
+  exchange(connection, &ready, &other, 1); /* the server waits here until all is written */
+  if (argc == 1)
+    for (size_t i = 0; i < kBytes; ++i)
+      if (memory[i] != kWrites) DIE("byte %zu is wrong", i);
+  (void)close(connection);
+
+  CHECK(mrc_destroy_qp(qp));
+  CHECK(mrc_destroy_cq(cq));
+  CHECK(ibv_dereg_mr(mr));
+  free(memory);
   end_profiles(&program, 9, 3);
   close_program(&program);
   printf("success\n");

@@ -9,8 +9,7 @@
 int main(int argc, char **argv) {
   program_name = "controller_probe";
   if (argc > 2) {
-    (void)fprintf(stderr, "Usage: mrcrun %s [IPV4_ADDRESS]; default: this host itself\n",
-                  program_name);
+    (void)fprintf(stderr, "Usage: mrcrun %s [ADDRESS]; default: this host itself\n", program_name);
     return 2;
   }
   struct program program;
@@ -19,10 +18,18 @@ int main(int argc, char **argv) {
   if (argc == 2) {
     memset(&to, 0, sizeof to); /* a RoCEv2 GID is an IPv6 address: here a mapped IPv4 address */
     to.raw[10] = to.raw[11] = 0xFF;
-    if (inet_pton(AF_INET, argv[1], &to.raw[12]) != 1) DIE("%s is no IPv4 address", argv[1]);
+    if (inet_pton(AF_INET, argv[1], &to.raw[12]) != 1 && inet_pton(AF_INET6, argv[1], to.raw) != 1)
+      DIE("%s is no address", argv[1]);
   }
   struct mrc_ctl_ev evs[64];
-  const int count = own_evs(&program, evs, 64);
+  int count = own_evs(&program, evs, 64);
+  if (count == 0) { /* planes that can send any: one probe by each, on whatever path */
+    struct mrc_ctl_device_attr device;
+    CHECK(mrc_ctl_query_device(program.context, &device));
+    memset(evs, 0, sizeof evs);
+    for (uint8_t port = 1; port < 32; ++port)
+      if ((device.phy_port_mask & 1u << port) != 0) evs[count++].port = port;
+  }
 
   struct mrc_ctl_ep_req requests[64];
   struct mrc_ctl_ep_rsp responses[64];

@@ -167,7 +167,7 @@ mrc_cq* mrc_create_cq(mrc_context* mrc, int cqe, void* cq_context, mrc_comp_chan
     wanted.cqe = cqe > 0 ? static_cast<std::uint32_t>(cqe) : 0;
     wanted.cq_context = cq_context;
     wanted.comp_vector = static_cast<std::uint32_t>(comp_vector);
-    if (channel != nullptr) wanted.channel = &known(channel, "the channel");
+    if (channel != nullptr) wanted.channel = &known_in(context, channel, "the channel");
     return objects().add(std::make_unique<mrc_cq>(context, wanted), mrc);
   });
 }
@@ -263,8 +263,8 @@ mrc_qp* mrc_create_qp(mrc_context* mrc, mrc_qp_init_attr* attributes) noexcept {
     ibv_pd& pd = given(a.pd, "pd");
     if (pd.context == nullptr || pd.context->device != &listed_device())
       fail(EINVAL, "pd belongs to another device");
-    mrc_cq& send = known(a.send_cq, "send_cq");
-    mrc_cq& receive = known(a.recv_cq, "recv_cq");
+    mrc_cq& send = known_in(context, a.send_cq, "send_cq");
+    mrc_cq& receive = known_in(context, a.recv_cq, "recv_cq");
     if (send.ev_events || receive.ev_events)
       fail(EINVAL, "a queue for EV events has no completions");
     if ((a.send_ops_flags & ~kWrites) != 0) fail(ENOTSUP, "operations other than writes");

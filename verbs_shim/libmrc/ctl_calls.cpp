@@ -99,7 +99,7 @@ mrc_cq* mrc_ctl_create_ev_event_cq(mrc_context* mrc, int cqe, void* cq_context,
     wanted.cqe = 1;  // of completions, of which none come
     wanted.cq_context = cq_context;
     wanted.comp_vector = static_cast<std::uint32_t>(comp_vector);
-    if (channel != nullptr) wanted.channel = &MrcObjects::all().at(channel);
+    if (channel != nullptr) wanted.channel = &known_in(*mrc, channel, "the channel");
     auto made = std::make_unique<mrc_cq>(*mrc, wanted);
     made->ev_events = device.create_ev_event_stream(static_cast<std::uint32_t>(cqe));
     return MrcObjects::all().add(std::move(made), mrc);

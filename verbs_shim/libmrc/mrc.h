@@ -205,8 +205,8 @@ struct mrc_qp_attr {
   uint8_t vendor_cfg[MRC_MAX_VENDOR_CFG_SIZE]; /* zeros */
 };
 
-/* A queue pair in RESET. EINVAL: a queue or protection domain is missing, or of another device;
- * sizes out of range. ENOTSUP: operations other than writes, another protocol. ENOMEM: no room. */
+/* A queue pair in RESET. EINVAL: a queue or protection domain is missing, or of another context or
+ * device; sizes out of range. ENOTSUP: operations other than writes, another protocol. ENOMEM: no room. */
 struct mrc_qp* mrc_create_qp(struct mrc_context* mrc, struct mrc_qp_init_attr* attr);
 /* E. Waits until its asynchronous events are acknowledged. Requests that are not complete vanish.
  */

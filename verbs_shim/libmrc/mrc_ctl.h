@@ -325,7 +325,7 @@ struct mrc_ctl_ep_req {
   uint16_t req_id;          /* comes back with the response; each once in a batch */
   union ibv_gid sgid, dgid; /* RoCEv2; sgid is this device's */
   enum mrc_ctl_ev_fmt_mode ev_fmt_mode;
-  struct mrc_ctl_ev req_ev; /* the path, and the port on which it begins */
+  struct mrc_ctl_ev req_ev; /* the path, and the port on which it begins; zeros: any */
   union {
     struct {
       uint32_t port_status; /* bit N: port N is up */

@@ -211,7 +211,7 @@ void mrc_qp::modify(const ibv_qp_attr& verbs, int verbs_mask, const mrc_qp_attr&
   check_ranges(own, own_mask);
   mrc_qp_hint* hint = hint_;
   if ((own_mask & MRC_QP_HINT) != 0)
-    hint = own.qp_hint == nullptr ? nullptr : &mrc_verbs::MrcObjects::all().at(own.qp_hint);
+    hint = own.qp_hint == nullptr ? nullptr : &mrc_verbs::known_in(parent, own.qp_hint, "qp_hint");
   MrcTransport& transport = mrc_transport();
   const mrc_verbs::MrcAttributes before = transport.attributes;
   if (to == IBV_QPS_RESET) transport.attributes = {};

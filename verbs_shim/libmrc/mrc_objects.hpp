@@ -167,4 +167,12 @@ T& given(T* pointer, const char* name) {
   return *pointer;
 }
 
+/// An object of that context, which others go with. Throws mrc::Error (EINVAL).
+template <class Object>
+Object& known_in(const mrc_context& context, Object* object, const char* name) {
+  Object& there = MrcObjects::all().at(&given(object, name));
+  if (&there.parent != &context) fail(EINVAL, std::string(name) + " belongs to another context");
+  return there;
+}
+
 }  // namespace mrc_verbs

@@ -23,8 +23,8 @@ struct EndpointRequest {
   std::uint16_t id = 0;           ///< comes back with the response; each once in a batch
   port::IpAddress source{};       ///< an address of this device
   port::IpAddress destination{};  ///< one of the host's, its GID for example
-  /// The path: packet fields of `mode`, and the port by which it leaves (1 is plane 0). Port 0: any
-  /// path in the plane of `source`.
+  /// The path: packet fields of `mode`, and the port by which it leaves (1 is plane 0; 0 that of
+  /// `source`). All bits 0: any path of that port.
   ProfileEv ev{};
   path::EvMode mode = path::EvMode::udp;  ///< how `ev` becomes packet fields
   std::uint32_t port_status = 0;          ///< port_status: bit N says that plane N is up

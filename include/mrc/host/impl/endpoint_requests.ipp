@@ -100,7 +100,7 @@ MRC_SETUP EndpointRequests::Routed EndpointRequests::route(const EndpointRequest
   const port::PeerAddress& address =
       there != contacts.end() ? there->address : contacts.front().address;
   out.source = kind.source_tag(out.plane, address.ip);
-  if (request.ev.port == 0) {
+  if (request.ev.value == path::EvValue{}) {
     PlanePaths paths = kind.paths_to(planes, out.plane, address, {});
     if (paths.specs.empty()) throw Error(Errc::unsupported, doing + kind.why_none());
     out.path = paths.specs[request.id % paths.specs.size()];

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# libMRC on packet planes: a GENERATED profile of fields carries writes between two hosts of a fabric
+# that forwards by flow label and source port, over all T1s.
+. "$(dirname "${BASH_SOURCE[0]}")/../verbs/verbs_lib.sh"
+unset MRC_PLANES
+. "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"
+program=$build/examples/libmrc/libmrc_controller_fields
+need_program "$program"
+cat >"$work/fabric.json" <<'JSON'
+{ "name": "demo", "forwarding": "ecmp", "planes": 2, "t0": 2, "t1": 2, "hosts": 2 }
+JSON
+fabric_up "$work/fabric.json"
+# The programs find each other over IPv4, which the fabric does not carry.
+ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
+for host in 0 1; do
+  ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
+  ip -n "$prefix-demo-h$host" link set control up
+done
+say 'a GENERATED profile of fields'
+run=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
+command=(env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet "$program")
+start server "${run[@]}" h1 -- "${command[@]}"
+server=$pid
+start client "${run[@]}" h0 -- "${command[@]}" 192.0.2.2
+exit_code "$pid" 60
+expect "the client's exit status" [ "$code" = 0 ]
+exit_code "$server" 20
+expect "the server's exit status" [ "$code" = 0 ]
+for side in client server; do
+  expect_text "$work/$side.out" success
+  expect '16 EVs' [ "$(grep -c ': GOOD' "$work/$side.out")" -eq 16 ]
+  expect 'as the fields say' [ "$(grep -cE 'EV [0-9a-f]{8}: GOOD' "$work/$side.out")" -eq 16 ]
+done
+for p in 0 1; do
+  for u in 0 1; do
+    n=$(packets "p${p}t0-0" "s$u")
+    say "plane $p T1 $u: $n packets"
+    expect "T1 $u of plane $p is used" [ "$n" -gt 100 ]
+  done
+done
+
+say 'probes to a host that nobody is connected to'
+start idle "${run[@]}" h1 -- env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet \
+  "$build/examples/libmrc/libmrc_benchmark"
+waits() { on h1 cat /proc/net/tcp | awk '$4 == "0A" && $2 ~ /:4853$/ { n++ } END { exit !n }'; }
+until_true 20 waits || fail 'no device at h1'
+start probe "${run[@]}" h0 -- env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet \
+  "$build/examples/libmrc/libmrc_controller_probe" fd00:1::2
+exit_code "$pid" 60
+expect 'the exit status' [ "$code" = 0 ]
+expect_text "$work/probe.out" '2 of 2 paths answered'
