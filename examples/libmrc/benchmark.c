@@ -1,12 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Writes of all sizes from one host to another, measured and checked: a benchmark of the kind that
+// SPDX-License-Identifier: Apache-2.0
+/* Writes of all sizes from one host to another, measured and checked: a benchmark of the kind that
  * makers of MRC cards ship.
  *
  * For each size the server posts a receive and says so by a write to a word in the client's memory,
- * for which the client waits without a call. The client writes, with up to 128 requests in flight of
- * which every 64th completes, and ends the size with a write with immediate. Then the server compares
- * what has arrived with what the client wrote. */
+ * for which the client waits without a call. The client writes, with up to 128 requests in flight
+ * of which every 64th completes, and ends the size with a write with immediate. Then the server
+ * compares what has arrived with what the client wrote. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ struct options {
   bool json;
 };
 
-static void usage(FILE *out) {
+static void usage(FILE* out) {
   (void)fprintf(out,
                 "Usage: mrcrun %s [OPTION...]           (server)\n"
                 "       mrcrun %s [OPTION...] SERVER    (client)\n"
@@ -44,28 +43,48 @@ static void usage(FILE *out) {
                 program_name, program_name);
 }
 
-static long number(const char *text, long least) {
-  char *end = NULL;
+static long number(const char* text, long least) {
+  char* end = NULL;
   const long value = strtol(text, &end, 10);
   if (*text == '\0' || *end != '\0' || value < least)
     DIE("'%s' is not a number of %ld or more", text, least);
   return value;
 }
 
-static struct options read_options(int argc, char **argv) {
+static struct options read_options(int argc, char** argv) {
   struct options o = {NULL, NULL, 18515, 1, (size_t)1 << 26, 1000, 10, 1e9, false};
   for (int option; (option = getopt(argc, argv, "d:p:s:e:n:w:b:jh")) != -1;) {
     switch (option) {
-      case 'd': o.device = optarg; break;
-      case 'p': o.port = (int)number(optarg, 1); break;
-      case 's': o.min = (size_t)number(optarg, 1); break;
-      case 'e': o.max = (size_t)number(optarg, 1); break;
-      case 'n': o.iterations = number(optarg, 1); break;
-      case 'w': o.warm_up = number(optarg, 0); break;
-      case 'b': o.bytes = 1e9 * (double)number(optarg, 1); break;
-      case 'j': o.json = true; break;
-      case 'h': usage(stdout); exit(0);
-      default: usage(stderr); exit(2);
+      case 'd':
+        o.device = optarg;
+        break;
+      case 'p':
+        o.port = (int)number(optarg, 1);
+        break;
+      case 's':
+        o.min = (size_t)number(optarg, 1);
+        break;
+      case 'e':
+        o.max = (size_t)number(optarg, 1);
+        break;
+      case 'n':
+        o.iterations = number(optarg, 1);
+        break;
+      case 'w':
+        o.warm_up = number(optarg, 0);
+        break;
+      case 'b':
+        o.bytes = 1e9 * (double)number(optarg, 1);
+        break;
+      case 'j':
+        o.json = true;
+        break;
+      case 'h':
+        usage(stdout);
+        exit(0);
+      default:
+        usage(stderr);
+        exit(2);
     }
   }
   if (optind < argc) o.server = argv[optind++];
@@ -76,10 +95,10 @@ static struct options read_options(int argc, char **argv) {
 /* One side. Its memory: a word that the peer writes, and behind it the data. */
 struct side {
   struct program program;
-  struct mrc_cq *cq;
-  struct mrc_qp *qp;
-  struct ibv_mr *mr;
-  uint8_t *memory;
+  struct mrc_cq* cq;
+  struct mrc_qp* qp;
+  struct ibv_mr* mr;
+  uint8_t* memory;
   struct address peer;
   long posted, completed; /* of the send queue */
 };
@@ -91,12 +110,12 @@ static uint8_t pattern(size_t i, size_t size) {
   return (uint8_t)(i * 31 + (i >> 8) + size);
 }
 
-static void fill(uint8_t *data, size_t size) {
+static void fill(uint8_t* data, size_t size) {
   for (size_t i = 0; i < size; ++i) data[i] = pattern(i, size);
 }
 
 /* Takes the completions that are there. That of a receive sets *received. */
-static void take(struct side *side, bool *received) {
+static void take(struct side* side, bool* received) {
   struct ibv_wc wc[16];
   const int n = mrc_poll_cq(side->cq, 16, wc);
   if (n < 0) DIE_ERRNO("mrc_poll_cq");
@@ -111,7 +130,7 @@ static void take(struct side *side, bool *received) {
   }
 }
 
-static void post(struct side *side, enum ibv_wr_opcode opcode, size_t from, size_t to, size_t size,
+static void post(struct side* side, enum ibv_wr_opcode opcode, size_t from, size_t to, size_t size,
                  bool signaled) {
   struct ibv_sge sge = {(uintptr_t)side->memory + from, (uint32_t)size, side->mr->lkey};
   struct ibv_send_wr wr, *bad = NULL;
@@ -126,7 +145,7 @@ static void post(struct side *side, enum ibv_wr_opcode opcode, size_t from, size
   CHECK(mrc_post_send(side->qp, &wr, &bad));
 }
 
-static void await_all(struct side *side) {
+static void await_all(struct side* side) {
   bool received = false;
   for (const double until = now() + kPatience; side->completed < side->posted;) {
     take(side, &received);
@@ -135,7 +154,7 @@ static void await_all(struct side *side) {
 }
 
 /* Writes, with so many in flight as the queue holds. Returns the seconds that it took. */
-static double write_all(struct side *side, size_t size, long count) {
+static double write_all(struct side* side, size_t size, long count) {
   const double start = now();
   double until = start + kPatience;
   bool received = false;
@@ -146,17 +165,18 @@ static double write_all(struct side *side, size_t size, long count) {
       if (side->completed != before) until = now() + kPatience;
       if (now() > until) DIE("a request has not completed for %d s", kPatience);
     }
-    post(side, IBV_WR_RDMA_WRITE, kData, kData, size, (i + 1) % kSignalEvery == 0 || i + 1 == count);
+    post(side, IBV_WR_RDMA_WRITE, kData, kData, size,
+         (i + 1) % kSignalEvery == 0 || i + 1 == count);
   }
   await_all(side);
   return now() - start;
 }
 
-static void client(struct side *side, const struct options *o) {
+static void client(struct side* side, const struct options* o) {
   if (!o->json) printf("%12s %10s %12s %12s\n", "bytes", "writes", "Gb/s", "Mwrites/s");
   uint64_t round = 0;
   for (size_t size = o->min; size <= o->max; size *= 2) {
-    volatile uint64_t *ready = (volatile uint64_t *)side->memory;
+    volatile uint64_t* ready = (volatile uint64_t*)side->memory;
     ++round;
     for (const double until = now() + kPatience; *ready != round;)
       if (now() > until) DIE("the server is silent for %d s", kPatience);
@@ -179,7 +199,7 @@ static void client(struct side *side, const struct options *o) {
   }
 }
 
-static void server(struct side *side, const struct options *o) {
+static void server(struct side* side, const struct options* o) {
   uint64_t round = 0, wrong = 0;
   for (size_t size = o->min; size <= o->max; size *= 2) {
     memset(side->memory + kData, 0, size);
@@ -205,7 +225,7 @@ static void server(struct side *side, const struct options *o) {
   printf("%llu sizes, all data as it was sent\n", (unsigned long long)round);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   program_name = "libmrc_benchmark";
   const struct options o = read_options(argc, argv);
   struct side side;
@@ -217,8 +237,9 @@ int main(int argc, char **argv) {
   const size_t bytes = kData + o.max;
   side.memory = calloc(1, bytes);
   if (side.memory == NULL) DIE_ERRNO("memory");
-  side.mr = ibv_reg_mr(side.program.pd, side.memory, bytes,
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+  side.mr =
+      ibv_reg_mr(side.program.pd, side.memory, bytes,
+                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
   if (side.mr == NULL) DIE_ERRNO("ibv_reg_mr");
 
   const int connection = meet(o.server, o.port);

@@ -1,13 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+/* Collective operations between two processes, over the transport of a plugin of NCCL for MRC.
  *
- * Collective operations between two processes, over the transport of a plugin of NCCL for MRC.
- *
- * A message has a sender and a receiver. The receiver posts a receive in each queue pair and says by a
- * write where the data is to go: an entry of a ring in the sender's memory, which the sender watches
- * without a call. The sender splits the data over its queue pairs, in chains of up to eight writes, each
- * ended by a write with immediate. Its completion at the receiver means that all bytes before it have
- * arrived. For memory of a GPU, a read from a queue pair that is connected to itself would flush
- * what the PCI bus still holds back; it is made here, too. */
+ * A message has a sender and a receiver. The receiver posts a receive in each queue pair and says
+ * by a write where the data is to go: an entry of a ring in the sender's memory, which the sender
+ * watches without a call. The sender splits the data over its queue pairs, in chains of up to eight
+ * writes, each ended by a write with immediate. Its completion at the receiver means that all bytes
+ * before it have arrived. For memory of a GPU, a read from a queue pair that is connected to itself
+ * would flush what the PCI bus still holds back; it is made here, too. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,11 +15,11 @@
 #include "program.h"
 
 enum {
-  kQps = 2,           /* per connection */
-  kSlots = 8,         /* messages on the way per connection */
-  kWrites = 8,        /* of a chain */
-  kAlign = 128,       /* bytes: where data may be split */
-  kPatience = 120,    /* s */
+  kQps = 2,        /* per connection */
+  kSlots = 8,      /* messages on the way per connection */
+  kWrites = 8,     /* of a chain */
+  kAlign = 128,    /* bytes: where data may be split */
+  kPatience = 120, /* s */
   kSignalEvery = 64,
 };
 
@@ -33,36 +32,37 @@ struct entry {
   uint64_t index; /* number of the message, from 1 on; written last, since writes arrive in order */
   uint64_t padding[2];
 };
-_Static_assert(sizeof(struct entry) == 64 && offsetof(struct entry, index) == 40, "as plugins have it");
+_Static_assert(sizeof(struct entry) == 64 && offsetof(struct entry, index) == 40,
+               "as plugins have it");
 
 /* One direction between two processes. */
 struct link {
-  struct program *program;
-  struct mrc_cq *cq;
-  struct mrc_qp *qps[kQps];
-  struct mrc_qp_hint *hints[kQps];
-  struct entry *ring; /* the sender's is written by the receiver, whose own is the source */
-  struct ibv_mr *ring_mr;
+  struct program* program;
+  struct mrc_cq* cq;
+  struct mrc_qp* qps[kQps];
+  struct mrc_qp_hint* hints[kQps];
+  struct entry* ring; /* the sender's is written by the receiver, whose own is the source */
+  struct ibv_mr* ring_mr;
   struct address peers[kQps];
-  uint64_t messages;          /* begun */
-  uint64_t arrived[kSlots];   /* immediates of a message, at the receiver */
-  uint64_t sent[kSlots];      /* completed chains of a message, at the sender */
+  uint64_t messages;        /* begun */
+  uint64_t arrived[kSlots]; /* immediates of a message, at the receiver */
+  uint64_t sent[kSlots];    /* completed chains of a message, at the sender */
   long announcements;
 };
 
 /* A queue pair that is connected to itself, to flush by reads. */
 struct flush {
-  struct ibv_cq *cq;
-  struct ibv_qp *qp;
-  struct ibv_mr *mr;
+  struct ibv_cq* cq;
+  struct ibv_qp* qp;
+  struct ibv_mr* mr;
   char byte;
 };
 
-static void await(double until, const char *what) {
+static void await(double until, const char* what) {
   if (now() > until) DIE("%s for %d s", what, kPatience);
 }
 
-static void open_link(struct link *link, struct program *program, int connection) {
+static void open_link(struct link* link, struct program* program, int connection) {
   memset(link, 0, sizeof *link);
   link->program = program;
   link->cq = mrc_create_cq(program->mrc, 4 * kSlots * kQps * kWrites, NULL, NULL, 0);
@@ -94,7 +94,7 @@ static void open_link(struct link *link, struct program *program, int connection
   }
 }
 
-static void close_link(struct link *link) {
+static void close_link(struct link* link) {
   for (int i = 0; i < kQps; ++i) {
     CHECK(mrc_destroy_qp(link->qps[i]));
     CHECK(mrc_destroy_qp_hint(link->hints[i]));
@@ -104,7 +104,7 @@ static void close_link(struct link *link) {
   free(link->ring);
 }
 
-static void open_flush(struct flush *flush, struct program *program) {
+static void open_flush(struct flush* flush, struct program* program) {
   memset(flush, 0, sizeof *flush);
   flush->cq = ibv_create_cq(program->context, 16, NULL, NULL, 0);
   if (flush->cq == NULL) DIE_ERRNO("ibv_create_cq");
@@ -146,7 +146,7 @@ static void open_flush(struct flush *flush, struct program *program) {
                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-static void run_flush(struct flush *flush, const void *memory, uint32_t rkey) {
+static void run_flush(struct flush* flush, const void* memory, uint32_t rkey) {
   struct ibv_sge sge = {(uintptr_t)&flush->byte, 1, flush->mr->lkey};
   struct ibv_send_wr wr, *bad = NULL;
   memset(&wr, 0, sizeof wr);
@@ -163,14 +163,15 @@ static void run_flush(struct flush *flush, const void *memory, uint32_t rkey) {
   if (wc.status != IBV_WC_SUCCESS) DIE("flush: %s", ibv_wc_status_str(wc.status));
 }
 
-static void close_flush(struct flush *flush) {
+static void close_flush(struct flush* flush) {
   CHECK(ibv_destroy_qp(flush->qp));
   CHECK(ibv_dereg_mr(flush->mr));
   CHECK(ibv_destroy_cq(flush->cq));
 }
 
-/* Takes completions: four at a time, as plugins do. wr_id is the slot; announcements have kSlots. */
-static void progress(struct link *link) {
+/* Takes completions: four at a time, as plugins do. wr_id is the slot; announcements have kSlots.
+ */
+static void progress(struct link* link) {
   struct ibv_wc wc[4];
   const int n = mrc_poll_cq(link->cq, 4, wc);
   if (n < 0) DIE_ERRNO("mrc_poll_cq");
@@ -185,7 +186,7 @@ static void progress(struct link *link) {
 }
 
 /* The receiver: says where a message is to go. Returns its slot. */
-static unsigned post_message(struct link *link, void *data, size_t bytes, uint32_t rkey) {
+static unsigned post_message(struct link* link, void* data, size_t bytes, uint32_t rkey) {
   const unsigned slot = (unsigned)(link->messages++ % kSlots);
   link->arrived[slot] = 0;
   for (int i = 0; i < kQps; ++i) {
@@ -194,7 +195,7 @@ static unsigned post_message(struct link *link, void *data, size_t bytes, uint32
     wr.wr_id = slot;
     CHECK(mrc_post_recv(link->qps[i], &wr, &bad));
   }
-  struct entry *entry = &link->ring[slot];
+  struct entry* entry = &link->ring[slot];
   entry->address = (uintptr_t)data;
   entry->bytes = bytes;
   entry->rkey = rkey;
@@ -214,10 +215,10 @@ static unsigned post_message(struct link *link, void *data, size_t bytes, uint32
 }
 
 /* The sender: sends the next message, once the receiver has said where to. */
-static unsigned send_message(struct link *link, const uint8_t *data, size_t bytes, uint32_t lkey) {
+static unsigned send_message(struct link* link, const uint8_t* data, size_t bytes, uint32_t lkey) {
   const unsigned slot = (unsigned)(link->messages++ % kSlots);
   link->sent[slot] = 0;
-  const volatile struct entry *entry = &link->ring[slot];
+  const volatile struct entry* entry = &link->ring[slot];
   for (const double until = now() + kPatience; entry->index != link->messages;)
     await(until, "no receive was announced");
   if (entry->bytes != bytes) DIE("the receiver takes %llu bytes", (unsigned long long)entry->bytes);
@@ -262,16 +263,16 @@ struct rank {
 
 /* Numbers in registered memory. */
 struct numbers {
-  float *first;
+  float* first;
   size_t count;
-  struct ibv_mr *mr;
+  struct ibv_mr* mr;
 };
 
 /* Sends numbers to the other rank, and receives some. */
-static void send_receive(struct rank *rank, struct numbers from, struct numbers to) {
+static void send_receive(struct rank* rank, struct numbers from, struct numbers to) {
   const unsigned expected =
       post_message(&rank->in, to.first, to.count * sizeof(float), to.mr->rkey);
-  const unsigned sent = send_message(&rank->out, (const uint8_t *)from.first,
+  const unsigned sent = send_message(&rank->out, (const uint8_t*)from.first,
                                      from.count * sizeof(float), from.mr->lkey);
   const double until = now() + kPatience;
   while (rank->in.arrived[expected] < kQps || rank->out.sent[sent] < kQps) {
@@ -283,7 +284,7 @@ static void send_receive(struct rank *rank, struct numbers from, struct numbers 
 }
 
 /* Sums over both ranks, as a ring does it: each sums one half, and then both exchange theirs. */
-static void all_reduce(struct rank *rank, size_t count) {
+static void all_reduce(struct rank* rank, size_t count) {
   const size_t half = count / 2; /* of odd counts, rank 1 has the larger one */
   struct numbers halves[2] = {{rank->data, half, rank->data_mr},
                               {rank->data + half, count - half, rank->data_mr}};
@@ -298,33 +299,44 @@ static float value(int rank, size_t i, int round) {
   return (float)((i * 7 + (size_t)rank * 13 + (size_t)round) % 1024);
 }
 
-static void usage(FILE *out) {
-  (void)fprintf(out,
-                "Usage: mrcrun %s [-p PORT] [-n ROUNDS] [-e NUMBERS]           (rank 0)\n"
-                "       mrcrun %s [-p PORT] [-n ROUNDS] [-e NUMBERS] RANK0     (rank 1)\n"
-                "\n"
-                "Sums and exchanges arrays of numbers between two processes and checks the results.\n"
-                "  -p PORT     TCP port of rank 0 (18516)\n"
-                "  -n ROUNDS   of each operation and size (20)\n"
-                "  -e NUMBERS  in the largest arrays (1048576); the same on both sides\n",
-                program_name, program_name);
+static void usage(FILE* out) {
+  (void)fprintf(
+      out,
+      "Usage: mrcrun %s [-p PORT] [-n ROUNDS] [-e NUMBERS]           (rank 0)\n"
+      "       mrcrun %s [-p PORT] [-n ROUNDS] [-e NUMBERS] RANK0     (rank 1)\n"
+      "\n"
+      "Sums and exchanges arrays of numbers between two processes and checks the results.\n"
+      "  -p PORT     TCP port of rank 0 (18516)\n"
+      "  -n ROUNDS   of each operation and size (20)\n"
+      "  -e NUMBERS  in the largest arrays (1048576); the same on both sides\n",
+      program_name, program_name);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   program_name = "libmrc_collectives";
   int port = 18516, rounds = 20;
   size_t most = 1 << 20;
   for (int option; (option = getopt(argc, argv, "p:n:e:h")) != -1;) {
     switch (option) {
-      case 'p': port = atoi(optarg); break;
-      case 'n': rounds = atoi(optarg); break;
-      case 'e': most = (size_t)atol(optarg); break;
-      case 'h': usage(stdout); return 0;
-      default: usage(stderr); return 2;
+      case 'p':
+        port = atoi(optarg);
+        break;
+      case 'n':
+        rounds = atoi(optarg);
+        break;
+      case 'e':
+        most = (size_t)atol(optarg);
+        break;
+      case 'h':
+        usage(stdout);
+        return 0;
+      default:
+        usage(stderr);
+        return 2;
     }
   }
   if (port < 1 || port > 65535 || rounds < 1 || most < 1) usage(stderr), exit(2);
-  const char *server = optind < argc ? argv[optind] : NULL;
+  const char* server = optind < argc ? argv[optind] : NULL;
 
   struct rank rank;
   memset(&rank, 0, sizeof rank);
@@ -347,7 +359,8 @@ int main(int argc, char **argv) {
   exchange(connection, &ready, &other, 1);
 
   long operations = 0;
-  for (size_t count = 1; count <= most; count = count < most && count * 4 > most ? most : count * 4) {
+  for (size_t count = 1; count <= most;
+       count = count < most && count * 4 > most ? most : count * 4) {
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < count; ++i) rank.data[i] = value(rank.number, i, round);
       all_reduce(&rank, count);

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #include "controller.h"
 
 enum { kPatience = 60 };
 
-void open_traffic(struct traffic *traffic, struct program *program, uint64_t ev_profile,
+void open_traffic(struct traffic* traffic, struct program* program, uint64_t ev_profile,
                   uint64_t cc_profile) {
   traffic->cq = mrc_create_cq(program->mrc, 64, NULL, NULL, 0);
   if (traffic->cq == NULL) DIE_ERRNO("mrc_create_cq");
@@ -25,7 +25,7 @@ void open_traffic(struct traffic *traffic, struct program *program, uint64_t ev_
   connect_qp(traffic->b, &a, IBV_MTU_1024, &attr, mask);
 }
 
-void move(struct traffic *traffic, int buffers) {
+void move(struct traffic* traffic, int buffers) {
   for (int i = 0; i < buffers; ++i) {
     memset(traffic->memory, i + 1, kTrafficBytes);
     struct ibv_sge sge = {(uintptr_t)traffic->memory, kTrafficBytes, traffic->mr->lkey};
@@ -49,7 +49,7 @@ void move(struct traffic *traffic, int buffers) {
   }
 }
 
-void close_traffic(struct traffic *traffic) {
+void close_traffic(struct traffic* traffic) {
   CHECK(mrc_destroy_qp(traffic->a));
   CHECK(mrc_destroy_qp(traffic->b));
   CHECK(mrc_destroy_cq(traffic->cq));
@@ -57,7 +57,7 @@ void close_traffic(struct traffic *traffic) {
   free(traffic->memory);
 }
 
-int own_evs(struct program *program, struct mrc_ctl_ev *evs, int room) {
+int own_evs(struct program* program, struct mrc_ctl_ev* evs, int room) {
   struct mrc_ctl_ev_profile_attr attr;
   memset(&attr, 0, sizeof attr);
   attr.ev_op.op = MRC_CTL_EV_OP_QUERY_EV_ARRAY;
@@ -76,8 +76,8 @@ int own_evs(struct program *program, struct mrc_ctl_ev *evs, int room) {
   return taken;
 }
 
-void make_format(struct program *program, uint64_t id, enum mrc_ctl_ev_fmt_mode mode,
-                 struct mrc_ctl_ev_fmt_field *fields, int count) {
+void make_format(struct program* program, uint64_t id, enum mrc_ctl_ev_fmt_mode mode,
+                 struct mrc_ctl_ev_fmt_field* fields, int count) {
   struct mrc_ctl_ev_fmt_profile_attr attr;
   memset(&attr, 0, sizeof attr);
   attr.ev_fmt_mode = mode;
@@ -92,8 +92,8 @@ void make_format(struct program *program, uint64_t id, enum mrc_ctl_ev_fmt_mode 
                                       MRC_CTL_EV_FMT_PROFILE_OP | MRC_CTL_EV_FMT_PROFILE_STATE));
 }
 
-void make_explicit(struct program *program, uint64_t id, uint64_t format,
-                   const struct mrc_ctl_ev *evs, int count) {
+void make_explicit(struct program* program, uint64_t id, uint64_t format,
+                   const struct mrc_ctl_ev* evs, int count) {
   struct mrc_ctl_ev_profile_attr attr;
   memset(&attr, 0, sizeof attr);
   /* To OFFLINE: how many EVs there are, and of which format. */
@@ -103,12 +103,12 @@ void make_explicit(struct program *program, uint64_t id, uint64_t format,
   attr.ev_min_active = 1;
   attr.ev_event_mask = MRC_CTL_EV_GOOD | MRC_CTL_EV_ASSUMED_BAD;
   attr.profile_state = MRC_CTL_PROFILE_OFFLINE;
-  CHECK(mrc_ctl_modify_ev_profile(
-      program->mrc, id, &attr,
-      MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID | MRC_CTL_EV_PROFILE_COUNT |
-          MRC_CTL_EV_PROFILE_MIN_ACTIVE | MRC_CTL_EV_PROFILE_EVENT_MASK | MRC_CTL_EV_PROFILE_STATE));
+  CHECK(mrc_ctl_modify_ev_profile(program->mrc, id, &attr,
+                                  MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID |
+                                      MRC_CTL_EV_PROFILE_COUNT | MRC_CTL_EV_PROFILE_MIN_ACTIVE |
+                                      MRC_CTL_EV_PROFILE_EVENT_MASK | MRC_CTL_EV_PROFILE_STATE));
   /* Then each entry, of which none is populated yet, and to ONLINE. */
-  struct mrc_ctl_ev_op_entry *entries = calloc((size_t)count, sizeof *entries);
+  struct mrc_ctl_ev_op_entry* entries = calloc((size_t)count, sizeof *entries);
   if (entries == NULL) DIE_ERRNO("memory");
   for (int i = 0; i < count; ++i) {
     entries[i].ev = MRC_CTL_EV_UNPOPULATED;
@@ -124,16 +124,20 @@ void make_explicit(struct program *program, uint64_t id, uint64_t format,
   free(entries);
 }
 
-static const char *state_name(enum mrc_ctl_ev_state state) {
+static const char* state_name(enum mrc_ctl_ev_state state) {
   switch (state) {
-    case MRC_CTL_EV_GOOD: return "GOOD";
-    case MRC_CTL_EV_ASSUMED_BAD: return "ASSUMED_BAD";
-    case MRC_CTL_EV_DENIED: return "DENIED";
-    default: return "UNKNOWN";
+    case MRC_CTL_EV_GOOD:
+      return "GOOD";
+    case MRC_CTL_EV_ASSUMED_BAD:
+      return "ASSUMED_BAD";
+    case MRC_CTL_EV_DENIED:
+      return "DENIED";
+    default:
+      return "UNKNOWN";
   }
 }
 
-void print_profile(struct program *program, uint64_t id) {
+void print_profile(struct program* program, uint64_t id) {
   struct mrc_ctl_ev_op_entry entries[256];
   struct mrc_ctl_ev_profile_attr attr;
   memset(&attr, 0, sizeof attr);
@@ -147,7 +151,7 @@ void print_profile(struct program *program, uint64_t id) {
            state_name(entries[i].state));
 }
 
-void end_profiles(struct program *program, uint64_t id, uint64_t format) {
+void end_profiles(struct program* program, uint64_t id, uint64_t format) {
   const enum mrc_ctl_profile_state steps[] = {MRC_CTL_PROFILE_OFFLINE, MRC_CTL_PROFILE_INIT};
   struct mrc_ctl_ev_profile_attr ev;
   memset(&ev, 0, sizeof ev);

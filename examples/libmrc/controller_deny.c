@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A controller denies the paths over one port, as over a link that monitoring found bad, and allows
+// SPDX-License-Identifier: Apache-2.0
+/* A controller denies the paths over one port, as over a link that monitoring found bad, and allows
  * them again, under traffic. */
 #include "controller.h"
 
-static void set_state(struct program *program, struct mrc_ctl_ev *evs, int count, uint8_t port,
+static void set_state(struct program* program, struct mrc_ctl_ev* evs, int count, uint8_t port,
                       enum mrc_ctl_ev_state state) {
   struct mrc_ctl_ev_op_entry entries[64];
   int n = 0;

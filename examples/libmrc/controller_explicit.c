@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A controller writes the paths of a profile one by one, and a queue pair uses them: here half of
+// SPDX-License-Identifier: Apache-2.0
+/* A controller writes the paths of a profile one by one, and a queue pair uses them: here half of
  * those that the device would use by itself. */
 #include "controller.h"
 

@@ -1,12 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+/* A controller says how paths are made, and the device makes them: a GENERATED profile, of fields.
+ * It also sets the congestion control of the queue pairs that use it. For fabrics that forward by
+ * UDP source port and flow label (packet planes), where any EV can be sent; UDP planes can send
+ * only EVs that they have opened.
  *
- * A controller says how paths are made, and the device makes them: a GENERATED profile, of fields. It
- * also sets the congestion control of the queue pairs that use it. For fabrics that forward by UDP
- * source port and flow label (packet planes), where any EV can be sent; UDP planes can send only EVs
- * that they have opened.
- *
- * Two processes: without argument it is the server, with the server's address the client, which writes
- * to it. */
+ * Two processes: without argument it is the server, with the server's address the client, which
+ * writes to it. */
 #include <unistd.h>
 
 #include "controller.h"
@@ -14,8 +13,8 @@
 enum { kBytes = 1 << 20, kWrites = 20, kPort = 18517 };
 
 /* Writes buffers to the peer, which checks the last one. */
-static void write_to(const struct address *peer, struct mrc_qp *qp, struct mrc_cq *cq,
-                     struct ibv_mr *mr) {
+static void write_to(const struct address* peer, struct mrc_qp* qp, struct mrc_cq* cq,
+                     struct ibv_mr* mr) {
   for (int i = 1; i <= kWrites; ++i) {
     memset(mr->addr, i, kBytes);
     struct ibv_sge sge = {(uintptr_t)mr->addr, kBytes, mr->lkey};
@@ -37,7 +36,7 @@ static void write_to(const struct address *peer, struct mrc_qp *qp, struct mrc_c
   }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   program_name = "controller_fields";
   if (argc > 2) {
     (void)fprintf(stderr, "Usage: mrcrun %s [SERVER]\n", program_name);
@@ -71,11 +70,11 @@ int main(int argc, char **argv) {
   attr.ev_fields_op.fields = fields;
   attr.ev_fields_op.field_count = 2;
   attr.profile_state = MRC_CTL_PROFILE_OFFLINE;
-  CHECK(mrc_ctl_modify_ev_profile(
-      program.mrc, 9, &attr,
-      MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID | MRC_CTL_EV_PROFILE_COUNT |
-          MRC_CTL_EV_PROFILE_MIN_ACTIVE | MRC_CTL_EV_PROFILE_EVENT_MASK |
-          MRC_CTL_EV_PROFILE_EV_FIELDS_OP | MRC_CTL_EV_PROFILE_STATE));
+  CHECK(mrc_ctl_modify_ev_profile(program.mrc, 9, &attr,
+                                  MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID |
+                                      MRC_CTL_EV_PROFILE_COUNT | MRC_CTL_EV_PROFILE_MIN_ACTIVE |
+                                      MRC_CTL_EV_PROFILE_EVENT_MASK |
+                                      MRC_CTL_EV_PROFILE_EV_FIELDS_OP | MRC_CTL_EV_PROFILE_STATE));
   attr.profile_state = MRC_CTL_PROFILE_ONLINE;
   CHECK(mrc_ctl_modify_ev_profile(program.mrc, 9, &attr, MRC_CTL_EV_PROFILE_STATE));
   print_profile(&program, 9);
@@ -96,13 +95,13 @@ int main(int argc, char **argv) {
                                   MRC_CTL_CC_PROFILE_CONFIG | MRC_CTL_CC_PROFILE_STATE));
 
   /* Queue pairs name the profiles on their way to INIT. */
-  struct mrc_cq *cq = mrc_create_cq(program.mrc, 64, NULL, NULL, 0);
+  struct mrc_cq* cq = mrc_create_cq(program.mrc, 64, NULL, NULL, 0);
   if (cq == NULL) DIE_ERRNO("mrc_create_cq");
-  struct mrc_qp *qp = make_qp(&program, cq, 16, 1);
-  unsigned char *memory = calloc(1, kBytes);
+  struct mrc_qp* qp = make_qp(&program, cq, 16, 1);
+  unsigned char* memory = calloc(1, kBytes);
   if (memory == NULL) DIE_ERRNO("memory");
-  struct ibv_mr *mr = ibv_reg_mr(program.pd, memory, kBytes,
-                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  struct ibv_mr* mr =
+      ibv_reg_mr(program.pd, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (mr == NULL) DIE_ERRNO("ibv_reg_mr");
   const int connection = meet(argc == 2 ? argv[1] : NULL, kPort);
   struct address mine = address_of(&program, qp, mr), peer;

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A controller takes each port out of use and back, as before its cable is pulled, under traffic. */
+// SPDX-License-Identifier: Apache-2.0
+/* A controller takes each port out of use and back, as before its cable is pulled, under traffic.
+ */
 #include "controller.h"
 
-static void set_port(struct program *program, uint8_t port, enum mrc_ctl_port_admin_state state) {
+static void set_port(struct program* program, uint8_t port, enum mrc_ctl_port_admin_state state) {
   struct mrc_ctl_port_attr attr = {state};
   CHECK(mrc_ctl_modify_port(program->mrc, port, &attr, MRC_CTL_PORT_ADMIN_STATE));
   attr.port_admin_state = MRC_CTL_PORT_ADMIN_ENABLED;

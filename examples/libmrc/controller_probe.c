@@ -1,12 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A controller probes all paths to a host at once, and tells which answer and how long it takes.
+// SPDX-License-Identifier: Apache-2.0
+/* A controller probes all paths to a host at once, and tells which answer and how long it takes.
  * Nobody has to be connected to that host. */
 #include <arpa/inet.h>
 
 #include "controller.h"
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   program_name = "controller_probe";
   if (argc > 2) {
     (void)fprintf(stderr, "Usage: mrcrun %s [ADDRESS]; default: this host itself\n", program_name);
@@ -46,7 +45,7 @@ int main(int argc, char **argv) {
                                                 count, 1000000000, responses, &answered);
   if (result != 0 && errno != ETIMEDOUT) DIE_ERRNO("mrc_ctl_ep_batch_send_wait");
   for (int i = 0; i < answered; ++i) {
-    const struct mrc_ctl_ev *ev = &evs[responses[i].req_id];
+    const struct mrc_ctl_ev* ev = &evs[responses[i].req_id];
     printf("port %u, EV %02x%02x: %u ns\n", ev->port, ev->val[0], ev->val[1], responses[i].rtt);
   }
   printf("%d of %d paths answered\n", answered, count);

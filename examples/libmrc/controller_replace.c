@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A controller replaces a path of a profile while a queue pair uses it. */
+// SPDX-License-Identifier: Apache-2.0
+/* A controller replaces a path of a profile while a queue pair uses it. */
 #include "controller.h"
 
 int main(void) {

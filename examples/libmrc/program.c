@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #include "program.h"
 
 #include <netdb.h>
@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *program_name = "program";
+const char* program_name = "program";
 
-void open_program(struct program *program, const char *device) {
+void open_program(struct program* program, const char* device) {
   int count = 0;
-  struct ibv_device **list = ibv_get_device_list(&count);
+  struct ibv_device** list = ibv_get_device_list(&count);
   if (list == NULL) DIE_ERRNO("ibv_get_device_list");
-  struct ibv_device *found = NULL;
+  struct ibv_device* found = NULL;
   for (int i = 0; i < count && found == NULL; ++i)
     if (device == NULL || strcmp(ibv_get_device_name(list[i]), device) == 0) found = list[i];
   if (found == NULL) DIE("no device %s; run it with mrcrun", device == NULL ? "at all" : device);
@@ -32,13 +32,13 @@ void open_program(struct program *program, const char *device) {
   CHECK(ibv_query_gid(program->context, 1, 0, &program->gid));
 }
 
-void close_program(struct program *program) {
+void close_program(struct program* program) {
   CHECK(mrc_destroy_context(program->mrc));
   CHECK(ibv_dealloc_pd(program->pd));
   CHECK(ibv_close_device(program->context));
 }
 
-struct mrc_qp *make_qp(struct program *program, struct mrc_cq *cq, uint32_t sends,
+struct mrc_qp* make_qp(struct program* program, struct mrc_cq* cq, uint32_t sends,
                        uint32_t receives) {
   struct mrc_qp_init_attr attr;
   memset(&attr, 0, sizeof attr);
@@ -48,12 +48,12 @@ struct mrc_qp *make_qp(struct program *program, struct mrc_cq *cq, uint32_t send
   attr.cap.max_recv_wr = receives;
   attr.cap.max_send_sge = 1;
   attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
-  struct mrc_qp *qp = mrc_create_qp(program->mrc, &attr);
+  struct mrc_qp* qp = mrc_create_qp(program->mrc, &attr);
   if (qp == NULL) DIE_ERRNO("mrc_create_qp");
   return qp;
 }
 
-struct address address_of(struct program *program, struct mrc_qp *qp, struct ibv_mr *mr) {
+struct address address_of(struct program* program, struct mrc_qp* qp, struct ibv_mr* mr) {
   struct address address;
   memset(&address, 0, sizeof address);
   address.gid = program->gid;
@@ -65,8 +65,8 @@ struct address address_of(struct program *program, struct mrc_qp *qp, struct ibv
   return address;
 }
 
-void connect_qp(struct mrc_qp *qp, const struct address *peer, enum ibv_mtu mtu,
-                struct mrc_qp_attr *init_attr, int init_mask) {
+void connect_qp(struct mrc_qp* qp, const struct address* peer, enum ibv_mtu mtu,
+                struct mrc_qp_attr* init_attr, int init_mask) {
   struct ibv_qp_attr attr;
   memset(&attr, 0, sizeof attr);
   attr.qp_state = IBV_QPS_INIT;
@@ -95,7 +95,7 @@ void connect_qp(struct mrc_qp *qp, const struct address *peer, enum ibv_mtu mtu,
       0));
 }
 
-int meet(const char *server, int port) {
+int meet(const char* server, int port) {
   struct addrinfo hints, *found = NULL;
   memset(&hints, 0, sizeof hints);
   hints.ai_family = AF_INET;
@@ -134,15 +134,15 @@ int meet(const char *server, int port) {
   return connection;
 }
 
-void exchange(int connection, const void *mine, void *theirs, size_t bytes) {
+void exchange(int connection, const void* mine, void* theirs, size_t bytes) {
   for (size_t sent = 0; sent < bytes;) {
-    const ssize_t n = send(connection, (const char *)mine + sent, bytes - sent, MSG_NOSIGNAL);
+    const ssize_t n = send(connection, (const char*)mine + sent, bytes - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) DIE_ERRNO("the connection to the other side");
     sent += (size_t)n;
   }
   for (size_t received = 0; received < bytes;) {
-    const ssize_t n = recv(connection, (char *)theirs + received, bytes - received, 0);
+    const ssize_t n = recv(connection, (char*)theirs + received, bytes - received, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n == 0) DIE("the other side has ended");
     if (n < 0) DIE_ERRNO("the connection to the other side");

@@ -13,6 +13,7 @@
 
 #include "mrc/api/datagram_queue_pair.hpp"
 #include "mrc/api/endpoint_types.hpp"
+#include "mrc/api/ev_event_stream.hpp"
 #include "mrc/api/events.hpp"
 #include "mrc/api/plane_state.hpp"
 #include "mrc/api/profile_types.hpp"
@@ -33,7 +34,6 @@ class DeviceCore;
 class Lane;
 class PlaneKind;
 struct ChannelEvents;
-class EvEventQueue;
 }  // namespace detail
 
 /// A registered range of memory. Move-only; the destructor deregisters it, and moves queue pairs
@@ -256,25 +256,6 @@ class MRC_API QueuePair {
   std::shared_ptr<detail::DeviceCore> core_;
   detail::Lane* lane_ = nullptr;
   Qpn qpn_{};
-};
-
-/// A stream of EV events (mrc-1.0 §3.7): paths that became ASSUMED_BAD, or GOOD again, as far as
-/// the event masks of their EV profiles ask for it. Queue pairs without EV profile report both.
-/// Copies refer to the same stream. Any thread.
-class MRC_API EvEventStream {
- public:
-  EvEventStream() = default;
-  /// Readable while there are events; for poll(), not for reading.
-  [[nodiscard]] int fd() const noexcept;
-  /// Takes the oldest events, and returns how many. When the stream is full, events are dropped,
-  /// and the next one says how many were: EvEvent::drop_count.
-  std::size_t poll(std::span<EvEvent> out) noexcept;
-
- private:
-  friend class Device;
-  explicit EvEventStream(std::shared_ptr<detail::EvEventQueue> events);
-
-  std::shared_ptr<detail::EvEventQueue> events_;
 };
 
 /// What a queue pair is made of.

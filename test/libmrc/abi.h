@@ -1,7 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Sizes and offsets of the structures in mrc.h and mrc_ctl.h, which programs have compiled in.
+// SPDX-License-Identifier: Apache-2.0
+/* Sizes and offsets of the structures in mrc.h and mrc_ctl.h, which programs have compiled in.
  * Included by a C program for each version of the API, and by one in C++. */
+#pragma once
+
 #include <mrc_ctl.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# libMRC on packet planes: a GENERATED profile of fields carries writes between two hosts of a fabric
-# that forwards by flow label and source port, over all T1s.
+# libMRC on packet planes: a GENERATED profile of fields carries writes between two hosts of a
+# fabric that forwards by flow label and source port, over all T1s; a host is probed.
 . "$(dirname "${BASH_SOURCE[0]}")/../verbs/verbs_lib.sh"
 unset MRC_PLANES
 . "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"

@@ -38,7 +38,8 @@ say 'collectives'
 for faults in '' loss=0.01 'plane=0,down@100ms-600ms'; do
   MRC_FAULTS=$faults two "collectives-$faults" "$examples/libmrc_collectives" -n 5 -e 300001
   for side in client server; do
-    expect_text "$work/collectives-$faults.$side.out" '110 operations, all results as they should be'
+    expect_text "$work/collectives-$faults.$side.out" \
+      '110 operations, all results as they should be'
   done
 done
 

@@ -28,7 +28,8 @@ awk -v nodes="$nodes" '
 [[ $(wc -l <"$work/wanted") -gt 900 ]] || fail 'the list is too short'
 missing=$(comm -13 "$work/ours" "$work/wanted")
 [[ -z $missing ]] || fail "missing: $missing"
-more=$(comm -23 "$work/ours" "$work/wanted" | grep -vE '^mrc_verbs_(shim|device_folder)@IBVERBS_PRIVATE_34$' || true)
+more=$(comm -23 "$work/ours" "$work/wanted" |
+  grep -vE '^mrc_verbs_(shim|device_folder)@IBVERBS_PRIVATE_34$' || true)
 [[ -z $more ]] || fail "exports besides: $more"
 # A system with a later release than the list knows: its symbols belong into the list.
 # awk reads to the end: where many libraries are installed, ldconfig would write into a closed pipe.

@@ -55,9 +55,9 @@ __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* folde
   return static_cast<int>(end);
 }
 
-/// The folder in sysfs of the device under plane 0: a network card's, or that of a virtual interface.
-/// Null if there is none. What mrcrun loads in front asks for it, for programs that look where an
-/// RDMA device is.
+/// The folder in sysfs of the device under plane 0: a network card's, or that of a virtual
+/// interface. Null if there is none. What mrcrun loads in front asks for it, for programs that look
+/// where an RDMA device is.
 __attribute__((visibility("default"))) const char* mrc_verbs_device_folder() {
   static std::mutex& mutex = *new std::mutex;  // programs may still call while they exit
   static std::string& folder = *new std::string;

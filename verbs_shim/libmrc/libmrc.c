@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * libmrc.so.1: the functions of mrc.h and mrc_ctl.h, which call those of the library whose device
+// SPDX-License-Identifier: Apache-2.0
+/* libmrc.so.1: the functions of mrc.h and mrc_ctl.h, which call those of the library whose device
  * the program has opened (provider.h). */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The C API of MRC (libMRC, API 1.0.1) as OpenMRC declares it: queue pairs whose packets take many
+// SPDX-License-Identifier: Apache-2.0
+/* The C API of MRC (libMRC, API 1.0.1) as OpenMRC declares it: queue pairs whose packets take many
  * paths at once, opened on a verbs context. Programs that are written against a vendor's mrc.h
  * compile against this one and run with libmrc.so.1; docs/libmrc.md says how, and what differs
  * from a network card.
@@ -16,8 +15,7 @@
  * or -1 and set errno. Those marked E return 0 or a positive errno value, as verbs do, and set
  * errno, too. An object or attributes that are NULL where they are needed: EINVAL. What fails
  * changes nothing. In a child made by fork(), objects of the parent: EIO. */
-#ifndef MRC_H
-#define MRC_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -206,7 +204,8 @@ struct mrc_qp_attr {
 };
 
 /* A queue pair in RESET. EINVAL: a queue or protection domain is missing, or of another context or
- * device; sizes out of range. ENOTSUP: operations other than writes, another protocol. ENOMEM: no room. */
+ * device; sizes out of range. ENOTSUP: operations other than writes, another protocol. ENOMEM: no
+ * room. */
 struct mrc_qp* mrc_create_qp(struct mrc_context* mrc, struct mrc_qp_init_attr* attr);
 /* E. Waits until its asynchronous events are acknowledged. Requests that are not complete vanish.
  */
@@ -252,5 +251,3 @@ void mrc_ack_async_event(struct mrc_async_event* event);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MRC_H */

@@ -1,10 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Versions of the API in mrc.h. A program that wants to be compiled against an older one defines
+// SPDX-License-Identifier: Apache-2.0
+/* Versions of the API in mrc.h. A program that wants to be compiled against an older one defines
  * MRC_API_VER_USED (and MRC_VENDOR_API_VER_USED) before it includes mrc.h, and passes the same
  * numbers to mrc_create_context(). */
-#ifndef MRC_API_VER_H
-#define MRC_API_VER_H
+#pragma once
 
 #define MRC_API_VER_MAJOR_OFFSET 24
 #define MRC_API_VER_MINOR_OFFSET 16
@@ -25,7 +23,7 @@
 #undef MRC_API_VER_USED
 #define MRC_API_VER_USED MRC_API_CURRENT_VERSION
 #elif MRC_API_VER_USED > MRC_API_CURRENT_VERSION
-#error "MRC_API_VER_USED is newer than this header: MRC_API_CURRENT_VERSION is the newest it knows"
+#error "MRC_API_VER_USED is newer than this header"
 #elif MRC_API_VER_USED == 0
 #warning "MRC_API_VER_USED is 0.0.0, which is no version: leave it undefined for the current one"
 #endif
@@ -52,5 +50,3 @@
 #elif MRC_VENDOR_API_VER_USED == 0
 #warning "MRC_VENDOR_API_VER_USED is 0.0.0, which is no version"
 #endif
-
-#endif /* MRC_API_VER_H */

@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The controller's half of the C API of MRC (libMRC, control API 1.0.1) as OpenMRC declares it:
+// SPDX-License-Identifier: Apache-2.0
+/* The controller's half of the C API of MRC (libMRC, control API 1.0.1) as OpenMRC declares it:
  * which paths queue pairs may take, by which congestion control, which planes carry traffic, and
  * what happens to paths. docs/libmrc.md says what differs from a network card, docs/profiles.md
  * what profiles are.
@@ -8,8 +7,7 @@
  * Ports of MRC are the planes of a device: port N is plane N - 1.
  *
  * Marks A, and what NULL, threads and fork() mean: as in mrc.h. */
-#ifndef MRC_CTL_H
-#define MRC_CTL_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -352,5 +350,3 @@ int mrc_ctl_ep_batch_send_wait(struct mrc_context* mrc, uint8_t req_tc,
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MRC_CTL_H */

@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Versions of the API in mrc_ctl.h. A program that wants to be compiled against an older one
+// SPDX-License-Identifier: Apache-2.0
+/* Versions of the API in mrc_ctl.h. A program that wants to be compiled against an older one
  * defines MRC_CTL_API_VER_USED (and MRC_CTL_VENDOR_API_VER_USED) before it includes mrc_ctl.h. */
-#ifndef MRC_CTL_API_VER_H
-#define MRC_CTL_API_VER_H
+#pragma once
 
 #define MRC_CTL_API_VER_MAJOR_OFFSET 24
 #define MRC_CTL_API_VER_MINOR_OFFSET 16
@@ -24,8 +22,7 @@
 #undef MRC_CTL_API_VER_USED
 #define MRC_CTL_API_VER_USED MRC_CTL_API_CURRENT_VERSION
 #elif MRC_CTL_API_VER_USED > MRC_CTL_API_CURRENT_VERSION
-#error \
-    "MRC_CTL_API_VER_USED is newer than this header: MRC_CTL_API_CURRENT_VERSION is the newest it knows"
+#error "MRC_CTL_API_VER_USED is newer than this header"
 #elif MRC_CTL_API_VER_USED == 0
 #warning \
     "MRC_CTL_API_VER_USED is 0.0.0, which is no version: leave it undefined for the current one"
@@ -54,5 +51,3 @@
 #elif MRC_CTL_VENDOR_API_VER_USED == 0
 #warning "MRC_CTL_VENDOR_API_VER_USED is 0.0.0, which is no version"
 #endif
-
-#endif /* MRC_CTL_API_VER_H */

@@ -1,11 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Between libmrc.so.1, which programs call, and the library of the verbs context that they open,
+// SPDX-License-Identifier: Apache-2.0
+/* Between libmrc.so.1, which programs call, and the library of the verbs context that they open,
  * which does the work: a table of functions. The context's device points to it
  * (ibv_device::_ops, whose members are null in the devices of rdma-core), so libmrc needs no symbol
  * of libibverbs, of which a process may have loaded several. */
-#ifndef OPENMRC_LIBMRC_PROVIDER_H
-#define OPENMRC_LIBMRC_PROVIDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -128,5 +126,3 @@ struct mrc_provider {
   MRC_PROVIDER_OBJECT_CALLS(MRC_PROVIDER_MEMBER)
 #undef MRC_PROVIDER_MEMBER
 };
-
-#endif /* OPENMRC_LIBMRC_PROVIDER_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loaded in front of the C library by mrcrun: files that programs look for beside a verbs device,
 // and that a kernel driver would have made. All other paths go through unchanged.
-// - UCX leaves out devices without a node in /dev/infiniband that it may read and write. Nobody opens
+// - UCX leaves out devices without a node in /dev/infiniband that it may read and write. Nobody
+// opens
 //   it, so it is /dev/null.
 // - Plugins of NCCL ask what PCI device an RDMA device is, and of what type its GIDs are, below
 //   /sys/class/infiniband; one for MRC crashes if there is nothing.
@@ -39,8 +40,7 @@ const char* after(const char* text, const char* prefix) noexcept {
 const char* device_folder() noexcept {
   void* library = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
-  const auto ask =
-      reinterpret_cast<const char* (*)()>(::dlsym(library, "mrc_verbs_device_folder"));
+  const auto ask = reinterpret_cast<const char* (*)()>(::dlsym(library, "mrc_verbs_device_folder"));
   const char* folder = ask != nullptr ? ask() : nullptr;
   (void)::dlclose(library);
   return folder;

@@ -40,8 +40,8 @@ struct RxPacket {
   /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
   /// ends in front of the payload, and its BTH has a pad count of 0.
   std::uint32_t placed = 0;
-  /// Datagrams (is_datagram()) and requests to endpoints only: what their receiver is told of the IP
-  /// header; valid as long as `bytes`. Null: the port does not know it.
+  /// Datagrams (is_datagram()) and requests to endpoints only: what their receiver is told of the
+  /// IP header; valid as long as `bytes`. Null: the port does not know it.
   const Origin* origin = nullptr;
 };
 
@@ -186,9 +186,9 @@ class TxBurst {
   std::size_t group_count_ = 0;
 };
 
-/// An endpoint request (mrc-1.0 §5) of a host that is no peer: of mrc_probe, of a controller, or of a
-/// device to which no queue pair is connected. The engine has no path to it; a driver that has one
-/// answers. What it says is not believed.
+/// An endpoint request (mrc-1.0 §5) of a host that is no peer: of mrc_probe, of a controller, or of
+/// a device to which no queue pair is connected. The engine has no path to it; a driver that has
+/// one answers. What it says is not believed.
 struct UnconnectedProbe {
   std::uint64_t source = 0;     ///< RxPacket::source
   IpAddress address{};          ///< the same as address; all zero where the port does not tell it
