@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # install_test.sh CMAKE CXX: installs the library, moves what was installed, and builds and runs a
 # program against it there: header-only, static and shared, found with find_package alone, and with
-# pkg-config.
+# pkg-config; and libMRC.
 set -euo pipefail
 cmake=$1 cxx=$2
 work=$MRC_BUILD_DIR/install_test
@@ -40,3 +40,37 @@ read -ra flags < <(pkg-config --cflags --libs openmrc)
 "$cxx" -std=c++20 "$MRC_SOURCE_DIR/test/install/consumer/main.cpp" "${flags[@]}" \
   -o "$work/with_pkg_config"
 LD_LIBRARY_PATH=$lib_dir "$work/with_pkg_config"
+
+if [[ -e $MRC_BUILD_DIR/verbs_shim/libmrc.so.1 ]]; then
+  echo "== libMRC, in C: pkg-config and CMake"
+  "$cmake" --install "$MRC_BUILD_DIR" --prefix "$work/prefix" --component verbs_shim >/dev/null
+  if grep -nF -e "$MRC_SOURCE_DIR" "$pc_dir/libmrc.pc"; then exit 1; fi
+  cat >"$work/query.c" <<'C'
+#include <mrc_ctl.h>
+#include <stdio.h>
+int main(void) {
+  struct ibv_device **list = ibv_get_device_list(NULL);
+  struct ibv_context *context = ibv_open_device(list[0]);
+  struct mrc_device_attr attr;
+  int supported = 0;
+  if (context == NULL || mrc_query_device(context, &attr, &supported) != 0) return 1;
+  printf("supported: %d\n", supported);
+  return supported == 1 ? 0 : 1;
+}
+C
+  read -ra flags < <(pkg-config --cflags --libs libmrc)
+  cc -std=c11 -Wall -Werror "$work/query.c" "${flags[@]}" -o "$work/query"
+  MRC_PLANES=loopback:1 "$work/prefix/bin/mrcrun" --quiet "$work/query"
+  mkdir -p "$work/c"
+  cat >"$work/c/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(query LANGUAGES C CXX)
+find_package(OpenMRC 0.1 CONFIG REQUIRED)
+add_executable(query ../query.c)
+target_link_libraries(query PRIVATE OpenMRC::libmrc ibverbs)
+CMAKE
+  "$cmake" -S "$work/c" -B "$work/c/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/c.log" || { cat "$work/c.log" && exit 1; }
+  "$cmake" --build "$work/c/build"
+  MRC_PLANES=loopback:1 "$work/prefix/bin/mrcrun" --quiet "$work/c/build/query"
+fi

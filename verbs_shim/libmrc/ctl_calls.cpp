@@ -2,6 +2,7 @@
 // The functions of mrc_ctl.h but for profiles: device, ports, EV events, requests to endpoints.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <unordered_set>
 
 #include "verbs_shim/address.hpp"
@@ -12,12 +13,15 @@
 namespace mrc_verbs {
 
 mrc::Device& controlled(mrc_context* mrc) {
-  static const bool said = [] {
-    info("mrc_ctl: what is changed holds for the devices of this process");
-    return true;
-  }();
-  (void)said;
   return MrcObjects::all().at(&given(mrc, "the context")).owner.device();
+}
+
+mrc::Device& to_change(mrc_context* mrc) {
+  static std::once_flag said;
+  std::call_once(said, [] {
+    warn("mrc_ctl: what is changed holds in this process alone, whose device is its own");
+  });
+  return controlled(mrc);
 }
 
 namespace provided {
@@ -77,7 +81,7 @@ int mrc_ctl_query_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* o
 int mrc_ctl_modify_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* wanted,
                         int mask) noexcept {
   return minus_one_of("mrc_ctl_modify_port", [&] {
-    mrc::Device& device = controlled(mrc);
+    mrc::Device& device = to_change(mrc);
     const unsigned plane = plane_of(device, port);
     check_mask(mask, MRC_CTL_PORT_ADMIN_STATE, wanted);
     if (mask == 0) return;
