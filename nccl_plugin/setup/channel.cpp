@@ -25,10 +25,8 @@ namespace {
 // bit per descriptor. Lock-free, since a lock may be held by a thread that the child lacks.
 constexpr int kMostFds = 1 << 16;
 std::array<std::atomic<std::uint64_t>, kMostFds / 64> parents_only{};
-std::atomic<unsigned> generation{0};
 
 void close_parents() noexcept {
-  generation.fetch_add(1);
   for (std::size_t word = 0; word < parents_only.size(); ++word)
     for (auto bits = parents_only[word].exchange(0); bits != 0; bits &= bits - 1)
       ::close(static_cast<int>(word) * 64 + std::countr_zero(bits));
@@ -135,13 +133,9 @@ std::string remedy(const ListenPlace& place, int error) {
 
 }  // namespace
 
-unsigned fork_generation() noexcept {
+Socket::Socket(int fd) noexcept : fd_(fd) {
   static const int watching = ::pthread_atfork(nullptr, nullptr, &close_parents);
   (void)watching;
-  return generation.load(std::memory_order_relaxed);
-}
-
-Socket::Socket(int fd) noexcept : fd_(fd), generation_(fork_generation()) {
   if (fd >= 0 && fd < kMostFds)
     parents_only[static_cast<std::size_t>(fd) / 64].fetch_or(std::uint64_t{1} << (fd % 64));
 }

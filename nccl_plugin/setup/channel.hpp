@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
@@ -16,31 +17,28 @@
 /// queue pair: a peer that closes it says so, and the end of a process, or of its host, shows.
 namespace mrc_nccl {
 
-/// How many forks lie between the start of the program and this process.
-[[nodiscard]] unsigned fork_generation() noexcept;
-
 /// A TCP socket that children made by fork() do not keep: there it is closed already.
 class Socket {
  public:
   Socket() = default;
+  /// Takes ownership. A device is open, so forks are watched already.
   explicit Socket(int fd) noexcept;
-  Socket(Socket&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), fork_(other.fork_) {}
   Socket& operator=(Socket&& other) noexcept {
     close();
     fd_ = std::exchange(other.fd_, -1);
-    generation_ = other.generation_;
+    fork_ = other.fork_;
     return *this;
   }
   ~Socket() { close(); }
 
   [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool open() const noexcept { return fd_ >= 0 && generation_ == fork_generation(); }
+  [[nodiscard]] bool open() const noexcept { return fd_ >= 0 && !fork_.forked(); }
   void close() noexcept;
 
  private:
   int fd_ = -1;
-  unsigned generation_ = 0;  // in a child the number may be that of another file by now
+  mrc::detail::ForkMark fork_;  // in a child the number may be that of another file by now
 };
 
 /// Listens there, on one of the ports that are free. Throws mrc::Error.

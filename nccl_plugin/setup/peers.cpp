@@ -4,16 +4,8 @@
 #include <algorithm>
 
 #include "mrc/net/address.hpp"
-#include "nccl_plugin/setup/channel.hpp"
 
 namespace mrc_nccl {
-
-Peers::Peers() noexcept : generation_(fork_generation()) {}
-
-/// In a child a thread of the parent may hold the lock for ever.
-bool Peers::forked() const noexcept {
-  return generation_ != fork_generation();
-}
 
 std::uint64_t Peers::add(const mrc::QueuePair& qp, const mrc::ConnectionInfo& peer,
                          const std::string& name) {
@@ -31,7 +23,7 @@ std::uint64_t Peers::add(const mrc::QueuePair& qp, const mrc::ConnectionInfo& pe
 }
 
 void Peers::ignore(const mrc::QueuePair& qp, bool process) noexcept {
-  if (forked()) return;
+  if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
   for (auto& [key, peer] : peers_) {
     const auto own = std::find_if(peer.members.begin(), peer.members.end(),
@@ -44,7 +36,7 @@ void Peers::ignore(const mrc::QueuePair& qp, bool process) noexcept {
 }
 
 void Peers::remove(const mrc::QueuePair& qp) noexcept {
-  if (forked()) return;
+  if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
   for (auto entry = peers_.begin(); entry != peers_.end(); ++entry) {
     auto& members = entry->second.members;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/device.hpp"
 #include "nccl_plugin/rules/path_watch.hpp"
 
@@ -18,8 +19,6 @@ namespace mrc_nccl {
 /// queue pairs share their paths. Any thread. In a child made by fork() nothing happens.
 class Peers {
  public:
-  Peers() noexcept;
-
   /// A queue pair is connected to that peer, a process called `name`. Returns the peer's number,
   /// which is unique: a peer that returns after its last queue pair has gone is another one, with
   /// counters that start at zero. The queue pair must stay until remove().
@@ -55,9 +54,8 @@ class Peers {
     std::vector<Member> members;
   };
 
-  [[nodiscard]] bool forked() const noexcept;
-
-  const unsigned generation_;  // of forks
+  const mrc::detail::ForkMark
+      fork_;  // in a child a thread of the parent may hold the lock for ever
   mutable std::mutex mutex_;
   std::map<Key, Peer> peers_;
   std::uint64_t count_ = 0;  // of all that there have been

@@ -35,7 +35,7 @@ class ForkMark {
     if (error != 0) throw_errno("cannot watch for forks of this process", error);
   }
 
-  const std::uint32_t made_;
+  std::uint32_t made_;
 };
 
 }  // namespace mrc::inline v0_1::detail
