@@ -15,6 +15,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
 
 namespace mrc_nccl {
@@ -212,27 +213,14 @@ std::optional<int> connect_result(const Socket& socket) noexcept {
 
 namespace {
 
-constexpr std::size_t kTagBytes = 8;
-
-template <typename Unsigned>
-void put(std::vector<std::uint8_t>& out, Unsigned value) {  // big-endian
-  for (std::size_t i = sizeof value; i-- > 0;)
-    out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
-}
-template <typename Unsigned>
-Unsigned get(const std::uint8_t* at) {
-  Unsigned value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i) value = static_cast<Unsigned>(value << 8 | at[i]);
-  return value;
-}
+constexpr std::size_t kHeadBytes = 4, kTagBytes = 8;
 
 }  // namespace
 
 std::uint64_t Channel::tag(const mrc::SipKey& secret, Side sender, std::uint64_t before,
                            mrc::Bytes message) {
-  std::vector<std::uint8_t> bytes{static_cast<std::uint8_t>(sender)};
-  put(bytes, before);
-  bytes.insert(bytes.end(), message.begin(), message.end());
+  std::vector<std::uint8_t> bytes;
+  mrc::ByteWriter(bytes).u8(static_cast<std::uint8_t>(sender)).u64(before).bytes(message);
   return mrc::siphash(secret, bytes);
 }
 
@@ -250,10 +238,8 @@ void Channel::refuse_forgery() noexcept {
 }
 
 void Channel::queue(mrc::Bytes message) {
-  put(outbox_, static_cast<std::uint32_t>(message.size()));
-  outbox_.insert(outbox_.end(), message.begin(), message.end());
   sent_tag_ = tag(secret_, side_, sent_tag_, message);
-  put(outbox_, sent_tag_);
+  mrc::ByteWriter(outbox_).u32(message.size()).bytes(message).u64(sent_tag_);
 }
 
 void Channel::send(mrc::Bytes message) {
@@ -310,22 +296,23 @@ std::optional<std::vector<std::uint8_t>> Channel::receive() {
   if (!socket_.open()) return std::nullopt;
   flush();
   fill();
-  if (inbox_.size() < 4) return std::nullopt;
-  const std::size_t length = get<std::uint32_t>(inbox_.data());
-  if (length > kMaxMessage - 4 - kTagBytes) {
+  mrc::ByteReader in(inbox_);
+  const std::size_t length = in.u32();
+  if (length > kMaxMessage - kHeadBytes - kTagBytes) {
     refuse_forgery();
     return std::nullopt;
   }
-  if (inbox_.size() < 4 + length + kTagBytes) return std::nullopt;
-  const auto begin = inbox_.begin() + 4, end = begin + static_cast<std::ptrdiff_t>(length);
-  std::vector<std::uint8_t> message(begin, end);
+  const mrc::Bytes bytes = in.bytes(length);
+  const std::uint64_t tag_of_peer = in.u64();
+  if (in.missing()) return std::nullopt;
+  std::vector<std::uint8_t> message(bytes.begin(), bytes.end());
   const Side sender = side_ == Side::connects ? Side::accepts : Side::connects;
   received_tag_ = tag(secret_, sender, received_tag_, message);
-  if (received_tag_ != get<std::uint64_t>(&*end)) {
+  if (received_tag_ != tag_of_peer) {
     refuse_forgery();
     return std::nullopt;
   }
-  inbox_.erase(inbox_.begin(), end + kTagBytes);
+  inbox_.erase(inbox_.begin(), inbox_.end() - static_cast<std::ptrdiff_t>(in.left()));
   if (!message.empty()) return message;
   state_ = State::ended;
   return std::nullopt;

@@ -3,135 +3,100 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
+#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
 
 namespace mrc_nccl {
 
 namespace {
 
-void put(std::vector<std::uint8_t>& out, std::uint64_t value, unsigned bytes) {
-  for (unsigned i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+constexpr const char* kCutShort = " is cut short";
+
+[[noreturn]] void refuse(const char* why) {
+  throw mrc::Error(mrc::Errc::bad_message, std::string("set-up message of the NCCL plugin") + why);
 }
 
-// Reads from the front of a message.
-class Reader {
- public:
-  explicit Reader(mrc::Bytes left) : left_(left) {}
-  std::uint64_t number(unsigned bytes) {
-    const mrc::Bytes taken = take(bytes);
-    std::uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; ++i) value |= std::uint64_t{taken[i]} << 8 * i;
-    return value;
-  }
-  mrc::Bytes take(std::size_t bytes) {
-    if (bytes > left_.size())
-      throw mrc::Error(mrc::Errc::bad_message, "set-up message of the NCCL plugin is cut short");
-    const mrc::Bytes taken = left_.first(bytes);
-    left_ = left_.subspan(bytes);
-    return taken;
-  }
-  std::string rest() { return text(left_.size()); }
-  std::string text(std::size_t bytes) {
-    std::string text;
-    for (const std::uint8_t byte : take(bytes))
-      text += byte >= 0x20 && byte < 0x7F ? static_cast<char>(byte) : '?';
-    return text;
-  }
-
- private:
-  mrc::Bytes left_;
-};
-
-void put(std::vector<std::uint8_t>& out, const PlaneOffer& plane) {
-  out.insert(out.end(), plane.ip.begin(), plane.ip.end());
-  put(out, plane.prefix_bits, 1);
-  put(out, plane.mtu, 4);
-  const std::string name = plane.interface.substr(0, 255);
-  put(out, name.size(), 1);
-  out.insert(out.end(), name.begin(), name.end());
+// What others have written, as it may be shown.
+std::string text_of(mrc::Bytes bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes)
+    text += byte >= 0x20 && byte < 0x7F ? static_cast<char>(byte) : '?';
+  return text;
 }
 
-PlaneOffer get_plane(Reader& reader) {
+PlaneOffer read_plane(mrc::ByteReader& in) {
   PlaneOffer plane;
-  const mrc::Bytes ip = reader.take(plane.ip.size());
-  std::copy(ip.begin(), ip.end(), plane.ip.begin());
-  plane.prefix_bits = static_cast<std::uint8_t>(reader.number(1));
-  if (plane.prefix_bits > 128)
-    throw mrc::Error(mrc::Errc::bad_message,
-                     "set-up message of the NCCL plugin: a subnet of more than 128 bits");
-  plane.mtu = static_cast<std::uint32_t>(reader.number(4));
-  plane.interface = reader.text(static_cast<std::size_t>(reader.number(1)));
+  plane.ip = in.array<16>();
+  plane.prefix_bits = in.u8();
+  if (plane.prefix_bits > 128) refuse(": a subnet of more than 128 bits");
+  plane.mtu = in.u32();
+  plane.interface = text_of(in.bytes(in.u8()));
   return plane;
 }
 
-void put(std::vector<std::uint8_t>& out, const Greeting& greeting) {
-  put(out, greeting.mailbox.address, 8);
-  put(out, greeting.mailbox.rkey, 4);
-  const auto blob = mrc::encode(greeting.info);
-  put(out, blob.size(), 4);
-  out.insert(out.end(), blob.begin(), blob.end());
-  put(out, greeting.planes.size(), 1);
-  for (const PlaneOffer& plane : greeting.planes) put(out, plane);
-  out.insert(out.end(), greeting.name.begin(), greeting.name.end());
-}
-
-Greeting get_greeting(Reader& reader) {
+Greeting read_greeting(mrc::ByteReader& in) {
   Greeting greeting;
-  greeting.mailbox.address = reader.number(8);
-  greeting.mailbox.rkey = static_cast<std::uint32_t>(reader.number(4));
-  const auto size = static_cast<std::size_t>(reader.number(4));
-  greeting.info = mrc::decode_connection_info(reader.take(size));
-  for (auto planes = reader.number(1); planes > 0; --planes)
-    greeting.planes.push_back(get_plane(reader));
-  greeting.name = reader.rest();
+  greeting.mailbox.address = in.u64();
+  greeting.mailbox.rkey = in.u32();
+  const mrc::Bytes info = in.bytes(in.u32());
+  if (in.missing()) refuse(kCutShort);
+  greeting.info = mrc::decode_connection_info(info);
+  for (auto planes = in.u8(); planes > 0; --planes) greeting.planes.push_back(read_plane(in));
+  greeting.name = text_of(in.bytes(in.left()));
   return greeting;
 }
 
-std::vector<std::uint8_t> begin(MessageType type) {
-  return {static_cast<std::uint8_t>(type)};
+std::vector<std::uint8_t> encode(MessageType type, const Greeting& mine) {
+  std::vector<std::uint8_t> bytes;
+  mrc::ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(type)).u64(mine.mailbox.address).u32(mine.mailbox.rkey);
+  const auto info = mrc::encode(mine.info);
+  out.u32(info.size()).bytes(info).u8(mine.planes.size());
+  for (const PlaneOffer& plane : mine.planes) {
+    const std::string name = plane.interface.substr(0, 255);
+    out.bytes(plane.ip).u8(plane.prefix_bits).u32(plane.mtu).u8(name.size()).bytes(name);
+  }
+  out.bytes(mine.name);
+  return bytes;
 }
 
 }  // namespace
 
 std::vector<std::uint8_t> encode_hello(const Greeting& mine) {
-  auto out = begin(MessageType::hello);
-  put(out, mine);
-  return out;
+  return encode(MessageType::hello, mine);
 }
 std::vector<std::uint8_t> encode_answer(const Greeting& mine) {
-  auto out = begin(MessageType::answer);
-  put(out, mine);
-  return out;
+  return encode(MessageType::answer, mine);
 }
 std::vector<std::uint8_t> encode_refusal(const std::string& text) {
-  auto out = begin(MessageType::refusal);
-  out.insert(out.end(), text.begin(), text.end());
-  return out;
+  std::vector<std::uint8_t> bytes;
+  mrc::ByteWriter(bytes).u8(static_cast<std::uint8_t>(MessageType::refusal)).bytes(text);
+  return bytes;
 }
 std::vector<std::uint8_t> encode_ready() {
-  return begin(MessageType::ready);
+  return {static_cast<std::uint8_t>(MessageType::ready)};
 }
 
 Message decode_message(mrc::Bytes bytes) {
-  Reader reader(bytes);
+  mrc::ByteReader in(bytes);
   Message message;
-  message.type = static_cast<MessageType>(reader.number(1));
+  message.type = static_cast<MessageType>(in.u8());
   switch (message.type) {
     case MessageType::hello:
     case MessageType::answer:
-      message.greeting = get_greeting(reader);
+      message.greeting = read_greeting(in);
       break;
     case MessageType::refusal:
-      message.text = reader.rest();
+      message.text = text_of(in.bytes(in.left()));
       break;
     case MessageType::ready:
       break;
     default:
-      throw mrc::Error(mrc::Errc::bad_message, "set-up message of the NCCL plugin: unknown type");
+      refuse(": unknown type");
   }
+  if (in.missing()) refuse(kCutShort);
   return message;
 }
 

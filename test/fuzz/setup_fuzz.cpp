@@ -12,6 +12,7 @@
 #include "mrc/api/fault_schedule.hpp"
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/config.hpp"
+#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/wire/crc32.hpp"
@@ -38,14 +39,9 @@ std::string_view text_of(Bytes bytes) {
 
 /// The input with the envelope of a ConnectionInfo around it, which no fuzzer would guess.
 std::vector<std::uint8_t> sealed(Bytes items) {
-  std::vector<std::uint8_t> out{'O', 'M', 'R', 'C', 0, 2};
-  const std::size_t length = 8 + items.size() + 4;
-  out.push_back(static_cast<std::uint8_t>(length >> 8));
-  out.push_back(static_cast<std::uint8_t>(length));
-  out.insert(out.end(), items.begin(), items.end());
-  const std::uint32_t crc = wire::crc32(0, out);
-  for (int shift = 24; shift >= 0; shift -= 8)
-    out.push_back(static_cast<std::uint8_t>(crc >> shift));
+  std::vector<std::uint8_t> out;
+  ByteWriter(out).u32(0x4F4D5243).u16(2).u16(8 + items.size() + 4).bytes(items);
+  ByteWriter(out).u32(wire::crc32(0, out));
   return out;
 }
 
@@ -58,8 +54,7 @@ void read_sealed_connection_info(Bytes input) {
   read_connection_info(sealed(input));
 }
 
-/// A message of the NCCL plugin; what is behind its fixed part is sealed, since it holds a
-/// ConnectionInfo.
+/// A message of the NCCL plugin.
 void read_greeting(Bytes input) {
   using mrc_nccl::MessageType;
   const mrc_nccl::Message message = mrc_nccl::decode_message(input);
@@ -67,13 +62,15 @@ void read_greeting(Bytes input) {
     require(decode_connection_info(encode(message.greeting.info)) == message.greeting.info);
   for (const char c : message.text + message.greeting.name) require(c >= 0x20 && c < 0x7F);
 }
+/// Its fixed part, a byte that says how long the items of a ConnectionInfo are, these without their
+/// envelope, and the rest.
 void read_sealed_greeting(Bytes input) {
-  const std::size_t head = std::min<std::size_t>(input.size(), 1 + 8 + 8 + 4);
-  std::vector<std::uint8_t> message(input.begin(), input.begin() + static_cast<long>(head));
-  const auto blob = sealed(input.subspan(head));
-  for (unsigned i = 0; i < 4; ++i)
-    message.push_back(static_cast<std::uint8_t>(blob.size() >> 8 * i));
-  message.insert(message.end(), blob.begin(), blob.end());
+  ByteReader in(input);
+  std::vector<std::uint8_t> message;
+  ByteWriter out(message);
+  out.bytes(in.bytes(1 + 8 + 4));
+  const auto info = sealed(in.bytes(in.u8()));
+  out.u32(info.size()).bytes(info).bytes(in.bytes(in.left()));
   read_greeting(message);
 }
 

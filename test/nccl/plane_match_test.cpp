@@ -171,11 +171,11 @@ TEST_CASE("plane match: what interfaces tell of planes") {
 TEST_CASE("handle: one of an older version is refused, and why") {
   mrc_nccl::Handle handle;
   handle.addresses = 1;
-  handle.version = 2;
+  handle.version = 3;
   alignas(8) char bytes[nccl_abi::kHandleBytes];
   handle.write(bytes);
   CHECK_FALSE(mrc_nccl::Handle::read(bytes));
   CHECK(mrc_nccl::Handle::complaint(bytes) ==
-        "the handle to connect to has version 2 of this plugin's set-up, and this process speaks "
-        "version 3: use the same OpenMRC on all ranks");
+        "the handle to connect to has version 3 of this plugin's set-up, and this process speaks "
+        "version 4: use the same OpenMRC on all ranks");
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/mtu.hpp"
 #include "mrc/exchange/connection_info.hpp"
@@ -45,59 +46,6 @@ inline constexpr std::uint16_t kMaxWimmDest = 32768;  // RQMSN compares modulo 2
 inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
 
-inline void put(std::vector<std::uint8_t>& out, std::uint64_t value, unsigned bytes) {
-  while (bytes-- > 0) out.push_back(static_cast<std::uint8_t>(value >> (8 * bytes)));
-}
-
-/// Appends an item and fills in its length when it ends.
-class InfoItemWriter {
- public:
-  InfoItemWriter(std::vector<std::uint8_t>& out, InfoItem type) : out_(out) {
-    put(out, static_cast<std::uint16_t>(type), 2);
-    put(out, 0, 2);
-    begin_ = out.size();
-  }
-  ~InfoItemWriter() {
-    const std::size_t length = out_.size() - begin_;
-    out_[begin_ - 2] = static_cast<std::uint8_t>(length >> 8);
-    out_[begin_ - 1] = static_cast<std::uint8_t>(length);
-  }
-  InfoItemWriter(const InfoItemWriter&) = delete;
-  InfoItemWriter& operator=(const InfoItemWriter&) = delete;
-
- private:
-  std::vector<std::uint8_t>& out_;
-  std::size_t begin_;
-};
-
-/// Takes big-endian numbers off the front. The caller has checked the length.
-class InfoReader {
- public:
-  explicit InfoReader(Bytes bytes) noexcept : rest_(bytes) {}
-  template <class T>
-  [[nodiscard]] T take() noexcept {
-    std::uint64_t number = 0;
-    for (const std::uint8_t byte : rest_.first(sizeof(T))) number = number << 8 | byte;
-    rest_ = rest_.subspan(sizeof(T));
-    return static_cast<T>(number);
-  }
-  [[nodiscard]] port::IpAddress take_address() noexcept {
-    port::IpAddress ip{};
-    std::copy_n(rest_.begin(), ip.size(), ip.begin());
-    rest_ = rest_.subspan(ip.size());
-    return ip;
-  }
-  [[nodiscard]] Bytes take_bytes(std::size_t count) noexcept {
-    const Bytes bytes = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return bytes;
-  }
-  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
-
- private:
-  Bytes rest_;
-};
-
 /// True for an address to send to: neither unspecified nor multicast, IPv4 or IPv6.
 [[nodiscard]] inline bool is_unicast(const port::IpAddress& ip) noexcept {
   if (port::is_unspecified(ip)) return false;
@@ -135,16 +83,16 @@ inline void check_envelope(Bytes blob) {
   if (blob.size() < kInfoHead + kInfoTrailer)
     bad_info("only " + std::to_string(blob.size()) + " bytes, at least " +
              std::to_string(kInfoHead + kInfoTrailer) + " expected");
-  InfoReader reader(blob);
-  if (reader.take<std::uint32_t>() != kInfoMagic) bad_info("not made by OpenMRC (magic differs)");
-  if (const auto version = reader.take<std::uint16_t>(); version != kInfoVersion)
+  ByteReader reader(blob);
+  if (reader.u32() != kInfoMagic) bad_info("not made by OpenMRC (magic differs)");
+  if (const auto version = reader.u16(); version != kInfoVersion)
     bad_info("version " + std::to_string(version) + ", this side speaks " +
              std::to_string(kInfoVersion) + "; use the same release on both sides");
-  if (const auto length = reader.take<std::uint16_t>(); length != blob.size())
+  if (const auto length = reader.u16(); length != blob.size())
     bad_info("says that it has " + std::to_string(length) + " bytes, but has " +
              std::to_string(blob.size()));
-  InfoReader trailer(blob.last(kInfoTrailer));
-  if (trailer.take<std::uint32_t>() != wire::crc32(0, blob.first(blob.size() - kInfoTrailer)))
+  if (ByteReader(blob.last(kInfoTrailer)).u32() !=
+      wire::crc32(0, blob.first(blob.size() - kInfoTrailer)))
     bad_info("checksum differs: it was changed on the way");
 }
 
@@ -157,52 +105,41 @@ inline void check_envelope(Bytes blob) {
 class InfoItems {
  public:
   void read(InfoItem item, Bytes value) {
-    InfoReader reader(value);
-    const auto length = [&](bool right) {
-      if (!right) bad_item(item, "is " + std::to_string(value.size()) + " bytes long");
-    };
+    ByteReader reader(value);
     switch (item) {
       case InfoItem::device:
-        length(value.size() == 9);
-        info_.device_guid = reader.take<std::uint64_t>();
-        info_.slot = reader.take<std::uint8_t>();
+        info_.device_guid = reader.u64();
+        info_.slot = reader.u8();
         break;
       case InfoItem::queue_pair:
-        length(value.size() == 16);
         read_queue_pair(reader);
         break;
       case InfoItem::planes:
-        length(value.size() % kInfoPlane == 0 && value.size() <= kMaxPlanes * kInfoPlane);
         while (reader.left() > 0) {
-          const auto ip = reader.take_address();
-          info_.planes.push_back({ip, reader.take<std::uint16_t>()});
+          const auto ip = reader.array<16>();
+          info_.planes.push_back({ip, reader.u16()});
         }
         break;
       case InfoItem::window:
-        length(value.size() == 8);
-        info_.receive_window = reader.take<std::uint64_t>();
+        info_.receive_window = reader.u64();
         break;
       case InfoItem::capabilities:
-        length(value.size() == 4);
-        read_capabilities(reader.take<std::uint32_t>());
+        read_capabilities(reader.u32());
         break;
       case InfoItem::tag:
-        length(value.size() == 8);
-        info_.tag = reader.take<std::uint64_t>();
+        info_.tag = reader.u64();
         break;
       case InfoItem::mtu:
-        length(value.size() == 4);
-        exact_mtu_ = reader.take<std::uint32_t>();
+        exact_mtu_ = reader.u32();
         info_.mtu_multiples = true;
         break;
       case InfoItem::rc:
-        length(value.size() == 1);
         info_.rc = true;
-        info_.max_rd_atomic_dest = reader.take<std::uint8_t>();
+        info_.max_rd_atomic_dest = reader.u8();
         break;
       case InfoItem::port_data:
-        length(!value.empty());
-        return read_port_data(reader);  // more than one is allowed
+        read_port_data(reader);
+        break;
       default:
         if ((static_cast<std::uint16_t>(item) & kIndispensable) != 0)
           bad_item(item,
@@ -210,6 +147,8 @@ class InfoItems {
                    "release on both sides");
         return;
     }
+    if (!reader.done()) bad_item(item, "is " + std::to_string(value.size()) + " bytes long");
+    if (item == InfoItem::port_data) return;  // more than one is allowed
     const auto bit = 1u << (static_cast<unsigned>(item) & 0xFu);
     if ((seen_ & bit) != 0) bad_item(item, "is there twice");
     seen_ |= bit;
@@ -233,28 +172,28 @@ class InfoItems {
     info_.parts = (bits & kInfoParts) != 0;
     info_.foreign = (bits & kInfoForeign) != 0;
   }
-  void read_queue_pair(InfoReader& reader) {
-    info_.qpn = Qpn{reader.take<std::uint32_t>()};
-    const auto psn = reader.take<std::uint32_t>();
+  void read_queue_pair(ByteReader& reader) {
+    info_.qpn = Qpn{reader.u32()};
+    const auto psn = reader.u32();
     if (psn > Psn::kMask) bad_info("PSN is over 24 bits");
     info_.start_psn = Psn{psn};
-    info_.mtu = reader.take<std::uint32_t>();
-    info_.max_wimm_dest = reader.take<std::uint16_t>();
-    info_.mpr_dest = reader.take<std::uint8_t>();
-    const auto flags = reader.take<std::uint8_t>();
+    info_.mtu = reader.u32();
+    info_.max_wimm_dest = reader.u16();
+    info_.mpr_dest = reader.u8();
+    const auto flags = reader.u8();
     if ((flags & ~unsigned{kInfoDynamicMpr | kInfoTrimNack | kInfoIcrc}) != 0)
       bad_info("unknown flags are set");
     info_.dynamic_mpr = (flags & kInfoDynamicMpr) != 0;
     info_.trim_nack = (flags & kInfoTrimNack) != 0;
     info_.icrc = (flags & kInfoIcrc) != 0;
   }
-  void read_port_data(InfoReader& reader) {
-    const std::size_t plane = reader.take<std::uint8_t>();
+  void read_port_data(ByteReader& reader) {
+    const std::size_t plane = reader.u8();
     if (plane >= kMaxPlanes) bad_item(InfoItem::port_data, "names a plane beyond 31");
     if (plane >= info_.port_data.size()) info_.port_data.resize(plane + 1);
     std::vector<std::uint8_t>& data = info_.port_data[plane];
     if (!data.empty()) bad_item(InfoItem::port_data, "is there twice for a plane");
-    const Bytes bytes = reader.take_bytes(reader.left());
+    const Bytes bytes = reader.bytes(reader.left());
     data.assign(bytes.begin(), bytes.end());
   }
 
@@ -273,82 +212,49 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   using detail::InfoItem;
   if (const char* fault = detail::info_fault(info))
     throw Error(Errc::invalid_argument, std::string("connection data: ") + fault);
-  std::vector<std::uint8_t> out;
-  detail::put(out, detail::kInfoMagic, 4);
-  detail::put(out, detail::kInfoVersion, 2);
-  detail::put(out, 0, 2);
-  {
-    const detail::InfoItemWriter item(out, InfoItem::device);
-    detail::put(out, info.device_guid, 8);
-    detail::put(out, info.slot, 1);
-  }
-  {
-    const detail::InfoItemWriter item(out, InfoItem::queue_pair);
-    detail::put(out, value(info.qpn), 4);
-    detail::put(out, info.start_psn.value(), 4);
-    detail::put(out, std::bit_floor(info.mtu), 4);
-    detail::put(out, info.max_wimm_dest, 2);
-    detail::put(out, info.mpr_dest, 1);
-    const unsigned flags = (info.dynamic_mpr ? detail::kInfoDynamicMpr : 0u) |
-                           (info.trim_nack ? detail::kInfoTrimNack : 0u) |
-                           (info.icrc ? detail::kInfoIcrc : 0u);
-    detail::put(out, flags, 1);
-  }
-  {
-    const detail::InfoItemWriter item(out, InfoItem::planes);
-    for (const auto& plane : info.planes) {
-      out.insert(out.end(), plane.ip.begin(), plane.ip.end());
-      detail::put(out, plane.udp_port, 2);
-    }
-  }
-  {
-    const detail::InfoItemWriter item(out, InfoItem::window);
-    detail::put(out, info.receive_window, 8);
-  }
-  {
-    const detail::InfoItemWriter item(out, InfoItem::capabilities);
-    detail::put(out,
-                (info.solicited ? detail::kInfoSolicited : 0u) |
-                    (info.parts ? detail::kInfoParts : 0u) |
-                    (info.foreign ? detail::kInfoForeign : 0u),
-                4);
-  }
-  if (info.tag != 0) {
-    const detail::InfoItemWriter item(out, InfoItem::tag);
-    detail::put(out, info.tag, 8);
-  }
-  if (info.mtu_multiples) {
-    const detail::InfoItemWriter item(out, InfoItem::mtu);
-    detail::put(out, info.mtu, 4);
-  }
-  if (info.rc) {
-    const detail::InfoItemWriter item(out, InfoItem::rc);
-    detail::put(out, info.max_rd_atomic_dest, 1);
-  }
-  for (std::size_t i = 0; i < info.port_data.size(); ++i) {
-    if (info.port_data[i].empty()) continue;
-    const detail::InfoItemWriter item(out, InfoItem::port_data);
-    detail::put(out, i, 1);
-    out.insert(out.end(), info.port_data[i].begin(), info.port_data[i].end());
-  }
-  const std::size_t length = out.size() + detail::kInfoTrailer;
-  out[6] = static_cast<std::uint8_t>(length >> 8);
-  out[7] = static_cast<std::uint8_t>(length);
-  detail::put(out, wire::crc32(0, out), detail::kInfoTrailer);
-  return out;
+  std::vector<std::uint8_t> items;
+  ByteWriter out(items);
+  const auto item = [&out](InfoItem type, std::size_t length) -> ByteWriter& {
+    return out.u16(static_cast<std::uint16_t>(type)).u16(length);
+  };
+  item(InfoItem::device, 9).u64(info.device_guid).u8(info.slot);
+  item(InfoItem::queue_pair, 16).u32(value(info.qpn)).u32(info.start_psn.value());
+  out.u32(std::bit_floor(info.mtu)).u16(info.max_wimm_dest).u8(info.mpr_dest);
+  out.u8((info.dynamic_mpr ? detail::kInfoDynamicMpr : 0u) |
+         (info.trim_nack ? detail::kInfoTrimNack : 0u) | (info.icrc ? detail::kInfoIcrc : 0u));
+  item(InfoItem::planes, info.planes.size() * detail::kInfoPlane);
+  for (const auto& plane : info.planes) out.bytes(plane.ip).u16(plane.udp_port);
+  item(InfoItem::window, 8).u64(info.receive_window);
+  item(InfoItem::capabilities, 4)
+      .u32((info.solicited ? detail::kInfoSolicited : 0u) | (info.parts ? detail::kInfoParts : 0u) |
+           (info.foreign ? detail::kInfoForeign : 0u));
+  if (info.tag != 0) item(InfoItem::tag, 8).u64(info.tag);
+  if (info.mtu_multiples) item(InfoItem::mtu, 4).u32(info.mtu);
+  if (info.rc) item(InfoItem::rc, 1).u8(info.max_rd_atomic_dest);
+  for (std::size_t i = 0; i < info.port_data.size(); ++i)
+    if (const auto& data = info.port_data[i]; !data.empty())
+      item(InfoItem::port_data, 1 + data.size()).u8(i).bytes(data);
+  std::vector<std::uint8_t> blob;
+  ByteWriter(blob)
+      .u32(detail::kInfoMagic)
+      .u16(detail::kInfoVersion)
+      .u16(detail::kInfoHead + items.size() + detail::kInfoTrailer)
+      .bytes(items);
+  ByteWriter(blob).u32(wire::crc32(0, blob));
+  return blob;
 }
 
 MRC_SETUP ConnectionInfo decode_connection_info(Bytes blob) {
   detail::check_envelope(blob);
-  detail::InfoReader reader(
+  ByteReader reader(
       blob.subspan(detail::kInfoHead, blob.size() - detail::kInfoHead - detail::kInfoTrailer));
   detail::InfoItems items;
   while (reader.left() > 0) {
-    if (reader.left() < 4) detail::bad_info("ends within an item");
-    const auto type = reader.take<std::uint16_t>();
-    const auto length = reader.take<std::uint16_t>();
+    const auto type = reader.u16();
+    const auto length = reader.u16();
+    if (reader.missing()) detail::bad_info("ends within an item");
     if (length > reader.left()) detail::bad_info("an item is longer than what is there");
-    items.read(detail::InfoItem{type}, reader.take_bytes(length));
+    items.read(detail::InfoItem{type}, reader.bytes(length));
   }
   return items.finish();
 }

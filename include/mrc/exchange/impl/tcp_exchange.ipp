@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "mrc/core/byte_codec.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/exchange/impl/tcp_socket.ipp"
 #include "mrc/exchange/tcp_exchange.hpp"
@@ -23,9 +24,7 @@ MRC_SETUP void TcpChannel::send(Bytes message, Duration timeout) {
   const detail::TcpWait wait{timeout, cancel_};
   std::vector<std::uint8_t> frame;
   frame.reserve(kHead + message.size());
-  for (unsigned shift = 8 * kHead; shift > 0; shift -= 8)
-    frame.push_back(static_cast<std::uint8_t>(message.size() >> (shift - 8)));
-  frame.insert(frame.end(), message.begin(), message.end());
+  ByteWriter(frame).u32(message.size()).bytes(message);
   try {
     detail::tcp_send(socket_, frame, wait, peer_);
   } catch (...) {
@@ -72,8 +71,7 @@ MRC_SETUP bool TcpChannel::peer_closed() const noexcept {
 
 MRC_SETUP std::size_t TcpChannel::wanted() const {
   if (inbox_.size() < kHead) return kHead;
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < kHead; ++i) size = size << 8 | inbox_[i];
+  const std::size_t size = ByteReader(inbox_).u32();
   if (size > limit_)
     throw Error(Errc::bad_message, "message of " + std::to_string(size) + " bytes from " + peer_ +
                                        "; the limit is " + std::to_string(limit_) +
