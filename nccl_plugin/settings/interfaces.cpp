@@ -16,33 +16,15 @@
 #include <memory>
 #include <optional>
 
+#include "mrc/net/socket_address.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {
 namespace {
 
-std::optional<mrc::port::IpAddress> address_of(const sockaddr* address) {
-  if (address == nullptr) return std::nullopt;
-  if (address->sa_family == AF_INET) {
-    sockaddr_in v4;
-    std::memcpy(&v4, address, sizeof v4);
-    auto ip = mrc::port::make_v4(0, 0, 0, 0);
-    std::memcpy(ip.data() + 12, &v4.sin_addr, 4);
-    return ip;
-  }
-  if (address->sa_family == AF_INET6) {
-    sockaddr_in6 v6;
-    std::memcpy(&v6, address, sizeof v6);
-    mrc::port::IpAddress ip;
-    std::memcpy(ip.data(), &v6.sin6_addr, ip.size());
-    return ip;
-  }
-  return std::nullopt;
-}
-
 /// Of a netmask, out of 128; 0: not known.
 std::uint8_t prefix_bits_of(const sockaddr* netmask) {
-  const auto mask = address_of(netmask);
+  const auto mask = mrc::port::ip_of(netmask);
   if (!mask) return 0;
   unsigned bits = netmask->sa_family == AF_INET ? 96 : 0;
   while (bits < 128 && ((*mask)[bits / 8] >> (7 - bits % 8) & 1) != 0) ++bits;
@@ -122,7 +104,7 @@ std::vector<InterfaceFacts> read_interfaces() {
       add_device_facts(facts);
       found = interfaces.insert(interfaces.end(), std::move(facts));
     }
-    if (const auto ip = address_of(entry->ifa_addr)) {
+    if (const auto ip = mrc::port::ip_of(entry->ifa_addr)) {
       found->addresses.push_back(*ip);
       found->prefix_bits.push_back(prefix_bits_of(entry->ifa_netmask));
     }

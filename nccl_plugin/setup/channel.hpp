@@ -10,6 +10,7 @@
 #include "mrc/core/fork_mark.hpp"
 #include "mrc/core/siphash.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/net/address.hpp"
 #include "nccl_plugin/settings/settings.hpp"
 
@@ -21,23 +22,24 @@ namespace mrc_nccl {
 class Socket {
  public:
   Socket() = default;
-  /// Takes ownership. A device is open, so forks are watched already.
-  explicit Socket(int fd) noexcept;
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), fork_(other.fork_) {}
+  /// A device is open, so forks are watched already.
+  explicit Socket(mrc::UniqueFd socket) noexcept;
+  Socket(Socket&& other) noexcept = default;
   Socket& operator=(Socket&& other) noexcept {
     close();
-    fd_ = std::exchange(other.fd_, -1);
+    owned_ = std::move(other.owned_);
     fork_ = other.fork_;
     return *this;
   }
   ~Socket() { close(); }
 
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool open() const noexcept { return fd_ >= 0 && !fork_.forked(); }
+  [[nodiscard]] const mrc::UniqueFd& owned() const noexcept { return owned_; }
+  [[nodiscard]] int fd() const noexcept { return owned_.fd(); }
+  [[nodiscard]] bool open() const noexcept { return owned_.open() && !fork_.forked(); }
   void close() noexcept;
 
  private:
-  int fd_ = -1;
+  mrc::UniqueFd owned_;
   mrc::detail::ForkMark fork_;  // in a child the number may be that of another file by now
 };
 
@@ -47,8 +49,6 @@ class Socket {
 [[nodiscard]] Socket accept_one(const Socket& listener, mrc::port::PeerAddress& peer) noexcept;
 /// Begins to connect; not open, with errno, if that fails at once.
 [[nodiscard]] Socket begin_connect(const mrc::port::IpAddress& ip, std::uint16_t port) noexcept;
-/// How a connect goes on: nothing yet, 0 when it is connected, or an errno value.
-[[nodiscard]] std::optional<int> connect_result(const Socket& socket) noexcept;
 
 /// Messages over a connected socket: 4 bytes of length, the bytes, and a tag of 8 bytes,
 /// SipHash-2-4 of the side that sends, the tag before and the bytes. So each message is known to be

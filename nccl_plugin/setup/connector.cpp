@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "mrc/api/peer_lists.hpp"
+#include "mrc/net/tcp.hpp"
 #include "nccl_plugin/data/sender.hpp"
 #include "nccl_plugin/result.hpp"
 
@@ -61,7 +62,7 @@ void Connector::begin() {
 /// Looks at the addresses that are being tried.
 void Connector::look() {
   for (auto attempt = tries_.begin(); attempt != tries_.end();) {
-    const auto result = connect_result(attempt->socket);
+    const auto result = mrc::port::connect_result(attempt->socket.owned());
     if (result == 0) {
       greet(*attempt);
       tries_.erase(attempt);

@@ -24,8 +24,8 @@ struct End {
   explicit End(Channel::Side side, const mrc::SipKey& secret = kSecret) {
     std::array<int, 2> fds{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) == 0);
-    channel = Channel(Socket(fds[0]), "peer", secret, side);
-    wire = Socket(fds[1]);
+    channel = Channel(Socket(mrc::UniqueFd(fds[0])), "peer", secret, side);
+    wire = Socket(mrc::UniqueFd(fds[1]));
   }
   void put(const Message& bytes) const {
     REQUIRE(::send(wire.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==

@@ -8,10 +8,28 @@
 #include <string>
 #include <vector>
 
+#include "mrc/net/socket_address.hpp"
 #include "mrc/net/socket_interface.hpp"
 
 using namespace mrc;
 using namespace mrc::port;
+
+TEST_CASE("socket address: there and back, of both IP versions and no other") {
+  for (const char* text : {"10.1.2.3:4791", "[fd00::5]:65535"}) {
+    CAPTURE(text);
+    const PeerAddress peer = parse_address(text);
+    const SocketAddress address(peer.ip, peer.udp_port);
+    CHECK(address.port() == peer.udp_port);
+    CHECK(address.peer() == peer);
+    const SocketAddress copy(&address.any);
+    CHECK(copy.length == address.length);
+    CHECK(copy.peer() == peer);
+    CHECK(ip_of(&address.any) == peer.ip);
+  }
+  CHECK_FALSE(ip_of(nullptr));
+  const SocketAddress none;
+  CHECK_FALSE(ip_of(&none.any));
+}
 
 TEST_CASE("addresses are read and written in their usual forms") {
   CHECK(parse_ip("127.0.0.1") == make_v4(127, 0, 0, 1));

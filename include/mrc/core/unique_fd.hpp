@@ -31,8 +31,10 @@ class UniqueFd {
   [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
   /// Closes the descriptor, if there is one. An error of close() is ignored.
   void close() noexcept {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ >= 0) ::close(release());
   }
+  /// Gives the descriptor up without closing it.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +15,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/exchange/tcp_socket.hpp"
+#include "mrc/net/tcp.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -80,13 +78,12 @@ MRC_SETUP void tcp_wait_readable(const Socket& socket, const TcpWait& wait,
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-/// Looks up a host; an empty one is every local address (for a listener).
-[[nodiscard]] inline AddressList tcp_lookup(const std::string& host, std::uint16_t port, int family,
-                                            int flags) {
+/// The addresses of a host; empty: this one.
+[[nodiscard]] inline AddressList tcp_lookup(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
-  hints.ai_family = family;
+  hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
                                   std::to_string(port).c_str(), &hints, &list);
@@ -98,39 +95,21 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   return {list, &::freeaddrinfo};
 }
 
-[[nodiscard]] inline Socket tcp_open(const addrinfo& address) {
-  Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int one = 1;
-  // Messages are small and answered: waiting to fill a segment only delays them.
-  if (socket.open()) ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  return socket;
-}
-
 [[nodiscard]] inline bool same_ends(const Socket& socket) noexcept {
-  sockaddr_storage local{}, remote{};
-  socklen_t local_length = sizeof local, remote_length = sizeof remote;
-  return ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &local_length) == 0 &&
-         ::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&remote), &remote_length) == 0 &&
-         local_length == remote_length &&
-         std::equal(reinterpret_cast<const char*>(&local),
-                    reinterpret_cast<const char*>(&local) + local_length,
-                    reinterpret_cast<const char*>(&remote));
+  port::SocketAddress own, remote;
+  own.length = remote.length = sizeof own.v6;
+  return ::getsockname(socket.fd(), &own.any, &own.length) == 0 &&
+         ::getpeername(socket.fd(), &remote.any, &remote.length) == 0 &&
+         own.peer() == remote.peer();
 }
 
 /// One try at one address. Returns 0 or the errno value; `socket` is connected when 0.
 [[nodiscard]] inline int tcp_try(const addrinfo& address, const TcpWait& wait,
                                  const std::string& what, Socket& socket) {
-  socket = tcp_open(address);
+  socket = port::begin_connect(port::SocketAddress(address.ai_addr));
   if (!socket.open()) return errno;
-  if (::connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
-    // An interrupted connect goes on by itself, like one in progress.
-    if (errno != EINPROGRESS && errno != EINTR) return errno;
-    tcp_wait(socket, POLLOUT, wait, what);
-    int error = 0;
-    socklen_t length = sizeof error;
-    if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
-    if (error != 0) return error;
-  }
+  tcp_wait(socket, POLLOUT, wait, what);
+  if (const int error = port::connect_result(socket).value_or(0); error != 0) return error;
   // A port of the ephemeral range on this very host can end up connected to itself while nobody
   // listens there.
   return same_ends(socket) ? ECONNREFUSED : 0;
@@ -138,7 +117,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 /// Without AI_ADDRCONFIG, which leaves out ::1 on a host whose other addresses are all IPv4.
 MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const TcpWait& wait) {
-  const AddressList list = tcp_lookup(host, port, AF_UNSPEC, 0);
+  const AddressList list = tcp_lookup(host, port);
   const std::string where = "'" + host + "' port " + std::to_string(port);
   for (;;) {
     int first_error = 0;  // addresses that this host can't reach come last (RFC 6724)
@@ -161,30 +140,20 @@ MRC_SETUP Socket tcp_connect(const std::string& host, std::uint16_t port, const 
   }
 }
 
-/// One try at listening; error is the errno value when the socket is not valid.
-[[nodiscard]] inline Socket tcp_try_listen(const addrinfo& address, int& error) {
-  Socket socket = tcp_open(address);
-  const int one = 1, off = 0;
-  const bool done = socket.open() &&
-                    ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-                    (address.ai_family != AF_INET6 ||
-                     ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
-                    ::bind(socket.fd(), address.ai_addr, address.ai_addrlen) == 0 &&
-                    ::listen(socket.fd(), 64) == 0;
-  error = done ? 0 : errno;
-  return done ? std::move(socket) : Socket{};
-}
-
 MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
+  Socket socket;
   int error = EADDRNOTAVAIL;
-  for (const int family : {AF_INET6, AF_INET}) {
-    const AddressList list =
-        tcp_lookup(host, port, host.empty() ? family : int{AF_UNSPEC}, AI_PASSIVE);
-    for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next)
-      if (Socket socket = tcp_try_listen(*a, error); socket.open()) return socket;
-    // These hold for both families: report them instead of trying IPv4.
-    if (!host.empty() || error == EADDRINUSE || error == EACCES) break;
+  if (host.empty()) {
+    socket = port::listen_anywhere(port);
+    error = errno;
+  } else {
+    const AddressList list = tcp_lookup(host, port);
+    for (const addrinfo* a = list.get(); a != nullptr && !socket.open(); a = a->ai_next) {
+      socket = port::listen_at(port::SocketAddress(a->ai_addr));
+      error = errno;
+    }
   }
+  if (socket.open()) return socket;
   const char* remedy = error == EADDRINUSE ? " (choose another port, or end what uses it)"
                        : error == EACCES   ? " (ports below 1024 need privilege)"
                                            : "";
@@ -193,30 +162,18 @@ MRC_SETUP Socket tcp_listen(std::uint16_t port, const std::string& host) {
 }
 
 MRC_SETUP std::uint16_t tcp_local_port(const Socket& socket) {
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length) != 0)
-    throw Error(errno_code(), "asking for the listening port");
-  return ntohs(local.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(local).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(local).sin_port);
+  const std::uint16_t port = port::bound_port(socket);
+  if (port == 0) throw Error(errno_code(), "asking for the listening port");
+  return port;
 }
 
 MRC_SETUP Socket tcp_accept(const Socket& listener, std::string& peer) {
-  sockaddr_storage remote{};
-  socklen_t length = sizeof remote;
-  Socket socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&remote), &length,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.open()) {
-    // A connection that was given up before it was accepted is no error of the listener.
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return socket;
+  port::SocketAddress from;
+  Socket socket = port::accept_one(listener, from);
+  // A connection that was given up before it was accepted is no error of the listener.
+  if (!socket.open() && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
     throw Error(errno_code(), "accepting a connection");
-  }
-  const int one = 1;
-  ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  char host[NI_MAXHOST] = "?", service[NI_MAXSERV] = "?";
-  ::getnameinfo(reinterpret_cast<sockaddr*>(&remote), length, host, sizeof host, service,
-                sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
-  peer = "'" + std::string(host) + "' port " + service;
+  peer = "'" + port::format_ip(from.peer().ip) + "' port " + std::to_string(from.port());
   return socket;
 }
 

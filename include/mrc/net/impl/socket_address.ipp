@@ -24,6 +24,30 @@ MRC_SETUP SocketAddress::SocketAddress(const IpAddress& ip, std::uint16_t port,
   }
 }
 
+MRC_SETUP SocketAddress::SocketAddress(const sockaddr* from) noexcept : v6{} {
+  if (from->sa_family == AF_INET)
+    std::memcpy(&v4, from, length = sizeof v4);
+  else
+    std::memcpy(&v6, from, length = sizeof v6);
+}
+
+MRC_SETUP PeerAddress SocketAddress::peer() const noexcept {
+  const auto ip = ip_of(&any);
+  return ip ? PeerAddress{*ip, port()} : PeerAddress{};
+}
+
+MRC_SETUP std::optional<IpAddress> ip_of(const sockaddr* address) noexcept {
+  if (address == nullptr) return std::nullopt;
+  IpAddress ip = make_v4(0, 0, 0, 0);
+  if (address->sa_family == AF_INET)
+    std::memcpy(ip.data() + 12, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+  else if (address->sa_family == AF_INET6)
+    std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
+  else
+    return std::nullopt;
+  return ip;
+}
+
 MRC_SETUP bool try_bind(const Socket& socket, const SocketAddress& address) noexcept {
   return ::bind(socket.fd(), &address.any, address.length) == 0;
 }
@@ -31,8 +55,7 @@ MRC_SETUP bool try_bind(const Socket& socket, const SocketAddress& address) noex
 MRC_SETUP std::uint16_t bound_port(const Socket& socket) noexcept {
   SocketAddress address;
   address.length = sizeof address.v6;
-  if (getsockname(socket.fd(), &address.any, &address.length) != 0) return 0;
-  return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+  return getsockname(socket.fd(), &address.any, &address.length) == 0 ? address.port() : 0;
 }
 
 }  // namespace mrc::inline v0_1::port

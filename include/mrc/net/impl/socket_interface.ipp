@@ -31,25 +31,6 @@ MRC_SETUP bool is_running(const ifreq& flags) noexcept {
   return (flags.ifr_flags & IFF_UP) != 0 && (flags.ifr_flags & IFF_RUNNING) != 0;
 }
 
-/// The IP address, or the netmask, in an entry of getifaddrs(); false for other families.
-[[nodiscard]] inline bool address_of(const sockaddr* from, IpAddress& out) noexcept {
-  if (from == nullptr) return false;
-  if (from->sa_family == AF_INET) {
-    sockaddr_in v4;
-    std::memcpy(&v4, from, sizeof v4);
-    out = make_v4(0, 0, 0, 0);
-    std::memcpy(out.data() + 12, &v4.sin_addr, 4);
-    return true;
-  }
-  if (from->sa_family == AF_INET6) {
-    sockaddr_in6 v6;
-    std::memcpy(&v6, from, sizeof v6);
-    std::memcpy(out.data(), &v6.sin6_addr, 16);
-    return true;
-  }
-  return false;
-}
-
 /// Calls `visit(entry, ip)` for every address of this host until it returns true.
 template <class Visit>
 void for_each_address(Visit visit) {
@@ -57,8 +38,8 @@ void for_each_address(Visit visit) {
   if (getifaddrs(&list) != 0) throw_errno("cannot list the network interfaces");
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    IpAddress ip{};
-    if (address_of(entry->ifa_addr, ip) && visit(*entry, ip)) return;
+    const auto ip = ip_of(entry->ifa_addr);
+    if (ip && visit(*entry, *ip)) return;
   }
 }
 
@@ -92,11 +73,11 @@ MRC_SETUP std::vector<IpAddress> local_addresses() {
 MRC_SETUP unsigned prefix_length(const IpAddress& local) {
   unsigned length = is_v4(local) && is_loopback(local) ? 104 : 128;  // all of 127.0.0.0/8
   detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
-    IpAddress mask{};
-    if (ip != local || !detail::address_of(entry.ifa_netmask, mask)) return false;
+    const auto mask = ip_of(entry.ifa_netmask);
+    if (ip != local || !mask) return false;
     length = is_v4(local) ? 96 : 0;
-    for (std::size_t i = length / 8; i < mask.size(); ++i)
-      length += static_cast<unsigned>(std::popcount(mask[i]));
+    for (std::size_t i = length / 8; i < mask->size(); ++i)
+      length += static_cast<unsigned>(std::popcount((*mask)[i]));
     return true;
   });
   return length;
@@ -149,14 +130,7 @@ MRC_SETUP IpAddress source_address(const IpAddress& destination) noexcept {
   if (!socket.open() || ::connect(socket.fd(), &to.any, to.length) != 0 ||
       ::getsockname(socket.fd(), &own.any, &own.length) != 0)
     return {};
-  if (own.any.sa_family == AF_INET6) {
-    IpAddress ip;
-    std::memcpy(ip.data(), &own.v6.sin6_addr, ip.size());
-    return ip;
-  }
-  std::uint8_t v4[4];
-  std::memcpy(v4, &own.v4.sin_addr, sizeof v4);
-  return make_v4(v4[0], v4[1], v4[2], v4[3]);
+  return own.peer().ip;
 }
 
 MRC_SETUP IpAddress default_route_address() {
