@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "mrc/api/datagram_queue_pair.hpp"
-#include "mrc/api/endpoint_types.hpp"
 #include "mrc/api/ev_event_stream.hpp"
 #include "mrc/api/events.hpp"
 #include "mrc/api/plane_state.hpp"
@@ -300,7 +299,6 @@ struct QpOptions {
 /// device at all.)
 class MRC_API Device {
  public:
- public:
   /// Opens the planes named by the configuration. Throws mrc::Error that names plane and cause.
   explicit Device(const Config& config = Config::from_environment());
   /// Opens planes of another kind than OpenMRC brings (mrc/plane/plane_kind.hpp;
@@ -384,11 +382,11 @@ class MRC_API Device {
   [[nodiscard]] CcProfileInfo query_cc_profile(ProfileId id) const;
   /// How many profiles and EVs there is room for.
   [[nodiscard]] ProfileLimits profile_limits() const;
+  /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
+  /// mrc::Error.
   /// The EVs of the paths that the planes have opened, in EvMode::udp, for profiles of UDP planes,
   /// which can send no others: those of lane 0. Empty where EVs need not be opened.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
-  /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
-  /// mrc::Error.
   [[nodiscard]] EvEventStream create_ev_event_stream(std::uint32_t depth);
 
   /// One round of progress in each lane: transmit, receive, time. Answers to what it has received
@@ -417,22 +415,6 @@ class MRC_API Device {
   /// Whether a plane is enabled, and up, as the last round of progress has seen it. Throws
   /// mrc::Error: invalid_argument if there is no such plane.
   [[nodiscard]] PlaneState plane_state(unsigned plane) const;
-
-  /// Asks endpoints of other hosts, connected or not, and waits for the answers (mrc-1.0 §5, §7.5):
-  /// all of them, or those that have come when `timeout` is over, in the order in which they came.
-  /// An EV probe says whether a path leads to the host, and how long it takes. A port status says
-  /// which ports are up here; hosts that are connected get that from the device itself, and believe
-  /// nobody else. On UDP planes the process with the host's lowest slot answers, if it is
-  /// OpenMRC's; each host answers up to 10,000 requests of another one a second, and no more than
-  /// 12,000. `dscp`: of the requests, 0 .. 63; default: that of control packets. Throws mrc::Error,
-  /// before anything is sent: invalid_argument for an id that is there twice, a source that is no
-  /// address of the device, a port that there is not, a DSCP above 63, more than 32,768 requests;
-  /// unreachable if no plane leads to a destination; unsupported for EVs that the planes can't
-  /// send, and on planes of RDMA devices.
-  std::vector<EndpointResponse> request_endpoints(EndpointOperation operation,
-                                                  std::span<const EndpointRequest> requests,
-                                                  Duration timeout,
-                                                  std::optional<unsigned> dscp = std::nullopt);
 
   /// The receiver's penalty (mrc-1.0 §6.7): asks all senders to this device for smaller congestion
   /// windows, because the host can't keep up. 0 .. 127, in 1/128 of the bytes that arrive: 64 for

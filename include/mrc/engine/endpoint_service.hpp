@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -23,17 +22,6 @@ struct ResolutionInput {
   std::uint64_t source = 0;                               ///< RxPacket::source
   std::size_t size = 0;                                   ///< bytes used
   std::array<std::uint8_t, wire::kLongResolution> bytes;  ///< from BTH on
-};
-
-/// A request of the driver to an endpoint that need be no peer, and the answer.
-struct OutsideRequest {
-  std::uint64_t source = 0;     ///< RxPacket::source of the answer
-  std::uint16_t timestamp = 0;  ///< in the packet; the answer copies it
-  Time sent{};                  ///< when it left
-  // The answer.
-  std::uint32_t order = 0;  ///< 1 for the first that came; 0: it has not come
-  Plane plane = 0;          ///< in which it came
-  Duration rtt{};           ///< round-trip time
 };
 
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
@@ -89,9 +77,6 @@ class EndpointService {
   /// The oldest probe of an unconnected host. At most EngineOptions::unconnected_probes are kept;
   /// further ones are dropped.
   bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept;
-  /// The driver's requests, at most 32,768, whose answers are entered there until the next call; it
-  /// sends them itself. Returns the number of the first; the others have the numbers that follow.
-  std::uint16_t expect_answers(std::span<OutsideRequest> requests) noexcept;
 
   /// A resolution message: kept for the driver.
   void on_resolution(const wire::RxPacket& packet) noexcept;
@@ -119,8 +104,6 @@ class EndpointService {
   };
   static constexpr std::size_t kOpenRequests = 1024;
 
-  [[nodiscard]] bool take_outside_answer(Time now, const wire::RxPacket& packet,
-                                         const wire::EndpointResponsePacket& p) noexcept;
   void on_port_status(Time now, Peer& peer, PlaneMask up, bool vouched) noexcept;
   void on_planes_changed(Time now, Peer& peer) noexcept;
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
@@ -144,9 +127,6 @@ class EndpointService {
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
   Ring<wire::UnconnectedProbe> unconnected_;
-  std::span<OutsideRequest> outside_;
-  std::uint16_t first_outside_ = 0;
-  std::uint32_t outside_answers_ = 0;
   Ring<ResolutionInput> resolutions_;
 };
 

@@ -285,10 +285,6 @@ class Engine {
   bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept {
     return endpoint_.poll_unconnected_probe(probe);
   }
-  /// Endpoint requests that the driver sends itself: EndpointService::expect_answers().
-  std::uint16_t expect_answers(std::span<OutsideRequest> requests) noexcept {
-    return endpoint_.expect_answers(requests);
-  }
 
   /// Some path became ASSUMED_BAD or GOOD, or a plane narrow or wide: there is something for
   /// take_path_events() or take_narrow_changes().

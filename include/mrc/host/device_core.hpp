@@ -20,7 +20,6 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/cq_events.hpp"
-#include "mrc/host/endpoint_requests.hpp"
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
 #include "mrc/host/lane.hpp"
@@ -112,9 +111,9 @@ class DeviceCore {
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);
   [[nodiscard]] EvProfileInfo ev_profile(ProfileId id);
+  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
   /// Of lane 0.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
-  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
   [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
@@ -125,9 +124,6 @@ class DeviceCore {
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;
   [[nodiscard]] DeviceStats stats();
-
-  /// Requests to endpoints of other hosts.
-  [[nodiscard]] EndpointRequests& endpoint_requests() noexcept { return endpoint_requests_; }
 
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
@@ -159,7 +155,6 @@ class DeviceCore {
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
-  EndpointRequests endpoint_requests_{config_, lanes_};
   const PdId default_pd_;
 };
 

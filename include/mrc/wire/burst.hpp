@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
-#include "mrc/wire/endpoint_headers.hpp"
 #include "mrc/wire/grh.hpp"
 #include "mrc/wire/overhead.hpp"
 
@@ -40,8 +39,8 @@ struct RxPacket {
   /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
   /// ends in front of the payload, and its BTH has a pad count of 0.
   std::uint32_t placed = 0;
-  /// Datagrams (is_datagram()) and requests to endpoints only: what their receiver is told of the
-  /// IP header; valid as long as `bytes`. Null: the port does not know it.
+  /// Datagrams (is_datagram()) only: what their receiver is told of the IP header; valid as long as
+  /// `bytes`. Null: the port does not know it.
   const Origin* origin = nullptr;
 };
 
@@ -186,14 +185,10 @@ class TxBurst {
   std::size_t group_count_ = 0;
 };
 
-/// An endpoint request (mrc-1.0 §5) of a host that is no peer: of mrc_probe, of a controller, or of
-/// a device to which no queue pair is connected. The engine has no path to it; a driver that has
-/// one answers. What it says is not believed.
+/// An EV probe (mrc-1.0 §5) of a host that is no peer: of mrc_probe, or of a device to which no
+/// queue pair is connected. The engine has no path to it; a driver that has one answers.
 struct UnconnectedProbe {
   std::uint64_t source = 0;     ///< RxPacket::source
-  IpAddress address{};          ///< the same as address; all zero where the port does not tell it
-  EndpointOp op{};              ///< what is asked
-  std::uint8_t slot = 0;        ///< of the process that asks, on its host
   Ev entropy{};                 ///< as received
   std::uint16_t id = 0;         ///< number of the request
   std::uint16_t timestamp = 0;  ///< of the request; the response copies it

@@ -50,16 +50,9 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
   Peer* peer =
       via != nullptr ? via->peer : ctx_.objects.plain_peer_at(packet.source, p.erth.vendor_info());
   if (peer == nullptr) {
-    wire::UnconnectedProbe probe;
-    probe.source = packet.source;
-    if (packet.origin != nullptr) probe.address = packet.origin->source;
-    probe.op = p.erth.op();
-    probe.slot = p.erth.vendor_info();
-    probe.entropy = packet.entropy;
-    probe.id = id;
-    probe.timestamp = p.erth.tx_timestamp();
-    probe.plane = packet.plane;
-    const bool kept = unconnected_.push_back(probe);
+    const bool kept = p.erth.op() == wire::EndpointOp::ev_probe &&
+                      unconnected_.push_back(
+                          {packet.source, packet.entropy, id, p.erth.tx_timestamp(), packet.plane});
     if (!kept) ++drops.foreign;
     return;
   }
@@ -121,7 +114,6 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
 MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packet,
                                            QueuePairState* via) noexcept {
   const auto& p = wire::view_as<wire::EndpointResponsePacket>(packet.bytes);
-  if (!outside_.empty() && take_outside_answer(now, packet, p)) return;
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
   if (peer == nullptr || r.id != p.bth.psn().value() || r.timestamp != p.eeth.tx_timestamp()) {
@@ -145,29 +137,6 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   }
   ctx_.ready.wake(*peer);
   ctx_.timers.arm(*peer);
-}
-
-MRC_DECL bool EndpointService::take_outside_answer(Time now, const wire::RxPacket& packet,
-                                                   const wire::EndpointResponsePacket& p) noexcept {
-  const auto index = static_cast<std::uint16_t>(p.bth.psn().value() - first_outside_);
-  if (index >= outside_.size()) return false;
-  OutsideRequest& request = outside_[index];
-  if (request.order != 0 || request.timestamp != p.eeth.tx_timestamp() ||
-      request.source != packet.source)
-    return false;
-  request.order = ++outside_answers_;
-  request.plane = packet.plane;
-  request.rtt = now - request.sent;
-  return true;
-}
-
-MRC_DECL std::uint16_t EndpointService::expect_answers(
-    std::span<OutsideRequest> requests) noexcept {
-  outside_ = requests;
-  outside_answers_ = 0;
-  first_outside_ = next_request_;
-  next_request_ = static_cast<std::uint16_t>(next_request_ + requests.size());
-  return first_outside_;
 }
 
 /// A small probe proves nothing where probes of full size are asked for.

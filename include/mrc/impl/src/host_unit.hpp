@@ -12,7 +12,6 @@
 #include "mrc/host/impl/datagram_routes.ipp"
 #include "mrc/host/impl/device_core.ipp"
 #include "mrc/host/impl/device_core_profiles.ipp"
-#include "mrc/host/impl/endpoint_requests.ipp"
 #include "mrc/host/impl/ev_profile.ipp"
 #include "mrc/host/impl/faults.ipp"
 #include "mrc/host/impl/key_log.ipp"
@@ -35,5 +34,4 @@
 #include "mrc/impl/shared_receive_queue.ipp"
 #include "mrc/plane/impl/host_addresses.ipp"
 #include "mrc/plane/impl/plane_kind.ipp"
-#include "mrc/plane/udp/impl/udp_answers.ipp"
 #include "mrc/plane/udp/impl/udp_kind.ipp"

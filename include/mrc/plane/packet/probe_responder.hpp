@@ -13,13 +13,12 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
-#include "mrc/plane/endpoint_answer.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Answers requests of the fabric's hosts to which no queue pair is connected (mrc-1.0 §5), so
+/// Answers EV probes of the fabric's hosts to which no queue pair is connected (mrc-1.0 §5), so
 /// that mrc_probe finds every host on which a device is open. All processes of a host receive such
 /// probes; one of them answers.
 ///
@@ -28,6 +27,11 @@ namespace mrc::inline v0_1::detail {
 /// entered into the ports. One thread at a time.
 class ProbeResponder {
  public:
+  /// Answers per second to one host, as fast as mrc_probe sends unless it is told otherwise; and
+  /// how many at once.
+  static constexpr std::uint32_t kAnswersPerHost = 10'000, kBurstPerHost = 512;
+  /// The same to all hosts together.
+  static constexpr std::uint32_t kAnswers = 12'000, kBurst = 1024;
   /// Hosts that are entered into a port, per second, which costs more than an answer.
   static constexpr std::uint32_t kEntries = 100, kEntryBurst = 64;
   /// Hosts without a queue pair here that a port keeps, per plane. The least recently used is
@@ -65,7 +69,7 @@ class ProbeResponder {
   /// A host that may ask, in one plane.
   struct Guest {
     const fabric::Host* host = nullptr;
-    TokenBucket answers{EndpointAnswerLimits::kPerHost, EndpointAnswerLimits::kBurstPerHost};
+    TokenBucket answers{kAnswersPerHost, kBurstPerHost};
   };
   [[nodiscard]] Guest* find_guest(const wire::UnconnectedProbe& probe);
   void list_hosts();
@@ -78,7 +82,7 @@ class ProbeResponder {
   const fabric::Host& self_;
   const Config& config_;
   std::vector<std::unordered_map<std::uint64_t, Guest>> guests_;  ///< [plane], by source tag
-  TokenBucket answers_{EndpointAnswerLimits::kInAll, EndpointAnswerLimits::kBurstInAll};
+  TokenBucket answers_{kAnswers, kBurst};
   TokenBucket entries_{kEntries, kEntryBurst};
   std::vector<std::vector<UnconnectedHost>> unconnected_;  ///< [plane]
   UniqueFd claim_;

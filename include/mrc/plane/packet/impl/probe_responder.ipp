@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
@@ -24,10 +25,18 @@ MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedProbe& pro
   const UnconnectedHost* entry = enter(now, *guest->host, probe.plane, port);
   if (entry == nullptr) return false;
   const fabric::Path& way = way_back(*entry, probe.entropy);
+  wire::EndpointResponsePacket answer{
+      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, Psn{probe.id}), {}};
+  answer.eeth.set_op(wire::EndpointOp::ev_probe);
+  answer.eeth.set_tx_timestamp(probe.timestamp);
   if (burst_.room() == 0) flush(now, port);
   wire::TxPacket& packet = burst_.append();
-  write_endpoint_answer(probe, config_.expert.dscp_control, packet);
+  std::memcpy(packet.header.data(), &answer, sizeof answer);
+  packet.header_length = sizeof answer;
+  packet.dscp = config_.expert.dscp_control;
+  packet.ecn = Ecn::not_ect;  // mrc-1.0 [O-22]
   packet.peer = number_of(entry->host);
+  packet.plane = probe.plane;
   packet.entropy = way.ev;
   packet.port_path = way.uplink;
   burst_.commit();

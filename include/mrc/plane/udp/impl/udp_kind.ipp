@@ -16,7 +16,6 @@
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/slot.hpp"
-#include "mrc/plane/udp/udp_answers.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
 
@@ -30,10 +29,8 @@ class UdpKind final : public PlaneKind {
     OpenedPlanes planes;
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
-    planes.own_peers = 1;
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
     icrc_ = config.icrc;
-    answers_.emplace(PeerId{config.max_peers + 1}, config.expert.dscp_control);
     peer_ports_ = PeerPorts(config.peer_ports);
     for (const auto& port : planes.ports) {
       if (port->capabilities().segmentation)
@@ -95,6 +92,9 @@ class UdpKind final : public PlaneKind {
   }
   /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
   /// port, which was bound when the port opened.
+  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
+                                       const ExpandedEv& ev, std::uint16_t) const override {
+    if (mode == path::EvMode::srv6)
   /// EVs of STEV whose upper half is 0: there is no flow label.
   [[nodiscard]] path::EvFormats ev_formats() const noexcept override {
     using path::EvMode;
@@ -110,9 +110,6 @@ class UdpKind final : public PlaneKind {
       }
     return evs;
   }
-  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
-                                       const ExpandedEv& ev, std::uint16_t) const override {
-    if (mode == path::EvMode::srv6)
       throw Error(Errc::unsupported, "UDP ports do not encapsulate packets, as SRv6 EVs need");
     for (const port::PortPath& path : own.ports[ev.plane]->paths()) {
       const std::uint32_t its = value(path.ev);
@@ -123,16 +120,6 @@ class UdpKind final : public PlaneKind {
                                        " is none of UDP plane " + std::to_string(ev.plane) +
                                        ", which can only send from the source ports that it has "
                                        "opened (Device::paths() shows their EVs)");
-  }
-  /// By the process whose UDP port was asked.
-  [[nodiscard]] bool answers_probes() const noexcept override { return true; }
-  bool answer_probe(Time now, OpenedPlanes& own,
-                    const wire::UnconnectedProbe& probe) noexcept override {
-    if (probe.plane >= own.count() || port::is_unspecified(probe.address)) return false;
-    const Qpn there{std::uint32_t{probe.slot} << 16};
-    return answers_->answer(now, probe,
-                            {probe.address, port_of(own, probe.plane, probe.address, there)},
-                            *own.ports[probe.plane]);
   }
   /// On IPv4 without GSO: see UdpRoute.
   [[nodiscard]] bool keep_real_header(const OpenedPlanes& own, Plane plane,
@@ -179,7 +166,6 @@ class UdpKind final : public PlaneKind {
   PlaneMask segmenting_ = 0;     ///< planes with segmentation offload
   bool icrc_ = true;
   PeerPorts peer_ports_;
-  std::optional<UdpAnswers> answers_;  ///< of the first lane, which answers for all
 };
 
 MRC_SETUP std::unique_ptr<PlaneKind> make_udp_kind() {
