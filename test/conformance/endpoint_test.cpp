@@ -130,9 +130,9 @@ TEST_CASE("endpoint: a request is answered where it came from, and only to a pee
   CHECK(s.transmit().empty());
 }
 
-TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows the way back") {
+TEST_CASE("endpoint: requests of strangers are handed out, for a driver that knows the way back") {
   Single::Setup setup = two_planes();
-  setup.options.unconnected_probes = 2;
+  setup.options.unconnected_requests = 2;
   Single s(setup);
   wire::RxPacket stranger = Single::from(1);
   stranger.source = 0x9999;
@@ -143,21 +143,29 @@ TEST_CASE("endpoint: probes of strangers are handed out, for a driver that knows
     std::memcpy(bytes.data(), &r, sizeof r);
     s.receive(bytes, stranger);
   };
-  send(EndpointOp::port_status, 6);  // whose ports would it be?
-  CHECK(s.engine.stats().drops.foreign == 1);
-  for (const std::uint16_t id : {7, 8, 9}) send(EndpointOp::ev_probe, id);
-  CHECK(s.engine.stats().drops.foreign == 2);       // the last one: there is no room for more
+  wire::Origin origin;  // some ports can say where it came from
+  origin.source.fill(0xFD);
+  stranger.origin = &origin;
+  send(EndpointOp::port_status, 7);  // whose ports would it be? It changes nothing
+  stranger.origin = nullptr;
+  for (const std::uint16_t id : {8, 9}) send(EndpointOp::ev_probe, id);
+  CHECK(s.engine.stats().drops.foreign == 1);  // the last one: there is no room for more
+  CHECK(s.engine.stats().port_updates_received == 0);
+  CHECK(planes_used(s) == 0b11);
   CHECK(s.engine.stats().ev_probes_received == 0);  // they are the driver's
-  wire::UnconnectedProbe probe;
+  wire::UnconnectedRequest probe;
   for (const std::uint16_t id : {7, 8}) {
-    REQUIRE(s.engine.poll_unconnected_probe(probe));
+    REQUIRE(s.engine.poll_unconnected_request(probe));
     CHECK(probe.id == id);
+    CHECK(probe.op == (id == 7 ? EndpointOp::port_status : EndpointOp::ev_probe));
+    CHECK(probe.slot == 1);
+    CHECK(probe.from == (id == 7 ? origin.source : wire::IpAddress{}));
     CHECK(probe.source == 0x9999);
     CHECK(probe.entropy == Ev{0x123});
     CHECK(probe.timestamp == 0x4711);
     CHECK(probe.plane == 1);
   }
-  CHECK(!s.engine.poll_unconnected_probe(probe));
+  CHECK(!s.engine.poll_unconnected_request(probe));
   CHECK(s.transmit().empty());
 }
 

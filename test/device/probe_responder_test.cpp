@@ -36,7 +36,7 @@ struct Responding {
 
   /// The EV of the answer to a probe from that address; nothing if there is none.
   std::optional<Ev> ask(const std::string& from, Ev ev, Time now = Time{1s}) {
-    wire::UnconnectedProbe probe;
+    wire::UnconnectedRequest probe;
     probe.source = port::source_tag(port::parse_ip(from));
     probe.entropy = ev;
     probe.id = ++id;
@@ -112,7 +112,7 @@ TEST_CASE("probe responder: more strangers than it keeps are answered all the sa
     make_veth();
     Responding h0(describe());
     const auto ask_nobody = [&](int host) {
-      wire::UnconnectedProbe probe;
+      wire::UnconnectedRequest probe;
       probe.source = port::source_tag(h0.d.hosts[static_cast<std::size_t>(host)].addresses[0]);
       return h0.responder.answer(Time{1s} + host * 1ms, probe, h0.port);
     };
@@ -143,7 +143,7 @@ TEST_CASE("probe responder: processes of other hosts and UDP ports do not count"
     make_veth();
     Responding h0(describe());
     REQUIRE(h0.ask("fd00::b", Ev{1}) == Ev{1});
-    wire::UnconnectedProbe probe;
+    wire::UnconnectedRequest probe;
     probe.source = port::source_tag(port::parse_ip("fd00::b"));
     Config config;
     config.udp_port = 4971;
@@ -160,7 +160,7 @@ TEST_CASE("probe responder: so many answers per host, and in all, however many p
     Responding h0(describe());
     const auto answers = [&](const port::IpAddress& from, Time now, int probes) {
       std::uint32_t n = 0;
-      wire::UnconnectedProbe probe;
+      wire::UnconnectedRequest probe;
       probe.source = port::source_tag(from);
       for (; probes > 0; --probes) n += h0.responder.answer(now, probe, h0.port);
       return n;

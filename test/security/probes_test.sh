@@ -24,7 +24,8 @@ still_going 'EV probes'
 end_watch
 n=$(answers 0xd9)
 say "$n answers"
-expect 'few answers to forged EV probes' [ "$n" -le $((count / 10)) ]
+# As those of strangers: 512 at once and 10,000 per second, in the 3 seconds of the watch.
+expect 'few answers to forged EV probes' [ "$n" -le 31000 ]
 
 say 'to the sender'
 to_a probe id=0xBEEF count=20000 rate=100000

@@ -77,9 +77,10 @@ struct DeviceStats {
   std::vector<PeerReport> connected;  ///< these one by one; with profiles one may be there twice
   /// Datagrams and messages to connect from hosts that option peers_allowed leaves out.
   std::uint64_t peers_refused = 0;
-  /// EV probes answered that came from hosts of the fabric to which no queue pair is connected.
+  /// EV probes and port status answered that came from hosts to which no queue pair is connected.
   std::uint64_t unconnected_probes_answered = 0;
-  /// Such probes not answered: left to another process of this host, or of no host of the fabric.
+  /// Such requests not answered: left to another process of this host, from a host that is not of
+  /// the fabric or not in option peers_allowed, or too many.
   std::uint64_t unconnected_probes_refused = 0;
   /// Questions answered of devices that connect by GID, and
   std::uint64_t resolutions_answered = 0;

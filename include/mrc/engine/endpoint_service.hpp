@@ -40,8 +40,8 @@ struct ResolutionInput {
 ///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
-/// responses in the control queue, whose headers it writes when ControlSender sends them; probes of
-/// unconnected hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
+/// responses in the control queue, whose headers it writes when ControlSender sends them; requests
+/// of unconnected hosts for the driver. Calls LossRecovery when a peer becomes unreachable.
 class EndpointService {
  public:
   /// The arguments must outlive this object.
@@ -49,7 +49,7 @@ class EndpointService {
 
   /// An endpoint request. Applies a port status and queues the response. `via`: the queue pair of
   /// ours whose tag it carries, or null. Without a tag it is dropped as DropStats::foreign unless
-  /// it comes from a peer without tags; but an EV probe is kept for poll_unconnected_probe() then.
+  /// it comes from a peer without tags, or there is room for it in poll_unconnected_request().
   void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
   /// status. Without a matching open request it is dropped (DropStats::stale).
@@ -74,9 +74,9 @@ class EndpointService {
   /// A peer is removed; its number will be used again.
   void forget(PeerId peer) noexcept;
 
-  /// The oldest probe of an unconnected host. At most EngineOptions::unconnected_probes are kept;
-  /// further ones are dropped.
-  bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept;
+  /// The oldest request of an unconnected host. At most EngineOptions::unconnected_requests are
+  /// kept; further ones are dropped.
+  bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept;
 
   /// A resolution message: kept for the driver.
   void on_resolution(const wire::RxPacket& packet) noexcept;
@@ -104,6 +104,8 @@ class EndpointService {
   };
   static constexpr std::size_t kOpenRequests = 1024;
 
+  void keep_unconnected(const wire::RxPacket& packet,
+                        const wire::EndpointRequestPacket& p) noexcept;
   void on_port_status(Time now, Peer& peer, PlaneMask up, bool vouched) noexcept;
   void on_planes_changed(Time now, Peer& peer) noexcept;
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
@@ -126,7 +128,7 @@ class EndpointService {
   LossRecovery& loss_;
   std::vector<Request> requests_;  // by request number modulo its size
   std::uint16_t next_request_;
-  Ring<wire::UnconnectedProbe> unconnected_;
+  Ring<wire::UnconnectedRequest> unconnected_;
   Ring<ResolutionInput> resolutions_;
 };
 

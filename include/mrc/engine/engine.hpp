@@ -280,10 +280,10 @@ class Engine {
   /// The next event. False if there is none.
   bool poll_event(Event& event) noexcept;
 
-  /// The oldest EV probe of a host that is no peer, for the driver to answer. At most
-  /// EngineOptions::unconnected_probes are kept; further ones are dropped.
-  bool poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept {
-    return endpoint_.poll_unconnected_probe(probe);
+  /// The oldest endpoint request of a host that is no peer, for the driver to answer. At most
+  /// EngineOptions::unconnected_requests are kept; further ones are dropped.
+  bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
+    return endpoint_.poll_unconnected_request(request);
   }
 
   /// Some path became ASSUMED_BAD or GOOD, or a plane narrow or wide: there is something for

@@ -30,8 +30,9 @@ struct EngineOptions {
   std::uint32_t max_peers = 1024;          ///< remote devices
   std::uint32_t max_outstanding = 65'536;  ///< packets in flight of all queue pairs together
   std::uint32_t control_queue = 4096;      ///< control packets waiting to be sent
-  /// Probes of unconnected hosts that wait for poll_unconnected_probe(); 0: they are dropped.
-  std::uint32_t unconnected_probes = 0;
+  /// Endpoint requests of unconnected hosts that wait for poll_unconnected_request(); 0: they are
+  /// dropped.
+  std::uint32_t unconnected_requests = 0;
   /// Ports of this engine; port status names no others as up.
   PlaneMask planes = ~PlaneMask{0};
   bool icrc = true;  ///< the ports check the iCRC, so that a tag (wire::Tag) can be part of it

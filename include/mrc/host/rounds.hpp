@@ -87,7 +87,7 @@ class Rounds {
   void take_early(Time now) noexcept;
   bool receive_once(Time now) noexcept;
   bool take_back(Time now, Port& port, Plane plane) noexcept;
-  void answer_unconnected_probes(Time now, Plane plane) noexcept;
+  void answer_strangers(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;
   void choose_gid_plane() noexcept;
   bool transmit(Time now) noexcept;

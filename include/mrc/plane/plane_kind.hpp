@@ -75,7 +75,7 @@ struct OpenedPlanes {
 /// knows how peers are reached through them.
 ///
 /// Thread contract: in_force() and open() are called by one thread, while the device opens. The
-/// rest, but for answer_probe() and flush_probes(), is const and set-up, may be called by any
+/// rest, but for answer_stranger() and flush_answers(), is const and set-up, may be called by any
 /// thread beside the data path, and of `own`, the lane's planes, uses only what does not change:
 /// addresses, paths and slot.
 class PlaneKind {
@@ -159,21 +159,22 @@ class PlaneKind {
   /// Why paths_to() may return no specs, for an error message.
   [[nodiscard]] virtual std::string why_none() const = 0;
 
-  /// Probes of unconnected hosts that wait to be answered, most: as many as a port receives at
-  /// once.
-  static constexpr std::uint32_t kProbes = 256;
-  /// EV probes of hosts to which no queue pair is connected (mrc-1.0 §5) get answers; else they are
-  /// dropped.
-  [[nodiscard]] virtual bool answers_probes() const noexcept { return false; }
-  /// Prepares an answer to such a probe, which came to the device's first lane. False: it is not
-  /// for this process to answer. This and flush_probes() are data path, under that lane's lock.
-  virtual bool answer_probe(Time now, OpenedPlanes& own,
-                            const wire::UnconnectedProbe& probe) noexcept {
-    (void)now, (void)own, (void)probe;
+  /// Endpoint requests of unconnected hosts that wait to be answered, most: as many as a port
+  /// receives at once.
+  static constexpr std::uint32_t kStrangers = 256;
+  /// Endpoint requests (mrc-1.0 §5) of hosts to which no queue pair is connected get answers; else
+  /// they are dropped.
+  [[nodiscard]] virtual bool knows_strangers() const noexcept { return false; }
+  /// Sends or prepares an answer to one, which came to the device's first lane. False: it gets
+  /// none, or another process answers. This and flush_answers() are data path, under that lane's
+  /// lock.
+  virtual bool answer_stranger(Time now, OpenedPlanes& own,
+                               const wire::UnconnectedRequest& request) noexcept {
+    (void)now, (void)own, (void)request;
     return false;
   }
-  /// Sends the answers that were prepared for probes of that plane.
-  virtual void flush_probes(Time now, OpenedPlanes& own, Plane plane) noexcept {
+  /// Sends the answers that were prepared for requests of that plane.
+  virtual void flush_answers(Time now, OpenedPlanes& own, Plane plane) noexcept {
     (void)now, (void)own, (void)plane;
   }
 };

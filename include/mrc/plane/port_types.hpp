@@ -47,7 +47,7 @@ class RxBurst {
   [[nodiscard]] bool empty() const noexcept { return packets_.empty(); }
   /// Needs room() > 0.
   void push(const wire::RxPacket& packet) noexcept { packets_.push_back(packet); }
-  /// The same for a datagram, whose RxPacket::origin will be a copy of `origin`.
+  /// The same for a packet that has_origin(), whose RxPacket::origin will be a copy of `origin`.
   void push(wire::RxPacket packet, const wire::Origin& origin) noexcept {
     packet.origin = &origins_.emplace_back(origin);
     packets_.push_back(packet);
@@ -62,7 +62,7 @@ class RxBurst {
 
  private:
   std::vector<wire::RxPacket> packets_;
-  std::vector<wire::Origin> origins_;  ///< of those that are datagrams
+  std::vector<wire::Origin> origins_;  ///< of those that have one
 };
 
 /// A registered memory region, as a port is told of it.

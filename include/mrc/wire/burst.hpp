@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mrc/core/types.hpp"
+#include "mrc/wire/endpoint_headers.hpp"
 #include "mrc/wire/grh.hpp"
 #include "mrc/wire/overhead.hpp"
 
@@ -39,8 +40,8 @@ struct RxPacket {
   /// Bytes of payload that the port has written to their place in memory by itself. `bytes` then
   /// ends in front of the payload, and its BTH has a pad count of 0.
   std::uint32_t placed = 0;
-  /// Datagrams (is_datagram()) only: what their receiver is told of the IP header; valid as long as
-  /// `bytes`. Null: the port does not know it.
+  /// Datagrams and endpoint requests only (has_origin()): what their receiver is told of the IP
+  /// header; valid as long as `bytes`. Null: the port does not know it.
   const Origin* origin = nullptr;
 };
 
@@ -185,14 +186,18 @@ class TxBurst {
   std::size_t group_count_ = 0;
 };
 
-/// An EV probe (mrc-1.0 §5) of a host that is no peer: of mrc_probe, or of a device to which no
-/// queue pair is connected. The engine has no path to it; a driver that has one answers.
-struct UnconnectedProbe {
-  std::uint64_t source = 0;     ///< RxPacket::source
-  Ev entropy{};                 ///< as received
-  std::uint16_t id = 0;         ///< number of the request
-  std::uint16_t timestamp = 0;  ///< of the request; the response copies it
-  Plane plane = 0;              ///< in which it arrived
+/// An endpoint request (mrc-1.0 §5) of a host that is no peer, or whose request carries no tag: an
+/// EV probe, or a port status, which changes nothing here. The engine has no path to it; a driver
+/// that has one answers.
+struct UnconnectedRequest {
+  std::uint64_t source = 0;              ///< RxPacket::source
+  IpAddress from{};                      ///< sender; unspecified: the port can't see it
+  Ev entropy{};                          ///< as received
+  std::uint16_t id = 0;                  ///< number of the request
+  std::uint16_t timestamp = 0;           ///< of the request; the response copies it
+  std::uint8_t slot = 0;                 ///< of the process that asks, if it is OpenMRC
+  Plane plane = 0;                       ///< in which it arrived
+  EndpointOp op = EndpointOp::ev_probe;  ///< what it asks
 };
 
 }  // namespace mrc::inline v0_1::wire

@@ -146,6 +146,12 @@ inline constexpr auto kOpcodeTraits = [] {
   return op == Opcode::datagram || op == Opcode::datagram_imm;
 }
 
+/// Whether who receives it may have to know the sender's address: datagrams, and endpoint requests,
+/// which anybody may send.
+[[nodiscard]] constexpr bool has_origin(Opcode op) noexcept {
+  return is_datagram(op) || op == Opcode::endpoint_request;
+}
+
 /// Whether a data packet starts a message (First or Only).
 [[nodiscard]] constexpr bool is_first(Opcode op) noexcept {
   return detail::has_trait(op, detail::kIsFirst);

@@ -29,7 +29,7 @@ MRC_DECL EndpointService::EndpointService(Context& context, LossRecovery& loss)
       loss_(loss),
       requests_(kOpenRequests),
       next_request_(static_cast<std::uint16_t>(context.secrets.bits(16))),
-      unconnected_(context.options.unconnected_probes),
+      unconnected_(context.options.unconnected_requests),
       resolutions_(context.options.resolution_inputs) {}
 
 // ------------------------------------------------------------------------------------- packets
@@ -50,10 +50,7 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
   Peer* peer =
       via != nullptr ? via->peer : ctx_.objects.plain_peer_at(packet.source, p.erth.vendor_info());
   if (peer == nullptr) {
-    const bool kept = p.erth.op() == wire::EndpointOp::ev_probe &&
-                      unconnected_.push_back(
-                          {packet.source, packet.entropy, id, p.erth.tx_timestamp(), packet.plane});
-    if (!kept) ++drops.foreign;
+    keep_unconnected(packet, p);
     return;
   }
   if (via == nullptr && !peer->plain_answers.take(now)) {
@@ -106,6 +103,24 @@ MRC_DECL void EndpointService::on_request(Time now, const wire::RxPacket& packet
   item.id = id;
   item.timestamp = p.erth.tx_timestamp();
   ctx_.queue_control(item);
+}
+
+MRC_DECL void EndpointService::keep_unconnected(const wire::RxPacket& packet,
+                                                const wire::EndpointRequestPacket& p) noexcept {
+  wire::UnconnectedRequest* request = unconnected_.push_slot();
+  if (request == nullptr) {
+    ++ctx_.stats.drops.foreign;
+    return;
+  }
+  *request = {};
+  request->source = packet.source;
+  if (packet.origin != nullptr) request->from = packet.origin->source;
+  request->entropy = packet.entropy;
+  request->id = static_cast<std::uint16_t>(p.bth.psn().value());
+  request->timestamp = p.erth.tx_timestamp();
+  request->slot = p.erth.vendor_info();
+  request->plane = packet.plane;
+  request->op = p.erth.op();
 }
 
 /// Number and time stamp make the request known. They must both fit: responses to other processes
@@ -214,9 +229,10 @@ MRC_DECL bool EndpointService::poll_resolution(ResolutionInput& input) noexcept 
   return true;
 }
 
-MRC_DECL bool EndpointService::poll_unconnected_probe(wire::UnconnectedProbe& probe) noexcept {
+MRC_DECL bool EndpointService::poll_unconnected_request(
+    wire::UnconnectedRequest& request) noexcept {
   if (unconnected_.empty()) return false;
-  probe = unconnected_.front();
+  request = unconnected_.front();
   unconnected_.pop_front();
   return true;
 }

@@ -108,7 +108,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   if (!config_.strict && !nics) o.part_places = kPartPlaces;
   o.largest_payload = planes_.mtu;
   // Each of these probes reaches all slots of a host: one lane answers for all.
-  if (index_ == 0 && kind_.answers_probes()) o.unconnected_probes = PlaneKind::kProbes;
+  if (index_ == 0 && kind_.knows_strangers()) o.unconnected_requests = PlaneKind::kStrangers;
   o.trimming = config_.trim != port::Offload::off;
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.expert.burst;

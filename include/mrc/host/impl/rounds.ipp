@@ -124,7 +124,9 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
       drop_received(i);
     if (!filter_.everybody()) [[unlikely]]
       rx_.erase_if([this](const wire::RxPacket& packet) {
-        return packet.origin != nullptr && filter_.refuses(packet.origin->source);
+        return packet.origin != nullptr &&
+               wire::is_datagram(wire::view_as<wire::Bth>(packet.bytes).opcode()) &&
+               filter_.refuses(packet.origin->source);
       });
     if (config_.expert.cc_receiver_penalty)
       engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
@@ -134,8 +136,7 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
       engine_.receive(now, rx_.packets());
       if (!engine_.early().empty()) [[unlikely]]
         take_early(now);
-      if (engine_.options().unconnected_probes > 0)
-        answer_unconnected_probes(now, static_cast<Plane>(i));
+      if (engine_.options().unconnected_requests > 0) answer_strangers(now, static_cast<Plane>(i));
     }
     if ((with_payload >> i & 1) != 0) any = take_back(now, port, static_cast<Plane>(i)) || any;
   }
@@ -174,12 +175,12 @@ MRC_DECL bool Rounds::arm() noexcept {
   return quiet;
 }
 
-MRC_DECL void Rounds::answer_unconnected_probes(Time now, Plane plane) noexcept {
-  wire::UnconnectedProbe probe;
-  while (engine_.poll_unconnected_probe(probe))
-    ++(planes_.kind->answer_probe(now, planes_, probe) ? unconnected_answered_
-                                                       : unconnected_refused_);
-  planes_.kind->flush_probes(now, planes_, plane);
+MRC_DECL void Rounds::answer_strangers(Time now, Plane plane) noexcept {
+  wire::UnconnectedRequest request;
+  while (engine_.poll_unconnected_request(request))
+    ++(planes_.kind->answer_stranger(now, planes_, request) ? unconnected_answered_
+                                                            : unconnected_refused_);
+  planes_.kind->flush_answers(now, planes_, plane);
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.

@@ -19,7 +19,7 @@ MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& s
   if (icrc_ && !trimmed) packet.check = check_of(raw, packet);
   ++stats.rx_packets;
   stats.rx_bytes += raw.bytes.size();
-  if (wire::is_datagram(wire::view_as<wire::Bth>(packet.bytes).opcode())) [[unlikely]]
+  if (wire::has_origin(wire::view_as<wire::Bth>(packet.bytes).opcode())) [[unlikely]]
     return rx.push(packet, {raw.from, local_, raw.flow_label, raw.traffic_class, 0});
   rx.push(packet);
 }

@@ -14,24 +14,19 @@
 #include "mrc/fabric/description.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/plane/port.hpp"
+#include "mrc/plane/stranger_answer.hpp"
 #include "mrc/wire/burst.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-/// Answers EV probes of the fabric's hosts to which no queue pair is connected (mrc-1.0 §5), so
-/// that mrc_probe finds every host on which a device is open. All processes of a host receive such
-/// probes; one of them answers.
+/// Answers endpoint requests of the fabric's hosts to which no queue pair is connected (mrc-1.0
+/// §5), so that mrc_probe finds every host on which a device is open. All processes of a host
+/// receive such requests; one of them answers.
 ///
-/// Anybody can send such probes in the name of a host. An answer is 20 bytes longer than its probe,
-/// by their formats, and there are only so many: per host and in all, and only so many hosts are
-/// entered into the ports. One thread at a time.
-class ProbeResponder {
+/// Anybody can send them in the name of a host. There are only so many answers, per host and in
+/// all, and only so many hosts are entered into the ports. One thread at a time.
+class ProbeResponder : public StrangerLimits {
  public:
-  /// Answers per second to one host, as fast as mrc_probe sends unless it is told otherwise; and
-  /// how many at once.
-  static constexpr std::uint32_t kAnswersPerHost = 10'000, kBurstPerHost = 512;
-  /// The same to all hosts together.
-  static constexpr std::uint32_t kAnswers = 12'000, kBurst = 1024;
   /// Hosts that are entered into a port, per second, which costs more than an answer.
   static constexpr std::uint32_t kEntries = 100, kEntryBurst = 64;
   /// Hosts without a queue pair here that a port keeps, per plane. The least recently used is
@@ -45,7 +40,7 @@ class ProbeResponder {
   /// Answers over the plane and the uplink of the probe; the answer leaves with flush(). False, and
   /// nothing done, if it came from no other host of the fabric, another process answers, or there
   /// were too many.
-  bool answer(Time now, const wire::UnconnectedProbe& probe, port::Port& port) noexcept;
+  bool answer(Time now, const wire::UnconnectedRequest& probe, port::Port& port) noexcept;
 
   /// Sends the answers to probes that came by this port. What it does not take is lost, as any
   /// answer may be.
@@ -71,7 +66,7 @@ class ProbeResponder {
     const fabric::Host* host = nullptr;
     TokenBucket answers{kAnswersPerHost, kBurstPerHost};
   };
-  [[nodiscard]] Guest* find_guest(const wire::UnconnectedProbe& probe);
+  [[nodiscard]] Guest* find_guest(const wire::UnconnectedRequest& probe);
   void list_hosts();
   [[nodiscard]] bool claim(Time now);
   [[nodiscard]] UnconnectedHost* enter(Time now, const fabric::Host& host, Plane plane,

@@ -124,12 +124,12 @@ class PacketKind final : public PlaneKind {
     return "all paths to it are denied in " + fabric_.file;
   }
 
-  [[nodiscard]] bool answers_probes() const noexcept override { return true; }
-  bool answer_probe(Time now, OpenedPlanes& own,
-                    const wire::UnconnectedProbe& probe) noexcept override {
+  [[nodiscard]] bool knows_strangers() const noexcept override { return true; }
+  bool answer_stranger(Time now, OpenedPlanes& own,
+                       const wire::UnconnectedRequest& probe) noexcept override {
     return probe.plane < own.count() && responder_->answer(now, probe, *own.ports[probe.plane]);
   }
-  void flush_probes(Time now, OpenedPlanes& own, Plane plane) noexcept override {
+  void flush_answers(Time now, OpenedPlanes& own, Plane plane) noexcept override {
     responder_->flush(now, *own.ports[plane]);
   }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
@@ -13,11 +12,10 @@
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/plane/packet/probe_responder.hpp"
-#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::detail {
 
-MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedProbe& probe,
+MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedRequest& probe,
                                      port::Port& port) noexcept try {
   Guest* guest = find_guest(probe);
   if (guest == nullptr || !claim(now)) return false;
@@ -25,21 +23,10 @@ MRC_DECL bool ProbeResponder::answer(Time now, const wire::UnconnectedProbe& pro
   const UnconnectedHost* entry = enter(now, *guest->host, probe.plane, port);
   if (entry == nullptr) return false;
   const fabric::Path& way = way_back(*entry, probe.entropy);
-  wire::EndpointResponsePacket answer{
-      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, Psn{probe.id}), {}};
-  answer.eeth.set_op(wire::EndpointOp::ev_probe);
-  answer.eeth.set_tx_timestamp(probe.timestamp);
   if (burst_.room() == 0) flush(now, port);
-  wire::TxPacket& packet = burst_.append();
-  std::memcpy(packet.header.data(), &answer, sizeof answer);
-  packet.header_length = sizeof answer;
-  packet.dscp = config_.expert.dscp_control;
-  packet.ecn = Ecn::not_ect;  // mrc-1.0 [O-22]
-  packet.peer = number_of(entry->host);
-  packet.plane = probe.plane;
-  packet.entropy = way.ev;
-  packet.port_path = way.uplink;
-  burst_.commit();
+  append_answer(burst_, probe, number_of(entry->host),
+                {way.ev, probe.plane, static_cast<std::uint16_t>(way.uplink)},
+                config_.expert.dscp_control);
   return true;
 } catch (const std::exception&) {  // out of memory, or the templates give no route
   return false;
@@ -50,7 +37,7 @@ MRC_DECL void ProbeResponder::flush(Time now, port::Port& port) noexcept {
   burst_.clear();
 }
 
-MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const wire::UnconnectedProbe& probe) {
+MRC_DECL ProbeResponder::Guest* ProbeResponder::find_guest(const wire::UnconnectedRequest& probe) {
   if (probe.plane >= d_.planes) return nullptr;
   if (guests_.empty()) list_hosts();
   const auto found = guests_[probe.plane].find(probe.source);

@@ -12,12 +12,14 @@
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/api/setting_source.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/random_seed.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_kind.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp/udp_responder.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -32,6 +34,8 @@ class UdpKind final : public PlaneKind {
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
     icrc_ = config.icrc;
     peer_ports_ = PeerPorts(config.peer_ports);
+    responder_.emplace(AllowedPeers(config.peers_allowed), random_key(),
+                       PeerId{config.max_peers + 1}, config.expert.dscp_control);
     for (const auto& port : planes.ports) {
       if (port->capabilities().segmentation)
         segmenting_ |= plane_bit(static_cast<Plane>(own_.size()));
@@ -130,6 +134,16 @@ class UdpKind final : public PlaneKind {
   }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
+  /// They come to the UDP port of one process, which answers.
+  [[nodiscard]] bool knows_strangers() const noexcept override { return true; }
+  bool answer_stranger(Time now, OpenedPlanes& own,
+                       const wire::UnconnectedRequest& request) noexcept override {
+    if (request.plane >= own.count()) return false;
+    const Qpn asking{std::uint32_t{request.slot} << 16};
+    return responder_->answer(now, request, port_of(own, request.plane, request.from, asking),
+                              *own.ports[request.plane]);
+  }
+
  private:
   [[nodiscard]] std::uint16_t port_of(const OpenedPlanes& own, Plane plane,
                                       const port::IpAddress& ip, Qpn qpn) const {
@@ -147,6 +161,7 @@ class UdpKind final : public PlaneKind {
                               : port::parse_local_address(text));
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
     planes.slot = claim.slot;
+    planes.own_peers = 1;  // who gets an answer
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       port::UdpPortOptions o;
       set_shared_options(o, config, static_cast<Plane>(i), claim.slot, fault_seed);
@@ -166,6 +181,7 @@ class UdpKind final : public PlaneKind {
   PlaneMask segmenting_ = 0;     ///< planes with segmentation offload
   bool icrc_ = true;
   PeerPorts peer_ports_;
+  std::optional<UdpResponder> responder_;  ///< from the first lane on
 };
 
 MRC_SETUP std::unique_ptr<PlaneKind> make_udp_kind() {
