@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mrc/api/datagram_queue_pair.hpp"
+#include "mrc/api/endpoint_types.hpp"
 #include "mrc/api/ev_event_stream.hpp"
 #include "mrc/api/events.hpp"
 #include "mrc/api/plane_state.hpp"
@@ -403,18 +404,21 @@ class MRC_API Device {
   void set_faults(std::string_view schedule);
 
   /// Takes a plane (0 .. plane_count() - 1) out of use, or lets it be used again, in all lanes
-  /// (mrc-1.0 §7.4); initially all are enabled. A disabled plane carries nothing: neither data nor
-  /// control packets, probes and questions, and what arrives in it is dropped
-  /// (PlaneStats::rx_disabled). When the call returns no packet leaves in it any more, but for what
-  /// the kernel, or a NIC, was given before. To queue pairs it is as if the link were down: peers
-  /// are told to use the others, lost packets are sent again over them, and the events plane_down
-  /// and plane_up come. The last plane may be disabled, too: then queue pairs wait, and retry, as
-  /// in an outage. Link state and injected faults are other reasons for a plane to be down, and
-  /// stay as they are. Throws mrc::Error: invalid_argument if there is no such plane.
+  /// (mrc-1.0 §7.4): api/plane_state.hpp says what that means. When it returns, nothing more leaves
+  /// in a disabled plane. Throws mrc::Error: invalid_argument if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   /// Whether a plane is enabled, and up, as the last round of progress has seen it. Throws
   /// mrc::Error: invalid_argument if there is no such plane.
   [[nodiscard]] PlaneState plane_state(unsigned plane) const;
+
+  /// Sends EV probes or port status to any hosts, also ones without a queue pair here, with that
+  /// DSCP, 0 .. 63 (default: that of control packets). Blocks until all responses are there, or
+  /// `timeout` is over, and returns them in order of arrival. api/endpoint_types.hpp says who
+  /// answers, and what is thrown.
+  std::vector<EndpointResponse> request_endpoints(EndpointOperation operation,
+                                                  std::span<const EndpointRequest> requests,
+                                                  Duration timeout,
+                                                  std::optional<unsigned> dscp = std::nullopt);
 
   /// The receiver's penalty (mrc-1.0 §6.7): asks all senders to this device for smaller congestion
   /// windows, because the host can't keep up. 0 .. 127, in 1/128 of the bytes that arrive: 64 for

@@ -24,6 +24,15 @@ struct ResolutionInput {
   std::array<std::uint8_t, wire::kLongResolution> bytes;  ///< from BTH on
 };
 
+/// The response to an endpoint request that the driver has sent itself.
+struct ResponseInput {
+  Time when{};                  ///< when it arrived
+  std::uint64_t source = 0;     ///< RxPacket::source
+  std::uint16_t id = 0;         ///< number of the request
+  std::uint16_t timestamp = 0;  ///< that of the request, as the response has copied it
+  Plane plane = 0;              ///< in which it arrived
+};
+
 /// What is exchanged per peer and not per queue pair (mrc-1.0 §5): EV probes, which test paths, and
 /// port status, which tells peers the ports that are up.
 ///
@@ -52,7 +61,8 @@ class EndpointService {
   /// it comes from a peer without tags, or there is room for it in poll_unconnected_request().
   void on_request(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// An endpoint response. It confirms the path of an EV probe, or ends the repetition of a port
-  /// status. Without a matching open request it is dropped (DropStats::stale).
+  /// status. Without a matching open request it is kept for poll_response() if it carries no tag
+  /// and there is room, else dropped (DropStats::stale).
   void on_response(Time now, const wire::RxPacket& packet, QueuePairState* via) noexcept;
   /// A packet of a peer has arrived in a plane that is not among Peer::trusted.
   void on_traffic(Time now, Peer& peer, Plane plane) noexcept;
@@ -77,6 +87,14 @@ class EndpointService {
   /// The oldest request of an unconnected host. At most EngineOptions::unconnected_requests are
   /// kept; further ones are dropped.
   bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept;
+
+  /// A number for a request that the driver sends; no request of the service has it for long.
+  [[nodiscard]] std::uint16_t take_request_id() noexcept { return next_request_++; }
+  /// From now on so many responses to requests of the driver are kept, most; 0: none, and those
+  /// that are kept are dropped. Throws std::bad_alloc.
+  void expect_responses(std::size_t most) { responses_ = Ring<ResponseInput>(most); }
+  /// The oldest response that is no answer to a request of the service.
+  bool poll_response(ResponseInput& input) noexcept;
 
   /// A resolution message: kept for the driver.
   void on_resolution(const wire::RxPacket& packet) noexcept;
@@ -130,6 +148,7 @@ class EndpointService {
   std::uint16_t next_request_;
   Ring<wire::UnconnectedRequest> unconnected_;
   Ring<ResolutionInput> resolutions_;
+  Ring<ResponseInput> responses_{0};
 };
 
 }  // namespace mrc::inline v0_1::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -285,6 +286,16 @@ class Engine {
   bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept {
     return endpoint_.poll_unconnected_request(request);
   }
+
+  /// A number for an endpoint request that the driver sends to any host, to QPN 2. It has 16 bits,
+  /// and is used again when they have all been.
+  [[nodiscard]] std::uint16_t take_request_id() noexcept { return endpoint_.take_request_id(); }
+  /// From now on up to `most` responses to such requests are kept; 0: none. Set-up: throws
+  /// std::bad_alloc.
+  void expect_responses(std::size_t most) { endpoint_.expect_responses(most); }
+  /// The oldest response without a tag that answers no request of the engine's own; the driver
+  /// checks number, time stamp and source.
+  bool poll_response(ResponseInput& input) noexcept { return endpoint_.poll_response(input); }
 
   /// Some path became ASSUMED_BAD or GOOD, or a plane narrow or wide: there is something for
   /// take_path_events() or take_narrow_changes().

@@ -7,12 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
+#include "mrc/api/endpoint_types.hpp"
 #include "mrc/api/log.hpp"
 #include "mrc/api/plane_state.hpp"
 #include "mrc/core/error.hpp"
@@ -128,6 +130,11 @@ class DeviceCore {
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
   [[nodiscard]] PlaneState plane_state(unsigned plane) const;
+
+  /// See Device::request_endpoints(). Throws mrc::Error.
+  [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
+      EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
+      std::optional<unsigned> dscp);
 
   /// `source` is the setting that the text comes from, put in front of error texts; empty for an
   /// argument of the caller's.

@@ -6,11 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/device_stats.hpp"
+#include "mrc/api/endpoint_types.hpp"
 #include "mrc/api/events.hpp"
 #include "mrc/api/log.hpp"
 #include "mrc/api/plane_state.hpp"
@@ -25,6 +27,7 @@
 #include "mrc/host/courteous_mutex.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/datagram_routes.hpp"
+#include "mrc/host/endpoint_requests.hpp"
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
 #include "mrc/host/faults.hpp"
@@ -144,6 +147,12 @@ class alignas(64) Lane {  // shares no cache line with another one
   void set_plane_enabled(Plane plane, bool enabled) noexcept;
   [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
+  // --- Requests to any host (impl/lane_endpoints.ipp)
+  /// See Device::request_endpoints(). Throws mrc::Error.
+  [[nodiscard]] std::vector<EndpointResponse> request_endpoints(
+      EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
+      std::uint8_t dscp);
+
   // --- Faults and statistics
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
   void start_faults(port::FaultSchedule schedule);
@@ -165,6 +174,9 @@ class alignas(64) Lane {  // shares no cache line with another one
   void resolve(Qpn qpn, const QpChange& change, const std::string& doing);
   [[nodiscard]] PeerId peer_for(std::unique_lock<CourteousMutex>& lock, Qpn qpn,
                                 const ConnectionInfo& info, const std::string& doing);
+  // impl/lane_endpoints.ipp
+  [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
+  void nap(Time end) const noexcept;
   // impl/lane_profiles.ipp
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
@@ -189,6 +201,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   Faults faults_;
   PeerFilter filter_;
   Peers peers_;
+  EndpointRequests endpoint_requests_;
   Connector connector_;
   DatagramRoutes datagram_routes_;
   Rounds rounds_;
@@ -208,5 +221,6 @@ class alignas(64) Lane {  // shares no cache line with another one
 #include "mrc/host/impl/connect.ipp"
 #include "mrc/host/impl/lane.ipp"
 #include "mrc/host/impl/lane_datagrams.ipp"
+#include "mrc/host/impl/lane_endpoints.ipp"
 #include "mrc/host/impl/lane_profiles.ipp"
 #endif

@@ -122,6 +122,11 @@ MRC_SETUP void Device::set_plane_enabled(unsigned plane, bool enabled) {
 MRC_SETUP PlaneState Device::plane_state(unsigned plane) const {
   return detail::core_of(core_).plane_state(plane);
 }
+MRC_SETUP std::vector<EndpointResponse> Device::request_endpoints(
+    EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
+    std::optional<unsigned> dscp) {
+  return detail::core_of(core_).request_endpoints(operation, requests, timeout, dscp);
+}
 MRC_SETUP void Device::set_receiver_penalty(unsigned penalty, bool restore) {
   if (penalty > 127)
     throw Error(Errc::invalid_argument,

@@ -132,7 +132,10 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   Request& r = requests_[p.bth.psn().value() % kOpenRequests];
   Peer* peer = r.open ? ctx_.objects.peer(r.peer) : nullptr;
   if (peer == nullptr || r.id != p.bth.psn().value() || r.timestamp != p.eeth.tx_timestamp()) {
-    ++ctx_.stats.drops.stale;
+    const auto id = static_cast<std::uint16_t>(p.bth.psn().value());
+    const bool kept = via == nullptr && responses_.push_back({now, packet.source, id,
+                                                              p.eeth.tx_timestamp(), packet.plane});
+    if (!kept) ++ctx_.stats.drops.stale;
     return;
   }
   if (via == nullptr ? !peer->tagged.empty() : p.eeth.tag() != via->expected.endpoint()) {
@@ -226,6 +229,13 @@ MRC_DECL bool EndpointService::poll_resolution(ResolutionInput& input) noexcept 
   if (resolutions_.empty()) return false;
   input = resolutions_.front();
   resolutions_.pop_front();
+  return true;
+}
+
+MRC_DECL bool EndpointService::poll_response(ResponseInput& input) noexcept {
+  if (responses_.empty()) return false;
+  input = responses_.front();
+  responses_.pop_front();
   return true;
 }
 

@@ -328,6 +328,22 @@ MRC_SETUP PlaneState DeviceCore::plane_state(unsigned plane) const {
   return lanes_[0].plane_state(plane);
 }
 
+/// By the first lane: to the other hosts each is like a process, and one is enough.
+MRC_SETUP std::vector<EndpointResponse> DeviceCore::request_endpoints(
+    EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
+    std::optional<unsigned> dscp) {
+  const unsigned in_force = dscp.value_or(config_.expert.dscp_control);
+  if (in_force > 63)
+    throw Error(Errc::invalid_argument, "DSCP " + std::to_string(in_force) + " is not 0 .. 63");
+  if (dscp_of(config_).classify(static_cast<std::uint8_t>(in_force)) != wire::Trim::none)
+    throw Error(Errc::invalid_argument,
+                "DSCP " + std::to_string(in_force) +
+                    " says that a switch has trimmed a packet (options dscp_trimmed and "
+                    "dscp_trimmed_last_hop): receivers would drop the requests");
+  return lanes_[0].request_endpoints(operation, requests, timeout,
+                                     static_cast<std::uint8_t>(in_force));
+}
+
 MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& source) {
   const port::FaultSchedule schedule = lanes_[0].faults().parse(text, source);
   for (const auto& lane : lanes_) lane->start_faults(schedule);

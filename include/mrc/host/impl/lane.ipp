@@ -39,6 +39,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       faults_(planes_, config_.paths),
       filter_(config_, log_),
       peers_(config_, log_, planes_, engine_, filter_),
+      endpoint_requests_(config_, planes_, engine_, filter_),
       connector_(
           config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
           [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); },
