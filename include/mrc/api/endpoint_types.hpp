@@ -39,7 +39,7 @@ struct EndpointRequest {
   port::IpAddress destination{};          ///< the peer's address, its GID; IPv4 mapped
   path::EvMode mode = path::EvMode::udp;  ///< which packet fields the bits of `ev` are
   /// Path: packet fields as `mode` has them, and the plane that it leaves by (port 1 is plane 0).
-  /// All zero: the device's first path to the peer in the plane of `source`.
+  /// A value of 0: the device's first path to the peer; port 0: in the plane of `source`.
   ProfileEv ev{};
   /// port_status: bit N is plane N, 1 if it is up, counted as on the wire (mrc-1.0 §1.10).
   PlaneMask port_status = 0;

@@ -85,7 +85,7 @@ MRC_SETUP EndpointRequests::Ready EndpointRequests::make_ready(
     throw Error(Errc::unreachable, "plane " + std::to_string(out.plane) + " does not lead to " +
                                        port::format_ip(request.destination));
   out.source = kind.source_tag(out.plane, contact->address.ip);
-  if (request.ev.port == 0) {
+  if (request.ev.value == path::EvValue{}) {
     PlanePaths paths = kind.paths_to(planes_, out.plane, contact->address, {});
     if (paths.specs.empty()) throw Error(Errc::unreachable, kind.why_none());
     out.path = paths.specs.front();
