@@ -64,14 +64,19 @@ break_later() {
 }
 broken_since() { wait "$breaker" || fail "$(cat "$work/breaker")"; }
 
-# broken MODE COMMAND...: runs COMMAND while data flow, and data flow again afterwards.
+# broken MODE COMMAND...: runs COMMAND while data flow, and data flow again afterwards. What waits
+# for the outage to end does so in growing intervals, and a busy machine takes its time: then once
+# more, for longer.
 broken() {
-  local mode=$1
+  local mode=$1 seconds
   shift
-  break_later "$@"
-  perf rxe1 rxe2 --duration 12s --timeline "$work/timeline" --option placement="$mode"
-  broken_since
-  flows_at_end || { cat "$work/timeline" && fail 'no data in the last five seconds'; }
+  for seconds in 12 40 120; do
+    break_later "$@"
+    perf rxe1 rxe2 --duration "${seconds}s" --timeline "$work/timeline" --option placement="$mode"
+    broken_since
+    if flows_at_end; then return; fi
+  done
+  cat "$work/timeline" && fail 'no data in the last five seconds'
 }
 flows_at_end() {
   python3 - "$work/timeline" <<'PY'
