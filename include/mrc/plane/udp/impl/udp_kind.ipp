@@ -94,11 +94,6 @@ class UdpKind final : public PlaneKind {
     out.route = PeerRoute(port::UdpPort::Route(peer));
     return out;
   }
-  /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
-  /// port, which was bound when the port opened.
-  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
-                                       const ExpandedEv& ev, std::uint16_t) const override {
-    if (mode == path::EvMode::srv6)
   /// EVs of STEV whose upper half is 0: there is no flow label.
   [[nodiscard]] path::EvFormats ev_formats() const noexcept override {
     using path::EvMode;
@@ -114,6 +109,11 @@ class UdpKind final : public PlaneKind {
       }
     return evs;
   }
+  /// An EV of a profile must be that of a path of the port: a UDP socket sends from one source
+  /// port, which was bound when the port opened.
+  [[nodiscard]] path::PathSpec path_of(const OpenedPlanes& own, path::EvMode mode,
+                                       const ExpandedEv& ev, std::uint16_t) const override {
+    if (mode == path::EvMode::srv6)
       throw Error(Errc::unsupported, "UDP ports do not encapsulate packets, as SRv6 EVs need");
     for (const port::PortPath& path : own.ports[ev.plane]->paths()) {
       const std::uint32_t its = value(path.ev);
