@@ -16,7 +16,7 @@ mrc::Device& controlled(mrc_context* mrc) {
   return MrcObjects::all().at(&given(mrc, "the context")).owner.device();
 }
 
-mrc::Device& to_change(mrc_context* mrc) {
+mrc::Device& changed(mrc_context* mrc) {
   static std::once_flag said;
   std::call_once(said, [] {
     warn("mrc_ctl: what is changed holds in this process alone, whose device is its own");
@@ -81,7 +81,7 @@ int mrc_ctl_query_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* o
 int mrc_ctl_modify_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* wanted,
                         int mask) noexcept {
   return minus_one_of("mrc_ctl_modify_port", [&] {
-    mrc::Device& device = to_change(mrc);
+    mrc::Device& device = changed(mrc);
     const unsigned plane = plane_of(device, port);
     check_mask(mask, MRC_CTL_PORT_ADMIN_STATE, wanted);
     if (mask == 0) return;

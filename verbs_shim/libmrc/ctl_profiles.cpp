@@ -97,7 +97,7 @@ void query_fields(const mrc::FormatProfileInfo& info, mrc_ctl_ev_fmt_profile_att
 int mrc_ctl_modify_ev_fmt_profile(mrc_context* mrc, std::uint64_t id,
                                   mrc_ctl_ev_fmt_profile_attr* attr, int mask) noexcept {
   return profile_call("mrc_ctl_modify_ev_fmt_profile", [&] {
-    mrc::Device& device = to_change(mrc);
+    mrc::Device& device = changed(mrc);
     check_id(id);
     check_mask(mask, kFormatMask, attr);
     if (mask == 0) return;
@@ -267,7 +267,7 @@ void query_operations(const mrc::EvProfileInfo& info, mrc_ctl_ev_profile_attr& a
 int mrc_ctl_modify_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_profile_attr* attr,
                               int mask) noexcept {
   return profile_call("mrc_ctl_modify_ev_profile", [&] {
-    mrc::Device& device = to_change(mrc);
+    mrc::Device& device = changed(mrc);
     check_id(id);
     check_mask(mask, kEvMask, attr);
     if (mask == 0) return;
@@ -392,7 +392,7 @@ constexpr int kCcMask = MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_CUR_STATE 
 int mrc_ctl_modify_cc_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_cc_profile_attr* attr,
                               int mask) noexcept {
   return profile_call("mrc_ctl_modify_cc_profile", [&] {
-    mrc::Device& device = to_change(mrc);
+    mrc::Device& device = changed(mrc);
     check_id(id);
     check_mask(mask, kCcMask, attr);
     if (mask == 0) return;

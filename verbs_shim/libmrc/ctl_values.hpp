@@ -15,7 +15,7 @@ namespace mrc_verbs {
 /// The device of a context, for calls of the controller. Throws mrc::Error (EINVAL).
 [[nodiscard]] mrc::Device& controlled(mrc_context* mrc);
 /// The same for those that change it: says once that no other process is reached.
-[[nodiscard]] mrc::Device& to_change(mrc_context* mrc);
+[[nodiscard]] mrc::Device& changed(mrc_context* mrc);
 
 /// Throws mrc::Error (EINVAL) for bits of a mask that are not known, and if attributes are named
 /// but there are none.
