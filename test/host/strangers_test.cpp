@@ -9,6 +9,7 @@
 #include "device/device_rig.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp/udp_responder.hpp"
 #include "mrc/wire/transport.hpp"
 
 using namespace mrc;
