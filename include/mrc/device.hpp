@@ -383,11 +383,11 @@ class MRC_API Device {
   [[nodiscard]] CcProfileInfo query_cc_profile(ProfileId id) const;
   /// How many profiles and EVs there is room for.
   [[nodiscard]] ProfileLimits profile_limits() const;
-  /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
-  /// mrc::Error.
   /// The EVs of the paths that the planes have opened, in EvMode::udp, for profiles of UDP planes,
   /// which can send no others: those of lane 0. Empty where EVs need not be opened.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
+  /// A stream of the EV events from now on, with room for `depth` of them, 1 .. 1,048,576. Throws
+  /// mrc::Error.
   [[nodiscard]] EvEventStream create_ev_event_stream(std::uint32_t depth);
 
   /// One round of progress in each lane: transmit, receive, time. Answers to what it has received

@@ -113,9 +113,9 @@ class DeviceCore {
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);
   [[nodiscard]] EvProfileInfo ev_profile(ProfileId id);
-  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
   /// Of lane 0.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
+  [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }
   [[nodiscard]] EvEvents& ev_events() noexcept { return ev_events_; }
 
   [[nodiscard]] EventQueue<DeviceEvent>& events() noexcept { return events_; }
