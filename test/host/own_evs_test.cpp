@@ -27,7 +27,7 @@ TEST_CASE("own EVs: UDP planes list what they can send, and a profile takes all 
   change.event_mask = 0;
   device.modify_ev_profile(5, change);
   change = {};
-  for (const ProfileEv& ev : evs) change.operations.push_back({{}, {}, ev, {}, false});
+  for (const ProfileEv& ev : evs) change.operations.emplace_back().replacement = ev;
   change.state = ProfileState::online;
   device.modify_ev_profile(5, change);
   CHECK(device.query_ev_profile(5).entries.size() == evs.size());

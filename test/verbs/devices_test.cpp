@@ -92,7 +92,11 @@ TEST_CASE("verbs devices: the port, for callers of every age") {
                            reinterpret_cast<_compat_ibv_port_attr*>(&place.attributes)) == 0);
   CHECK(reinterpret_cast<const std::uint8_t*>(&place)[48] == 0xAA);
   CHECK(place.attributes.state == IBV_PORT_ACTIVE);
-  CHECK(context->query_port(program.context, 2, &place.attributes, 52) == EINVAL);
+  // As MRC counts, each plane is a port: here there are two.
+  CHECK(context->query_port(program.context, 2, &place.attributes, 52) == 0);
+  CHECK(place.attributes.state == IBV_PORT_ACTIVE);
+  CHECK(context->query_port(program.context, 3, &place.attributes, 52) == EINVAL);
+  CHECK(context->query_port(program.context, 0, &place.attributes, 52) == EINVAL);
 }
 
 TEST_CASE("verbs devices: GID and P_Key") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "verbs_shim/transport/state_machine.hpp"
@@ -233,7 +234,7 @@ void mrc_qp::modify(const ibv_qp_attr& verbs, int verbs_mask, const mrc_qp_attr&
 void mrc_qp::query_mrc(mrc_qp_attr& out) {
   const auto lock = modify_lock();
   const mrc::QpInfo info = mrc_transport().info();
-  out = {};
+  std::memset(&out, 0, sizeof out);  // what is between the members, too
   out.mpr.mpr = info.attributes.mpr;
   out.mpr.mpr_dest = info.attributes.mpr_dest;
   out.wimm.max_wimm = info.attributes.max_wimm;
