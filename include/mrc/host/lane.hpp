@@ -177,6 +177,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   // impl/lane_endpoints.ipp
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
   void nap(Time end) const noexcept;
+  void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
   // impl/lane_profiles.ipp
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;

@@ -141,8 +141,7 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   switch (change.state) {
     case QpState::init:
       (void)in_state(qpn, QpState::reset, doing);
-      if (change.profiles) chosen_[value(qpn)].profiles = *change.profiles;
-      enter_init(qpn, doing);
+      to_init(qpn, change.profiles, doing);
       break;
     case QpState::rts:
       (void)in_state(qpn, QpState::rtr, doing);
@@ -160,6 +159,20 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   }
   progress_.deadline_changed();
   if (e != Errc::ok) throw Error(e, doing + out_of_range(e));
+}
+
+/// With those profiles, or those of the last time; keeps them if they can't be used.
+MRC_SETUP void Lane::to_init(Qpn qpn, const std::optional<QpProfiles>& wanted,
+                             const std::string& doing) {
+  if (!wanted) return enter_init(qpn, doing);
+  QpProfiles& profiles = chosen_[value(qpn)].profiles;
+  const QpProfiles before = std::exchange(profiles, *wanted);
+  try {
+    enter_init(qpn, doing);
+  } catch (...) {
+    profiles = before;
+    throw;
+  }
 }
 
 MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::string& doing) {
