@@ -329,9 +329,9 @@ TEST_CASE("CC profiles: parameters, zeros that are not given, the library's own 
     ibv_qp_attr init = verbs::init_attributes();
     CHECK(mrc_modify_qp(other.qp, &init, kInitMask, &own, MRC_QP_CC_PROFILE_ID) != 0);
     CHECK(other.state() == IBV_QPS_RESET);
-    mrc_qp_attr kept{};
-    REQUIRE(mrc_query_qp(other.qp, nullptr, 0, &kept, 0, nullptr) == 0);
-    CHECK(kept.profile.cc_profile_id == 0);
+    mrc_qp_attr refused{};
+    REQUIRE(mrc_query_qp(other.qp, nullptr, 0, &refused, 0, nullptr) == 0);
+    CHECK(refused.profile.cc_profile_id == 0);
     own.profile.cc_profile_id = 0;  // as if not given
     CHECK(mrc_modify_qp(other.qp, &init, kInitMask, &own,
                         MRC_QP_CC_PROFILE_ID | MRC_QP_EV_PROFILE_ID) == 0);
