@@ -60,12 +60,7 @@ int ibv_resize_cq(ibv_cq* cq, int entries) {
 int ibv_destroy_cq(ibv_cq* verbs) {
   Cq& cq = Cq::of(verbs);
   if (cq.users.load() > 0) return refuse(EBUSY, "ibv_destroy_cq", "queue pairs use it");
-  Context& owner = cq.owner();
-  owner.host().remove(cq.queue()->id());  // from here on nobody is given events of it
-  if (cq.channel != nullptr) Channel::of(cq.channel).forget(cq);
-  owner.events().forget(verbs);
-  await_acknowledged(*verbs, verbs->comp_events_completed, cq.comp_events_given);
-  await_acknowledged(*verbs, verbs->async_events_completed, cq.async_events_given);
+  cq.withdraw();
   delete &cq;
   return 0;
 }
@@ -93,10 +88,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
 
 int ibv_destroy_qp(ibv_qp* verbs) {
   Qp& qp = Qp::of(verbs);
-  Context& owner = qp.context();
-  owner.host().remove(qp.transport().qpn());
-  owner.events().forget(verbs);
-  await_acknowledged(*verbs, verbs->events_completed, qp.events_given);
+  qp.withdraw();
   delete &qp;
   return 0;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of mrc.h.
-#include <algorithm>
 #include <cstring>
 
 #include "verbs_shim/libmrc/mrc_objects.hpp"
@@ -30,24 +29,6 @@ constexpr std::uint32_t major_of(std::uint32_t version) {
 
 constexpr bool is_later(std::uint32_t version, std::uint32_t current) {
   return version != MRC_API_VER_LATEST && major_of(version) > major_of(current);
-}
-
-void destroy(mrc_qp& qp) {
-  Context& owner = qp.context();
-  owner.host().remove(qp.transport().qpn());  // from here on nobody is given events of it
-  owner.events().forget(&qp.qp_base);
-  await_acknowledged(qp.qp_base, qp.qp_base.events_completed, qp.events_given);
-  (void)objects().remove(qp);
-}
-
-void destroy(mrc_cq& cq) {
-  ibv_cq& verbs = *cq.base();
-  cq.owner().host().remove(cq.queue()->id());
-  if (cq.channel != nullptr) Channel::of(cq.channel).forget(cq);
-  cq.owner().events().forget(&verbs);
-  await_acknowledged(verbs, verbs.comp_events_completed, cq.comp_events_given);
-  await_acknowledged(verbs, verbs.async_events_completed, cq.async_events_given);
-  (void)objects().remove(cq);
 }
 
 /// What the program leaves to the context, in an order in which nothing is used by another.
@@ -80,9 +61,7 @@ void check_hint(const mrc_qp_hint_attr& a, int mask) {
       ((mask & MRC_QP_HINT_NUM_SEND_PEERS) != 0 && a.num_send_peers < 0) ||
       ((mask & MRC_QP_HINT_NUM_REMOTE_RECV_PEERS) != 0 && a.num_remote_recv_peers < 0))
     fail(EINVAL, "a number in a hint is negative");
-  const bool says_more = std::any_of(std::begin(a.vendor_cfg), std::end(a.vendor_cfg),
-                                     [](std::uint8_t byte) { return byte != 0; });
-  if ((mask & MRC_QP_HINT_VENDOR_CFG) != 0 && says_more)
+  if ((mask & MRC_QP_HINT_VENDOR_CFG) != 0 && !all_zeros(a.vendor_cfg))
     (void)decline(0, "mrc_qp_hint", "vendor_cfg is ignored: there are no rates to set");
 }
 
@@ -102,7 +81,6 @@ void copy_hint(const mrc_qp_hint_attr& from, mrc_qp_hint_attr& to, int mask) {
 
 int mrc_query_device(ibv_context* verbs, mrc_device_attr* out, int* supported) noexcept {
   return minus_one_of("mrc_query_device", [&] {
-    constexpr std::uint16_t kMaxWimm = 32768;
     const bool trim_nack = Context::of(verbs).device().default_attributes().trim_nack;
     *out = {};
     out->mrc_protocol_version = MRC_PROTOCOL_VERSION_1;
@@ -210,7 +188,8 @@ void mrc_ack_cq_events(mrc_cq* cq, unsigned events) noexcept {
 int mrc_destroy_cq(mrc_cq* cq) noexcept {
   return error_of("mrc_destroy_cq", [&] {
     if (known(cq, "the queue").users.load() > 0) fail(EBUSY, "queue pairs use it");
-    destroy(*cq);
+    cq->withdraw();
+    (void)objects().remove(*cq);
   });
 }
 
@@ -285,7 +264,10 @@ mrc_qp* mrc_create_qp(mrc_context* mrc, mrc_qp_init_attr* attributes) noexcept {
 }
 
 int mrc_destroy_qp(mrc_qp* qp) noexcept {
-  return error_of("mrc_destroy_qp", [&] { destroy(known(qp, "the queue pair")); });
+  return error_of("mrc_destroy_qp", [&] {
+    known(qp, "the queue pair").withdraw();
+    (void)objects().remove(*qp);
+  });
 }
 
 int mrc_query_qp(mrc_qp* qp, ibv_qp_attr* verbs, int, mrc_qp_attr* own, int,

@@ -8,6 +8,7 @@
 
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/objects/queue_pair.hpp"
+#include "verbs_shim/transport/acknowledge.hpp"
 #include "verbs_shim/transport/linger.hpp"
 
 namespace mrc_verbs {
@@ -168,6 +169,14 @@ void Cq::forget(std::uint32_t qpn) {
   std::erase_if(made_, [=](const ibv_wc& wc) { return wc.qp_num == qpn; });
   drain(qpn);
   any_made_.store(!made_.empty(), std::memory_order_release);
+}
+
+void Cq::withdraw() {
+  owner_.host().remove(queue_->id());
+  if (channel != nullptr) Channel::of(channel).forget(*this);
+  owner_.events().forget(base());
+  await_acknowledged(*base(), comp_events_completed, comp_events_given);
+  await_acknowledged(*base(), async_events_completed, async_events_given);
 }
 
 }  // namespace mrc_verbs

@@ -44,6 +44,9 @@ class Cq : public ibv_cq_ex {
   void push(const ibv_wc& made);
   /// The queue pair is destroyed or reset: its completions vanish.
   void forget(std::uint32_t qpn);
+  /// Before it is destroyed: nobody is given events of it any more. Sleeps until the program has
+  /// acknowledged those that it was given.
+  void withdraw();
 
   /// Queue pairs and shared receive queues that use it: it can't be destroyed meanwhile.
   std::atomic<int> users{0};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/transport/acknowledge.hpp"
 #include "verbs_shim/transport/linger.hpp"
 
 namespace mrc_verbs {
@@ -86,6 +87,12 @@ Qp::~Qp() {
   if (&receive_cq_ != &send_cq_) receive_cq_.forget(qp_base.qp_num);
   ::pthread_cond_destroy(&qp_base.cond);
   ::pthread_mutex_destroy(&qp_base.mutex);
+}
+
+void Qp::withdraw() {
+  owner_.host().remove(transport_->qpn());
+  owner_.events().forget(&qp_base);
+  await_acknowledged(qp_base, qp_base.events_completed, events_given);
 }
 
 }  // namespace mrc_verbs

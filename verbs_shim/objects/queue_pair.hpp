@@ -47,6 +47,9 @@ class Qp : public ibv_qp_ex {
   void query(ibv_qp_attr& attributes, ibv_qp_init_attr& initial);
   /// The device has moved it to ERR.
   void on_error(mrc::QpErrorCause cause);
+  /// Before it is destroyed: nobody is given events of it any more. Sleeps until the program has
+  /// acknowledged those that it was given.
+  void withdraw();
   /// In SQD: reports once that all requests posted before are complete.
   void check_drained();
 
