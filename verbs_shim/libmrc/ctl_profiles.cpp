@@ -40,6 +40,15 @@ void assert_state(bool wanted, mrc_ctl_profile_state asserted, mrc::ProfileState
          "cur_profile_state: the profile is in state " + std::to_string(static_cast<int>(now)));
 }
 
+/// What profiles of all kinds have. `mask` has the same first bits for all.
+template <class Attributes>
+void put_common(Attributes& a, int mask, mrc::ProfileState now, bool vendor_cfg) {
+  const auto state = static_cast<mrc_ctl_profile_state>(now);
+  if ((mask & MRC_CTL_EV_PROFILE_STATE) != 0) a.profile_state = state;
+  if ((mask & MRC_CTL_EV_PROFILE_CUR_STATE) != 0) a.cur_profile_state = state;
+  if (vendor_cfg) std::fill(std::begin(a.vendor_cfg), std::end(a.vendor_cfg), std::uint8_t{0});
+}
+
 /// Before a profile leaves ONLINE: queue pairs that the program has destroyed may linger, and use
 /// it.
 void free_of_lingering(const std::optional<mrc::ProfileState>& next, std::uint32_t queue_pairs) {
@@ -134,14 +143,10 @@ int mrc_ctl_query_ev_fmt_profile(mrc_context* mrc, std::uint64_t id,
     if ((mask & MRC_CTL_EV_FMT_PROFILE_OP) != 0 && a.ev_fmt_op.op != MRC_CTL_EV_FMT_OP_QUERY_FIELDS)
       fail(EINVAL, "a query does not modify");
     const mrc::FormatProfileInfo info = device.query_format_profile(id);
-    const auto state = static_cast<mrc_ctl_profile_state>(info.state);
-    if ((mask & MRC_CTL_EV_FMT_PROFILE_STATE) != 0) a.profile_state = state;
-    if ((mask & MRC_CTL_EV_FMT_PROFILE_CUR_STATE) != 0) a.cur_profile_state = state;
+    put_common(a, mask, info.state, (mask & MRC_CTL_EV_FMT_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_EV_FMT_PROFILE_MODE) != 0)
       a.ev_fmt_mode =
           static_cast<mrc_ctl_ev_fmt_mode>(info.mode ? static_cast<int>(*info.mode) : 0);
-    if ((mask & MRC_CTL_EV_FMT_VENDOR_CFG) != 0)
-      std::fill(std::begin(a.vendor_cfg), std::end(a.vendor_cfg), std::uint8_t{0});
     if ((mask & MRC_CTL_EV_FMT_PROFILE_OP) != 0) query_fields(info, a);
   });
 }
@@ -300,9 +305,7 @@ int mrc_ctl_query_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_prof
     } else {
       info = device.query_ev_profile(id);
     }
-    const auto state = static_cast<mrc_ctl_profile_state>(info.state);
-    if ((mask & MRC_CTL_EV_PROFILE_STATE) != 0) a.profile_state = state;
-    if ((mask & MRC_CTL_EV_PROFILE_CUR_STATE) != 0) a.cur_profile_state = state;
+    put_common(a, mask, info.state, (mask & MRC_CTL_EV_PROFILE_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_EV_PROFILE_MODE) != 0)
       a.ev_mode = static_cast<mrc_ctl_ev_mode>(info.mode ? static_cast<int>(*info.mode) : 0);
     if ((mask & MRC_CTL_EV_PROFILE_FMT_ID) != 0) a.ev_fmt_profile_id = info.format.value_or(0);
@@ -310,8 +313,6 @@ int mrc_ctl_query_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_prof
     if ((mask & MRC_CTL_EV_PROFILE_MIN_ACTIVE) != 0) a.ev_min_active = info.min_active.value_or(0);
     if ((mask & MRC_CTL_EV_PROFILE_EVENT_MASK) != 0)
       a.ev_event_mask = static_cast<int>(info.event_mask.value_or(0));
-    if ((mask & MRC_CTL_EV_PROFILE_VENDOR_CFG) != 0)
-      std::fill(std::begin(a.vendor_cfg), std::end(a.vendor_cfg), std::uint8_t{0});
     query_operations(info, a, mask);
   });
 }
@@ -423,9 +424,7 @@ int mrc_ctl_query_cc_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_cc_prof
     } else {
       info = device.query_cc_profile(id);
     }
-    const auto state = static_cast<mrc_ctl_profile_state>(info.state);
-    if ((mask & MRC_CTL_CC_PROFILE_STATE) != 0) a.profile_state = state;
-    if ((mask & MRC_CTL_CC_PROFILE_CUR_STATE) != 0) a.cur_profile_state = state;
+    put_common(a, mask, info.state, (mask & MRC_CTL_CC_PROFILE_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_CC_PROFILE_ALGORITHM) != 0) {
       const auto algorithm = info.algorithm.value_or(mrc::cc::Algorithm::none);
       a.algorithm = algorithm == mrc::cc::Algorithm::none ? nullptr : mrc::cc::to_string(algorithm);
@@ -435,8 +434,6 @@ int mrc_ctl_query_cc_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_cc_prof
       kept = to_ctl_config(info.config.value_or(mrc::CcConfig{}));
       a.cc_config = &kept;
     }
-    if ((mask & MRC_CTL_CC_PROFILE_VENDOR_CFG) != 0)
-      std::fill(std::begin(a.vendor_cfg), std::end(a.vendor_cfg), std::uint8_t{0});
   });
 }
 

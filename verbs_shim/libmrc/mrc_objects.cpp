@@ -12,9 +12,12 @@
 
 namespace mrc_verbs {
 
+bool all_zeros(std::span<const std::uint8_t> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+}
+
 void check_vendor_cfg(std::span<const std::uint8_t> bytes) {
-  if (std::any_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte != 0; }))
-    fail(EOPNOTSUPP, "vendor_cfg must be zeros: this device knows no other");
+  if (!all_zeros(bytes)) fail(EOPNOTSUPP, "vendor_cfg must be zeros: this device knows no other");
 }
 
 MrcObjects& MrcObjects::all() {
@@ -146,11 +149,13 @@ void check_step(ibv_qp_state from, ibv_qp_state to, int verbs_mask, int own_mask
 
 /// Throws mrc::Error if a value is out of range.
 void check_ranges(const mrc_qp_attr& a, int mask) {
-  constexpr int kMostTimeout = 24, kMostLinear = 7, kMostExponential = 25, kMostWimm = 32768;
+  constexpr int kMostTimeout = 24, kMostLinear = 7, kMostExponential = 25;
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if ((has(MRC_QP_MPR) && a.mpr.mpr == 0) || (has(MRC_QP_MPR_DEST) && a.mpr.mpr_dest == 0))
     fail(EINVAL, "an MPR of 0");
-  const auto wimm_fits = [](std::uint16_t limit) { return limit >= 1 && limit <= kMostWimm; };
+  const auto wimm_fits = [](std::uint16_t limit) {
+    return limit >= 1 && limit <= mrc_verbs::kMaxWimm;
+  };
   if ((has(MRC_QP_MAX_WIMM) && !wimm_fits(a.wimm.max_wimm)) ||
       (has(MRC_QP_MAX_WIMM_DEST) && !wimm_fits(a.wimm.max_wimm_dest)))
     fail(EINVAL, "the limits of writes with immediate are 1 to 32768");

@@ -157,6 +157,10 @@ int error_of(const char* call, Act&& act) noexcept {
   return status_of(call, [&] { return act(), 0; });
 }
 
+/// The most writes with immediate that a queue pair has open, either way.
+inline constexpr std::uint16_t kMaxWimm = 32768;
+
+[[nodiscard]] bool all_zeros(std::span<const std::uint8_t> bytes);
 /// Throws mrc::Error (ENOTSUP) if a byte is not 0.
 void check_vendor_cfg(std::span<const std::uint8_t> bytes);
 
