@@ -147,9 +147,10 @@ ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* wanted) noexcept {
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out,
                std::size_t size) noexcept {
   const Host& host = Context::of(context).host();
-  if (port < 1 || port > host.device().plane_count())
-    return refuse(EINVAL, "ibv_query_port", "there is one port, of number 1");
   return status_of("ibv_query_port", [&] {
+    if (const unsigned ports = host.device().plane_count(); port < 1 || port > ports)
+      fail(EINVAL, "there is no port " + std::to_string(port) + "; ports 1 to " +
+                       std::to_string(ports) + " are the planes");
     const ibv_port_attr known = port_attributes(host, port);
     std::memset(out, 0, size);
     std::memcpy(out, &known, std::min(size, sizeof known));
