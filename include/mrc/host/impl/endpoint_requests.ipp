@@ -41,7 +41,7 @@ MRC_SETUP EndpointRequests::Batch EndpointRequests::prepare(
       throw Error(error.code(), doing + error.what());
     }
     const Ready& ready = batch.requests.back();
-    if ((awaited & plane_bit(ready.plane)) == 0 && planes_.enabled(ready.plane))
+    if ((awaited & plane_bit(ready.plane)) == 0)
       (void)planes_.ports[ready.plane]->await_route(ready.route, kRequestRouteTime);
     awaited |= plane_bit(ready.plane);
     const auto host = hosts.try_emplace(request.destination, batch.hosts.size());
