@@ -25,25 +25,31 @@ void open_traffic(struct traffic* traffic, struct program* program, uint64_t ev_
   connect_qp(traffic->b, &a, IBV_MTU_1024, &attr, mask);
 }
 
+void write_to(uint64_t memory, uint32_t rkey, struct mrc_qp* qp, struct mrc_cq* cq,
+              struct ibv_mr* mr) {
+  struct ibv_sge sge = {(uintptr_t)mr->addr, kTrafficBytes, mr->lkey};
+  struct ibv_send_wr wr, *bad = NULL;
+  memset(&wr, 0, sizeof wr);
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = memory;
+  wr.wr.rdma.rkey = rkey;
+  CHECK(mrc_post_send(qp, &wr, &bad));
+  struct ibv_wc wc;
+  int n = 0;
+  for (const double until = now() + kPatience; (n = mrc_poll_cq(cq, 1, &wc)) == 0;)
+    if (now() > until) DIE("a write has not completed for %d s", kPatience);
+  if (n < 0) DIE_ERRNO("mrc_poll_cq");
+  if (wc.status != IBV_WC_SUCCESS) DIE("a write failed: %s", ibv_wc_status_str(wc.status));
+}
+
 void move(struct traffic* traffic, int buffers) {
   for (int i = 0; i < buffers; ++i) {
     memset(traffic->memory, i + 1, kTrafficBytes);
-    struct ibv_sge sge = {(uintptr_t)traffic->memory, kTrafficBytes, traffic->mr->lkey};
-    struct ibv_send_wr wr, *bad = NULL;
-    memset(&wr, 0, sizeof wr);
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = (uintptr_t)traffic->memory + kTrafficBytes;
-    wr.wr.rdma.rkey = traffic->mr->rkey;
-    CHECK(mrc_post_send(traffic->a, &wr, &bad));
-    struct ibv_wc wc;
-    int n = 0;
-    for (const double until = now() + kPatience; (n = mrc_poll_cq(traffic->cq, 1, &wc)) == 0;)
-      if (now() > until) DIE("a write has not completed for %d s", kPatience);
-    if (n < 0) DIE_ERRNO("mrc_poll_cq");
-    if (wc.status != IBV_WC_SUCCESS) DIE("a write failed: %s", ibv_wc_status_str(wc.status));
+    write_to((uintptr_t)traffic->memory + kTrafficBytes, traffic->mr->rkey, traffic->a, traffic->cq,
+             traffic->mr);
     if (memcmp(traffic->memory, traffic->memory + kTrafficBytes, kTrafficBytes) != 0)
       DIE("a write has left other bytes");
   }

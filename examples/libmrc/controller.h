@@ -20,6 +20,9 @@ enum { kTrafficBytes = 1 << 20 };
 /* Both use that EV profile (0: none) and that CC profile. */
 void open_traffic(struct traffic* traffic, struct program* program, uint64_t ev_profile,
                   uint64_t cc_profile);
+/* Writes a buffer from the start of `mr` to memory of the peer, and waits until it is there. */
+void write_to(uint64_t memory, uint32_t rkey, struct mrc_qp* qp, struct mrc_cq* cq,
+              struct ibv_mr* mr);
 /* Writes so many buffers from a to b, and checks that they arrive. */
 void move(struct traffic* traffic, int buffers);
 void close_traffic(struct traffic* traffic);

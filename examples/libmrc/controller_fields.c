@@ -10,31 +10,7 @@
 
 #include "controller.h"
 
-enum { kBytes = 1 << 20, kWrites = 20, kPort = 18517 };
-
-/* Writes buffers to the peer, which checks the last one. */
-static void write_to(const struct address* peer, struct mrc_qp* qp, struct mrc_cq* cq,
-                     struct ibv_mr* mr) {
-  for (int i = 1; i <= kWrites; ++i) {
-    memset(mr->addr, i, kBytes);
-    struct ibv_sge sge = {(uintptr_t)mr->addr, kBytes, mr->lkey};
-    struct ibv_send_wr wr, *bad = NULL;
-    memset(&wr, 0, sizeof wr);
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = peer->memory;
-    wr.wr.rdma.rkey = peer->rkey;
-    CHECK(mrc_post_send(qp, &wr, &bad));
-    struct ibv_wc wc;
-    int n = 0;
-    for (const double until = now() + 60; (n = mrc_poll_cq(cq, 1, &wc)) == 0;)
-      if (now() > until) DIE("a write has not completed for 60 s");
-    if (n < 0) DIE_ERRNO("mrc_poll_cq");
-    if (wc.status != IBV_WC_SUCCESS) DIE("a write failed: %s", ibv_wc_status_str(wc.status));
-  }
-}
+enum { kBytes = kTrafficBytes, kWrites = 20, kPort = 18517 };
 
 int main(int argc, char** argv) {
   program_name = "controller_fields";
@@ -113,7 +89,10 @@ int main(int argc, char** argv) {
   connect_qp(qp, &peer, IBV_MTU_1024, &own, MRC_QP_EV_PROFILE_ID | MRC_QP_CC_PROFILE_ID);
   char ready = 1, other = 0;
   exchange(connection, &ready, &other, 1);
-  if (argc == 2) write_to(&peer, qp, cq, mr);
+  for (int i = 1; argc == 2 && i <= kWrites; ++i) {
+    memset(memory, i, kBytes);
+    write_to(peer.memory, peer.rkey, qp, cq, mr);
+  }
   exchange(connection, &ready, &other, 1); /* the server waits here until all is written */
   if (argc == 1)
     for (size_t i = 0; i < kBytes; ++i)
