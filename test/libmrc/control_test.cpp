@@ -11,8 +11,6 @@ using namespace mrc::test::libmrc;
 
 namespace {
 
-constexpr int kState = 1, kCurState = 2;  // of all kinds of profiles
-
 /// The EVs of the device's own paths: the only ones that UDP planes send. The tests' device has 4
 /// in each of 2 planes.
 std::vector<mrc_ctl_ev> own_evs(const Connected& c) {

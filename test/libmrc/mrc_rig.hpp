@@ -35,6 +35,10 @@ inline constexpr int kRtrMask =
 inline constexpr int kRtsMask =
     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
 
+/// Bits of the masks of all kinds of profiles.
+inline constexpr int kState = MRC_CTL_EV_PROFILE_STATE;
+inline constexpr int kCurState = MRC_CTL_EV_PROFILE_CUR_STATE;
+
 /// A queue pair with a completion queue of its own.
 struct Pair {
   mrc_context* context;

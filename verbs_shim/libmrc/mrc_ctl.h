@@ -141,7 +141,7 @@ struct mrc_ctl_ev_fmt_profile_attr {
 };
 
 /* A. EINVAL: not allowed, or not in this state. EBUSY: an EV profile that uses it is ONLINE. E2BIG:
- * too many fields, bits or profiles. ENOTSUP: EVs that the planes can't send; vendor_cfg. */
+ * too many fields, bits or profiles. ENOTSUP: vendor_cfg. */
 int mrc_ctl_modify_ev_fmt_profile(struct mrc_context* mrc, uint64_t ev_fmt_profile_id,
                                   struct mrc_ctl_ev_fmt_profile_attr* attr, int attr_mask);
 /* A. E2BIG: no room for the fields; fmt_field_count says how many there are. */
@@ -241,8 +241,9 @@ struct mrc_ctl_ev_profile_attr {
   uint8_t vendor_cfg[MRC_CTL_MAX_VENDOR_CFG_SIZE];
 };
 
-/* A. The first entry of an operation that fails ends it; those before it are done. EINVAL, E2BIG,
- * ENOTSUP: as for format profiles. EBUSY: queue pairs use it. ENOENT: no such EV, or no such format
+/* A. The first entry of an operation that fails ends it; those before it are done. MIN_ACTIVE and
+ * EVENT_MASK are needed before ONLINE. EINVAL, E2BIG: as for format profiles. ENOTSUP: EVs that the
+ * planes can't send; vendor_cfg. EBUSY: queue pairs use it. ENOENT: no such EV, or no such format
  * profile. */
 int mrc_ctl_modify_ev_profile(struct mrc_context* mrc, uint64_t ev_profile_id,
                               struct mrc_ctl_ev_profile_attr* attr, int attr_mask);
