@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors that the headers document and no other test of libMRC makes.
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "libmrc/mrc_rig.hpp"
 
@@ -17,8 +19,8 @@ namespace {
 /// Calls `waiting` in a thread, and interrupts it until it returns. Its result and errno.
 template <class Call>
 std::pair<int, int> interrupted(const Call& waiting) {
-  struct sigaction quiet {
-  }, before{};
+  using Action = struct sigaction;
+  Action quiet{}, before{};
   quiet.sa_handler = [](int) {};  // without SA_RESTART
   REQUIRE(::sigaction(SIGUSR1, &quiet, &before) == 0);
   std::pair<int, int> result{0, 0};
@@ -38,16 +40,6 @@ std::pair<int, int> interrupted(const Call& waiting) {
   REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
   return result;
 }
-
-/// OFFLINE and AUTO, which needs nothing else.
-mrc_ctl_ev_profile_attr auto_profile() {
-  mrc_ctl_ev_profile_attr a{};
-  a.profile_state = MRC_CTL_PROFILE_OFFLINE;
-  a.ev_mode = MRC_CTL_EV_MODE_AUTO;
-  a.ev_count = 1;
-  return a;
-}
-constexpr int kAutoProfile = kState | MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_COUNT;
 
 /// 0, or errno.
 int errno_of(int status) {
@@ -199,10 +191,13 @@ TEST_CASE("more profiles than there may be are E2BIG, of each kind") {
     return mrc_ctl_modify_ev_fmt_profile(mrc.context, id, &a, kState | with_mode);
   });
   fill(device.ev.ev_max_profiles, [&](std::uint64_t id, mrc_ctl_profile_state state) {
-    mrc_ctl_ev_profile_attr a = auto_profile();
+    mrc_ctl_ev_profile_attr a{};
     a.profile_state = state;
-    const int mask = state == MRC_CTL_PROFILE_OFFLINE ? kAutoProfile : kState;
-    return mrc_ctl_modify_ev_profile(mrc.context, id, &a, mask);
+    a.ev_mode = MRC_CTL_EV_MODE_AUTO;
+    a.ev_count = 1;
+    const int with_mode =
+        state == MRC_CTL_PROFILE_OFFLINE ? MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_COUNT : 0;
+    return mrc_ctl_modify_ev_profile(mrc.context, id, &a, kState | with_mode);
   });
   fill(device.cc.cc_max_profiles, [&](std::uint64_t id, mrc_ctl_profile_state state) {
     mrc_ctl_cc_profile_attr a{};
