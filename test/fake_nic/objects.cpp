@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "fake_nic/rules.hpp"
@@ -268,21 +269,23 @@ MRC_FAKE ibv_cq* ibv_create_cq(ibv_context* c, int entries, void* user, ibv_comp
   ++of(c).users;
   return made(cq, world().counts.cqs);
 }
+/// Waits for events that another thread has taken and not acknowledged yet, as libibverbs does,
+/// which would wait for ever.
 MRC_FAKE int ibv_destroy_cq(ibv_cq* cq) {
-  const std::lock_guard lock(world().mutex);
-  if (static_cast<Cq*>(cq)->users > 0) {
+  std::unique_lock lock(world().mutex);
+  auto* own = static_cast<Cq*>(cq);
+  if (own->users > 0) {
     world().misuse("a completion queue is destroyed that has queue pairs");
     return EBUSY;
   }
-  if (static_cast<Cq*>(cq)->unacknowledged > 0)  // libibverbs would wait for ever
+  if (cq->channel != nullptr) std::erase(static_cast<Channel*>(cq->channel)->events, cq);
+  if (!world().acknowledged.wait_for(lock, std::chrono::seconds(60),
+                                     [own] { return own->unacknowledged == 0; }))
     world().misuse("a completion queue is destroyed whose events are not acknowledged");
   --of(cq->context).users;
-  if (cq->channel != nullptr) {
-    std::erase(static_cast<Channel*>(cq->channel)->events, cq);
-    --cq->channel->refcnt;
-  }
+  if (cq->channel != nullptr) --cq->channel->refcnt;
   --world().counts.cqs;
-  delete static_cast<Cq*>(cq);
+  delete own;
   return 0;
 }
 /// An event whose queue has been destroyed is skipped.
@@ -304,6 +307,7 @@ MRC_FAKE void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
   auto& unacknowledged = static_cast<Cq*>(cq)->unacknowledged;
   if (count > unacknowledged) world().misuse("more events are acknowledged than there were");
   unacknowledged -= std::min(count, unacknowledged);
+  world().acknowledged.notify_all();
 }
 
 MRC_FAKE ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {

@@ -110,6 +110,7 @@ class World {
   World() : thread_([this] { run(); }) { thread_.detach(); }  // lives as long as the process
 
   std::mutex mutex;
+  std::condition_variable acknowledged;  ///< events of completion queues
   std::map<std::string, std::unique_ptr<Card>> cards;
   std::vector<std::unique_ptr<Card>> former;  ///< that someone has open
   std::map<std::string, Failure> failures;
