@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <deque>
+
 #include "mrc/path/size_trials.hpp"
 
 namespace mrc::path {
@@ -30,8 +32,8 @@ struct Rig {
       }
       CHECK(p->plane == 3);
       probes += p->full + p->small;
-      if (p->full && answers_full) trials.on_answer(3, true, now);
-      if (p->small && answers_small) trials.on_answer(3, false, now);
+      if (p->full && answers_full) trials.on_answer(3, true, now, now);
+      if (p->small && answers_small) trials.on_answer(3, false, now, now);
     }
     return probes;
   }
@@ -61,13 +63,41 @@ TEST_CASE("size trials: one answer to a full-size probe, or data that arrives, c
     if (by_data)
       rig.trials.on_delivered(3);
     else
-      rig.trials.on_answer(3, true, rig.now);
+      rig.trials.on_answer(3, true, rig.now, rig.now);
     CHECK(rig.trials.next_probe() == kNever);
     CHECK(rig.trials.doubted() == 0);
     CHECK(rig.run(10s) == 0);
     CHECK(rig.trials.narrow() == 0);
     rig.lose(1);  // losses count from the beginning
     CHECK(rig.trials.next_probe() == kNever);
+  }
+}
+
+TEST_CASE("size trials: answers to small probes from before a round do not count for it") {
+  // Packets queue for 8 ms, and other parts of the engine probe the plane, too, every 100 us.
+  constexpr Duration kQueue = 8ms;
+  for (const bool narrow : {false, true}) {
+    CAPTURE(narrow);
+    Rig rig;
+    struct Sent {
+      bool full;
+      Time at;
+    };
+    std::deque<Sent> flying;
+    const Time suspected = rig.now + 2 * kQueue;
+    for (const Time end = rig.now + 1s; rig.now < end && rig.trials.narrow() == 0;
+         rig.now += 100us) {
+      if (rig.now == suspected) rig.lose(2);
+      if (const auto p = rig.trials.poll(rig.now, kRtt)) {
+        if (p->full && !narrow) flying.push_back({true, rig.now});
+        if (p->small) flying.push_back({false, rig.now});
+      }
+      flying.push_back({false, rig.now});
+      for (; flying.front().at + kQueue <= rig.now; flying.pop_front())
+        rig.trials.on_answer(3, flying.front().full, flying.front().at, rig.now);
+    }
+    CHECK(rig.trials.narrow() == (narrow ? plane_bit(3) : 0));
+    CHECK((rig.trials.doubted() != 0) == narrow);
   }
 }
 
@@ -104,7 +134,7 @@ TEST_CASE("size trials: lost answers of a narrow plane start the count again") {
   for (unsigned i = 0; i < 5; ++i) {
     rig.answers_full = true;
     while (!rig.trials.poll(rig.now, kRtt)) rig.now = std::max(rig.now, rig.trials.next_probe());
-    rig.trials.on_answer(3, true, rig.now);
+    rig.trials.on_answer(3, true, rig.now, rig.now);
     (void)rig.trials.poll(rig.now, kRtt);  // this one's answer is lost
     rig.now = rig.trials.next_probe();
   }

@@ -19,6 +19,8 @@ namespace mrc::inline v0_1::path {
 /// * suspected: full-size packets were lost in a row. Rounds of probes decide, one of full size and
 ///   a small one: kRounds rounds in which only the small one was answered make the plane narrow,
 ///   one answer to a full-size probe clears it. A plane that answers neither is dead, not narrow.
+///   Answers to small probes that were sent before the round say nothing: where packets queue for
+///   long, they come while that to the full-size one is still on its way.
 /// * narrow: probed in full size, at intervals that double. Wide again after kAnswers answers in a
 ///   row.
 ///
@@ -113,6 +115,7 @@ class SizeTrials {
       const bool silent = t.pending && !t.small_answered;
       t.pending = true;
       t.small_answered = false;
+      t.asked = now;
       if (t.rounds >= kRounds) {
         make_narrow(plane, now);
         continue;
@@ -123,13 +126,13 @@ class SizeTrials {
     }
     return std::nullopt;
   }
-  /// A probe in this plane was answered.
-  void on_answer(Plane plane, bool full, Time now) noexcept {
+  /// A probe in this plane, which was sent at `sent`, was answered.
+  void on_answer(Plane plane, bool full, Time sent, Time now) noexcept {
     Trial& t = trials_[plane];
     if ((suspected_ >> plane & 1) != 0) {
       if (full)
         clear(plane);
-      else if (t.pending)
+      else if (t.pending && sent >= t.asked)
         t.small_answered = true;
     } else if ((narrow_ >> plane & 1) != 0 && full && t.pending) {
       t.pending = false;
@@ -155,6 +158,7 @@ class SizeTrials {
  private:
   struct Trial {
     Time next{};                     ///< when to probe; unprobed: before, time of the first loss
+    Time asked{};                    ///< suspected: when the present round began
     std::uint8_t losses = 0;         ///< in a row
     std::uint8_t rounds = 0;         ///< in which only the small probe was answered
     std::uint8_t silent_rounds = 0;  ///< in a row

@@ -168,7 +168,7 @@ MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Req
     if (peer.rtt_probes >= ctx_.options.rtt_probes) peer.next_rtt_probe = kNever;
   }
   peer.reverse.on_working(r.path, now, peer.paths);
-  peer.sizes.on_answer(plane, r.full_size, now);
+  peer.sizes.on_answer(plane, r.full_size, r.sent, now);
   update_narrow(now, peer);
   if (!proves) return;
   peer.paths.on_probe_answer(r.path, path::Mark::none, now);
