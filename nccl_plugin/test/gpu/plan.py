@@ -28,6 +28,9 @@ COMMON = {
 }
 # Sums are taken in the same order over both nets.
 TRAINING = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
+# When NCCL reports an error, PyTorch waits for traces to be written, rank by rank, before it ends.
+DEATH = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0",
+         "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "100"}
 WRONG_NAME, WRONG_VALUE = "MRC_TIMEOUT", "77"
 
 
@@ -49,6 +52,8 @@ class Part:
         env = dict(COMMON)
         if self.work == "training":
             env.update(TRAINING)
+        if self.work == "death":
+            env.update(DEATH)
         if self.net == "socket":
             env.update(NCCL_NET="Socket", NCCL_NET_PLUGIN="none")
         if self.net == "mrc":
