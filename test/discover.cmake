@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run after a unit test executable was linked: writes LIST_FILE, which gives ctest one entry per
-# test case of EXECUTABLE, named "LAYER: name", with PROPERTIES.
+# test case of EXECUTABLE, named "LAYER: name", run by LAUNCHER if there is one, with PROPERTIES.
 #
 # Cases are run by their number, not by name: doctest's name filter gives a meaning to commas, stars
 # and backslashes, and a filter that matches nothing counts as success.
@@ -23,6 +23,10 @@ string(REPLACE "\n" ";" lines "${output}")
 set(script "")
 set(names "")
 set(number 0)
+set(command "[==[${EXECUTABLE}]==]")
+if(LAUNCHER)
+  string(PREPEND command "[==[${LAUNCHER}]==] ")
+endif()
 foreach(line IN LISTS lines)
   if(line MATCHES "^\\(doctest\\)|^=====" OR line STREQUAL "")
     continue()
@@ -34,7 +38,7 @@ foreach(line IN LISTS lines)
   endif()
   list(APPEND names "${name}")
   string(APPEND script
-    "add_test([==[${name}]==] [==[${EXECUTABLE}]==] --first=${number} --last=${number})\n"
+    "add_test([==[${name}]==] ${command} --first=${number} --last=${number})\n"
     "set_tests_properties([==[${name}]==] PROPERTIES")
   foreach(property IN LISTS PROPERTIES)
     string(APPEND script " [==[${property}]==]")
