@@ -458,6 +458,12 @@ class MRC_API Device {
   /// Health and counters of the paths towards the peer of a queue pair; none if it is not connected
   /// or not of this device.
   [[nodiscard]] std::vector<PathReport> paths(const QueuePair& qp) const;
+  /// The same of a peer, by its lane and number (DeviceStats::connected); none if there is no such
+  /// peer.
+  [[nodiscard]] std::vector<PathReport> paths(unsigned lane, std::uint32_t peer) const;
+  /// What each queue pair does, and what it waits for; without those for datagrams. A lane's lock
+  /// is taken once for each.
+  [[nodiscard]] std::vector<QpReport> queue_pairs() const;
 
  private:
   [[nodiscard]] std::optional<SrqId> use(const SharedReceiveQueue* srq,

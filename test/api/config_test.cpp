@@ -224,7 +224,9 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"placement", "off"},
                                                                  {"seed", "7"},
                                                                  {"keylog", "/tmp/keys"},
-                                                                 {"log", "info"}};
+                                                                 {"log", "info"},
+                                                                 {"control", "/run/mine"},
+                                                                 {"stall_warning", "2s"}};
   const Config defaults;
   std::set<std::string_view> seen;
   for (const auto& change : changes) {

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 /// No test waits longer than this for something that has to happen. Only a hang gets there.
 inline constexpr Duration kPatience = 30s;
 
-/// Settings for tests: seeded, silent, and on UDP ports where nothing else is.
+/// Settings for tests: seeded, silent, unseen, and on UDP ports where nothing else is.
 inline Config test_config(const std::string& planes = "loopback:2", std::uint64_t seed = 1) {
   Config config;
   config.planes = {planes};
@@ -36,6 +36,7 @@ inline Config test_config(const std::string& planes = "loopback:2", std::uint64_
   config.udp_port = 21000;
   config.seed = seed;
   config.log = LogLevel::off;
+  config.control = "off";
   return config;
 }
 

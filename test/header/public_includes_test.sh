@@ -26,8 +26,8 @@ exists() {  # exists HEADER: whether the compiler finds it
 }
 
 failed=0
-public=(mrc/mrc.hpp mrc/config.hpp mrc/device.hpp mrc/exchange.hpp mrc/stats.hpp mrc/fabric.hpp
-  mrc/verbs.hpp)
+public=(mrc/mrc.hpp mrc/config.hpp mrc/control.hpp mrc/device.hpp mrc/exchange.hpp mrc/stats.hpp
+  mrc/fabric.hpp mrc/verbs.hpp)
 for header in "${public[@]}"; do
   files=$(dependencies "$header")
   if ! grep -q "/include/$header\$" <<<"$files"; then

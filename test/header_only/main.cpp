@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A header-only program that opens a device: in the fabric that its first argument names, or on the
-// RDMA devices that the second one names, or, if both are empty, on the loopback. Built without
+// RDMA devices that the second one names, or, if both are empty, on the loopback. The third one is
+// option control; then it waits for its standard input to end. Built without mrc/control.hpp,
 // mrc/fabric.hpp and mrc/verbs.hpp and, with other units, with them.
 #include <cstdio>
 #include <string>
@@ -12,13 +13,16 @@
 #endif
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   mrc::Config config;
   config.fabric = argv[1];
   config.verbs = argv[2];
+  config.control = argc == 4 ? argv[3] : "off";
   try {
     const mrc::Device device(config);
     std::puts("open");
+    std::fflush(stdout);
+    if (argc == 4) (void)std::getchar();
     return 0;
   } catch (const mrc::Error& error) {
     std::printf("%s: %s\n", error.code() == mrc::Errc::unsupported ? "unsupported" : "refused",

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Options fabric and verbs in header-only programs: without mrc/fabric.hpp or mrc/verbs.hpp an error
-# that names the remedy; with it the description is read, or devices are looked for.
+# Options control, fabric and verbs in header-only programs: without mrc/control.hpp, mrc/fabric.hpp
+# or mrc/verbs.hpp an error that names the remedy; with it there is a socket, the description is
+# read, or devices are looked for.
 set -euo pipefail
 programs=$MRC_BUILD_DIR/test/header_only
 work=$(mktemp -d)
@@ -10,9 +11,9 @@ echo '{ "planes": 1, "hosts": [{ "addresses": ["fd00:9::1"], "interfaces": ["non
   >"$work/good.json"
 echo '{ "planes": 0, "hosts": 1 }' >"$work/bad.json"
 
-expect() {  # expect TEXT PROGRAM FABRIC [VERBS]: it fails with that in its message
+expect() {  # expect TEXT PROGRAM FABRIC [VERBS [CONTROL]]: it fails with that in its message
   local output status=0
-  output=$("$programs/$2" "$3" "${4:-}") || status=$?
+  output=$("$programs/$2" "$3" "${4:-}" ${5+"$5"} </dev/null) || status=$?
   if [[ $status != 1 || $output != *"$1"* ]]; then
     printf '%s: expected status 1 and "%s", got %s and "%s"\n' "$2" "$1" "$status" "$output" >&2
     exit 1
@@ -27,7 +28,27 @@ expect 'bad.json:1' header_only_fabric "$work/bad.json"
 expect 'unsupported: option '"'verbs'"': this program was built without verbs planes' \
   header_only_plain '' no_nic0
 expect 'include <mrc/verbs.hpp>' header_only_fabric '' no_nic0
-all=(header_only_plain header_only_fabric)
+expect 'unsupported: option '"'control'"': this program was built without control sockets' \
+  header_only_plain '' '' "$work/sockets"
+expect 'include <mrc/control.hpp>' header_only_plain '' '' "$work/sockets"
+"$programs/header_only_plain" '' '' auto </dev/null >/dev/null  # nobody asked for one
+mkdir "$work/sockets"
+mkfifo "$work/wait"
+exec 9<>"$work/wait"
+"$programs/header_only_control" '' '' "$work/sockets" <&9 >"$work/control.out" &
+control=$!
+for _ in {1..600}; do
+  if grep -q open "$work/control.out"; then break; fi
+  sleep 0.05
+done
+sockets=("$work"/sockets/*.sock)
+kill "$control"
+wait "$control" || true
+if [[ ${#sockets[@]} != 1 || ! -S ${sockets[0]} ]]; then
+  echo "header_only_control: no control socket: $(cat "$work/control.out")" >&2
+  exit 1
+fi
+all=(header_only_plain header_only_control header_only_fabric)
 if [[ -e $programs/header_only_verbs ]]; then  # <infiniband/verbs.h> was there
   all+=(header_only_verbs)
   expect 'refused: ' header_only_verbs '' no_nic:0  # no number of a port
@@ -40,4 +61,4 @@ for program in "${all[@]}"; do
     exit 1
   fi
 done
-echo "fabrics and RDMA devices are opt-in"
+echo "control sockets, fabrics and RDMA devices are opt-in"

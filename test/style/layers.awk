@@ -17,7 +17,8 @@ BEGIN {
   below["plane/udp"] = below["plane"] " plane"
   below["plane/packet"] = below["plane"] " json fabric plane"
   below["plane/verbs"] = below["plane"] " plane plane/packet"
-  below["host"] = "core wire path cc json reliability engine net exchange api plane"
+  below["control"] = "core"
+  below["host"] = "core wire path cc json reliability engine net exchange api plane control"
   below["impl"] = below["host"] " fabric probe sim host the top level"
   below["impl"] = below["impl"] " plane/udp plane/packet plane/verbs"
   below["sim"] = "core wire path cc reliability engine net api plane"
@@ -50,6 +51,7 @@ FNR == 1 {
   }
   sub(/^mrc\//, "", target)
   target = layer_of(target)
+  if (part[2] == "mrc/version.hpp") target = "core"  # it includes nothing else
   if (target == "") target = "the top level"
   if (layer == "" || target == layer || (names_kinds && target ~ /^plane\//)) next
   if (!(layer in below)) {

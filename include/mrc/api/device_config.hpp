@@ -135,6 +135,8 @@ struct MRC_API Config {
   std::uint64_t seed = 0;
   LogLevel log = LogLevel::warn;
   std::string keylog;
+  std::string control = "auto";
+  Duration stall_warning = std::chrono::seconds(5);
 
   /// Takes the device's messages in place of standard error, if it is not empty: those up to level
   /// `log`, one line per call, without the "openmrc: " in front and without a line end; the text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,8 +60,27 @@ struct LaneStats {
 struct PeerReport {
   std::string addresses;          ///< of its planes, with UDP ports
   std::uint32_t lane = 0;         ///< number of the lane here
+  std::uint32_t number = 0;       ///< of the peer in that lane; another one may get it later
   std::uint32_t queue_pairs = 0;  ///< connected to it now
+  std::uint32_t paths = 0;        ///< paths to it, and
+  std::uint32_t paths_up = 0;     ///< those that can carry data now
   bool foreign = false;           ///< another implementation of MRC, or taken for one
+};
+
+/// A queue pair with a peer, or on its way to one.
+struct QpReport {
+  std::uint32_t lane = 0;  ///< number of its lane
+  Qpn qpn{};               ///< its number
+  std::string state;       ///< "INIT", "RTR", "RTS", "ERR", ...
+  std::string error;       ///< why it is in ERR, with its peer and what was tried; else empty
+  bool rc = false;         ///< both sides offer SEND, READ and atomics
+  /// PeerReport::number of its peer; not set while the peer is not known.
+  std::optional<std::uint32_t> peer{};
+  Qpn remote_qpn{};              ///< the peer's queue pair; from RTR on
+  std::string waits_for;         ///< engine::WaitsFor: "nothing", "answer", "path", ...
+  std::uint64_t silent_ns = 0;   ///< since the peer's newest answer, if it waits for something
+  std::uint32_t unfinished = 0;  ///< messages that were sent whole and have no answer yet
+  QpStats stats;                 ///< its counters
 };
 
 /// A device. Counters are sums over its lanes.

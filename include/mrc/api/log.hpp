@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -20,19 +21,26 @@ class Log {
 
   explicit Log(LogLevel level, Sink sink = {}) : level_(level), sink_(std::move(sink)) {}
 
+  Log(const Log& other) : level_(other.level()), sink_(other.sink_) {}
+  Log& operator=(const Log&) = delete;
+
+  /// Lines up to this level are written from now on.
+  void set_level(LogLevel level) noexcept { level_.store(level, std::memory_order_relaxed); }
+  [[nodiscard]] LogLevel level() const noexcept { return level_.load(std::memory_order_relaxed); }
+
   void info(const std::string& line) const { write(LogLevel::info, line); }
   void warn(const std::string& line) const { write(LogLevel::warn, line); }
 
  private:
   void write(LogLevel level, const std::string& line) const {
-    if (static_cast<int>(level) > static_cast<int>(level_)) return;
+    if (static_cast<int>(level) > static_cast<int>(this->level())) return;
     if (sink_)
       sink_(level, line);
     else
       std::fprintf(stderr, "openmrc: %s\n", line.c_str());
   }
 
-  LogLevel level_;
+  std::atomic<LogLevel> level_;
   Sink sink_;
 };
 

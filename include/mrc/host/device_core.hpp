@@ -21,6 +21,7 @@
 #include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/host/control_service.hpp"
 #include "mrc/host/cq_events.hpp"
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
@@ -43,6 +44,7 @@ class DeviceCore {
   explicit DeviceCore(const Config& config);
   /// With planes of another kind than the configuration names. Throws mrc::Error.
   DeviceCore(const Config& config, std::unique_ptr<PlaneKind> kind);
+  ~DeviceCore();
   /// What the last handle does: destroys the core. In a forked child only its descriptors and
   /// memory are freed, and nothing at all if a thread of the parent was at work when it forked,
   /// since then nobody knows in which state that is.
@@ -51,6 +53,7 @@ class DeviceCore {
   DeviceCore& operator=(const DeviceCore&) = delete;
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
+  [[nodiscard]] Log& log() noexcept { return log_; }
   [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
   /// This process is a fork of the one that opened the device. Handles call nothing else then:
   /// locks may be held by threads that do not exist here.
@@ -125,7 +128,9 @@ class DeviceCore {
   }
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;
-  [[nodiscard]] DeviceStats stats();
+  /// With what is known of each peer, or without.
+  [[nodiscard]] DeviceStats stats(bool peers = true);
+  [[nodiscard]] std::vector<QpReport> queue_pairs();
 
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
@@ -145,12 +150,13 @@ class DeviceCore {
   [[nodiscard]] Lane& place(std::optional<unsigned> wanted, const char* option);
   void serve(Lane& lane, const Result<Qpn>& made, CqId send_cq, CqId receive_cq);
   void open_profiles();
+  void open_control();
   void check_plane(unsigned plane) const;
   void check_ev(path::EvMode mode, const ExpandedEv& ev) const;
 
   const Config config_;  ///< in force: the user's, completed by the kind of planes
   const std::unique_ptr<PlaneKind> kind_;
-  const Log log_;
+  Log log_;
   const std::uint64_t guid_;  ///< names this device to its peers
   CqEvents cq_events_;
   EventQueue<DeviceEvent> events_;
@@ -163,6 +169,7 @@ class DeviceCore {
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
   const PdId default_pd_;
+  std::unique_ptr<ControlService> control_;  ///< null without option control
 };
 
 /// Whether a handle can be used: Errc::not_found if it is empty, Errc::forked in a forked child.

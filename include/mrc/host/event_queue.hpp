@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::detail {
 
 /// A queue of events with a descriptor (eventfd) that is readable while it is not empty. Fixed
 /// size: when it is full, further events are dropped and counted. Any thread; it has a lock of its
-/// own, under which it calls nothing.
+/// own, under which it calls nothing but push() of its copy.
 template <class Event>
 class EventQueue {
  public:
@@ -27,9 +27,15 @@ class EventQueue {
     if (!fd_.open()) throw_errno("cannot open an event descriptor");
   }
 
+  /// Further events go to `other`, too; null: to none.
+  void copy_to(EventQueue* other) noexcept {
+    const std::lock_guard lock(mutex_);
+    copies_ = other;
+  }
   /// Appends an event.
   void push(const Event& event) noexcept {
     const std::lock_guard lock(mutex_);
+    if (copies_ != nullptr) copies_->push(event);
     if (!events_.push_back(event)) {
       ++dropped_;
       return;
@@ -71,6 +77,7 @@ class EventQueue {
   mutable std::mutex mutex_;
   Ring<Event> events_;
   UniqueFd fd_;
+  EventQueue* copies_ = nullptr;
   std::uint64_t dropped_ = 0;
 };
 

@@ -113,7 +113,6 @@ class alignas(64) Lane {  // shares no cache line with another one
   Errc close_qp(Qpn qpn) noexcept;
   Errc reset_qp(Qpn qpn) noexcept;
   [[nodiscard]] std::string error_text(Qpn qpn);
-  [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
   /// How many shared receive queues it has, as DeviceCore counts them, under its own lock.
   [[nodiscard]] std::uint32_t& srqs() noexcept { return srqs_; }
@@ -156,8 +155,21 @@ class alignas(64) Lane {  // shares no cache line with another one
   // --- Faults and statistics
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
   void start_faults(port::FaultSchedule schedule);
-  /// Adds what this lane has counted.
-  void add_to(DeviceStats& stats);
+  /// Adds what this lane has counted, with or without a report on each peer.
+  void add_to(DeviceStats& stats, bool peers);
+
+  // --- Reports (impl/lane_reports.ipp): those of many things in parts, so that none of the calls
+  // holds the lock for long
+  /// Queue pairs that there are.
+  [[nodiscard]] std::vector<Qpn> queue_pairs();
+  /// Nothing if there is no such queue pair.
+  [[nodiscard]] std::optional<QpReport> report(Qpn qpn);
+  /// Up to `most` peers, from the one at position `first` on.
+  [[nodiscard]] std::vector<PeerReport> peers(std::size_t first, std::size_t most);
+  /// Up to `most` paths to a peer, from the one with index `first` on.
+  [[nodiscard]] std::vector<PathReport> paths(PeerId peer, std::size_t first, std::size_t most);
+  /// All paths to the peer of a queue pair.
+  [[nodiscard]] std::vector<PathReport> paths(Qpn qpn);
 
  private:
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
@@ -177,6 +189,9 @@ class alignas(64) Lane {  // shares no cache line with another one
   // impl/lane_endpoints.ipp
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
   void nap(Time end) const noexcept;
+  // impl/lane_reports.ipp
+  [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
+                                                        std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);
   // impl/lane_profiles.ipp
   void enter_init(Qpn qpn, const std::string& doing);
@@ -224,4 +239,5 @@ class alignas(64) Lane {  // shares no cache line with another one
 #include "mrc/host/impl/lane_datagrams.ipp"
 #include "mrc/host/impl/lane_endpoints.ipp"
 #include "mrc/host/impl/lane_profiles.ipp"
+#include "mrc/host/impl/lane_reports.ipp"
 #endif

@@ -78,8 +78,9 @@ class Peers {
   /// Adds it, unless it has become known meanwhile. Throws mrc::Error, and changes nothing then, if
   /// there are too many.
   [[nodiscard]] PeerId add(const ConnectionInfo& info, const Candidate& candidate);
-  /// Adds a report on each of them.
-  void add_to(std::vector<PeerReport>& reports, unsigned lane) const;
+  /// Adds a report on each of up to `most` of them, from the one at position `first` on.
+  void add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first = 0,
+              std::size_t most = SIZE_MAX) const;
   /// An EV profile has changed: so do the paths to the peers that are reached with it.
   void update(Time now, const EvUpdate& update) noexcept;
   /// Adds to the entries of an EV profile in which states they are towards the peers here.

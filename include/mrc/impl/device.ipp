@@ -168,5 +168,13 @@ MRC_SETUP std::vector<PathReport> Device::paths(const QueuePair& qp) const {
   (void)detail::core_of(core_);
   return qp.lane_->paths(qp.qpn());
 }
+MRC_SETUP std::vector<PathReport> Device::paths(unsigned lane, std::uint32_t peer) const {
+  detail::DeviceCore& core = detail::core_of(core_);
+  if (lane >= core.lanes().count()) return {};
+  return core.lanes()[lane].paths(PeerId{peer}, 0, SIZE_MAX);
+}
+MRC_SETUP std::vector<QpReport> Device::queue_pairs() const {
+  return detail::core_of(core_).queue_pairs();
+}
 
 }  // namespace mrc::inline v0_1

@@ -5,6 +5,7 @@
 /// (mrc/core/linkage.hpp). Each file of mrc/impl/src/ can be a unit of its own instead, so that
 /// they compile side by side; OpenMRC's CMake targets do that.
 #include "mrc/impl/src/api_unit.hpp"
+#include "mrc/impl/src/control_unit.hpp"
 #include "mrc/impl/src/engine_unit.hpp"
 #include "mrc/impl/src/fabric_unit.hpp"
 #include "mrc/impl/src/host_unit.hpp"

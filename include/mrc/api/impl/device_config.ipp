@@ -125,9 +125,9 @@ MRC_SETUP Config Config::from_environment(const Config& defaults) {
   Config config = defaults;
   for (const Option& option : options()) {
     const std::string variable = variable_name(option);
-    // What names a file to write is not taken from users who lend this program their environment
-    // and not their rights.
-    const bool trusted = option.name == "keylog";
+    // What names a file or folder to write is not taken from users who lend this program their
+    // environment and not their rights.
+    const bool trusted = option.name == "keylog" || option.name == "control";
     const char* value = trusted ? ::secure_getenv(variable.c_str()) : std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0')
       assign_option(option, config, value, "environment variable " + variable);

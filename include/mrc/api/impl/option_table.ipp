@@ -63,6 +63,11 @@ inline constexpr std::string_view kExpert = "For experts";
 [[nodiscard]] inline std::string mistake_in_folder(std::string_view path) {
   return path.starts_with('/') ? std::string() : "must be the full path of a folder: /run/NAME";
 }
+/// What is wrong with option control.
+[[nodiscard]] inline std::string mistake_in_control(std::string_view text) {
+  if (text == "auto" || text == "off" || text.starts_with('/')) return {};
+  return "must be auto, off, or the full path of a folder: /run/NAME";
+}
 /// What is wrong with a list of processors. Whether they may be used is checked by the device.
 [[nodiscard]] inline std::string mistake_in_cpus(std::string_view text) {
   if (text.empty() || parse_cpu_list(text)) return {};
@@ -281,6 +286,19 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"log", ChoiceOption<LogLevel>{&Config::log, &kLogChoices}, "", kDiagnosis,
      "Messages on standard error: none, warnings, or also what was found out when the device "
      "opened."},
+
+    {"control", TextOption{&Config::control, &mistake_in_control, "auto, off or a folder's path"},
+     "", kDiagnosis,
+     "Folder of the control socket, through which mrc_ctl shows and steers the device; it is made "
+     "if it does not exist. `auto`: `/run/openmrc`, which root makes; where that can't be used "
+     "`$XDG_RUNTIME_DIR/openmrc`, or `/tmp/openmrc-UID`. Root and this user can connect. `off`: no "
+     "socket, and no warnings of `stall_warning`. Programs with special rights ignore the "
+     "variable. See docs/control.md."},
+    {"stall_warning", Num<Duration>{&Config::stall_warning, Duration(0), 3600 * kSecond}, "",
+     kDiagnosis,
+     "A queue pair with unfinished requests that has made no progress for that long is logged, "
+     "with "
+     "what it waits for. 0: never."},
 
     {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},

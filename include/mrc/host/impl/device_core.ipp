@@ -79,6 +79,33 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind
     set_faults(config_.faults, setting_name("faults", config_) + ": value '" + config_.faults +
                                    "' is not allowed; ");
   lanes_.start();
+  open_control();
+}
+
+MRC_SETUP DeviceCore::~DeviceCore() = default;
+
+/// Nobody is to lose a device for want of a control socket, unless its folder was named.
+MRC_SETUP void DeviceCore::open_control() {
+  if (config_.control == "off") return;
+#ifdef MRC_SEPARATE_COMPILATION
+  const auto open = &open_control_socket;
+#else
+  const auto open = control_opener.load();
+  if (open == nullptr && config_.control == "auto") return;
+  if (open == nullptr)
+    throw Error(Errc::unsupported,
+                setting_name("control", config_) +
+                    ": this program was built without control sockets; include "
+                    "<mrc/control.hpp> in one of its files, or link the compiled library "
+                    "(OpenMRC::static or OpenMRC::shared)");
+#endif
+  try {
+    control_ = open(*this);
+    log_.info("control socket " + control_->path());
+  } catch (const std::exception& error) {
+    if (config_.control != "auto") throw;
+    log_.info(std::string("no control socket: ") + error.what());
+  }
 }
 
 MRC_SETUP void DeviceCore::release(DeviceCore* core) noexcept {
@@ -95,8 +122,9 @@ MRC_SETUP bool DeviceCore::at_rest() noexcept {
   const std::unique_lock objects(objects_, std::try_to_lock);
   const std::unique_lock placing(placing_, std::try_to_lock);
   const std::unique_lock changing(changing_profiles_, std::try_to_lock);
-  bool rest = objects.owns_lock() && placing.owns_lock() && changing.owns_lock() &&
-              profiles_.at_rest() && ev_events_.at_rest();
+  bool rest = (control_ == nullptr || control_->at_rest()) && objects.owns_lock() &&
+              placing.owns_lock() && changing.owns_lock() && profiles_.at_rest() &&
+              ev_events_.at_rest();
   for (const auto& lane : lanes_) {
     const std::unique_lock lock(lane->mutex(), std::try_to_lock);
     rest = rest && lock.owns_lock();
@@ -356,15 +384,23 @@ MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
   return names;
 }
 
-MRC_SETUP DeviceStats DeviceCore::stats() {
+MRC_SETUP DeviceStats DeviceCore::stats(bool peers) {
   DeviceStats s;
   s.pds = pds_;
   s.mrs = mrs_;
   s.cqs = cqs_;
   s.srqs = srqs_;
   s.events_dropped = events_.dropped();
-  for (const auto& lane : lanes_) lane->add_to(s);
+  for (const auto& lane : lanes_) lane->add_to(s, peers);
   return s;
+}
+
+MRC_SETUP std::vector<QpReport> DeviceCore::queue_pairs() {
+  std::vector<QpReport> reports;
+  for (const auto& lane : lanes_)
+    for (const Qpn qpn : lane->queue_pairs())
+      if (auto report = lane->report(qpn)) reports.push_back(std::move(*report));
+  return reports;
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -203,7 +203,7 @@ MRC_SETUP void Lane::start_faults(port::FaultSchedule schedule) {
   progress_.deadline_changed();
 }
 
-MRC_SETUP void Lane::add_to(DeviceStats& stats) {
+MRC_SETUP void Lane::add_to(DeviceStats& stats, bool peers) {
   const std::lock_guard lock(mutex_);
   LaneStats lane;
   lane.slot = planes_.slot;
@@ -216,7 +216,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
   stats.helper_rounds += lane.helper_rounds;
   add_counters(stats.engine, lane.engine);
   stats.peers_refused += filter_.refused();
-  peers_.add_to(stats.connected, index_);
+  if (peers) peers_.add_to(stats.connected, index_);
   stats.unconnected_probes_answered += rounds_.unconnected_probes_answered();
   stats.unconnected_probes_refused += rounds_.unconnected_probes_refused();
   stats.resolutions_answered += connector_.answers();
@@ -236,37 +236,6 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats) {
     add_counters(plane.port, port.stats());
     add_counters(plane.faults, port.fault_stats());
   }
-}
-
-MRC_SETUP std::vector<PathReport> Lane::paths(Qpn qpn) {
-  const std::lock_guard lock(mutex_);
-  std::vector<PathReport> reports;
-  const engine::QueuePairState* qp = engine_.find_qp(qpn);
-  if (qp == nullptr || qp->peer == nullptr) return reports;
-  const path::PathSet& set = qp->peer->paths;
-  for (path::PathIndex i = 0; i < set.size(); ++i) {
-    const path::PathSpec spec = set[i];
-    const path::PathStats st = set.stats(i);
-    PathReport r;
-    r.ev = spec.ev;
-    r.plane = spec.plane;
-    r.port_path = spec.port_path;
-    r.state =
-        set.health(i) == path::Health::assumed_bad ? "assumed_bad" : path::to_string(set.health(i));
-    r.active = set.active(i);
-    r.packets = st.sent_packets;
-    r.bytes = st.sent_bytes;
-    r.delivered = st.delivered;
-    r.marks = st.marks;
-    r.trims = st.trims;
-    r.losses = st.losses;
-    r.timeouts = st.timeouts;
-    r.probes_sent = st.probes_sent;
-    r.probes_answered = st.probes_answered;
-    r.times_bad = st.times_bad;
-    reports.push_back(std::move(r));
-  }
-  return reports;
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -294,10 +294,13 @@ MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
-MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane) const {
-  for (const Known& known : known_)
-    if (const engine::Peer* peer = engine_.find_peer(known.id))
-      reports.push_back({known.name, lane, peer->queue_pairs, known.foreign});
+MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first,
+                             std::size_t most) const {
+  for (std::size_t i = first; i < known_.size() && i - first < most; ++i)
+    if (const engine::Peer* peer = engine_.find_peer(known_[i].id))
+      reports.push_back({known_[i].name, lane, value(known_[i].id), peer->queue_pairs,
+                         static_cast<std::uint32_t>(peer->paths.size()), peer->paths.active_count(),
+                         known_[i].foreign});
 }
 
 MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,

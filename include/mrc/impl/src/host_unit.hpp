@@ -20,6 +20,7 @@
 #include "mrc/host/impl/lane_datagrams.ipp"
 #include "mrc/host/impl/lane_endpoints.ipp"
 #include "mrc/host/impl/lane_profiles.ipp"
+#include "mrc/host/impl/lane_reports.ipp"
 #include "mrc/host/impl/lanes.ipp"
 #include "mrc/host/impl/peers.ipp"
 #include "mrc/host/impl/plane_kinds.ipp"

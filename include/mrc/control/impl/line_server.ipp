@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "mrc/control/line_server.hpp"
+#include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/system_error.hpp"
+
+namespace mrc::inline v0_1::control {
+
+MRC_SETUP LineServer::LineServer(std::string path, LineHandler& handler)
+    : path_(std::move(path)), handler_(handler), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!stop_.open()) throw_errno("can't open an event descriptor");
+  listener_ = listen_unix(path_);
+  try {
+    const BlockedSignals inherited;  // the program's handlers run in threads of the program
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    (void)::unlink(path_.c_str());
+    throw_errno("can't start the thread of the control socket", error.code().value());
+  }
+  (void)::pthread_setname_np(thread_.native_handle(), "openmrc-control");
+}
+
+MRC_SETUP LineServer::~LineServer() {
+  if (fork_.forked()) {  // thread and file are the parent's
+    static std::vector<std::thread>& others = *new std::vector<std::thread>;
+    others.push_back(std::move(thread_));
+    return;
+  }
+  const std::uint64_t one = 1;
+  (void)!::write(stop_.fd(), &one, sizeof one);
+  thread_.join();
+  (void)::unlink(path_.c_str());
+}
+
+MRC_SETUP void LineServer::run() noexcept {
+  std::unique_lock working(working_);
+  due_ = monotonic_now();
+  while (true) {
+    try {
+      wait(due_, working);
+      if (polled_[0].revents != 0) break;
+      serve_all();
+    } catch (...) {  // no memory: who needed it goes
+      if (!working.owns_lock()) working.lock();
+      while (!clients_.empty()) (void)drop(clients_.begin());
+    }
+  }
+  while (!clients_.empty()) (void)drop(clients_.begin());
+}
+
+/// Looks at what wait() has found.
+MRC_SETUP void LineServer::serve_all() {
+  const Time now = monotonic_now();
+  if (now >= due_) {
+    due_ = now + std::chrono::seconds(1);  // if it throws
+    due_ = handler_.tick(now);
+  }
+  const auto watched = static_cast<long>(handler_.watched().size());
+  const auto readable = [](const ::pollfd& entry) { return entry.revents != 0; };
+  const auto first = polled_.begin() + 2 + watched;
+  if (std::any_of(polled_.begin() + 2, first, readable))
+    for (const std::string& line : handler_.news())
+      for (Client& client : clients_)
+        if (client.follows) tell(client, line);
+  // Those that wait() listed, in its order; accept_clients() adds others behind them.
+  auto entry = first;
+  for (auto client = clients_.begin(); client != clients_.end() && entry != polled_.end();
+       ++entry) {
+    bool alive = entry->revents == 0 || receive(*client, now);
+    if (alive && client->idle() && client->has_line()) serve(*client);
+    alive = alive && send(*client) && !client->done();
+    client = alive ? std::next(client) : drop(client);
+  }
+  if (polled_[1].revents != 0) accept_clients(now);
+}
+
+/// Forked children may have the connection open, too.
+MRC_SETUP LineServer::Clients::iterator LineServer::drop(Clients::iterator client) noexcept {
+  (void)::shutdown(client->socket.fd(), SHUT_RDWR);
+  return clients_.erase(client);
+}
+
+MRC_SETUP void LineServer::wait(Time until, std::unique_lock<std::mutex>& working) {
+  polled_.clear();
+  polled_.push_back({stop_.fd(), POLLIN, 0});
+  polled_.push_back({accepting_ ? listener_.fd() : -1, POLLIN, 0});
+  for (const int fd : handler_.watched()) polled_.push_back({fd, POLLIN, 0});
+  bool at_once = false;
+  for (const Client& client : clients_) {  // what it sends waits until what it has sent is answered
+    const bool line = client.has_line();
+    const short events = !client.idle() ? POLLOUT : line ? 0 : POLLIN;
+    polled_.push_back({client.socket.fd(), events, 0});
+    at_once = at_once || (client.idle() && line);
+  }
+  const Duration left =
+      std::clamp<Duration>(until - monotonic_now(), Duration(0), std::chrono::seconds(3600));
+  const Duration nap = at_once      ? Duration(0)
+                       : accepting_ ? left
+                                    : std::min<Duration>(left, std::chrono::milliseconds(100));
+  const ::timespec limit{nap.count() / 1'000'000'000, nap.count() % 1'000'000'000};
+  accepting_ = true;
+  working.unlock();
+  const int found = ::ppoll(polled_.data(), polled_.size(), &limit, nullptr);
+  working.lock();
+  if (found < 0)
+    for (::pollfd& entry : polled_) entry.revents = 0;
+}
+
+MRC_SETUP void LineServer::accept_clients(Time now) {
+  while (true) {
+    UniqueFd socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.open()) {
+      accepting_ = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+      return;
+    }
+    const ::uid_t uid = credentials_of(socket).uid;
+    const int buffer = static_cast<int>(kMostNews);  // whatever the machine's default is
+    (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    if (clients_.size() == kMostClients)
+      (void)drop(
+          std::min_element(clients_.begin(), clients_.end(),
+                           [](const Client& a, const Client& b) { return a.heard < b.heard; }));
+    Client& client = clients_.emplace_back();
+    client.socket = std::move(socket);
+    client.heard = now;
+    client.ends = uid != 0 && uid != ::geteuid();
+    say(client,
+        client.ends ? handler_.refusal("this device is another user's") : handler_.greeting());
+    if (!send(client)) (void)drop(std::prev(clients_.end()));
+  }
+}
+
+MRC_SETUP void LineServer::say(Client& client, std::string_view line) {
+  client.out.append(line).push_back('\n');
+}
+
+MRC_SETUP void LineServer::tell(Client& client, std::string_view line) {
+  const bool behind = client.dropped > 0 && !client.idle();
+  if (behind || client.out.size() - client.sent + line.size() > kMostNews) {
+    ++client.dropped;
+    return;
+  }
+  if (client.dropped > 0)
+    say(client, "{\"event\":\"dropped\",\"count\":" + std::to_string(client.dropped) + "}");
+  client.dropped = 0;
+  say(client, line);
+}
+
+/// False if the client is gone.
+MRC_SETUP bool LineServer::receive(Client& client, Time now) {
+  if (!client.idle() || client.has_line()) return true;  // not yet
+  client.heard = now;
+  char buffer[4096];
+  const ::ssize_t n = ::recv(client.socket.fd(), buffer, sizeof buffer, 0);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  if (n == 0) {  // it may still read: a last line need not have an end
+    client.ends = true;
+    if (!client.in.empty()) client.in.push_back('\n');
+    return true;
+  }
+  client.in.append(buffer, static_cast<std::size_t>(n));
+  if (client.in.size() > kLongestLine && !client.has_line()) {
+    client.in.clear();
+    client.ends = true;
+    say(client,
+        handler_.refusal("a request of more than " + std::to_string(kLongestLine) + " bytes"));
+  }
+  return true;
+}
+
+/// False if the client is gone.
+MRC_SETUP bool LineServer::send(Client& client) {
+  while (!client.idle()) {
+    const ::ssize_t n = ::send(client.socket.fd(), client.out.data() + client.sent,
+                               client.out.size() - client.sent, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    client.sent += static_cast<std::size_t>(n);
+    if (client.sent < client.out.size()) {
+      if (client.sent < kMostNews) continue;
+      client.out.erase(0, client.sent);  // also for one that never quite catches up
+      client.sent = 0;
+      continue;
+    }
+    client.out.clear();
+    client.out.shrink_to_fit();
+    client.sent = 0;
+  }
+  return true;
+}
+
+/// Answers the first line.
+MRC_SETUP void LineServer::serve(Client& client) {
+  const std::size_t end = client.in.find('\n');
+  const std::string line = client.in.substr(0, end);
+  client.in.erase(0, end + 1);
+  if (line.find_first_not_of(" \t\r") == line.npos) return;
+  say(client, handler_.answer(line, client.follows));
+}
+
+}  // namespace mrc::inline v0_1::control

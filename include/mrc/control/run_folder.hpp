@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mrc/core/linkage.hpp"
+
+/// Where the control sockets of a host's devices are: one folder for all users, or one of a user's
+/// own. docs/control.md describes names and rights.
+namespace mrc::inline v0_1::control {
+
+/// The folder for all users. Root's first device makes it, writable for all and sticky.
+inline constexpr const char* kRunFolder = "/run/openmrc";
+
+/// What the file of a socket is called: "PID-PIDNS-ID.sock". Processes of several PID namespaces
+/// may share the folder, and a process may have several devices.
+struct SocketName {
+  ::pid_t pid = 0;                  ///< of the process, in its own PID namespace
+  std::uint64_t pid_namespace = 0;  ///< inode of that namespace
+  std::uint64_t id = 0;             ///< random
+
+  /// Equal in every field.
+  friend bool operator==(const SocketName&, const SocketName&) = default;
+};
+
+/// As the file is called.
+[[nodiscard]] std::string to_string(const SocketName& name);
+/// Nothing if a file with that name is no control socket.
+[[nodiscard]] std::optional<SocketName> parse_socket_name(std::string_view file);
+/// A fresh name for a device of this process. Throws mrc::Error.
+[[nodiscard]] SocketName make_socket_name();
+
+/// The folder for the devices of this process, which exists afterwards. `setting` is option
+/// control: "auto", or the folder itself. Throws mrc::Error that names what is wrong with it.
+[[nodiscard]] std::string device_folder(std::string_view setting);
+
+/// Where a tool of this user finds devices, the host's folder first; root's tools look into those
+/// of all users. Folders that do not exist are not listed.
+[[nodiscard]] std::vector<std::string> searched_folders();
+
+/// A socket in a folder.
+struct SocketFile {
+  std::string path;
+  SocketName name;
+};
+/// The sockets in a folder, by name. None if it can't be read.
+[[nodiscard]] std::vector<SocketFile> sockets_in(const std::string& folder);
+
+/// Removes the sockets of processes that are gone: those of this PID namespace that have no process
+/// any more and that nobody listens on. Others stay, for tools that try them.
+void remove_stale(const std::string& folder) noexcept;
+/// Removes a socket that nobody listens on. False if somebody does, or it can't be removed.
+bool remove_if_stale(const std::string& path) noexcept;
+
+}  // namespace mrc::inline v0_1::control
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/control/impl/run_folder.ipp"
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "mrc/core/linkage.hpp"
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include <atomic>
+#endif
+
+namespace mrc::inline v0_1::detail {
+
+class DeviceCore;
+
+/// Serves the clients of a device's control socket as long as it exists.
+class ControlService {
+ public:
+  virtual ~ControlService() = default;
+  /// Of the socket.
+  [[nodiscard]] virtual const std::string& path() const noexcept = 0;
+  /// In a forked child: whether nothing was being changed, so that it can be destroyed.
+  [[nodiscard]] virtual bool at_rest() noexcept = 0;
+};
+
+/// Opens the control socket that option control asks for. `core` must outlive it. Throws
+/// mrc::Error.
+[[nodiscard]] std::unique_ptr<ControlService> open_control_socket(DeviceCore& core);
+
+#ifndef MRC_SEPARATE_COMPILATION
+/// That function in a header-only program, which has it only if one of its units includes
+/// mrc/control.hpp, which sets this before main(): the others are spared a JSON library. (The
+/// compiled library has it.)
+inline constinit std::atomic<std::unique_ptr<ControlService> (*)(DeviceCore&)> control_opener{
+    nullptr};
+#endif
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mrc/api/events.hpp"
+#include "mrc/control/line_server.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
+#include "mrc/host/control_service.hpp"
+#include "mrc/host/ev_events.hpp"
+#include "mrc/host/event_queue.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// A device as others see and steer it (docs/control.md): answers the requests that come through
+/// its control socket, keeps the newest events, and says which queue pairs make no progress.
+///
+/// A thread of its own serves the clients. It takes the locks of lanes for moments, as an
+/// application thread does, so that clients cost the data path nothing.
+class DeviceControl final : public ControlService, public control::LineHandler {
+ public:
+  /// Opens the socket that option control asks for. Throws mrc::Error. `core` must outlive it.
+  explicit DeviceControl(DeviceCore& core);
+  ~DeviceControl() override;
+
+  [[nodiscard]] const std::string& path() const noexcept override { return server_->path(); }
+  [[nodiscard]] bool at_rest() noexcept override { return server_->at_rest(); }
+
+ private:
+  // As LineHandler
+  [[nodiscard]] std::string greeting() override;
+  [[nodiscard]] std::string refusal(std::string_view why) override;
+  [[nodiscard]] std::string answer(std::string_view line, bool& follows) override;
+  [[nodiscard]] std::vector<int> watched() const override;
+  [[nodiscard]] std::vector<std::string> news() override;
+  Time tick(Time now) override;
+
+  struct Requests;  // impl/device_control.ipp
+  friend struct Requests;
+
+  void keep(const std::string& kind, std::string fields, std::vector<std::string>& lines);
+  void watch_progress(Time now);
+
+  /// A queue pair that has something to do.
+  struct Watched {
+    std::uint64_t progress = 0;  ///< grows with each sign of progress
+    Time since{};                ///< since when it has not
+    bool told = false;
+  };
+
+  DeviceCore& core_;
+  const double opened_;  ///< seconds since 1970
+  EventQueue<DeviceEvent> events_;
+  std::shared_ptr<EvEventQueue> ev_events_;
+  std::deque<std::string> recent_;  ///< the newest events, as they were told
+  std::uint64_t next_event_ = 1;    ///< number of the next one
+  std::uint64_t lost_ = 0;          ///< events that events_ had no room for, as far as told
+  std::map<std::pair<unsigned, std::uint32_t>, Watched> watched_;  ///< by lane and QPN
+  std::unique_ptr<control::LineServer> server_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/device_control.ipp"
+#endif

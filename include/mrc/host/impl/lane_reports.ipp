@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+
+#include "mrc/engine/waiting.hpp"
+#include "mrc/host/lane.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+MRC_SETUP std::vector<Qpn> Lane::queue_pairs() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Qpn> numbers;
+  numbers.reserve(engine_.qp_count());
+  engine_.for_each_qp(
+      [&](const engine::QueuePairState& qp) noexcept { numbers.push_back(qp.qpn); });
+  return numbers;
+}
+
+MRC_SETUP std::optional<QpReport> Lane::report(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr) return std::nullopt;
+  const Time now = monotonic_now();
+  QpReport r;
+  r.lane = index_;
+  r.qpn = qpn;
+  r.state = to_string(qp->state);
+  if (qp->state == QpState::err) r.error = peers_.error_text(*qp);
+  r.rc = qp->rc;
+  if (qp->peer != nullptr) r.peer = value(qp->peer->id);
+  if (qp->state != QpState::reset && qp->state != QpState::init) r.remote_qpn = qp->remote.qpn;
+  const engine::WaitsFor waits = engine::waits_for(*qp, now);
+  r.waits_for = to_string(waits);
+  if (waits != engine::WaitsFor::nothing && qp->peer != nullptr)
+    r.silent_ns = static_cast<std::uint64_t>(
+        std::max(Duration(0), now - std::max(qp->peer->answered, qp->tx.timer_start)).count());
+  r.unfinished = qp->waiting();
+  r.stats = engine_.qp_stats(*qp);
+  return r;
+}
+
+MRC_SETUP std::vector<PeerReport> Lane::peers(std::size_t first, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  std::vector<PeerReport> reports;
+  peers_.add_to(reports, index_, first, most);
+  return reports;
+}
+
+MRC_SETUP std::vector<PathReport> Lane::paths(PeerId peer, std::size_t first, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  const engine::Peer* found = engine_.find_peer(peer);
+  if (found == nullptr) return {};
+  return paths_of(*found, first, most);
+}
+
+MRC_SETUP std::vector<PathReport> Lane::paths(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  const engine::QueuePairState* qp = engine_.find_qp(qpn);
+  if (qp == nullptr || qp->peer == nullptr) return {};
+  return paths_of(*qp->peer, 0, qp->peer->paths.size());
+}
+
+MRC_SETUP std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::size_t first,
+                                                 std::size_t most) {
+  std::vector<PathReport> reports;
+  const path::PathSet& set = peer.paths;
+  const std::size_t size = set.size();
+  for (std::size_t n = first; n < size && n - first < most; ++n) {
+    const auto i = static_cast<path::PathIndex>(n);
+    const path::PathSpec spec = set[i];
+    const path::PathStats st = set.stats(i);
+    PathReport r;
+    r.ev = spec.ev;
+    r.plane = spec.plane;
+    r.port_path = spec.port_path;
+    r.state =
+        set.health(i) == path::Health::assumed_bad ? "assumed_bad" : path::to_string(set.health(i));
+    r.active = set.active(i);
+    r.packets = st.sent_packets;
+    r.bytes = st.sent_bytes;
+    r.delivered = st.delivered;
+    r.marks = st.marks;
+    r.trims = st.trims;
+    r.losses = st.losses;
+    r.timeouts = st.timeouts;
+    r.probes_sent = st.probes_sent;
+    r.probes_answered = st.probes_answered;
+    r.times_bad = st.times_bad;
+    reports.push_back(std::move(r));
+  }
+  return reports;
+}
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of control sockets, and sockets that nobody listens on any more.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "host/control_rig.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using control::SocketName;
+
+TEST_CASE("control sockets: names, and what is none") {
+  const SocketName name{4711, 4026531836, 0x00ff00000000abcd};
+  CHECK(control::to_string(name) == "4711-4026531836-00ff00000000abcd.sock");
+  CHECK(control::parse_socket_name(control::to_string(name)) == name);
+  for (const char* other :
+       {"", "x", ".sock", "4711.sock", "4711-1.sock", "4711-1-1.sock", "4711-1-00ff00000000abcd",
+        "4711-1-00ff00000000abcd.sock~", "-1--00ff00000000abcd.sock",
+        "04711-1-00ff00000000abcd.sock", "4711-1-00FF00000000abcd.sock",
+        "99999999999-1-00ff00000000abcd.sock", "../-1-00ff00000000abcd.sock"}) {
+    CAPTURE(other);
+    CHECK(!control::parse_socket_name(other));
+  }
+  CHECK(control::make_socket_name().pid == ::getpid());
+  CHECK(control::make_socket_name().id != control::make_socket_name().id);
+}
+
+TEST_CASE("control sockets: those of processes that are gone are removed, others stay") {
+  const OwnFolder folder;
+  const SocketName here = control::make_socket_name();
+  const auto path_of = [&](::pid_t pid, std::uint64_t pid_namespace, std::uint64_t id) {
+    return folder.path + "/" + control::to_string(SocketName{pid, pid_namespace, id});
+  };
+  // A pid that no process has: above the kernel's limit.
+  const ::pid_t gone = 1 << 23;
+  const std::string dead = path_of(gone, here.pid_namespace, 1),
+                    elsewhere = path_of(gone, here.pid_namespace + 1, 2),
+                    quiet = path_of(::getpid(), here.pid_namespace, 3),
+                    listening = path_of(gone, here.pid_namespace, 4);
+  for (const std::string& path : {dead, elsewhere, quiet}) (void)control::listen_unix(path);
+  const UniqueFd listener = control::listen_unix(listening);
+  std::ofstream(path_of(gone, here.pid_namespace, 5)) << "a file that is no socket";
+  REQUIRE(control::sockets_in(folder.path).size() == 5);
+  control::remove_stale(folder.path);
+  CHECK(!std::filesystem::exists(dead));
+  CHECK(std::filesystem::exists(elsewhere));  // of another PID namespace: nobody here can tell
+  CHECK(std::filesystem::exists(quiet));
+  CHECK(std::filesystem::exists(listening));
+  CHECK(control::sockets_in(folder.path).size() == 4);
+  CHECK(control::remove_if_stale(elsewhere));
+  CHECK(!control::remove_if_stale(listening));
+  CHECK(!control::remove_if_stale(path_of(gone, here.pid_namespace, 5)));
+  CHECK(!control::remove_if_stale(folder.path + "/nothing"));
+  control::remove_stale(folder.path + "/not/there");
+}
