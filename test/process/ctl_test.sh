@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mrc_ctl beside running programs: what it lists and shows, a plane that goes out of use under load,
+# processes that are killed or stopped, users without rights, bad options.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mrc_ctl=$build/tools/mrc_ctl
+need_program "$mrc_ctl"
+
+cd "$work"
+mkdir sockets
+export MRC_CONTROL=$PWD/sockets
+patience=60s
+ctl() { "$mrc_ctl" --folder sockets --patience "$patience" "$@"; }
+ask() {  # ask EXPRESSION OPTION...: of the JSON that mrc_ctl prints, d
+  local expression=$1
+  shift
+  ctl --json "$@" >ask.json 2>ask.err || return 1
+  python3 -c 'import json, sys; d = json.load(open("ask.json")); print(eval(sys.argv[1]))' \
+    "$expression"
+}
+is() { [[ $(ask "$@") == True ]]; }
+fails() {  # fails STATUS TEXT OPTION...: with that on standard error
+  local status=$1 text=$2 code=0
+  shift 2
+  ctl "$@" >fails.out 2>fails.err || code=$?
+  [[ $code == "$status" ]] || fail "mrc_ctl $* ends with $code, not $status: $(cat fails.err)"
+  grep -q -- "$text" fails.err || fail "mrc_ctl $* does not say '$text': $(cat fails.err)"
+}
+
+# Nothing is open.
+[[ $(ctl list) == 'No device is open.' ]] || fail "list without devices: $(ctl list)"
+fails 3 'no such device' planes
+fails 2 'must be up or down' plane 0 sideways
+fails 2 'subcommand is required'
+"$mrc_ctl" --help >help.out
+grep -q 'control socket' help.out || fail 'no --help'
+
+# A pair that moves data for as long as the test lasts.
+export MRC_RETRY_EXPONENTIAL=25  # one that is stopped for a while is no dead one
+port=$(free_port)
+start_server server "$port" --planes 2 --give-up 600
+start client "$mrc_perf" --port "$port" --planes 2 --size 64K --duration 600 --give-up 600 \
+  127.0.0.1
+client=$pid
+until_true 30 is 'len(d) == 2' list || fail "not two devices: $(ctl list)"
+carries() {  # carries PID: bytes have left in all planes
+  is 'all(p["port"]["tx_bytes"] > 1e6 for p in d[0]["answer"])' planes --pid "$1"
+}
+until_true 30 carries "$client" || fail "no data: $(ctl planes)"
+
+is 'd[0]["program"] == "mrc_perf" and d[0]["planes"] == 2' list || fail 'list'
+is 'd[0]["pid"] == '"$client" list --pid "$client" || fail 'list --pid'
+is 'len(d) == 2' list --name mrc_perf || fail 'list --name'
+is 'len(d) == 0' list --name mrc_per || fail 'list --name of none'
+id=$(ask 'd[0]["device"]' list --pid "$client")
+is 'len(d) == 1' list --device "${id:0:6}" || fail 'list --device'
+is 'all(q["state"] == "RTS" for q in d[0]["answer"])' qps --pid "$client" || fail 'qps'
+is 'd[0]["answer"][0]["queue_pairs"] >= 1' peers --pid "$client" || fail 'peers'
+is 'sum(p["packets"] for p in d[0]["answer"][0]["paths"]) > 0' paths --pid "$client" ||
+  fail 'paths'
+is 'd[0]["answer"]["retry_exponential"] == "25"' config --pid "$client" || fail 'config'
+is 'd[0]["counters"]["engine"]["tx_data"] > 0 and bool(d[0]["paths"] and d[0]["config"])' \
+  dump --pid "$client" || fail 'dump'
+for command in show planes qps peers paths events config; do
+  ctl "$command" >"$command.out" 2>"$command.err" || fail "$command: $(cat "$command.err")"
+  [[ -s $command.out ]] || fail "$command says nothing"
+done
+grep -q 'mrc_perf (pid' planes.out || fail 'planes of two devices do not say whose'
+ctl top --rounds 2 --interval 200ms >top.out || fail 'top'
+grep -Eq 'sending [0-9.]+ Gb/s' top.out || fail "top: $(cat top.out)"
+
+# A plane goes out of use under load: no packet leaves in it, and nothing fails.
+fails 2 'devices are open' plane 1 down
+start follower "$mrc_ctl" --folder sockets --patience 60s events --follow --pid "$client"
+ctl plane 1 down --pid "$client" >plane.out || fail 'plane down'
+sent_before=$(ask 'd[0]["answer"][1]["port"]["tx_packets"]' planes --pid "$client")
+others_before=$(ask 'd[0]["answer"][0]["port"]["tx_packets"]' planes --pid "$client")
+sent() {  # sent PLANE EXPRESSION: of n, the packets that the client has sent in it
+  is "(lambda n: $2)(d[0]['answer'][$1]['port']['tx_packets'])" planes --pid "$client"
+}
+until_true 30 sent 0 "n > $others_before + 1000" || fail 'no data in the other plane'
+sent 1 "n == $sent_before" ||
+  fail 'packets left in a plane that is out of use'
+until_true 20 grep -qs 'plane_down' follower.out || fail 'events --follow is silent'
+ctl plane 1 up --all >plane.out || fail 'plane up'
+until_true 30 sent 1 "n > $sent_before + 1000" || fail 'it carries nothing afterwards'
+until_true 20 grep -qs 'plane_up' follower.out || fail 'events --follow: no return'
+fails 1 'the last one is 1' plane 7 down --pid "$client"
+fails 1 'option faults' faults loss=0.1 --pid "$client"
+ctl log info --pid "$client" >log.out || fail 'log'
+
+# Users without rights.
+if [[ $(id -u) == 0 ]]; then
+  chmod 755 . sockets
+  other() { setpriv --reuid 65534 --clear-groups "$@"; }
+  if other test -x "$mrc_ctl"; then
+    other "$mrc_ctl" --folder "$PWD/sockets" list >other.out || fail 'list of another user'
+    grep -q '2 more of other users' other.out ||
+      fail "another user can connect: $(cat other.out)"
+  else
+    say "another user can't reach $mrc_ctl: not tried"
+  fi
+fi
+
+# One that is stopped is named, and delays the others by a second; one that is killed disappears.
+kill -STOP "$server"
+patience=50ms
+for _ in {1..80}; do  # more than its socket keeps
+  begin=$(date +%s%N)
+  fails 1 'does not answer' list
+  took=$((($(date +%s%N) - begin) / 1000000))
+  ((took < 20000)) || fail "a stopped process delays the list by $took ms"
+done
+patience=10s  # of which the stopped one takes all
+is 'len(d) == 1' list --pid "$client" || fail 'one that is stopped hides the other'
+patience=60s
+kill -CONT "$server"
+until_true 20 is 'len(d) == 2' list || fail 'it is not back'
+kill -KILL "$server"
+wait "$server" 2>/dev/null || true
+unlisted() { is 'len(d) == 0' list --pid "$server"; }
+until_true 20 unlisted || fail "a killed process is still there: $(ctl list)"
+[[ -z $(find sockets -name "$server-*") ]] || fail 'its socket is still there'
+
+# Its peer ends, as it has to, and leaves nothing.
+exit_code "$client" 60
+[[ -z $(find sockets -name '*.sock*') ]] || fail 'a socket is left'

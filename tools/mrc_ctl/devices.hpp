@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mrc/control/client.hpp"
+#include "mrc/control/run_folder.hpp"
+#include "mrc_ctl/options.hpp"
+
+namespace mrc::ctl_tool {
+
+using Json = nlohmann::json;
+
+/// How long a device has to answer.
+inline constexpr Duration kPatience = std::chrono::seconds(10);
+
+/// A device of some process, by its control socket.
+class RemoteDevice {
+ public:
+  /// Connects. Throws mrc::Error.
+  explicit RemoteDevice(control::SocketFile file) : file_(std::move(file)), client_(file_.path) {}
+
+  /// Waits for its greeting. False, and problem() says why, if it is none of OpenMRC's or does not
+  /// come.
+  [[nodiscard]] bool greet(Time until);
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// What it says of its process: pid, program, host and so on. Checked: these are there. The user
+  /// is the kernel's word.
+  [[nodiscard]] const Json& hello() const { return hello_; }
+  [[nodiscard]] std::string id() const;
+  [[nodiscard]] const control::SocketName& name() const { return file_.name; }
+  /// "ib_write_bw (pid 4711)".
+  [[nodiscard]] std::string title() const;
+
+  /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
+  /// refuses, or if it does not answer.
+  [[nodiscard]] Json request(Json request);
+  /// A list as a whole, however many answers it takes.
+  [[nodiscard]] Json list(Json request, const std::string& name);
+  /// The next event after {"request":"events","follow":true}; nothing if none has come in time.
+  [[nodiscard]] std::optional<Json> event(Duration patience);
+  [[nodiscard]] int fd() const { return client_.fd(); }
+
+ private:
+  control::SocketFile file_;
+  control::Client client_;
+  Json hello_;
+  std::string problem_;
+  std::uint64_t requests_ = 0;
+};
+
+/// The devices that can be found and answer, and the others.
+struct Found {
+  std::vector<std::unique_ptr<RemoteDevice>> devices;  ///< by program and pid
+  std::vector<std::string> silent;                     ///< paths of sockets, and why
+  std::size_t others = 0;                              ///< that this user may not ask
+};
+
+/// Those that the options select. Sockets that nobody listens on any more are removed.
+[[nodiscard]] Found find_devices(const Options& o);
+
+}  // namespace mrc::ctl_tool

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "common/interrupt.hpp"
+#include "common/program.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc_ctl/devices.hpp"
+#include "mrc_ctl/options.hpp"
+#include "mrc_ctl/top.hpp"
+#include "mrc_ctl/views.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+constexpr int kNoDevice = 3;
+
+bool changes(Command command) {
+  return command == Command::plane || command == Command::log || command == Command::faults;
+}
+
+/// What a command asks of a device, as JSON.
+Json answer_of(const Options& o, RemoteDevice& device) {
+  switch (o.command) {
+    case Command::planes:
+      return device.list({{"request", "planes"}}, "planes");
+    case Command::queue_pairs:
+      return device.list({{"request", "queue_pairs"}}, "queue_pairs");
+    case Command::peers:
+      return device.list({{"request", "peers"}}, "peers");
+    case Command::paths:
+      return all_paths(device);
+    case Command::config:
+      return device.request({{"request", "config"}})["options"];
+    case Command::events:
+      return device.list({{"request", "events"}}, "events");
+    case Command::plane:
+      return device.request(
+          {{"request", "plane"}, {"plane", o.plane}, {"enabled", o.up}})["planes"];
+    case Command::log:
+      return device.request({{"request", "log"}, {"level", o.value}})["level"];
+    case Command::faults:
+      (void)device.request({{"request", "faults"}, {"schedule", o.value}});
+      return o.value;
+    case Command::list:
+    case Command::show:
+    case Command::dump:
+    case Command::top:
+      break;
+  }
+  return dump_of(device);
+}
+
+std::string text_of(const Options& o, RemoteDevice& device) {
+  switch (o.command) {
+    case Command::planes:
+      return planes_text(device);
+    case Command::queue_pairs:
+      return queue_pairs_text(device);
+    case Command::peers:
+      return peers_text(device);
+    case Command::paths:
+      return paths_text(device, o.idle);
+    case Command::config:
+      return config_text(device);
+    case Command::show:
+      return show_text(device);
+    case Command::events: {
+      std::string text;
+      for (const Json& event : answer_of(o, device)) text += event_text(event) + "\n";
+      return text.empty() ? "  no events yet\n" : text;
+    }
+    case Command::plane:
+      (void)answer_of(o, device);
+      return fmt::format("plane {} is {}\n", o.plane, o.up ? "enabled" : "disabled");
+    case Command::log:
+      return fmt::format("logs {}\n", printable(answer_of(o, device).get<std::string>()));
+    case Command::faults:
+      (void)answer_of(o, device);
+      return o.value.empty() ? "no faults any more\n" : fmt::format("faults: {}\n", o.value);
+    case Command::list:
+    case Command::dump:
+    case Command::top:
+      break;
+  }
+  return json_text(dump_of(device), 2) + "\n";
+}
+
+/// What identifies a device in JSON, with its answer.
+Json labelled(const RemoteDevice& device, const char* name, Json answer) {
+  Json out = device.hello();
+  out.erase("event");
+  out["device"] = device.id();
+  if (name != nullptr) out[name] = std::move(answer);
+  return out;
+}
+
+void print_json(const Json& json) {
+  fmt::print("{}\n", json_text(json, 2));
+}
+
+void print_event(const Options& o, const RemoteDevice& device, const Json& event) {
+  fmt::print("{}\n",
+             o.json ? json_text(event, -1) : printable(device.title()) + "  " + event_text(event));
+}
+
+/// Prints the events that there are, but not without end: others have some, too. False if the
+/// device has gone.
+bool print_events(const Options& o, RemoteDevice& device) {
+  constexpr int kAtOnce = 1000;
+  try {
+    for (int i = 0; i < kAtOnce && !tools::g_interrupted; ++i) {
+      const auto event = device.event(Duration(0));
+      if (!event) break;
+      print_event(o, device, *event);
+    }
+    return true;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mrc_ctl: {}: {}\n", printable(device.title()), printable(error.what()));
+    return false;
+  }
+}
+
+/// Events of all devices as they come.
+int follow(const Options& o, Found& found) {
+  const tools::HeldSignals signals;
+  int status = 0;
+  std::erase_if(found.devices, [&](auto& device) {
+    try {
+      const Json answer = device->request({{"request", "events"}, {"follow", true}});
+      for (const Json& event : answer.value("events", Json::array()))
+        print_event(o, *device, event);
+      return !print_events(o, *device);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
+      status = 1;
+      return true;
+    }
+  });
+  std::fflush(stdout);
+  while (!tools::g_interrupted && !found.devices.empty()) {
+    std::vector<::pollfd> fds;
+    for (const auto& device : found.devices) fds.push_back({device->fd(), POLLIN, 0});
+    signals.sleep(fds, nullptr);
+    std::erase_if(found.devices, [&](auto& device) { return !print_events(o, *device); });
+    std::fflush(stdout);
+  }
+  return tools::g_interrupted ? tools::kInterruptedStatus : status;
+}
+
+int run_list(const Options& o, const Found& found) {
+  if (o.json) {
+    Json all = Json::array();
+    for (const auto& device : found.devices) all.push_back(labelled(*device, nullptr, {}));
+    print_json(all);
+  } else {
+    fmt::print("{}", list_text(found));
+  }
+  return found.silent.empty() ? 0 : 1;
+}
+
+/// The command at each device; goes on behind one that fails.
+int run_each(const Options& o, Found& found) {
+  int status = found.silent.empty() ? 0 : 1;
+  Json all = Json::array();
+  for (auto& device : found.devices) try {
+      if (tools::g_interrupted) return tools::kInterruptedStatus;
+      if (o.json || o.command == Command::dump) {
+        all.push_back(o.command == Command::dump || o.command == Command::show
+                          ? dump_of(*device)
+                          : labelled(*device, "answer", answer_of(o, *device)));
+      } else {
+        const std::string text = text_of(o, *device);
+        const bool title = found.devices.size() > 1 && o.command != Command::show;
+        if (title) fmt::print("{}, id {}:\n", printable(device->title()), device->id());
+        fmt::print("{}{}", text, title ? "\n" : "");
+      }
+    } catch (const std::exception& error) {
+      if (tools::g_interrupted) return tools::kInterruptedStatus;
+      fmt::print(stderr, "mrc_ctl: {}\n", printable(error.what()));
+      status = 1;
+    }
+  if (o.json || o.command == Command::dump) print_json(all);
+  return status;
+}
+
+int run(const Options& o) {
+  tools::catch_signals();
+  if (o.command == Command::top) return run_top(o);
+  Found found = find_devices(o);
+  for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
+  if (o.command == Command::list) return run_list(o, found);
+  if (found.devices.empty()) {
+    fmt::print(stderr, "mrc_ctl: no such device is open; `mrc_ctl list` shows those that are\n");
+    return kNoDevice;
+  }
+  if (changes(o.command) && found.devices.size() > 1 && !o.all) {
+    fmt::print(stderr,
+               "mrc_ctl: {} devices are open; name one by --pid, --name or --device, or give "
+               "--all:\n{}",
+               found.devices.size(), list_text(found));
+    return tools::kBadOptionStatus;
+  }
+  if (o.command == Command::events && o.follow) return follow(o, found);
+  return run_each(o, found);
+}
+
+}  // namespace
+}  // namespace mrc::ctl_tool
+
+/// mrc_ctl: shows and steers the devices of running processes.
+int main(int argc, char** argv) {
+  return mrc::tools::run_main(
+      "mrc_ctl", [&] { return mrc::ctl_tool::run(mrc::ctl_tool::parse_options(argc, argv)); });
+}

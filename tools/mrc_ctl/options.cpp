@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+
+#include "common/command_line.hpp"
+#include "mrc/core/value_text.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kFooter =
+    R"(Devices are found by their control sockets, in /run/openmrc and in the user's own
+folder; root sees those of all users. Where several devices are open, reading
+commands show all of them, and those that change something want --pid, --name,
+--device or --all.
+
+Exit status: 0 done, 1 a device refused or did not answer, 2 bad options, 3 there is no such
+device, 130 interrupted.
+docs/control.md explains what is shown, and has the protocol.)";
+
+void add_duration(CLI::App& app, const std::string& name, const std::string& help, Duration& to) {
+  app.add_option_function<std::string>(
+         name,
+         [name, &to](const std::string& text) {
+           const auto value = parse_duration(text);
+           if (!value || *value < 50ms || *value > 1h)
+             throw CLI::ValidationError(
+                 fmt::format("{} {}: must be a time such as 500ms or 2s, 50ms to 1h", name, text));
+           to = *value;
+         },
+         help)
+      ->type_name("TIME");
+}
+
+CLI::App& add(CLI::App& app, Options& o, const char* name, const char* help, Command command) {
+  CLI::App& added = *app.add_subcommand(name, help);
+  added.callback([&o, command] { o.command = command; });
+  return added;
+}
+
+void add_reading(CLI::App& app, Options& o) {
+  add(app, o, "list", "The open devices, a line each", Command::list);
+  add(app, o, "show", "Process, planes, peers and counters of devices", Command::show);
+  add(app, o, "planes", "Planes: state, packets, bytes, faults", Command::planes);
+  add(app, o, "qps", "Queue pairs: state, counters, what each waits for", Command::queue_pairs);
+  add(app, o, "peers", "Peers, with their queue pairs and paths", Command::peers);
+  add(app, o, "paths", "Paths to each peer: state, packets, losses, marks", Command::paths)
+      .add_flag("--idle", o.idle, "Also paths that have carried nothing and are good");
+  CLI::App& events = add(app, o, "events", "The newest events of devices", Command::events);
+  events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
+  add(app, o, "config", "Options in force", Command::config);
+  add(app, o, "dump", "Everything, as JSON", Command::dump);
+  CLI::App& top = add(app, o, "top", "Throughput of processes and planes, live", Command::top);
+  add_duration(top, "--interval", "Time from one picture to the next (default 1s)", o.interval);
+  top.add_option("--rounds", o.rounds, "End after so many pictures")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->type_name("N");
+}
+
+void add_changing(CLI::App& app, Options& o) {
+  CLI::App& plane =
+      add(app, o, "plane", "Take a plane out of use, or use it again", Command::plane);
+  plane.add_option("number", o.plane, "The plane, from 0 on")
+      ->required()
+      ->check(CLI::Range(0u, 31u))
+      ->type_name("N");
+  plane
+      .add_option_function<std::string>(
+          "state",
+          [&o](const std::string& text) {
+            if (text != "up" && text != "down")
+              throw CLI::ValidationError(fmt::format("state {}: must be up or down", text));
+            o.up = text == "up";
+          },
+          "up or down")
+      ->required()
+      ->type_name("up|down");
+  add(app, o, "log", "Which messages a device writes", Command::log)
+      .add_option("level", o.value, "off, warn or info")
+      ->required()
+      ->type_name("LEVEL");
+  add(app, o, "faults", "Replace the injected faults of devices opened with option faults",
+      Command::faults)
+      .add_option("schedule", o.value, "Such as loss=0.01; empty: none")
+      ->required()
+      ->type_name("FAULTS");
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+  Options o;
+  CLI::App app("Shows and steers the OpenMRC devices of this host's processes.", "mrc_ctl");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();  // options may come behind the command
+  app.add_option("--pid", o.pid, "Devices of that process")->type_name("PID");
+  app.add_option("--name", o.name, "Devices of programs with that name")->type_name("NAME");
+  app.add_option("--device", o.device, "The device whose id begins so")->type_name("ID");
+  app.add_option("--folder", o.folder, "Look there for control sockets (option control)")
+      ->type_name("FOLDER");
+  add_duration(app, "--patience",
+               "How long a process has to say who it is; one that is stopped delays the others so "
+               "long (default 1s)",
+               o.patience);
+  app.add_flag("--all", o.all, "All devices, with commands that change something");
+  app.add_flag("--json", o.json, "JSON instead of tables");
+  add_reading(app, o);
+  add_changing(app, o);
+  tools::parse_command_line(app, argc, argv);
+  return o;
+}
+
+}  // namespace mrc::ctl_tool

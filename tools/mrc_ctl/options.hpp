@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mrc/core/time.hpp"
+
+namespace mrc::ctl_tool {
+
+/// What is to be done.
+enum class Command {
+  list,
+  show,
+  planes,
+  queue_pairs,
+  peers,
+  paths,
+  events,
+  config,
+  dump,
+  top,
+  plane,
+  log,
+  faults,
+};
+
+/// The command line.
+struct Options {
+  Command command = Command::list;
+  // Which devices
+  std::optional<int> pid;
+  std::string name;                             ///< of the program; empty: any
+  std::string device;                           ///< the first digits of its id; empty: any
+  std::string folder;                           ///< where its socket is; empty: the usual ones
+  Duration patience = std::chrono::seconds(1);  ///< how long a device has to say who it is
+  bool all = false;  ///< of those, not just the only one: for commands that change something
+  // Output
+  bool json = false;
+  bool idle = false;    ///< paths that carried nothing, and peers, too
+  bool follow = false;  ///< events as they come
+  Duration interval = std::chrono::seconds(1);
+  std::optional<unsigned> rounds;  ///< of top; not set: until it is told to end
+  // What is to be set
+  unsigned plane = 0;
+  bool up = false;
+  std::string value;
+};
+
+/// Throws tools::Exit after --help and after printing what is wrong with the arguments.
+[[nodiscard]] Options parse_options(int argc, char** argv);
+
+}  // namespace mrc::ctl_tool

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/views.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "common/table.hpp"
+#include "common/terminal.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+using tools::TableColumn;
+
+/// A field as text; "-" if it is not there.
+std::string cell(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || field->is_null()) return "-";
+  if (field->is_boolean()) return field->get<bool>() ? "yes" : "no";
+  return printable(field->is_string() ? field->get<std::string>() : field->dump());
+}
+
+double number(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_number() ? field->get<double>() : 0;
+}
+
+/// An object in an object; an empty one if it is not there.
+const Json& inside(const Json& object, const char* name) {
+  static const Json kEmpty = Json::object();
+  const auto field = object.find(name);
+  return field != object.end() && field->is_object() ? *field : kEmpty;
+}
+
+std::string table(const std::vector<TableColumn>& columns) {
+  if (columns[0].cells.empty()) return "  none\n";
+  return tools::table_text(columns, tools::output_width(tools::kUnlimitedWidth));
+}
+
+std::string clock(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e11)) return "?";
+  const auto when = static_cast<std::time_t>(seconds);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(when));
+}
+
+std::string age(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e11)) return "?";
+  const auto passed = static_cast<long>(static_cast<double>(std::time(nullptr)) - seconds);
+  const long s = std::max(0L, passed);
+  if (s < 120) return fmt::format("{} s", s);
+  if (s < 7200) return fmt::format("{} min", s / 60);
+  return s < 172'800 ? fmt::format("{} h", s / 3600) : fmt::format("{} d", s / 86'400);
+}
+
+std::string hex(const Json& object, const char* name) {
+  return fmt::format("0x{:x}", static_cast<std::uint64_t>(number(object, name)));
+}
+
+/// "up", "down", "disabled".
+std::string plane_state(const Json& plane) {
+  if (!plane.value("enabled", true)) return "disabled";
+  return plane.value("up", false) ? "up" : "down";
+}
+
+}  // namespace
+
+std::string printable(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const unsigned next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (c < 0x20 || c == 0x7F) text[i] = '?';
+    if (c == 0xC2 && next >= 0x80 && next < 0xA0) text[i] = text[i + 1] = '?';  // U+0080 to U+009F
+  }
+  return text;
+}
+
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string amount(double number, const char* unit) {
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t i = 0;
+  for (; number >= 1000 && i + 1 < std::size(kPrefixes); ++i) number /= 1000;
+  return i == 0 ? fmt::format("{:.0f} {}", number, unit)
+                : fmt::format("{:.1f} {}{}", number, kPrefixes[i], unit);
+}
+
+std::string list_text(const Found& found) {
+  std::vector<TableColumn> c{{"program", true, {}}, {"pid", false, {}},      {"uid", false, {}},
+                             {"host", true, {}},    {"open for", false, {}}, {"planes", false, {}},
+                             {"lanes", false, {}},  {"version", true, {}},   {"id", true, {}}};
+  for (const auto& device : found.devices) {
+    const Json& hello = device->hello();
+    const std::string cells[] = {
+        cell(hello, "program"), cell(hello, "pid"),           cell(hello, "uid"),
+        cell(hello, "host"),    age(number(hello, "opened")), cell(hello, "planes"),
+        cell(hello, "lanes"),   cell(hello, "version"),       device->id()};
+    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+  }
+  std::string text = c[0].cells.empty() ? "No device is open.\n" : table(c);
+  if (found.others > 0) text += fmt::format("{} more of other users.\n", found.others);
+  return text;
+}
+
+std::string planes_text(RemoteDevice& device) {
+  std::vector<TableColumn> c{
+      {"plane", false, {}},   {"address", true, {}},   {"state", true, {}},    {"sent", false, {}},
+      {"packets", false, {}}, {"received", false, {}}, {"packets", false, {}}, {"busy", false, {}},
+      {"errors", false, {}},  {"bad iCRC", false, {}}, {"overrun", false, {}}};
+  std::size_t n = 0;
+  for (const Json& plane : device.list({{"request", "planes"}}, "planes")) {
+    const Json& port = inside(plane, "port");
+    const std::string cells[] = {std::to_string(n++),      cell(plane, "address"),
+                                 plane_state(plane),       amount(number(port, "tx_bytes"), "B"),
+                                 cell(port, "tx_packets"), amount(number(port, "rx_bytes"), "B"),
+                                 cell(port, "rx_packets"), cell(port, "tx_busy"),
+                                 cell(port, "tx_errors"),  cell(plane, "rx_bad_icrc"),
+                                 cell(port, "rx_overrun")};
+    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+  }
+  return table(c);
+}
+
+std::string queue_pairs_text(RemoteDevice& device) {
+  std::vector<TableColumn> c{
+      {"qpn", false, {}},      {"lane", false, {}},     {"state", true, {}},
+      {"type", true, {}},      {"peer", false, {}},     {"remote", false, {}},
+      {"waits for", true, {}}, {"silent", false, {}},   {"sent", false, {}},
+      {"again", false, {}},    {"received", false, {}}, {"in flight", false, {}},
+      {"RTT us", false, {}}};
+  std::string errors;
+  for (const Json& qp : device.list({{"request", "queue_pairs"}}, "queue_pairs")) {
+    const Json& stats = inside(qp, "stats");
+    const double silent = number(qp, "silent_ns");
+    const std::string cells[] = {hex(qp, "qpn"),
+                                 cell(qp, "lane"),
+                                 cell(qp, "state"),
+                                 qp.value("rc", false) ? "rc" : "mrc",
+                                 cell(qp, "peer"),
+                                 hex(qp, "remote_qpn"),
+                                 cell(qp, "waits_for"),
+                                 silent == 0 ? "-" : fmt::format("{:.1f} ms", silent / 1e6),
+                                 amount(number(stats, "tx_bytes"), "B"),
+                                 cell(stats, "retransmits"),
+                                 amount(number(stats, "rx_bytes"), "B"),
+                                 cell(stats, "outstanding"),
+                                 fmt::format("{:.0f}", number(stats, "smoothed_rtt_ns") / 1000)};
+    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    if (const std::string error = cell(qp, "error"); !error.empty() && error != "-")
+      errors += fmt::format("{}: {}\n", hex(qp, "qpn"), error);
+  }
+  return table(c) + errors;
+}
+
+std::string peers_text(RemoteDevice& device) {
+  std::vector<TableColumn> c{{"peer", false, {}},     {"lane", false, {}}, {"qps", false, {}},
+                             {"paths up", false, {}}, {"of", false, {}},   {"OpenMRC", true, {}},
+                             {"addresses", true, {}}};
+  for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
+    const std::string cells[] = {
+        cell(peer, "number"),   cell(peer, "lane"),  cell(peer, "queue_pairs"),
+        cell(peer, "paths_up"), cell(peer, "paths"), peer.value("foreign", false) ? "no" : "yes",
+        cell(peer, "addresses")};
+    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+  }
+  return table(c);
+}
+
+Json all_paths(RemoteDevice& device) {
+  Json all = Json::array();
+  for (const Json& peer : device.list({{"request", "peers"}}, "peers"))
+    all.push_back({{"lane", peer.at("lane")},
+                   {"peer", peer.at("number")},
+                   {"addresses", peer.at("addresses")},
+                   {"paths", device.list({{"request", "paths"},
+                                          {"lane", peer.at("lane")},
+                                          {"peer", peer.at("number")}},
+                                         "paths")}});
+  return all;
+}
+
+std::string paths_text(RemoteDevice& device, bool idle) {
+  std::string text;
+  for (const Json& peer : all_paths(device)) {
+    std::vector<TableColumn> c{
+        {"EV", false, {}},      {"plane", false, {}},    {"state", true, {}},
+        {"packets", false, {}}, {"bytes", false, {}},    {"lost", false, {}},
+        {"marks", false, {}},   {"trims", false, {}},    {"timeouts", false, {}},
+        {"probes", false, {}},  {"answered", false, {}}, {"times bad", false, {}}};
+    std::size_t hidden = 0;
+    for (const Json& path : peer.at("paths")) {
+      const bool good = cell(path, "state") == "good" && number(path, "times_bad") == 0;
+      if (!idle && good && number(path, "packets") == 0) {
+        ++hidden;
+        continue;
+      }
+      const std::string cells[] = {hex(path, "ev"),
+                                   cell(path, "plane"),
+                                   path.value("active", true) ? cell(path, "state") : "backup",
+                                   cell(path, "packets"),
+                                   amount(number(path, "bytes"), "B"),
+                                   cell(path, "losses"),
+                                   cell(path, "marks"),
+                                   cell(path, "trims"),
+                                   cell(path, "timeouts"),
+                                   cell(path, "probes_sent"),
+                                   cell(path, "probes_answered"),
+                                   cell(path, "times_bad")};
+      for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    }
+    text += fmt::format("peer {} of lane {}, {}:\n", cell(peer, "peer"), cell(peer, "lane"),
+                        cell(peer, "addresses")) +
+            table(c);
+    if (hidden > 0) text += fmt::format("({} good paths have carried nothing: --idle)\n", hidden);
+  }
+  return text.empty() ? "  no peers\n" : text;
+}
+
+std::string config_text(RemoteDevice& device) {
+  const Json answer = device.request({{"request", "config"}});
+  std::vector<TableColumn> c{{"option", true, {}}, {"value", true, {}}};
+  for (const auto& [name, value] : inside(answer, "options").items()) {
+    c[0].cells.push_back(printable(name));
+    c[1].cells.push_back(value.is_string() ? printable(value.get<std::string>()) : value.dump());
+  }
+  return table(c);
+}
+
+std::string show_text(RemoteDevice& device) {
+  const Json& hello = device.hello();
+  const Json answer = device.request({{"request", "counters"}});
+  const Json& counters = inside(answer, "counters");
+  const Json& engine = inside(counters, "engine");
+  std::string text =
+      fmt::format("{} on {}, user {}, OpenMRC {}, open since {}, id {}\n",
+                  printable(device.title()), cell(hello, "host"), cell(hello, "uid"),
+                  cell(hello, "version"), clock(number(hello, "opened")), device.id());
+  text += fmt::format("queue pairs {}, peers {}, memory regions {}, completion queues {}\n",
+                      cell(counters, "qps"), cell(counters, "peers"), cell(counters, "mrs"),
+                      cell(counters, "cqs"));
+  text += fmt::format(
+      "{} data packets sent, {} of them again; {} received, {} of them twice; {} timeouts\n",
+      cell(engine, "tx_data"), cell(engine, "tx_retransmits"), cell(engine, "rx_data"),
+      cell(engine, "rx_duplicates"), cell(engine, "timeouts"));
+  return text + planes_text(device) + peers_text(device);
+}
+
+std::string event_text(const Json& event) {
+  std::string text = fmt::format("{}  {:<12}", clock(number(event, "time")), cell(event, "event"));
+  for (const auto& [name, value] : event.items()) {
+    if (name == "time" || name == "event" || name == "number") continue;
+    text += fmt::format(
+        " {}={}", printable(name),
+        name == "ev" || name == "qpn" ? hex(event, name.c_str()) : cell(event, name.c_str()));
+  }
+  return text;
+}
+
+Json dump_of(RemoteDevice& device) {
+  Json dump = device.hello();
+  dump.erase("event");
+  dump["device"] = device.id();
+  for (const char* name : {"config", "counters"}) {
+    const Json answer = device.request({{"request", name}});
+    dump[name] = inside(answer, std::string_view(name) == "config" ? "options" : name);
+  }
+  for (const char* name : {"queue_pairs", "peers"})
+    dump[name] = device.list({{"request", name}}, name);
+  dump["events"] = device.list({{"request", "events"}}, "events");
+  dump["paths"] = all_paths(device);
+  return dump;
+}
+
+}  // namespace mrc::ctl_tool

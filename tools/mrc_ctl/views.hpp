@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "mrc_ctl/devices.hpp"
+
+/// What people read. Each function asks a device and returns its text.
+namespace mrc::ctl_tool {
+
+/// All devices, a line each.
+[[nodiscard]] std::string list_text(const Found& found);
+[[nodiscard]] std::string show_text(RemoteDevice& device);
+[[nodiscard]] std::string planes_text(RemoteDevice& device);
+[[nodiscard]] std::string queue_pairs_text(RemoteDevice& device);
+[[nodiscard]] std::string peers_text(RemoteDevice& device);
+/// `idle`: also paths that have carried nothing and are good.
+[[nodiscard]] std::string paths_text(RemoteDevice& device, bool idle);
+[[nodiscard]] std::string config_text(RemoteDevice& device);
+/// One event in a line.
+[[nodiscard]] std::string event_text(const Json& event);
+
+/// The paths to all peers: [{"lane", "peer", "addresses", "paths"}].
+[[nodiscard]] Json all_paths(RemoteDevice& device);
+/// Everything that a device tells.
+[[nodiscard]] Json dump_of(RemoteDevice& device);
+
+/// "1.2 GB", "512 B": powers of 1000.
+[[nodiscard]] std::string amount(double number, const char* unit);
+/// Text of a device for a terminal: without control characters.
+[[nodiscard]] std::string printable(std::string text);
+/// Plain ASCII, whatever a device has sent. `indent` -1: one line.
+[[nodiscard]] std::string json_text(const Json& json, int indent);
+
+}  // namespace mrc::ctl_tool
