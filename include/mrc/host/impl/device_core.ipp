@@ -13,6 +13,7 @@
 #include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/host/device_core.hpp"
+#include "mrc/host/open_files.hpp"
 #include "mrc/host/plane_kinds.hpp"
 #include "mrc/host/srq_number.hpp"
 #include "mrc/host/strict.hpp"
@@ -84,7 +85,8 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind
 
 MRC_SETUP DeviceCore::~DeviceCore() = default;
 
-/// Nobody is to lose a device for want of a control socket, unless its folder was named.
+/// Nobody is to lose a device for want of a control socket, or the last files that can be opened to
+/// it, unless its folder was named.
 MRC_SETUP void DeviceCore::open_control() {
   if (config_.control == "off") return;
 #ifdef MRC_SEPARATE_COMPILATION
@@ -99,6 +101,11 @@ MRC_SETUP void DeviceCore::open_control() {
                     "<mrc/control.hpp> in one of its files, or link the compiled library "
                     "(OpenMRC::static or OpenMRC::shared)");
 #endif
+  constexpr std::size_t kFiles = 8;  // with those of some clients
+  if (config_.control == "auto" && !may_open(open_files(), kFiles)) {
+    log_.info("no control socket: too few files can be opened (`ulimit -n`)");
+    return;
+  }
   try {
     control_ = open(*this);
     log_.info("control socket " + control_->path());

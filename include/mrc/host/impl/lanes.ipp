@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dirent.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "mrc/host/lanes.hpp"
+#include "mrc/host/open_files.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -27,25 +26,12 @@ namespace mrc::inline v0_1::detail {
   return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
 }
 
-/// Descriptors that this process has open; 0 where that can't be found out.
-[[nodiscard]] inline std::size_t open_files() noexcept {
-  DIR* directory = ::opendir("/proc/self/fd");
-  if (directory == nullptr) return 0;
-  std::size_t n = 0;
-  while (::readdir(directory) != nullptr) ++n;
-  ::closedir(directory);
-  return n - std::min<std::size_t>(n, 3);  // ".", "..", and the one that reads
-}
-
-/// Why no further lane is opened, if `open` files are and each lane opens `each`: an eighth of
-/// those that the process may open are left to the application. Empty: there are enough.
+/// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are
+/// enough.
 [[nodiscard]] inline std::string too_few_files(std::size_t open, std::size_t each) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  const std::size_t allowed = limit.rlim_cur;
-  if (open + each <= allowed - allowed / 8) return {};
+  if (may_open(open, each)) return {};
   return "a lane opens " + std::to_string(each) + " files and the limit is " +
-         std::to_string(allowed) + "; raise it with `ulimit -n`, or set fewer paths";
+         std::to_string(allowed_files()) + "; raise it with `ulimit -n`, or set fewer paths";
 }
 
 MRC_SETUP Lanes::Lanes(const LaneSurroundings& around)
