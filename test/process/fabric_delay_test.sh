@@ -233,7 +233,7 @@ done
 
 gone_completely() {
   no_wire && ! ip netns list | grep_all "^$prefix" &&
-    ! compgen -G "/run/openmrc/$prefix*" >/dev/null
+    ! compgen -G "/run/openmrc-fabrics/$prefix*" >/dev/null
 }
 say 'down leaves nothing, whoever still runs a program there'
 start sleeper "${fabric[@]}" exec "$demo" p0t0-0 -- sleep 100

@@ -168,8 +168,9 @@ expect_text frr/p1t1-1/frr.conf 'sid fcbb:0:2101::/48 locator MRC behavior uN' \
   'ipv6 route fcbb:0:3110::/48 fe80::2 l1'
 
 gone_completely() {  # nothing of this test's fabrics is left
-  ! ip netns list | grep_all "^$prefix" && ! compgen -G "/run/openmrc/$prefix*" >/dev/null &&
-    ! grep -q "/run/openmrc/$prefix" /proc/self/mounts
+  ! ip netns list | grep_all "^$prefix" &&
+    ! compgen -G "/run/openmrc-fabrics/$prefix*" >/dev/null &&
+    ! grep -q "/run/openmrc-fabrics/$prefix" /proc/self/mounts
 }
 say 'down leaves nothing, and may be said twice'
 tool down "$demo" >down.out
@@ -195,10 +196,10 @@ for delay in 0.01 0.05 0.1 0.2; do
   gone_completely || fail "something is left after $delay s"
 done
 
-mkdir -p /run/openmrc/.unfinished && echo half >/run/openmrc/.unfinished/plan
+mkdir -p /run/openmrc-fabrics/.unfinished && echo half >/run/openmrc-fabrics/.unfinished/plan
 tool up "$larger" >up.out
 tool down larger >down.out
-expect 'no unfinished folder' [ ! -e /run/openmrc/.unfinished ]
+expect 'no unfinished folder' [ ! -e /run/openmrc-fabrics/.unfinished ]
 
 if command -v setpriv >/dev/null; then
   say 'without privilege: says so'

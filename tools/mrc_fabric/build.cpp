@@ -106,7 +106,7 @@ class Builder {
 
   /// A port sends nothing until the kernel has processed that its other end came up.
   void wait_for_carriers() const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     for (std::size_t port = 0; port < plan_.ports.size(); ++port) {
       if (!used_[port] || !used_[Plan::peer(port)]) continue;
       const InNetns inside(plan_.node_of(port).netns);

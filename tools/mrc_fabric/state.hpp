@@ -9,7 +9,7 @@
 
 namespace mrc::tools {
 
-inline constexpr const char* kRunFolder = "/run/openmrc";
+inline constexpr const char* kRunFolder = "/run/openmrc-fabrics";
 
 /// Persistent state of a fabric: a folder with the names of its namespaces, its plan, and the
 /// switch ports' BPF file system. Written before anything is created, so that `down` can clean up

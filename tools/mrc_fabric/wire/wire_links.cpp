@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kPatience = std::chrono::seconds(30);
 
 void run_batch(const std::string& batch) {
   if (!batch.empty()) run_program({"ip", "-batch", "-"}, batch, "needed is CONFIG_VETH");
