@@ -47,7 +47,8 @@ inline void make_neighbours() {
       "ip link add $h$p mtu 9216 address 02:00:00:00:00:$h$p type veth peer name s$h$p mtu 9216; "
       "ip link set s$h$p master br$p up; ip link set $h$p up; done; "
       "ip addr add fd00:$((p + 1))::1/128 dev a$p nodad; "
-      "ip addr add fd00:$((p + 1))::2/128 dev b$p nodad; done");
+      "ip addr add fd00:$((p + 1))::2/128 dev b$p nodad; done; " +
+      await_carrier("a0 a1 b0 b1"));
 }
 
 }  // namespace mrc::test

@@ -348,7 +348,7 @@ TEST_CASE("a program that polls once and leaves does not keep the answer back") 
 
 TEST_CASE("faults of the configuration end on time while nobody polls") {
   Config config = test_config("loopback:2");
-  config.faults = "down@0s-500ms";
+  config.faults = "down@0s-3s";
   Side side(config, 4096);
   CHECK_FALSE(side.device.stats().planes[0].up);
   CHECK(comes_true([&] { return side.device.stats().planes[0].up; }));

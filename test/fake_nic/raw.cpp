@@ -65,6 +65,9 @@ std::shared_ptr<Wire> Wire::open(const Card& card, std::uint32_t qpn) {
   if (fd < 0) return nullptr;
   const int on = 1;
   (void)::setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
+  const int bytes = 16 << 20;  // a card loses nothing because a thread of this process is late
+  (void)::setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);

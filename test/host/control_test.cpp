@@ -86,7 +86,17 @@ TEST_CASE("control: requests tell what the API tells") {
   CHECK(qps[0]["waits_for"] == "nothing");
   CHECK(qps[0]["stats"]["writes_completed"].get<std::uint64_t>() > 0);
 
-  const Json peers = client.must({{"request", "peers"}})["peers"];
+  // On a busy machine a path may be out of use for a moment.
+  const auto settled = [&](const char* list, auto&& holds, Json request) {
+    const Time end = monotonic_now() + kPatience;
+    Json answer = client.must(request)[list];
+    for (; !holds(answer) && monotonic_now() < end; answer = client.must(request)[list])
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return answer;
+  };
+  const Json peers =
+      settled("peers", [](const Json& all) { return all.size() == 1 && all[0]["paths_up"] == 8; },
+              {{"request", "peers"}});
   REQUIRE(peers.size() == 1);
   CHECK(peers[0]["number"] == qps[0]["peer"]);
   CHECK(peers[0]["paths"] == 8);
@@ -96,15 +106,17 @@ TEST_CASE("control: requests tell what the API tells") {
   CHECK(peers[0]["addresses"] == plane_names[0] + ", " + plane_names[1]);
 
   const Json paths =
-      client.must({{"request", "paths"}, {"lane", 0}, {"peer", peers[0]["number"]}})["paths"];
+      settled("paths", [](const Json& all) { return all.size() == 8 && all[0]["state"] == "good"; },
+              {{"request", "paths"}, {"lane", 0}, {"peer", peers[0]["number"]}});
   REQUIRE(paths.size() == 8);
   std::uint64_t packets = 0;
   for (const Json& path : paths) packets += path["packets"].get<std::uint64_t>();
-  CHECK(packets == pair.a.device.stats().engine.tx_data);
+  const std::uint64_t sent = pair.a.device.stats().engine.tx_data;
+  CHECK(packets >= sent);  // and what was sent again
   CHECK(paths[0]["state"] == "good");
 
   const Json counters = client.must({{"request", "counters"}})["counters"];
-  CHECK(counters["engine"]["tx_data"] == packets);
+  CHECK(counters["engine"]["tx_data"] == sent);
   CHECK(counters["qps"] == 1);
   CHECK(client.must({{"request", "config"}})["options"]["paths"] == "4");
   CHECK(client.must({{"request", "process"}})["version"] == version_string());

@@ -160,7 +160,7 @@ TEST_CASE("endpoint requests: mistakes are named, and nothing is sent") {
 TEST_CASE("endpoint requests: who does not answer is not waited for after the time is over") {
   Host a(7), b(8);
   const EndpointRequest requests[] = {request(1, 7, 99), request(2, 7, 8)};
-  const auto responses = a.device.request_endpoints(kProbe, requests, 300ms);
+  const auto responses = a.device.request_endpoints(kProbe, requests, 3s);
   REQUIRE(responses.size() == 1);
   CHECK(responses[0].id == 2);
   CHECK(a.device.request_endpoints(kProbe, {requests, 1}, Duration{}).empty());

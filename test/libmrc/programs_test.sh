@@ -77,7 +77,7 @@ if "${run[@]}" "$examples/libmrc_controller_probe" 127.0.0.77 >"$work/nobody.out
 fi
 expect_text "$work/nobody.out" '0 of 8 paths answered'
 say 'events'
-MRC_FAULTS='plane=1,blackhole@300ms-900ms' controller events 60
+MRC_FAULTS='plane=1,blackhole@300ms-4s' controller events 60
 expect 'paths became bad' grep -q 'port 2, .*ASSUMED_BAD' "$work/events.out"
 expect 'and good again' grep -q 'port 2, .*: GOOD' "$work/events.out"
 expect 'of plane 1 only' [ "$(grep -c 'port 1, ' "$work/events.out")" -eq 0 ]

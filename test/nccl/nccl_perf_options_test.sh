@@ -44,6 +44,7 @@ expect_text "$work/variable.err" 'rank 1: ERROR no network' \
 say 'Ctrl-C'
 start endless "$nccl_perf" --ranks 3 --size 64K --iterations 100000000 --json "$work/endless.json"
 until_true 30 pgrep -P "$pid" >/dev/null || fail 'no ranks'
+until_true 20 catches "$pid" || fail 'it has no handler of SIGINT'
 sleep 0.3
 kill -INT "$pid"
 exit_code "$pid" 30

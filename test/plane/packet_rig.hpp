@@ -32,7 +32,8 @@ inline void make_veth(unsigned mtu = 9216) {
       "ip link add pa mtu " +
       size + " address 02:00:00:00:00:0a type veth peer name pb mtu " + size +
       " address 02:00:00:00:00:0b && ip link set pa up && ip link set pb up && "
-      "ip addr add fd00::a/128 dev pa nodad && ip addr add fd00::b/128 dev pb nodad");
+      "ip addr add fd00::a/128 dev pa nodad && ip addr add fd00::b/128 dev pb nodad && " +
+      mrc::test::await_carrier("pa pb"));
 }
 
 inline PacketPortOptions packet_options(bool first) {

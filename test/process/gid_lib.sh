@@ -13,7 +13,6 @@ gid_start() {  # gid_start NAME ROUNDS COMMAND...: the program, after COMMAND; p
   "$@" "$gid_connect" --rounds "$rounds" <>"$work/$name.in" >"$work/$name.out" \
     2>"$work/$name.err" &
   pid=$!
-  pids+=("$pid")
   until_true 20 [ -s "$work/$name.out" ] || fail "$name: prints no line"
 }
 tell() { head -n 1 "$work/$1.out" >"$work/$2.in"; }  # tell NAME OTHER: gives OTHER the line of NAME

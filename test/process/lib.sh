@@ -7,11 +7,10 @@ export LC_ALL=C
 build=${MRC_BUILD_DIR:?set it to the build folder}
 mrc_perf=$build/bench/mrc_perf
 work=$(mktemp -d)
-pids=()
 
 clean_up() {
   local pid
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  for pid in $(jobs -pr) $(jobs -ps); do kill -KILL "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   rm -rf "$work"
 }
@@ -48,6 +47,14 @@ skip() {
   exit 77
 }
 
+catches() {  # catches PID: it has a handler of SIGINT
+  (($((16#$(awk '/^SigCgt/ { print $2 }' "/proc/$1/status"))) & 2))
+}
+busy() {  # busy PID: it has computed for half a second
+  local fields
+  read -r -a fields <"/proc/$1/stat" && ((fields[13] + fields[14] >= 50))
+}
+
 need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
 has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
 sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }
@@ -68,7 +75,6 @@ start() {  # start NAME COMMAND...: in the background; output in NAME.out and NA
   shift
   "$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
   pid=$!
-  pids+=("$pid")
 }
 
 # Only a hang makes it wait so long: a machine that is busy gets twenty times the SECONDS that are

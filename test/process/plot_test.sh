@@ -119,7 +119,7 @@ expect 'PDF' [ "$(head -c 4 out.pdf)" = %PDF ]
 
 say 'mrc_sim: an interrupted run'
 start cut "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' --json cut.json
-sleep 1.5
+until_true 30 busy "$pid" || fail 'it does not get going'
 kill -INT "$pid"
 exit_code "$pid" 30
 expect 'exit status' [ "$code" = 130 ]

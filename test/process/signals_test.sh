@@ -54,7 +54,7 @@ expect 'exit status' [ "$code" = 130 ]
 
 say 'SIGINT at a client that looks for its server'
 start client "$mrc_perf" 127.0.0.1 --port "$(free_port)" --size 4K
-sleep 0.3
+until_true 20 catches "$pid" || fail 'it has no handler of SIGINT'
 kill -INT "$pid"
 exit_code "$pid" 10
 expect 'exit status' [ "$code" = 130 ]

@@ -21,7 +21,7 @@ expect_text soak.out digest
 
 say 'SIGINT: status 130, with what was done'
 start soak "$mrc_sim" soak 1000000
-sleep 1.5
+until_true 30 busy "$pid" || fail 'it does not get going'
 kill -INT "$pid"
 exit_code "$pid" 60
 expect 'exit status' [ "$code" = 130 ]

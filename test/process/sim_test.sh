@@ -117,7 +117,7 @@ for threads in 1 2; do
   rm -f cut.json
   start sim "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' \
     --set traffic[0].depth=8 --threads $threads --json cut.json --csv cut
-  sleep 1.5
+  until_true 30 busy "$pid" || fail 'it does not get going'
   kill -INT "$pid"
   exit_code "$pid" 30
   expect 'exit status' [ "$code" = 130 ]

@@ -136,14 +136,18 @@ PYTHON
 # look [NODE INTERFACE]: what the attacker may know, as seen at an interface (default: b's port of
 # the bridge): the queue pairs of the data, $qpn_a and $qpn_b, UDP ports, and the newest PSN.
 look() {
+  until_true 10 look_once "$@" || fail 'no packets of the transfer are seen'
+  say "known to the attacker: queue pairs $qpn_a at a and $qpn_b at b, PSN $psn_b"
+}
+look_once() {
+  qpn_a='' qpn_b=''
   on "${1:-hub}" "$forge" watch dev="${2:-to-b}" milliseconds=400 >"$work/seen.out"
   local most=(sort -k8,8nr "$work/seen.out") line
   line=$("${most[@]}" | awk '$5 == "0xc7" || $5 == "0xca"' | head -n 1)
   read -r _ sport_a _ port_b _ qpn_b psn_b _ <<<"$line" || true
   line=$("${most[@]}" | awk '$5 == "0xdc" || $5 == "0xd1"' | head -n 1)
   read -r _ sport_b _ port_a _ qpn_a _ <<<"$line" || true
-  [[ -n ${qpn_a-} && -n ${qpn_b-} ]] || fail 'no packets of the transfer are seen'
-  say "known to the attacker: queue pairs $qpn_a at a and $qpn_b at b, PSN $psn_b"
+  [[ -n $qpn_a && -n $qpn_b ]]
 }
 
 # to_a, to_b KIND NAME=VALUE...: forged packets in the name of the other one, to its queue pair of
@@ -187,7 +191,6 @@ start_victims() {
     "$victim" send "$(address b 0)" 18516 "$@" <"$work/orders" >"$work/sender.out" \
     2>"$work/sender.err" &
   sender=$!
-  pids+=("$sender")
   until_true 20 grep -qs connected "$work/sender.out" || fail 'the sender does not connect'
   until_true 20 grep -qs connected "$work/receiver.out" || fail 'the receiver does not connect'
   read -r _ qpn_a psn_a <"$work/sender.out"

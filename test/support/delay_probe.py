@@ -68,7 +68,7 @@ def main():
     receiver = commands.add_parser("receive", help="prints counts and microseconds")
     receiver.set_defaults(run=receive)
     receiver.add_argument("count", type=int, help="ends after so many, or by SIGTERM")
-    receiver.add_argument("--patience", type=float, default=0.2, help="seconds, after SIGTERM")
+    receiver.add_argument("--patience", type=float, default=2, help="seconds, after SIGTERM")
     args = parser.parse_args()
     args.run(args)
 

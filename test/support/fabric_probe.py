@@ -76,7 +76,7 @@ def receive(args):
     """Until the count is reached; after SIGTERM, until nothing more comes."""
     listener = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x86DD))
     listener.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-    listener.settimeout(0.3)
+    listener.settimeout(2)
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     print("ready", flush=True)

@@ -17,6 +17,12 @@ inline void shell(const std::string& command) {
   INFO(command);
   CHECK(std::system(command.c_str()) == 0);
 }
+/// A command that waits until these interfaces have carrier: the kernel looks at its own time.
+inline std::string await_carrier(const std::string& interfaces) {
+  return "for i in " + interfaces +
+         "; do n=0; until ip link show $i | grep -q 'state UP'; do "
+         "n=$((n + 1)); test $n -lt 3000 || exit 1; sleep 0.01; done; done";
+}
 
 /// Runs `body` in a new network namespace, or skips the test case where that is not allowed. The
 /// doctest reporters need the thread to end before the test case does.

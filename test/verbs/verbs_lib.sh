@@ -25,7 +25,6 @@ pair() {
   port=$(free_port)
   "${run[@]}" "$@" -F -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
-  pids+=("$server")
   wait_until_listening "$port" "$server"
   "${run[@]}" "$@" -F -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 || status=$?
   ((status == 0)) || fail "$*: the client ended with $status"
@@ -49,7 +48,6 @@ pingpong() {
   port=$(free_port)
   "${run[@]}" "$@" -n 200 -c -p "$port" >"$work/$name.server.out" 2>&1 &
   server=$!
-  pids+=("$server")
   wait_until_listening "$port" "$server"
   "${run[@]}" "$@" -n 200 -c -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
     fail "$*: the client ended with $?"

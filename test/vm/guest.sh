@@ -77,8 +77,10 @@ at_exit() {
 }
 trap at_exit EXIT
 
-wait_for() {  # wait_for SECONDS COMMAND...: true as soon as the command is, false after that time
-  local end=$((SECONDS + $1))
+# wait_for SECONDS COMMAND...: true as soon as the command is, false after ten times that time, for
+# emulated processors that have little of the real ones.
+wait_for() {
+  local end=$((SECONDS + 10 * $1))
   shift
   until "$@" >/dev/null 2>&1; do
     if ((SECONDS >= end)); then return 1; fi
