@@ -101,9 +101,9 @@ MRC_SETUP void DeviceCore::open_control() {
                     "<mrc/control.hpp> in one of its files, or link the compiled library "
                     "(OpenMRC::static or OpenMRC::shared)");
 #endif
-  constexpr std::size_t kFiles = 8;  // with those of some clients
-  if (config_.control == "auto" && !may_open(open_files(), kFiles)) {
-    log_.info("no control socket: too few files can be opened (`ulimit -n`)");
+  constexpr std::size_t kLeft = 64;
+  if (config_.control == "auto" && open_files() + kLeft > allowed_files()) {
+    log_.info("no control socket: fewer than 64 further files can be opened (`ulimit -n`)");
     return;
   }
   try {
