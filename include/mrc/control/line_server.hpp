@@ -64,6 +64,7 @@ class LineServer {
   LineServer(const LineServer&) = delete;
   LineServer& operator=(const LineServer&) = delete;
 
+  /// Of the socket.
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// In a forked child: whether the thread, which does not exist there, was changing nothing.
   [[nodiscard]] bool at_rest() noexcept {

@@ -46,8 +46,8 @@ struct SocketName {
 
 /// A socket in a folder.
 struct SocketFile {
-  std::string path;
-  SocketName name;
+  std::string path;  ///< with the folder
+  SocketName name;   ///< what its name says
 };
 /// The sockets in a folder, by name. None if it can't be read.
 [[nodiscard]] std::vector<SocketFile> sockets_in(const std::string& folder);
