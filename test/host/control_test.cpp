@@ -3,7 +3,6 @@
 // pairs that make no progress.
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -407,18 +406,4 @@ TEST_CASE("control: a queue pair without progress is logged once, and again when
     CHECK(pair.a.await_one().status == WcStatus::success);
     CHECK(lines.await(name + " makes progress again", lines.count(name + " has made no")));
   }
-}
-
-TEST_CASE("control: a forked child leaves the parent's socket alone") {
-  ControlledPair controlled;
-  const std::string socket = controlled.socket();
-  const ::pid_t child = ::fork();
-  if (child == 0) {
-    controlled.pair.a.device = Device();
-    ::_exit(0);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
-  CHECK(ControlClient(socket).must({{"request", "process"}})["pid"] == ::getpid());
 }
