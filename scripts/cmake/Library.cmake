@@ -32,9 +32,7 @@ target_link_libraries(openmrc INTERFACE
 file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
 list(TRANSFORM mrc_units REPLACE "_unit\\.hpp$" "")
-if(MRC_BUILD_FUZZERS)  # which use neither devices nor what is made of them
-  list(REMOVE_ITEM mrc_units host packet probe sim verbs)
-elseif(MRC_SANITIZE STREQUAL "thread")  # no program of that build uses these
+if(MRC_BUILD_FUZZERS OR MRC_SANITIZE STREQUAL "thread")  # no program of these builds uses them
   list(REMOVE_ITEM mrc_units probe sim)
 endif()
 foreach(unit IN LISTS mrc_units)
