@@ -199,12 +199,15 @@ MRC_SETUP bool LineServer::send(Client& client) {
   return true;
 }
 
-/// Answers the first line.
+/// Answers the first line that is not blank, and drops those before it.
 MRC_SETUP void LineServer::serve(Client& client) {
+  const std::size_t text = client.in.find_first_not_of(" \t\r\n");
+  const std::size_t blank = client.in.rfind('\n', text);  // the end of the last of them
+  if (blank != client.in.npos) client.in.erase(0, blank + 1);
   const std::size_t end = client.in.find('\n');
+  if (end == client.in.npos) return;
   const std::string line = client.in.substr(0, end);
   client.in.erase(0, end + 1);
-  if (line.find_first_not_of(" \t\r") == line.npos) return;
   say(client, handler_.answer(line, client.follows));
 }
 
