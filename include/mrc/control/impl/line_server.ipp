@@ -13,6 +13,7 @@
 #include "mrc/control/line_server.hpp"
 #include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/left_thread.hpp"
 #include "mrc/core/system_error.hpp"
 
 namespace mrc::inline v0_1::control {
@@ -32,9 +33,8 @@ MRC_SETUP LineServer::LineServer(std::string path, LineHandler& handler)
 }
 
 MRC_SETUP LineServer::~LineServer() {
-  if (fork_.forked()) {  // thread and file are the parent's
-    static std::vector<std::thread>& others = *new std::vector<std::thread>;
-    others.push_back(std::move(thread_));
+  if (fork_.forked()) {  // and the file
+    mrc::detail::leave_to_parent(std::move(thread_));
     return;
   }
   const std::uint64_t one = 1;
@@ -52,7 +52,6 @@ MRC_SETUP void LineServer::run() noexcept {
       if (polled_[0].revents != 0) break;
       serve_all();
     } catch (...) {  // no memory: who needed it goes
-      if (!working.owns_lock()) working.lock();
       while (!clients_.empty()) (void)drop(clients_.begin());
     }
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/left_thread.hpp"
 #include "mrc/core/system_calls.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/core/value_text.hpp"
@@ -215,11 +216,7 @@ MRC_DECL void Progress::start(unsigned lane) {
 
 MRC_DECL void Progress::stop() noexcept {
   if (!helper_.joinable()) return;
-  if (fork_.forked()) {  // the thread exists in the parent only, and its memory may be another's
-    static std::vector<std::thread>& others = *new std::vector<std::thread>;
-    others.push_back(std::move(helper_));
-    return;
-  }
+  if (fork_.forked()) return leave_to_parent(std::move(helper_));
   stop_.store(true);
   wake_helper();
   helper_.join();
