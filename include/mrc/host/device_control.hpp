@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,7 +47,7 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   struct Requests;  // impl/device_control.ipp
   friend struct Requests;
 
-  void keep(const std::string& kind, std::string fields, std::vector<std::string>& lines);
+  void keep(const char* kind, nlohmann::json line, std::vector<std::string>& lines);
   void watch_progress(Time now);
 
   /// A queue pair that has something to do.
@@ -60,9 +61,9 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   const double opened_;  ///< seconds since 1970
   EventQueue<DeviceEvent> events_;
   std::shared_ptr<EvEventQueue> ev_events_;
-  std::deque<std::string> recent_;  ///< the newest events, as they were told
-  std::uint64_t next_event_ = 1;    ///< number of the next one
-  std::uint64_t lost_ = 0;          ///< events that events_ had no room for, as far as told
+  std::deque<nlohmann::json> recent_;  ///< the newest events, as they were told
+  std::uint64_t next_event_ = 1;       ///< number of the next one
+  std::uint64_t lost_ = 0;             ///< events that events_ had no room for, as far as told
   std::map<std::pair<unsigned, std::uint32_t>, Watched> watched_;  ///< by lane and QPN
   std::unique_ptr<control::LineServer> server_;
 };

@@ -297,8 +297,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"stall_warning", Num<Duration>{&Config::stall_warning, Duration(0), 3600 * kSecond}, "",
      kDiagnosis,
      "A queue pair with unfinished requests that has made no progress for that long is logged, "
-     "with "
-     "what it waits for. 0: never."},
+     "with what it waits for. 0: never."},
 
     {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},

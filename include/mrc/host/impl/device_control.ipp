@@ -228,7 +228,7 @@ struct DeviceControl::Requests {
     Json out = Json::array();
     const std::uint64_t oldest = control.next_event_ - control.recent_.size();
     for (std::size_t i = 0; i < control.recent_.size(); ++i)
-      if (oldest + i > since) out.push_back(Json::parse(control.recent_[i]));
+      if (oldest + i > since) out.push_back(control.recent_[i]);
     return {{"events", std::move(out)}, {"newest", control.next_event_ - 1}};
   }
 
@@ -378,7 +378,7 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
     }
     if (const std::uint64_t lost = events_.dropped(); lost != lost_)
       fields["lost_before"] = lost - std::exchange(lost_, lost);
-    keep(control_text::name_of(event.kind), control_text::line_of(fields), lines);
+    keep(control_text::name_of(event.kind), std::move(fields), lines);
   }
   EvEvent path;
   while (ev_events_->poll({&path, 1}) == 1) {
@@ -387,22 +387,20 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
                 {"destination", port::format_ip(path.destination)}};
     if (path.profile) fields["profile"] = *path.profile;
     if (path.drop_count > 0) fields["lost_before"] = path.drop_count;
-    keep(path.state == EvState::good ? "path_good" : "path_bad", control_text::line_of(fields),
-         lines);
+    keep(path.state == EvState::good ? "path_good" : "path_bad", std::move(fields), lines);
   }
   return lines;
 }
 
 /// Keeps an event with these fields, and adds its line.
-MRC_SETUP void DeviceControl::keep(const std::string& kind, std::string fields,
+MRC_SETUP void DeviceControl::keep(const char* kind, nlohmann::json line,
                                    std::vector<std::string>& lines) {
-  control_text::Json line = control_text::Json::parse(fields);
   line["event"] = kind;
   line["number"] = next_event_++;
   line["time"] = control_text::seconds_now();
+  lines.push_back(control_text::line_of(line));
   if (recent_.size() == control_text::kKeptEvents) recent_.pop_front();
-  recent_.push_back(control_text::line_of(line));
-  lines.push_back(recent_.back());
+  recent_.push_back(std::move(line));
 }
 
 MRC_SETUP Time DeviceControl::tick(Time now) {
