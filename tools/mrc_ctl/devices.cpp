@@ -73,6 +73,13 @@ std::string RemoteDevice::id() const {
   return fmt::format("{:016x}", file_.name.id);
 }
 
+Json RemoteDevice::label() const {
+  Json label = hello_;
+  label.erase("event");
+  label["device"] = id();
+  return label;
+}
+
 std::string RemoteDevice::title() const {
   return fmt::format("{} (pid {})", hello_["program"].get<std::string>(),
                      hello_["pid"].get<std::int64_t>());

@@ -33,6 +33,8 @@ class RemoteDevice {
   /// is the kernel's word.
   [[nodiscard]] const Json& hello() const { return hello_; }
   [[nodiscard]] std::string id() const;
+  /// hello() with the device's id, as JSON output names a device.
+  [[nodiscard]] Json label() const;
   [[nodiscard]] const control::SocketName& name() const { return file_.name; }
   /// "ib_write_bw (pid 4711)".
   [[nodiscard]] std::string title() const;

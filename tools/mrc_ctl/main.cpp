@@ -87,15 +87,6 @@ std::string text_of(const Options& o, RemoteDevice& device) {
   return json_text(dump_of(device), 2) + "\n";
 }
 
-/// What identifies a device in JSON, with its answer.
-Json labelled(const RemoteDevice& device, const char* name, Json answer) {
-  Json out = device.hello();
-  out.erase("event");
-  out["device"] = device.id();
-  if (name != nullptr) out[name] = std::move(answer);
-  return out;
-}
-
 void print_json(const Json& json) {
   fmt::print("{}\n", json_text(json, 2));
 }
@@ -152,7 +143,7 @@ int follow(const Options& o, Found& found) {
 int run_list(const Options& o, const Found& found) {
   if (o.json) {
     Json all = Json::array();
-    for (const auto& device : found.devices) all.push_back(labelled(*device, nullptr, {}));
+    for (const auto& device : found.devices) all.push_back(device->label());
     print_json(all);
   } else {
     fmt::print("{}", list_text(found));
@@ -167,9 +158,10 @@ int run_each(const Options& o, Found& found) {
   for (auto& device : found.devices) try {
       if (tools::g_interrupted) return tools::kInterruptedStatus;
       if (o.json || o.command == Command::dump) {
-        all.push_back(o.command == Command::dump || o.command == Command::show
-                          ? dump_of(*device)
-                          : labelled(*device, "answer", answer_of(o, *device)));
+        const bool whole = o.command == Command::dump || o.command == Command::show;
+        Json entry = whole ? dump_of(*device) : device->label();
+        if (!whole) entry["answer"] = answer_of(o, *device);
+        all.push_back(std::move(entry));
       } else {
         const std::string text = text_of(o, *device);
         const bool title = found.devices.size() > 1 && o.command != Command::show;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <span>
 
 #include "common/table.hpp"
 #include "common/terminal.hpp"
@@ -33,6 +34,10 @@ const Json& inside(const Json& object, const char* name) {
   static const Json kEmpty = Json::object();
   const auto field = object.find(name);
   return field != object.end() && field->is_object() ? *field : kEmpty;
+}
+
+void add_row(std::vector<TableColumn>& columns, std::span<const std::string> cells) {
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
 }
 
 std::string table(const std::vector<TableColumn>& columns) {
@@ -99,7 +104,7 @@ std::string list_text(const Found& found) {
         cell(hello, "program"), cell(hello, "pid"),           cell(hello, "uid"),
         cell(hello, "host"),    age(number(hello, "opened")), cell(hello, "planes"),
         cell(hello, "lanes"),   cell(hello, "version"),       device->id()};
-    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    add_row(c, cells);
   }
   std::string text = c[0].cells.empty() ? "No device is open.\n" : table(c);
   if (found.others > 0) text += fmt::format("{} more of other users.\n", found.others);
@@ -120,7 +125,7 @@ std::string planes_text(RemoteDevice& device) {
                                  cell(port, "rx_packets"), cell(port, "tx_busy"),
                                  cell(port, "tx_errors"),  cell(plane, "rx_bad_icrc"),
                                  cell(port, "rx_overrun")};
-    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    add_row(c, cells);
   }
   return table(c);
 }
@@ -149,7 +154,7 @@ std::string queue_pairs_text(RemoteDevice& device) {
                                  amount(number(stats, "rx_bytes"), "B"),
                                  cell(stats, "outstanding"),
                                  fmt::format("{:.0f}", number(stats, "smoothed_rtt_ns") / 1000)};
-    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    add_row(c, cells);
     if (const std::string error = cell(qp, "error"); !error.empty() && error != "-")
       errors += fmt::format("{}: {}\n", hex(qp, "qpn"), error);
   }
@@ -165,7 +170,7 @@ std::string peers_text(RemoteDevice& device) {
         cell(peer, "number"),   cell(peer, "lane"),  cell(peer, "queue_pairs"),
         cell(peer, "paths_up"), cell(peer, "paths"), peer.value("foreign", false) ? "no" : "yes",
         cell(peer, "addresses")};
-    for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+    add_row(c, cells);
   }
   return table(c);
 }
@@ -210,7 +215,7 @@ std::string paths_text(RemoteDevice& device, bool idle) {
                                    cell(path, "probes_sent"),
                                    cell(path, "probes_answered"),
                                    cell(path, "times_bad")};
-      for (std::size_t i = 0; i < c.size(); ++i) c[i].cells.push_back(cells[i]);
+      add_row(c, cells);
     }
     text += fmt::format("peer {} of lane {}, {}:\n", cell(peer, "peer"), cell(peer, "lane"),
                         cell(peer, "addresses")) +
@@ -261,9 +266,7 @@ std::string event_text(const Json& event) {
 }
 
 Json dump_of(RemoteDevice& device) {
-  Json dump = device.hello();
-  dump.erase("event");
-  dump["device"] = device.id();
+  Json dump = device.label();
   for (const char* name : {"config", "counters"}) {
     const Json answer = device.request({{"request", name}});
     dump[name] = inside(answer, std::string_view(name) == "config" ? "options" : name);
