@@ -55,6 +55,10 @@ busy() {  # busy PID: it has computed for half a second
   read -r -a fields <"/proc/$1/stat" && ((fields[13] + fields[14] >= 50))
 }
 
+# few_lost FILE: examples/datagrams has lost at most a tenth of 300; a late one counts as lost.
+few_lost() { awk '/ lost/ { for (i = 2; i <= NF; i++) if ($i ~ /^lost/) n = $(i - 1) }
+  END { exit !(n != "" && n + 0 <= 30) }' "$1"; }
+
 need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
 has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
 sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }

@@ -35,4 +35,5 @@ gid_connect=$build/examples/datagrams
 need_program "$gid_connect"
 gid_pair datagrams 300 h0 h1
 expect_text "$work/datagrams-a.out" 'over 4 planes, '
+expect 'few are lost' few_lost "$work/datagrams-a.out"
 gid_pair datagrams-same 300 h0 h0

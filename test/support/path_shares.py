@@ -11,7 +11,7 @@ unless
 
 * in the second before, each path over the T1 carried at least half of a fair share,
 * while it was down, but for the first half of a second, they carried nothing,
-* they do again in a second after the repair. Says how long it took.
+* they do again in a second that begins at most LIMIT s after the repair. Says how long it took.
 
 With one time: exits with 1 unless they carried that in a second after it. Fair is an equal share of
 all that went to the same T0, whatever that was.
@@ -23,6 +23,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts"))
 import path_counts  # noqa: E402
 
+LIMIT = 10  # on a machine that is busy; it is a second elsewhere
 STEP = 0.05
 
 
@@ -73,6 +74,8 @@ def main(counts_file, switch, *times):
     else:
         print(f"shares again in the second from {late:.2f} s after the repair on:",
               text(counts, switch, mended + late))
+        if late > LIMIT:
+            wrong.append(f"the shares came back after {late:.2f} s, {LIMIT} s are allowed")
     return "; ".join(wrong) or None
 
 
