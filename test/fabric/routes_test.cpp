@@ -131,6 +131,40 @@ TEST_CASE("routes: the EVs of the largest fabric fit 16 bits") {
   CHECK(walk(d, d.hosts[0], all.back()) == "t0-0 t1-1023 t0-1 h1");
 }
 
+TEST_CASE("routes: what a route leads over is what the list deny keeps paths off") {
+  const auto check = [](Description d) {
+    std::vector<Denied> parts;
+    for (unsigned plane = 0; plane < d.planes; ++plane) {
+      const auto p = static_cast<Plane>(plane);
+      const auto any = Denied::kAny;
+      parts.push_back({p, any, any, any});
+      for (unsigned i = 0; i < d.t0; ++i) parts.push_back({p, i, any, any});
+      for (unsigned j = 0; j < d.t1; ++j) parts.push_back({p, any, j, any});
+      for (unsigned i = 0; i < d.t0; ++i)
+        for (unsigned j = 0; j < d.t1; ++j) parts.push_back({p, i, j, any});
+      for (unsigned k = 0; k < d.hosts.size(); ++k) parts.push_back({p, any, any, k});
+    }
+    std::size_t denied = 0, wrong = 0;
+    for (const Denied& part : parts) {
+      d.denied = {part};
+      for (const Host& from : d.hosts)
+        for (const Host& to : d.hosts)
+          for (const Path& path : plane_paths(d, part.plane, from, to)) {
+            denied += path.denied;
+            wrong += path.denied != leads_over(d, part, from, to, path.route);
+          }
+    }
+    CHECK(denied > 0);
+    CHECK(wrong == 0);
+  };
+  check(small_fabric());
+  check(read(source_file("tools/fabrics/larger.json").string()));
+  check(small_fabric(R"("forwarding": "ecmp",)"));
+  // More uSIDs than one address holds: the rest is in the segment routing header.
+  check(small_fabric(R"("templates": [{ "remote": ["t0", "t1", "0x1001", "0x2001", "0x1000",
+    "0x2000", "host"] }],)"));
+}
+
 TEST_CASE("routes: planes told apart by their blocks, a single T1") {
   const Description d = parse("f.json", R"({ "planes": 2, "t0": 2, "t1": 1, "hosts": 2,
     "blocks": ["fcbb:1::/32", "fcbb:2::/32"], "usids": { "plane": 0, "t1_number": 0 } })");

@@ -8,6 +8,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
 #include "mrc_ctl/views.hpp"
 
@@ -17,7 +18,8 @@ namespace {
 constexpr int kNoDevice = 3;
 
 bool changes(Command command) {
-  return command == Command::plane || command == Command::log || command == Command::faults;
+  return command == Command::plane || command == Command::deny || command == Command::allow ||
+         command == Command::log || command == Command::faults;
 }
 
 /// What a command asks of a device, as JSON.
@@ -38,6 +40,11 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::plane:
       return device.request(
           {{"request", "plane"}, {"plane", o.plane}, {"enabled", o.up}})["planes"];
+    case Command::deny:
+    case Command::allow:
+      return steer(o, device);
+    case Command::denied:
+      return device.request({{"request", "denied"}});
     case Command::log:
       return device.request({{"request", "log"}, {"level", o.value}})["level"];
     case Command::faults:
@@ -74,6 +81,10 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::plane:
       (void)answer_of(o, device);
       return fmt::format("plane {} is {}\n", o.plane, o.up ? "enabled" : "disabled");
+    case Command::deny:
+    case Command::allow:
+    case Command::denied:
+      return denied_text(answer_of(o, device));
     case Command::log:
       return fmt::format("logs {}\n", printable(answer_of(o, device).get<std::string>()));
     case Command::faults:
@@ -180,7 +191,10 @@ int run_each(const Options& o, Found& found) {
 int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
+  if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
+    (void)named_paths(o);  // says what is wrong before devices are looked for
   Found found = find_devices(o);
+  if (is_for_host(o)) return steer_host(o, found);
   for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
   if (o.command == Command::list) return run_list(o, found);
   if (found.devices.empty()) {

@@ -18,7 +18,8 @@ constexpr const char* kFooter =
     R"(Devices are found by their control sockets, in /run/openmrc and in the user's own
 folder; root sees those of all users. Where several devices are open, reading
 commands show all of them, and those that change something want --pid, --name,
---device or --all.
+--device or --all. deny, allow, and plane with --all hold for all devices of the
+host, those that open later included, unless devices are named.
 
 Exit status: 0 done, 1 a device refused or did not answer, 2 bad options, 3 there is no such
 device, 130 interrupted.
@@ -54,6 +55,7 @@ void add_reading(CLI::App& app, Options& o) {
       .add_flag("--idle", o.idle, "Also paths that have carried nothing and are good");
   CLI::App& events = add(app, o, "events", "The newest events of devices", Command::events);
   events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
+  add(app, o, "denied", "What is denied, and how many paths that takes", Command::denied);
   add(app, o, "config", "Options in force", Command::config);
   add(app, o, "dump", "Everything, as JSON", Command::dump);
   CLI::App& top = add(app, o, "top", "Throughput of processes and planes, live", Command::top);
@@ -63,7 +65,26 @@ void add_reading(CLI::App& app, Options& o) {
       ->type_name("N");
 }
 
+/// What deny and allow name.
+void add_paths(CLI::App& app, Options& o) {
+  app.add_option("part", o.parts,
+                 "A switch (p0t1-2), or the two ends of a link (p0t0-1 p0t1-2, or h3 p0t0-1)")
+      ->expected(0, 2)
+      ->type_name("PART");
+  app.add_option("--plane", o.in_plane, "The plane of --ev, or of a host's port")
+      ->check(CLI::Range(0u, 31u))
+      ->type_name("N");
+  app.add_option("--ev", o.ev, "Paths of that EV, as `mrc_ctl paths` lists them")->type_name("EV");
+}
+
 void add_changing(CLI::App& app, Options& o) {
+  CLI::App& deny =
+      add(app, o, "deny", "Send nothing over a switch, a link or an EV, whatever its health",
+          Command::deny);
+  add_paths(deny, o);
+  CLI::App& allow = add(app, o, "allow", "Use denied paths again", Command::allow);
+  add_paths(allow, o);
+  allow.add_flag("--everything", o.everything, "All that is denied");
   CLI::App& plane =
       add(app, o, "plane", "Take a plane out of use, or use it again", Command::plane);
   plane.add_option("number", o.plane, "The plane, from 0 on")

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mrc/core/time.hpp"
 
@@ -22,6 +23,9 @@ enum class Command {
   dump,
   top,
   plane,
+  deny,
+  allow,
+  denied,
   log,
   faults,
 };
@@ -45,6 +49,10 @@ struct Options {
   // What is to be set
   unsigned plane = 0;
   bool up = false;
+  std::vector<std::string> parts;    ///< of deny and allow: a switch, or the two ends of a link
+  std::optional<unsigned> in_plane;  ///< of deny and allow
+  std::optional<std::uint32_t> ev;   ///< of deny and allow
+  bool everything = false;           ///< of allow
   std::string value;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,8 @@ class DatagramTables {
 
   /// A new destination; needs at least one path. Throws std::bad_alloc.
   DestinationId add_destination(const DestinationSpec& spec);
+  /// It has these paths from now on. Throws std::bad_alloc.
+  void set_paths(DestinationId id, std::span<const path::PathSpec> paths);
   /// The way that begins in that plane is tried first; nothing if there is none.
   void prefer_plane(DestinationId id, Plane plane) noexcept;
   /// Errc::in_use while datagrams to it are posted.

@@ -214,6 +214,11 @@ class Engine {
   /// Adds a device that datagrams can be sent to. Errc::invalid_argument if it has no paths. Throws
   /// std::bad_alloc.
   Result<DestinationId> add_destination(const DestinationSpec& spec);
+  /// It has these paths from now on; while there are none, datagrams to it are lost. May throw
+  /// std::bad_alloc.
+  void set_destination_paths(DestinationId id, std::span<const path::PathSpec> paths) {
+    ctx_.datagrams.set_paths(id, paths);
+  }
   /// Its paths that begin in that plane are tried first.
   void prefer_plane(DestinationId id, Plane plane) noexcept {
     ctx_.datagrams.prefer_plane(id, plane);

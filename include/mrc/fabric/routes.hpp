@@ -54,6 +54,11 @@ static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 [[nodiscard]] std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
                                       unsigned ecmp_per_plane = kEcmpPaths);
 
+/// Whether packets on a route from one host to another use that part of their plane, whose uSIDs
+/// the route has. An empty route: with ECMP, where switches choose the T1.
+[[nodiscard]] bool leads_over(const Description& d, const Denied& part, const Host& from,
+                              const Host& to, const path::UsidRoute& route);
+
 /// The largest encapsulation that the description's routes need.
 [[nodiscard]] wire::Encapsulation encapsulation_of(const Description& d);
 

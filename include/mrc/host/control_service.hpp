@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mrc/core/linkage.hpp"
+#include "mrc/host/host_rules.hpp"
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include <atomic>
@@ -20,6 +21,8 @@ class ControlService {
   virtual ~ControlService() = default;
   /// Of the socket.
   [[nodiscard]] virtual const std::string& path() const noexcept = 0;
+  /// What is to hold in all devices of the host.
+  [[nodiscard]] virtual std::shared_ptr<HostRules> host_rules() noexcept = 0;
   /// In a forked child: whether nothing was being changed, so that it can be destroyed.
   [[nodiscard]] virtual bool at_rest() noexcept = 0;
 };

@@ -14,6 +14,7 @@
 #include "mrc/engine/engine.hpp"
 #include "mrc/host/connector.hpp"
 #include "mrc/host/peer_filter.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
@@ -50,11 +51,12 @@ class DatagramRoutes {
   };
 
   DatagramRoutes(const Config& config, const OpenedPlanes& planes, engine::Engine& engine,
-                 Connector& connector, const PeerFilter& filter)
+                 Connector& connector, const PeerFilter& filter, const Steering& steering)
       : planes_(planes),
         engine_(engine),
         connector_(connector),
         filter_(filter),
+        steering_(steering),
         asks_(config.peer != PeerKind::mrc && !config.strict),
         first_peer_(config.max_peers + 1 + planes.own_peers) {}
 
@@ -65,6 +67,8 @@ class DatagramRoutes {
   /// the queue pair that is about to send there.
   [[nodiscard]] Result<engine::DestinationId> find(Time now, const port::IpAddress& gid, Qpn qpn,
                                                    Qpn own) noexcept;
+  /// Steering denies other paths than before.
+  void deny_paths() noexcept;
   /// A device has answered the question with that number, from there.
   void on_answer(std::uint64_t question, const Contact& from) noexcept;
 
@@ -92,6 +96,7 @@ class DatagramRoutes {
 
   void look_after(Time now, Entry& entry, Qpn qpn, Qpn own) noexcept;
   void use_best(Entry& entry);
+  [[nodiscard]] std::vector<path::PathSpec> allowed_paths(const std::vector<Way>& ways) const;
   [[nodiscard]] Result<std::size_t> place();
   void forget(std::size_t place) noexcept;
   [[nodiscard]] PeerId peer_of(std::size_t place) const noexcept {
@@ -102,6 +107,7 @@ class DatagramRoutes {
   engine::Engine& engine_;
   Connector& connector_;
   const PeerFilter& filter_;
+  const Steering& steering_;
   const bool asks_;  ///< else no device is OpenMRC: see PlaneKind::keep_real_header()
   const std::uint32_t first_peer_;  ///< under which ports know the first entry
   std::vector<Entry> entries_;

@@ -18,6 +18,7 @@
 #include "mrc/host/control_service.hpp"
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
+#include "mrc/host/host_store.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -33,7 +34,8 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   ~DeviceControl() override;
 
   [[nodiscard]] const std::string& path() const noexcept override { return server_->path(); }
-  [[nodiscard]] bool at_rest() noexcept override { return server_->at_rest(); }
+  [[nodiscard]] std::shared_ptr<HostRules> host_rules() noexcept override { return store_; }
+  [[nodiscard]] bool at_rest() noexcept override { return server_->at_rest() && store_->at_rest(); }
 
  private:
   // As LineHandler
@@ -58,6 +60,8 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   };
 
   DeviceCore& core_;
+  const std::shared_ptr<HostStore> store_;
+  const std::uint64_t network_ = network_namespace();
   const double opened_;  ///< seconds since 1970
   EventQueue<DeviceEvent> events_;
   std::shared_ptr<EvEventQueue> ev_events_;

@@ -134,6 +134,13 @@ class DeviceCore {
 
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
+  /// The paths that are denied in this device, by others than its profiles. Throws mrc::Error if
+  /// the planes have nothing that these could mean; then nothing changes.
+  void set_denied(std::vector<DeniedPaths> denied);
+  [[nodiscard]] std::vector<DeniedPaths> denied();
+  /// Whether set_denied() would take it; false where the planes know nothing of switches. Throws
+  /// mrc::Error if there is no such part.
+  [[nodiscard]] bool can_deny(const DeniedPaths& denied) const;
   [[nodiscard]] PlaneState plane_state(unsigned plane) const;
 
   /// See Device::request_endpoints(). Throws mrc::Error.
@@ -162,9 +169,10 @@ class DeviceCore {
   EventQueue<DeviceEvent> events_;
   Profiles profiles_;
   EvEvents ev_events_;
-  std::mutex changing_profiles_;  ///< held until a change has reached all lanes
-  std::mutex objects_;            ///< held while objects of all lanes come, go or change
-  std::mutex placing_;            ///< held while what belongs to a lane gets one
+  std::mutex changing_profiles_;     ///< held until a change has reached all lanes
+  std::mutex objects_;               ///< held while objects of all lanes come, go or change
+  std::vector<DeniedPaths> denied_;  ///< set_denied()
+  std::mutex placing_;               ///< held while what belongs to a lane gets one
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;

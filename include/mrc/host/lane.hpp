@@ -36,6 +36,7 @@
 #include "mrc/host/profiles.hpp"
 #include "mrc/host/progress.hpp"
 #include "mrc/host/rounds.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -142,8 +143,21 @@ class alignas(64) Lane {  // shares no cache line with another one
   void release_memory(std::uint32_t key) noexcept;
 
   // --- Administration of planes
-  /// When it returns, nothing leaves in a plane that is disabled.
-  void set_plane_enabled(Plane plane, bool enabled) noexcept;
+  /// The device's own rules are those that change(SteeringRules&) makes of them. When it returns,
+  /// nothing leaves in a plane, or on a path, that is out of use.
+  template <class F>
+  void steer(F&& change) {
+    const std::lock_guard lock(mutex_);
+    change(steering_.own());
+    steered();
+  }
+  /// The host's rules count, too, from now on, as they are now. As steer().
+  void follow(std::shared_ptr<HostRules> host) noexcept;
+  /// See Peers::count_denied().
+  std::size_t count_denied(std::size_t first, std::size_t most, DeniedCount& count) noexcept {
+    const std::lock_guard lock(mutex_);
+    return peers_.count_denied(first, most, count);
+  }
   [[nodiscard]] PlaneState plane_state(unsigned plane) noexcept;
 
   // --- Requests to any host (impl/lane_endpoints.ipp)
@@ -189,6 +203,8 @@ class alignas(64) Lane {  // shares no cache line with another one
   // impl/lane_endpoints.ipp
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
   void nap(Time end) const noexcept;
+  void steered() noexcept;
+  void apply_steering(Time now) noexcept;
   // impl/lane_reports.ipp
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
@@ -216,6 +232,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   engine::Engine engine_;
   Faults faults_;
   PeerFilter filter_;
+  Steering steering_;
   Peers peers_;
   EndpointRequests endpoint_requests_;
   Connector connector_;

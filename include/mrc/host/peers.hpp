@@ -17,6 +17,7 @@
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/host/key_log.hpp"
 #include "mrc/host/peer_filter.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/plane/ev_table.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
@@ -30,6 +31,12 @@ struct PeerProfiles {
   QpProfiles ids;
   EvTablePtr evs;                 ///< of ids.ev, if there is one
   std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
+};
+
+/// What denied paths mean.
+struct DeniedCount {
+  std::uint64_t paths = 0;          ///< that are denied
+  std::uint64_t peers_cut_off = 0;  ///< peers to which no path is left for that reason
 };
 
 /// The remote devices that queue pairs of an engine are connected to: entered into engine and ports
@@ -54,12 +61,13 @@ class Peers {
 
   /// Throws mrc::Error if the file of option keylog can't be opened.
   Peers(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-        const PeerFilter& filter)
+        const PeerFilter& filter, const Steering& steering)
       : config_(config),
         log_(log),
         planes_(planes),
         engine_(engine),
         filter_(filter),
+        steering_(steering),
         tags_(config.keylog) {}
 
   /// The peer that a ConnectionInfo names, with those profiles, if it is known.
@@ -83,6 +91,11 @@ class Peers {
               std::size_t most = SIZE_MAX) const;
   /// An EV profile has changed: so do the paths to the peers that are reached with it.
   void update(Time now, const EvUpdate& update) noexcept;
+  /// Steering denies other paths than before.
+  void deny_paths(Time now) noexcept;
+  /// Adds those of up to `most` peers, from the one at position `first` on. Returns how many these
+  /// were.
+  std::size_t count_denied(std::size_t first, std::size_t most, DeniedCount& count) const noexcept;
   /// Adds to the entries of an EV profile in which states they are towards the peers here.
   void add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept;
   /// An event of a path, as the application sees it.
@@ -111,6 +124,8 @@ class Peers {
     std::string name;  ///< its addresses, for messages
     QpProfiles profiles;
     EvTablePtr evs;  ///< of profiles.ev, as its paths are now
+    /// Paths that stay DENIED: EVs that the ports of this lane can't send.
+    std::vector<path::PathIndex> not_sendable;
 
     /// Whether it is that process, whatever the profiles.
     [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
@@ -118,6 +133,8 @@ class Peers {
 
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void replace(Time now, Known& known, const EvUpdate& update);
+  void deny_paths(Time now, const Known& known);
+  [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   void note_slower(const Candidate& candidate);
 
@@ -126,6 +143,7 @@ class Peers {
   OpenedPlanes& planes_;
   engine::Engine& engine_;
   const PeerFilter& filter_;
+  const Steering& steering_;
   KeyLog tags_;
   std::vector<Known> known_;
   bool noted_slower_ = false;

@@ -17,6 +17,7 @@
 #include "mrc/host/event_queue.hpp"
 #include "mrc/host/faults.hpp"
 #include "mrc/host/peer_filter.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
@@ -29,12 +30,17 @@ namespace mrc::inline v0_1::detail {
 /// Thread contract: under the lane's lock. What the constructor takes must outlive it.
 class Rounds {
  public:
+  /// What a round calls.
+  struct Calls {
+    std::function<void()> path_events;  ///< takes the engine's, of which there are some
+    std::function<void(Time)> steer;    ///< does what steering says, which is stale
+  };
+
   /// Marks the planes that are down at `start` in the engine. `lane`: number of the lane; the first
-  /// one reports and logs planes that go and come, for all. `path_events` takes the engine's path
-  /// events; called when there are some.
+  /// one reports and logs planes that go and come, for all.
   Rounds(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
          Faults& faults, CqEvents& cq_events, EventQueue<DeviceEvent>& events, Connector& connector,
-         PeerFilter& filter, std::function<void()> path_events, Time start, unsigned lane);
+         PeerFilter& filter, const Steering& steering, Calls calls, Time start, unsigned lane);
 
   /// Receives first, then transmits. True if anything moved.
   bool advance(Time now) noexcept;
@@ -106,7 +112,8 @@ class Rounds {
   EventQueue<DeviceEvent>& events_;
   Connector& connector_;
   PeerFilter& filter_;
-  const std::function<void()> path_events_;
+  const Steering& steering_;
+  const Calls calls_;
   const unsigned lane_;
   wire::TxBurst tx_;
   port::RxBurst rx_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mrc/api/denied_paths.hpp"
 #include "mrc/api/device_config.hpp"
 #include "mrc/api/log.hpp"
 #include "mrc/core/error.hpp"
@@ -153,6 +154,21 @@ class PlaneKind {
                                               PeerRoute& route) const {
     (void)own, (void)plane, (void)route;
     return false;
+  }
+  /// Throws mrc::Error if there is nothing in the planes that `denied` could mean;
+  /// Errc::unsupported if this kind does not know over which parts its paths lead.
+  virtual void check(const DeniedPaths& denied) const {
+    if (denied.t0 || denied.t1 || !denied.host.empty())
+      throw Error(Errc::unsupported,
+                  "planes of this kind don't know the switches that paths lead over: deny EVs, or "
+                  "use a fabric description (option fabric)");
+  }
+  /// Whether a path of the denied plane, on that route to a peer, is among the denied ones.
+  [[nodiscard]] virtual bool is_among(const DeniedPaths& denied, const PeerRoute& route,
+                                      const path::PathSpec& path) const {
+    (void)route;
+    if (denied.t0 || denied.t1 || !denied.host.empty()) return false;
+    return !denied.ev || *denied.ev == path.ev;
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept { return false; }

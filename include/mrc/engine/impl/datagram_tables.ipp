@@ -26,23 +26,34 @@ MRC_SETUP void DatagramTables::remove_qp(Qpn qpn) noexcept {
 
 MRC_SETUP DestinationId DatagramTables::add_destination(const DestinationSpec& spec) {
   auto added = std::make_unique<Destination>();
-  PlaneMask seen = 0;
-  for (const path::PathSpec& first : spec.paths) {
-    if ((seen & plane_bit(first.plane)) != 0) continue;
-    seen |= plane_bit(first.plane);
-    Destination::Way way{first.plane, static_cast<std::uint32_t>(added->spec.paths.size()), 0};
-    for (const path::PathSpec& path : spec.paths) {
-      if (path.plane != first.plane) continue;
-      added->spec.paths.push_back(path);
-      ++way.count;
-    }
-    added->ways.push_back(way);
-  }
   added->spec.peer = spec.peer;
   auto place = std::find(destinations_.begin(), destinations_.end(), nullptr);
   if (place == destinations_.end()) place = destinations_.insert(place, nullptr);
   *place = std::move(added);
-  return DestinationId{static_cast<std::uint32_t>(place - destinations_.begin())};
+  const DestinationId id{static_cast<std::uint32_t>(place - destinations_.begin())};
+  set_paths(id, spec.paths);
+  return id;
+}
+
+MRC_SETUP void DatagramTables::set_paths(DestinationId id, std::span<const path::PathSpec> paths) {
+  Destination* to = destination(id);
+  if (to == nullptr) return;
+  std::vector<path::PathSpec> sorted;
+  std::vector<Destination::Way> ways;
+  PlaneMask seen = 0;
+  for (const path::PathSpec& first : paths) {
+    if ((seen & plane_bit(first.plane)) != 0) continue;
+    seen |= plane_bit(first.plane);
+    Destination::Way way{first.plane, static_cast<std::uint32_t>(sorted.size()), 0};
+    for (const path::PathSpec& path : paths) {
+      if (path.plane != first.plane) continue;
+      sorted.push_back(path);
+      ++way.count;
+    }
+    ways.push_back(way);
+  }
+  to->spec.paths = std::move(sorted);
+  to->ways = std::move(ways);
 }
 
 MRC_SETUP void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexcept {

@@ -33,12 +33,12 @@ inline const std::vector<PatternStep>& steps_between(const Description& d, const
   return from.t0 == to.t0 ? pattern->local : pattern->remote;
 }
 
-/// The switch with a uSID of plane 0; nothing if the description has none.
-inline std::optional<Hop> owner_of(const Description& d, Usid usid) {
+/// The switch with a uSID of that plane; nothing if the description has none.
+inline std::optional<Hop> owner_of(const Description& d, Usid usid, Plane plane = 0) {
   for (unsigned i = 0; i < d.t0; ++i)
-    if (d.usids.of_t0(0, i) == usid) return Hop{NodeKind::t0, i};
+    if (d.usids.of_t0(plane, i) == usid) return Hop{NodeKind::t0, i};
   for (unsigned j = 0; j < d.t1; ++j)
-    if (d.usids.of_t1(0, j) == usid) return Hop{NodeKind::t1, j};
+    if (d.usids.of_t1(plane, j) == usid) return Hop{NodeKind::t1, j};
   return std::nullopt;
 }
 
@@ -162,6 +162,25 @@ MRC_SETUP std::vector<Path> plane_paths(const Description& d, Plane plane, const
         {plane, static_cast<std::uint16_t>(u), path_ev(d, plane, u), route.value(), denied});
   }
   return out;
+}
+
+MRC_SETUP bool leads_over(const Description& d, const Denied& part, const Host& from,
+                          const Host& to, const path::UsidRoute& route) {
+  std::vector<detail::Hop> hops{{NodeKind::t0, from.t0}};
+  const auto add = [&](detail::Hop hop) {
+    if (hops.back() != hop) hops.push_back(hop);
+  };
+  const Plane in_usid = d.usids.plane.width > 0 ? part.plane : Plane{0};
+  const auto add_usids = [&](const path::Ipv6& address) {
+    for (std::size_t i = 4; i + 1 < address.size(); i += 2) {  // behind the block
+      const auto usid = static_cast<Usid>(address[i] << 8 | address[i + 1]);
+      if (const auto hop = detail::owner_of(d, usid, in_usid)) add(*hop);
+    }
+  };
+  add_usids(route.destination);
+  if (route.has_srh) add_usids(route.segment);
+  add({NodeKind::t0, to.t0});
+  return detail::touches(part, d, hops, from, to);
 }
 
 MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const Host& to,

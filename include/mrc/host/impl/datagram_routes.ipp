@@ -58,6 +58,7 @@ MRC_SETUP Result<engine::DestinationId> DatagramRoutes::find(Time now, const por
   }
   Result<engine::DestinationId> id = engine_.add_destination(spec);
   if (!id) return id;
+  engine_.set_destination_paths(*id, allowed_paths(plan.ways));
   Entry entry{key, *id, std::move(plan.ways)};
   entry.live = true;
   entry.next = asks_ && entry.ways.size() > 1 ? now : kNever;
@@ -98,6 +99,29 @@ MRC_SETUP void DatagramRoutes::use_best(Entry& entry) {
   const auto place = static_cast<std::size_t>(&entry - entries_.data());
   planes_.ports[best->contact.plane]->add_peer(peer_of(place), best->paths.route);
   engine_.prefer_plane(entry.id, best->contact.plane);
+}
+
+/// The paths of the likeliest address in each plane, without those that are denied.
+MRC_SETUP std::vector<path::PathSpec> DatagramRoutes::allowed_paths(
+    const std::vector<Way>& ways) const {
+  std::vector<path::PathSpec> allowed;
+  PlaneMask seen = 0;
+  for (const Way& way : ways) {
+    if ((seen & plane_bit(way.contact.plane)) != 0) continue;
+    seen |= plane_bit(way.contact.plane);
+    for (const path::PathSpec& path : way.paths.specs)
+      if (!steering_.denies(way.paths.route, path)) allowed.push_back(path);
+  }
+  return allowed;
+}
+
+MRC_SETUP void DatagramRoutes::deny_paths() noexcept {
+  for (const Entry& entry : entries_) try {
+      if (!entry.live) continue;
+      engine_.set_destination_paths(entry.id, allowed_paths(entry.ways));
+      engine_.prefer_plane(entry.id, entry.ways[entry.used].contact.plane);
+    } catch (const std::exception&) {  // out of memory: the paths stay as they are
+    }
 }
 
 MRC_SETUP void DatagramRoutes::on_answer(std::uint64_t question, const Contact& from) noexcept {

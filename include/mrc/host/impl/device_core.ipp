@@ -108,6 +108,7 @@ MRC_SETUP void DeviceCore::open_control() {
   }
   try {
     control_ = open(*this);
+    for (const auto& lane : lanes_) lane->follow(control_->host_rules());
     log_.info("control socket " + control_->path());
   } catch (const std::exception& error) {
     if (config_.control != "auto") throw;
@@ -354,8 +355,36 @@ MRC_SETUP void DeviceCore::check_plane(unsigned plane) const {
 
 MRC_SETUP void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
   check_plane(plane);
+  const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
   const std::lock_guard objects(objects_);  // the same in all lanes
-  for (const auto& lane : lanes_) lane->set_plane_enabled(static_cast<Plane>(plane), enabled);
+  for (const auto& lane : lanes_)
+    lane->steer([=](SteeringRules& rules) {
+      rules.planes_down = enabled ? rules.planes_down & ~bit : rules.planes_down | bit;
+    });
+}
+
+MRC_SETUP void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {
+  for (const DeniedPaths& one : denied) {
+    check_plane(one.plane);
+    kind_->check(one);
+  }
+  const std::lock_guard objects(objects_);  // the same in all lanes
+  for (const auto& lane : lanes_) lane->steer([&](SteeringRules& rules) { rules.denied = denied; });
+  denied_ = std::move(denied);
+}
+
+MRC_SETUP std::vector<DeniedPaths> DeviceCore::denied() {
+  const std::lock_guard objects(objects_);
+  return denied_;
+}
+
+MRC_SETUP bool DeviceCore::can_deny(const DeniedPaths& denied) const try {
+  check_plane(denied.plane);
+  kind_->check(denied);
+  return true;
+} catch (const Error& error) {
+  if (error.code() == Errc::unsupported) return false;
+  throw;
 }
 
 MRC_SETUP PlaneState DeviceCore::plane_state(unsigned plane) const {

@@ -38,7 +38,8 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       engine_(engine_options()),
       faults_(planes_, config_.paths),
       filter_(config_, log_),
-      peers_(config_, log_, planes_, engine_, filter_),
+      steering_(kind_),
+      peers_(config_, log_, planes_, engine_, filter_, steering_),
       endpoint_requests_(config_, planes_, engine_, filter_),
       connector_(
           config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
@@ -46,10 +47,15 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
           [this](std::uint64_t question, const Contact& from) {
             datagram_routes_.on_answer(question, from);
           }),
-      datagram_routes_(config_, planes_, engine_, connector_, filter_),
-      rounds_(
-          config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
-          filter_, [this] { report_path_events(); }, engine_.options().start, index),
+      datagram_routes_(config_, planes_, engine_, connector_, filter_, steering_),
+      rounds_(config_, log_, planes_, engine_, faults_, around.cq_events, around.events, connector_,
+              filter_, steering_,
+              {[this] { report_path_events(); },
+               [this](Time now) {
+                 steering_.refresh();
+                 apply_steering(now);
+               }},
+              engine_.options().start, index),
       progress_(config_, mutex_, planes_, engine_, rounds_) {}
 
 MRC_SETUP Lane::~Lane() {
@@ -180,14 +186,30 @@ MRC_SETUP void Lane::release_memory(std::uint32_t key) noexcept {
   progress_.deadline_changed();
 }
 
-/// Peers are told by the round, over the planes that are left.
-MRC_SETUP void Lane::set_plane_enabled(Plane plane, bool enabled) noexcept {
+MRC_SETUP void Lane::follow(std::shared_ptr<HostRules> host) noexcept {
   const std::lock_guard lock(mutex_);
-  if (planes_.enabled(plane) == enabled) return;
-  planes_.disabled ^= plane_bit(plane);
-  planes_.ports[plane]->set_enabled(enabled);
-  (void)rounds_.advance(monotonic_now());
+  steering_.follow(std::move(host));
+  steering_.refresh();
+  steered();
+}
+
+/// Peers are told by the round, over the planes that are left.
+MRC_SETUP void Lane::steered() noexcept {
+  const Time now = monotonic_now();
+  apply_steering(now);
+  (void)rounds_.advance(now);
   progress_.deadline_changed();
+}
+
+/// Takes planes and paths out of use, or uses them again, as steering says.
+MRC_SETUP void Lane::apply_steering(Time now) noexcept {
+  const PlaneMask known = engine_.options().planes;
+  const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
+  planes_.disabled ^= changed;
+  for (unsigned i = 0; i < planes_.count(); ++i)
+    if ((changed >> i & 1) != 0) planes_.ports[i]->set_enabled(planes_.enabled(i));
+  peers_.deny_paths(now);
+  datagram_routes_.deny_paths();
 }
 
 MRC_SETUP PlaneState Lane::plane_state(unsigned plane) noexcept {

@@ -56,12 +56,22 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
     for (std::size_t i = 0; i < candidate.routes.size(); ++i)
       if ((candidate.spec.planes >> i & 1) != 0)
         add_to_port(peer.value(), static_cast<Plane>(i), candidate.routes[i]);
-    known_.push_back({info.device_guid, info.slot, info.planes, info.port_data, info.receive_window,
-                      info.foreign, peer.value(), candidate.name, candidate.profiles.ids,
-                      candidate.profiles.evs});
+    known_.push_back({info.device_guid,
+                      info.slot,
+                      info.planes,
+                      info.port_data,
+                      info.receive_window,
+                      info.foreign,
+                      peer.value(),
+                      candidate.name,
+                      candidate.profiles.ids,
+                      candidate.profiles.evs,
+                      {}});
+    deny_paths(monotonic_now(), known_.back());
   } catch (...) {
     for (auto& port : planes_.ports) port->remove_peer(peer.value());
     (void)engine_.remove_peer(peer.value());
+    std::erase_if(known_, [&](const Known& known) { return known.id == peer.value(); });
     throw;
   }
   log_.info("connected to peer " + candidate.name + (info.foreign ? ", which is not OpenMRC" : ""));
@@ -189,12 +199,12 @@ MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
 
 MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
   const EvTable& evs = *update.table;
+  known.evs = update.table;
   const PlaneMask planes = engine_.find_peer(known.id)->planes;
   for (std::size_t i = 0; !update.replaced.empty() && i < planes_.count(); ++i) {
     if ((planes >> i & 1) == 0) continue;
     const auto plane = static_cast<Plane>(i);
-    const Bytes data = i < known.port_data.size() ? Bytes(known.port_data[i]) : Bytes();
-    PeerRoute route = planes_.kind->route_with(planes_, plane, known.planes[i], data, evs);
+    PeerRoute route = route_to(known, plane);
     if (known.foreign) (void)planes_.kind->keep_real_header(planes_, plane, route);
     add_to_port(known.id, plane, route);
   }
@@ -209,16 +219,76 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
         (void)paths.set_health(written.path, health(written.denied));
     for (const path::PathIndex i : update.replaced) {
       const EvTable::Entry& entry = evs.entries[i];
+      std::erase(known.not_sendable, i);
       try {
         const path::PathSpec spec = planes_.kind->path_of(planes_, evs.format, entry.expanded, i);
         (void)paths.replace(i, spec, health(entry.denied), now);
       } catch (const Error& error) {  // the ports of another lane can send it
         (void)paths.set_health(i, path::Health::denied);
+        known.not_sendable.push_back(i);
         log_.warn("peer " + known.name + ": an EV is denied: " + error.what());
       }
     }
   });
-  known.evs = update.table;
+  deny_paths(now, known);
+}
+
+/// How it is reached with its EV profile, or without.
+MRC_SETUP PeerRoute Peers::route_to(const Known& known, Plane plane) const {
+  const port::PeerAddress& address = known.planes[plane];
+  const Bytes data = plane < known.port_data.size() ? Bytes(known.port_data[plane]) : Bytes();
+  return known.evs && known.evs->mode != EvProfileMode::automatic
+             ? planes_.kind->route_with(planes_, plane, address, data, *known.evs)
+             : planes_.kind->paths_to(planes_, plane, address, data).route;
+}
+
+MRC_SETUP void Peers::deny_paths(Time now) noexcept {
+  for (const Known& known : known_) try {
+      deny_paths(now, known);
+    } catch (const std::exception& error) {  // out of memory: the paths stay as they are
+      log_.warn("peer " + known.name + ": paths are to be denied: " + error.what());
+    }
+}
+
+MRC_SETUP std::size_t Peers::count_denied(std::size_t first, std::size_t most,
+                                          DeniedCount& count) const noexcept {
+  std::size_t n = 0;
+  for (; n < most && first + n < known_.size(); ++n) {
+    const engine::Peer* peer = engine_.find_peer(known_[first + n].id);
+    if (peer == nullptr) continue;
+    std::uint64_t denied = 0;
+    for (std::size_t i = 0; i < peer->paths.size(); ++i)
+      denied += peer->paths.health(static_cast<path::PathIndex>(i)) == path::Health::denied;
+    count.paths += denied;
+    count.peers_cut_off += denied > 0 && peer->paths.usable_planes() == 0;
+  }
+  return n;
+}
+
+/// DENIED are the paths that its profile or steering denies; others are not.
+MRC_SETUP void Peers::deny_paths(Time now, const Known& known) {
+  const engine::Peer& peer = *engine_.find_peer(known.id);
+  std::vector<PeerRoute> routes(planes_.count());
+  for (std::size_t i = 0; i < routes.size(); ++i)
+    if ((peer.planes >> i & 1) != 0) routes[i] = route_to(known, static_cast<Plane>(i));
+  std::vector<path::PathIndex> changed;
+  for (std::size_t n = 0; n < peer.paths.size(); ++n) {
+    const auto i = static_cast<path::PathIndex>(n);
+    const path::PathSpec path = peer.paths[i];
+    const bool by_profile =
+        known.evs && n < known.evs->entries.size() &&
+        (known.evs->entries[n].denied ||
+         std::count(known.not_sendable.begin(), known.not_sendable.end(), i) > 0);
+    const bool denied = by_profile || ((peer.planes >> path.plane & 1) != 0 &&
+                                       steering_.denies(routes[path.plane], path));
+    if (denied != (peer.paths.health(i) == path::Health::denied)) changed.push_back(i);
+  }
+  if (changed.empty()) return;
+  (void)engine_.change_paths(now, known.id, [&](path::PathSet& paths) {
+    for (const path::PathIndex i : changed)
+      (void)paths.set_health(
+          i, paths.health(i) == path::Health::denied ? path::Health::good : path::Health::denied);
+  });
 }
 
 MRC_SETUP void Peers::add_states(ProfileId profile, std::span<EvEntry> entries) const noexcept {

@@ -26,7 +26,7 @@ inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& planes,
                          engine::Engine& engine, Faults& faults, CqEvents& cq_events,
                          EventQueue<DeviceEvent>& events, Connector& connector, PeerFilter& filter,
-                         std::function<void()> path_events, Time start, unsigned lane)
+                         const Steering& steering, Calls calls, Time start, unsigned lane)
     : config_(config),
       log_(log),
       planes_(planes),
@@ -36,7 +36,8 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       events_(events),
       connector_(connector),
       filter_(filter),
-      path_events_(std::move(path_events)),
+      steering_(steering),
+      calls_(std::move(calls)),
       lane_(lane),
       tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
       by_plane_(planes.count()),
@@ -241,6 +242,8 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
     retry_ = kNever;
   }
   for (unsigned n = 0; n < kBurstsPerRound; ++n) {
+    if (steering_.stale()) [[unlikely]]
+      calls_.steer(now);
     tx_.clear();
     engine_.poll_transmit(now, ~(busy_ | planes_.disabled), tx_);
     if (tx_.empty()) return false;
@@ -275,7 +278,7 @@ MRC_DECL void Rounds::transmit(Time now, Plane plane,
 }
 
 MRC_DECL void Rounds::signal_events() noexcept {
-  if (engine_.has_path_events()) path_events_();
+  if (engine_.has_path_events()) calls_.path_events();
   using Kind = engine::Engine::Event::Kind;
   engine::Engine::Event event;
   while (engine_.poll_event(event)) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "mrc/api/denied_paths.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/types.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// What administrators have said of planes and paths.
+struct SteeringRules {
+  PlaneMask planes_down = 0;        ///< planes that are out of use
+  std::vector<DeniedPaths> denied;  ///< paths that are out of use
+
+  friend bool operator==(const SteeringRules&, const SteeringRules&) = default;
+};
+
+/// Adds those that are not there yet.
+inline void add_denied(SteeringRules& rules, std::span<const DeniedPaths> denied) {
+  for (const DeniedPaths& one : denied)
+    if (std::find(rules.denied.begin(), rules.denied.end(), one) == rules.denied.end())
+      rules.denied.push_back(one);
+}
+/// Removes them. Throws mrc::Error (not_found), and changes nothing, if one is not there.
+inline void remove_denied(SteeringRules& rules, std::span<const DeniedPaths> denied) {
+  SteeringRules left = rules;
+  for (const DeniedPaths& one : denied)
+    if (std::erase(left.denied, one) == 0)
+      throw Error(Errc::not_found, "no rule denies exactly these paths: see the rules in force");
+  rules = std::move(left);
+}
+
+/// What administrators have said for all devices of the host (host/host_store.hpp), as a device
+/// sees it.
+///
+/// Thread contract: any thread. number() is data path.
+class HostRules {
+ public:
+  virtual ~HostRules() = default;
+  /// Changes with the rules: memory that is shared with whoever changes them.
+  [[nodiscard]] std::uint64_t number() const noexcept {
+    return number_.load(std::memory_order_acquire)->load(std::memory_order_acquire);
+  }
+  /// The rules in force; never null. Reads a file when number() has changed. One that can't be read
+  /// is logged, and leaves the rules as they were.
+  [[nodiscard]] virtual std::shared_ptr<const SteeringRules> rules() noexcept = 0;
+
+ protected:
+  HostRules() = default;
+  /// The number is there from now on, as long as this object.
+  void set_number(const std::atomic<std::uint64_t>& number) noexcept {
+    number_.store(&number, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::atomic<std::uint64_t> kNone{0};
+  std::atomic<const std::atomic<std::uint64_t>*> number_{&kNone};
+};
+
+}  // namespace mrc::inline v0_1::detail

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "mrc/api/log.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/host/host_rules.hpp"
+
+/// The store of a host: rules that hold in all of its devices, those that open later included,
+/// until they are taken back or the host restarts. A host is a network namespace. Its files, in a
+/// folder for control sockets (control/run_folder.hpp), NETNS being the inode of that namespace:
+///
+///     host-NETNS.json        the rules (docs/control.md)
+///     host-NETNS.lock        locked by whoever changes them
+///     host-NETNS-UID.number  8 bytes that a user's devices have mapped; changes with the rules
+namespace mrc::inline v0_1::detail {
+
+/// The network namespace of this process; 0 where that can't be found out.
+[[nodiscard]] std::uint64_t network_namespace() noexcept;
+
+/// The folder of the store that the devices of a folder follow: "auto" stands for the host's.
+[[nodiscard]] std::string store_folder(std::string_view control_setting);
+
+/// The store as a device sees it.
+class HostStore final : public HostRules {
+ public:
+  /// Reads it. A folder or file that is missing has no rules.
+  HostStore(std::string folder, const Log& log);
+  ~HostStore() override;
+  HostStore(const HostStore&) = delete;
+  HostStore& operator=(const HostStore&) = delete;
+
+  [[nodiscard]] std::shared_ptr<const SteeringRules> rules() noexcept override;
+  /// Begins to follow a store whose folder did not exist before. Any thread.
+  void attach() noexcept;
+  /// In a forked child: no thread was at work with it.
+  [[nodiscard]] bool at_rest() noexcept {
+    return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
+  }
+
+ private:
+  const std::string folder_;
+  const Log& log_;
+  std::mutex mutex_;  ///< leaf; of what follows
+  std::shared_ptr<const SteeringRules> rules_;
+  std::uint64_t read_at_ = 0;                  ///< number() before they were read
+  std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
+};
+
+/// The store, locked to be changed.
+class HostStoreWriter {
+ public:
+  /// Waits for the lock for that long. Throws mrc::Error: access_denied if this user may not change
+  /// the rules, which the folder's owner and root may.
+  HostStoreWriter(std::string folder, Duration patience);
+
+  [[nodiscard]] const SteeringRules& rules() const noexcept { return rules_; }
+  /// Replaces the rules, as a whole or not at all; devices that send see it before their next
+  /// burst. Throws mrc::Error.
+  void write(const SteeringRules& rules);
+
+ private:
+  void raise_numbers() const;
+
+  const std::string folder_;
+  UniqueFd lock_;
+  SteeringRules rules_;
+};
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/host_store.ipp"
+#endif

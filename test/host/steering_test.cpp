@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths that administrators deny: in one device, and in all of a host through its store.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/control_rig.hpp"
+#include "mrc/host/host_store.hpp"
+#include "mrc/host/steering_json.hpp"
+
+using namespace mrc;
+using namespace mrc::test;
+using detail::HostStore;
+using detail::HostStoreWriter;
+using detail::SteeringRules;
+using Json = nlohmann::json;
+
+namespace {
+
+DeniedPaths denied_ev(unsigned plane, std::uint32_t ev) {
+  DeniedPaths denied;
+  denied.plane = static_cast<Plane>(plane);
+  denied.ev = Ev{ev};
+  return denied;
+}
+
+/// The paths to the only peer of the device that the client asks.
+Json paths_of(ControlClient& client) {
+  const Json peers = client.must({{"request", "peers"}})["peers"];
+  REQUIRE(peers.size() == 1);
+  return client.must({{"request", "paths"}, {"lane", 0}, {"peer", peers[0]["number"]}})["paths"];
+}
+
+/// Paths by whether they have carried packets between two lists of them.
+std::size_t used(const Json& before, const Json& after) {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) n += before[i]["packets"] != after[i]["packets"];
+  return n;
+}
+
+std::size_t count_denied(const Json& paths) {
+  return static_cast<std::size_t>(std::count_if(
+      paths.begin(), paths.end(), [](const Json& path) { return path["state"] == "denied"; }));
+}
+
+/// Traffic until `done`, or for as long as a test waits.
+void copy_until(Pair& pair, auto&& done) {
+  const Time end = monotonic_now() + kPatience;
+  while (!done() && monotonic_now() < end) pair.copy_all();
+  CHECK(done());
+}
+
+}  // namespace
+
+TEST_CASE("steering: a denied EV carries nothing, and data again once it is allowed") {
+  ControlledPair controlled;
+  Pair& pair = controlled.pair;
+  pair.copy_all();
+  ControlClient client = controlled.client();
+  const Json first = paths_of(client);
+  REQUIRE(first.size() == 8);
+  const Json one{{"plane", first[0]["plane"]}, {"ev", first[0]["ev"]}};
+
+  Json answer = client.must({{"request", "deny"}, {"paths", {one}}});
+  CHECK(answer["paths"] == 1);
+  CHECK(answer["peers_cut_off"] == 0);
+  CHECK(answer["denied"] == Json::array({one}));
+  const Json before = paths_of(client);
+  CHECK(before[0]["state"] == "denied");
+  // All others carry data meanwhile, so it had its turn many times.
+  copy_until(pair, [&] { return used(before, paths_of(client)) == 7; });
+  CHECK(paths_of(client)[0]["packets"] == before[0]["packets"]);
+
+  (void)client.must({{"request", "deny"}, {"paths", {one}}});  // once more changes nothing
+  CHECK(client.must({{"request", "denied"}})["denied"].size() == 1);
+  answer = client.must({{"request", "allow"}, {"paths", {one}}});
+  CHECK(answer["paths"] == 0);
+  copy_until(pair, [&] { return paths_of(client)[0]["packets"] > before[0]["packets"]; });
+  CHECK(client.refused({{"request", "allow"}, {"paths", {one}}}) == "not_found");
+}
+
+TEST_CASE("steering: paths that are denied in parts of a fabric need a fabric") {
+  ControlledPair controlled;
+  ControlClient client = controlled.client();
+  const auto refused = [&](Json path) {
+    return client.refused({{"request", "deny"}, {"paths", {std::move(path)}}});
+  };
+  CHECK(refused({{"plane", 0}, {"t1", 1}}) == "unsupported");
+  CHECK(refused({{"plane", 0}, {"host", "h1"}}) == "unsupported");
+  CHECK(refused({{"plane", 7}, {"ev", 1}}) == "invalid_argument");
+  CHECK(refused({{"ev", 1}}) == "invalid_argument");
+  CHECK(refused({{"plane", 0}, {"ev", -1}}) == "invalid_argument");
+  CHECK(refused({{"plane", 0}, {"ev", 1}, {"t0", 1}}) == "invalid_argument");
+  CHECK(refused({{"plane", 0}, {"host", ""}}) == "invalid_argument");
+  CHECK(refused("p0t1-1") == "invalid_argument");
+  CHECK(client.refused({{"request", "deny"}}) == "invalid_argument");
+  CHECK(client.refused({{"request", "deny"}, {"paths", Json::array()}}) == "invalid_argument");
+  CHECK(client.refused({{"request", "deny"}, {"paths", 1}}) == "invalid_argument");
+  CHECK(client.must({{"request", "denied"}})["denied"].empty());
+  // For the host it is only told.
+  const Json rules{{"denied", {{{"plane", 0}, {"t1", 1}}, {{"plane", 0}, {"ev", 1}}}}};
+  CHECK(client.must({{"request", "check_rules"}, {"rules", rules}})["unknown"] == 1);
+}
+
+TEST_CASE("steering: without a path packets wait, and go on when one is allowed") {
+  ControlledPair controlled;
+  Pair& pair = controlled.pair;
+  pair.copy_all();
+  ControlClient client = controlled.client();
+  Json all = Json::array();
+  for (const Json& path : paths_of(client))
+    all.push_back({{"plane", path["plane"]}, {"ev", path["ev"]}});
+  const Json answer = client.must({{"request", "deny"}, {"paths", all}});
+  CHECK(answer["paths"] == 8);
+  CHECK(answer["peers_cut_off"] == 1);
+  const Json before = paths_of(client);
+  std::thread copies([&] { pair.copy_all(); });
+  const Time end = monotonic_now() + kPatience;
+  std::string waits;
+  while (waits != "path" && monotonic_now() < end)
+    waits = client.must({{"request", "queue_pairs"}})["queue_pairs"][0]["waits_for"];
+  CHECK(waits == "path");
+  CHECK(used(before, paths_of(client)) == 0);
+  (void)client.must({{"request", "allow"}, {"all", true}});
+  copies.join();  // every byte was checked
+  CHECK(count_denied(paths_of(client)) == 0);
+}
+
+TEST_CASE("steering: the host's rules reach devices before their next burst, and later devices") {
+  ControlledPair controlled;
+  Pair& pair = controlled.pair;
+  pair.copy_all();
+  ControlClient client = controlled.client();
+  const Json first = paths_of(client);
+  const DeniedPaths one = denied_ev(first[0]["plane"].get<unsigned>(), first[0]["ev"]);
+  {
+    HostStoreWriter store(controlled.folder.path, kPatience);
+    CHECK(store.rules() == SteeringRules{});
+    store.write({0, {one}});
+  }
+  // Nobody has told the devices: they have looked before they sent.
+  const Json before = paths_of(client);
+  copy_until(pair, [&] { return used(before, paths_of(client)) == 7; });
+  const Json after = paths_of(client);
+  CHECK(after[0]["packets"] == before[0]["packets"]);
+  CHECK(after[0]["state"] == "denied");
+
+  SUBCASE("a device that opens later has them, for peers that it meets later still") {
+    DeniedPaths plane;
+    plane.plane = 1;
+    HostStoreWriter(controlled.folder.path, kPatience).write({0, {plane}});
+    Config config = test_config();
+    config.control = controlled.folder.path;
+    Pair later(config);
+    later.copy_all();
+    for (const PathReport& path : later.a.device.paths(later.a.qps[0])) {
+      CHECK((path.state == "denied") == (path.plane == 1));
+      CHECK((path.packets == 0) == (path.plane == 1));
+    }
+  }
+  SUBCASE("rules of the host and of the device count together") {
+    (void)client.must({{"request", "deny"}, {"paths", {detail::to_json(one)}}});
+    HostStoreWriter(controlled.folder.path, kPatience).write({});
+    (void)client.must({{"request", "host_changed"}});
+    CHECK(paths_of(client)[0]["state"] == "denied");
+    (void)client.must({{"request", "allow"}, {"all", true}});
+    CHECK(paths_of(client)[0]["state"] != "denied");
+  }
+  SUBCASE("a plane that is down for the host is down in the device") {
+    HostStoreWriter(controlled.folder.path, kPatience).write({plane_bit(1), {}});
+    const Json planes = client.must({{"request", "host_changed"}});
+    CHECK(pair.a.device.plane_state(1).enabled == false);
+    pair.a.device.set_plane_enabled(1, true);
+    CHECK(pair.a.device.plane_state(1).enabled == false);  // it is, for the host
+    HostStoreWriter(controlled.folder.path, kPatience).write({});
+    (void)client.must({{"request", "host_changed"}});
+    CHECK(pair.a.device.plane_state(1).enabled == true);
+    pair.copy_all();
+  }
+  SUBCASE("a store that can't be read leaves the rules as they are") {
+    std::string store;
+    for (const auto& file : std::filesystem::directory_iterator(controlled.folder.path))
+      if (file.path().extension() == ".json") store = file.path();
+    for (const char* text : {"", "{", "[]", R"({"version": 2})", R"({"version": 1, "denied": 1})",
+                             R"({"version": 1, "planes_down": [99]})"}) {
+      INFO(text);
+      std::ofstream(store) << text;
+      (void)client.must({{"request", "host_changed"}});
+      CHECK(paths_of(client)[0]["state"] == "denied");
+    }
+    CHECK_THROWS_AS(HostStoreWriter(controlled.folder.path, kPatience), Error);
+    std::filesystem::remove(store);
+    (void)client.must({{"request", "host_changed"}});
+    CHECK(paths_of(client)[0]["state"] != "denied");
+  }
+}
+
+TEST_CASE("steering: the store belongs to who may change it, one at a time") {
+  const OwnFolder folder;
+  const detail::Log log(LogLevel::off);
+  HostStore device(folder.path, log);
+  const std::uint64_t before = device.number();
+  {
+    HostStoreWriter store(folder.path, kPatience);
+    CHECK_THROWS_AS(HostStoreWriter(folder.path, Duration(0)), Error);
+    store.write({plane_bit(2), {denied_ev(0, 5), denied_ev(0, 6)}});
+  }
+  CHECK(device.number() != before);
+  const auto rules = device.rules();
+  CHECK(rules->planes_down == plane_bit(2));
+  CHECK(rules->denied == std::vector{denied_ev(0, 5), denied_ev(0, 6)});
+  CHECK(device.rules() == rules);  // read once
+  CHECK(HostStoreWriter(folder.path, kPatience).rules() == *rules);
+
+  // What others could have written does not count.
+  for (const auto& file : std::filesystem::directory_iterator(folder.path))
+    if (file.path().extension() == ".json") {
+      struct stat is {};
+      REQUIRE(::stat(file.path().c_str(), &is) == 0);
+      CHECK((is.st_mode & 0777) == 0644);
+      REQUIRE(::chmod(file.path().c_str(), 0666) == 0);
+    }
+  HostStore later(folder.path, log);
+  CHECK(later.rules()->denied.empty());
+  CHECK_THROWS_AS(HostStoreWriter("/nowhere", kPatience), Error);
+}
+
+TEST_CASE("steering: a folder that comes later is followed when a device is told") {
+  const OwnFolder folder;
+  const std::string path = folder.path + "/later";
+  const detail::Log log(LogLevel::off);
+  HostStore device(path, log);
+  CHECK(device.rules()->denied.empty());
+  std::filesystem::create_directory(path);
+  HostStoreWriter(path, kPatience).write({0, {denied_ev(0, 5)}});
+  CHECK(device.rules()->denied.empty());
+  device.attach();
+  CHECK(device.rules()->denied.size() == 1);
+  HostStoreWriter(path, kPatience).write({});
+  CHECK(device.rules()->denied.empty());
+}
+
+TEST_CASE("steering: rules as JSON, there and back") {
+  SteeringRules rules{plane_bit(0) | plane_bit(31), {denied_ev(3, 0xFFFFFFFF), {}, {}, {}, {}}};
+  rules.denied[1].t0 = 7;
+  rules.denied[2].t1 = 0;
+  rules.denied[3].t0 = 1, rules.denied[3].t1 = 2;
+  rules.denied[4].host = "h1";
+  CHECK(detail::rules_from_json(detail::to_json(rules)) == rules);
+  CHECK(detail::rules_from_json(Json::object()) == SteeringRules{});
+  Json many{{"denied", Json::array()}};
+  for (unsigned i = 0; i < 1025; ++i) many["denied"].push_back({{"plane", 0}, {"ev", i}});
+  CHECK_THROWS_AS((void)detail::rules_from_json(many), Error);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/steer.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "common/interrupt.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/value_text.hpp"
+#include "mrc/host/host_store.hpp"
+#include "mrc/host/steering_json.hpp"
+#include "mrc_ctl/views.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+/// "p1t0-2": a switch, as mrc_fabric and mrc_probe call it.
+struct SwitchName {
+  unsigned plane = 0;
+  bool t1 = false;
+  unsigned number = 0;
+};
+
+std::optional<SwitchName> parse_switch(std::string_view text) {
+  if (!text.starts_with('p')) return std::nullopt;
+  const std::size_t kind = text.find('t'), dash = text.find('-');
+  if (kind == std::string_view::npos || dash != kind + 2) return std::nullopt;
+  const auto plane = parse_integer<std::uint8_t>(text.substr(1, kind - 1));
+  const auto number = parse_integer<std::uint16_t>(text.substr(dash + 1));
+  const char tier = text[kind + 1];
+  if (!plane || !number || (tier != '0' && tier != '1')) return std::nullopt;
+  return SwitchName{*plane, tier == '1', *number};
+}
+
+[[noreturn]] void bad(const std::string& text) {
+  throw Error(Errc::invalid_argument, text);
+}
+
+/// The link between two switches, or between a host and a switch.
+Json link_of(const std::string& a, const std::string& b) {
+  const auto first = parse_switch(a), second = parse_switch(b);
+  if (!first && !second) bad(fmt::format("neither {} nor {} is a switch, such as p0t1-2", a, b));
+  if (!first) return {{"plane", second->plane}, {"host", a}};
+  if (!second) return {{"plane", first->plane}, {"host", b}};
+  if (first->plane != second->plane || first->t1 == second->t1)
+    bad(fmt::format("there is no link between {} and {}: links join a T0 and a T1 of a plane", a,
+                    b));
+  const SwitchName& t0 = first->t1 ? *second : *first;
+  const SwitchName& t1 = first->t1 ? *first : *second;
+  return {{"plane", t0.plane}, {"t0", t0.number}, {"t1", t1.number}};
+}
+
+/// A switch, or a host's port in option --plane.
+Json part_of(const Options& o, const std::string& name) {
+  if (const auto found = parse_switch(name))
+    return {{"plane", found->plane}, {found->t1 ? "t1" : "t0", found->number}};
+  if (!o.in_plane)
+    bad(fmt::format(
+        "{}: a host's port is in a plane: give --plane N, or its switch, such as p0t0-1", name));
+  return {{"plane", *o.in_plane}, {"host", name}};
+}
+
+/// What the command makes of the host's rules.
+detail::SteeringRules changed(const Options& o, detail::SteeringRules rules) {
+  if (o.command == Command::plane) {
+    const PlaneMask bit = plane_bit(static_cast<Plane>(o.plane));
+    rules.planes_down = o.up ? rules.planes_down & ~bit : rules.planes_down | bit;
+  } else if (o.command == Command::allow && o.everything) {
+    rules.denied.clear();
+  } else {
+    const Json request{{"paths", named_paths(o)}};
+    const auto paths = detail::denied_list(request, "paths");
+    if (o.command == Command::deny)
+      detail::add_denied(rules, paths);
+    else
+      detail::remove_denied(rules, paths);
+  }
+  return rules;
+}
+
+std::string path_name(const Json& denied) {
+  const auto number = [&](const char* field) { return denied.value(field, 0u); };
+  const unsigned plane = number("plane");
+  if (denied.contains("ev")) return fmt::format("plane {} EV {}", plane, number("ev"));
+  if (denied.contains("host"))
+    return fmt::format("plane {} port of host {}", plane,
+                       printable(denied.value("host", std::string())));
+  const std::string t0 = fmt::format("p{}t0-{}", plane, number("t0"));
+  const std::string t1 = fmt::format("p{}t1-{}", plane, number("t1"));
+  if (denied.contains("t0") && denied.contains("t1")) return fmt::format("link {} - {}", t0, t1);
+  if (denied.contains("t0")) return "switch " + t0;
+  if (denied.contains("t1")) return "switch " + t1;
+  return fmt::format("plane {}", plane);
+}
+
+std::string rules_text(const Json& denied, const Json& planes_down) {
+  std::string text;
+  for (const Json& plane : planes_down)
+    if (plane.is_number_unsigned())
+      text += fmt::format("  plane {} is down\n", plane.get<std::uint64_t>());
+  for (const Json& one : denied)
+    if (one.is_object()) text += fmt::format("  {} is denied\n", path_name(one));
+  return text;
+}
+
+}  // namespace
+
+bool is_for_host(const Options& o) {
+  const bool selected = o.pid || !o.name.empty() || !o.device.empty();
+  if (o.command == Command::plane) return o.all && !selected;
+  return (o.command == Command::deny || o.command == Command::allow) && !selected;
+}
+
+Json named_paths(const Options& o) {
+  Json path;
+  if (o.ev && o.in_plane && o.parts.empty())
+    path = {{"plane", *o.in_plane}, {"ev", *o.ev}};
+  else if (o.ev)
+    bad("--ev needs --plane, and no names beside them");
+  else if (o.parts.size() == 1)
+    path = part_of(o, o.parts[0]);
+  else if (o.parts.size() == 2)
+    path = link_of(o.parts[0], o.parts[1]);
+  else
+    bad("name a switch (p0t1-2), the two ends of a link (p0t0-1 p0t1-2, or h3 p0t0-1), or --plane "
+        "and --ev");
+  return Json::array({path});
+}
+
+Json steer(const Options& o, RemoteDevice& device) {
+  Json request{{"request", o.command == Command::deny ? "deny" : "allow"}};
+  if (o.everything)
+    request["all"] = true;
+  else
+    request["paths"] = named_paths(o);
+  return device.request(std::move(request));
+}
+
+std::string denied_text(const Json& answer) {
+  const Json none = Json::array();
+  const Json host = answer.value("host", Json::object());
+  std::string text = rules_text(answer.value("denied", none), none);
+  if (const std::string all =
+          rules_text(host.value("denied", none), host.value("planes_down", none));
+      !all.empty())
+    text += " for all devices of the host:\n" + all;
+  text += fmt::format("  {} paths carry nothing for that reason\n",
+                      answer.value("paths", std::uint64_t{0}));
+  if (const auto peers = answer.value("peers_cut_off", std::uint64_t{0}); peers > 0)
+    text += fmt::format("  NO PATH is left to {} peers\n", peers);
+  return text;
+}
+
+int steer_host(const Options& o, Found& found) {
+  const std::uint64_t here = detail::network_namespace();
+  std::erase_if(found.devices, [here](const auto& device) {
+    return device->hello().value("network", std::uint64_t{0}) != here;
+  });
+  const std::string folder = o.folder.empty() ? detail::store_folder("auto") : o.folder;
+  if (o.folder.empty() && ::geteuid() == 0) (void)control::device_folder("auto");  // makes it
+  detail::HostStoreWriter store(folder, kPatience);
+  const detail::SteeringRules rules = changed(o, store.rules());
+
+  // All or nothing: each device says whether it would take them.
+  const Json wanted = detail::to_json(rules);
+  for (const auto& device : found.devices) {
+    const Json answer = device->request({{"request", "check_rules"}, {"rules", wanted}});
+    if (answer.value("unknown", std::uint64_t{0}) > 0)
+      fmt::print(stderr,
+                 "mrc_ctl: {}: its planes do not know all of the denied parts, and may use them\n",
+                 printable(device->title()));
+  }
+  store.write(rules);
+
+  int status = 0;
+  Json answers = Json::array();
+  const auto unconfirmed = [&](const std::string& why) {
+    fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules before it sends again\n",
+               printable(why));
+    status = 1;
+  };
+  for (const std::string& why : found.silent) unconfirmed(why);
+  for (const auto& device : found.devices) try {
+      Json entry = device->label();
+      entry["answer"] = device->request({{"request", "host_changed"}});
+      answers.push_back(std::move(entry));
+    } catch (const std::exception& error) {
+      if (tools::g_interrupted) return tools::kInterruptedStatus;
+      unconfirmed(error.what());
+    }
+  if (o.json) {
+    fmt::print("{}\n", json_text({{"rules", wanted}, {"devices", answers}}, 2));
+    return status;
+  }
+  const std::string text = rules_text(wanted["denied"], wanted["planes_down"]);
+  fmt::print("{}",
+             text.empty() ? "no rules for this host any more\n" : "rules for this host:\n" + text);
+  for (const Json& entry : answers) {
+    const Json& answer = entry["answer"];
+    fmt::print(
+        "{} (pid {}): {} paths carry nothing for that reason{}\n",
+        printable(entry["program"].get<std::string>()), entry["pid"].get<std::int64_t>(),
+        answer.value("paths", std::uint64_t{0}),
+        answer.value("peers_cut_off", std::uint64_t{0}) > 0 ? ", NO PATH IS LEFT TO A PEER" : "");
+  }
+  return status;
+}
+
+}  // namespace mrc::ctl_tool
