@@ -72,6 +72,37 @@ TEST_CASE("datagram: the plane of the address while it is up, then another, then
   CHECK(seen.size() == 1);
 }
 
+TEST_CASE(
+    "datagram: a device's paths can be replaced while datagrams wait; without any they are lost") {
+  Datagrams d;
+  std::vector<SeenDatagram> seen;
+  watch(d, seen);
+  const auto send = [&] {
+    seen.clear();
+    for (std::uint32_t label = 0; label < 16; ++label)
+      REQUIRE(d.post(0, {.to = {.flow_label = label}}) == Errc::ok);
+    d.pair.run_for(1ms);
+    CHECK(d.sends(0).size() == 16);  // wherever they are lost
+  };
+  const std::vector<path::PathSpec> paths{{Ev{7}, 2, 0}, {Ev{8}, 3, 0}, {Ev{9}, 2, 1}};
+  d.a().set_destination_paths(d.ends[0].other, paths);
+  send();
+  REQUIRE(seen.size() == 16);
+  for (const SeenDatagram& one : seen)
+    CHECK((one.plane == 2 && (one.ev == Ev{7} || one.ev == Ev{9})));
+  d.a().prefer_plane(d.ends[0].other, 3);
+  send();
+  REQUIRE(seen.size() == 16);
+  for (const SeenDatagram& one : seen) CHECK(one.ev == Ev{8});
+  d.a().set_destination_paths(d.ends[0].other, {});
+  send();
+  CHECK(seen.empty());
+  CHECK(d.a().stats().tx_datagrams_lost == 16);
+  d.a().set_destination_paths(d.ends[0].other, paths);
+  send();
+  CHECK(seen.size() == 16);
+}
+
 TEST_CASE("datagram: one path for each flow, many for many; its class is never one to be trimmed") {
   Datagrams d;
   std::vector<SeenDatagram> seen;

@@ -89,6 +89,42 @@ fails 1 'the last one is 1' plane 7 down --pid "$client"
 fails 1 'option faults' faults loss=0.1 --pid "$client"
 ctl log info --pid "$client" >log.out || fail 'log'
 
+# An EV of one process that is denied carries nothing.
+ev=$(ask 'd[0]["answer"][0]["paths"][0]["ev"]' paths --pid "$client")
+plane=$(ask 'd[0]["answer"][0]["paths"][0]["plane"]' paths --pid "$client")
+ctl deny --plane "$plane" --ev "$ev" --pid "$client" >deny.out || fail 'deny an EV'
+grep -q '1 paths carry nothing' deny.out || fail "deny an EV: $(cat deny.out)"
+path='next(p for p in d[0]["answer"][0]["paths"] if p["ev"] == '"$ev"')'
+others='min(p["packets"] for p in d[0]["answer"][0]["paths"] if p["ev"] != '"$ev"')'
+denied_at=$(ask "$path"'["packets"]' paths --pid "$client")
+others_at=$(ask "$others" paths --pid "$client")
+until_true 60 is "$others > $others_at + 100" paths --pid "$client" || fail 'no data beside it'
+is "$path"'["packets"] == '"$denied_at and $path"'["state"] == "denied"' paths --pid "$client" ||
+  fail 'packets left with an EV that is denied'
+ctl allow --plane "$plane" --ev "$ev" --pid "$client" >allow.out || fail 'allow'
+until_true 60 is "$path"'["packets"] > '"$denied_at" paths --pid "$client" || fail 'not used again'
+fails 2 'a host.s port is in a plane' deny h1
+fails 1 'no rule denies exactly these' allow --plane 0 --ev 1
+
+# What holds for the host holds for programs that start later.
+ctl plane 1 down --all >plane.out || fail 'plane down for the host'
+grep -q 'plane 1 is down' plane.out || fail "plane down for the host: $(cat plane.out)"
+later=$(free_port) first_server=$server
+start_server later-server "$later" --planes 2 --give-up 600
+start later "$mrc_perf" --port "$later" --planes 2 --size 64K --duration 600 --give-up 600 127.0.0.1
+later_client=$pid
+until_true 30 is 'len(d) == 1 and d[0]["answer"][0]["port"]["tx_packets"] > 1000' planes \
+  --pid "$later_client" || fail 'a later program sends nothing'
+is 'd[0]["answer"][1]["port"]["tx_packets"] == 0 and d[0]["answer"][1]["enabled"] == False' planes \
+  --pid "$later_client" || fail 'a later program uses the plane'
+gone "$later_client" && fail "a later program ended: $(cat later.err)"
+kill -INT "$later_client"
+exit_code "$later_client" 60
+exit_code "$server" 60
+server=$first_server
+ctl plane 1 up --all >plane.out || fail 'plane up for the host'
+grep -q 'no rules for this host' plane.out || fail "plane up for the host: $(cat plane.out)"
+
 # Users without rights.
 if [[ $(id -u) == 0 ]]; then
   chmod 755 . sockets
@@ -97,6 +133,13 @@ if [[ $(id -u) == 0 ]]; then
     other "$mrc_ctl" --folder "$PWD/sockets" list >other.out || fail 'list of another user'
     grep -q '2 more of other users' other.out ||
       fail "another user can connect: $(cat other.out)"
+    for command in 'deny p0t1-0' 'plane 0 down --all' 'allow --everything'; do
+      read -ra words <<<"$command"
+      if other "$mrc_ctl" --folder "$PWD/sockets" "${words[@]}" >other.out 2>other.err; then
+        fail "another user may steer the host: $command"
+      fi
+      grep -q 'where root may change them' other.err || fail "$command: $(cat other.err)"
+    done
   else
     say "another user can't reach $mrc_ctl: not tried"
   fi

@@ -2,7 +2,9 @@
 #include "mrc_ctl/steer.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -72,12 +74,25 @@ detail::SteeringRules changed(const Options& o, detail::SteeringRules rules) {
   } else {
     const Json request{{"paths", named_paths(o)}};
     const auto paths = detail::denied_list(request, "paths");
-    if (o.command == Command::deny)
-      detail::add_denied(rules, paths);
-    else
-      detail::remove_denied(rules, paths);
+    if (o.command == Command::deny) detail::add_denied(rules, paths);
+    if (o.command == Command::allow)
+      std::erase_if(rules.denied, [&](const DeniedPaths& one) { return one == paths[0]; });
   }
   return rules;
+}
+
+/// The device does what the host's rules say. What is allowed for the host, or up, is so in each
+/// device, whatever its own rules were. True if it had one of these.
+bool follow_host(const Options& o, RemoteDevice& device, Json& answer) {
+  answer = device.request({{"request", "host_changed"}});
+  if (o.command == Command::plane && o.up)
+    (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}});
+  if (o.command != Command::allow) return false;
+  const Json own = answer.value("denied", Json::array());
+  const bool has = o.everything ? !own.empty()
+                                : std::find(own.begin(), own.end(), named_paths(o)[0]) != own.end();
+  if (has) answer = steer(o, device);
+  return has;
 }
 
 std::string path_name(const Json& denied) {
@@ -172,7 +187,8 @@ int steer_host(const Options& o, Found& found) {
                  "mrc_ctl: {}: its planes do not know all of the denied parts, and may use them\n",
                  printable(device->title()));
   }
-  store.write(rules);
+  bool found_rule = rules != store.rules() || o.everything || o.command != Command::allow;
+  if (rules != store.rules()) store.write(rules);
 
   int status = 0;
   Json answers = Json::array();
@@ -184,12 +200,15 @@ int steer_host(const Options& o, Found& found) {
   for (const std::string& why : found.silent) unconfirmed(why);
   for (const auto& device : found.devices) try {
       Json entry = device->label();
-      entry["answer"] = device->request({{"request", "host_changed"}});
+      found_rule = follow_host(o, *device, entry["answer"]) || found_rule;
       answers.push_back(std::move(entry));
     } catch (const std::exception& error) {
       if (tools::g_interrupted) return tools::kInterruptedStatus;
       unconfirmed(error.what());
     }
+  if (!found_rule)
+    throw Error(Errc::not_found,
+                "no rule denies exactly these paths; `mrc_ctl denied` shows those in force");
   if (o.json) {
     fmt::print("{}\n", json_text({{"rules", wanted}, {"devices", answers}}, 2));
     return status;
