@@ -137,6 +137,7 @@ struct MRC_API Config {
   std::string keylog;
   std::string control = "auto";
   Duration stall_warning = std::chrono::seconds(5);
+  std::string dump;
 
   /// Takes the device's messages in place of standard error, if it is not empty: those up to level
   /// `log`, one line per call, without the "openmrc: " in front and without a line end; the text

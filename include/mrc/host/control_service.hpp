@@ -19,16 +19,16 @@ class DeviceCore;
 class ControlService {
  public:
   virtual ~ControlService() = default;
-  /// Of the socket.
-  [[nodiscard]] virtual const std::string& path() const noexcept = 0;
+  /// Of the socket; empty if there is none.
+  [[nodiscard]] virtual std::string path() const = 0;
   /// What is to hold in all devices of the host.
   [[nodiscard]] virtual std::shared_ptr<HostRules> host_rules() noexcept = 0;
   /// In a forked child: whether nothing was being changed, so that it can be destroyed.
   [[nodiscard]] virtual bool at_rest() noexcept = 0;
 };
 
-/// Opens the control socket that option control asks for. `core` must outlive it. Throws
-/// mrc::Error.
+/// Opens the control socket that option control asks for, and leaves the dumps that option dump
+/// asks for. `core` must outlive it. Throws mrc::Error.
 [[nodiscard]] std::unique_ptr<ControlService> open_control_socket(DeviceCore& core);
 
 #ifndef MRC_SEPARATE_COMPILATION

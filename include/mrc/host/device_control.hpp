@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/host/control_service.hpp"
+#include "mrc/host/dumps.hpp"
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
 #include "mrc/host/host_store.hpp"
@@ -27,15 +29,20 @@ namespace mrc::inline v0_1::detail {
 ///
 /// A thread of its own serves the clients. It takes the locks of lanes for moments, as an
 /// application thread does, so that clients cost the data path nothing.
-class DeviceControl final : public ControlService, public control::LineHandler {
+class DeviceControl final : public ControlService, public control::LineHandler, public DumpSource {
  public:
-  /// Opens the socket that option control asks for. Throws mrc::Error. `core` must outlive it.
+  /// Opens the socket that option control asks for, and leaves the dumps that option dump asks for.
+  /// Throws mrc::Error. `core` must outlive it.
   explicit DeviceControl(DeviceCore& core);
   ~DeviceControl() override;
 
-  [[nodiscard]] const std::string& path() const noexcept override { return server_->path(); }
+  [[nodiscard]] std::string path() const override {
+    return server_ ? server_->path() : std::string();
+  }
   [[nodiscard]] std::shared_ptr<HostRules> host_rules() noexcept override { return store_; }
-  [[nodiscard]] bool at_rest() noexcept override { return server_->at_rest() && store_->at_rest(); }
+  [[nodiscard]] bool at_rest() noexcept override {
+    return (!server_ || server_->at_rest()) && store_->at_rest();
+  }
 
  private:
   // As LineHandler
@@ -46,7 +53,12 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   [[nodiscard]] std::vector<std::string> news() override;
   Time tick(Time now) override;
 
-  struct Requests;  // impl/device_control.ipp
+  // As DumpSource
+  [[nodiscard]] const std::string& dump_file() const noexcept override { return dump_file_; }
+  [[nodiscard]] std::string dump(std::string_view why) override;
+  [[nodiscard]] bool lanes_answer() const;
+
+  struct Requests;  // impl/device_requests.ipp
   friend struct Requests;
 
   void keep(const char* kind, nlohmann::json line, std::vector<std::string>& lines);
@@ -62,7 +74,9 @@ class DeviceControl final : public ControlService, public control::LineHandler {
   DeviceCore& core_;
   const std::shared_ptr<HostStore> store_;
   const std::uint64_t network_ = network_namespace();
-  const double opened_;  ///< seconds since 1970
+  const double opened_;          ///< seconds since 1970
+  const std::string dump_file_;  ///< empty: none
+  std::mutex recent_mutex_;      ///< of what follows, up to lost_
   EventQueue<DeviceEvent> events_;
   std::shared_ptr<EvEventQueue> ev_events_;
   std::deque<nlohmann::json> recent_;  ///< the newest events, as they were told

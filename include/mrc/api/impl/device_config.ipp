@@ -127,7 +127,8 @@ MRC_SETUP Config Config::from_environment(const Config& defaults) {
     const std::string variable = variable_name(option);
     // What names a file or folder to write is not taken from users who lend this program their
     // environment and not their rights.
-    const bool trusted = option.name == "keylog" || option.name == "control";
+    const bool trusted =
+        option.name == "keylog" || option.name == "control" || option.name == "dump";
     const char* value = trusted ? ::secure_getenv(variable.c_str()) : std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0')
       assign_option(option, config, value, "environment variable " + variable);

@@ -298,6 +298,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      kDiagnosis,
      "A queue pair with unfinished requests that has made no progress for that long is logged, "
      "with what it waits for. 0: never."},
+    {"dump", TextOption{&Config::dump, &mistake_in_path, "an absolute path, or empty"}, "",
+     kDiagnosis,
+     "File to which all that is known of the device is appended, a line of JSON, when it closes, "
+     "when the process exits or dies by a signal, and when it gets SIGUSR2. `%h` and `%p` stand "
+     "for host name and process id. Programs with special rights ignore the variable. See "
+     "docs/control.md."},
 
     {"loss_strikes", U8{&ExpertConfig::loss_strikes, 1, 255}, "packets", kExpert,
      "Inferred losses in a row, with no delivery between, after which a path is assumed bad."},

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "mrc/api/device_stats_json.hpp"
 #include "mrc/control/run_folder.hpp"
@@ -89,23 +91,33 @@ MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
     : core_(core),
       store_(std::make_shared<HostStore>(store_folder(core.config().control), core.log())),
       opened_(control_text::seconds_now()),
+      dump_file_(dump_file_name(core.config().dump)),
       events_(control_text::kKeptEvents),
       ev_events_(std::make_shared<EvEventQueue>(control_text::kKeptEvents)) {
-  const std::string folder = control::device_folder(core.config().control);
-  control::remove_stale(folder);
+  if (!dump_file_.empty()) check_dump_file(dump_file_);
   core_.ev_events().add(ev_events_);
   core_.events().copy_to(&events_);
   try {
-    server_ = std::make_unique<control::LineServer>(
-        folder + "/" + control::to_string(control::make_socket_name()), *this);
+    const std::string& setting = core.config().control;
+    if (setting != "off") {
+      const std::string folder = control::device_folder(setting);
+      control::remove_stale(folder);
+      server_ = std::make_unique<control::LineServer>(
+          folder + "/" + control::to_string(control::make_socket_name()), *this);
+    }
+    if (!dump_file_.empty()) add_dump_source(*this);
   } catch (...) {
+    server_.reset();
     core_.events().copy_to(nullptr);
     throw;
   }
 }
 
 MRC_SETUP DeviceControl::~DeviceControl() {
-  if (!core_.forked()) core_.events().copy_to(nullptr);
+  if (!core_.forked()) {
+    if (!dump_file_.empty() && remove_dump_source(*this)) leave_dump(*this, "closed");
+    core_.events().copy_to(nullptr);
+  }
   server_.reset();
 }
 
@@ -149,6 +161,7 @@ MRC_SETUP std::vector<int> DeviceControl::watched() const {
 
 MRC_SETUP std::vector<std::string> DeviceControl::news() {
   using control_text::Json;
+  const std::lock_guard lock(recent_mutex_);
   std::vector<std::string> lines;
   DeviceEvent event;
   while (events_.poll(event)) {
@@ -194,6 +207,36 @@ MRC_SETUP void DeviceControl::keep(const char* kind, nlohmann::json line,
   lines.push_back(control_text::line_of(line));
   if (recent_.size() == control_text::kKeptEvents) recent_.pop_front();
   recent_.push_back(std::move(line));
+}
+
+/// Whether no lane's lock is held for long, as a thread that died may do.
+MRC_SETUP bool DeviceControl::lanes_answer() const {
+  const Time end = monotonic_now() + std::chrono::milliseconds(500);
+  for (const auto& lane : core_.lanes())
+    while (!std::unique_lock(lane->mutex(), std::try_to_lock).owns_lock()) {
+      if (monotonic_now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  return true;
+}
+
+/// As `mrc_ctl dump` makes it.
+MRC_SETUP std::string DeviceControl::dump(std::string_view why) {
+  using control_text::Json;
+  (void)news();
+  const Json nothing = Json::object();
+  bool follows = false;
+  const Requests requests{*this, nothing, follows};
+  Json dump = requests.process();
+  dump["why"] = why;
+  dump["time"] = control_text::seconds_now();
+  dump["config"] = requests.config()["options"];
+  dump["events"] = requests.events()["events"];
+  if (lanes_answer())
+    dump.update(requests.everything());
+  else
+    dump["busy"] = true;
+  return control_text::line_of(dump);
 }
 
 MRC_SETUP Time DeviceControl::tick(Time now) {

@@ -86,32 +86,33 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind
 MRC_SETUP DeviceCore::~DeviceCore() = default;
 
 /// Nobody is to lose a device for want of a control socket, or the last files that can be opened to
-/// it, unless its folder was named.
+/// it, unless its folder was named, or dumps are wanted.
 MRC_SETUP void DeviceCore::open_control() {
-  if (config_.control == "off") return;
+  if (config_.control == "off" && config_.dump.empty()) return;
+  const bool wanted = config_.control != "auto" || !config_.dump.empty();
 #ifdef MRC_SEPARATE_COMPILATION
   const auto open = &open_control_socket;
 #else
   const auto open = control_opener.load();
-  if (open == nullptr && config_.control == "auto") return;
+  if (open == nullptr && !wanted) return;
   if (open == nullptr)
     throw Error(Errc::unsupported,
-                setting_name("control", config_) +
+                setting_name(config_.dump.empty() ? "control" : "dump", config_) +
                     ": this program was built without control sockets; include "
                     "<mrc/control.hpp> in one of its files, or link the compiled library "
                     "(OpenMRC::static or OpenMRC::shared)");
 #endif
   constexpr std::size_t kLeft = 64;
-  if (config_.control == "auto" && open_files() + kLeft > allowed_files()) {
+  if (!wanted && open_files() + kLeft > allowed_files()) {
     log_.info("no control socket: fewer than 64 further files can be opened (`ulimit -n`)");
     return;
   }
   try {
     control_ = open(*this);
     for (const auto& lane : lanes_) lane->follow(control_->host_rules());
-    log_.info("control socket " + control_->path());
+    if (!control_->path().empty()) log_.info("control socket " + control_->path());
   } catch (const std::exception& error) {
-    if (config_.control != "auto") throw;
+    if (wanted) throw;
     log_.info(std::string("no control socket: ") + error.what());
   }
 }

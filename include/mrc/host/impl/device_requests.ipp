@@ -167,11 +167,42 @@ struct DeviceControl::Requests {
   [[nodiscard]] Json events() const {
     const std::uint64_t since = number("since", UINT64_MAX, 0);
     follows = yes_or_no("follow", follows);
+    const std::lock_guard lock(control.recent_mutex_);
     Json out = Json::array();
     const std::uint64_t oldest = control.next_event_ - control.recent_.size();
     for (std::size_t i = 0; i < control.recent_.size(); ++i)
       if (oldest + i > since) out.push_back(control.recent_[i]);
     return {{"events", std::move(out)}, {"newest", control.next_event_ - 1}};
+  }
+
+  /// A list as a whole: all parts of an answer to `request`.
+  [[nodiscard]] Json whole(Json request_of, const char* name, Json (Requests::*ask)() const) const {
+    Json all = Json::array();
+    while (true) {
+      bool nobody = false;
+      Json part = (Requests{control, request_of, nobody}.*ask)();
+      for (Json& element : part[name]) all.push_back(std::move(element));
+      if (!part.contains("next")) return all;
+      request_of["first"] = part["next"];
+    }
+  }
+  /// What lanes, peers and queue pairs tell.
+  [[nodiscard]] Json everything() const {
+    Json all = counters();
+    all["planes"] = planes()["planes"];
+    all["queue_pairs"] = whole(Json::object(), "queue_pairs", &Requests::queue_pairs);
+    all["peers"] = whole(Json::object(), "peers", &Requests::peers);
+    Json paths_of = Json::array();
+    for (const Json& peer : all["peers"]) {
+      const Json request_of{{"lane", peer["lane"]}, {"peer", peer["number"]}};
+      paths_of.push_back({{"lane", peer["lane"]},
+                          {"peer", peer["number"]},
+                          {"addresses", peer["addresses"]},
+                          {"paths", whole(request_of, "paths", &Requests::paths)}});
+    }
+    all["paths"] = std::move(paths_of);
+    all["denied"] = denied();
+    return all;
   }
 
   [[nodiscard]] Json plane() const {

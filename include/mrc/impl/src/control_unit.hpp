@@ -12,5 +12,6 @@
 #include "mrc/control/impl/run_folder.ipp"
 #include "mrc/control/impl/unix_socket.ipp"
 #include "mrc/host/impl/device_control.ipp"
+#include "mrc/host/impl/dumps.ipp"
 #include "mrc/host/impl/host_store.ipp"
 #include "mrc/host/impl/steering_json.ipp"

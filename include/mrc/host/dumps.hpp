@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mrc/core/linkage.hpp"
+
+/// What devices leave behind (option `dump`, docs/control.md): when they close, when the process
+/// exits or dies by a signal, and whenever it gets SIGUSR2.
+namespace mrc::inline v0_1::detail {
+
+/// Something that leaves a dump.
+class DumpSource {
+ public:
+  virtual ~DumpSource() = default;
+  /// The file that dumps are appended to.
+  [[nodiscard]] virtual const std::string& dump_file() const noexcept = 0;
+  /// All that is known, in a line without its end. `why`: the signal's name, "exit" or "closed". It
+  /// must not wait for long: a thread that died may hold locks for good.
+  [[nodiscard]] virtual std::string dump(std::string_view why) = 0;
+};
+
+/// The file that option dump names: %h and %p stand for host name and process id.
+[[nodiscard]] std::string dump_file_name(std::string_view pattern);
+/// Throws mrc::Error that names the file, if nothing can be appended to it.
+void check_dump_file(const std::string& file);
+
+/// Dumps of this source are left from now on. With the first one a thread starts, and handlers of
+/// SIGUSR2 and of the signals that end a process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,
+/// SIGTERM) are installed; they only wake the thread, wait for it for two seconds at most, and call
+/// the handlers that were there before. Throws mrc::Error.
+void add_dump_source(DumpSource& source);
+/// No dump of it is being made any more, nor will be. The last one removes the handlers, unless
+/// others were installed since. Returns false if its last dump was left when the process exited.
+bool remove_dump_source(DumpSource& source) noexcept;
+/// Appends a dump to the source's file.
+void leave_dump(DumpSource& source, std::string_view why) noexcept;
+
+}  // namespace mrc::inline v0_1::detail
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/host/impl/dumps.ipp"
+#endif

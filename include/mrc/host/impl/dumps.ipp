@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/error.hpp"
+#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/system_error.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/host/dumps.hpp"
+
+namespace mrc::inline v0_1::detail {
+
+/// How long a thread that dies waits for the dump.
+inline constexpr int kDumpPatienceMs = 2000;
+
+/// The signals of which dumps are left.
+inline constexpr std::array kDumpSignals{
+    std::pair(SIGUSR2, "SIGUSR2"), std::pair(SIGSEGV, "SIGSEGV"), std::pair(SIGBUS, "SIGBUS"),
+    std::pair(SIGFPE, "SIGFPE"),   std::pair(SIGILL, "SIGILL"),   std::pair(SIGABRT, "SIGABRT"),
+    std::pair(SIGTERM, "SIGTERM")};
+
+/// Of a process. It lives as long: a handler may be running in any thread.
+struct DumpState {
+  const ForkMark fork;
+  const ::pid_t pid = ::getpid();
+  std::mutex mutex;  ///< of sources and exited; held while dumps are made
+  std::vector<DumpSource*> sources;
+  bool exited = false;
+  UniqueFd asked, ask;  ///< a pipe: numbers of signals
+  UniqueFd made;        ///< eventfd: readable once a signal's dumps are there
+  std::atomic<::pid_t> thread{0};
+  std::array<struct sigaction, NSIG> earlier{};
+};
+inline constinit std::atomic<DumpState*> dump_state{nullptr};
+
+/// Only what is async-signal-safe: wakes the thread, waits for it if the process is to end, and
+/// does what would have been done without it.
+extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, void* context) {
+  const int error = errno;
+  DumpState& state = *dump_state.load(std::memory_order_acquire);
+  const auto thread = static_cast<::pid_t>(::syscall(SYS_gettid));
+  if (state.pid == ::getpid() && state.thread.load() != thread) {
+    const auto number = static_cast<unsigned char>(signal);
+    (void)!::write(state.ask.fd(), &number, 1);
+    ::pollfd made{state.made.fd(), POLLIN, 0};
+    if (signal != SIGUSR2) (void)::poll(&made, 1, kDumpPatienceMs);
+  }
+  const struct sigaction& earlier = state.earlier[static_cast<std::size_t>(signal)];
+  if ((earlier.sa_flags & SA_SIGINFO) != 0 && earlier.sa_sigaction != nullptr) {
+    earlier.sa_sigaction(signal, info, context);
+  } else if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) {
+    earlier.sa_handler(signal);
+  } else if (earlier.sa_handler == SIG_DFL && signal != SIGUSR2) {
+    (void)::sigaction(signal, &earlier, nullptr);
+    (void)::syscall(SYS_tgkill, ::getpid(), thread, signal);  // once this handler returns
+  }
+  errno = error;
+}
+
+/// This process's; a forked child has one of its own, since locks may be held in its parent's.
+[[nodiscard]] MRC_SETUP DumpState& state_of_dumps() {
+  DumpState* state = dump_state.load(std::memory_order_acquire);
+  if (state != nullptr && !state->fork.forked()) return *state;
+  auto* fresh = new DumpState;
+  if (state != nullptr) fresh->earlier = state->earlier;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("option dump: can't make a pipe");
+  fresh->asked = UniqueFd(ends[0]);
+  fresh->ask = UniqueFd(ends[1]);
+  fresh->made = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fresh->made.open()) throw_errno("option dump: can't open an event descriptor");
+  dump_state.store(fresh, std::memory_order_release);
+  return *fresh;
+}
+
+MRC_SETUP void leave_dump(DumpSource& source, std::string_view why) noexcept try {
+  const std::string text = source.dump(why) + "\n";
+  const UniqueFd file(
+      ::open(source.dump_file().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  std::size_t written = 0;
+  while (file.open() && written < text.size()) {
+    const ::ssize_t n = ::write(file.fd(), text.data() + written, text.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    written += static_cast<std::size_t>(n);
+  }
+} catch (const std::exception&) {  // out of memory: there is nothing to be done about it
+}
+
+MRC_SETUP void serve_dumps(DumpState& state) noexcept {
+  state.thread = static_cast<::pid_t>(::syscall(SYS_gettid));
+  while (true) {
+    ::pollfd asked{state.asked.fd(), POLLIN, 0};
+    (void)::poll(&asked, 1, -1);
+    unsigned char number = 0;
+    if (::read(state.asked.fd(), &number, 1) != 1) continue;
+    const auto signal = std::find_if(kDumpSignals.begin(), kDumpSignals.end(),
+                                     [&](const auto& entry) { return entry.first == number; });
+    if (signal == kDumpSignals.end()) continue;
+    {
+      const std::lock_guard lock(state.mutex);
+      for (DumpSource* source : state.sources) leave_dump(*source, signal->second);
+    }
+    const std::uint64_t one = 1;
+    if (number != SIGUSR2) (void)!::write(state.made.fd(), &one, sizeof one);
+  }
+}
+
+MRC_SETUP void leave_dumps_at_exit() {
+  DumpState* state = dump_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->fork.forked()) return;
+  const std::lock_guard lock(state->mutex);
+  for (DumpSource* source : state->sources) leave_dump(*source, "exit");
+  state->exited = true;
+}
+
+MRC_SETUP void install_dump_handlers(DumpState& state) {
+  for (const auto& [signal, name] : kDumpSignals) {
+    struct sigaction earlier {};
+    (void)::sigaction(signal, nullptr, &earlier);
+    if (earlier.sa_sigaction == &openmrc_on_dump_signal) continue;  // a forked child has it
+    if (earlier.sa_handler == SIG_IGN && signal != SIGUSR2) continue;
+    state.earlier[static_cast<std::size_t>(signal)] = earlier;
+    struct sigaction own {};
+    own.sa_sigaction = &openmrc_on_dump_signal;
+    own.sa_mask = earlier.sa_mask;
+    own.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    if (earlier.sa_handler == SIG_DFL || (earlier.sa_flags & SA_RESTART) != 0)
+      own.sa_flags |= SA_RESTART;
+    (void)::sigaction(signal, &own, nullptr);
+  }
+}
+
+MRC_SETUP void remove_dump_handlers(DumpState& state) noexcept {
+  for (const auto& [signal, name] : kDumpSignals) {
+    struct sigaction now {};
+    (void)::sigaction(signal, nullptr, &now);
+    if (now.sa_sigaction == &openmrc_on_dump_signal)
+      (void)::sigaction(signal, &state.earlier[static_cast<std::size_t>(signal)], nullptr);
+  }
+}
+
+MRC_SETUP void add_dump_source(DumpSource& source) {
+  static std::mutex adding;  // of threads that open the first device at the same time
+  const std::lock_guard one(adding);
+  DumpState& state = state_of_dumps();
+  if (state.thread == 0) {
+    const BlockedSignals inherited;  // the program's handlers run in threads of the program
+    std::thread([&state] { serve_dumps(state); }).detach();
+    while (state.thread == 0) std::this_thread::yield();
+  }
+  static const int at_exit = std::atexit(&leave_dumps_at_exit);
+  (void)at_exit;
+  const std::lock_guard lock(state.mutex);
+  state.sources.push_back(&source);
+  if (state.sources.size() == 1) install_dump_handlers(state);
+}
+
+MRC_SETUP bool remove_dump_source(DumpSource& source) noexcept {
+  DumpState& state = *dump_state.load(std::memory_order_acquire);
+  const std::lock_guard lock(state.mutex);
+  std::erase(state.sources, &source);
+  if (state.sources.empty()) remove_dump_handlers(state);
+  return !state.exited;
+}
+
+MRC_SETUP std::string dump_file_name(std::string_view pattern) {
+  char host[256] = "";
+  (void)!::gethostname(host, sizeof host - 1);
+  std::string name;
+  while (!pattern.empty()) {
+    const bool is_host = pattern.starts_with("%h"), is_pid = pattern.starts_with("%p");
+    if (is_host) name += host;
+    if (is_pid) name += std::to_string(::getpid());
+    if (!is_host && !is_pid) name += pattern.front();
+    pattern.remove_prefix(is_host || is_pid ? 2 : 1);
+  }
+  return name;
+}
+
+MRC_SETUP void check_dump_file(const std::string& file) {
+  constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  UniqueFd there(::open(file.c_str(), kHow));
+  if (there.open() || errno == ENXIO) return;  // a pipe may have a reader before the end
+  const bool missing = errno == ENOENT;
+  if (missing) there = UniqueFd(::open(file.c_str(), kHow | O_CREAT | O_EXCL, 0644));
+  if (!there.open())
+    throw_errno("option dump: cannot append to " + file +
+                "; name a file in a folder that exists and that this process may write to");
+  (void)::unlink(file.c_str());
+}
+
+}  // namespace mrc::inline v0_1::detail
