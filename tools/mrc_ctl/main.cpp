@@ -8,6 +8,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/top.hpp"
 #include "mrc_ctl/views.hpp"
 
@@ -47,6 +48,7 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::show:
     case Command::dump:
     case Command::top:
+    case Command::serve:
       break;
   }
   return dump_of(device);
@@ -82,6 +84,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::list:
     case Command::dump:
     case Command::top:
+    case Command::serve:
       break;
   }
   return json_text(dump_of(device), 2) + "\n";
@@ -180,6 +183,7 @@ int run_each(const Options& o, Found& found) {
 int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
+  if (o.command == Command::serve) return run_serve(o);
   Found found = find_devices(o);
   for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
   if (o.command == Command::list) return run_list(o, found);

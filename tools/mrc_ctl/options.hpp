@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mrc/core/time.hpp"
 
@@ -21,9 +22,24 @@ enum class Command {
   config,
   dump,
   top,
+  serve,
   plane,
   log,
   faults,
+};
+
+/// Where `serve` listens, and expects others to.
+inline constexpr std::uint16_t kServePort = 9794;
+
+/// Of `serve`.
+struct ServeOptions {
+  std::string listen = "127.0.0.1";  ///< ADDRESS or ADDRESS:PORT, checked
+  std::vector<std::string> peers;    ///< HOST or HOST:PORT of other hosts' `serve`, checked
+  std::string fabric;                ///< file that describes the fabric; empty: none
+  std::vector<std::string> hosts;    ///< further names that requests may call the server by
+  std::string token_file;            ///< empty: a token is made
+  bool paths = false;                ///< metrics of each path
+  bool steer = false;                ///< planes may be taken out of use
 };
 
 /// The command line.
@@ -46,6 +62,7 @@ struct Options {
   unsigned plane = 0;
   bool up = false;
   std::string value;
+  ServeOptions serve;
 };
 
 /// Throws tools::Exit after --help and after printing what is wrong with the arguments.
