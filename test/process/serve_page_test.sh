@@ -33,10 +33,17 @@ start serve-h1 unshare --uts bash -c 'hostname h1 && exec "$@"' - "$mrc_ctl" --f
   serve --listen 127.0.0.1:9795 --fabric "$fabric_file"
 start serve-h0 unshare --uts bash -c 'hostname h0 && exec "$@"' - "$mrc_ctl" --folder "$work/h0" \
   serve --fabric "$fabric_file" --peers 127.0.0.1:9795
+echo 'a token of this test' >"$work/token" && chmod 600 "$work/token"
+start odd python3 -B "$here/../support/odd_http_peer.py" 9797 odd
+start serve-steer "$mrc_ctl" --folder "$work/h0" serve --listen 127.0.0.1:9796 --peers \
+  127.0.0.1:9797 --steer --token-file "$work/token"
+until_true 20 listening 9797 || fail 'the odd host does not listen'
+until_true 20 listening 9796 || fail 'mrc_ctl serve --steer does not listen'
 until_true 20 listening 9794 || fail 'mrc_ctl serve does not listen'
 until_true 20 listening 9795 || fail 'the other mrc_ctl serve does not listen'
 
 say "$t1 fails, and is repaired: pictures in $pictures"
-python3 -B "$here/../support/serve_page.py" http://127.0.0.1:9794/ "$pictures" "$t1" h0,h1 -- \
+python3 -B "$here/../support/serve_page.py" http://127.0.0.1:9794/ "$pictures" "$t1" h0,h1 \
+  http://127.0.0.1:9796/ "$(cat "$work/token")" -- \
   "$mrc_fabric" switch --prefix "$prefix" "$fabric_file" "$t1" >"$work/page.out" 2>"$work/page.err" ||
   fail 'the page'

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at the page of `mrc_ctl serve` in a real browser while a T1 fails and is repaired.
 
-usage: serve_page.py URL PICTURES T1 HOST,HOST -- COMMAND...
+usage: serve_page.py URL PICTURES T1 HOST,HOST STEERED TOKEN -- COMMAND...
 
 The two hosts send to each other over all paths. T1 is such as p1t1-2; COMMAND followed by "down" or
 "up" lets it fail or repairs it. Checks that the page shows as bad exactly the paths whose
 routes lead over the T1, by the description's numbers alone, that it names the T1, and that it shows
-all paths as good before, and after the repair. Leaves screenshots in the folder PICTURES.
+all paths as good before, and after the repair. At the URL STEERED planes can be taken out of use by
+who has the token, and another host's snapshot is full of markup (odd_http_peer.py odd). Leaves screenshots in the folder PICTURES.
 """
 
 import os
@@ -69,9 +70,22 @@ def no_wider_than(browser, width):
         raise SystemExit(f"the page is {wide} pixels wide on a screen of {width}")
 
 
+def check_failure(page, t1, a, b):
+    """The bad paths are those over the T1, and the page names it."""
+    page.browser.wait(LONG, lambda: page.bad_are({route_over(t1, a, b), route_over(t1, b, a)}) or
+                      ("" if t1 == page.suspects()[0] and t1 in page.sentence() else
+                       f"not named first: {page.suspects()}, '{page.sentence()}'"), f"{t1} is down")
+    for name, width, height, dark in (("bad", 1280, 900, False), ("bad-dark", 1280, 900, True),
+                                      ("bad-phone", 360, 740, False)):
+        page.picture(name, width, height, dark)
+        no_wider_than(page.browser, width)
+    page.browser.screen(1280, 900)
+
+
 def check_detail(page, t1):
-    """A click on a bad path shows its route, the T1 marked; Escape closes it."""
-    page.browser.run("document.querySelector('button.cell.bad').click()")
+    """A click on a bad path shows its route, the T1 marked."""
+    page.browser.run("document.querySelector(`button.cell[data-route~='${arguments[0]}'].bad`)"
+                     ".click()", t1)
     stops = page.browser.run("return [...document.querySelectorAll('#detail .way li')].map("
                              "li => [li.querySelector('strong').textContent, li.className])")
     if [t1, "stop suspect"] not in stops or len(stops) != 5:
@@ -80,7 +94,63 @@ def check_detail(page, t1):
     page.browser.run("document.getElementById('detail').close()")
 
 
-def main(url, folder, t1, hosts, command):
+def check_measures(page):
+    """Cells show what is chosen; paths that carry data have a round-trip time."""
+    def unknown():
+        return "; ".join(c["label"] for c in page.cells() if c["state"] == "good" and
+                         not re.search(r"round trip [\d.]+ (µs|ms)$", c["label"]))
+    for measure in ("loss", "load", "rtt", "health"):
+        page.browser.run("document.querySelector(`input[value=${arguments[0]}]`).click()", measure)
+        if measure == "rtt":
+            page.browser.wait(LONG, unknown, "no round-trip time")
+        if measure != "health":
+            page.picture(measure)
+
+
+def check_keys(browser):
+    """Arrows lead from cell to cell."""
+    browser.run("""const cells = document.querySelectorAll('.row')[1].querySelectorAll('.cell');
+        cells[0].focus();
+        for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowUp'])
+          document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))""")
+    label = browser.run("return document.activeElement.getAttribute('aria-label')")
+    if not label.startswith("plane 1, EV 0x5"):
+        raise SystemExit(f"arrows lead to {label}")
+
+
+def check_repair(page, t1):
+    page.browser.wait(LONG, page.all_good, f"{t1} is up again")
+    page.picture("repaired")
+    events = page.browser.run("return document.querySelector('#events ol').textContent")
+    if "is bad" not in events or "is good again" not in events or f"over {t1}" not in events:
+        raise SystemExit(f"events: {events[:500]}")
+
+
+def no_complaints(browser):
+    errors = browser.console()
+    if errors:
+        raise SystemExit(f"the browser complains: {errors}")
+
+
+def check_steering(browser, url, token):
+    """Beside a host that sends markup in place of names: it is text; a plane goes out of use."""
+    browser.open(url)
+    state = "document.querySelectorAll('.planes tbody .state')[1]?.textContent ?? ''"
+    browser.wait(LONG, lambda: "" if browser.run(f"return {state}") == "✓ up" else "no plane", "steer")
+    if browser.run("return document.querySelectorAll('main img, main script').length"):
+        raise SystemExit("another host's text has become markup")
+    for before, after in (("Take out of use", "– out of use"), ("Use again", "✓ up")):
+        browser.run("""document.querySelector('.planes').open = true;
+            document.querySelectorAll('.planes tbody button')[1].click();
+            document.getElementById('token-value').value = arguments[0];
+            document.querySelector('#token .go').click()""", token)
+        browser.wait(LONG, lambda: "" if browser.run(f"return {state}") == after else
+                     browser.run("return document.getElementById('token-note').textContent"), before)
+    if browser.run("return window.broken ?? 0"):
+        raise SystemExit("another host's script has run")
+
+
+def main(url, folder, t1, hosts, steered, token, command):
     a, b = hosts.split(",")
     with Browser(log=os.path.join(folder, "chromedriver.log")) as browser:
         page = Page(browser, folder)
@@ -90,35 +160,19 @@ def main(url, folder, t1, hosts, command):
         browser.wait(LONG, lambda: "" if browser.run("return document.body.dataset.rounds >= 12")
                      else "no further rounds", "the page goes on")
         page.picture("good")
-
+        check_keys(browser)
         subprocess.run(command + ["down"], check=True, stdout=subprocess.DEVNULL)
-        expected = {route_over(t1, a, b), route_over(t1, b, a)}
-        browser.wait(LONG, lambda: page.bad_are(expected), f"{t1} is down")
-        if t1 != page.suspects()[0] or t1 not in page.sentence():
-            raise SystemExit(f"{t1} is not named first: {page.suspects()}, '{page.sentence()}'")
-        for name, width, height, dark in (("bad", 1280, 900, False), ("bad-dark", 1280, 900, True),
-                                          ("bad-phone", 360, 740, False)):
-            page.picture(name, width, height, dark)
-            no_wider_than(browser, width)
-        browser.screen(1280, 900)
+        check_failure(page, t1, a, b)
         check_detail(page, t1)
-        for measure in ("loss", "rtt", "load"):
-            browser.run("document.querySelector(`input[value=${arguments[0]}]`).click()", measure)
-            page.picture(measure)
-        browser.run("document.querySelector('input[value=health]').click()")
-
+        check_measures(page)
         subprocess.run(command + ["up"], check=True, stdout=subprocess.DEVNULL)
-        browser.wait(LONG, page.all_good, f"{t1} is up again")
-        page.picture("repaired")
-        events = browser.run("return document.querySelector('#events ol').textContent")
-        if "is bad" not in events or "is good again" not in events:
-            raise SystemExit(f"events: {events[:500]}")
-        errors = [message for message in browser.console() if "favicon" not in message]
-        if errors:
-            raise SystemExit(f"the browser complains: {errors}")
+        check_repair(page, t1)
+        no_complaints(browser)
+        check_steering(browser, steered, token)
+        no_complaints(browser)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 7 or sys.argv[5] != "--":
+    if len(sys.argv) < 9 or sys.argv[7] != "--":
         sys.exit(__doc__)
-    main(*sys.argv[1:5], sys.argv[6:])
+    main(*sys.argv[1:7], sys.argv[8:])

@@ -183,7 +183,7 @@ int run_each(const Options& o, Found& found) {
 int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
-  if (o.command == Command::serve) return run_serve(o);
+  if (o.command == Command::serve) run_serve(o);
   Found found = find_devices(o);
   for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
   if (o.command == Command::list) return run_list(o, found);

@@ -101,6 +101,7 @@ Json HostWatch::events_since(std::uint64_t since) {
 }
 
 void HostWatch::set_plane(const std::string& device, unsigned plane, bool enabled) {
+  (void)snapshot();  // finds devices
   std::optional<control::SocketFile> file;
   {
     const std::lock_guard lock(mutex_);
@@ -114,6 +115,8 @@ void HostWatch::set_plane(const std::string& device, unsigned plane, bool enable
   if (!remote.greet(monotonic_now() + options_.patience))
     throw Error(Errc::timed_out, remote.problem());
   (void)remote.request({{"request", "plane"}, {"plane", plane}, {"enabled", enabled}});
+  const std::lock_guard lock(mutex_);
+  newest_.reset();
 }
 
 }  // namespace mrc::ctl_tool

@@ -7,8 +7,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <vector>
 
 #include "common/interrupt.hpp"
@@ -60,8 +60,8 @@ std::vector<HostPort> peers_of(const ServeOptions& o) {
 
 }  // namespace
 
-int run_serve(const Options& o) {
-  std::optional<tools::HeldSignals> signals(std::in_place);  // also in all threads
+void run_serve(const Options& o) {
+  const tools::HeldSignals signals;  // also in all threads
   const HostPort at = *parse_host_port(o.serve.listen, kServePort);
   const bool makes_token = o.serve.steer && o.serve.token_file.empty();
   std::string token;
@@ -74,9 +74,9 @@ int run_serve(const Options& o) {
   fmt::print("mrc_ctl: a page at {}/, metrics at {}/metrics, until Ctrl-C\n", url, url);
   if (makes_token) fmt::print("mrc_ctl: the token for changes is {}\n", token);
   std::fflush(stdout);
-  while (!tools::g_interrupted) signals->sleep({}, nullptr);
-  signals.reset();  // a second Ctrl-C ends it at once
-  return tools::kInterruptedStatus;
+  while (!tools::g_interrupted) signals.sleep({}, nullptr);
+  // Threads that wait for devices, other hosts or name servers are not waited for.
+  std::_Exit(tools::kInterruptedStatus);
 }
 
 }  // namespace mrc::ctl_tool

@@ -5,8 +5,8 @@
 
 namespace mrc::ctl_tool {
 
-/// Shows the devices to browsers and Prometheus until Ctrl-C. Returns the exit status. Throws
-/// mrc::Error.
-[[nodiscard]] int run_serve(const Options& o);
+/// Shows the devices to browsers and Prometheus until Ctrl-C, which ends the program. Throws
+/// mrc::Error if that is not possible.
+[[noreturn]] void run_serve(const Options& o);
 
 }  // namespace mrc::ctl_tool

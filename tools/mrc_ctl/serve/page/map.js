@@ -7,10 +7,10 @@ import {kStates} from '/model.js';
 /** What fills a cell, 0 to 1; null: only its state. And in words. */
 const kMeasures = {
   health: () => [null, ''],
-  loss: path => [Math.min(1, Math.sqrt(path.loss)), `loss ${share(path.loss)}`],
-  rtt: (path, scale) => [path.rtt_ns > 0 ? path.rtt_ns / scale : null,
+  loss: path => [path.sent > 0 ? Math.min(1, Math.sqrt(path.loss)) : null, `loss ${share(path.loss)}`],
+  rtt: (path, scale) => [path.rtt_ns > 0 && path.state !== 'backup' ? path.rtt_ns / scale : null,
                          `round trip ${time(path.rtt_ns)}`],
-  load: path => [path.load, `load ${share(path.load)} of the busiest`],
+  load: path => [path.state === 'backup' && path.load === 0 ? null : path.load, `load ${share(path.load)} of the busiest`],
 };
 
 function pathName(path) {
@@ -64,7 +64,8 @@ export function createMap(onPath) {
 export function updateMap(map, peer, measure) {
   setAttribute(map, 'aria-label', `Paths to ${peer.name}`);
   const planes = Map.groupBy ? Map.groupBy(peer.paths, path => path.plane) : grouped(peer.paths);
-  const scale = Math.max(1, ...peer.paths.map(path => path.rtt_ns));
+  const used = peer.paths.filter(path => path.state !== 'backup' && path.state !== 'bad');
+  const scale = Math.max(1, ...used.map(path => path.rtt_ns));
   // A second EV of the same route (docs/fabric.md) differs in its upper half.
   for (const paths of planes.values())
     paths.forEach((path, i) => { path.begins = i > 0 && path.ev >>> 16 !== paths[i - 1].ev >>> 16; });
