@@ -45,5 +45,5 @@ until_true 20 listening 9795 || fail 'the other mrc_ctl serve does not listen'
 say "$t1 fails, and is repaired: pictures in $pictures"
 python3 -B "$here/../support/serve_page.py" http://127.0.0.1:9794/ "$pictures" "$t1" h0,h1 \
   http://127.0.0.1:9796/ "$(cat "$work/token")" -- \
-  "$mrc_fabric" switch --prefix "$prefix" "$fabric_file" "$t1" >"$work/page.out" 2>"$work/page.err" ||
-  fail 'the page'
+  "$mrc_fabric" switch --prefix "$prefix" "$fabric_file" "$t1" \
+  >"$work/page.out" 2>"$work/page.err" || fail 'the page'

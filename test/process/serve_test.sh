@@ -98,6 +98,9 @@ metrics
 grep -q '^Content-Type: text/plain; version=0.0.4' ask.head || fail "content type: $(cat ask.head)"
 python3 -B "$support/prometheus_text.py" metrics.txt --table "$page" >check.out 2>check.err ||
   fail 'the metrics'
+dashboard=$here/../../tools/grafana/openmrc.json
+python3 -B "$support/prometheus_text.py" metrics.txt --uses "$dashboard" 2>check.err ||
+  fail 'the dashboard'
 if command -v promtool >/dev/null; then
   promtool check metrics <metrics.txt >promtool.out 2>&1 || fail "promtool: $(cat promtool.out)"
 fi
@@ -153,19 +156,22 @@ status 403 POST /api/plane "$json" "${token}x" --body "$down"
 status 421 POST /api/plane "$json" "$token" 'Host: evil.example' --body "$down"
 status 415 POST /api/plane 'Content-Type: text/plain' "$token" --body "$down"
 status 415 POST /api/plane 'Content-Type: application/x-www-form-urlencoded' "$token" --body "$down"
-for body in '' '[]' '{}' 'x' "$(at_plane -1)" "$(at_plane 32)" "$(at_plane '"1"')" "${down/false/0}" \
-  "$(printf '[%.0s' {1..2000})"; do
+for body in '' '[]' '{}' 'x' "$(at_plane -1)" "$(at_plane 32)" "$(at_plane '"1"')" \
+  "${down/false/0}" "$(printf '[%.0s' {1..2000})"; do
   status 400 POST /api/plane "$json" "$token" --body "$body"
 done
 status 413 POST /api/plane "$json" "$token" --body "$(printf 'x%.0s' {1..5000})"
-status 400 POST /api/plane "$json" "$token" 'Transfer-Encoding: chunked' --raw '2\r\n{}\r\n0\r\n\r\n'
+status 400 POST /api/plane "$json" "$token" 'Transfer-Encoding: chunked' \
+  --raw '2\r\n{}\r\n0\r\n\r\n'
 status 404 POST /api/plane "$json" "$token" --body "${down/$id/0000}"
 status 502 POST /api/plane "$json" "$token" --body "$(at_plane 7)"
 grep -q 'the last one is 1' ask.body || fail "a plane that is not there: $(cat ask.body)"
 status 200 POST /api/plane "$json; charset=utf-8" "$token" --body "$down"
 is '[p["enabled"] for d in d["devices"] if d["program"] == "mrc_perf" for p in d["planes"]] ==
   [True, False]' /api/snapshot || fail 'the plane is in use'
-told() { is 'any(e["event"] == "plane_down" and e["plane"] == 1 for e in d["events"])' /api/events; }
+told() {
+  is 'any(e["event"] == "plane_down" and e["plane"] == 1 for e in d["events"])' /api/events
+}
 until_true 20 told || fail 'no event'
 status 200 POST /api/plane "$json" "$token" --body "$up"
 used() { is 'all(p["enabled"] for d in d["devices"] for p in d["planes"])' /api/snapshot; }

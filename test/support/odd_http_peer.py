@@ -28,7 +28,9 @@ ODD = {"host": EVIL, "time": "x", "steer": "yes", "fabric": 7, "others": [], "pa
 def answer(kind):
     if kind == "garbage":
         return b"\0\1\2 hello\r\n\r\n" * 100
-    body = b'{"host":"x","devices":' + b"[" * 100_000 if kind == "deep" else json.dumps(ODD).encode()
+    body = json.dumps(ODD).encode()
+    if kind == "deep":
+        body = b'{"host":"x","devices":' + b"[" * 100_000
     return (f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
             "Connection: close\r\n\r\n").encode() + body
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks Prometheus' text format, version 0.0.4, and its conventions for names.
 
-usage: prometheus_text.py FILE [--table PAGE]
+usage: prometheus_text.py FILE [--table PAGE | --uses OTHER]
 
 Stricter than the format: HELP and TYPE come once, and first; all samples of a metric follow each
-other; no series comes twice; counters, and nothing else, end in _total, and are no less than 0; units
-are base units. With --table: the table of metrics in a Markdown page has the same names, types and
-explanations. `--table PAGE --print` prints that table. Knows nothing of the project's code.
+other; no series comes twice; counters, and nothing else, end in _total, and are no less than 0;
+units are base units. With --table: the table of metrics in a Markdown page has the same names, types and
+explanations. `--table PAGE --print` prints that table. With --uses: all metrics that the file OTHER
+names are there. Knows nothing of the project's code.
 """
 
 import re
@@ -125,6 +126,10 @@ def rows_of(families):
 def main(file, *options):
     with open(file, encoding="utf-8") as lines:
         families = check(lines.read())
+    if options and options[0] == "--uses":
+        with open(options[1], encoding="utf-8") as text:
+            missing = set(re.findall(r"openmrc_[a-z_]+", text.read())) - set(families)
+        return f"{options[1]} names {sorted(missing)}, which are not in {file}" if missing else None
     if options:
         rows = list(rows_of(families))
         if "--print" in options:
@@ -133,8 +138,9 @@ def main(file, *options):
         with open(options[1], encoding="utf-8") as lines:
             page = [line.rstrip("\n") for line in lines if line.startswith("| `openmrc_")]
         if sorted(page) != sorted(rows):
-            return (f"{options[1]} has other metrics than {file}; --print makes the table. Only there: "
-                    f"{sorted(set(page) - set(rows))}, missing: {sorted(set(rows) - set(page))}")
+            return (f"{options[1]} has other metrics than {file}; --print makes the table. "
+                    f"Only there: {sorted(set(page) - set(rows))}, "
+                    f"missing: {sorted(set(rows) - set(page))}")
     print(f"{len(families)} metrics, {sum(f['samples'] for f in families.values())} samples")
     return None
 

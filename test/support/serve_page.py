@@ -5,10 +5,11 @@
 usage: serve_page.py URL PICTURES T1 HOST,HOST STEERED TOKEN -- COMMAND...
 
 The two hosts send to each other over all paths. T1 is such as p1t1-2; COMMAND followed by "down" or
-"up" lets it fail or repairs it. Checks that the page shows as bad exactly the paths whose
-routes lead over the T1, by the description's numbers alone, that it names the T1, and that it shows
-all paths as good before, and after the repair. At the URL STEERED planes can be taken out of use by
-who has the token, and another host's snapshot is full of markup (odd_http_peer.py odd). Leaves screenshots in the folder PICTURES.
+"up" lets it fail or repairs it. Checks that the page shows as bad exactly the paths whose routes
+lead over the T1, by the description's numbers alone, that it names the T1, and that it shows all
+paths as good before, and after the repair. At the URL STEERED planes can be taken out of use by who
+has the token, and another host's snapshot is full of markup (odd_http_peer.py odd). Leaves
+screenshots in the folder PICTURES.
 """
 
 import os
@@ -112,7 +113,8 @@ def check_keys(browser):
     browser.run("""const cells = document.querySelectorAll('.row')[1].querySelectorAll('.cell');
         cells[0].focus();
         for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowUp'])
-          document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))""")
+          document.activeElement.dispatchEvent(
+              new KeyboardEvent('keydown', {key, bubbles: true}))""")
     label = browser.run("return document.activeElement.getAttribute('aria-label')")
     if not label.startswith("plane 1, EV 0x5"):
         raise SystemExit(f"arrows lead to {label}")
@@ -136,7 +138,8 @@ def check_steering(browser, url, token):
     """Beside a host that sends markup in place of names: it is text; a plane goes out of use."""
     browser.open(url)
     state = "document.querySelectorAll('.planes tbody .state')[1]?.textContent ?? ''"
-    browser.wait(LONG, lambda: "" if browser.run(f"return {state}") == "✓ up" else "no plane", "steer")
+    browser.wait(LONG, lambda: "" if browser.run(f"return {state}") == "✓ up" else "no plane",
+                 "steering")
     if browser.run("return document.querySelectorAll('main img, main script').length"):
         raise SystemExit("another host's text has become markup")
     for before, after in (("Take out of use", "– out of use"), ("Use again", "✓ up")):
@@ -144,8 +147,9 @@ def check_steering(browser, url, token):
             document.querySelectorAll('.planes tbody button')[1].click();
             document.getElementById('token-value').value = arguments[0];
             document.querySelector('#token .go').click()""", token)
+        note = "return document.getElementById('token-note').textContent"
         browser.wait(LONG, lambda: "" if browser.run(f"return {state}") == after else
-                     browser.run("return document.getElementById('token-note').textContent"), before)
+                     browser.run(note), before)
     if browser.run("return window.broken ?? 0"):
         raise SystemExit("another host's script has run")
 

@@ -106,14 +106,14 @@ Json RemoteDevice::request(Json request) {
   }
 }
 
-Json RemoteDevice::list(Json request_of, const std::string& name) {
+Json RemoteDevice::list(Json request_of, const std::string& name, std::size_t most) {
   Json all = Json::array();
   while (true) {
     Json answer = request(request_of);
     if (!has(answer, name.c_str(), &Json::is_array))
       throw Error(Errc::bad_message, fmt::format("{}: its answer has no {}", title(), name));
     for (Json& element : answer[name]) all.push_back(std::move(element));
-    if (!answer.contains("next")) return all;
+    if (!answer.contains("next") || all.size() >= most) return all;
     const Json first = request_of.value("first", Json(0));
     if (!has(answer, "next", &Json::is_number_unsigned) || answer["next"] <= first ||
         all.size() > kMostElements)

@@ -42,8 +42,9 @@ class RemoteDevice {
   /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
   /// refuses, or if it does not answer.
   [[nodiscard]] Json request(Json request);
-  /// A list as a whole, however many answers it takes.
-  [[nodiscard]] Json list(Json request, const std::string& name);
+  /// A list as a whole, however many answers it takes; or its first `most` elements, and perhaps
+  /// some more.
+  [[nodiscard]] Json list(Json request, const std::string& name, std::size_t most = SIZE_MAX);
   /// The next event after {"request":"events","follow":true}; nothing if none has come in time.
   [[nodiscard]] std::optional<Json> event(Duration patience);
   [[nodiscard]] int fd() const { return client_.fd(); }

@@ -17,7 +17,8 @@ using RoundTrips = std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<d
 
 RoundTrips round_trips(RemoteDevice& device) {
   RoundTrips sums;
-  for (const Json& qp : device.list({{"request", "queue_pairs"}}, "queue_pairs")) {
+  for (const Json& qp :
+       device.list({{"request", "queue_pairs"}}, "queue_pairs", DeviceWatch::kMostQueuePairs)) {
     if (!qp.is_object() || !qp.contains("peer") || !qp["peer"].is_number()) continue;
     const auto stats = qp.find("stats");
     const std::uint64_t rtt =
@@ -127,7 +128,8 @@ DeviceSnapshot DeviceWatch::read() {
   const RoundTrips rtts = round_trips(*device_);
   std::size_t room = kMostPaths;
   now.peers.clear();
-  for (const Json& report : device_->list({{"request", "peers"}}, "peers")) {
+  for (const Json& report : device_->list({{"request", "peers"}}, "peers", kMostPeers)) {
+    if (now.peers.size() >= kMostPeers) break;
     PeerSnapshot peer = read_peer(report, room);
     if (const auto rtt = rtts.find({peer.lane, peer.number}); rtt != rtts.end())
       peer.rtt_ns = static_cast<std::uint64_t>(rtt->second.first / rtt->second.second);
@@ -139,8 +141,8 @@ DeviceSnapshot DeviceWatch::read() {
 PeerSnapshot DeviceWatch::read_peer(const Json& report, std::size_t& room) {
   PeerSnapshot peer = peer_of(report);
   if (room == 0) return peer;
-  const Json paths =
-      device_->list({{"request", "paths"}, {"lane", peer.lane}, {"peer", peer.number}}, "paths");
+  const Json paths = device_->list(
+      {{"request", "paths"}, {"lane", peer.lane}, {"peer", peer.number}}, "paths", room);
   for (const Json& path : paths) {
     if (room == 0) break;
     --room;

@@ -17,10 +17,10 @@ namespace mrc::ctl_tool {
 /// own: one that is stopped delays nobody else. Any thread.
 class DeviceWatch {
  public:
-  /// Paths of a device that are kept one by one. What further ones do is not shown.
-  static constexpr std::size_t kMostPaths = 16'384;
+  /// Of a device; further ones are not shown, since whatever listens at a socket is not trusted.
+  static constexpr std::size_t kMostPaths = 16'384, kMostPeers = 4096, kMostQueuePairs = 65'536;
 
-  /// `o` and must outlive it.
+  /// `o` must outlive it.
   DeviceWatch(const Options& o, control::SocketFile file);
 
   /// Begins to ask the device, unless the thread still waits for it.

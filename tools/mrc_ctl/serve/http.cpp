@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kThreads = 16;
 constexpr std::size_t kLongestBody = 4096, kLongestPath = 256;
-constexpr std::size_t kLongestFetched = 64 << 20;
+constexpr std::size_t kLongestFetched = 32 << 20;
 
 HttpRequest request_of(const httplib::Request& r) {
   return {r.method,

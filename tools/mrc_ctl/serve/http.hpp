@@ -54,7 +54,7 @@ struct Fetched {
   std::string problem;  ///< empty: status 200
 };
 
-/// Of at most 64 MiB. Takes about that long at most.
+/// Of at most 32 MiB. Takes about that long at most.
 [[nodiscard]] Fetched http_get(const HostPort& at, const std::string& path, Duration patience);
 
 }  // namespace mrc::ctl_tool

@@ -44,7 +44,8 @@ function render(path, model) {
   setText(document.getElementById('detail-title'), `Path ${hex(path.ev)}, plane ${path.plane}`);
   const state = kStates[path.state];
   document.getElementById('detail-body').replaceChildren(
-      el('p', {}, `${device.program} (pid ${device.pid}) on ${device.host.name} to ${path.peer.name}`),
+      el('p', {},
+         `${device.program} (pid ${device.pid}) on ${device.host.name} to ${path.peer.name}`),
       el('p', {class: `sentence ${path.state}`},
          el('span', {class: `cell ${path.state}`, 'aria-hidden': 'true'}, state.glyph),
          ` ${state.word}: ${state.meaning}`),

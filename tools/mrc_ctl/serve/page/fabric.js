@@ -31,8 +31,8 @@ function partsOf(path) {
 }
 
 /**
- * Parts with bad paths, the worst first: {name, kind, bad, all, hosts}. Only paths that have carried
- * something, or are bad, say anything of a part.
+ * Parts with bad paths, the worst first: {name, kind, bad, all, hosts}. Only paths that have
+ * carried something, or are bad, say anything of a part.
  */
 export function suspects(paths) {
   const parts = new Map();

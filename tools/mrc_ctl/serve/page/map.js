@@ -7,10 +7,12 @@ import {kStates} from '/model.js';
 /** What fills a cell, 0 to 1; null: only its state. And in words. */
 const kMeasures = {
   health: () => [null, ''],
-  loss: path => [path.sent > 0 ? Math.min(1, Math.sqrt(path.loss)) : null, `loss ${share(path.loss)}`],
+  loss: path => [path.sent > 0 ? Math.min(1, Math.sqrt(path.loss)) : null,
+                 `loss ${share(path.loss)}`],
   rtt: (path, scale) => [path.rtt_ns > 0 && path.state !== 'backup' ? path.rtt_ns / scale : null,
                          `round trip ${time(path.rtt_ns)}`],
-  load: path => [path.state === 'backup' && path.load === 0 ? null : path.load, `load ${share(path.load)} of the busiest`],
+  load: path => [path.state === 'backup' && path.load === 0 ? null : path.load,
+                 `load ${share(path.load)} of the busiest`],
 };
 
 function pathName(path) {
@@ -22,7 +24,7 @@ function updateCell(cell, path, measure, scale) {
   const [value, words] = kMeasures[measure](path, scale);
   const state = kStates[path.state];
   const filled = value !== null && path.state !== 'bad' && path.state !== 'denied';
-  setAttribute(cell, 'class', 
+  setAttribute(cell, 'class',
                `cell ${path.state}${filled ? ' filled' : ''}${path.begins ? ' begins' : ''}`);
   setText(cell, filled ? '' : state.glyph);
   cell.style.setProperty('--fill', filled ? value.toFixed(3) : '0');
@@ -68,7 +70,9 @@ export function updateMap(map, peer, measure) {
   const scale = Math.max(1, ...used.map(path => path.rtt_ns));
   // A second EV of the same route (docs/fabric.md) differs in its upper half.
   for (const paths of planes.values())
-    paths.forEach((path, i) => { path.begins = i > 0 && path.ev >>> 16 !== paths[i - 1].ev >>> 16; });
+    paths.forEach((path, i) => {
+      path.begins = i > 0 && path.ev >>> 16 !== paths[i - 1].ev >>> 16;
+    });
   keyed(map, [...planes], ([plane]) => plane,
         ([plane]) => el('div', {class: 'row'}, el('span', {class: 'plane'}, `plane ${plane}`),
                         el('div', {class: 'cells'})),

@@ -34,7 +34,8 @@ function verdictOf(parts) {
   if (stopped > 0) sentences.push(`${plural(stopped, 'device')} without an answer.`);
   if (sentences.length > 0) return ['bad', sentences.join(' ')];
   if (model.devices.length === 0) return ['idle', 'No device is open.'];
-  return ['good', `All ${paths.length} paths of ${plural(model.devices.length, 'device')} are fine.`];
+  const devices = plural(model.devices.length, 'device');
+  return ['good', `All ${paths.length} paths of ${devices} are fine.`];
 }
 
 function updateVerdict(parts) {
@@ -56,7 +57,8 @@ function updateVerdict(parts) {
 
 function createPart() {
   return el('tr', {}, el('th', {scope: 'row'}),
-            el('td', {class: 'wide'}, el('div', {class: 'bar'}, el('span')), el('span', {class: 'of'})),
+            el('td', {class: 'wide'}, el('div', {class: 'bar'}, el('span')),
+               el('span', {class: 'of'})),
             el('td'));
 }
 
@@ -149,7 +151,8 @@ function updateEvents() {
     const [state, glyph, text] = eventText(event);
     return el('li', {class: state}, el('time', {}, clock(event.time)),
               el('span', {class: 'glyph', 'aria-hidden': 'true'}, glyph), el('span', {}, text),
-              el('span', {class: 'note'}, `${event.program} (pid ${event.pid}) on ${event.host.name}`));
+              el('span', {class: 'note'},
+                 `${event.program} (pid ${event.pid}) on ${event.host.name}`));
   }, () => {});
   setAttribute(byId('events'), 'class', model.events.length ? 'card' : 'card empty');
 }
@@ -174,7 +177,7 @@ async function round() {
     model.take(await answer.json());
     render();
     document.body.classList.remove('lost');
-    setAttribute(document.body, 'data-rounds', String(Number(document.body.dataset.rounds ?? 0) + 1));
+    document.body.dataset.rounds = String(Number(document.body.dataset.rounds ?? 0) + 1);
   } catch (error) {
     document.body.classList.add('lost');
     setAttribute(byId('verdict'), 'class', 'bad');
