@@ -6,9 +6,9 @@ usage: prometheus_text.py FILE [--table PAGE | --uses OTHER]
 
 Stricter than the format: HELP and TYPE come once, and first; all samples of a metric follow each
 other; no series comes twice; counters, and nothing else, end in _total, and are no less than 0;
-units are base units. With --table: the table of metrics in a Markdown page has the same names, types and
-explanations. `--table PAGE --print` prints that table. With --uses: all metrics that the file OTHER
-names are there. Knows nothing of the project's code.
+units are base units. With --table: the table of metrics in a Markdown page has the same names,
+types and explanations. `--table PAGE --print` prints that table. With --uses: all metrics that the
+file OTHER names are there. Knows nothing of the project's code.
 """
 
 import re

@@ -80,7 +80,9 @@ def check_failure(page, t1, a, b):
                                       ("bad-phone", 360, 740, False)):
         page.picture(name, width, height, dark)
         no_wider_than(page.browser, width)
-    page.browser.screen(1280, 900)
+    page.browser.colours("achromatopsia")
+    page.picture("bad-grey")
+    page.browser.colours("none")
 
 
 def check_detail(page, t1):

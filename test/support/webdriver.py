@@ -86,6 +86,10 @@ class Browser:
         self.devtools("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
+    def colours(self, deficiency):
+        """What somebody sees: "none", "achromatopsia" (no colours), "deuteranopia" and so on."""
+        self.devtools("Emulation.setEmulatedVisionDeficiency", type=deficiency)
+
     def screenshot(self, file, whole=False):
         picture = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole, **(
             {"clip": self.whole_page()} if whole else {}))

@@ -39,8 +39,16 @@ DeviceWatch::DeviceWatch(const Options& o, control::SocketFile file)
   state_.pid = file_.name.pid;
 }
 
+void DeviceWatch::ask() {
+  {
+    const std::lock_guard lock(mutex_);
+    patient_ = state_.up || !std::exchange(asked_, true);
+  }
+  (void)errand_.ask();
+}
+
 void DeviceWatch::wait(Time deadline) {
-  if (late_ ? errand_.done_by(monotonic_now()) : errand_.done_by(deadline)) return;
+  if (errand_.done_by(patient_ ? deadline : monotonic_now())) return;
   const std::lock_guard lock(mutex_);
   state_.up = false;
   state_.problem = "the process does not answer; it may be stopped";

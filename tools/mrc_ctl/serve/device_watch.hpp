@@ -24,8 +24,8 @@ class DeviceWatch {
   DeviceWatch(const Options& o, control::SocketFile file);
 
   /// Begins to ask the device, unless the thread still waits for it.
-  void ask() { late_ = !errand_.ask(); }
-  /// Waits for its answers. A device that was late the time before is not waited for.
+  void ask();
+  /// Waits for its answers; but not for those of a device that gave none the last time.
   void wait(Time deadline);
 
   /// What it has said last. `up`: and in time.
@@ -58,8 +58,9 @@ class DeviceWatch {
   DeviceSnapshot state_;
   std::vector<Json> events_;
   bool selected_ = true, forbidden_ = false, gone_ = false;
+  bool asked_ = false;
 
-  bool late_ = false;  ///< of the asking thread
+  bool patient_ = true;  ///< of the asking thread
   Errand errand_;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -59,6 +60,7 @@ void set_options(socket_t socket) {
 struct HttpServer::Implementation {
   httplib::Server server;
   int port = 0;
+  std::atomic<bool> ended{false};
   std::thread thread;
 };
 
@@ -98,9 +100,13 @@ HttpServer::HttpServer(const HostPort& at, Answer answer)
   else
     implementation_->port = server.bind_to_port(at.host, at.port) ? at.port : -1;
   if (implementation_->port <= 0) throw_no_listening(at, errno);
-  implementation_->thread = std::thread([&server] { (void)server.listen_after_bind(); });
+  implementation_->thread = std::thread([implementation = implementation_.get()] {
+    (void)implementation->server.listen_after_bind();
+    implementation->ended = true;
+  });
   // stop() has no effect before.
-  while (!server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!server.is_running() && !implementation_->ended)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 HttpServer::~HttpServer() {

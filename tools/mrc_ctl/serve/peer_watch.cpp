@@ -45,15 +45,19 @@ PeerWatch::PeerWatch(std::vector<HostPort> peers, Duration patience) : patience_
 
 std::vector<Json> PeerWatch::snapshots() {
   const std::lock_guard asking(asking_);
-  for (auto& peer : peers_) peer->late = !peer->errand.ask();
+  for (auto& peer : peers_) (void)peer->errand.ask();
   const Time deadline = monotonic_now() + patience_;
   std::vector<Json> all;
   for (auto& peer : peers_) {
-    const bool done = peer->errand.done_by(peer->late ? monotonic_now() : deadline);
+    const bool done = peer->errand.done_by(peer->answers ? deadline : monotonic_now());
     const std::lock_guard lock(peer->mutex);
-    Json entry = done && peer->newest.is_object() ? peer->newest : Json::object();
-    if (!done || !peer->problem.empty())
-      entry["problem"] = done ? peer->problem : "it does not answer";
+    if (!done && peer->answers) {
+      peer->newest = nullptr;
+      peer->problem = "it does not answer in time";
+    }
+    peer->answers = peer->newest.is_object();
+    Json entry = peer->answers ? peer->newest : Json::object();
+    if (!peer->problem.empty()) entry["problem"] = peer->problem;
     entry["at"] = to_string(peer->at);
     all.push_back(std::move(entry));
   }

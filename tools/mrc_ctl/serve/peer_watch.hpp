@@ -17,8 +17,9 @@ namespace mrc::ctl_tool {
 /// with the fields "host" and "devices", not nested deeper than such an answer is. Null otherwise.
 [[nodiscard]] Json checked_snapshot(const std::string& body);
 
-/// Other hosts, by their `mrc_ctl serve`. Each is asked by a thread of its own, so one that does
-/// not answer delays the others by `patience`, and only when it is noticed first. Any thread.
+/// Other hosts, by their `mrc_ctl serve`. Each is asked by a thread of its own. One that does not
+/// answer is waited for once, `patience` long, and then not again until it has answered. Any
+/// thread.
 class PeerWatch {
  public:
   PeerWatch(std::vector<HostPort> peers, Duration patience);
@@ -34,9 +35,9 @@ class PeerWatch {
     const HostPort at;
     const Duration patience;
     std::mutex mutex;
-    Json newest;  ///< null: none
-    std::string problem;
-    bool late = false;  ///< of the asking thread
+    Json newest;          ///< null: none
+    std::string problem;  ///< why there is none
+    bool answers = true;  ///< the last time, or it was not asked yet; of the asking thread
     Errand errand;
   };
 

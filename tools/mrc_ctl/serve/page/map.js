@@ -50,7 +50,14 @@ function move(event) {
   const next = cells[Math.min(column + by[1], cells.length - 1)] ?? null;
   if (!next) return;
   event.preventDefault();
+  take(event.currentTarget, next);
   next.focus();
+}
+
+/** Tab leads to one cell of a map; arrows to the others. */
+function take(map, cell) {
+  for (const other of map.querySelectorAll('.cell[tabindex="0"]')) other.tabIndex = -1;
+  cell.tabIndex = 0;
 }
 
 export function createMap(onPath) {
@@ -58,7 +65,9 @@ export function createMap(onPath) {
   map.addEventListener('keydown', move);
   map.addEventListener('click', event => {
     const cell = event.target.closest('.cell');
-    if (cell) onPath(cell.path);
+    if (!cell) return;
+    take(map, cell);
+    onPath(cell.path);
   });
   return map;
 }
@@ -78,8 +87,10 @@ export function updateMap(map, peer, measure) {
                         el('div', {class: 'cells'})),
         (row, [, paths]) =>
             keyed(row.lastElementChild, paths, path => path.key,
-                  () => el('button', {type: 'button', class: 'cell'}),
+                  () => el('button', {type: 'button', class: 'cell', tabindex: '-1'}),
                   (cell, path) => updateCell(cell, path, measure, scale)));
+  const first = map.querySelector('.cell');
+  if (first && !map.querySelector('.cell[tabindex="0"]')) take(map, first);
 }
 
 function grouped(paths) {
