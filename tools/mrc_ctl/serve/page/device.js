@@ -52,8 +52,7 @@ function updatePeer(element, peer, measure, peers) {
   const [summary, map] = element.children;
   const rtt = peer.rtt > 0 ? `, round trip ${time(peer.rtt)}` : '';
   const bad = peer.bad > 0 ? `, ${peer.bad} bad` : '';
-  const usable = peer.paths.filter(path => ['good', 'skip', 'idle'].includes(path.state)).length;
-  setText(summary, `to ${peer.name}: ${usable} paths in use${bad}${rtt}`);
+  setText(summary, `to ${peer.name}: ${peer.up} paths can carry data${bad}${rtt}`);
   setAttribute(element, 'data-peer', peer.name);
   if (!element.touched && !element.open && (peers <= kOpenPeers || peer.bad > 0)) {
     element.open = true;

@@ -30,15 +30,23 @@ function partsOf(path) {
   return parts;
 }
 
+/** Whether the path says something of the fabric: it was used, and both ends answer. */
+function isWitness(path, silentHosts) {
+  if (path.packets === 0 && path.state !== 'bad') return false;
+  if (path.state === 'denied' || path.state === 'off') return false;
+  return path.peer.device.up && !silentHosts.has(path.peer.to);
+}
+
 /**
- * Parts with bad paths, the worst first: {name, kind, bad, all, hosts}. Only paths that have
- * carried something, or are bad, say anything of a part.
+ * Parts with bad paths, the worst first: {name, kind, bad, all, hosts}. A process that is stopped
+ * looks to others like paths that are bad, so those to its host don't count.
  */
 export function suspects(paths) {
   const parts = new Map();
+  const silentHosts = new Set(paths.filter(path => !path.peer.device.up && path.peer.from)
+                                   .map(path => path.peer.from));
   for (const path of paths) {
-    if (path.packets === 0 && path.state !== 'bad') continue;
-    if (path.state === 'denied' || path.state === 'off') continue;
+    if (!isWitness(path, silentHosts)) continue;
     for (const part of partsOf(path)) {
       const known = parts.get(part.name) ?? {...part, bad: 0, all: 0, hosts: new Set()};
       parts.set(part.name, known);

@@ -19,7 +19,7 @@ export const kStates = {
   bad: {glyph: '✕', word: 'bad', meaning: 'packets were lost: out of use until probes succeed'},
   denied: {glyph: '⊘', word: 'denied', meaning: 'must not be used, says the administrator'},
   off: {glyph: '–', word: 'plane off', meaning: 'its plane is down or out of use'},
-  idle: {glyph: '', word: 'idle', meaning: 'has carried nothing yet'},
+  idle: {glyph: '', word: 'idle', meaning: 'carries nothing, while others do; or has not yet'},
   backup: {glyph: '·', word: 'backup', meaning: 'replaces a path that fails'},
 };
 
@@ -117,7 +117,10 @@ export class Model {
     peer.name = peer.to || peer.addresses.split(',')[0] || '?';
     peer.paths = list(raw.paths).map(row => this.#path(list(row), peer, context));
     const busiest = Math.max(0, ...peer.paths.map(path => path.sent));
-    for (const path of peer.paths) path.load = busiest > 0 ? path.sent / busiest : 0;
+    for (const path of peer.paths) {
+      path.load = busiest > 0 ? path.sent / busiest : 0;
+      if (path.state === 'good' && busiest > 0 && path.sent === 0) path.state = 'idle';
+    }
     peer.paths.sort((a, b) => a.plane - b.plane || a.ev - b.ev);
     peer.bad = peer.paths.filter(path => path.state === 'bad').length;
     return peer;

@@ -21,17 +21,21 @@ function plural(n, word) { return `${n} ${word}${n === 1 ? '' : 's'}`; }
 function verdictOf(parts) {
   const paths = model.paths;
   const bad = paths.filter(path => path.state === 'bad').length;
-  const silent = model.hosts.filter(host => host.problem).length;
-  const stopped = model.devices.filter(device => !device.up).length;
+  const silent = model.hosts.filter(host => host.problem);
+  const stopped = model.devices.filter(device => !device.up);
   const off = model.devices.flatMap(d => d.planes).filter(p => !p.up || !p.enabled).length;
   const [worst] = parts;
   const sentences = [];
-  if (bad > 0 && worst.bad === worst.all && worst.kind !== 'plane')
+  if (worst && worst.bad === worst.all && worst.kind !== 'plane')
     sentences.push(`${worst.name} looks dead: ${worst.bad} of ${worst.all} paths over it are bad.`);
-  else if (bad > 0) sentences.push(`${plural(bad, 'path')} of ${paths.length} bad.`);
+  if (stopped.length === 1)
+    sentences.push(`${stopped[0].program} (pid ${stopped[0].pid}) on ${stopped[0].host.name} ` +
+                   'does not answer.');
+  else if (stopped.length > 1) sentences.push(`${stopped.length} devices do not answer.`);
   if (off > 0) sentences.push(`${plural(off, 'plane')} down or out of use.`);
-  if (silent > 0) sentences.push(`${plural(silent, 'host')} can't be reached.`);
-  if (stopped > 0) sentences.push(`${plural(stopped, 'device')} without an answer.`);
+  if (silent.length > 0) sentences.push(`${plural(silent.length, 'host')} can't be reached.`);
+  if (bad > 0 && (sentences.length === 0 || stopped.length > 0))
+    sentences.push(`${plural(bad, 'path')} of ${paths.length} bad.`);
   if (sentences.length > 0) return ['bad', sentences.join(' ')];
   if (model.devices.length === 0) return ['idle', 'No device is open.'];
   const devices = plural(model.devices.length, 'device');
