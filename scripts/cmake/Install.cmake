@@ -31,6 +31,12 @@ configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONL
 install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT openmrc)
 
+# A dashboard for Grafana and a unit for systemd, for `mrc_ctl serve`.
+install(FILES tools/grafana/openmrc.json
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/grafana COMPONENT tools)
+install(FILES tools/systemd/openmrc-serve.service
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/systemd COMPONENT tools)
+
 # The Wireshark dissector, to be copied or linked into a plugin folder of Wireshark.
 install(FILES tools/wireshark/mrc.lua
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/wireshark COMPONENT tools)

@@ -226,7 +226,8 @@ TEST_CASE("option table: each option has its own member and takes what it writes
                                                                  {"keylog", "/tmp/keys"},
                                                                  {"log", "info"},
                                                                  {"control", "/run/mine"},
-                                                                 {"stall_warning", "2s"}};
+                                                                 {"stall_warning", "2s"},
+                                                                 {"dump", "/tmp/dump"}};
   const Config defaults;
   std::set<std::string_view> seen;
   for (const auto& change : changes) {

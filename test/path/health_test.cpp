@@ -146,6 +146,25 @@ TEST_CASE("path set: a delivery between losses keeps a path in use [O-4]") {
   CHECK(tolerant.stats(0).losses == 1000);
 }
 
+TEST_CASE("path set: round-trip times of a path are smoothed, and forgotten with its EV") {
+  PathSet set(universe(1, 4), {}, 1);
+  CHECK(set.stats(0).rtt_ns == 0);
+  set.on_rtt(0, 1ms);
+  CHECK(set.stats(0).rtt_ns == 1'000'000);
+  set.on_rtt(0, 9ms);
+  CHECK(set.stats(0).rtt_ns == 2'000'000);
+  for (int i = 0; i < 200; ++i) set.on_rtt(0, 500us);
+  CHECK(set.stats(0).rtt_ns < 501'000);
+  CHECK(set.stats(0).rtt_ns >= 500'000);
+  set.on_rtt(1, 1h);  // more than is kept
+  set.on_rtt(1, -1ms);
+  CHECK(set.stats(1).rtt_ns > 3'000'000'000);
+  CHECK(set.stats(2).rtt_ns == 0);
+  set.on_rtt(kNoPath, 1ms);
+  CHECK(set.replace(0, {Ev{99}, 0, 0}, Health::good) == Errc::ok);
+  CHECK(set.stats(0).rtt_ns == 0);
+}
+
 TEST_CASE(
     "path set: a packet that was sent twice counts, but proves nothing about the path [O-4]") {
   // A stamp of 0 would look like this moment, where the coarse clock starts over.

@@ -12,8 +12,17 @@
 namespace mrc::ctl_tool {
 namespace {
 
-/// What a line says; an empty object if it is no JSON object, or one that is nested deeper than any
-/// answer is: copying and writing it goes level by level.
+template <class T>
+bool has(const Json& json, const char* name, T is) {
+  const auto field = json.find(name);
+  return field != json.end() && ((*field).*is)();
+}
+
+/// Of a list, all parts together.
+constexpr std::size_t kMostElements = 10'000'000;
+
+}  // namespace
+
 Json object_of(const std::string& line) {
   constexpr int kDeepest = 16;
   bool deep = false;
@@ -25,27 +34,19 @@ Json object_of(const std::string& line) {
   return json.is_object() && !deep ? json : Json::object();
 }
 
-template <class T>
-bool has(const Json& json, const char* name, T is) {
-  const auto field = json.find(name);
-  return field != json.end() && ((*field).*is)();
-}
-
-/// Of a list, all parts together.
-constexpr std::size_t kMostElements = 10'000'000;
-
 bool selects(const Options& o, const RemoteDevice& device) {
   const Json& hello = device.hello();
   return (!o.pid || hello["pid"] == *o.pid) && (o.name.empty() || hello["program"] == o.name) &&
          device.id().starts_with(o.device);
 }
 
-/// The same, as far as the name of its socket tells.
 bool may_select(const Options& o, const control::SocketName& name) {
   return (!o.pid || name.pid == *o.pid) && fmt::format("{:016x}", name.id).starts_with(o.device);
 }
 
-}  // namespace
+std::vector<std::string> folders_of(const Options& o) {
+  return o.folder.empty() ? control::searched_folders() : std::vector<std::string>{o.folder};
+}
 
 bool RemoteDevice::greet(Time until) {
   const auto fails = [this](const std::string& why) {
@@ -87,8 +88,8 @@ std::string RemoteDevice::title() const {
 
 Json RemoteDevice::request(Json request) {
   request["id"] = ++requests_;
-  client_.send(request.dump(), kPatience);
-  const Time end = monotonic_now() + kPatience;
+  client_.send(request.dump(), patience_);
+  const Time end = monotonic_now() + patience_;
   while (true) {
     const Duration left = end - monotonic_now();
     const auto line = left > Duration(0) ? client_.receive(left) : std::nullopt;
@@ -105,14 +106,14 @@ Json RemoteDevice::request(Json request) {
   }
 }
 
-Json RemoteDevice::list(Json request_of, const std::string& name) {
+Json RemoteDevice::list(Json request_of, const std::string& name, std::size_t most) {
   Json all = Json::array();
   while (true) {
     Json answer = request(request_of);
     if (!has(answer, name.c_str(), &Json::is_array))
       throw Error(Errc::bad_message, fmt::format("{}: its answer has no {}", title(), name));
     for (Json& element : answer[name]) all.push_back(std::move(element));
-    if (!answer.contains("next")) return all;
+    if (!answer.contains("next") || all.size() >= most) return all;
     const Json first = request_of.value("first", Json(0));
     if (!has(answer, "next", &Json::is_number_unsigned) || answer["next"] <= first ||
         all.size() > kMostElements)
@@ -130,9 +131,7 @@ std::optional<Json> RemoteDevice::event(Duration patience) {
 Found find_devices(const Options& o) {
   Found found;
   std::vector<std::unique_ptr<RemoteDevice>> connected;
-  const std::vector<std::string> folders =
-      o.folder.empty() ? control::searched_folders() : std::vector<std::string>{o.folder};
-  for (const std::string& folder : folders)
+  for (const std::string& folder : folders_of(o))
     for (control::SocketFile& file : control::sockets_in(folder)) try {
         connected.push_back(std::make_unique<RemoteDevice>(file));
       } catch (const Error& error) {

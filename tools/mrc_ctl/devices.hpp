@@ -15,7 +15,7 @@ namespace mrc::ctl_tool {
 
 using Json = nlohmann::json;
 
-/// How long a device has to answer.
+/// How long a device has to answer, unless something else is said.
 inline constexpr Duration kPatience = std::chrono::seconds(10);
 
 /// A device of some process, by its control socket.
@@ -42,11 +42,14 @@ class RemoteDevice {
   /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
   /// refuses, or if it does not answer.
   [[nodiscard]] Json request(Json request);
-  /// A list as a whole, however many answers it takes.
-  [[nodiscard]] Json list(Json request, const std::string& name);
+  /// A list as a whole, however many answers it takes; or its first `most` elements, and perhaps
+  /// some more.
+  [[nodiscard]] Json list(Json request, const std::string& name, std::size_t most = SIZE_MAX);
   /// The next event after {"request":"events","follow":true}; nothing if none has come in time.
   [[nodiscard]] std::optional<Json> event(Duration patience);
   [[nodiscard]] int fd() const { return client_.fd(); }
+  /// How long it has for each further answer.
+  void set_patience(Duration patience) { patience_ = patience; }
 
  private:
   control::SocketFile file_;
@@ -54,6 +57,7 @@ class RemoteDevice {
   Json hello_;
   std::string problem_;
   std::uint64_t requests_ = 0;
+  Duration patience_ = kPatience;
 };
 
 /// The devices that can be found and answer, and the others.
@@ -62,6 +66,16 @@ struct Found {
   std::vector<std::string> silent;                     ///< paths of sockets, and why
   std::size_t others = 0;                              ///< that this user may not ask
 };
+
+/// Whether the options select the device, which has greeted.
+[[nodiscard]] bool selects(const Options& o, const RemoteDevice& device);
+/// The same, as far as the name of its socket tells.
+[[nodiscard]] bool may_select(const Options& o, const control::SocketName& name);
+/// Where the options say that there are sockets.
+[[nodiscard]] std::vector<std::string> folders_of(const Options& o);
+/// What a device sends; an empty object if it is no JSON object, or one that is nested deeper than
+/// any answer is: copying and writing it goes level by level.
+[[nodiscard]] Json object_of(const std::string& line);
 
 /// Those that the options select. Sockets that nobody listens on any more are removed.
 [[nodiscard]] Found find_devices(const Options& o);

@@ -8,6 +8,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
 #include "mrc_ctl/views.hpp"
@@ -54,6 +55,7 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::show:
     case Command::dump:
     case Command::top:
+    case Command::serve:
       break;
   }
   return dump_of(device);
@@ -93,6 +95,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::list:
     case Command::dump:
     case Command::top:
+    case Command::serve:
       break;
   }
   return json_text(dump_of(device), 2) + "\n";
@@ -191,6 +194,7 @@ int run_each(const Options& o, Found& found) {
 int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
+  if (o.command == Command::serve) run_serve(o);
   if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
     (void)named_paths(o);  // says what is wrong before devices are looked for
   Found found = find_devices(o);

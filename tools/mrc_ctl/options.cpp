@@ -8,6 +8,7 @@
 
 #include "common/command_line.hpp"
 #include "mrc/core/value_text.hpp"
+#include "mrc_ctl/serve/host_port.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
@@ -77,6 +78,37 @@ void add_paths(CLI::App& app, Options& o) {
   app.add_option("--ev", o.ev, "Paths of that EV, as `mrc_ctl paths` lists them")->type_name("EV");
 }
 
+std::string check_place(const std::string& text) {
+  return parse_host_port(text, kServePort)
+             ? std::string()
+             : fmt::format("{}: must be like 127.0.0.1:9794, [::1]:9794 or node7", text);
+}
+
+void add_serve(CLI::App& app, Options& o) {
+  CLI::App& serve =
+      add(app, o, "serve", "A page for browsers, and metrics for Prometheus", Command::serve);
+  ServeOptions& s = o.serve;
+  const auto check = CLI::Validator(check_place, "");
+  serve.add_option("--listen", s.listen, "Where to listen (default 127.0.0.1:9794)")
+      ->check(check)
+      ->type_name("ADDRESS:PORT");
+  serve.add_option("--peers", s.peers, "Other hosts that serve, shown beside this one")
+      ->delimiter(',')
+      ->check(check)
+      ->type_name("HOST:PORT,...");
+  serve.add_option("--fabric", s.fabric, "Description of the fabric: shows routes of paths")
+      ->type_name("FILE");
+  serve.add_flag("--paths", s.paths, "Metrics of each path, too");
+  serve.add_option("--allow-host", s.hosts, "A further name that browsers may call this host by")
+      ->type_name("NAME");
+  auto* steer = serve.add_flag("--steer", s.steer, "Who has the token may take planes out of use");
+  serve
+      .add_option("--token-file", s.token_file,
+                  "Has the token in its first line (else one is made)")
+      ->needs(steer)
+      ->type_name("FILE");
+}
+
 void add_changing(CLI::App& app, Options& o) {
   CLI::App& deny =
       add(app, o, "deny", "Send nothing over a switch, a link or an EV, whatever its health",
@@ -133,6 +165,7 @@ Options parse_options(int argc, char** argv) {
   app.add_flag("--all", o.all, "All devices, with commands that change something");
   app.add_flag("--json", o.json, "JSON instead of tables");
   add_reading(app, o);
+  add_serve(app, o);
   add_changing(app, o);
   tools::parse_command_line(app, argc, argv);
   return o;

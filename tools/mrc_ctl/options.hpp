@@ -22,12 +22,27 @@ enum class Command {
   config,
   dump,
   top,
+  serve,
   plane,
   deny,
   allow,
   denied,
   log,
   faults,
+};
+
+/// Where `serve` listens, and expects others to.
+inline constexpr std::uint16_t kServePort = 9794;
+
+/// Of `serve`.
+struct ServeOptions {
+  std::string listen = "127.0.0.1";  ///< ADDRESS or ADDRESS:PORT, checked
+  std::vector<std::string> peers;    ///< HOST or HOST:PORT of other hosts' `serve`, checked
+  std::string fabric;                ///< file that describes the fabric; empty: none
+  std::vector<std::string> hosts;    ///< further names that requests may call the server by
+  std::string token_file;            ///< empty: a token is made
+  bool paths = false;                ///< metrics of each path
+  bool steer = false;                ///< planes may be taken out of use
 };
 
 /// The command line.
@@ -54,6 +69,7 @@ struct Options {
   std::optional<std::uint32_t> ev;   ///< of deny and allow
   bool everything = false;           ///< of allow
   std::string value;
+  ServeOptions serve;
 };
 
 /// Throws tools::Exit after --help and after printing what is wrong with the arguments.

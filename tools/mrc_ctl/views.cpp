@@ -195,7 +195,8 @@ std::string paths_text(RemoteDevice& device, bool idle) {
         {"EV", false, {}},      {"plane", false, {}},    {"state", true, {}},
         {"packets", false, {}}, {"bytes", false, {}},    {"lost", false, {}},
         {"marks", false, {}},   {"trims", false, {}},    {"timeouts", false, {}},
-        {"probes", false, {}},  {"answered", false, {}}, {"times bad", false, {}}};
+        {"probes", false, {}},  {"answered", false, {}}, {"times bad", false, {}},
+        {"RTT us", false, {}}};
     std::size_t hidden = 0;
     for (const Json& path : peer.at("paths")) {
       const bool good = cell(path, "state") == "good" && number(path, "times_bad") == 0;
@@ -214,7 +215,8 @@ std::string paths_text(RemoteDevice& device, bool idle) {
                                    cell(path, "timeouts"),
                                    cell(path, "probes_sent"),
                                    cell(path, "probes_answered"),
-                                   cell(path, "times_bad")};
+                                   cell(path, "times_bad"),
+                                   fmt::format("{:.0f}", number(path, "rtt_ns") / 1000)};
       add_row(c, cells);
     }
     text += fmt::format("peer {} of lane {}, {}:\n", cell(peer, "peer"), cell(peer, "lane"),

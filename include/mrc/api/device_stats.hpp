@@ -45,6 +45,7 @@ struct PathReport {
   std::uint64_t probes_sent = 0;      ///< EV probes
   std::uint64_t probes_answered = 0;  ///< answered EV probes
   std::uint64_t times_bad = 0;        ///< times that it became ASSUMED_BAD
+  std::uint64_t rtt_ns = 0;           ///< smoothed round-trip time of its packets; 0: not measured
 };
 
 /// One lane of a device (Config::lanes).

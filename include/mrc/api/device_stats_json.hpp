@@ -41,7 +41,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, enabled, rx_bad_icrc
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, active, packets, bytes,
                                    delivered, marks, trims, losses, timeouts, probes_sent,
-                                   probes_answered, times_bad)
+                                   probes_answered, times_bad, rtt_ns)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaneStats, slot, qps, peers, helper_rounds, engine)
 

@@ -17,7 +17,7 @@ namespace mrc::inline v0_1::control {
 class Client {
  public:
   /// Bytes of a line that is taken.
-  static constexpr std::size_t kLongestLine = 64 << 20;
+  static constexpr std::size_t kLongestLine = 4 << 20;
 
   /// Connects. Throws mrc::Error; std::errc::connection_refused: nobody listens any more.
   explicit Client(const std::string& path) : socket_(connect_unix(path)) {}

@@ -38,6 +38,7 @@ struct PathStats {
   std::uint32_t probes_sent = 0;      ///< revive probes
   std::uint32_t probes_answered = 0;  ///< answers to any probe on this path
   std::uint32_t times_bad = 0;        ///< changes to ASSUMED_BAD
+  std::uint32_t rtt_ns = 0;           ///< smoothed round-trip time; 0: not measured
 };
 
 namespace detail {
@@ -70,9 +71,10 @@ struct alignas(64) Entry {
 };
 static_assert(sizeof(Entry) == 64, "one cache line per path");
 
+/// Without the round-trip time, which the entry has no room for.
 [[nodiscard]] inline PathStats stats_of(const Entry& e) noexcept {
-  return {e.sent_packets, e.sent_bytes, e.delivered,   e.marks,           e.trims,
-          e.losses,       e.timeouts,   e.probes_sent, e.probes_answered, e.times_bad};
+  return {e.sent_packets, e.sent_bytes,  e.delivered,       e.marks,     e.trims, e.losses,
+          e.timeouts,     e.probes_sent, e.probes_answered, e.times_bad, 0};
 }
 
 }  // namespace detail

@@ -145,6 +145,14 @@ class PathSet {
       e.newest_delivered = stamp;
     e.stamped = true;
   }
+  /// A round-trip time of a packet sent on the path. For statistics only.
+  void on_rtt(PathIndex path, Duration rtt) noexcept {
+    if (path >= rtts_.size()) return;
+    const std::int64_t sample = std::clamp<std::int64_t>(rtt.count(), 1, UINT32_MAX);
+    const std::int64_t before = rtts_[path];
+    rtts_[path] =
+        static_cast<std::uint32_t>(before == 0 ? sample : before + (sample - before) / kRttWeight);
+  }
   /// Whether a packet sent on the path at `sent` should have arrived by now: one sent later on the
   /// path has, and a path does not reorder packets.
   [[nodiscard]] bool passed(PathIndex path, Time sent, Time now) const noexcept {
@@ -221,7 +229,9 @@ class PathSet {
   [[nodiscard]] bool active(PathIndex path) const noexcept { return entries_[path].active; }
   /// Counters of the path.
   [[nodiscard]] PathStats stats(PathIndex path) const noexcept {
-    return detail::stats_of(entries_[path]);
+    PathStats stats = detail::stats_of(entries_[path]);
+    stats.rtt_ns = rtts_[path];
+    return stats;
   }
   /// Whether the path can carry data now.
   [[nodiscard]] bool selectable(PathIndex path) const noexcept { return walks(entries_[path]); }
@@ -261,6 +271,9 @@ class PathSet {
   /// Steps before select() stops walking a mostly unusable order and searches the bitmap instead:
   /// bounds the time per packet.
   static constexpr unsigned kWalkLimit = 64;
+
+  /// A sample counts for this part of the smoothed round-trip time.
+  static constexpr std::int64_t kRttWeight = 8;
 
   [[nodiscard]] bool plane_is_up(const Entry& e) const noexcept {
     return (up_ >> e.plane & 1) != 0;
@@ -315,6 +328,7 @@ class PathSet {
       waiting_;                        ///< SKIP paths that the walk has passed, oldest first
   std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
   std::vector<Time> replaced_;         ///< by path: when it took the place of another
+  std::vector<std::uint32_t> rtts_;    ///< by path: PathStats::rtt_ns
   EventRing events_;
   std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};

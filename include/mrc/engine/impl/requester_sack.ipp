@@ -103,7 +103,10 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   // A peer that has received everything and answers is at work on a response.
   if (sack.seth.probe() && qp.rc && tx.window.empty()) qp.on_progress(now);
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
-  if (sample.valid) tx.rtt.sample(sample.rtt);
+  if (sample.valid) {
+    tx.rtt.sample(sample.rtt);
+    qp.peer->paths.on_rtt(sample.path, sample.rtt);
+  }
 
   take_cack(now, qp, cack);
   // It may have been overtaken by a Transport ACK, too.

@@ -88,6 +88,7 @@ MRC_SETUP std::vector<PathReport> Lane::paths_of(const engine::Peer& peer, std::
     r.probes_sent = st.probes_sent;
     r.probes_answered = st.probes_answered;
     r.times_bad = st.times_bad;
+    r.rtt_ns = st.rtt_ns;
     reports.push_back(std::move(r));
   }
   return reports;

@@ -53,6 +53,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       waiting_(universe.size()),
       marked_(universe.size()),
       replaced_(universe.size(), Time::min()),
+      rtts_(universe.size()),
       events_(options.event_capacity) {
   set_up_entries(universe);
   index_.rebuild(entries_);
@@ -369,6 +370,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   e.port_path = spec.port_path;
   e.active = active;
   replaced_[path] = now;
+  rtts_[path] = 0;
   holds_.reset(path);
   index_.rebuild(entries_);
   if (health == Health::denied) {

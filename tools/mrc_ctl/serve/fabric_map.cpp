@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/serve/fabric_map.hpp"
+
+#include <bit>
+
+#include "mrc/core/error.hpp"
+#include "mrc/fabric/fabric_address.hpp"
+#include "mrc/fabric/fabric_reader.hpp"
+#include "mrc/probe/paths.hpp"
+#include "mrc_ctl/serve/host_port.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+/// "fd00:1::2:18000, [fd00:2::2]:4791" one by one, in the order of planes.
+std::vector<std::string> split(const std::string& addresses) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < addresses.size();) {
+    const std::size_t end = std::min(addresses.find(", ", at), addresses.size());
+    parts.push_back(addresses.substr(at, end - at));
+    at = end + 2;
+  }
+  return parts;
+}
+
+}  // namespace
+
+FabricMap::FabricMap(const std::string& file) : description_(fabric::read(file)) {}
+
+const fabric::Host* FabricMap::host_with(unsigned plane, const std::string& address) const {
+  if (plane >= description_.planes) return nullptr;
+  const auto at = parse_host_port(address, 0);
+  const auto parsed = fabric::parse_ipv6(at ? at->host : address);
+  return parsed ? description_.find_host(static_cast<Plane>(plane), *parsed) : nullptr;
+}
+
+const FabricMap::Routes& FabricMap::routes(const fabric::Host& from, const fabric::Host& to) {
+  const auto [entry, is_new] = known_.try_emplace({&from, &to});
+  if (!is_new) return entry->second;
+  const auto number = [this](const fabric::Host& host) {
+    return static_cast<unsigned>(&host - description_.hosts.data());
+  };
+  const probe::PathMaker maker(description_, number(from));
+  for (const probe::ProbePath& path : maker.paths_to(number(to))) {
+    Stops stops;
+    for (const probe::Stop& stop : path.stops) {
+      if (stop.kind == probe::Stop::Kind::unknown)
+        stops.emplace_back("?");
+      else if (stop.kind == probe::Stop::Kind::host)
+        stops.push_back(description_.hosts[stop.number].name);
+      else
+        stops.push_back(probe::switch_name(
+            path.plane,
+            stop.kind == probe::Stop::Kind::t0 ? fabric::NodeKind::t0 : fabric::NodeKind::t1,
+            stop.number));
+    }
+    entry->second[{path.plane, path.uplink}] = std::move(stops);
+  }
+  return entry->second;
+}
+
+void FabricMap::add_routes(PeerSnapshot& peer, const fabric::Host& from, const fabric::Host& to) {
+  const Routes* known = nullptr;
+  try {
+    known = &routes(from, to);
+  } catch (const Error&) {  // the description gives none
+    return;
+  }
+  std::map<const Stops*, int> numbers;
+  for (PathSnapshot& path : peer.paths) {
+    // Bits of the uplink: path::UsidTemplate. A path's second EV differs in bit 16 alone.
+    const unsigned mask = (1u << std::bit_width(description_.t1 - 1)) - 1;
+    const bool source_routed = description_.forwarding == fabric::Forwarding::srv6;
+    const auto route = known->find({path.plane, source_routed ? path.ev & mask : 0});
+    if (route == known->end()) continue;
+    const auto [number, is_new] =
+        numbers.try_emplace(&route->second, static_cast<int>(peer.routes.size()));
+    if (is_new) peer.routes.push_back(route->second);
+    path.route = number->second;
+  }
+}
+
+void FabricMap::add_routes(DeviceSnapshot& device) {
+  const fabric::Host* from = nullptr;
+  for (unsigned p = 0; p < device.planes.size() && from == nullptr; ++p)
+    from = host_with(p, device.planes[p].address);
+  if (from == nullptr) return;
+  for (PeerSnapshot& peer : device.peers) {
+    const std::vector<std::string> addresses = split(peer.addresses);
+    const fabric::Host* to = nullptr;
+    for (unsigned p = 0; p < addresses.size() && to == nullptr; ++p)
+      to = host_with(p, addresses[p]);
+    peer.from = from->name;
+    if (to == nullptr) continue;
+    peer.to = to->name;
+    add_routes(peer, *from, *to);
+  }
+}
+
+}  // namespace mrc::ctl_tool

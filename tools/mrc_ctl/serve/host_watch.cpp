@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/serve/host_watch.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "mrc/core/error.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::string host_name() {
+  char name[256] = "";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+HostWatch::HostWatch(const Options& o) : options_(o) {
+  if (!o.serve.fabric.empty()) fabric_.emplace(o.serve.fabric);
+}
+
+void HostWatch::find_sockets() {
+  std::set<std::string> there;
+  for (const std::string& folder : folders_of(options_))
+    for (control::SocketFile& file : control::sockets_in(folder)) {
+      if (!may_select(options_, file.name)) continue;
+      if (watches_.size() >= kMostDevices && !watches_.contains(file.path)) continue;
+      there.insert(file.path);
+      auto& watch = watches_[file.path];
+      if (watch && watch->gone()) {
+        (void)control::remove_if_stale(file.path);
+        watch.reset();
+      }
+      if (!watch) watch = std::make_unique<DeviceWatch>(options_, std::move(file));
+    }
+  std::erase_if(watches_, [&](const auto& entry) { return !there.contains(entry.first); });
+}
+
+std::shared_ptr<const HostSnapshot> HostWatch::snapshot() {
+  const std::lock_guard lock(mutex_);
+  if (!newest_ || monotonic_now() > newest_at_ + kFresh) {
+    newest_ = std::make_shared<const HostSnapshot>(collect());
+    newest_at_ = monotonic_now();
+  }
+  return newest_;
+}
+
+HostSnapshot HostWatch::collect() {
+  HostSnapshot host;
+  host.host = host_name();
+  host.steer = options_.serve.steer;
+  find_sockets();
+  for (auto& [path, watch] : watches_) watch->ask();
+  const Time deadline = monotonic_now() + options_.patience;
+  for (auto& [path, watch] : watches_) {
+    watch->wait(deadline);
+    if (watch->gone() || !watch->selected()) continue;
+    if (watch->forbidden()) {
+      ++host.others;
+      continue;
+    }
+    DeviceSnapshot device = watch->state();
+    keep_events(*watch, device);
+    if (fabric_) fabric_->add_routes(device);
+    host.devices.push_back(std::move(device));
+  }
+  host.time = seconds_now();
+  if (fabric_) host.fabric = fabric_->name();
+  const std::size_t count = std::min(events_.size(), kEventsOfSnapshot);
+  host.events.assign(events_.end() - static_cast<std::ptrdiff_t>(count), events_.end());
+  std::sort(host.devices.begin(), host.devices.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.program, a.pid, a.id) < std::tie(b.program, b.pid, b.id);
+  });
+  return host;
+}
+
+void HostWatch::keep_events(DeviceWatch& watch, const DeviceSnapshot& device) {
+  for (const Json& event : watch.take_events()) {
+    events_.push_back(event_of(event, device, next_event_++));
+    if (events_.size() > kMostEvents) events_.pop_front();
+  }
+}
+
+Json HostWatch::events_since(std::uint64_t since) {
+  (void)snapshot();
+  const std::lock_guard lock(mutex_);
+  Json events = Json::array();
+  for (const Json& event : events_)
+    if (event["number"].get<std::uint64_t>() > since) events.push_back(event);
+  return {{"events", std::move(events)}, {"newest", next_event_ - 1}};
+}
+
+void HostWatch::set_plane(const std::string& device, unsigned plane, bool enabled) {
+  (void)snapshot();  // finds devices
+  std::optional<control::SocketFile> file;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [path, watch] : watches_)
+      if (watch->selected() && !watch->forbidden() && watch->state().id == device)
+        file = watch->file();
+  }
+  if (!file) throw Error(Errc::not_found, "there is no such device");
+  RemoteDevice remote(*file);  // not the watch's connection, which may be waiting for an answer
+  remote.set_patience(options_.patience);
+  if (!remote.greet(monotonic_now() + options_.patience))
+    throw Error(Errc::timed_out, remote.problem());
+  (void)remote.request({{"request", "plane"}, {"plane", plane}, {"enabled", enabled}});
+  const std::lock_guard lock(mutex_);
+  newest_.reset();
+}
+
+}  // namespace mrc::ctl_tool

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "mrc_ctl/serve/device_watch.hpp"
+#include "mrc_ctl/serve/fabric_map.hpp"
+
+namespace mrc::ctl_tool {
+
+/// Of this host.
+[[nodiscard]] std::string host_name();
+
+/// The devices of this host. Nothing is asked of them unless somebody asks for a snapshot. Any
+/// thread.
+class HostWatch {
+ public:
+  /// Events that are kept, and those of them that a snapshot has.
+  static constexpr std::size_t kMostEvents = 1024, kEventsOfSnapshot = 100;
+  /// Sockets that are watched: any user may make some.
+  static constexpr std::size_t kMostDevices = 512;
+
+  /// `o` must outlive it. Throws json_file::FileError if a description is given and wrong.
+  explicit HostWatch(const Options& o);
+
+  /// The state of all devices, at most kFresh old. A device that does not answer delays it by
+  /// Options::patience, and only when it is noticed first.
+  [[nodiscard]] std::shared_ptr<const HostSnapshot> snapshot();
+  /// The events after number `since`, oldest first, of those that are kept.
+  [[nodiscard]] Json events_since(std::uint64_t since);
+  /// Takes a plane of a device out of use, or lets it be used again. Throws mrc::Error:
+  /// Errc::not_found if there is no such device, others with what it says.
+  void set_plane(const std::string& device, unsigned plane, bool enabled);
+
+ private:
+  static constexpr Duration kFresh = std::chrono::milliseconds(200);
+
+  void find_sockets();
+  [[nodiscard]] HostSnapshot collect();
+  void keep_events(DeviceWatch& watch, const DeviceSnapshot& device);
+
+  const Options& options_;
+  std::mutex mutex_;  ///< of all that follows
+  std::optional<FabricMap> fabric_;
+  std::map<std::string, std::unique_ptr<DeviceWatch>> watches_;  ///< by path of the socket
+  std::deque<Json> events_;
+  std::uint64_t next_event_ = 1;
+  std::shared_ptr<const HostSnapshot> newest_;
+  Time newest_at_{};
+};
+
+}  // namespace mrc::ctl_tool
