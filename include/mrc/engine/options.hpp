@@ -87,6 +87,9 @@ struct PeerSpec {
   /// Size of its active set of paths; 0: EngineOptions::paths.active.
   std::uint16_t active_paths = 0;
   bool shared_routes = false;  ///< see path::PathSetOptions
+  /// Data packets to it leave the payload out of the iCRC (wire::Bth::head_check()), as both sides
+  /// have agreed.
+  bool head_check = false;
 
   // What profiles say (mrc-1.0 §3.2); else as in EngineOptions.
   std::optional<std::uint16_t> min_active_paths{};  ///< see path::PathSetOptions
