@@ -55,6 +55,10 @@ struct OpenedPlanes {
   /// The plane whose address this device goes by, its GID: one that is up, if there is any.
   Plane gid_plane = 0;
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
+  std::uint32_t wanted_mtu = 0;  ///< option mtu, or what `auto` means with these planes
+  /// ConnectionInfo::network_namespace of this device: not 0 if its ports may leave the payload of
+  /// packets to processes of this host out of the iCRC.
+  std::uint64_t network_namespace = 0;
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
   /// Numbers of peers in the ports, from Config::max_peers + 1 on, that the kind uses itself.
@@ -152,6 +156,15 @@ class PlaneKind {
   [[nodiscard]] virtual bool keep_real_header(const OpenedPlanes& own, Plane plane,
                                               PeerRoute& route) const {
     (void)own, (void)plane, (void)route;
+    return false;
+  }
+  /// Makes `route` one to a process of this network namespace with which it is agreed that packets
+  /// may leave the payload out of the iCRC: such packets are taken from it. True if those to it
+  /// stay on the loopback interface in that plane, so that this side may leave the payload out as
+  /// well.
+  [[nodiscard]] virtual bool take_heads(const OpenedPlanes& own, Plane plane,
+                                        const port::PeerAddress& peer, PeerRoute& route) const {
+    (void)own, (void)plane, (void)peer, (void)route;
     return false;
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
