@@ -158,10 +158,9 @@ class PlaneKind {
     (void)own, (void)plane, (void)route;
     return false;
   }
-  /// Makes `route` one to a process of this network namespace with which it is agreed that packets
-  /// may leave the payload out of the iCRC: such packets are taken from it. True if those to it
-  /// stay on the loopback interface in that plane, so that this side may leave the payload out as
-  /// well.
+  /// If packets to and from that address stay on the loopback interface in that plane: makes
+  /// `route` one to a process of this host with which it is agreed that packets may leave the
+  /// payload out of the iCRC, so that such packets are taken from it, and returns true.
   [[nodiscard]] virtual bool take_heads(const OpenedPlanes& own, Plane plane,
                                         const port::PeerAddress& peer, PeerRoute& route) const {
     (void)own, (void)plane, (void)peer, (void)route;

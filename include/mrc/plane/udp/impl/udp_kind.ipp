@@ -145,10 +145,15 @@ class UdpKind final : public PlaneKind {
     return icrc_ && port::is_v4(own.ports[plane]->address().ip) &&
            (segmenting_ & plane_bit(plane)) != 0;
   }
+  /// Looked at from both ends, so that both find the same.
   [[nodiscard]] bool take_heads(const OpenedPlanes& own, Plane plane, const port::PeerAddress& peer,
                                 PeerRoute& route) const override {
-    route.as<port::UdpPort::Route>().heads = true;
-    return port::stays_on_loopback(own.ports[plane]->address().ip, peer.ip);
+    const port::IpAddress& here = own.ports[plane]->address().ip;
+    const bool stays = port::is_v4(here) == port::is_v4(peer.ip) &&
+                       port::stays_on_loopback(here, peer.ip) &&
+                       port::stays_on_loopback(peer.ip, here);
+    route.as<port::UdpPort::Route>().heads = stays;
+    return stays;
   }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
