@@ -115,7 +115,9 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.expert.burst;
   if (burst == 0) {  // as much as one system call takes
-    burst = std::max(1u, kMaxBurstBytes / (planes_.mtu + kPacketOverhead));
+    const std::uint32_t mtu = std::min(planes_.mtu, kLargestMrcMtu);
+    burst = std::max(1u, kMaxBurstBytes / (mtu + kPacketOverhead));
+    if (mtu != planes_.mtu) o.burst_bytes = kMaxBurstBytes;  // small packets: as many as ever
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
   }
   o.burst = burst;

@@ -78,9 +78,9 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   if (is_unspecified(address.ip) || address.udp_port == 0)
     throw Error(Errc::invalid_argument,
                 "peer " + format_address(address) + " needs an address and a UDP port");
-  if (route.heads) receiver_->take_heads(address.ip);
   forget_heads(id);
   UdpPeer& peer = peers_.claim(id);
+  if (route.heads) receiver_->take_heads(address.ip);
   peer.heads = route.heads;
   peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
