@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "live_line.hpp"
 #include "programs.hpp"
 #include "results.hpp"
@@ -14,16 +16,24 @@ namespace {
 constexpr Duration kConnectTime = std::chrono::seconds(10);
 constexpr Duration kSetUpTime = std::chrono::seconds(20);
 
+/// What the packets of this connection are checked by.
+const char* check_of(const Config& config, Session& session) {
+  if (config.icrc == mrc::port::Offload::off) return "no iCRC";
+  const auto peers = session.device().stats().connected;
+  const auto of_head = [](const mrc::PeerReport& peer) { return peer.head_check; };
+  return std::any_of(peers.begin(), peers.end(), of_head) ? "iCRC without payload" : "iCRC";
+}
+
 void print_head(const Options& o, const Config& config, Session& session) {
   if (o.quiet) return;
   const Parameters& p = o.parameters;
   const auto planes = session.device().plane_names();
-  fmt::print("{}{} to {}, {} queue pair{}, depth {}, {} plane{} x {} paths, {} B packets, {}{}\n",
-             to_string(p.test), p.bidirectional ? " in both directions" : "",
-             session.control().peer(), p.qps, p.qps == 1 ? "" : "s", p.depth, planes.size(),
-             planes.size() == 1 ? "" : "s",
-             session.device().paths(session.qp(0)).size() / planes.size(), config.mtu,
-             config.icrc ? "iCRC" : "no iCRC", p.check ? ", every byte checked" : "");
+  fmt::print(
+      "{}{} to {}, {} queue pair{}, depth {}, {} plane{} x {} paths, {} B packets, {}{}\n",
+      to_string(p.test), p.bidirectional ? " in both directions" : "", session.control().peer(),
+      p.qps, p.qps == 1 ? "" : "s", p.depth, planes.size(), planes.size() == 1 ? "" : "s",
+      session.device().paths(session.qp(0)).size() / planes.size(), session.qp(0).query().mtu,
+      check_of(config, session), p.check ? ", every byte checked" : "");
   if (!p.faults.empty()) fmt::print("faults: {}\n", p.faults);
   if (!o.marks.empty()) fmt::print("marks: {}\n", o.marks);
   if (!o.live)

@@ -186,7 +186,9 @@ void add_transport_options(CLI::App& app, Options& o) {
   add_device(app, "--mtu", "mtu", o, "BYTES", "Payload bytes per packet, a multiple of 128");
   add_device(app, "--burst", "burst", o, "N", "Packets in a row on one path; 1 sprays each packet");
   add_device(app, "--cc", "cc", o, "NAME", "Congestion control: nscc, fixed or none");
-  add_device(app, "--icrc", "icrc", o, "on|off", "Packet checksum (iCRC)");
+  add_device(app, "--icrc", "icrc", o, "auto|on|off",
+             "Packet checksum (iCRC); auto: between processes of one host over the headers only, "
+             "unless there are faults");
   app.add_option_function<std::vector<std::string>>(
          "--option",
          [&o](const std::vector<std::string>& list) {
@@ -286,6 +288,9 @@ Options parse_options(int argc, char** argv) {
 Config client_config(const Options& options) {
   Config config = Config::from_environment();
   apply(config, options);
+  // Injected damage is to be noticed.
+  if (!options.parameters.faults.empty() && config.icrc == port::Offload::automatic)
+    config.icrc = port::Offload::on;
   return config;
 }
 
@@ -333,8 +338,7 @@ nlohmann::json settings_for_server(const Options& options, const Config& config)
   for (const auto& [name, value] : options.device) {
     if (may_be_wished(name, value)) j[name] = value;
   }
-  j["mtu"] = std::to_string(config.mtu);
-  j["icrc"] = config.icrc ? "on" : "off";
+  for (const auto name : {"mtu", "icrc"}) j[name] = config.get(name);
   return j;
 }
 

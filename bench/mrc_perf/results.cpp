@@ -55,8 +55,8 @@ nlohmann::ordered_json to_json(const Report& report, const Options& options, con
   parameters["sizes"] = options.sizes;
   parameters["planes"] = config.planes;
   parameters["paths"] = config.paths;
-  parameters["mtu"] = config.mtu;
-  parameters["icrc"] = config.icrc;
+  parameters["mtu"] = config.get("mtu");
+  parameters["icrc"] = config.get("icrc");
   for (const auto& [name, value] : options.device) parameters["options"][name] = value;
 
   nlohmann::ordered_json results = nlohmann::ordered_json::array();

@@ -400,7 +400,8 @@ class MRC_API Device {
   /// Replaces the injected faults of all planes (api/fault_schedule.hpp has the syntax); an empty
   /// text removes them. Throws mrc::Error and changes nothing: invalid_argument naming the token
   /// that can't be read, or the plane or path that the device does not have; unsupported for faults
-  /// that a single path can't have.
+  /// that a single path can't have, and for `corrupt` where option icrc=auto may leave payload
+  /// unchecked.
   void set_faults(std::string_view schedule);
 
   /// Takes a plane (0 .. plane_count() - 1) out of use, or lets it be used again, in all lanes

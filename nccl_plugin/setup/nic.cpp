@@ -72,7 +72,8 @@ std::string Nic::text() {
          count_text(config.paths, "path") + ", " + count_text(device_.lane_count(), "lane") +
          (config.fabric.empty() ? ", UDP ports" : ", SRv6 packets") + ", " +
          std::to_string(facts_.speed_mbps / 1000) + " Gb/s, " +
-         std::to_string(device_.default_attributes().mtu) + "-byte packets";
+         std::to_string(device_.default_attributes().mtu) + "-byte packets, iCRC " +
+         config.get("icrc");
 }
 
 }  // namespace mrc_nccl

@@ -270,6 +270,26 @@ TEST_CASE("config: typed values arrive in the members") {
   CHECK(config.faults == "plane=1,down@2s-4s");
 }
 
+TEST_CASE("config: values that the device chooses have a name, and on and off have several") {
+  Config config;
+  CHECK(config.get("mtu") == "auto");
+  CHECK(config.get("icrc") == "auto");
+  config.set("mtu", "2048");
+  config.set("mtu", "auto");
+  CHECK(config.mtu == 0);
+  for (const auto& [text, value] : {std::pair{"on", mrc::port::Offload::on},
+                                    {"1", mrc::port::Offload::on},
+                                    {"true", mrc::port::Offload::on},
+                                    {"off", mrc::port::Offload::off},
+                                    {"0", mrc::port::Offload::off},
+                                    {"false", mrc::port::Offload::off},
+                                    {"auto", mrc::port::Offload::automatic}}) {
+    CAPTURE(text);
+    config.set("icrc", text);
+    CHECK(config.icrc == value);
+  }
+}
+
 TEST_CASE("config: errors name option, value and what is allowed, and change nothing") {
   Config config;
   check_error([&] { config.set("paths", "0"); }, {"'paths'", "'0'", "1 .. 1024", "per plane"});
@@ -303,8 +323,8 @@ TEST_CASE("config: validate checks members that were set directly") {
   };
   Config().validate();
   fails([](Config& c) { c.mtu = 3000; }, {"'mtu'", "'3000'", "a multiple of 128"});
-  fails([](Config& c) { c.mtu = 0; }, {"'mtu'"});
-  for (const std::uint32_t mtu : {256u, 384u, 1408u, 3968u, 32'640u, 32'768u}) {
+  fails([](Config& c) { c.mtu = 128; }, {"'mtu'"});
+  for (const std::uint32_t mtu : {0u, 256u, 384u, 1408u, 3968u, 32'640u, 32'768u}) {
     Config config;
     config.mtu = mtu;
     config.validate();

@@ -29,7 +29,7 @@ TEST_CASE("environment: variables set options") {
   CHECK(config.cc == mrc::cc::Algorithm::none);
   CHECK(config.cc_target_delay == Duration{50us});
   CHECK(config.receive_buffer == 2u << 20);
-  CHECK_FALSE(config.icrc);
+  CHECK(config.icrc == mrc::port::Offload::off);
   CHECK(config.log == mrc::LogLevel::off);
   CHECK(config.seed == 0);
   CHECK(config.mtu == Config().mtu);

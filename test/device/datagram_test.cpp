@@ -113,9 +113,9 @@ TEST_CASE("datagram: there and back over IPv6") {
 
 TEST_CASE("datagram: there and back without iCRC, and between lanes") {
   Config config = test_config("loopback:1");
-  config.icrc = false;
+  config.icrc = port::Offload::off;
   exchange_one(config);
-  config.icrc = true;
+  config.icrc = port::Offload::on;
   config.lanes = 2;
   exchange_one(config);
 }

@@ -65,6 +65,7 @@ TEST_CASE("every kind of fault: each byte is right, and it shows in the counters
     const bool down = name == "a plane that is down";
     Config config = test_config("loopback:4");
     config.trim = port::Offload::on;  // UDP sockets see trims that are injected behind them
+    config.icrc = port::Offload::on;  // within a host, too
     Pair pair(config, 2 << 20);
     if (kind.where != Where::receiver) pair.a.device.set_faults(kind.schedule);
     if (kind.where != Where::sender) pair.b.device.set_faults(kind.schedule);

@@ -72,7 +72,7 @@ TEST_CASE("garbage beside a transfer harms nothing and is counted") {
   for (const bool icrc : {true, false}) {
     CAPTURE(icrc);
     Config config = test_config("loopback:2");
-    config.icrc = icrc;
+    config.icrc = icrc ? port::Offload::on : port::Offload::off;
     Pair pair(config);
     std::atomic<std::uint64_t> sent{0};
     const std::uint8_t host = icrc ? 1 : 99;
@@ -102,7 +102,7 @@ TEST_CASE("garbage beside a transfer harms nothing and is counted") {
 
 TEST_CASE("each kind of garbage has its counter") {
   Config config = test_config("loopback:1");
-  config.icrc = false;
+  config.icrc = port::Offload::off;
   Pair pair(config);
   Sender sender(1, 21001);
   const auto wait_for = [&](auto counter) {

@@ -73,7 +73,7 @@ TEST_CASE("tags of devices: a peer with a wrong tag gets nothing done") {
 
 TEST_CASE("tags of devices: without the iCRC only the bits of the BTH are left") {
   Config config = test_config();
-  config.icrc = false;
+  config.icrc = port::Offload::off;
   Pair pair(config);
   CHECK((pair.a.qps[0].local_info().tag & 0xFFFFFFFF) == 0);
   CHECK(pair.a.qps[0].local_info().tag != 0);

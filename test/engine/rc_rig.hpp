@@ -23,7 +23,8 @@ struct RcOptions {
                       .inline_bytes = 64,
                       .receive_sges = 4,
                       .atomics = true};
-  bool shared = false;  ///< receives of side 1 come from a shared queue
+  bool shared = false;      ///< receives of side 1 come from a shared queue
+  bool head_check = false;  ///< both leave the payload out of the iCRC
   std::uint64_t seed = 1;
 };
 
@@ -33,7 +34,7 @@ class RcRig {
   static constexpr std::size_t kBytes = 1 << 20;
   static constexpr std::size_t kSpare = 64;  // bytes behind what a program uses
 
-  explicit RcRig(const RcOptions& o = {}) : pair(rc_setup(), o.seed), options_(o) {
+  explicit RcRig(const RcOptions& o = {}) : pair(rc_setup(o), o.seed), options_(o) {
     for (unsigned side = 0; side < 2; ++side) {
       memory[side].assign(kBytes, 0);
       key[side] =
@@ -102,8 +103,9 @@ class RcRig {
   std::vector<std::array<Qpn, 2>> qps;
 
  private:
-  static EnginePair::Setup rc_setup() {
+  static EnginePair::Setup rc_setup(const RcOptions& o) {
     EnginePair::Setup setup;
+    setup.head_check = o.head_check;
     setup.rc = true;
     return setup;
   }

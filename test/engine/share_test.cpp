@@ -331,3 +331,28 @@ TEST_CASE("reverse paths: a side that only receives probes for one, once per int
   CHECK(s.peer_state().reverse.confirmed(probes[2].plane) == s.path_of(probes[2]));
   CHECK(s.advance(10s).empty());  // nothing more came in
 }
+
+TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as many as ever") {
+  struct Case {
+    std::uint32_t length, packets;
+  };
+  for (const auto& [length, packets] : {Case{16'384, 3}, Case{4096, 15}, Case{64, 15}}) {
+    CAPTURE(length);
+    Single::Setup setup;
+    setup.attributes.mtu = 16'384;
+    setup.options.burst = 15;
+    setup.options.burst_bytes = 65'507;
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    Single s(setup);
+    for (unsigned i = 0; i < 60; ++i) post_on(s, s.qpn, length);
+    std::vector<std::uint32_t> bursts;
+    Ev last{};
+    for (const Sent& p : data_of(s.transmit())) {
+      if (bursts.empty() || p.ev != last) bursts.push_back(0);
+      ++bursts.back();
+      last = p.ev;
+    }
+    REQUIRE(bursts.size() == 60 / packets);
+    for (const std::uint32_t n : bursts) CHECK(n == packets);
+  }
+}

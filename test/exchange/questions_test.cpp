@@ -92,7 +92,7 @@ struct Asked {
   }
   [[nodiscard]] static Config config() {
     Config config = test_config("loopback:3");
-    config.icrc = false;
+    config.icrc = mrc::port::Offload::off;
     config.peer = PeerKind::openmrc;
     return config;
   }

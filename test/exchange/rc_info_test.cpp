@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection data: the item by which a peer offers SEND, READ and atomics.
+// Connection data: items that older releases skip, of SEND, READ and atomics, and of the network
+// namespace.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -120,4 +121,25 @@ TEST_CASE("connection info: damaged offers of SEND, READ and atomics are refused
   }
   CHECK(offers > 100);
   CHECK(refused > 100);
+}
+
+TEST_CASE("connection info: the network namespace, which others skip") {
+  mrc::ConnectionInfo info = rc_example();
+  const RcBlob without = mrc::encode(info);
+  CHECK(mrc::decode_connection_info(without).network_namespace == 0);
+  info.network_namespace = 0x0102030405060708;
+  RcBlob blob = mrc::encode(info);
+  CHECK(mrc::decode_connection_info(blob) == info);
+  CHECK(mrc::test::contains(mrc::to_string(info), "head"));
+  const RcBlob item{0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8};
+  REQUIRE(blob.size() == without.size() + item.size());
+  CHECK(RcBlob(blob.end() - 16, blob.end() - 4) == item);
+  blob[blob.size() - 15] = 0x7F;  // unknown, as 10 is to an older release
+  reseal(blob);
+  CHECK(mrc::decode_connection_info(blob) == rc_example());
+  blob = without;
+  blob.insert(blob.end() - 4, item.begin(), item.end() - 1);  // a byte too few
+  blob[blob.size() - 4 - 11 + 3] = 7;
+  reseal(blob);
+  CHECK_FALSE(refusal(blob).empty());
 }

@@ -38,11 +38,19 @@ bad ERTH.reserved3 "request,$to_b,ERTH.reserved3=0xABD"
 bad EETH.reserved4 "request,$to_b" "response,$to_a,EETH.reserved4=0xFF6"
 bad EETH.reserved5 "request,$to_b" "response,$to_a,EETH.reserved5=1"
 bad 'operation and timestamp' "request,$to_b" "response,$to_a,EETH.tx_timestamp=1"
+# The iCRC of the head alone, as OpenMRC processes of one host have it: only where BTH says so.
+long=head=1,payload=1024,RETH.dmalen=1024
+good "only,$to_b,$long" "only,$to_b,v4=1,$long,BTH.psn=0x11,METH.msn=1"
+good "only,$to_b,head=1"  # nothing is left out
+bad mrc.icrc "only,$to_b,$long,icrc=1"
+bad mrc.icrc "only,$to_b,$long,BTH.var_res=0"
+bad mrc.icrc "only,BTH.dqp=0x345,tag=0xabc123450badcaff,$long"
 good only,BTH.dqp=0x348,tag=0xabc1234500000000,icrc=0  # of hosts that don't check the iCRC
 # Nothing is known of these queue pairs, but that reserved bits are used.
 unknown=BTH.dqp=0x347,tag=$tag
 good "only,$unknown" "only,$unknown,icrc=1,BTH.psn=0x11,METH.msn=1"
-good "only,$unknown,trim=28"
+good "only,$unknown,trim=28" "only,$unknown,$long,BTH.psn=0x11,$(
+  )METH.msn=1"
 good "request,$unknown" "response,$unknown"
 bad ERTH.reserved3 "request,$unknown,ERTH.reserved3=0x1000"
 bad BTH.dqp "request,BTH.dqp=2,tag=$tag"

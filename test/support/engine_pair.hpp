@@ -44,10 +44,11 @@ class EnginePair {
     bool trimming_switch = false;
     std::uint64_t ecn_threshold = 128 * 1024;
     std::uint64_t plane_window = 0;
-    bool tags = true;    ///< false: like peers that are not OpenMRC's
-    bool rc = false;     ///< both offer SEND, READ and atomics
-    bool parts = false;  ///< both take packet parts
-    PortHabits habits;   ///< of all ports
+    bool tags = true;         ///< false: like peers that are not OpenMRC's
+    bool rc = false;          ///< both offer SEND, READ and atomics
+    bool parts = false;       ///< both take packet parts
+    bool head_check = false;  ///< both leave the payload out of the iCRC
+    PortHabits habits;        ///< of all ports
     EngineOptions options{.rtt_probes = 0};
   };
 
@@ -222,6 +223,7 @@ class EnginePair {
     spec.slot = static_cast<std::uint8_t>(1 - side);
     spec.planes = (PlaneMask{1} << setup_.planes) - 1;
     spec.plane_window = setup_.plane_window;
+    spec.head_check = setup_.head_check;
     for (unsigned p = 0; p < setup_.planes; ++p) {
       spec.source_tags[p] = source_tag(1 - side, static_cast<Plane>(p));
       for (unsigned i = 0; i < setup_.paths; ++i)

@@ -10,6 +10,7 @@ A PACKET is a name of BASES and edits after commas, such as only,BTH.psn=0x11,pa
   outer=ADDRESS   in IPv6 to this address; srh=ADDRESS: with this segment
   trim=N          trimmed by a switch, which left so many bytes from UDP on
   icrc=N          this iCRC instead of the right one
+  head=1          the iCRC covers 48 bytes from BTH on, and BTH.var_res says so
   tag=N           with this verification tag of OpenMRC in BTH, endpoint headers and iCRC
   cut=N           so many bytes of it are captured
   v4=1            in IPv4 instead of IPv6
@@ -171,8 +172,10 @@ def build(spec):
         layers["SRH"] = bytes.fromhex("2902040100000000")
         around = socket.inet_pton(socket.AF_INET6, edits.pop("srh"))
         outer = {"outer.length": length + 40 + 24, "outer.next_header": 43}
-    keep, wrong, captured, v4, tag = (edits.pop(n, None)
-                                      for n in ("trim", "icrc", "cut", "v4", "tag"))
+    keep, wrong, captured, v4, tag, head = (edits.pop(n, None) for n in (
+        "trim", "icrc", "cut", "v4", "tag", "head"))
+    if head:
+        put(layers, "BTH.var_res", 1)
     added = add_tag(layers, int(tag, 0)) if tag else 0
     if keep:
         less = length - int(keep)
@@ -187,7 +190,8 @@ def build(spec):
     ip, rest = layers.pop("IPv6"), b"".join(layers.values()) + payload
     if v4:
         ip = ipv4(ip, int(keep or length))
-    check = int(wrong, 0) if wrong else (icrc(ip, rest) + added) % 2**32
+    covered = rest[:8 + 48] if head else rest  # UDP is in front of it
+    check = int(wrong, 0) if wrong else (icrc(ip, covered) + added) % 2**32
     rest += check.to_bytes(4, "little")
     return top + ip + rest[:int(keep or len(rest))], captured, shown
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -72,6 +73,33 @@ TEST_CASE("iCRC: any split into SGEs gives the value of the whole, pad included"
     IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
     prefix.patch(0xC000, static_cast<std::uint16_t>(whole.size() + 12));
     REQUIRE(icrc(prefix, header, sges, h.pad) == icrc(prefix, whole));
+  }
+}
+
+TEST_CASE("iCRC of the head: of 48 bytes, however the payload is split; of less it is the iCRC") {
+  Random random(4);
+  const IcrcPrefix prefix = IcrcPrefix::make(test::host(1), test::host(2), kUdpPort);
+  for (int round = 0; round < 200; ++round) {
+    WriteHeader h = test::write_only_header();
+    h.has_timestamp = round % 3 == 0;
+    const Buffer data = random_bytes(random, random.below(round % 2 == 0 ? 40 : 5000));
+    h.pad = static_cast<std::uint8_t>((4 - data.size() % 4) % 4);
+    const Buffer header = test::header_bytes(h);
+    std::vector<TxSge> sges;
+    for (std::uint32_t at = 0; at < data.size();) {
+      const auto left = static_cast<std::uint32_t>(data.size() - at);
+      const std::uint32_t n = random.chance(0.2) ? left : random.below(std::min(left + 1, 9u));
+      sges.push_back({data.data() + at, n});
+      at += n;
+    }
+    Buffer whole = header;
+    whole.insert(whole.end(), data.begin(), data.end());
+    whole.resize(whole.size() + h.pad);
+    const std::size_t head = std::min<std::size_t>(whole.size(), 48);
+    const std::uint32_t expected = icrc(prefix, Bytes{whole}.first(head));
+    REQUIRE(icrc_of_head(prefix, header, sges, h.pad) == expected);
+    REQUIRE(icrc_of_head(prefix, whole) == expected);
+    if (whole.size() > 48) REQUIRE(expected != icrc(prefix, whole));
   }
 }
 

@@ -169,9 +169,9 @@ std::string denied_text(const Json& answer) {
 }
 
 int steer_host(const Options& o, Found& found) {
-  const std::uint64_t here = detail::network_namespace();
-  std::erase_if(found.devices, [here](const auto& device) {
-    return device->hello().value("network", std::uint64_t{0}) != here;
+  const std::string here = detail::host_key();
+  std::erase_if(found.devices, [&here](const auto& device) {
+    return device->hello().value("network", Json()) != here;
   });
   const std::string folder = o.folder.empty() ? detail::store_folder("auto") : o.folder;
   if (o.folder.empty() && ::geteuid() == 0) (void)control::device_folder("auto");  // makes it

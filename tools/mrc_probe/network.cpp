@@ -25,7 +25,7 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
   o.paths = {{fabric::path_ev(d, plane, 0), 0}};
   o.encapsulation = fabric::encapsulation_of(d);
   o.ev_format = d.entropy;
-  o.icrc = config.icrc;
+  o.icrc = config.icrc != port::Offload::off;
   o.dscp = d.dscp;
   return o;
 }

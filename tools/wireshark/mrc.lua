@@ -11,6 +11,8 @@ local byte, format, floor = string.byte, string.format, math.floor
 local PSNS, ICRC_SIZE, UDP_SIZE, BTH_SIZE = 2 ^ 24, 4, 8, 12
 local LEAST_TRIMMED = 28 -- bytes from UDP on that a switch leaves [O-10]
 local CE = 3 -- of the ECN field
+-- var_res of a packet whose iCRC covers so many bytes only, from BTH on.
+local HEAD_CHECK, HEAD_SIZE = 1, 48
 local PLAIN = 0xFFFF0 -- p_key and inv_res of a packet without a verification tag
 
 -- ------------------------------------------------------------------------------- names
@@ -307,7 +309,7 @@ local function crc32(s)
 end
 
 local ONES = "\255\255\255\255\255\255\255\255"
-local function computed_icrc(ip, udp, tvb) -- with what may change on the way as ones
+local function computed_icrc(ip, udp, tvb, size) -- with what may change on the way as ones
   local masked
   if ip.version == 6 then
     masked = "\111" .. ONES:sub(1, 3) .. ip.raw:sub(5, 7) .. "\255" .. ip.raw:sub(9, 40)
@@ -316,7 +318,7 @@ local function computed_icrc(ip, udp, tvb) -- with what may change on the way as
       .. "\255\255" .. ip.raw:sub(13)
   end
   return crc32(ONES .. masked .. udp.raw:sub(1, 6) .. "\255\255" .. tvb:raw(0, 4) .. "\255"
-    .. tvb:raw(5, tvb:len() - ICRC_SIZE - 5))
+    .. tvb:raw(5, size - 5))
 end
 
 -- What the iCRC has more than it should without a tag, modulo 2^32; nil if it can't be computed.
@@ -324,7 +326,13 @@ local function icrc_difference(p)
   local size = p.tvb:len()
   if not p.ip or p.trimmed or p.lengths_differ then return end
   if size < p.sent or size < BTH_SIZE + ICRC_SIZE then return end
-  return (p.tvb(size - ICRC_SIZE):le_uint() - computed_icrc(p.ip, p.udp, p.tvb)) % 2 ^ 32
+  local covered = size - ICRC_SIZE
+  local found = p.tvb(covered):le_uint()
+  -- Between OpenMRC processes of one host the iCRC may cover the head only (docs/security.md).
+  if p.tvb(4, 1):uint() == HEAD_CHECK and covered > HEAD_SIZE then
+    p.head_difference = (found - computed_icrc(p.ip, p.udp, p.tvb, HEAD_SIZE)) % 2 ^ 32
+  end
+  return (found - computed_icrc(p.ip, p.udp, p.tvb, covered)) % 2 ^ 32
 end
 
 -- ------------------------------------------------------------------------------- headers around
@@ -467,6 +475,9 @@ local function find_tag(p)
     p.tag, p.tag_state = right[#right], TAG_RIGHT
     for _, tag in ipairs(right) do -- chance may have made several
       if tag.check == p.difference then p.tag = tag end
+      if tag.check == p.head_difference and p.tag.check ~= p.difference then
+        p.tag, p.difference, p.head_check = tag, p.head_difference, true
+      end
     end
   elseif known then
     p.tag_state, p.known_tags = TAG_WRONG, known
@@ -502,6 +513,7 @@ local function check_endpoint_tag(p, name, value, item)
 end
 
 local function check_row(p, row, value, item)
+  if row.key == "var_res" and value == HEAD_CHECK and p.tag_state then return end
   if row.tag and p.tag_state then
     if row.tag == "endpoint" then check_endpoint_tag(p, "mrc." .. row.key, value, item) end
     return
@@ -870,7 +882,8 @@ local function read_icrc(p)
   if not p.difference then return 2 end
   local added = p.tag and p.tag.check or 0
   if p.difference == added then
-    item:append_text(p.tag and " (right, with the tag)" or " (right)")
+    item:append_text(p.head_check and " (right, with the tag; it leaves the payload out)"
+      or p.tag and " (right, with the tag)" or " (right)")
     return 1
   end
   if p.tag_state and not p.tag and p.tag_header ~= PLAIN then

@@ -82,8 +82,8 @@ struct MRC_API Config {
   std::uint16_t min_active_paths = 1;
 
   // Packets and sockets
-  std::uint32_t mtu = 4096;
-  bool icrc = true;
+  std::uint32_t mtu = 0;  ///< 0: auto
+  port::Offload icrc = port::Offload::automatic;
   std::uint32_t receive_buffer = 8 << 20;
   std::uint32_t send_buffer = 1 << 20;
   port::Offload gso = port::Offload::automatic;

@@ -66,6 +66,7 @@ struct PeerReport {
   std::uint32_t paths = 0;        ///< paths to it, and
   std::uint32_t paths_up = 0;     ///< those that can carry data now
   bool foreign = false;           ///< another implementation of MRC, or taken for one
+  bool head_check = false;        ///< the iCRC of data packets to it leaves the payload out
 };
 
 /// A queue pair with a peer, or on its way to one.

@@ -54,6 +54,8 @@ struct EngineOptions {
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
   std::uint32_t burst = 1;                   ///< consecutive packets of a queue pair on one path
+  /// Most bytes of these together, as congestion control counts them; 0: no limit but their number.
+  std::uint32_t burst_bytes = 0;
   /// Bytes that a queue pair sends before the next queue pair of its peer is served, rounded up to
   /// whole bursts. With less than sack_threshold, most services would end without a packet that
   /// makes the peer send a SACK; where many queue pairs are ready, a reliability probe would follow
@@ -87,6 +89,9 @@ struct PeerSpec {
   /// Size of its active set of paths; 0: EngineOptions::paths.active.
   std::uint16_t active_paths = 0;
   bool shared_routes = false;  ///< see path::PathSetOptions
+  /// Data packets to it leave the payload out of the iCRC (wire::Bth::head_check()), as both sides
+  /// have agreed.
+  bool head_check = false;
 
   // What profiles say (mrc-1.0 §3.2); else as in EngineOptions.
   std::optional<std::uint16_t> min_active_paths{};  ///< see path::PathSetOptions

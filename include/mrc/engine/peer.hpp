@@ -33,6 +33,7 @@ struct Peer : EngineTimer {
         id(number),
         slot(spec.slot),
         planes(spec.planes),
+        head_check(spec.head_check),
         source_tags(spec.source_tags),
         plane_window(spec.plane_window),
         congestion(spec.cc.value_or(options.cc)),
@@ -63,6 +64,7 @@ struct Peer : EngineTimer {
   const PeerId id;                      ///< index in ObjectTables
   const std::uint8_t slot;              ///< top 8 bits of its QPNs
   const PlaneMask planes;               ///< planes in which it has an address
+  const bool head_check;                ///< PeerSpec::head_check
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
   path::PlaneTrials trials;             ///< planes that have to prove that they work
   path::SizeTrials sizes;               ///< planes that may be too narrow for full-size packets

@@ -40,6 +40,10 @@ struct ConnectionInfo {
   /// Verification tag for the packets sent to this queue pair (wire::Tag); 0: it has none. A secret
   /// between the two sides: who knows it can forge packets, so give this record to the peer alone.
   std::uint64_t tag = 0;
+  /// port::network_namespace() of the device; 0: it wants the whole packet in the iCRC, whoever the
+  /// peer is. Between two that have told the same, data packets that stay on the loopback interface
+  /// may leave the payload out (wire::Bth::head_check()).
+  std::uint64_t network_namespace = 0;
   std::vector<port::PeerAddress> planes;  ///< [i]: where it receives in plane i
   /// What the ports of a plane need to know beside the address, in their own form; [i]: of plane i.
   /// Shorter than `planes` if the last ones need nothing.

@@ -77,10 +77,12 @@ class Connector final : private ResolutionHost {
   struct Entry {
     Destination destination;
     std::vector<Contact> ways{};  ///< to ask over, likeliest first
-    bool known = false;           ///< it has a peer
-    bool presumed = false;        ///< of which nobody has said what it is
-    PeerId peer{};                ///< if `known`
-    std::uint64_t guid = 0;       ///< of the peer's device
+    /// The peer may be told this side's network namespace: all ways to it stay on loopback.
+    bool on_host = false;
+    bool known = false;      ///< it has a peer
+    bool presumed = false;   ///< of which nobody has said what it is
+    PeerId peer{};           ///< if `known`
+    std::uint64_t guid = 0;  ///< of the peer's device
     std::string failure{};
   };
 
@@ -99,6 +101,7 @@ class Connector final : private ResolutionHost {
   void on_refused(Time now, Qpn qpn, const std::string& why) override;
   [[nodiscard]] std::uint64_t source_of(Plane plane, const port::IpAddress& ip) override;
 
+  [[nodiscard]] bool stays_on_host(const Destination& destination) const;
   [[nodiscard]] std::vector<Contact> ways_to(const Destination& destination) const;
   [[nodiscard]] bool up(const Contact& way) const;
   [[nodiscard]] static std::string text_of(const Contact& way);

@@ -73,7 +73,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
 
   DeviceCore& core_;
   const std::shared_ptr<HostStore> store_;
-  const std::uint64_t network_ = network_namespace();
+  const std::string network_ = host_key();
   const double opened_;          ///< seconds since 1970
   const std::string dump_file_;  ///< empty: none
   std::mutex recent_mutex_;      ///< of what follows, up to lost_

@@ -15,15 +15,16 @@
 
 /// The store of a host: rules that hold in all of its devices, those that open later included,
 /// until they are taken back or the host restarts. A host is a network namespace. Its files, in a
-/// folder for control sockets (control/run_folder.hpp), NETNS being the inode of that namespace:
+/// folder for control sockets (control/run_folder.hpp), NETNS being host_key():
 ///
 ///     host-NETNS.json        the rules (docs/control.md)
 ///     host-NETNS.lock        locked by whoever changes them
 ///     host-NETNS-UID.number  8 bytes that a user's devices have mapped; changes with the rules
 namespace mrc::inline v0_1::detail {
 
-/// The network namespace of this process; 0 where that can't be found out.
-[[nodiscard]] std::uint64_t network_namespace() noexcept;
+/// What the names of the files begin with, in 16 hexadecimal digits: the network namespace of the
+/// calling thread (port::network_namespace()).
+[[nodiscard]] std::string host_key();
 
 /// The folder of the store that the devices of a folder follow: "auto" stands for the host's.
 [[nodiscard]] std::string store_folder(std::string_view control_setting);

@@ -119,7 +119,9 @@ class Peers {
     std::vector<port::PeerAddress> planes;
     std::vector<std::vector<std::uint8_t>> port_data;
     std::uint64_t receive_window = 0;
+    std::uint64_t network_namespace = 0;
     bool foreign = false;
+    bool takes_heads = false;  ///< Peers::takes_heads()
     PeerId id{};
     std::string name;  ///< its addresses, for messages
     QpProfiles profiles;
@@ -131,6 +133,9 @@ class Peers {
     [[nodiscard]] bool is(const ConnectionInfo& info) const noexcept;
   };
 
+  /// May packets from it leave the payload out of the iCRC? It has told the same network namespace
+  /// as this side, and so finds the same.
+  [[nodiscard]] bool takes_heads(const ConnectionInfo& info) const noexcept;
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void replace(Time now, Known& known, const EvUpdate& update);
   void deny_paths(Time now, const Known& known);

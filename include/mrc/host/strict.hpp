@@ -21,6 +21,7 @@ namespace mrc::inline v0_1::detail {
 [[nodiscard]] inline ConnectionInfo strict_info(ConnectionInfo info) noexcept {
   info.foreign = true;
   info.tag = 0;
+  info.network_namespace = 0;
   info.solicited = false;
   info.parts = false;
   info.rc = false;

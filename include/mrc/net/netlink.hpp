@@ -11,8 +11,9 @@
 #include "mrc/net/socket.hpp"
 #include "mrc/wire/ip.hpp"
 
-/// What a packet port asks the kernel over rtnetlink: the next hop towards an address, its Ethernet
-/// address, and notice when one of these or the link changes.
+/// What is asked of the kernel over rtnetlink. By packet ports: the next hop towards an address,
+/// its Ethernet address, and notice when one of these or the link changes. By UDP ports: whether
+/// packets stay on this host.
 namespace mrc::inline v0_1::port {
 
 /// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
@@ -46,6 +47,12 @@ class NetlinkMonitor {
 /// router, or the destination itself. Without a value there is no such route, and errno says why.
 [[nodiscard]] std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
                                                     const IpAddress& destination) noexcept;
+
+/// True if packets from `source`, an address of this host, to `destination` are delivered on this
+/// host over the loopback interface of its network namespace. Both are of one IP version. Sends
+/// nothing.
+[[nodiscard]] bool stays_on_loopback(const IpAddress& source,
+                                     const IpAddress& destination) noexcept;
 
 /// What the kernel knows of a neighbour.
 struct Neighbour {

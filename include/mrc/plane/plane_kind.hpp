@@ -56,6 +56,10 @@ struct OpenedPlanes {
   /// The plane whose address this device goes by, its GID: one that is up, if there is any.
   Plane gid_plane = 0;
   std::uint32_t mtu = 0;         ///< payload of a packet: option mtu, or less if a port needs it
+  std::uint32_t wanted_mtu = 0;  ///< option mtu, or what `auto` means with these planes
+  /// ConnectionInfo::network_namespace of this device: not 0 if its ports may leave the payload of
+  /// packets to processes of this host out of the iCRC.
+  std::uint64_t network_namespace = 0;
   std::size_t burst = 256;       ///< packets of all planes that are taken from the engine at a time
   std::size_t few_packets = 16;  ///< bursts up to this size are treated as latency-sensitive
   /// Numbers of peers in the ports, from Config::max_peers + 1 on, that the kind uses itself.
@@ -169,6 +173,14 @@ class PlaneKind {
     (void)route;
     if (denied.t0 || denied.t1 || !denied.host.empty()) return false;
     return !denied.ev || *denied.ev == path.ev;
+  }
+  /// If packets to and from that address stay on the loopback interface in that plane: makes
+  /// `route` one to a process of this host with which it is agreed that packets may leave the
+  /// payload out of the iCRC, so that such packets are taken from it, and returns true.
+  [[nodiscard]] virtual bool take_heads(const OpenedPlanes& own, Plane plane,
+                                        const port::PeerAddress& peer, PeerRoute& route) const {
+    (void)own, (void)plane, (void)peer, (void)route;
+    return false;
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept { return false; }

@@ -30,6 +30,7 @@ struct Bth {
   static constexpr std::uint8_t kMigrationBit = 0x40;  ///< in se_m_pad_tver
   static constexpr std::uint8_t kPadMask = 0x30;       ///< in se_m_pad_tver
   static constexpr std::uint8_t kVersionMask = 0x0F;   ///< in se_m_pad_tver
+  static constexpr std::uint8_t kHeadCheckBit = 0x01;  ///< in variant_reserved
   static constexpr std::uint8_t kAckBit = 0x80;        ///< in a_rtx_ts
   static constexpr std::uint8_t kRtxBit = 0x20;        ///< in a_rtx_ts
   static constexpr std::uint8_t kTimestampBit = 0x10;  ///< in a_rtx_ts
@@ -64,6 +65,11 @@ struct Bth {
   }
   /// Partition key.
   [[nodiscard]] constexpr std::uint16_t p_key() const noexcept { return pkey; }
+  /// The iCRC covers the head of the packet only (icrc_of_head()). MRC sends 0 here and ignores
+  /// what arrives; it counts between OpenMRC peers of one host that have agreed on it.
+  [[nodiscard]] constexpr bool head_check() const noexcept {
+    return (variant_reserved & kHeadCheckBit) != 0;
+  }
   /// Destination queue pair.
   [[nodiscard]] constexpr Qpn dqp() const noexcept { return Qpn{dest_qp.value()}; }
   /// The sender asks for a SACK.
@@ -95,6 +101,10 @@ struct Bth {
   }
   /// Sets the partition key.
   constexpr void set_p_key(std::uint16_t p_key) noexcept { pkey = p_key; }
+  /// Says what the iCRC covers; the other variant reserved bits become 0.
+  constexpr void set_head_check(bool on) noexcept {
+    variant_reserved = on ? kHeadCheckBit : std::uint8_t{0};
+  }
   /// Sets the destination queue pair.
   constexpr void set_dqp(Qpn dqp) noexcept { dest_qp = mrc::value(dqp); }
   /// Asks for a SACK.

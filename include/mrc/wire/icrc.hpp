@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -95,6 +96,32 @@ namespace detail {
   const std::size_t head = whole.size() < kMaxTransportHeader ? whole.size() : kMaxTransportHeader;
   const std::uint32_t crc = detail::icrc_head(prefix, whole.first(head));
   return head == whole.size() ? crc : crc32(crc, whole.subspan(head));
+}
+
+/// What covers the head of a packet alone, its first kMaxTransportHeader bytes: all headers, and as
+/// much of the payload and pad as is left. An extension between OpenMRC peers of one host
+/// (Bth::head_check()); of a packet that is not longer it is the iCRC. Parameters as for icrc().
+[[nodiscard]] inline std::uint32_t icrc_of_head(const IcrcPrefix& prefix, Bytes header,
+                                                std::span<const TxSge> payload,
+                                                unsigned pad) noexcept {
+  assert(header.size() >= sizeof(Bth) && header.size() <= kMaxTransportHeader && pad <= 3);
+  std::uint8_t head[kMaxTransportHeader] = {};
+  std::memcpy(head, header.data(), header.size());
+  std::size_t used = header.size();
+  for (const TxSge& sge : payload) {
+    const std::size_t n = std::min<std::size_t>(sge.length, kMaxTransportHeader - used);
+    if (n == 0) continue;
+    std::memcpy(head + used, sge.data, n);
+    used += n;
+  }
+  used = std::min(used + pad, kMaxTransportHeader);  // behind the payload are zeros
+  return detail::icrc_head(prefix, {head, used});
+}
+
+/// The same of a contiguous packet: BTH .. payload and pad, at least a BTH.
+[[nodiscard]] inline std::uint32_t icrc_of_head(const IcrcPrefix& prefix, Bytes whole) noexcept {
+  assert(whole.size() >= sizeof(Bth));
+  return detail::icrc_head(prefix, whole.first(std::min(whole.size(), kMaxTransportHeader)));
 }
 
 /// The iCRC follows payload and pad, least significant byte first.

@@ -33,6 +33,7 @@ struct WriteHeader {
   std::uint32_t dma_length = 0;        ///< length of the whole message, in bytes
   std::uint32_t immediate = 0;         ///< used only when the opcode has one
   Tag tag{};                           ///< for p_key and reserved bits
+  bool head_check = false;             ///< the iCRC leaves the payload out (Bth::head_check())
 };
 
 static_assert(kMaxWriteHeader <= kMaxTransportHeader);
@@ -52,6 +53,7 @@ static_assert(kMaxWriteHeader <= kMaxTransportHeader);
   bth.set_rtx(h.rtx);
   bth.set_solicited_event(h.solicited);
   bth.set_has_timestamp(h.has_timestamp);
+  bth.set_head_check(h.head_check);
   h.tag.stamp(bth);
   put(bth);
   put(Meth{static_cast<std::uint16_t>(h.rqmsn.value()), static_cast<std::uint16_t>(h.msn.value())});

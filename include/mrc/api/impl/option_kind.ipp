@@ -165,7 +165,7 @@ template <class T>
     return format_real(value);
   else if (style == NumberStyle::size)
     return format_size(static_cast<std::uint64_t>(value));
-  else if (style == NumberStyle::zero_is_auto && value == 0)
+  else if ((style == NumberStyle::zero_is_auto || style == NumberStyle::mtu) && value == 0)
     return "auto";
   else
     return std::to_string(value);
@@ -183,6 +183,7 @@ template <class T>
 
 template <class T>
 [[nodiscard]] bool in_range(const NumberOption<T>& option, T value) {
+  if (option.style == NumberStyle::mtu && value == T{}) return true;
   // In this form the test rejects NaN.
   if (!(value >= option.min && value <= option.max)) return false;
   if constexpr (std::is_unsigned_v<T>)
@@ -244,7 +245,8 @@ template <class T>
   if (o.style == NumberStyle::zero_is_auto)
     return "1 .. " + number_text(o.max, o.style) + ", or auto";
   std::string text = number_text(o.min, o.style) + " .. " + number_text(o.max, o.style);
-  if (o.style == NumberStyle::mtu) text += ", a multiple of " + std::to_string(kMtuUnit);
+  if (o.style == NumberStyle::mtu)
+    text += ", a multiple of " + std::to_string(kMtuUnit) + ", or auto";
   return text;
 }
 template <class E>
@@ -267,7 +269,8 @@ template <class E>
 }
 template <class T>
 [[nodiscard]] bool assign(const NumberOption<T>& o, Config& c, std::string_view text) {
-  const bool automatic = o.style == NumberStyle::zero_is_auto && text == "auto";
+  const bool has_auto = o.style == NumberStyle::zero_is_auto || o.style == NumberStyle::mtu;
+  const bool automatic = has_auto && text == "auto";
   const auto value = automatic ? T{} : parse_number<T>(text);
   if (!value || !in_range(o, *value)) return false;
   o.member.of(c) = *value;
@@ -275,6 +278,8 @@ template <class T>
 }
 template <class E>
 [[nodiscard]] bool assign(const ChoiceOption<E>& o, Config& c, std::string_view text) {
+  if constexpr (std::is_same_v<E, port::Offload>)  // true, false, 1 and 0, too
+    if (const auto value = parse_bool(text)) text = *value ? "on" : "off";
   for (const auto& choice : *o.choices) {
     if (choice.name != text) continue;
     o.member.of(c) = choice.value;

@@ -265,6 +265,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   h.dma_length = w.message_length();
   h.immediate = w.immediate;
   h.tag = qp.remote_tag;
+  h.head_check = peer.head_check;
 
   qp.stats.tx_bytes += again ? 0 : slice.length;
   if (peer.narrow != 0) [[unlikely]]

@@ -60,8 +60,8 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   return status;
 }
 
-/// Up to EngineOptions::burst packets of one queue pair: lost ones first, new ones then on one
-/// path. `sent`: it has more to send.
+/// Up to EngineOptions::burst packets of one queue pair, but no more bytes than burst_bytes: lost
+/// ones first, new ones then on one path. `sent`: it has more to send.
 MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp,
                                            PlaneMask free_planes, wire::TxBurst& burst) noexcept {
   RequesterState& tx = qp.tx;
@@ -70,7 +70,9 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     tx.window_exempt = false;  // the peer has answered since
   const bool exempt = tx.window_exempt;
   path::PathIndex path = path::kNoPath;
+  const std::uint32_t begin = tx.quantum_used;
   for (std::uint32_t n = ctx_.options.burst; n > 0; --n) {
+    const std::uint32_t before = tx.quantum_used;
     if (!DataSender::has_room(peer, qp, burst)) return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
     const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full &
@@ -80,6 +82,10 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     if (exempt && !tx.window_exempt) {  // exemption used: other queue pairs may have one too
       tx.quantum_used = ctx_.options.quantum;
       break;
+    }
+    if (const std::uint32_t most = ctx_.options.burst_bytes; most != 0) {
+      const std::uint32_t size = tx.quantum_used - before;
+      if (tx.quantum_used - begin + size > most) break;  // another one like this is too many
     }
   }
   const bool more = tx.window.lost() > 0 || qp.backlog();

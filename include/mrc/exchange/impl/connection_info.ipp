@@ -39,6 +39,7 @@ enum class InfoItem : std::uint16_t {
   mtu = 8,  ///< exact MTU 4; it says that the peer takes any multiple of 128. The MTU of
             ///< queue_pair is the power of two below it, for those who do not know this item
   rc = 9,   ///< max_rd_atomic_dest 1; it says that the peer offers SEND, READ and atomics
+  network_namespace = 10,  ///< network_namespace 8
 };
 inline constexpr std::uint8_t kInfoDynamicMpr = 1, kInfoTrimNack = 2, kInfoIcrc = 4;
 inline constexpr std::uint32_t kInfoSolicited = 1, kInfoParts = 2, kInfoForeign = 4;
@@ -137,6 +138,9 @@ class InfoItems {
         info_.rc = true;
         info_.max_rd_atomic_dest = reader.u8();
         break;
+      case InfoItem::network_namespace:
+        info_.network_namespace = reader.u64();
+        break;
       case InfoItem::port_data:
         read_port_data(reader);
         break;
@@ -231,6 +235,7 @@ MRC_SETUP std::vector<std::uint8_t> encode(const ConnectionInfo& info) {
   if (info.tag != 0) item(InfoItem::tag, 8).u64(info.tag);
   if (info.mtu_multiples) item(InfoItem::mtu, 4).u32(info.mtu);
   if (info.rc) item(InfoItem::rc, 1).u8(info.max_rd_atomic_dest);
+  if (info.network_namespace != 0) item(InfoItem::network_namespace, 8).u64(info.network_namespace);
   for (std::size_t i = 0; i < info.port_data.size(); ++i)
     if (const auto& data = info.port_data[i]; !data.empty())
       item(InfoItem::port_data, 1 + data.size()).u8(i).bytes(data);
@@ -272,6 +277,7 @@ MRC_SETUP std::string to_string(const ConnectionInfo& info) {
   if (info.tag != 0) text += " tagged";
   if (info.rc) text += " rc " + std::to_string(info.max_rd_atomic_dest);
   text += info.icrc ? " icrc" : " no-icrc";
+  if (info.network_namespace != 0) text += " or-of-the-head";
   text += " window " + std::to_string(info.receive_window) + " planes";
   for (const auto& plane : info.planes) text += " " + port::format_address(plane);
   return text;

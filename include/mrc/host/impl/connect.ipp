@@ -56,7 +56,8 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   info.trim_nack = a.trim_nack && asks_for_trims();
   info.rc = a.rc;
   info.max_rd_atomic_dest = a.rc ? a.max_rd_atomic_dest : std::uint8_t{0};
-  info.icrc = config_.icrc;
+  info.icrc = config_.icrc != port::Offload::off;
+  info.network_namespace = planes_.network_namespace;
   info.parts = engine_.options().part_places > 0;
   info.slot = planes_.slot;
   info.receive_window = UINT64_MAX;
@@ -95,7 +96,7 @@ MRC_SETUP const engine::QueuePairState& Lane::in_state(Qpn qpn, QpState state,
 
 /// Throws mrc::Error if devices that say this can't be connected to.
 MRC_SETUP void Lane::check_peer(const ConnectionInfo& info, const std::string& doing) const {
-  if (info.icrc != config_.icrc)
+  if (info.icrc != (config_.icrc != port::Offload::off))
     throw Error(Errc::incompatible, doing + ": iCRC is on at one side only; set option icrc alike");
 }
 

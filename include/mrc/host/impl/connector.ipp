@@ -35,7 +35,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
 MRC_SETUP void Connector::start(Time now, Qpn qpn, const Destination& destination) {
   std::vector<Contact> ways = ways_to(destination);  // throws if there is none
   Entry& entry = entries_[value(qpn)];
-  entry = {destination, std::move(ways)};
+  entry = {destination, std::move(ways), stays_on_host(destination)};
   if (config_.peer == PeerKind::mrc || config_.strict)
     presume(now, qpn, entry);
   else
@@ -160,6 +160,7 @@ MRC_SETUP std::optional<ResolutionHost::Own> Connector::find(Qpn qpn) {
   Entry& entry = at->second;
   forget_doubted(qpn, entry);
   Own own{entry.destination, info_(qpn)};
+  if (!entry.on_host) own.info.network_namespace = 0;
   own.heard = qp->heard;
   own.waited_for = !qp->tx.queue.empty();
   own.known = entry.known;
@@ -220,14 +221,26 @@ MRC_SETUP void Connector::on_resolved(Time now, Qpn qpn, const ConnectionInfo& p
   book_.learn(entry.destination.gid, slot_of(entry.destination.qpn), peer.planes);
   if (qp->heard) return;  // of the right peer
   if (entry.known && !entry.presumed && entry.guid == peer.device_guid) return;  // told again
-  const bool fits = peer.icrc == config_.icrc && slot_of(peer.qpn) == peer.slot;
+  const bool icrc = config_.icrc != port::Offload::off;
+  const bool fits = peer.icrc == icrc && slot_of(peer.qpn) == peer.slot;
   if (!fits && !how.asked) return;  // nobody's offer makes a queue pair fail
-  if (peer.icrc != config_.icrc)
-    return fail(qpn, "iCRC is on at one side only; set option icrc alike");
+  if (peer.icrc != icrc) return fail(qpn, "iCRC is on at one side only; set option icrc alike");
   if (slot_of(peer.qpn) != peer.slot) return fail(qpn, "its QPN does not belong to its slot");
   log_answer(entry, how);
   entry.presumed = false;
-  attach(now, qpn, entry, peer);
+  ConnectionInfo info = peer;
+  if (!entry.on_host) info.network_namespace = 0;  // as it was told
+  attach(now, qpn, entry, info);
+}
+
+/// Messages to other hosts do not name the network namespace.
+MRC_SETUP bool Connector::stays_on_host(const Destination& destination) const {
+  if (planes_.network_namespace == 0) return false;
+  const auto contacts = planes_.kind->contacts(planes_, destination.gid, destination.qpn);
+  return std::all_of(contacts.begin(), contacts.end(), [&](const Contact& contact) {
+    PeerRoute route = planes_.kind->paths_to(planes_, contact.plane, contact.address, {}).route;
+    return planes_.kind->take_heads(planes_, contact.plane, contact.address, route);
+  });
 }
 
 /// "1 to 10.0.1.2"
@@ -320,7 +333,7 @@ MRC_SETUP void Connector::presume(Time now, Qpn qpn, Entry& entry) {
 MRC_SETUP ConnectionInfo Connector::plain_peer(const Destination& destination) const {
   ConnectionInfo info = foreign_peer(destination.qpn, {}, {});
   info.device_guid = planes_.kind->source_tag(0, destination.gid);
-  info.icrc = config_.icrc;
+  info.icrc = config_.icrc != port::Offload::off;
   for (const Contact& contact : planes_.kind->contacts(planes_, destination.gid, destination.qpn)) {
     if (info.planes.size() <= contact.plane) info.planes.resize(contact.plane + std::size_t{1});
     const auto port = peer_ports_.find(destination.gid);  // without a slot: only OpenMRC has some

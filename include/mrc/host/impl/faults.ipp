@@ -30,6 +30,10 @@ MRC_SETUP void Faults::check(const port::FaultSchedule& schedule, const std::str
       fail(Errc::invalid_argument,
            "the device has no such path; the last one is path=" + std::to_string(paths_ - 1) +
                " (see option 'paths' or 'fabric')");
+    if (fault.spec.corrupt > 0 && planes_.network_namespace != 0)
+      fail(Errc::unsupported,
+           "the iCRC may leave out the payload of packets from this host, so damage would go "
+           "unnoticed; open the device with option icrc=on");
     if (path && !port::works_outbound(fault.spec))
       fail(Errc::unsupported,
            "on a path, which is the sending side's, only loss, blackhole and down work; give the "

@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -22,6 +22,7 @@
 #include "mrc/core/system_error.hpp"
 #include "mrc/host/host_store.hpp"
 #include "mrc/host/steering_json.hpp"
+#include "mrc/net/network_namespace.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -29,7 +30,7 @@ inline constexpr int kStoreVersion = 1;
 inline constexpr off_t kLargestStore = 1 << 20;
 
 [[nodiscard]] MRC_SETUP std::string store_file(const std::string& folder, const char* end) {
-  return folder + "/host-" + std::to_string(network_namespace()) + end;
+  return folder + "/host-" + host_key() + end;
 }
 
 /// A file that only root or this user can have written; -1: there is none, or another one.
@@ -70,15 +71,10 @@ inline constexpr off_t kLargestStore = 1 << 20;
   return {};
 }
 
-MRC_SETUP std::uint64_t network_namespace() noexcept {
-#ifdef SO_NETNS_COOKIE  // since Linux 5.14; never used again, as inodes are
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  std::uint64_t cookie = 0;
-  socklen_t size = sizeof cookie;
-  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0) return cookie;
-#endif
-  struct stat found {};
-  return ::stat("/proc/thread-self/ns/net", &found) == 0 ? found.st_ino : 0;
+MRC_SETUP std::string host_key() {
+  char name[17];
+  std::snprintf(name, sizeof name, "%016" PRIx64, port::network_namespace());
+  return name;
 }
 
 MRC_SETUP std::string store_folder(std::string_view control_setting) {
@@ -176,7 +172,7 @@ MRC_SETUP void HostStoreWriter::write(const SteeringRules& rules) {
 
 /// Those of all users. A user may have put something else there.
 MRC_SETUP void HostStoreWriter::raise_numbers() const {
-  const std::string begin = "host-" + std::to_string(network_namespace()) + "-";
+  const std::string begin = "host-" + host_key() + "-";
   const std::string end = ".number";
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const std::string name = entry.path().filename();

@@ -78,11 +78,12 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   OpenedPlanes planes =
       kind_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
   planes.kind = &kind_;
-  if (planes.mtu != config_.mtu)
-    log.warn(
-        "mtu lowered from " + std::to_string(config_.mtu) + " to " + std::to_string(planes.mtu) +
-        (config_.strict ? ": the largest that fits the interfaces and that option strict allows"
-                        : ": larger packets do not fit the interfaces"));
+  if (planes.mtu != planes.wanted_mtu)
+    log.warn("mtu lowered from " + std::to_string(planes.wanted_mtu) + " to " +
+             std::to_string(planes.mtu) +
+             (config_.strict
+                  ? ": the largest that fits the interfaces and that option strict allows"
+                  : ": larger packets do not fit the interfaces"));
   return planes;
 }
 
@@ -92,7 +93,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.seed = config_.seed != 0 ? apart(config_.seed) : random_seed();
   o.secret = random_key();  // whatever the seed is
   o.planes = static_cast<PlaneMask>((std::uint64_t{1} << planes_.count()) - 1);
-  o.icrc = config_.icrc;
+  o.icrc = config_.icrc != port::Offload::off;
   o.start = monotonic_now();
   o.max_qps = config_.max_qps;
   o.max_cqs = config_.max_cqs;
@@ -120,7 +121,9 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.dscp = dscp_of(config_);
   std::uint32_t burst = config_.expert.burst;
   if (burst == 0) {  // as much as one system call takes
-    burst = std::max(1u, kMaxBurstBytes / (planes_.mtu + kPacketOverhead));
+    const std::uint32_t mtu = std::min(planes_.mtu, kLargestMrcMtu);
+    burst = std::max(1u, kMaxBurstBytes / (mtu + kPacketOverhead));
+    if (mtu != planes_.mtu) o.burst_bytes = kMaxBurstBytes;  // small packets: as many as ever
     for (const auto& port : planes_.ports) burst = std::min(burst, port->capabilities().max_burst);
   }
   o.burst = burst;

@@ -35,7 +35,7 @@ MRC_SETUP RemoteQp remote_of(const ConnectionInfo& info, PeerId peer) noexcept {
 MRC_SETUP bool Peers::Known::is(const ConnectionInfo& info) const noexcept {
   return guid == info.device_guid && slot == info.slot && planes == info.planes &&
          port_data == info.port_data && receive_window == info.receive_window &&
-         foreign == info.foreign;
+         foreign == info.foreign && network_namespace == info.network_namespace;
 }
 
 MRC_SETUP std::optional<PeerId> Peers::find(const ConnectionInfo& info,
@@ -61,7 +61,9 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
                       info.planes,
                       info.port_data,
                       info.receive_window,
+                      info.network_namespace,
                       info.foreign,
+                      takes_heads(info),
                       peer.value(),
                       candidate.name,
                       candidate.profiles.ids,
@@ -74,7 +76,10 @@ MRC_SETUP PeerId Peers::add(const ConnectionInfo& info, const Candidate& candida
     std::erase_if(known_, [&](const Known& known) { return known.id == peer.value(); });
     throw;
   }
-  log_.info("connected to peer " + candidate.name + (info.foreign ? ", which is not OpenMRC" : ""));
+  log_.info("connected to peer " + candidate.name +
+            (info.foreign                ? ", which is not OpenMRC"
+             : candidate.spec.head_check ? ", on this host: the iCRC leaves the payload out"
+                                         : ""));
   note_slower(candidate);
   return peer.value();
 }
@@ -91,6 +96,7 @@ MRC_SETUP void Peers::note_slower(const Candidate& candidate) {
 MRC_SETUP std::uint32_t Peers::agreed_mtu_with(const ConnectionInfo& info,
                                                std::uint32_t own) const noexcept {
   const bool multiples = info.mtu_multiples && config_.peer != PeerKind::mrc;
+  if (info.foreign && config_.mtu == 0 && is_mtu(own)) own = mrc_mtu(own);
   return agreed_mtu(own, info.mtu == 0 ? own : info.mtu, multiples);
 }
 
@@ -136,9 +142,14 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
   if (profiles.evs && c.spec.planes != 0)
     c.spec.active_paths = static_cast<std::uint16_t>(add_profile(c, info));
-  for (std::size_t i = 0; info.foreign && i < c.routes.size(); ++i)
-    if ((c.spec.planes >> i & 1) != 0)
-      c.slower |= planes_.kind->keep_real_header(planes_, static_cast<Plane>(i), c.routes[i]);
+  c.spec.head_check = takes_heads(info);
+  for (std::size_t i = 0; i < c.routes.size(); ++i) {
+    if ((c.spec.planes >> i & 1) == 0) continue;
+    const auto plane = static_cast<Plane>(i);
+    if (info.foreign) c.slower |= planes_.kind->keep_real_header(planes_, plane, c.routes[i]);
+    if (takes_heads(info))
+      c.spec.head_check &= planes_.kind->take_heads(planes_, plane, info.planes[i], c.routes[i]);
+  }
   if (c.spec.planes == 0)
     throw Error(Errc::unreachable,
                 "peer " + to_string(info) + ": " +
@@ -146,6 +157,11 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
                                  : "no plane of it has the IP version of the local plane of the "
                                    "same number; give both sides matching planes"));
   return c;
+}
+
+MRC_SETUP bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
+  return info.network_namespace != 0 && info.network_namespace == planes_.network_namespace &&
+         !info.foreign && info.icrc && info.tag != 0;
 }
 
 /// Puts the paths of the EV profile in place of those of the planes; in AUTO mode only its limits.
@@ -206,6 +222,7 @@ MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {
     const auto plane = static_cast<Plane>(i);
     PeerRoute route = route_to(known, plane);
     if (known.foreign) (void)planes_.kind->keep_real_header(planes_, plane, route);
+    if (known.takes_heads) (void)planes_.kind->take_heads(planes_, plane, known.planes[i], route);
     add_to_port(known.id, plane, route);
   }
   const auto health = [](bool denied) {
@@ -370,7 +387,7 @@ MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, st
     if (const engine::Peer* peer = engine_.find_peer(known_[i].id))
       reports.push_back({known_[i].name, lane, value(known_[i].id), peer->queue_pairs,
                          static_cast<std::uint32_t>(peer->paths.size()), peer->paths.active_count(),
-                         known_[i].foreign});
+                         known_[i].foreign, peer->head_check});
 }
 
 MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,

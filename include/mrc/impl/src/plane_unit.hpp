@@ -10,6 +10,7 @@
 #include "mrc/api/impl/fault_schedule.ipp"
 #include "mrc/api/impl/fault_spec.ipp"
 #include "mrc/net/impl/netlink.ipp"
+#include "mrc/net/impl/network_namespace.ipp"
 #include "mrc/net/impl/socket.ipp"
 #include "mrc/net/impl/socket_address.ipp"
 #include "mrc/net/impl/socket_interface.ipp"

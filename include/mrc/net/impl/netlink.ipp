@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "mrc/core/system_calls.hpp"
@@ -156,6 +157,20 @@ MRC_DECL std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
   IpAddress gateway = destination;
   (void)request.get(sizeof route, RTA_GATEWAY, gateway.data(), gateway.size());
   return gateway;
+}
+
+MRC_SETUP bool stays_on_loopback(const IpAddress& source, const IpAddress& destination) noexcept {
+  constexpr std::uint32_t kLoopback = 1;  // the interface's index, in every network namespace
+  const std::size_t skip = is_v4(destination) ? 12 : 0, size = destination.size() - skip;
+  rtmsg route{};
+  route.rtm_family = is_v4(destination) ? AF_INET : AF_INET6;
+  route.rtm_dst_len = route.rtm_src_len = static_cast<unsigned char>(8 * size);
+  detail::NetlinkRequest request(RTM_GETROUTE, route);
+  request.add(RTA_DST, destination.data() + skip, size);
+  request.add(RTA_SRC, source.data() + skip, size);
+  std::uint32_t out = 0;
+  return request.send() == 0 && request.header<rtmsg>().rtm_type == RTN_LOCAL &&
+         request.get(sizeof route, RTA_OIF, &out, sizeof out) && out == kLoopback;
 }
 
 MRC_DECL std::optional<Neighbour> find_neighbour(std::uint32_t interface_index,

@@ -15,7 +15,8 @@ MRC_SETUP void OpenedPlanes::adopt(std::unique_ptr<Port> port, const Config& con
                                    const Log& log) {
   const std::string plane = "plane " + std::to_string(ports.size()) + ": ";
   for (const std::string& note : port->notes()) log.warn(plane + note);
-  if (mtu == 0) mtu = config.mtu;
+  if (wanted_mtu == 0) wanted_mtu = config.mtu != 0 ? config.mtu : kLargestMrcMtu;
+  if (mtu == 0) mtu = wanted_mtu;
   const std::uint32_t room = port->capabilities().max_packet;
   mtu = fitting_mtu(mtu, room, kPacketOverhead);
   if (config.strict) mtu = mrc_mtu(mtu);
@@ -48,7 +49,7 @@ MRC_SETUP void set_shared_options(port::PortOptions& o, const Config& config, Pl
   o.receive_buffer = config.receive_buffer;
   o.send_buffer = config.send_buffer;
   o.receive_slots = config.expert.rx_batch;
-  o.icrc = config.icrc;
+  o.icrc = config.icrc != port::Offload::off;
   o.dscp = dscp_of(config);
   o.fault_seed = fault_seed + plane;
 }

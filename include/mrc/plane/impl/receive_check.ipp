@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "mrc/plane/receive_check.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/transport.hpp"
@@ -24,6 +26,33 @@ MRC_DECL void ReceiveCheck::pass(const RawPacket& raw, RxBurst& rx, PortStats& s
   rx.push(packet);
 }
 
+MRC_DECL ReceiveCheck::Heads* ReceiveCheck::find_heads(const IpAddress& from) noexcept {
+  const auto at = std::find_if(heads_.begin(), heads_.end(),
+                               [&](const Heads& heads) { return heads.ip == from; });
+  return at == heads_.end() ? nullptr : &*at;
+}
+
+MRC_SETUP void ReceiveCheck::forget_sources() noexcept {
+  for (Source& source : sources_) source.tag = 0;
+}
+
+MRC_SETUP void ReceiveCheck::take_heads(const IpAddress& from) {
+  if (Heads* known = find_heads(from)) {
+    ++known->times;
+    return;
+  }
+  heads_.push_back({from, 1});
+  forget_sources();
+}
+
+MRC_SETUP void ReceiveCheck::forget_heads(const IpAddress& from) noexcept {
+  Heads* known = find_heads(from);
+  if (known == nullptr || --known->times > 0) return;
+  *known = heads_.back();
+  heads_.pop_back();
+  forget_sources();
+}
+
 MRC_DECL std::uint32_t ReceiveCheck::check_of(const RawPacket& raw,
                                               const wire::RxPacket& packet) noexcept {
   Source& source = sources_[packet.source % sources_.size()];
@@ -31,11 +60,14 @@ MRC_DECL std::uint32_t ReceiveCheck::check_of(const RawPacket& raw,
     source.ip = raw.from;
     source.tag = packet.source;
     source.to_port = raw.to_port;
+    source.heads = find_heads(raw.from) != nullptr;
     source.prefix = wire::IcrcPrefix::make(raw.from, local_, raw.to_port);
   }
   source.prefix.patch(raw.port, static_cast<std::uint16_t>(packet.udp_length));
-  return wire::load_icrc(packet.bytes.data() + packet.bytes.size()) -
-         wire::icrc(source.prefix, packet.bytes);
+  const std::uint32_t found = wire::load_icrc(packet.bytes.data() + packet.bytes.size());
+  if (source.heads && wire::view_as<wire::Bth>(packet.bytes).head_check())
+    return found - wire::icrc_of_head(source.prefix, packet.bytes);
+  return found - wire::icrc(source.prefix, packet.bytes);
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -37,6 +37,9 @@ struct UdpRoute {
   PeerAddress address;  ///< where it receives in this plane
   /// It checks the iCRC over the IP header as it arrives, as other implementations of MRC do.
   bool real_header = false;
+  /// Its packets may have an iCRC that covers their head alone (wire::Bth::head_check()): it is a
+  /// process of this network namespace, and both sides have agreed on it.
+  bool heads = false;
 };
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
@@ -159,6 +162,9 @@ class UdpPort final : public CopyingPort {
   bool receive_second(Time now, RxBurst& rx) noexcept;
 
   [[nodiscard]] UdpPeer* find_peer(PeerId id) noexcept;
+
+  /// No packets are taken any more for the sake of that peer whose iCRC covers their head alone.
+  void forget_heads(PeerId id) noexcept;
 
   [[nodiscard]] std::uint32_t transmit(const wire::TxBurst& burst,
                                        const wire::TxGroup& group) noexcept;

@@ -46,6 +46,11 @@ class UdpReceiver {
   UdpReceiver(const UdpReceiver&) = delete;
   UdpReceiver& operator=(const UdpReceiver&) = delete;
 
+  /// What may come from that address: ReceiveCheck::take_heads().
+  void take_heads(const IpAddress& from) { check_.take_heads(from); }
+  /// Undoes one take_heads().
+  void forget_heads(const IpAddress& from) noexcept { check_.forget_heads(from); }
+
   /// Begins a round of up to two receive() calls into the same `rx`: frees what fault injection has
   /// delivered in earlier rounds, and delivers the packets that are due by now. Once per round,
   /// since `rx` refers to them.

@@ -23,6 +23,7 @@ struct UdpPeer {
   SocketAddress address;    ///< length 0: empty entry
   wire::IcrcPrefix prefix;  ///< from this port to the peer
   bool segmented = true;    ///< GSO may be used
+  bool heads = false;       ///< UdpRoute::heads
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size

@@ -14,6 +14,8 @@
 #include "mrc/core/error.hpp"
 #include "mrc/core/random_seed.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/net/netlink.hpp"
+#include "mrc/net/network_namespace.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/slot.hpp"
@@ -22,6 +24,17 @@
 #include "mrc/plane/udp/udp_responder.hpp"
 
 namespace mrc::inline v0_1::detail {
+
+/// What option `mtu` means by `auto` if all planes are on loopback addresses: three packets with
+/// their headers fit into what one system call sends.
+inline constexpr std::uint32_t kLoopbackMtu = 16'384;
+
+/// May packets to processes of this host leave the payload out of the iCRC (option `icrc`)? Not
+/// where MRC is to be kept to the letter, and not where faults may be injected, which the iCRC is
+/// to find.
+[[nodiscard]] inline bool may_leave_payload_out(const Config& config) noexcept {
+  return config.icrc == port::Offload::automatic && !config.strict && config.faults.empty();
+}
 
 /// See make_udp_kind().
 class UdpKind final : public PlaneKind {
@@ -32,7 +45,7 @@ class UdpKind final : public PlaneKind {
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
-    icrc_ = config.icrc;
+    icrc_ = config.icrc != port::Offload::off;
     peer_ports_ = PeerPorts(config.peer_ports);
     responder_.emplace(AllowedPeers(config.peers_allowed), random_key(),
                        PeerId{config.max_peers + 1}, config.expert.dscp_control);
@@ -132,6 +145,16 @@ class UdpKind final : public PlaneKind {
     return icrc_ && port::is_v4(own.ports[plane]->address().ip) &&
            (segmenting_ & plane_bit(plane)) != 0;
   }
+  /// Looked at from both ends, so that both find the same.
+  [[nodiscard]] bool take_heads(const OpenedPlanes& own, Plane plane, const port::PeerAddress& peer,
+                                PeerRoute& route) const override {
+    const port::IpAddress& here = own.ports[plane]->address().ip;
+    const bool stays = port::is_v4(here) == port::is_v4(peer.ip) &&
+                       port::stays_on_loopback(here, peer.ip) &&
+                       port::stays_on_loopback(peer.ip, here);
+    route.as<port::UdpPort::Route>().heads = stays;
+    return stays;
+  }
   [[nodiscard]] std::string why_none() const override { return "its planes have no paths"; }
 
   /// They come to the UDP port of one process, which answers.
@@ -161,6 +184,11 @@ class UdpKind final : public PlaneKind {
                               : port::parse_local_address(text));
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
     planes.slot = claim.slot;
+    const bool all_loopback =
+        std::all_of(addresses.begin(), addresses.end(),
+                    [](const port::LocalAddress& a) { return port::is_loopback(a.ip); });
+    if (config.mtu == 0 && all_loopback) planes.wanted_mtu = kLoopbackMtu;
+    if (may_leave_payload_out(config)) planes.network_namespace = port::network_namespace();
     planes.own_peers = 1;  // who gets an answer
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       port::UdpPortOptions o;

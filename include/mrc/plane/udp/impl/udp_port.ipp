@@ -78,7 +78,10 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   if (is_unspecified(address.ip) || address.udp_port == 0)
     throw Error(Errc::invalid_argument,
                 "peer " + format_address(address) + " needs an address and a UDP port");
+  forget_heads(id);
   UdpPeer& peer = peers_.claim(id);
+  if (route.heads) receiver_->take_heads(address.ip);
+  peer.heads = route.heads;
   peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
   peer.segmented = !(route.real_header && is_v4(local_.ip) && options_.icrc);
@@ -100,7 +103,14 @@ MRC_DECL PortStats UdpPort::stats() const noexcept {
 }
 
 MRC_SETUP void UdpPort::remove_peer(PeerId id) noexcept {
+  forget_heads(id);
   peers_.remove(id);
+}
+
+MRC_SETUP void UdpPort::forget_heads(PeerId id) noexcept {
+  UdpPeer* peer = peers_.find(id);
+  if (peer != nullptr && std::exchange(peer->heads, false))
+    receiver_->forget_heads(peer->address.peer().ip);
 }
 
 MRC_DECL void UdpPort::set_inbound_fault(Ev ev, const FaultSpec& spec) {

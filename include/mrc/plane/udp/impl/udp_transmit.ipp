@@ -11,6 +11,7 @@
 #include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/ip.hpp"
 #include "mrc/wire/overhead.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::port {
 
@@ -120,8 +121,10 @@ MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wi
   trailer = {};
   if (icrc_) {
     peer.prefix.patch(path.source_port, static_cast<std::uint16_t>(length + sizeof(wire::Udp)));
-    const std::uint32_t icrc =
-        wire::icrc(peer.prefix, {p.header.data(), p.header_length}, sges, p.pad);
+    const Bytes header(p.header.data(), p.header_length);
+    const std::uint32_t icrc = wire::view_as<wire::Bth>(header).head_check()
+                                   ? wire::icrc_of_head(peer.prefix, header, sges, p.pad)
+                                   : wire::icrc(peer.prefix, header, sges, p.pad);
     wire::store_icrc(trailer.data() + p.pad, icrc + p.check_seed);
   }
   push(trailer.data(), p.pad + wire::kIcrcSize);

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Two processes of one host leave the payload out of the iCRC, over loopback and over an address of
+# another interface. In two network namespaces that a veth pair joins they are two hosts, although
+# one kernel carries every byte. One side's icrc=on is enough to have all of it checked.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_program "$mrc_perf"
+
+# heads NAME YES|NO: whether the payload was left out, by log, banner and statistics of the client.
+heads() {
+  local log='on this host: the iCRC leaves the payload out' banner='iCRC without payload'
+  local where=(grep -q -e)
+  if [[ $2 == no ]]; then where=(absent); fi
+  "${where[@]}" "$log" "$work/$1.err" || fail "$1: the log, expected: $2"
+  "${where[@]}" "$log" "$work/$1-server.err" || fail "$1: the server's log, expected: $2"
+  "${where[@]}" "$banner" "$work/$1.out" || fail "$1: the banner, expected: $2"
+  expect "$1: statistics" \
+    [ "$(json "$work/$1.json" head_check | sort -u)" = "$([[ $2 == yes ]] && echo true ||
+      echo false)" ]
+}
+absent() { ! grep -q -e "$1" "$2"; }
+
+declare -a client_at=() server_at=()
+run() {  # run NAME HOST SERVER_PLANES CLIENT_PLANES
+  local name=$1 port=18515
+  start "$name-server" "${server_at[@]}" "$mrc_perf" --port "$port" --quiet --planes "$3"
+  server=$pid
+  until_true 20 "${server_at[@]}" bash -c "$(declare -f listening); listening $port" ||
+    fail "$name: the server does not listen"
+  start "$name" "${client_at[@]}" "$mrc_perf" "$2" --port "$port" --check --warmup 20ms \
+    --size 64K,1M --iters 50 --planes "$4" --json "$work/$name.json"
+  exit_code "$pid" 100
+  expect "$name: the client's exit status" [ "$code" = 0 ]
+  exit_code "$server" 20
+  expect "$name: the server's exit status" [ "$code" = 0 ]
+  checked_result "$name"
+}
+export MRC_LOG=info
+
+say 'loopback: large packets without payload in their iCRC'
+run plain 127.0.0.1 loopback:2 loopback:2
+heads plain yes
+expect_text "$work/plain.out" '16384 B packets'
+
+say 'icrc=on at either side, strict, faults: all of each packet is checked'
+MRC_ICRC=on run on 127.0.0.1 loopback:2 loopback:2
+heads on no
+client_at=(env MRC_ICRC=on)
+run client_on 127.0.0.1 loopback:2 loopback:2
+heads client_on no
+client_at=() server_at=(env MRC_ICRC=on)
+run server_on 127.0.0.1 loopback:2 loopback:2
+heads server_on no
+server_at=()
+MRC_STRICT=on run strict 127.0.0.1 loopback:2 loopback:2
+heads strict no
+expect_text "$work/strict.out" '4096 B packets'
+MRC_FAULTS=loss=0.001 run faults 127.0.0.1 loopback:2 loopback:2
+heads faults no
+
+((EUID == 0)) || skip 'the rest: network namespaces need root'
+net=mrc-same-$$
+ip netns add "$net-a" 2>/dev/null || skip 'the rest: network namespaces can not be made here'
+ip netns add "$net-b"
+trap 'clean_up; for n in a b; do ip netns del "$net-$n"; done' EXIT
+ip -n "$net-a" link add p0 type veth peer name p0 netns "$net-b"
+for n in a b; do
+  ip -n "$net-$n" link set lo up
+  ip -n "$net-$n" addr add "10.7.0.$([[ $n == a ]]; echo $((1 + $?)))/24" dev p0
+  ip -n "$net-$n" link set p0 up
+done
+
+say 'an address of another interface, packets to which stay on loopback'
+client_at=(ip netns exec "$net-a") server_at=("${client_at[@]}")
+run own_address 10.7.0.1 10.7.0.1 10.7.0.1
+heads own_address yes
+
+say 'two network namespaces are two hosts'
+server_at=(ip netns exec "$net-b")
+run two_hosts 10.7.0.2 10.7.0.2 10.7.0.1
+heads two_hosts no
