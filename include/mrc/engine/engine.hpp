@@ -356,6 +356,12 @@ class Engine {
   void for_each_qp(F&& fn) const {
     ctx_.objects.for_each_qp(fn);
   }
+  /// Places for queue pairs, most of which may be empty: to look at some of them at a time.
+  [[nodiscard]] std::size_t qp_places() const noexcept { return ctx_.objects.qp_places(); }
+  /// The queue pair in a place below qp_places(); null if it is empty.
+  [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
+    return ctx_.objects.qp_at(place);
+  }
   /// A peer; null if there is none with this number.
   [[nodiscard]] const Peer* find_peer(PeerId peer) const noexcept;
   /// A completion queue; null if there is none with this number.

@@ -80,6 +80,12 @@ class ObjectTables {
     for (const auto& qp : qps_)
       if (qp) fn(static_cast<const QueuePairState&>(*qp));
   }
+  /// Places for queue pairs, of which the most may be empty.
+  [[nodiscard]] std::size_t qp_places() const noexcept { return qps_.size(); }
+  /// The queue pair in a place below qp_places(); null if it is empty.
+  [[nodiscard]] const QueuePairState* qp_at(std::size_t place) const noexcept {
+    return qps_[place].get();
+  }
   /// Number of queue pairs.
   [[nodiscard]] std::uint32_t qp_count() const noexcept { return qp_count_; }
 

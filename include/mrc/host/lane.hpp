@@ -174,8 +174,14 @@ class alignas(64) Lane {  // shares no cache line with another one
 
   // --- Reports (impl/lane_reports.ipp): those of many things in parts, so that none of the calls
   // holds the lock for long
-  /// Queue pairs that there are.
-  [[nodiscard]] std::vector<Qpn> queue_pairs();
+  /// Places for queue pairs.
+  [[nodiscard]] std::size_t qp_places() noexcept {
+    const std::lock_guard lock(mutex_);
+    return engine_.qp_places();
+  }
+  /// Some of the queue pairs, from place `at` on, at most `most`. Moves `at` behind the last place
+  /// that was looked at: all of them have been told once that is qp_places().
+  [[nodiscard]] std::vector<QpReport> queue_pairs(std::size_t& at, std::size_t most = SIZE_MAX);
   /// Nothing if there is no such queue pair.
   [[nodiscard]] std::optional<QpReport> report(Qpn qpn);
   /// Up to `most` peers, from the one at position `first` on.
@@ -206,6 +212,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   void steered() noexcept;
   void apply_steering(Time now) noexcept;
   // impl/lane_reports.ipp
+  [[nodiscard]] QpReport report_of(const engine::QueuePairState& qp, Time now);
   [[nodiscard]] static std::vector<PathReport> paths_of(const engine::Peer& peer, std::size_t first,
                                                         std::size_t most);
   void to_init(Qpn qpn, const std::optional<QpProfiles>& wanted, const std::string& doing);

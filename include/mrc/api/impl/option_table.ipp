@@ -177,7 +177,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "interface leave the payload out: their bytes never leave memory. Not with `strict`, "
      "`faults`, "
      "packet ports or RDMA devices. `off`: neither sent nor checked; both sides must agree. See "
-     "docs/security.md#the-same-host."},
+     "docs/security.md."},
     {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
      kPackets,
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "

@@ -70,6 +70,15 @@ inline constexpr std::size_t kKeptEvents = 1024;
   return qp.stats.acknowledged + qp.stats.writes_completed + qp.stats.receives_completed;
 }
 
+/// The queue pairs of a lane that wait for something.
+[[nodiscard]] MRC_SETUP std::vector<QpReport> unfinished(Lane& lane) {
+  std::vector<QpReport> all;
+  for (std::size_t at = 0; at < lane.qp_places();)
+    for (QpReport& qp : lane.queue_pairs(at))
+      if (qp.waits_for != std::string_view("nothing")) all.push_back(std::move(qp));
+  return all;
+}
+
 /// The peer of a queue pair, in a sentence.
 [[nodiscard]] MRC_SETUP std::string peer_text(Lane& lane, const QpReport& qp) {
   for (std::size_t at = 0; qp.peer; at += kPart) {
@@ -255,16 +264,14 @@ MRC_SETUP void DeviceControl::watch_progress(Time now) {
   const Duration limit = core_.config().stall_warning;
   auto before = std::exchange(watched_, {});
   for (const auto& lane : core_.lanes())
-    for (const Qpn qpn : lane->queue_pairs()) {
-      const std::optional<QpReport> qp = lane->report(qpn);
-      if (!qp || qp->waits_for == std::string_view("nothing")) continue;
-      const std::pair key(lane->index(), value(qpn));
+    for (const QpReport& qp : control_text::unfinished(*lane)) {
+      const std::pair key(lane->index(), value(qp.qpn));
       Watched& entry = watched_[key];
-      const std::uint64_t progress = control_text::progress_of(*qp);
+      const std::uint64_t progress = control_text::progress_of(qp);
       const auto known = before.find(key);
       const bool same = known != before.end() && known->second.progress == progress;
       entry = same ? known->second : Watched{progress, now, false};
-      const std::string name = "queue pair " + std::to_string(value(qpn));
+      const std::string name = "queue pair " + std::to_string(value(qp.qpn));
       if (known != before.end() && known->second.told && progress > known->second.progress)
         core_.log().warn(name + " makes progress again");
       if (entry.told || now - entry.since < limit) continue;
@@ -274,12 +281,12 @@ MRC_SETUP void DeviceControl::watch_progress(Time now) {
       }
       entry.told = true;
       core_.log().warn(name + " has made no progress for " + format_duration(now - entry.since) +
-                       ": it waits for " + qp->waits_for + " (docs/control.md), " +
-                       std::to_string(qp->stats.outstanding) + " packets in flight, " +
-                       control_text::peer_text(*lane, *qp) +
-                       (qp->silent_ns == 0
+                       ": it waits for " + qp.waits_for + " (docs/control.md), " +
+                       std::to_string(qp.stats.outstanding) + " packets in flight, " +
+                       control_text::peer_text(*lane, qp) +
+                       (qp.silent_ns == 0
                             ? std::string()
-                            : " silent for " + format_duration(Duration(qp->silent_ns))));
+                            : " silent for " + format_duration(Duration(qp.silent_ns))));
     }
   for (const auto& [key, entry] : before) {  // those that have finished
     if (!entry.told || watched_.contains(key)) continue;

@@ -435,8 +435,8 @@ MRC_SETUP DeviceStats DeviceCore::stats(bool peers) {
 MRC_SETUP std::vector<QpReport> DeviceCore::queue_pairs() {
   std::vector<QpReport> reports;
   for (const auto& lane : lanes_)
-    for (const Qpn qpn : lane->queue_pairs())
-      if (auto report = lane->report(qpn)) reports.push_back(std::move(*report));
+    for (std::size_t at = 0; at < lane->qp_places();)
+      for (QpReport& report : lane->queue_pairs(at)) reports.push_back(std::move(report));
   return reports;
 }
 

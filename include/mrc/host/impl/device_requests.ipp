@@ -120,18 +120,22 @@ struct DeviceControl::Requests {
   [[nodiscard]] Json planes() const { return {{"planes", core().stats(false).planes}}; }
   [[nodiscard]] Json counters() const { return {{"counters", core().stats(false)}}; }
 
-  /// Positions count the queue pairs of all lanes, one lane after the other.
+  /// Positions count the places for queue pairs of all lanes, one lane after the other.
   [[nodiscard]] Json queue_pairs() const {
     Json out = Json::array();
-    std::uint64_t position = 0;
-    const std::uint64_t from = first(), end = from + count();
-    for (const auto& lane : core().lanes())
-      for (const Qpn qpn : lane->queue_pairs()) {
-        if (position >= end) return list("queue_pairs", std::move(out), position, true);
-        if (position++ < from) continue;
-        if (const auto report = lane->report(qpn)) out.push_back(*report);
+    std::uint64_t before = 0;  // places of former lanes
+    const std::uint64_t from = first();
+    const std::size_t most = count();
+    for (const auto& lane : core().lanes()) {
+      const std::size_t places = lane->qp_places();
+      for (std::size_t at = from > before ? from - before : 0; at < places;) {
+        if (out.size() == most) return list("queue_pairs", std::move(out), before + at, true);
+        for (const QpReport& report : lane->queue_pairs(at, most - out.size()))
+          out.push_back(report);
       }
-    return list("queue_pairs", std::move(out), position, false);
+      before += places;
+    }
+    return list("queue_pairs", std::move(out), before, false);
   }
   [[nodiscard]] Json peers() const {
     Json out = Json::array();

@@ -9,35 +9,43 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP std::vector<Qpn> Lane::queue_pairs() {
+MRC_SETUP std::vector<QpReport> Lane::queue_pairs(std::size_t& at, std::size_t most) {
+  constexpr std::size_t kReports = 8, kPlaces = 512;  // some microseconds
+  std::vector<QpReport> reports;
+  reports.reserve(kReports);
+  const std::size_t enough = std::min(most, kReports);
   const std::lock_guard lock(mutex_);
-  std::vector<Qpn> numbers;
-  numbers.reserve(engine_.qp_count());
-  engine_.for_each_qp(
-      [&](const engine::QueuePairState& qp) noexcept { numbers.push_back(qp.qpn); });
-  return numbers;
+  const Time now = monotonic_now();
+  const std::size_t end = std::min(engine_.qp_places(), at + kPlaces);
+  for (; at < end && reports.size() < enough; ++at)
+    if (const engine::QueuePairState* qp = engine_.qp_at(at))
+      reports.push_back(report_of(*qp, now));
+  return reports;
 }
 
 MRC_SETUP std::optional<QpReport> Lane::report(Qpn qpn) {
   const std::lock_guard lock(mutex_);
   const engine::QueuePairState* qp = engine_.find_qp(qpn);
   if (qp == nullptr) return std::nullopt;
-  const Time now = monotonic_now();
+  return report_of(*qp, monotonic_now());
+}
+
+MRC_SETUP QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
   QpReport r;
   r.lane = index_;
-  r.qpn = qpn;
-  r.state = to_string(qp->state);
-  if (qp->state == QpState::err) r.error = peers_.error_text(*qp);
-  r.rc = qp->rc;
-  if (qp->peer != nullptr) r.peer = value(qp->peer->id);
-  if (qp->state != QpState::reset && qp->state != QpState::init) r.remote_qpn = qp->remote.qpn;
-  const engine::WaitsFor waits = engine::waits_for(*qp, now);
+  r.qpn = qp.qpn;
+  r.state = to_string(qp.state);
+  if (qp.state == QpState::err) r.error = peers_.error_text(qp);
+  r.rc = qp.rc;
+  if (qp.peer != nullptr) r.peer = value(qp.peer->id);
+  if (qp.state != QpState::reset && qp.state != QpState::init) r.remote_qpn = qp.remote.qpn;
+  const engine::WaitsFor waits = engine::waits_for(qp, now);
   r.waits_for = to_string(waits);
-  if (waits != engine::WaitsFor::nothing && qp->peer != nullptr)
+  if (waits != engine::WaitsFor::nothing && qp.peer != nullptr)
     r.silent_ns = static_cast<std::uint64_t>(
-        std::max(Duration(0), now - std::max(qp->peer->answered, qp->tx.timer_start)).count());
-  r.unfinished = qp->waiting();
-  r.stats = engine_.qp_stats(*qp);
+        std::max(Duration(0), now - std::max(qp.peer->answered, qp.tx.timer_start)).count());
+  r.unfinished = qp.waiting();
+  r.stats = engine_.qp_stats(qp);
   return r;
 }
 
