@@ -69,6 +69,13 @@ grep -q 'mrc_perf (pid' planes.out || fail 'planes of two devices do not say who
 ctl top --rounds 2 --interval 200ms >top.out || fail 'top'
 grep -Eq 'sending [0-9.]+ Gb/s' top.out || fail "top: $(cat top.out)"
 
+# In a terminal: sorted by name, the second device in detail, a plane drained and used again.
+keys() { python3 "$(dirname "${BASH_SOURCE[0]}")/../support/press_keys.py" 400 "$@"; }
+keys 'recv Gb/s' n 'paths up' j '> mrc_perf' '\n' 'queue pair' d '0-9' 1 'plane 1 of mrc_perf' \
+  d '0-9' 1 'is used again' '\x1b' 'paths up' q -- \
+  "$mrc_ctl" --folder sockets --patience 60s top --interval 300ms >keys.out 2>keys.err ||
+  fail "top in a terminal: $(cat keys.err)"
+
 # A plane goes out of use under load: no packet leaves in it, and nothing fails.
 fails 2 'devices are open' plane 1 down
 start follower "$mrc_ctl" --folder sockets --patience 60s events --follow --pid "$client"

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/top_pictures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "common/table.hpp"
+#include "common/terminal.hpp"
+#include "mrc_ctl/views.hpp"
+
+namespace mrc::ctl_tool {
+namespace {
+
+using tools::TableColumn;
+
+std::string gigabits(double bits) {
+  return fmt::format("{:.2f}", bits / 1e9);
+}
+
+double field(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+void add(std::vector<TableColumn>& table, std::span<const std::string> cells) {
+  for (std::size_t i = 0; i < table.size(); ++i) table[i].cells.push_back(cells[i]);
+}
+
+std::string text_of(std::vector<TableColumn> table) {
+  return tools::table_text(std::move(table), tools::output_width(tools::kUnlimitedWidth));
+}
+
+/// The first lines of a text, and how many more there are.
+std::string first_lines(const std::string& text, std::size_t most) {
+  std::size_t at = 0, n = 0;
+  for (; at < text.size() && n < most; ++n) at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  const auto more = std::count(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), '\n');
+  return text.substr(0, at) + (more > 0 ? fmt::format("  and {} more\n", more) : std::string());
+}
+
+std::string planes_of(const Row& row) {
+  std::vector<TableColumn> table{{"plane", false, {}},
+                                 {"state", true, {}},
+                                 {"send Gb/s", false, {}},
+                                 {"recv Gb/s", false, {}},
+                                 {"share", true, {}}};
+  for (std::size_t i = 0; i < row.planes.size(); ++i) {
+    const double share = row.tx > 0 ? row.planes[i][0] / row.tx : 0;
+    const std::string cells[] = {std::to_string(i), row.states[i], gigabits(row.planes[i][0]),
+                                 gigabits(row.planes[i][1]),
+                                 std::string(static_cast<std::size_t>(share * 20 + 0.5), '#')};
+    add(table, cells);
+  }
+  return text_of(std::move(table));
+}
+
+/// How a path is shown: the worst state counts, if several peers have one with that EV and plane.
+constexpr std::string_view kMarks = ".#~-x";
+std::size_t mark_of(const Json& path) {
+  const std::string state = path.value("state", std::string());
+  if (state == "assumed_bad") return 4;
+  if (state == "denied") return 3;
+  if (state == "skip") return 2;
+  return path.value("active", true) && field(path, "packets") > 0 ? 1 : 0;
+}
+
+std::string map_of(RemoteDevice& device) {
+  std::map<std::uint64_t, std::map<std::uint64_t, std::size_t>> planes;  // by EV
+  for (const Json& peer : all_paths(device))
+    for (const Json& path : peer.at("paths")) {
+      std::size_t& mark = planes[path.value("plane", 0u)][path.value("ev", 0u)];
+      mark = std::max(mark, mark_of(path));
+    }
+  std::string text = "paths: # in use  . idle  ~ marked  - denied  x bad\n";
+  for (const auto& [plane, paths] : planes) {
+    std::string row;
+    for (const auto& [ev, mark] : paths) row += kMarks[mark];
+    constexpr std::size_t kMost = 68;
+    if (row.size() > kMost)  // as much as fits, and what is bad in the rest
+      row = row.substr(0, kMost - 12) +
+            fmt::format(" +{}, {} x", row.size() - (kMost - 12),
+                        std::count(row.begin() + (kMost - 12), row.end(), 'x'));
+    text += fmt::format("plane {:2} {}\n", plane, row);
+  }
+  return text;
+}
+
+std::string queue_pairs_of(RemoteDevice& device, std::size_t most) {
+  std::vector<TableColumn> table{{"queue pair", false, {}}, {"state", true, {}},
+                                 {"waits for", true, {}},   {"RTT us", false, {}},
+                                 {"window", false, {}},     {"in flight", false, {}},
+                                 {"sent again", false, {}}};
+  constexpr unsigned kLooked = 1000;
+  const Json all = device.request({{"request", "queue_pairs"}, {"count", kLooked}});
+  std::vector<Json> qps = all.at("queue_pairs").get<std::vector<Json>>();
+  const auto busy = [](const Json& qp) {  // those that wait for something are of interest
+    return qp.value("waits_for", std::string("nothing")) != "nothing";
+  };
+  std::stable_partition(qps.begin(), qps.end(), busy);
+  for (const Json& qp : qps) {
+    const Json stats = qp.value("stats", Json::object());
+    const std::string cells[] = {printable(qp.at("qpn").dump()),
+                                 printable(qp.value("state", std::string())),
+                                 printable(qp.value("waits_for", std::string())),
+                                 fmt::format("{:.0f}", field(stats, "smoothed_rtt_ns") / 1000),
+                                 amount(field(stats, "cwnd"), "B"),
+                                 fmt::format("{:.0f}", field(stats, "outstanding")),
+                                 fmt::format("{:.0f}", field(stats, "retransmits"))};
+    add(table, cells);
+  }
+  if (qps.empty()) return "no queue pairs\n";
+  return first_lines(text_of(std::move(table)), most);
+}
+
+}  // namespace
+
+Row row_of(RemoteDevice& device, const Counters* before, Counters& c) {
+  Row row;
+  row.id = device.id();
+  row.title = printable(device.title());
+  const Json all = device.request({{"request", "counters"}})["counters"];
+  c.at = monotonic_now();
+  row.queue_pairs = all.at("qps").get<std::uint64_t>();
+  row.peers = all.at("peers").get<std::uint64_t>();
+  c.packets = all.at("engine").at("tx_data").get<double>();
+  c.again = all.at("engine").at("tx_retransmits").get<double>();
+  for (const Json& plane : all.at("planes")) {
+    const Json& port = plane.at("port");
+    c.planes.push_back({port.at("tx_bytes").get<double>(), port.at("rx_bytes").get<double>()});
+    c.sent += c.planes.back()[0];
+    c.received += c.planes.back()[1];
+    row.states.push_back(!plane.at("enabled").get<bool>() ? "disabled"
+                         : plane.at("up").get<bool>()     ? "up"
+                                                          : "down");
+  }
+  for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
+    row.paths += peer.at("paths").get<std::uint64_t>();
+    row.paths_up += peer.at("paths_up").get<std::uint64_t>();
+  }
+  const Json qps = device.request({{"request", "queue_pairs"}, {"count", 16}})["queue_pairs"];
+  for (const Json& qp : qps) {
+    const Json stats = qp.value("stats", Json::object());
+    row.rtt_us += field(stats, "smoothed_rtt_ns") / 1000 / static_cast<double>(qps.size());
+    row.window_k += field(stats, "cwnd") / 1000 / static_cast<double>(qps.size());
+  }
+  row.planes.resize(c.planes.size());
+  if (before == nullptr) return row;
+  const double seconds = std::chrono::duration<double>(c.at - before->at).count();
+  row.tx = (c.sent - before->sent) * 8 / seconds;
+  row.rx = (c.received - before->received) * 8 / seconds;
+  row.packets = (c.packets - before->packets) / seconds;
+  row.again = (c.again - before->again) / seconds;
+  for (std::size_t i = 0; i < std::min(row.planes.size(), before->planes.size()); ++i)
+    for (const std::size_t way : {0, 1})
+      row.planes[i][way] = (c.planes[i][way] - before->planes[i][way]) * 8 / seconds;
+  return row;
+}
+
+void sort(std::vector<Row>& rows, SortBy by) {
+  std::sort(rows.begin(), rows.end(), [by](const Row& a, const Row& b) {
+    const auto key = [by](const Row& row) {
+      const double rate = row.tx + row.rx;
+      return by == SortBy::name    ? 0
+             : by == SortBy::again ? row.again
+             : by == SortBy::rtt   ? row.rtt_us
+                                   : rate;
+    };
+    return std::tuple(-key(a), a.title, a.id) < std::tuple(-key(b), b.title, b.id);
+  });
+}
+
+std::string overview_text(const std::vector<Row>& rows, std::size_t selected, std::size_t silent,
+                          std::size_t lines) {
+  double tx = 0, rx = 0;
+  for (const Row& row : rows) tx += row.tx, rx += row.rx;
+  const std::string head =
+      fmt::format("mrc_ctl top: {} devices, sending {} Gb/s, receiving {} Gb/s{}\n\n", rows.size(),
+                  gigabits(tx), gigabits(rx),
+                  silent > 0 ? fmt::format(", {} do not answer", silent) : std::string());
+  if (rows.empty()) return head;
+  std::vector<TableColumn> table{{"  process", true, {}},  {"send", false, {}},
+                                 {"recv Gb/s", false, {}}, {"again/s", false, {}},
+                                 {"RTT us", false, {}},    {"window kB", false, {}},
+                                 {"qps", false, {}},       {"paths up", false, {}}};
+  // Planes of the selected device have their place below; of many devices those around it are seen.
+  const std::size_t below = rows[selected].planes.size() + 5;
+  const std::size_t room = std::max<std::size_t>(lines > below ? lines - below : 0, 3);
+  const std::size_t first = selected < room ? 0 : selected - room + 1;
+  for (std::size_t i = first; i < std::min(rows.size(), first + room); ++i) {
+    const Row& row = rows[i];
+    const std::string cells[] = {(i == selected ? "> " : "  ") + row.title,
+                                 gigabits(row.tx),
+                                 gigabits(row.rx),
+                                 fmt::format("{:.0f}", row.again),
+                                 fmt::format("{:.0f}", row.rtt_us),
+                                 fmt::format("{:.0f}", row.window_k),
+                                 std::to_string(row.queue_pairs),
+                                 fmt::format("{}/{}", row.paths_up, row.paths)};
+    add(table, cells);
+  }
+  return head + text_of(std::move(table)) + fmt::format("\nplanes of {}\n", rows[selected].title) +
+         planes_of(rows[selected]);
+}
+
+std::string detail_text(const Row& row, RemoteDevice& device, std::size_t lines) {
+  std::string text =
+      fmt::format(
+          "{}: sending {} Gb/s, receiving {} Gb/s, {:.0f} packets/s, {:.0f} "
+          "of them again, {} peers\n\n",
+          row.title, gigabits(row.tx), gigabits(row.rx), row.packets, row.again, row.peers) +
+      planes_of(row) + "\n" + map_of(device) + "\n";
+  const auto used = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  return text +
+         queue_pairs_of(device, std::max<std::size_t>(lines > used + 2 ? lines - used - 2 : 0, 4));
+}
+
+}  // namespace mrc::ctl_tool
