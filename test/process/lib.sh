@@ -60,6 +60,12 @@ few_lost() { awk '/ lost/ { for (i = 2; i <= NF; i++) if ($i ~ /^lost/) n = $(i 
   END { exit !(n != "" && n + 0 <= 30) }' "$1"; }
 
 need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
+need_serve() {  # need_serve MRC_CTL: it has an HTTP server
+  # At an address that no host has.
+  if grep_all 'built without cpp-httplib' < <("$1" serve --listen 192.0.2.1:1 2>&1); then
+    skip 'mrc_ctl was built without cpp-httplib'
+  fi
+}
 has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
 sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }
 

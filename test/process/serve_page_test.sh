@@ -10,6 +10,7 @@ done
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 mrc_ctl=$build/tools/mrc_ctl
 need_program "$mrc_ctl"
+need_serve "$mrc_ctl"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 pictures=$build/test/serve_page
 mkdir -p "$pictures"

@@ -12,10 +12,7 @@ page=$here/../../docs/serve.md
 cd "$work"
 mkdir sockets empty
 export MRC_CONTROL=$PWD/sockets
-if ! timeout 20 "$mrc_ctl" serve --listen 192.0.2.1:1 2>absent.err &&
-  grep -q 'built without cpp-httplib' absent.err; then
-  skip 'mrc_ctl was built without cpp-httplib'
-fi
+need_serve "$mrc_ctl"
 
 ask() {  # ask METHOD PATH [HEADER: VALUE]... [--body TEXT]: the body; head in ask.head
   local method=$1 path=$2
