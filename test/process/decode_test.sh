@@ -395,7 +395,7 @@ record() {  # record NAME OPTION...: a run of mrc_perf over ::1, and what tcpdum
     # The kernel must not join packets: what is on a link is not what loopback shows then.
     rm -f "$name.keys"
     host=::1 MRC_KEYLOG=$work/$name.keys MRC_PLANES=loopback6:2 MRC_BURST=1 MRC_GSO=off \
-      checked_run "$name" --iters 100 "$@"
+      checked_run "$name" --iters 100 --mtu 4096 "$@"
     kill -INT "$tcpdump"
     exit_code "$tcpdump" 20
     if grep -qx '0 packets dropped by kernel' "$work/tcpdump.err"; then return; fi
@@ -416,6 +416,10 @@ expect_text check.out 'unmatched 0' ' unchecked 0,'
 counted() { sed -n "s/^total: .* $1 \([0-9]*\),.*/\1/p" check.out; }
 packets=$(counted mrc)
 expect 'every iCRC is right' [ "$(counted verified)" = "$packets" ]
+dissect writes.pcap -o mrc.keylog:writes.keys -Y 'mrc.var_res == 1 && mrc.icrc.status == 1' \
+  -T fields -e mrc.psn
+expect 'the iCRC of data packets within a host leaves the payload out, and is right' \
+  [ "$(wc -l <dissect.out)" -ge 1500 ]
 expect 'nearly all packets have a tag' [ "$(counted tagged)" -ge $((packets * 9 / 10)) ]
 
 say 'with other keys, and without'
