@@ -57,6 +57,7 @@ Left left_by(F&& child) {
   std::fflush(nullptr);  // the child has what is in the buffers, too
   const ::pid_t pid = ::fork();
   if (pid == 0) {
+    detail::dump_patience = 200'000;  // of a busy machine
     child(config);
     ::_exit(99);
   }
@@ -153,6 +154,35 @@ TEST_CASE("dumps: a thread that dies with a lane's lock leaves what can be had w
   CHECK(left.dumps[0]["busy"] == true);
   CHECK(left.dumps[0]["config"]["paths"] == "4");
   CHECK(!left.dumps[0].contains("counters"));
+}
+
+TEST_CASE("dumps: handlers that call each other, and devices that come and go") {
+  const Left left = left_by([](const Config& config) {
+    static void (*earlier)(int);
+    static int calls = 0;
+    {
+      const Device first(config);
+      earlier = ::signal(SIGUSR2, [](int signal) {
+        ++calls;
+        earlier(signal);
+      });
+    }
+    const Device second(config);
+    ::raise(SIGUSR2);
+    ::_exit(calls == 1 ? 0 : 1);
+  });
+  CHECK(left.status == 0);
+}
+
+TEST_CASE("dumps: each signal that a program survives leaves one, up to a few") {
+  const Left left = left_by([](const Config& config) {
+    ::signal(SIGTERM, [](int) {});
+    const Device device(config);
+    for (int i = 0; i < 10; ++i) ::raise(SIGTERM);
+    ::_exit(0);
+  });
+  CHECK(left.status == 0);
+  CHECK(left.dumps.size() == 3);
 }
 
 TEST_CASE("dumps: a forked child's signals leave none of its parent's devices") {

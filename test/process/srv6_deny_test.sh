@@ -28,7 +28,8 @@ is() { [[ $("$@") == True ]]; }
 
 # Between T0s and T1s run packets of connections alone that are encapsulated, seen where they enter
 # a T1 from h0's T0.
-watch() {  # watch NAME PLANE T1
+watch() {  # watch NAME PLANE T1: from when queues of the fabric have run dry
+  sleep 1
   start "capture-$1" ip netns exec "$prefix-demo-p$2t1-$3" tcpdump -Z root -nn -U -Q in -i l0 \
     -w "$work/$1.pcap" 'ip6 proto 41 or ip6 proto 43'
   captures+=("$pid")
@@ -94,6 +95,8 @@ refuse() {  # refuse TEXT OPTION...
 }
 refuse 'has 2 T1 switches' deny p1t1-7
 refuse "no host 'h9'" deny h9 p1t0-0
+refuse 'is at T0 0' deny h0 p1t0-1
+refuse 'hosts are at T0s' deny h0 p1t1-1
 refuse 'no rule denies exactly these' allow p3t1-0
 refuse 'links join a T0 and a T1' deny p1t0-0 p2t1-0
 refuse 'name a switch' deny

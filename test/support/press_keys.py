@@ -4,9 +4,10 @@
 
 usage: press_keys.py SECONDS [TEXT KEYS]... -- COMMAND...
 
-Waits until TEXT is on the screen, then types KEYS, and so on in this order; KEYS may have \\n, \\x1b
-and the like. Then the program has to end. Exits with its status; with 1, and what was on the screen,
-if a text does not come within SECONDS, a line is longer than the terminal, or the program stays.
+Waits until TEXT is on the screen, then types KEYS, and so on in this order; KEYS may have \\n,
+\\x1b and the like. Then the program has to end. Exits with its status; with 1, and what was on the
+screen, if a text does not come within SECONDS, a line is longer than the terminal, or the program
+stays.
 """
 
 import os

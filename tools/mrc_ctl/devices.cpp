@@ -86,10 +86,11 @@ std::string RemoteDevice::title() const {
                      hello_["pid"].get<std::int64_t>());
 }
 
-Json RemoteDevice::request(Json request) {
+Json RemoteDevice::request(Json request, std::optional<Duration> patience) {
   request["id"] = ++requests_;
-  client_.send(request.dump(), patience_);
-  const Time end = monotonic_now() + patience_;
+  const Duration longest = patience.value_or(patience_);
+  client_.send(request.dump(), longest);
+  const Time end = monotonic_now() + longest;
   while (true) {
     const Duration left = end - monotonic_now();
     const auto line = left > Duration(0) ? client_.receive(left) : std::nullopt;

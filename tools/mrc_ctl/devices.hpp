@@ -41,7 +41,7 @@ class RemoteDevice {
 
   /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
   /// refuses, or if it does not answer.
-  [[nodiscard]] Json request(Json request);
+  [[nodiscard]] Json request(Json request, std::optional<Duration> patience = {});
   /// A list as a whole, however many answers it takes; or its first `most` elements, and perhaps
   /// some more.
   [[nodiscard]] Json list(Json request, const std::string& name, std::size_t most = SIZE_MAX);

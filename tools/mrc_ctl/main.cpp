@@ -81,8 +81,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
       return text.empty() ? "  no events yet\n" : text;
     }
     case Command::plane:
-      (void)answer_of(o, device);
-      return fmt::format("plane {} is {}\n", o.plane, o.up ? "enabled" : "disabled");
+      return fmt::format("plane {} is {}\n", o.plane, enabled_text(answer_of(o, device), o.plane));
     case Command::deny:
     case Command::allow:
     case Command::denied:

@@ -58,7 +58,7 @@ int Screen::wait(const tools::HeldSignals& signals, Duration time) {
     signals.sleep({&key, 1}, &limit);
     std::array<char, 64> read;
     const ssize_t n = key.revents != 0 ? ::read(STDIN_FILENO, read.data(), read.size()) : 0;
-    if (n <= 0) return kNoKey;
+    if (n <= 0) return key.revents != 0 ? int{'q'} : int{kNoKey};  // the terminal is gone
     typed_.assign(read.data(), static_cast<std::size_t>(n));
   }
   // Keys without a character are sequences, which come as a whole.
@@ -70,7 +70,9 @@ int Screen::wait(const tools::HeldSignals& signals, Duration time) {
     }
   const char c = typed_.front();
   typed_.erase(0, c == '\x1b' && typed_.size() > 1 ? std::string::npos : 1);
-  return c == '\x1b' ? kEscape : c == '\n' || c == '\r' ? kEnter : static_cast<unsigned char>(c);
+  if (c == '\x1b') return kEscape;
+  if (c == '\n' || c == '\r') return kEnter;
+  return static_cast<unsigned char>(c);
 }
 
 }  // namespace mrc::ctl_tool

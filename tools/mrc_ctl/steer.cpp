@@ -44,8 +44,12 @@ std::optional<SwitchName> parse_switch(std::string_view text) {
 Json link_of(const std::string& a, const std::string& b) {
   const auto first = parse_switch(a), second = parse_switch(b);
   if (!first && !second) bad(fmt::format("neither {} nor {} is a switch, such as p0t1-2", a, b));
-  if (!first) return {{"plane", second->plane}, {"host", a}};
-  if (!second) return {{"plane", first->plane}, {"host", b}};
+  if (!first || !second) {
+    const SwitchName& at = first ? *first : *second;
+    const std::string& host = first ? b : a;
+    if (at.t1) bad(fmt::format("there is no link between {} and {}: hosts are at T0s", a, b));
+    return {{"plane", at.plane}, {"host", host}, {"t0", at.number}};
+  }
   if (first->plane != second->plane || first->t1 == second->t1)
     bad(fmt::format("there is no link between {} and {}: links join a T0 and a T1 of a plane", a,
                     b));
@@ -82,17 +86,33 @@ detail::SteeringRules changed(const Options& o, detail::SteeringRules rules) {
 }
 
 /// The device does what the host's rules say. What is allowed for the host, or up, is so in each
-/// device, whatever its own rules were. True if it had one of these.
-bool follow_host(const Options& o, RemoteDevice& device, Json& answer) {
-  answer = device.request({{"request", "host_changed"}});
-  if (o.command == Command::plane && o.up)
-    (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}});
+/// device, whatever its own rules were. True if it had one of these. Throws mrc::Error, or what the
+/// JSON library throws, if it does not confirm.
+bool follow_host(const Options& o, RemoteDevice& device, const Json& wanted, Duration patience,
+                 Json& answer) {
+  answer = device.request({{"request", "host_changed"}}, patience);
+  if (answer.at("host") != wanted)
+    throw Error(Errc::bad_message,
+                device.title() + ": it follows other rules (another folder of option control?)");
+  if (o.command == Command::plane && o.up && device.hello().value("planes", 0u) > o.plane)
+    (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}}, patience);
   if (o.command != Command::allow) return false;
   const Json own = answer.value("denied", Json::array());
   const bool has = o.everything ? !own.empty()
                                 : std::find(own.begin(), own.end(), named_paths(o)[0]) != own.end();
   if (has) answer = steer(o, device);
   return has;
+}
+
+/// Whether the device takes the rules. Those of this user and of root have to, or nothing changes;
+/// other users' devices can't keep root from anything.
+void check_rules(RemoteDevice& device, const Json& wanted, Duration patience) {
+  const ::uid_t user = device.hello().value("uid", ::uid_t{0});
+  if (user != 0 && user != ::geteuid()) return;
+  const Json answer = device.request({{"request", "check_rules"}, {"rules", wanted}}, patience);
+  if (answer.value("unknown", std::uint64_t{0}) > 0)
+    fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
+               printable(device.title()));
 }
 
 std::string path_name(const Json& denied) {
@@ -175,20 +195,15 @@ int steer_host(const Options& o, Found& found) {
   });
   const std::string folder = o.folder.empty() ? detail::store_folder("auto") : o.folder;
   if (o.folder.empty() && ::geteuid() == 0) (void)control::device_folder("auto");  // makes it
-  detail::HostStoreWriter store(folder, kPatience);
+  detail::HostStoreWriter store(folder, kPatience, o.command == Command::allow && o.everything);
   const detail::SteeringRules rules = changed(o, store.rules());
 
   // All or nothing: each device says whether it would take them.
+  const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
   const Json wanted = detail::to_json(rules);
-  for (const auto& device : found.devices) {
-    const Json answer = device->request({{"request", "check_rules"}, {"rules", wanted}});
-    if (answer.value("unknown", std::uint64_t{0}) > 0)
-      fmt::print(stderr,
-                 "mrc_ctl: {}: its planes do not know all of the denied parts, and may use them\n",
-                 printable(device->title()));
-  }
+  for (const auto& device : found.devices) check_rules(*device, wanted, patience);
   bool found_rule = rules != store.rules() || o.everything || o.command != Command::allow;
-  if (rules != store.rules()) store.write(rules);
+  if (rules != store.rules() || o.everything) store.write(rules);
 
   int status = 0;
   Json answers = Json::array();
@@ -200,7 +215,7 @@ int steer_host(const Options& o, Found& found) {
   for (const std::string& why : found.silent) unconfirmed(why);
   for (const auto& device : found.devices) try {
       Json entry = device->label();
-      found_rule = follow_host(o, *device, entry["answer"]) || found_rule;
+      found_rule = follow_host(o, *device, wanted, patience, entry["answer"]) || found_rule;
       answers.push_back(std::move(entry));
     } catch (const std::exception& error) {
       if (tools::g_interrupted) return tools::kInterruptedStatus;

@@ -47,7 +47,7 @@ class Top {
                           : details_ ? "Esc: all devices  d: drain a plane  q: end"
                                      : "arrows, Enter: details  d: drain a plane  sort by t: "
                                        "throughput, n: name, a: again, r: RTT  q: end");
-    const std::size_t lines = screen.lines() - (last.empty() ? 0 : 2);
+    const std::size_t lines = std::max<std::size_t>(screen.lines(), 6) - (last.empty() ? 0 : 2);
     RemoteDevice* device = selected_device();
     std::string text;
     if (details_ && device != nullptr) try {
@@ -77,6 +77,7 @@ class Top {
     }
     if (key == kEscape) details_ = false;
     drains_ = key == 'd' && !rows_.empty();
+    if (drains_) selected_ = rows_[selected()].id;
     const std::map<int, SortBy> sorts{
         {'t', SortBy::throughput}, {'n', SortBy::name}, {'a', SortBy::again}, {'r', SortBy::rtt}};
     if (const auto by = sorts.find(key); by != sorts.end()) {
@@ -98,16 +99,22 @@ class Top {
       if (!rows_.empty() && device->id() == rows_[selected()].id) return device.get();
     return nullptr;
   }
-  /// Takes a plane of the selected device out of use, or lets it be used again.
+  /// Takes a plane of the device that d was pressed for out of use, or lets it be used again.
   void toggle(unsigned plane) try {
     RemoteDevice* device = selected_device();
-    if (device == nullptr) return;
+    if (device == nullptr || device->id() != selected_) {
+      message_ = "that device has gone";
+      return;
+    }
     Row& row = rows_[selected()];
     const bool enable = plane < row.states.size() && row.states[plane] == "disabled";
-    (void)device->request({{"request", "plane"}, {"plane", plane}, {"enabled", enable}});
-    row.states[plane] = enable ? "up" : "disabled";
-    message_ =
-        fmt::format("plane {} of {} is {}", plane, row.title, enable ? "used again" : "out of use");
+    const Json planes =
+        device->request({{"request", "plane"}, {"plane", plane}, {"enabled", enable}})["planes"];
+    row.states[plane] = enabled_text(planes, plane);
+    message_ = fmt::format("plane {} of {} is {}{}", plane, row.title, row.states[plane],
+                           enable && row.states[plane] == "disabled"
+                               ? ": it is down for the host (mrc_ctl plane N up --all)"
+                               : "");
   } catch (const std::exception& error) {
     message_ = printable(error.what());
   }

@@ -175,6 +175,10 @@ std::string peers_text(RemoteDevice& device) {
   return table(c);
 }
 
+std::string enabled_text(const Json& planes, unsigned plane) {
+  return planes.at(plane).value("enabled", false) ? "enabled" : "disabled";
+}
+
 Json all_paths(RemoteDevice& device) {
   Json all = Json::array();
   for (const Json& peer : device.list({{"request", "peers"}}, "peers"))

@@ -16,7 +16,7 @@ struct DeniedPaths {
   std::optional<Ev> ev{};      ///< stands alone
   std::optional<unsigned> t0;  ///< with t1: the link between the two; alone: the switch
   std::optional<unsigned> t1;  ///< alone: the switch
-  std::string host{};          ///< stands alone; name of a host: its port in this plane
+  std::string host{};          ///< alone, or with its t0: name of a host, its port in this plane
 
   /// Equal in every field.
   friend bool operator==(const DeniedPaths&, const DeniedPaths&) = default;

@@ -17,6 +17,7 @@
 #include "mrc/exchange/resolution.hpp"
 #include "mrc/host/peer_filter.hpp"
 #include "mrc/host/peers.hpp"
+#include "mrc/host/steering.hpp"
 #include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/plane_kind.hpp"
 
@@ -40,9 +41,9 @@ class Connector final : private ResolutionHost {
   /// `info`: what the peer of an own queue pair needs to know; `profiles`: those of that queue
   /// pair.
   Connector(const Config& config, const Log& log, OpenedPlanes& planes, engine::Engine& engine,
-            Peers& peers, PeerFilter& filter, const ResolutionOptions& options,
-            std::function<ConnectionInfo(Qpn)> info, std::function<PeerProfiles(Qpn)> profiles,
-            OnAnswer on_answer);
+            Peers& peers, PeerFilter& filter, const Steering& steering,
+            const ResolutionOptions& options, std::function<ConnectionInfo(Qpn)> info,
+            std::function<PeerProfiles(Qpn)> profiles, OnAnswer on_answer);
 
   /// A queue pair has gone to RTR with this destination. Throws mrc::Error if no plane leads there.
   void start(Time now, Qpn qpn, const Destination& destination);
@@ -122,6 +123,7 @@ class Connector final : private ResolutionHost {
   engine::Engine& engine_;
   Peers& peers_;
   PeerFilter& filter_;
+  const Steering& steering_;
   const std::function<ConnectionInfo(Qpn)> info_;
   const std::function<PeerProfiles(Qpn)> profiles_;
   const OnAnswer on_answer_;

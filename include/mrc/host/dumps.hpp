@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,10 @@
 /// What devices leave behind (option `dump`, docs/control.md): when they close, when the process
 /// exits or dies by a signal, and whenever it gets SIGUSR2.
 namespace mrc::inline v0_1::detail {
+
+/// How long a thread that dies, or a process that exits, waits for dumps, in milliseconds. Tests set
+/// it, since they may run on a busy machine.
+inline std::atomic<int> dump_patience{2000};
 
 /// Something that leaves a dump.
 class DumpSource {

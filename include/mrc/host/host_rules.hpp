@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,16 @@ struct SteeringRules {
 
   friend bool operator==(const SteeringRules&, const SteeringRules&) = default;
 };
+
+/// Rules that a host or a device can have: each path is compared with each of them, under a lane's
+/// lock.
+inline constexpr std::size_t kMostDenied = 256;
+/// Throws mrc::Error (no_resources) if there are more.
+inline void check_size(const SteeringRules& rules) {
+  if (rules.denied.size() > kMostDenied)
+    throw Error(Errc::no_resources, "more than " + std::to_string(kMostDenied) +
+                                        " rules deny paths; deny whole switches, or allow some");
+}
 
 /// Adds those that are not there yet.
 inline void add_denied(SteeringRules& rules, std::span<const DeniedPaths> denied) {

@@ -14,12 +14,13 @@
 #include "mrc/host/host_rules.hpp"
 
 /// The store of a host: rules that hold in all of its devices, those that open later included,
-/// until they are taken back or the host restarts. A host is a network namespace. Its files, in a
-/// folder for control sockets (control/run_folder.hpp), NETNS being host_key():
+/// until they are taken back or the host restarts. A host is a network namespace. Its files are in
+/// folder `host` of a folder for control sockets (control/run_folder.hpp), which belongs to whoever
+/// that folder belongs to, and in which nobody else can write; KEY being host_key():
 ///
-///     host-NETNS.json        the rules (docs/control.md)
-///     host-NETNS.lock        locked by whoever changes them
-///     host-NETNS-UID.number  8 bytes that a user's devices have mapped; changes with the rules
+///     KEY.json    the rules (docs/control.md)
+///     KEY.lock    locked by whoever changes them
+///     KEY.number  8 bytes that all devices have mapped; changes with the rules
 namespace mrc::inline v0_1::detail {
 
 /// What the names of the files begin with, in 16 hexadecimal digits: the network namespace of the
@@ -39,28 +40,33 @@ class HostStore final : public HostRules {
   HostStore& operator=(const HostStore&) = delete;
 
   [[nodiscard]] std::shared_ptr<const SteeringRules> rules() noexcept override;
-  /// Begins to follow a store whose folder did not exist before. Any thread.
-  void attach() noexcept;
+  /// Reads the rules anew, and begins to follow a store that did not exist before. Throws
+  /// mrc::Error if they can't be read; those that were stay in force.
+  void reread();
   /// In a forked child: no thread was at work with it.
   [[nodiscard]] bool at_rest() noexcept {
     return std::unique_lock(mutex_, std::try_to_lock).owns_lock();
   }
 
  private:
+  void attach() noexcept;
+
   const std::string folder_;
+  const std::string key_ = host_key();  ///< of the thread that opens the device
   const Log& log_;
   std::mutex mutex_;  ///< leaf; of what follows
   std::shared_ptr<const SteeringRules> rules_;
-  std::uint64_t read_at_ = 0;                  ///< number() before they were read
-  std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
+  std::uint64_t read_at_ = 0;                        ///< number() before they were read
+  const std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
 };
 
 /// The store, locked to be changed.
 class HostStoreWriter {
  public:
-  /// Waits for the lock for that long. Throws mrc::Error: access_denied if this user may not change
-  /// the rules, which the folder's owner and root may.
-  HostStoreWriter(std::string folder, Duration patience);
+  /// Waits for the lock for that long. `anew`: begins without rules, also if those that there are
+  /// can't be read. Throws mrc::Error: access_denied if this user may not change the rules, which
+  /// the folder's owner and root may.
+  HostStoreWriter(const std::string& folder, Duration patience, bool anew = false);
 
   [[nodiscard]] const SteeringRules& rules() const noexcept { return rules_; }
   /// Replaces the rules, as a whole or not at all; devices that send see it before their next
@@ -68,9 +74,10 @@ class HostStoreWriter {
   void write(const SteeringRules& rules);
 
  private:
-  void raise_numbers() const;
+  void raise_number() const;
 
   const std::string folder_;
+  const std::string key_ = host_key();
   UniqueFd lock_;
   SteeringRules rules_;
 };

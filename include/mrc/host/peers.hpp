@@ -139,6 +139,7 @@ class Peers {
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void replace(Time now, Known& known, const EvUpdate& update);
   void deny_paths(Time now, const Known& known);
+  [[nodiscard]] static bool denied_by_profile(const Known& known, std::size_t path) noexcept;
   [[nodiscard]] PeerRoute route_to(const Known& known, Plane plane) const;
   void add_to_port(PeerId peer, Plane plane, const PeerRoute& route);
   void note_slower(const Candidate& candidate);

@@ -16,7 +16,7 @@ namespace mrc::inline v0_1::detail {
 
 MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlanes& planes,
                                engine::Engine& engine, Peers& peers, PeerFilter& filter,
-                               const ResolutionOptions& options,
+                               const Steering& steering, const ResolutionOptions& options,
                                std::function<ConnectionInfo(Qpn)> info,
                                std::function<PeerProfiles(Qpn)> profiles, OnAnswer on_answer)
     : config_(config),
@@ -25,6 +25,7 @@ MRC_SETUP Connector::Connector(const Config& config, const Log& log, OpenedPlane
       engine_(engine),
       peers_(peers),
       filter_(filter),
+      steering_(steering),
       info_(std::move(info)),
       profiles_(std::move(profiles)),
       on_answer_(std::move(on_answer)),
@@ -125,7 +126,9 @@ MRC_SETUP void Connector::send(Time now, ResolutionMessage& message) {
 MRC_SETUP void Connector::send_over(Time now, ResolutionMessage& message, const Contact& way) try {
   if (!up(way)) return;
   Port& port = *planes_.ports[way.plane];
-  const PlanePaths paths = planes_.kind->paths_to(planes_, way.plane, way.address, {});
+  PlanePaths paths = planes_.kind->paths_to(planes_, way.plane, way.address, {});
+  std::erase_if(paths.specs,
+                [&](const path::PathSpec& path) { return steering_.denies(paths.route, path); });
   if (paths.specs.empty()) return;
   message.set_sender(port.address());
   message.size = (message.size + 3) / 4 * 4;  // no pad

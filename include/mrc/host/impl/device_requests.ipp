@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -245,6 +246,7 @@ struct DeviceControl::Requests {
     SteeringRules rules{0, core().denied()};
     const std::vector<DeniedPaths> paths = named_paths();
     add_denied(rules, paths);
+    check_size(rules);
     core().set_denied(std::move(rules.denied));
     core().log().warn(std::to_string(paths.size()) +
                       " rules deny paths, set through the control socket");
@@ -264,14 +266,16 @@ struct DeviceControl::Requests {
   [[nodiscard]] Json check_rules() const {
     const auto field = request.find("rules");
     const SteeringRules rules = rules_from_json(field == request.end() ? Json() : *field);
-    std::uint64_t unknown = 0;
+    check_size(rules);
+    std::uint64_t unknown =
+        static_cast<unsigned>(std::popcount(rules.planes_down >> (core().plane_count() - 1) >> 1));
     for (const DeniedPaths& one : rules.denied)
       unknown += one.plane >= core().plane_count() || !core().can_deny(one);
     return {{"unknown", unknown}};
   }
   /// The rules for the host have changed: answers when they are in force.
   [[nodiscard]] Json host_changed() const {
-    control.store_->attach();
+    control.store_->reread();
     for (const auto& lane : core().lanes()) lane->follow(control.store_);
     core().log().warn("the rules for all devices of this host have changed");
     return denied();

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,53 +16,70 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/blocked_signals.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/fork_mark.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/dumps.hpp"
 
 namespace mrc::inline v0_1::detail {
-
-/// How long a thread that dies waits for the dump.
-inline constexpr int kDumpPatienceMs = 2000;
 
 /// The signals of which dumps are left.
 inline constexpr std::array kDumpSignals{
     std::pair(SIGUSR2, "SIGUSR2"), std::pair(SIGSEGV, "SIGSEGV"), std::pair(SIGBUS, "SIGBUS"),
     std::pair(SIGFPE, "SIGFPE"),   std::pair(SIGILL, "SIGILL"),   std::pair(SIGABRT, "SIGABRT"),
     std::pair(SIGTERM, "SIGTERM")};
+/// Dumps of one signal that should end the process: a handler may survive it, again and again.
+inline constexpr std::uint32_t kMostFatal = 3;
 
 /// Of a process. It lives as long: a handler may be running in any thread.
 struct DumpState {
   const ForkMark fork;
   const ::pid_t pid = ::getpid();
-  std::mutex mutex;  ///< of sources and exited; held while dumps are made
+  std::timed_mutex mutex;  ///< of sources and exited; held while dumps are made
   std::vector<DumpSource*> sources;
   bool exited = false;
   UniqueFd asked, ask;  ///< a pipe: numbers of signals
-  UniqueFd made;        ///< eventfd: readable once a signal's dumps are there
   std::atomic<::pid_t> thread{0};
+  std::atomic<std::uint32_t> wanted{0}, made{0};  ///< signals that were noted, and served
+  // By signal:
   std::array<struct sigaction, NSIG> earlier{};
+  std::array<std::atomic<std::uint32_t>, NSIG> seen{};
+  /// Ours is installed, or is called by one that was installed later: it must not be its own
+  /// earlier one.
+  std::array<bool, NSIG> installed{};
 };
 inline constinit std::atomic<DumpState*> dump_state{nullptr};
 
-/// Only what is async-signal-safe: wakes the thread, waits for it if the process is to end, and
-/// does what would have been done without it.
+/// Wakes the thread; and waits for it, if the process is to end. Async-signal-safe.
+inline void ask_for_dump(DumpState& state, int signal) noexcept {
+  const auto number = static_cast<unsigned char>(signal);
+  const bool fatal = signal != SIGUSR2;
+  if (fatal && state.seen[number].fetch_add(1) >= kMostFatal) return;
+  const std::uint32_t mine = state.wanted.fetch_add(1) + 1;
+  if (::write(state.ask.fd(), &number, 1) != 1 || !fatal) return;
+  const Time end = monotonic_now() + std::chrono::milliseconds(dump_patience.load());
+  while (static_cast<std::int32_t>(state.made.load() - mine) < 0 && monotonic_now() < end)
+    (void)::poll(nullptr, 0, 5);
+}
+
+/// Only what is async-signal-safe: a dump, and what would have been done without it.
 extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, void* context) {
   const int error = errno;
   DumpState& state = *dump_state.load(std::memory_order_acquire);
   const auto thread = static_cast<::pid_t>(::syscall(SYS_gettid));
-  if (state.pid == ::getpid() && state.thread.load() != thread) {
-    const auto number = static_cast<unsigned char>(signal);
-    (void)!::write(state.ask.fd(), &number, 1);
-    ::pollfd made{state.made.fd(), POLLIN, 0};
-    if (signal != SIGUSR2) (void)::poll(&made, 1, kDumpPatienceMs);
+  if (state.pid == ::getpid() && state.thread.load() != thread) ask_for_dump(state, signal);
+  struct sigaction& kept = state.earlier[static_cast<std::size_t>(signal)];
+  const struct sigaction earlier = kept;
+  if ((earlier.sa_flags & SA_RESETHAND) != 0) {
+    kept = {};
+    kept.sa_handler = SIG_DFL;
   }
-  const struct sigaction& earlier = state.earlier[static_cast<std::size_t>(signal)];
   if ((earlier.sa_flags & SA_SIGINFO) != 0 && earlier.sa_sigaction != nullptr) {
     earlier.sa_sigaction(signal, info, context);
   } else if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) {
@@ -80,21 +96,22 @@ extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, voi
   DumpState* state = dump_state.load(std::memory_order_acquire);
   if (state != nullptr && !state->fork.forked()) return *state;
   auto* fresh = new DumpState;
-  if (state != nullptr) fresh->earlier = state->earlier;
+  if (state != nullptr) {
+    fresh->earlier = state->earlier;
+    fresh->installed = state->installed;
+  }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("option dump: can't make a pipe");
   fresh->asked = UniqueFd(ends[0]);
   fresh->ask = UniqueFd(ends[1]);
-  fresh->made = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fresh->made.open()) throw_errno("option dump: can't open an event descriptor");
   dump_state.store(fresh, std::memory_order_release);
   return *fresh;
 }
 
 MRC_SETUP void leave_dump(DumpSource& source, std::string_view why) noexcept try {
   const std::string text = source.dump(why) + "\n";
-  const UniqueFd file(
-      ::open(source.dump_file().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const UniqueFd file(::open(source.dump_file().c_str(),
+                             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   std::size_t written = 0;
   while (file.open() && written < text.size()) {
     const ::ssize_t n = ::write(file.fd(), text.data() + written, text.size() - written);
@@ -114,53 +131,56 @@ MRC_SETUP void serve_dumps(DumpState& state) noexcept {
     if (::read(state.asked.fd(), &number, 1) != 1) continue;
     const auto signal = std::find_if(kDumpSignals.begin(), kDumpSignals.end(),
                                      [&](const auto& entry) { return entry.first == number; });
-    if (signal == kDumpSignals.end()) continue;
-    {
+    if (signal != kDumpSignals.end()) {
       const std::lock_guard lock(state.mutex);
       for (DumpSource* source : state.sources) leave_dump(*source, signal->second);
     }
-    const std::uint64_t one = 1;
-    if (number != SIGUSR2) (void)!::write(state.made.fd(), &one, sizeof one);
+    ++state.made;
   }
 }
 
 MRC_SETUP void leave_dumps_at_exit() {
   DumpState* state = dump_state.load(std::memory_order_acquire);
   if (state == nullptr || state->fork.forked()) return;
-  const std::lock_guard lock(state->mutex);
+  // The thread may be held up by one that has died.
+  const std::unique_lock lock(state->mutex, std::chrono::milliseconds(dump_patience.load()));
+  if (!lock.owns_lock()) return;
   for (DumpSource* source : state->sources) leave_dump(*source, "exit");
   state->exited = true;
 }
 
 MRC_SETUP void install_dump_handlers(DumpState& state) {
   for (const auto& [signal, name] : kDumpSignals) {
+    bool& installed = state.installed[static_cast<std::size_t>(signal)];
     struct sigaction earlier {};
     (void)::sigaction(signal, nullptr, &earlier);
-    if (earlier.sa_sigaction == &openmrc_on_dump_signal) continue;  // a forked child has it
-    if (earlier.sa_handler == SIG_IGN && signal != SIGUSR2) continue;
+    if (installed || (earlier.sa_handler == SIG_IGN && signal != SIGUSR2)) continue;
     state.earlier[static_cast<std::size_t>(signal)] = earlier;
     struct sigaction own {};
     own.sa_sigaction = &openmrc_on_dump_signal;
     own.sa_mask = earlier.sa_mask;
-    own.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    own.sa_flags = SA_SIGINFO | SA_ONSTACK | (earlier.sa_flags & SA_NODEFER);
     if (earlier.sa_handler == SIG_DFL || (earlier.sa_flags & SA_RESTART) != 0)
       own.sa_flags |= SA_RESTART;
-    (void)::sigaction(signal, &own, nullptr);
+    installed = ::sigaction(signal, &own, nullptr) == 0;
   }
 }
 
+/// Those that the program has replaced stay: they may be called by what has replaced them.
 MRC_SETUP void remove_dump_handlers(DumpState& state) noexcept {
   for (const auto& [signal, name] : kDumpSignals) {
+    bool& installed = state.installed[static_cast<std::size_t>(signal)];
     struct sigaction now {};
     (void)::sigaction(signal, nullptr, &now);
-    if (now.sa_sigaction == &openmrc_on_dump_signal)
-      (void)::sigaction(signal, &state.earlier[static_cast<std::size_t>(signal)], nullptr);
+    if (installed && now.sa_sigaction == &openmrc_on_dump_signal)
+      installed =
+          ::sigaction(signal, &state.earlier[static_cast<std::size_t>(signal)], nullptr) != 0;
   }
 }
 
 MRC_SETUP void add_dump_source(DumpSource& source) {
-  static std::mutex adding;  // of threads that open the first device at the same time
-  const std::lock_guard one(adding);
+  static std::timed_mutex adding;  // of threads that open the first device at the same time
+  const std::unique_lock one(adding, std::chrono::seconds(1));  // a parent's may stay locked
   DumpState& state = state_of_dumps();
   if (state.thread == 0) {
     const BlockedSignals inherited;  // the program's handlers run in threads of the program
@@ -197,11 +217,11 @@ MRC_SETUP std::string dump_file_name(std::string_view pattern) {
 }
 
 MRC_SETUP void check_dump_file(const std::string& file) {
-  constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;  // a pipe may have no reader
   UniqueFd there(::open(file.c_str(), kHow));
-  if (there.open() || errno == ENXIO) return;  // a pipe may have a reader before the end
+  if (there.open() || errno == ENXIO) return;
   const bool missing = errno == ENOENT;
-  if (missing) there = UniqueFd(::open(file.c_str(), kHow | O_CREAT | O_EXCL, 0644));
+  if (missing) there = UniqueFd(::open(file.c_str(), kHow | O_CREAT | O_EXCL, 0600));
   if (!there.open())
     throw_errno("option dump: cannot append to " + file +
                 "; name a file in a folder that exists and that this process may write to");

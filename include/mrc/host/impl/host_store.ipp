@@ -8,17 +8,15 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/host/host_store.hpp"
 #include "mrc/host/steering_json.hpp"
@@ -27,33 +25,60 @@
 namespace mrc::inline v0_1::detail {
 
 inline constexpr int kStoreVersion = 1;
-inline constexpr off_t kLargestStore = 1 << 20;
+inline constexpr std::size_t kLargestStore = 1 << 20;
 
-[[nodiscard]] MRC_SETUP std::string store_file(const std::string& folder, const char* end) {
-  return folder + "/host-" + host_key() + end;
+/// Where the store of a folder for control sockets is.
+[[nodiscard]] MRC_SETUP std::string store_in(const std::string& folder) {
+  return folder + "/host";
 }
 
-/// A file that only root or this user can have written; -1: there is none, or another one.
-[[nodiscard]] MRC_SETUP UniqueFd open_trusted(const std::string& path, int flags, bool& missing) {
-  UniqueFd file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  missing = !file.open() && errno == ENOENT;
+/// Whether only root, this user, or the owner of the folder for control sockets can have written
+/// what `is` tells of.
+[[nodiscard]] MRC_SETUP bool is_trusted(const struct stat& is, const std::string& folder) {
+  struct stat above {};
+  const bool known = ::lstat(folder.c_str(), &above) == 0 && S_ISDIR(above.st_mode);
+  return (is.st_uid == 0 || is.st_uid == ::geteuid() || (known && is.st_uid == above.st_uid)) &&
+         (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// The store is there and trusted. `make`: makes it, if this user may.
+[[nodiscard]] MRC_SETUP bool has_store(const std::string& folder, bool make) {
+  const std::string store = store_in(folder);
   struct stat is {};
-  const bool trusted = file.open() && ::fstat(file.fd(), &is) == 0 && S_ISREG(is.st_mode) &&
-                       (is.st_uid == 0 || is.st_uid == ::geteuid()) &&
-                       (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  return trusted ? std::move(file) : UniqueFd();
+  if (make && ::lstat(folder.c_str(), &is) == 0 && (is.st_uid == ::geteuid() || ::geteuid() == 0) &&
+      ::mkdir(store.c_str(), 0755) == 0)
+    (void)!::chmod(store.c_str(), 0755);  // whatever the umask is
+  return ::lstat(store.c_str(), &is) == 0 && S_ISDIR(is.st_mode) && is_trusted(is, folder);
 }
 
-/// The rules in a folder; none if there is no file. Throws mrc::Error.
-[[nodiscard]] MRC_SETUP SteeringRules read_rules(const std::string& folder) {
-  const std::string path = store_file(folder, ".json");
+/// Opens a file of the store; it is made with `flags` O_CREAT. None: errno says why.
+[[nodiscard]] MRC_SETUP UniqueFd open_in_store(const std::string& folder, const std::string& name,
+                                               int flags) {
+  UniqueFd file(::open((store_in(folder) + "/" + name).c_str(),
+                       flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+  struct stat is {};
+  if (!file.open()) return file;
+  if (::fstat(file.fd(), &is) == 0 && S_ISREG(is.st_mode) && is_trusted(is, folder)) {
+    if ((flags & O_CREAT) != 0) (void)!::fchmod(file.fd(), 0644);  // whatever the umask is
+    return file;
+  }
+  errno = EPERM;
+  return UniqueFd();
+}
+
+/// The rules in a folder; none if there are none. Throws mrc::Error.
+[[nodiscard]] MRC_SETUP SteeringRules read_rules(const std::string& folder,
+                                                 const std::string& key) {
+  const std::string name = key + ".json";
   const auto fail = [&](const std::string& why) {
-    throw Error(Errc::bad_message, "the rules for this host in " + path + ' ' + why);
+    throw Error(Errc::bad_message,
+                "the rules for this host in " + store_in(folder) + "/" + name + ' ' + why);
   };
-  bool missing = false;
-  const UniqueFd file = open_trusted(path, O_RDONLY, missing);
-  if (missing) return {};
-  if (!file.open()) fail("can't be read, or others than root and this user may write to it");
+  if (!has_store(folder, false)) return {};
+  const UniqueFd file = open_in_store(folder, name, O_RDONLY);
+  if (!file.open() && errno == ENOENT) return {};
+  if (!file.open())
+    fail(errno == EPERM ? "belong to another user, or others may write them" : "can't be read");
   std::string text;
   std::array<char, 4096> part;
   for (ssize_t n = 0; (n = ::read(file.fd(), part.data(), part.size())) != 0;) {
@@ -78,36 +103,47 @@ MRC_SETUP std::string host_key() {
 }
 
 MRC_SETUP std::string store_folder(std::string_view control_setting) {
-  return std::string(control_setting == "auto" ? control::kRunFolder : control_setting);
+  const bool named = control_setting != "auto" && control_setting != "off";
+  return std::string(named ? control_setting : control::kRunFolder);
 }
 
 MRC_SETUP HostStore::HostStore(std::string folder, const Log& log)
     : folder_(std::move(folder)), log_(log), rules_(std::make_shared<const SteeringRules>()) {
-  attach();
-  (void)rules();
+  try {
+    reread();
+  } catch (const Error& error) {
+    log_.warn(error.what());
+  }
 }
 
 MRC_SETUP HostStore::~HostStore() {
-  if (map_ != nullptr) ::munmap(map_, sizeof *map_);
+  if (map_ != nullptr)
+    ::munmap(const_cast<std::atomic<std::uint64_t>*>(map_), sizeof *map_);  // NOLINT
 }
 
+/// Maps the number, if it is there. Under the lock.
 MRC_SETUP void HostStore::attach() noexcept try {
-  const std::lock_guard lock(mutex_);
-  read_at_ = ~std::uint64_t{0};  // to be read
-  if (map_ != nullptr) return;
-  bool missing = false;
-  const UniqueFd file =
-      open_trusted(store_file(folder_, ("-" + std::to_string(::geteuid()) + ".number").c_str()),
-                   O_RDWR | O_CREAT, missing);
+  if (map_ != nullptr || !has_store(folder_, true)) return;
+  const std::string name = key_ + ".number";
+  UniqueFd file = open_in_store(folder_, name, O_RDWR | O_CREAT);
+  if (file.open() && ::ftruncate(file.fd(), sizeof *map_) != 0) return;  // that is its size
+  if (!file.open()) file = open_in_store(folder_, name, O_RDONLY);
   struct stat is {};
-  if (!file.open() || ::fstat(file.fd(), &is) != 0 || is.st_uid != ::geteuid()) return;
-  if (is.st_size < off_t{sizeof *map_} && ::ftruncate(file.fd(), sizeof *map_) != 0) return;
+  if (!file.open() || ::fstat(file.fd(), &is) != 0 || is.st_size != off_t{sizeof *map_}) return;
   void* map = ::mmap(nullptr, sizeof *map_, PROT_READ, MAP_SHARED, file.fd(), 0);
   if (map == MAP_FAILED) return;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-  map_ = static_cast<std::atomic<std::uint64_t>*>(map);
+  map_ = static_cast<const std::atomic<std::uint64_t>*>(map);
   set_number(*map_);
 } catch (const std::exception&) {  // out of memory: rules come by the control socket alone
+}
+
+MRC_SETUP void HostStore::reread() {
+  const std::lock_guard lock(mutex_);
+  attach();
+  const std::uint64_t now = number();  // first: if they change meanwhile, they are read again
+  rules_ = std::make_shared<const SteeringRules>(read_rules(folder_, key_));
+  read_at_ = now;
 }
 
 MRC_SETUP std::shared_ptr<const SteeringRules> HostStore::rules() noexcept {
@@ -115,49 +151,49 @@ MRC_SETUP std::shared_ptr<const SteeringRules> HostStore::rules() noexcept {
   const std::uint64_t now = number();
   if (std::exchange(read_at_, now) == now) return rules_;
   try {
-    rules_ = std::make_shared<const SteeringRules>(read_rules(folder_));
+    rules_ = std::make_shared<const SteeringRules>(read_rules(folder_, key_));
   } catch (const std::exception& error) {
     log_.warn(error.what());
   }
   return rules_;
 }
 
-MRC_SETUP HostStoreWriter::HostStoreWriter(std::string folder, Duration patience)
-    : folder_(std::move(folder)) {
+MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
+    : folder_(folder) {
   struct stat is {};
-  if (::stat(folder_.c_str(), &is) != 0) throw_errno("the host's store is in " + folder_);
-  if (::geteuid() != 0 && ::geteuid() != is.st_uid)
+  const bool there = ::stat(folder_.c_str(), &is) == 0;
+  if (::geteuid() != 0 && (!there || ::geteuid() != is.st_uid))
     throw Error(Errc::access_denied,
                 "rules for all devices of this host are in " + folder_ +
                     ", where root may change them; name devices of your own to steer these alone");
-  const std::string path = store_file(folder_, ".lock");
-  bool missing = false;
-  lock_ = open_trusted(path, O_RDWR | O_CREAT, missing);
-  if (!lock_.open()) {  // another user's, who may have it locked for ever
-    (void)::unlink(path.c_str());
-    lock_ = open_trusted(path, O_RDWR | O_CREAT | O_EXCL, missing);
-  }
-  if (!lock_.open()) throw_errno("cannot lock " + path);
+  if (!there) throw_errno("the rules for this host are in " + folder_);
+  const std::string store = store_in(folder_);
+  // In a folder that all may write to, another user can have taken the name.
+  if (!has_store(folder_, true) && ::lstat(store.c_str(), &is) == 0)
+    (void)::rename(store.c_str(), (store + "-" + std::to_string(random_seed())).c_str());
+  if (!has_store(folder_, true)) throw_errno("cannot make the folder " + store);
+  lock_ = open_in_store(folder_, key_ + ".lock", O_RDWR | O_CREAT);
+  if (!lock_.open()) throw_errno("cannot lock the rules for this host in " + store);
   const Time end = monotonic_now() + patience;
   while (::flock(lock_.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (monotonic_now() >= end)
-      throw Error(Errc::timed_out, "another process is changing the host's rules: " + path +
-                                       " stays locked (`fuser -v " + path + "` names it)");
+      throw Error(Errc::timed_out,
+                  "another process is changing the rules for this host; `fuser -v " + store + "/" +
+                      key_ + ".lock` names it");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  rules_ = read_rules(folder_);
+  if (!anew) rules_ = read_rules(folder_, key_);
 }
 
 MRC_SETUP void HostStoreWriter::write(const SteeringRules& rules) {
+  check_size(rules);
   nlohmann::json json = to_json(rules);
   json["version"] = kStoreVersion;
   const std::string text = json.dump(2) + "\n";
-  const std::string path = store_file(folder_, ".json");
-  const std::string fresh = path + ".new";
+  const std::string path = store_in(folder_) + "/" + key_ + ".json", fresh = path + ".new";
   (void)::unlink(fresh.c_str());
-  UniqueFd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  UniqueFd file = open_in_store(folder_, key_ + ".json.new", O_WRONLY | O_CREAT | O_EXCL);
   if (!file.open()) throw_errno("cannot write " + fresh);
-  (void)!::fchmod(file.fd(), 0644);  // whatever the umask is
   const ssize_t written = ::write(file.fd(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size())) {
     const int error = written < 0 ? errno : ENOSPC;
@@ -167,32 +203,16 @@ MRC_SETUP void HostStoreWriter::write(const SteeringRules& rules) {
   file.close();
   if (::rename(fresh.c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
   rules_ = rules;
-  raise_numbers();
+  raise_number();
 }
 
-/// Those of all users. A user may have put something else there.
-MRC_SETUP void HostStoreWriter::raise_numbers() const {
-  const std::string begin = "host-" + host_key() + "-";
-  const std::string end = ".number";
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(begin) || !name.ends_with(end) ||
-        name.size() <= begin.size() + end.size())
-      continue;
-    ::uid_t uid = 0;
-    const char* const last = name.data() + name.size() - end.size();
-    const auto parsed = std::from_chars(name.data() + begin.size(), last, uid);
-    if (parsed.ec != std::errc() || parsed.ptr != last) continue;
-    const UniqueFd file(::open(entry.path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat is {};
-    if (!file.open() || ::fstat(file.fd(), &is) != 0 || !S_ISREG(is.st_mode) || is.st_uid != uid ||
-        is.st_nlink != 1)
-      continue;
-    std::uint64_t number = 0;
-    if (::pread(file.fd(), &number, sizeof number, 0) != ssize_t{sizeof number}) continue;
-    ++number;
-    (void)!::pwrite(file.fd(), &number, sizeof number, 0);
-  }
+MRC_SETUP void HostStoreWriter::raise_number() const {
+  const UniqueFd file = open_in_store(folder_, key_ + ".number", O_RDWR | O_CREAT);
+  std::uint64_t number = 0;
+  (void)!::pread(file.fd(), &number, sizeof number, 0);
+  ++number;
+  if (::pwrite(file.fd(), &number, sizeof number, 0) != ssize_t{sizeof number})
+    throw_errno("cannot write the number of the rules in " + store_in(folder_));
 }
 
 }  // namespace mrc::inline v0_1::detail

@@ -42,7 +42,7 @@ MRC_SETUP Lane::Lane(const LaneSurroundings& around, unsigned index,
       peers_(config_, log_, planes_, engine_, filter_, steering_),
       endpoint_requests_(config_, planes_, engine_, filter_),
       connector_(
-          config_, log_, planes_, engine_, peers_, filter_, resolution_options(),
+          config_, log_, planes_, engine_, peers_, filter_, steering_, resolution_options(),
           [this](Qpn qpn) { return info_of(qpn); }, [this](Qpn qpn) { return profiles_of(qpn); },
           [this](std::uint64_t question, const Contact& from) {
             datagram_routes_.on_answer(question, from);

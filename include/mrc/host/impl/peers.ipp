@@ -273,13 +273,24 @@ MRC_SETUP std::size_t Peers::count_denied(std::size_t first, std::size_t most,
   for (; n < most && first + n < known_.size(); ++n) {
     const engine::Peer* peer = engine_.find_peer(known_[first + n].id);
     if (peer == nullptr) continue;
+    const Known& known = known_[first + n];
     std::uint64_t denied = 0;
     for (std::size_t i = 0; i < peer->paths.size(); ++i)
-      denied += peer->paths.health(static_cast<path::PathIndex>(i)) == path::Health::denied;
+      denied += !denied_by_profile(known, i) &&
+                peer->paths.health(static_cast<path::PathIndex>(i)) == path::Health::denied;
     count.paths += denied;
-    count.peers_cut_off += denied > 0 && peer->paths.usable_planes() == 0;
+    count.peers_cut_off +=
+        (denied > 0 || steering_.planes_down() != 0) && peer->paths.usable_planes() == 0;
   }
   return n;
+}
+
+/// Whatever steering says.
+MRC_SETUP bool Peers::denied_by_profile(const Known& known, std::size_t path) noexcept {
+  return known.evs && path < known.evs->entries.size() &&
+         (known.evs->entries[path].denied ||
+          std::find(known.not_sendable.begin(), known.not_sendable.end(), path) !=
+              known.not_sendable.end());
 }
 
 /// DENIED are the paths that its profile or steering denies; others are not.
@@ -292,12 +303,8 @@ MRC_SETUP void Peers::deny_paths(Time now, const Known& known) {
   for (std::size_t n = 0; n < peer.paths.size(); ++n) {
     const auto i = static_cast<path::PathIndex>(n);
     const path::PathSpec path = peer.paths[i];
-    const bool by_profile =
-        known.evs && n < known.evs->entries.size() &&
-        (known.evs->entries[n].denied ||
-         std::count(known.not_sendable.begin(), known.not_sendable.end(), i) > 0);
-    const bool denied = by_profile || ((peer.planes >> path.plane & 1) != 0 &&
-                                       steering_.denies(routes[path.plane], path));
+    const bool denied = denied_by_profile(known, n) || ((peer.planes >> path.plane & 1) != 0 &&
+                                                        steering_.denies(routes[path.plane], path));
     if (denied != (peer.paths.health(i) == path::Health::denied)) changed.push_back(i);
   }
   if (changed.empty()) return;

@@ -91,6 +91,8 @@ MRC_DECL Time Rounds::next_deadline() const noexcept {
 
 /// Everything of a round but transmission. True if there were packets.
 MRC_DECL bool Rounds::take_in(Time now) noexcept {
+  if (steering_.stale()) [[unlikely]]
+    calls_.steer(now);
   if (now >= faults_.next_change()) faults_.apply(now);
   const bool moved = receive(now);
   if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);

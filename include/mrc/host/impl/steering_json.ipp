@@ -11,9 +11,6 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// Rules that a host or a device can have: more take a lane's lock for long.
-inline constexpr std::size_t kMostDenied = 1024;
-
 /// A whole number up to `most`; nothing if the field is missing.
 [[nodiscard]] MRC_SETUP std::optional<std::uint32_t> whole_number(const nlohmann::json& json,
                                                                   const char* name,
@@ -60,13 +57,14 @@ MRC_SETUP DeniedPaths denied_from_json(const nlohmann::json& json) {
   if (const auto t1 = whole_number(json, "t1", kMost)) denied.t1 = *t1;
   if (const auto host = json.find("host"); host != json.end()) {
     if (!host->is_string() || host->get_ref<const std::string&>().empty() ||
-        host->get_ref<const std::string&>().size() > 255)
+        host->get_ref<const std::string&>().size() > 64)
       throw Error(Errc::invalid_argument, "field host must be the name of a host");
     denied.host = host->get<std::string>();
   }
-  const bool part = denied.t0 || denied.t1;
-  if (int{denied.ev.has_value()} + int{part} + int{!denied.host.empty()} > 1)
-    throw Error(Errc::invalid_argument, "fields ev, host, and t0 and t1, exclude each other");
+  const bool part = denied.t0 || denied.t1 || !denied.host.empty();
+  if ((denied.ev && part) || (denied.t1 && !denied.host.empty()))
+    throw Error(Errc::invalid_argument,
+                "field ev stands alone, and field host alone or with t0, the switch it is at");
   return denied;
 }
 

@@ -119,19 +119,41 @@ class PacketKind final : public PlaneKind {
       route.outer.push_back(route_of(own(entry) ? entry.expanded : any->expanded));
     return PeerRoute(std::move(route));
   }
-  void check(const DeniedPaths& denied) const override { (void)part_of(denied); }
+  void check(const DeniedPaths& denied) const override {
+    const auto number = [&](const std::optional<unsigned>& wanted, unsigned count,
+                            const char* what) {
+      if (wanted && *wanted >= count)
+        throw Error(Errc::invalid_argument, "fabric " + fabric_.file + " has " +
+                                                std::to_string(count) + ' ' + what +
+                                                " switches in a plane, from number 0 on");
+    };
+    number(denied.t0, fabric_.t0, "T0");
+    number(denied.t1, fabric_.t1, "T1");
+    if (denied.t1 && fabric_.forwarding == fabric::Forwarding::ecmp)
+      throw Error(Errc::unsupported, "in fabric " + fabric_.file +
+                                         " switches choose the T1: deny a T0, a host or a plane");
+    if (denied.host.empty()) return;
+    const fabric::Host* host = fabric_.find_host(denied.host);
+    if (host == nullptr)
+      throw Error(Errc::invalid_argument,
+                  "fabric " + fabric_.file + " has no host '" + denied.host + "'");
+    if (denied.t0 && *denied.t0 != host->t0)
+      throw Error(Errc::invalid_argument, "host " + denied.host + " of fabric " + fabric_.file +
+                                              " is at T0 " + std::to_string(host->t0));
+  }
   [[nodiscard]] bool is_among(const DeniedPaths& denied, const PeerRoute& route,
                               const path::PathSpec& path) const override {
     if (denied.ev) return *denied.ev == path.ev || Ev{value(*denied.ev) | kSecondEv} == path.ev;
     const auto& way = route.as<port::PacketPort::Route>();
     const fabric::Host* host = fabric_.find_host(path.plane, way.address.ip);
-    if (host == nullptr) return false;
+    const std::optional<fabric::Denied> part = part_of(denied);
+    if (host == nullptr || !part) return false;
     path::UsidRoute usids;
     if (path.port_path < way.outer.size()) {
       const port::PacketRoute& outer = way.outer[path.port_path];
       usids = {outer.destination, outer.segment, outer.has_srh};
     }
-    return fabric::leads_over(fabric_, part_of(denied), *self_, *host, usids);
+    return fabric::leads_over(fabric_, *part, *self_, *host, usids);
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
   [[nodiscard]] std::string why_none() const override {
@@ -148,29 +170,23 @@ class PacketKind final : public PlaneKind {
   }
 
  private:
-  /// Throws mrc::Error if the fabric has no such part.
-  [[nodiscard]] fabric::Denied part_of(const DeniedPaths& denied) const {
-    const auto number = [&](const std::optional<unsigned>& wanted, unsigned count,
-                            const char* what) {
-      if (wanted && *wanted >= count)
-        throw Error(Errc::invalid_argument, "fabric " + fabric_.file + " has " +
-                                                std::to_string(count) + ' ' + what +
-                                                " switches in a plane, from number 0 on");
-      return wanted.value_or(fabric::Denied::kAny);
-    };
+  /// Nothing if the fabric has no such part, or check() refuses it for another reason: rules for
+  /// the host may be older than the device.
+  [[nodiscard]] std::optional<fabric::Denied> part_of(const DeniedPaths& denied) const {
+    const bool chosen = denied.t1 && fabric_.forwarding == fabric::Forwarding::ecmp;
+    const fabric::Host* host = denied.host.empty() ? nullptr : fabric_.find_host(denied.host);
+    if (chosen || denied.t0.value_or(0) >= fabric_.t0 || denied.t1.value_or(0) >= fabric_.t1 ||
+        (host == nullptr && !denied.host.empty()) ||
+        (host != nullptr && denied.t0.value_or(host->t0) != host->t0))
+      return std::nullopt;
     fabric::Denied part;
     part.plane = denied.plane;
-    part.t0 = number(denied.t0, fabric_.t0, "T0");
-    part.t1 = number(denied.t1, fabric_.t1, "T1");
-    if (denied.t1 && fabric_.forwarding == fabric::Forwarding::ecmp)
-      throw Error(Errc::unsupported, "in fabric " + fabric_.file +
-                                         " switches choose the T1: deny a T0, a host or a plane");
-    if (denied.host.empty()) return part;
-    const fabric::Host* host = fabric_.find_host(denied.host);
-    if (host == nullptr)
-      throw Error(Errc::invalid_argument,
-                  "fabric " + fabric_.file + " has no host '" + denied.host + "'");
-    part.host = static_cast<unsigned>(host - fabric_.hosts.data());
+    if (host != nullptr) {
+      part.host = static_cast<unsigned>(host - fabric_.hosts.data());
+      return part;
+    }
+    part.t0 = denied.t0.value_or(fabric::Denied::kAny);
+    part.t1 = denied.t1.value_or(fabric::Denied::kAny);
     return part;
   }
   /// The first 128 bits are the destination address, the others the segment of an SRH.
