@@ -86,7 +86,7 @@ TEST_CASE("stats json: paths") {
   CHECK(written[0]["state"] == "assumed_bad");
   CHECK(written[0]["losses"] == 2);
   CHECK(written[0]["active"] == true);
-  CHECK(written[0].size() == 15);
+  CHECK(written[0].size() == 16);
   const auto read = written[0].get<mrc::PathReport>();
   CHECK(read.ev == path.ev);
   CHECK(read.state == path.state);

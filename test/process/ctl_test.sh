@@ -5,6 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mrc_ctl=$build/tools/mrc_ctl
 need_program "$mrc_ctl"
+press_keys=$(cd "$(dirname "${BASH_SOURCE[0]}")/../support" && pwd)/press_keys.py
 
 cd "$work"
 mkdir sockets
@@ -70,13 +71,14 @@ ctl top --rounds 2 --interval 200ms >top.out || fail 'top'
 grep -Eq 'sending [0-9.]+ Gb/s' top.out || fail "top: $(cat top.out)"
 
 # In a terminal: sorted by name, the second device in detail, a plane drained and used again.
-keys() { python3 "$MRC_SOURCE_DIR/test/support/press_keys.py" 400 "$@"; }
+keys() { python3 "$press_keys" 400 "$@"; }
 keys 'recv Gb/s' n 'paths up' j '> mrc_perf' '\n' 'queue pair' d '0-9' 1 'is disabled' \
   d '0-9' 1 'is enabled' '\x1b' 'paths up' q -- \
   "$mrc_ctl" --folder sockets --patience 60s top --interval 300ms >keys.out 2>keys.err ||
   fail "top in a terminal: $(cat keys.err)"
-until_true 30 is '[e["event"] for d in d for e in d["answer"] if e["event"][:5] == "plane"] ==
-  ["plane_down", "plane_up"]' events || fail "top has drained nothing: $(ctl events)"
+planes='[e["event"] for a in d for e in a["answer"] if e["event"][:5] == "plane"]'
+until_true 30 is "$planes"' == ["plane_down", "plane_up"]' events ||
+  fail "top has drained nothing: $(ctl events)"
 
 # A plane goes out of use under load: no packet leaves in it, and nothing fails.
 fails 2 'devices are open' plane 1 down

@@ -11,8 +11,8 @@
 /// exits or dies by a signal, and whenever it gets SIGUSR2.
 namespace mrc::inline v0_1::detail {
 
-/// How long a thread that dies, or a process that exits, waits for dumps, in milliseconds. Tests set
-/// it, since they may run on a busy machine.
+/// How long a thread that dies, or a process that exits, waits for dumps, in milliseconds. Tests
+/// set it, since they may run on a busy machine.
 inline std::atomic<int> dump_patience{2000};
 
 /// Something that leaves a dump.

@@ -171,11 +171,11 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "`auto`: 16384 if all planes are on loopback addresses, but 4096 with other implementations "
      "and with `strict`; else 4096."},
     {"icrc", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices}, "", kPackets,
-     "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but between "
-     "OpenMRC processes of one host, both with `auto`, data packets that stay on its loopback "
-     "interface leave the payload out: their bytes never leave memory. Not with `strict`, `faults`, "
-     "packet ports or RDMA devices. `off`: neither sent nor checked; both sides must agree. See "
-     "docs/security.md."},
+     "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but "
+     "between OpenMRC processes of one host, both with `auto`, data packets that stay on its "
+     "loopback interface leave the payload out: their bytes never leave memory. Not with "
+     "`strict`, `faults`, packet ports or RDMA devices. `off`: neither sent nor checked; both "
+     "sides must agree. See docs/security.md."},
     {"receive_buffer", U32{&Config::receive_buffer, 64 << 10, 1 << 30, kSize}, "bytes per plane",
      kPackets,
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
