@@ -47,8 +47,9 @@ skip() {
   exit 77
 }
 
-catches() {  # catches PID: it has a handler of SIGINT
-  (($((16#$(awk '/^SigCgt/ { print $2 }' "/proc/$1/status"))) & 2))
+catches() {  # catches PID: it is no shell any more, and has a handler of SIGINT
+  ! [[ /proc/$1/exe -ef /proc/$$/exe ]] &&
+    (($((16#$(awk '/^SigCgt/ { print $2 }' "/proc/$1/status"))) & 2))
 }
 busy() {  # busy PID: it has computed for half a second
   local fields
