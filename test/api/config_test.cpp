@@ -277,16 +277,17 @@ TEST_CASE("config: values that the device chooses have a name, and on and off ha
   config.set("mtu", "2048");
   config.set("mtu", "auto");
   CHECK(config.mtu == 0);
-  for (const auto& [text, value] : {std::pair{"on", mrc::port::Offload::on},
-                                    {"1", mrc::port::Offload::on},
-                                    {"true", mrc::port::Offload::on},
-                                    {"off", mrc::port::Offload::off},
-                                    {"0", mrc::port::Offload::off},
-                                    {"false", mrc::port::Offload::off},
-                                    {"auto", mrc::port::Offload::automatic}}) {
+  for (const auto& accepted : {std::pair{"on", mrc::port::Offload::on},
+                               {"1", mrc::port::Offload::on},
+                               {"true", mrc::port::Offload::on},
+                               {"off", mrc::port::Offload::off},
+                               {"0", mrc::port::Offload::off},
+                               {"false", mrc::port::Offload::off},
+                               {"auto", mrc::port::Offload::automatic}}) {
+    const char* const text = accepted.first;
     CAPTURE(text);
     config.set("icrc", text);
-    CHECK(config.icrc == value);
+    CHECK(config.icrc == accepted.second);
   }
 }
 
