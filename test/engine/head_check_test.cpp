@@ -57,9 +57,10 @@ TEST_CASE("head check: data packets say so to peers that have agreed, control pa
   RcRig rig({.head_check = true});
   const Watched watched(rig.pair);
   exchange_all(rig);
-  for (const auto& [opcode, seen] : watched.of) {
+  for (const auto& of : watched.of) {
+    const Opcode opcode = of.first;
     CAPTURE(wire::to_string(opcode));
-    CHECK((wire::is_data(opcode) ? seen.without : seen.with) == 0);
+    CHECK((wire::is_data(opcode) ? of.second.without : of.second.with) == 0);
   }
   for (const Opcode opcode :
        {Opcode::write_first, Opcode::write_last, Opcode::send_middle, Opcode::read_request,

@@ -336,7 +336,8 @@ TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as 
   struct Case {
     std::uint32_t length, packets;
   };
-  for (const auto& [length, packets] : {Case{16'384, 3}, Case{4096, 15}, Case{64, 15}}) {
+  for (const Case& one : {Case{16'384, 3}, Case{4096, 15}, Case{64, 15}}) {
+    const std::uint32_t length = one.length, packets = one.packets;
     CAPTURE(length);
     Single::Setup setup;
     setup.attributes.mtu = 16'384;

@@ -10,6 +10,7 @@
 
 #include "mrc/net/netlink.hpp"
 #include "mrc/net/network_namespace.hpp"
+#include "mrc/wire/icrc.hpp"
 #include "plane/udp_rig.hpp"
 #include "support/network.hpp"
 
