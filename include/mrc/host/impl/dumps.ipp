@@ -41,7 +41,7 @@ inline constexpr std::uint32_t kMostFatal = 3;
 struct DumpState {
   const ForkMark fork;
   const ::pid_t pid = ::getpid();
-  std::timed_mutex mutex;  ///< of sources and exited; held while dumps are made
+  std::mutex mutex;  ///< of sources and exited; held while dumps are made
   std::vector<DumpSource*> sources;
   bool exited = false;
   UniqueFd asked, ask;  ///< a pipe: numbers of signals
@@ -139,11 +139,23 @@ MRC_SETUP void serve_dumps(DumpState& state) noexcept {
   }
 }
 
+/// Not std::timed_mutex, whose calls thread sanitizers do not know.
+[[nodiscard]] MRC_SETUP std::unique_lock<std::mutex> lock_within(std::mutex& mutex,
+                                                                 Duration patience) {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  for (const Time end = monotonic_now() + patience; !lock.owns_lock() && monotonic_now() < end;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)lock.try_lock();
+  }
+  return lock;
+}
+
 MRC_SETUP void leave_dumps_at_exit() {
   DumpState* state = dump_state.load(std::memory_order_acquire);
   if (state == nullptr || state->fork.forked()) return;
   // The thread may be held up by one that has died.
-  const std::unique_lock lock(state->mutex, std::chrono::milliseconds(dump_patience.load()));
+  const std::unique_lock lock =
+      lock_within(state->mutex, std::chrono::milliseconds(dump_patience.load()));
   if (!lock.owns_lock()) return;
   for (DumpSource* source : state->sources) leave_dump(*source, "exit");
   state->exited = true;
@@ -179,8 +191,8 @@ MRC_SETUP void remove_dump_handlers(DumpState& state) noexcept {
 }
 
 MRC_SETUP void add_dump_source(DumpSource& source) {
-  static std::timed_mutex adding;  // of threads that open the first device at the same time
-  const std::unique_lock one(adding, std::chrono::seconds(1));  // a parent's may stay locked
+  static std::mutex adding;  // of threads that open the first device at the same time
+  const std::unique_lock one = lock_within(adding, std::chrono::seconds(1));  // or of a parent
   DumpState& state = state_of_dumps();
   if (state.thread == 0) {
     const BlockedSignals inherited;  // the program's handlers run in threads of the program
