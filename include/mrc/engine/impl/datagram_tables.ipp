@@ -59,8 +59,10 @@ MRC_SETUP void DatagramTables::set_paths(DestinationId id, std::span<const path:
 MRC_SETUP void DatagramTables::prefer_plane(DestinationId id, Plane plane) noexcept {
   Destination* to = destination(id);
   if (to == nullptr) return;
-  std::stable_partition(to->ways.begin(), to->ways.end(),
-                        [plane](const Destination::Way& way) { return way.plane == plane; });
+  const auto preferred =
+      std::find_if(to->ways.begin(), to->ways.end(),
+                   [plane](const Destination::Way& way) { return way.plane == plane; });
+  if (preferred != to->ways.end()) std::rotate(to->ways.begin(), preferred, preferred + 1);
 }
 
 MRC_SETUP Errc DatagramTables::remove_destination(DestinationId id) noexcept {
