@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <system_error>
 
+#include "mrc/core/host_name.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {
@@ -30,20 +30,7 @@ int try_to_open(const std::string& name) noexcept {
 }  // namespace
 
 std::string stats_file_name(const std::string& pattern) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  std::string name;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char next = i + 1 < pattern.size() && pattern[i] == '%' ? pattern[i + 1] : '\0';
-    if (next == 'h')
-      name += host.data();
-    else if (next == 'p')
-      name += std::to_string(::getpid());
-    else
-      name += pattern[i];
-    if (next == 'h' || next == 'p') ++i;
-  }
-  return name;
+  return mrc::file_name_of(pattern);
 }
 
 void require_writable_stats(const std::string& pattern) {

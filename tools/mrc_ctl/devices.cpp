@@ -23,14 +23,13 @@ constexpr std::size_t kMostElements = 10'000'000;
 
 }  // namespace
 
-Json object_of(const std::string& line) {
-  constexpr int kDeepest = 16;
+Json object_of(const std::string& text, int deepest) {
   bool deep = false;
-  const auto look = [&deep](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > kDeepest;
-    return depth <= kDeepest;
+  const auto look = [&](int depth, Json::parse_event_t, Json&) {
+    deep = deep || depth > deepest;
+    return depth <= deepest;
   };
-  Json json = Json::parse(line, look, false);
+  Json json = Json::parse(text, look, false);
   return json.is_object() && !deep ? json : Json::object();
 }
 

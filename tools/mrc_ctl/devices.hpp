@@ -73,9 +73,9 @@ struct Found {
 [[nodiscard]] bool may_select(const Options& o, const control::SocketName& name);
 /// Where the options say that there are sockets.
 [[nodiscard]] std::vector<std::string> folders_of(const Options& o);
-/// What a device sends; an empty object if it is no JSON object, or one that is nested deeper than
+/// What others send; an empty object if it is no JSON object, or one that is nested deeper than
 /// any answer is: copying and writing it goes level by level.
-[[nodiscard]] Json object_of(const std::string& line);
+[[nodiscard]] Json object_of(const std::string& text, int deepest = 16);
 
 /// Those that the options select. Sockets that nobody listens on any more are removed.
 [[nodiscard]] Found find_devices(const Options& o);

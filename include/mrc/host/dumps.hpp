@@ -26,8 +26,6 @@ class DumpSource {
   [[nodiscard]] virtual std::string dump(std::string_view why) = 0;
 };
 
-/// The file that option dump names: %h and %p stand for host name and process id.
-[[nodiscard]] std::string dump_file_name(std::string_view pattern);
 /// Throws mrc::Error that names the file, if nothing can be appended to it.
 void check_dump_file(const std::string& file);
 

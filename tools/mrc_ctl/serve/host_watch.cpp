@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_ctl/serve/host_watch.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "mrc/core/error.hpp"
+#include "mrc/core/host_name.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
@@ -19,12 +18,6 @@ double seconds_now() {
 }
 
 }  // namespace
-
-std::string host_name() {
-  char name[256] = "";
-  (void)!::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 HostWatch::HostWatch(const Options& o) : options_(o) {
   if (!o.serve.fabric.empty()) fabric_.emplace(o.serve.fabric);

@@ -14,9 +14,6 @@
 
 namespace mrc::ctl_tool {
 
-/// Of this host.
-[[nodiscard]] std::string host_name();
-
 /// The devices of this host. Nothing is asked of them unless somebody asks for a snapshot. Any
 /// thread.
 class HostWatch {

@@ -3,19 +3,13 @@
 
 #include <utility>
 
+#include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/serve/http.hpp"
 
 namespace mrc::ctl_tool {
 
 Json checked_snapshot(const std::string& body) {
-  constexpr int kDeepest = 12;
-  bool deep = false;
-  const auto look = [&deep](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > kDeepest;
-    return depth <= kDeepest;
-  };
-  Json json = Json::parse(body, look, false);
-  if (deep || !json.is_object()) return nullptr;
+  Json json = object_of(body, 12);
   const auto host = json.find("host"), devices = json.find("devices");
   if (host == json.end() || !host->is_string()) return nullptr;
   if (devices == json.end() || !devices->is_array()) return nullptr;

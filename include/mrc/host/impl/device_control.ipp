@@ -10,6 +10,7 @@
 
 #include "mrc/api/device_stats_json.hpp"
 #include "mrc/control/run_folder.hpp"
+#include "mrc/core/host_name.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
@@ -100,7 +101,7 @@ MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
     : core_(core),
       store_(std::make_shared<HostStore>(store_folder(core.config().control), core.log())),
       opened_(control_text::seconds_now()),
-      dump_file_(dump_file_name(core.config().dump)),
+      dump_file_(file_name_of(core.config().dump)),
       events_(control_text::kKeptEvents),
       ev_events_(std::make_shared<EvEventQueue>(control_text::kKeptEvents)) {
   if (!dump_file_.empty()) check_dump_file(dump_file_);

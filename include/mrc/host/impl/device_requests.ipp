@@ -16,6 +16,7 @@
 
 #include "mrc/api/device_stats_json.hpp"
 #include "mrc/api/option_table.hpp"
+#include "mrc/core/host_name.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/steering_json.hpp"
@@ -99,12 +100,10 @@ struct DeviceControl::Requests {
   }
 
   [[nodiscard]] Json process() const {
-    char host[256] = "";
-    (void)!::gethostname(host, sizeof host - 1);
     return {{"pid", ::getpid()},
             {"uid", ::geteuid()},
             {"program", ::program_invocation_short_name},
-            {"host", host},
+            {"host", host_name()},
             {"network", control.network_},
             {"version", version_string()},
             {"protocol", control_text::kProtocol},

@@ -214,20 +214,6 @@ MRC_SETUP bool remove_dump_source(DumpSource& source) noexcept {
   return !state.exited;
 }
 
-MRC_SETUP std::string dump_file_name(std::string_view pattern) {
-  char host[256] = "";
-  (void)!::gethostname(host, sizeof host - 1);
-  std::string name;
-  while (!pattern.empty()) {
-    const bool is_host = pattern.starts_with("%h"), is_pid = pattern.starts_with("%p");
-    if (is_host) name += host;
-    if (is_pid) name += std::to_string(::getpid());
-    if (!is_host && !is_pid) name += pattern.front();
-    pattern.remove_prefix(is_host || is_pid ? 2 : 1);
-  }
-  return name;
-}
-
 MRC_SETUP void check_dump_file(const std::string& file) {
   constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;  // a pipe may have no reader
   UniqueFd there(::open(file.c_str(), kHow));
