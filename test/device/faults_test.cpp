@@ -70,10 +70,15 @@ TEST_CASE("every kind of fault: each byte is right, and it shows in the counters
     if (kind.where != Where::receiver) pair.a.device.set_faults(kind.schedule);
     if (kind.where != Where::sender) pair.b.device.set_faults(kind.schedule);
     const Device& counting = kind.where == Where::sender ? pair.a.device : pair.b.device;
-    const auto hit = [&] { return hits(counting).*kind.counter; };
+    // A sender that SACKs have told of a gap before the NACK reached it over another plane takes no
+    // notice of that NACK, so a trim has shown only once it was counted there.
+    const bool trimming = name.starts_with("trimming");
+    const auto shown = [&] {
+      return hits(counting).*kind.counter > 0 && (!trimming || pair.a.qps[0].stats().trims > 0);
+    };
     // Both ends leave a plane alone when they know that it is down, so nothing need be hit there.
-    for (int i = 0; i == 0 || (i < 10 && hit() == 0 && !down); ++i) pair.copy_all();
-    if (!down) CHECK(hit() > 0);
+    for (int i = 0; i == 0 || (i < 50 && !shown() && !down); ++i) pair.copy_all();
+    if (!down) CHECK(hits(counting).*kind.counter > 0);
     const DeviceStats a = pair.a.device.stats(), b = pair.b.device.stats();
     CHECK(a.engine.qp_errors == 0);
     if (name == "loss") CHECK(a.engine.tx_retransmits > 0);
@@ -91,7 +96,7 @@ TEST_CASE("every kind of fault: each byte is right, and it shows in the counters
       }
     }
     if (name == "ECN") CHECK(b.engine.rx_ecn > 0);
-    if (name.starts_with("trimming")) {
+    if (trimming) {
       CHECK(b.engine.rx_trimmed > 0);
       CHECK(b.engine.nacks_sent > 0);
       CHECK(pair.a.qps[0].stats().trims > 0);
