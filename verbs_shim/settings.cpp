@@ -41,6 +41,17 @@ mrc::Duration min_timeout() {
   return *time;
 }
 
+bool controls_process() {
+  constexpr const char* variable = "MRC_VERBS_CONTROLLER";
+  const char* text = std::getenv(variable);
+  const std::string value = text == nullptr || *text == '\0' ? "host" : text;
+  if (value != "host" && value != "process")
+    throw mrc::Error(mrc::Errc::invalid_argument, std::string("environment variable ") + variable +
+                                                      ": value '" + value +
+                                                      "' is not allowed; allowed: host, process");
+  return value == "process";
+}
+
 }  // namespace
 
 Settings read_settings() {
@@ -69,6 +80,7 @@ Settings read_settings() {
       settings.config.planes == own.planes && settings.config.fabric.empty();
   settings.vendor_id = number("MRC_VERBS_VENDOR_ID", kVendor);
   settings.min_timeout = min_timeout();
+  settings.controls_process = controls_process();
   settings.vendor_part_id = number("MRC_VERBS_VENDOR_PART_ID", 1);
   return settings;
 }

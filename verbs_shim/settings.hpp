@@ -18,6 +18,9 @@ struct Settings {
   /// MRC_VERBS_MIN_TIMEOUT: how long a queue pair waits at least for a silent peer, however short
   /// the time-outs of the program are. 0: theirs hold.
   mrc::Duration min_timeout{0};
+  /// MRC_VERBS_CONTROLLER=process: mrc_ctl_* act on this process alone, not on all devices of the
+  /// host.
+  bool controls_process = false;
   /// The planes are the default route's interface because nothing else was asked for. Then the
   /// loopback, which stands in for it on hosts without network, will not do: peers elsewhere would
   /// be told an address that is their own.

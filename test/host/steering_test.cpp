@@ -143,8 +143,8 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
   const DeniedPaths one = denied_ev(first[0]["plane"].get<unsigned>(), first[0]["ev"]);
   {
     HostStoreWriter store(controlled.folder.path, kPatience);
-    CHECK(store.rules() == SteeringRules{});
-    store.write({0, {one}});
+    CHECK(store.rules().steering == SteeringRules{});
+    store.write({{0, {one}}});
   }
   // Nobody has told the devices: they have looked before they sent.
   const Json before = paths_of(client);
@@ -156,7 +156,7 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
   SUBCASE("a device that opens later has them, for peers that it meets later still") {
     DeniedPaths plane;
     plane.plane = 1;
-    HostStoreWriter(controlled.folder.path, kPatience).write({0, {plane}});
+    HostStoreWriter(controlled.folder.path, kPatience).write({{0, {plane}}});
     Config config = test_config();
     config.control = controlled.folder.path;
     Pair later(config);
@@ -169,7 +169,7 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
   SUBCASE("rules that mean nothing to a device do not keep it from the others") {
     DeniedPaths part;
     part.plane = 0, part.t1 = 1;
-    HostStoreWriter(controlled.folder.path, kPatience).write({0, {part, one}});
+    HostStoreWriter(controlled.folder.path, kPatience).write({{0, {part, one}}});
     (void)client.must({{"request", "host_changed"}});
     CHECK(paths_of(client)[0]["state"] == "denied");
     Config config = test_config();
@@ -186,7 +186,7 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
     CHECK(paths_of(client)[0]["state"] != "denied");
   }
   SUBCASE("a plane that is down for the host is down in the device") {
-    HostStoreWriter(controlled.folder.path, kPatience).write({plane_bit(1), {}});
+    HostStoreWriter(controlled.folder.path, kPatience).write({{plane_bit(1), {}}});
     const Json planes = client.must({{"request", "host_changed"}});
     CHECK(pair.a.device.plane_state(1).enabled == false);
     pair.a.device.set_plane_enabled(1, true);
@@ -208,7 +208,8 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
       CHECK(paths_of(client)[0]["state"] == "denied");
     }
     CHECK_THROWS_AS(HostStoreWriter(controlled.folder.path, kPatience), Error);
-    CHECK(HostStoreWriter(controlled.folder.path, kPatience, true).rules() == SteeringRules{});
+    CHECK(HostStoreWriter(controlled.folder.path, kPatience, true).rules().steering ==
+          SteeringRules{});
     std::filesystem::remove(store);
     (void)client.must({{"request", "host_changed"}});
     CHECK(paths_of(client)[0]["state"] != "denied");
@@ -223,14 +224,14 @@ TEST_CASE("steering: the store belongs to who may change it, one at a time") {
   {
     HostStoreWriter store(folder.path, kPatience);
     CHECK_THROWS_AS(HostStoreWriter(folder.path, Duration(0)), Error);
-    store.write({plane_bit(2), {denied_ev(0, 5), denied_ev(0, 6)}});
+    store.write({{plane_bit(2), {denied_ev(0, 5), denied_ev(0, 6)}}});
   }
   CHECK(device.number() != before);
   const auto rules = device.rules();
-  CHECK(rules->planes_down == plane_bit(2));
-  CHECK(rules->denied == std::vector{denied_ev(0, 5), denied_ev(0, 6)});
+  CHECK(rules->steering.planes_down == plane_bit(2));
+  CHECK(rules->steering.denied == std::vector{denied_ev(0, 5), denied_ev(0, 6)});
   CHECK(device.rules() == rules);  // read once
-  CHECK(HostStoreWriter(folder.path, kPatience).rules() == *rules);
+  CHECK(HostStoreWriter(folder.path, kPatience).rules().serial == rules->serial);
 
   // What others could have written does not count.
   for (const auto& file : std::filesystem::directory_iterator(folder.path + "/host"))
@@ -241,7 +242,7 @@ TEST_CASE("steering: the store belongs to who may change it, one at a time") {
       REQUIRE(::chmod(file.path().c_str(), 0666) == 0);
     }
   HostStore later(folder.path, log);
-  CHECK(later.rules()->denied.empty());
+  CHECK(later.rules()->steering.denied.empty());
   CHECK_THROWS_AS(HostStoreWriter("/nowhere", kPatience), Error);
 }
 
@@ -250,14 +251,14 @@ TEST_CASE("steering: a folder that comes later is followed when a device is told
   const std::string path = folder.path + "/later";
   const detail::Log log(LogLevel::off);
   HostStore device(path, log);
-  CHECK(device.rules()->denied.empty());
+  CHECK(device.rules()->steering.denied.empty());
   std::filesystem::create_directory(path);
-  HostStoreWriter(path, kPatience).write({0, {denied_ev(0, 5)}});
-  CHECK(device.rules()->denied.empty());
+  HostStoreWriter(path, kPatience).write({{0, {denied_ev(0, 5)}}});
+  CHECK(device.rules()->steering.denied.empty());
   device.reread();
-  CHECK(device.rules()->denied.size() == 1);
+  CHECK(device.rules()->steering.denied.size() == 1);
   HostStoreWriter(path, kPatience).write({});
-  CHECK(device.rules()->denied.empty());
+  CHECK(device.rules()->steering.denied.empty());
 }
 
 TEST_CASE("steering: rules as JSON, there and back") {

@@ -8,6 +8,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/profiles.hpp"
 #include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
@@ -56,6 +57,7 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
+    case Command::profiles:
       break;
   }
   return dump_of(device);
@@ -95,6 +97,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
+    case Command::profiles:
       break;
   }
   return json_text(dump_of(device), 2) + "\n";
@@ -194,10 +197,11 @@ int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
   if (o.command == Command::serve) run_serve(o);
+  if (o.command == Command::profiles) return run_profiles(o);
   if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
     (void)named_paths(o);  // says what is wrong before devices are looked for
+  if (is_for_host(o)) return steer_host(o);
   Found found = find_devices(o);
-  if (is_for_host(o)) return steer_host(o, found);
   for (const std::string& why : found.silent) fmt::print(stderr, "mrc_ctl: {}\n", printable(why));
   if (o.command == Command::list) return run_list(o, found);
   if (found.devices.empty()) {

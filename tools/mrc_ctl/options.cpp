@@ -109,6 +109,26 @@ void add_serve(CLI::App& app, Options& o) {
       ->type_name("FILE");
 }
 
+void add_profiles(CLI::App& app, Options& o) {
+  CLI::App& profiles =
+      add(app, o, "profiles", "The profiles that all devices of the host have", Command::profiles);
+  profiles.require_subcommand(1);
+  const auto part = [&](const char* name, const char* help, ProfilesCommand command) {
+    CLI::App& added = *profiles.add_subcommand(name, help);
+    added.callback([&o, command] { o.profiles = command; });
+    if (command != ProfilesCommand::get)
+      added.add_option("file", o.value, "The profiles, as `get` prints them; -: standard input")
+          ->required()
+          ->type_name("FILE");
+    return &added;
+  };
+  part("get", "Prints them, as a file for put", ProfilesCommand::get);
+  part("put", "Puts those of a file in their place, in all devices or in none",
+       ProfilesCommand::put)
+      ->add_flag("--dry-run", o.dry_run, "Only say what would change, and whether devices agree");
+  part("diff", "As put --dry-run", ProfilesCommand::diff);
+}
+
 void add_changing(CLI::App& app, Options& o) {
   CLI::App& deny =
       add(app, o, "deny", "Send nothing over a switch, a link or an EV, whatever its health",
@@ -134,6 +154,7 @@ void add_changing(CLI::App& app, Options& o) {
           "up or down")
       ->required()
       ->type_name("up|down");
+  add_profiles(app, o);
   add(app, o, "log", "Which messages a device writes", Command::log)
       .add_option("level", o.value, "off, warn or info")
       ->required()

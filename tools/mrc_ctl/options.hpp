@@ -27,9 +27,13 @@ enum class Command {
   deny,
   allow,
   denied,
+  profiles,
   log,
   faults,
 };
+
+/// Of `profiles`.
+enum class ProfilesCommand { get, put, diff };
 
 /// Where `serve` listens, and expects others to.
 inline constexpr std::uint16_t kServePort = 9794;
@@ -68,7 +72,9 @@ struct Options {
   std::optional<unsigned> in_plane;  ///< of deny and allow
   std::optional<std::uint32_t> ev;   ///< of deny and allow
   bool everything = false;           ///< of allow
-  std::string value;
+  ProfilesCommand profiles = ProfilesCommand::get;
+  bool dry_run = false;  ///< of `profiles put`
+  std::string value;     ///< of log and faults; the file of profiles
   ServeOptions serve;
 };
 

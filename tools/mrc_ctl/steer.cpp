@@ -11,7 +11,6 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/value_text.hpp"
-#include "mrc/host/host_store.hpp"
 #include "mrc/host/steering_json.hpp"
 #include "mrc_ctl/views.hpp"
 
@@ -85,15 +84,10 @@ detail::SteeringRules changed(const Options& o, detail::SteeringRules rules) {
   return rules;
 }
 
-/// The device does what the host's rules say. What is allowed for the host, or up, is so in each
-/// device, whatever its own rules were. True if it had one of these. Throws mrc::Error, or what the
-/// JSON library throws, if it does not confirm.
-bool follow_host(const Options& o, RemoteDevice& device, const Json& wanted, Duration patience,
-                 Json& answer) {
-  answer = device.request({{"request", "host_changed"}}, patience);
-  if (answer.at("host") != wanted)
-    throw Error(Errc::bad_message,
-                device.title() + ": it follows other rules (another folder of option control?)");
+/// What is allowed for the host, or up, is so in each device, whatever its own rules were: `answer`
+/// is the device's to the host's rules, and is replaced. True if it had one of these. Throws
+/// mrc::Error, or what the JSON library throws, if it does not confirm.
+bool drop_own(const Options& o, RemoteDevice& device, Duration patience, Json& answer) {
   if (o.command == Command::plane && o.up && device.hello().value("planes", 0u) > o.plane)
     (void)device.request({{"request", "plane"}, {"plane", o.plane}, {"enabled", true}}, patience);
   if (o.command != Command::allow) return false;
@@ -102,17 +96,6 @@ bool follow_host(const Options& o, RemoteDevice& device, const Json& wanted, Dur
                                 : std::find(own.begin(), own.end(), named_paths(o)[0]) != own.end();
   if (has) answer = steer(o, device);
   return has;
-}
-
-/// Whether the device takes the rules. Those of this user and of root have to, or nothing changes;
-/// other users' devices can't keep root from anything.
-void check_rules(RemoteDevice& device, const Json& wanted, Duration patience) {
-  const ::uid_t user = device.hello().value("uid", ::uid_t{0});
-  if (user != 0 && user != ::geteuid()) return;
-  const Json answer = device.request({{"request", "check_rules"}, {"rules", wanted}}, patience);
-  if (answer.value("unknown", std::uint64_t{0}) > 0)
-    fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
-               printable(device.title()));
 }
 
 std::string path_name(const Json& denied) {
@@ -140,7 +123,17 @@ std::string rules_text(const Json& denied, const Json& planes_down) {
   return text;
 }
 
+void print_unconfirmed(const std::string& why) {
+  fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules before it sends again\n",
+             printable(why));
+}
+
 }  // namespace
+
+std::string store_folder_of(const Options& o) {
+  if (o.folder.empty() && ::geteuid() == 0) (void)control::device_folder("auto");  // makes it
+  return o.folder.empty() ? detail::store_folder("auto") : o.folder;
+}
 
 bool is_for_host(const Options& o) {
   const bool selected = o.pid || !o.name.empty() || !o.device.empty();
@@ -188,47 +181,48 @@ std::string denied_text(const Json& answer) {
   return text;
 }
 
-int steer_host(const Options& o, Found& found) {
-  const std::string here = detail::host_key();
-  std::erase_if(found.devices, [&here](const auto& device) {
-    return device->hello().value("network", Json()) != here;
-  });
-  const std::string folder = o.folder.empty() ? detail::store_folder("auto") : o.folder;
-  if (o.folder.empty() && ::geteuid() == 0) (void)control::device_folder("auto");  // makes it
-  detail::HostStoreWriter store(folder, kPatience, o.command == Command::allow && o.everything);
-  const detail::SteeringRules rules = changed(o, store.rules());
-
-  // All or nothing: each device says whether it would take them.
+detail::HostChange change_host(const Options& o, Found& found, detail::HostStoreWriter& store,
+                               const detail::HostState& wanted) {
   const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
-  const Json wanted = detail::to_json(rules);
-  for (const auto& device : found.devices) check_rules(*device, wanted, patience);
-  bool found_rule = rules != store.rules() || o.everything || o.command != Command::allow;
-  if (rules != store.rules() || o.everything) store.write(rules);
+  detail::HostChange change = detail::change_host(store, found, wanted, patience);
+  for (const RemoteDevice* device : change.unknowing)
+    fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
+               printable(device->title()));
+  for (const std::string& why : change.unconfirmed) print_unconfirmed(why);
+  return change;
+}
 
-  int status = 0;
+int steer_host(const Options& o) {
+  Found found = detail::devices_of_host(folders_of(o), o.patience);
+  detail::HostStoreWriter store(store_folder_of(o), kPatience,
+                                o.command == Command::allow && o.everything);
+  detail::HostState wanted = store.rules();
+  wanted.steering = changed(o, store.rules().steering);
+  bool found_rule =
+      wanted.steering != store.rules().steering || o.everything || o.command != Command::allow;
+  const detail::HostChange change = change_host(o, found, store, wanted);
+  int status = change.unconfirmed.empty() ? 0 : 1;
   Json answers = Json::array();
-  const auto unconfirmed = [&](const std::string& why) {
-    fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules before it sends again\n",
-               printable(why));
-    status = 1;
-  };
-  for (const std::string& why : found.silent) unconfirmed(why);
-  for (const auto& device : found.devices) try {
+  const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
+  for (const auto& [device, told] : change.confirmed) try {
       Json entry = device->label();
-      found_rule = follow_host(o, *device, wanted, patience, entry["answer"]) || found_rule;
+      entry["answer"] = told;
+      found_rule = drop_own(o, *device, patience, entry["answer"]) || found_rule;
       answers.push_back(std::move(entry));
     } catch (const std::exception& error) {
       if (tools::g_interrupted) return tools::kInterruptedStatus;
-      unconfirmed(error.what());
+      print_unconfirmed(error.what());
+      status = 1;
     }
+  const Json rules = detail::to_json(wanted.steering);
   if (!found_rule)
     throw Error(Errc::not_found,
                 "no rule denies exactly these paths; `mrc_ctl denied` shows those in force");
   if (o.json) {
-    fmt::print("{}\n", json_text({{"rules", wanted}, {"devices", answers}}, 2));
+    fmt::print("{}\n", json_text({{"rules", rules}, {"devices", answers}}, 2));
     return status;
   }
-  const std::string text = rules_text(wanted["denied"], wanted["planes_down"]);
+  const std::string text = rules_text(rules["denied"], rules["planes_down"]);
   fmt::print("{}",
              text.empty() ? "no rules for this host any more\n" : "rules for this host:\n" + text);
   for (const Json& entry : answers) {

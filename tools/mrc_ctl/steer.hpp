@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "mrc/host/host_change.hpp"
 #include "mrc_ctl/devices.hpp"
 
 /// Commands that take planes and paths out of use, or use them again: in single devices, or in all
@@ -19,7 +20,14 @@ namespace mrc::ctl_tool {
 
 /// deny, allow and plane for the host: all devices agree, or nothing changes. Returns the exit
 /// status.
-[[nodiscard]] int steer_host(const Options& o, Found& found);
+[[nodiscard]] int steer_host(const Options& o);
+
+/// What the options say of the store: its folder, which root's mrc_ctl makes if nobody has yet.
+[[nodiscard]] std::string store_folder_of(const Options& o);
+/// detail::change_host(), and prints what is to be said of devices.
+[[nodiscard]] detail::HostChange change_host(const Options& o, Found& found,
+                                             detail::HostStoreWriter& store,
+                                             const detail::HostState& wanted);
 
 /// The paths that the command line names, as a device takes them. Throws mrc::Error that names what
 /// is wrong.

@@ -2,11 +2,11 @@
 // The functions of mrc_ctl.h but for profiles: device, ports, EV events, requests to endpoints.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <unordered_set>
 
 #include "verbs_shim/address.hpp"
 #include "verbs_shim/libmrc/ctl_values.hpp"
+#include "verbs_shim/libmrc/host_events.hpp"
 #include "verbs_shim/libmrc/mrc_objects.hpp"
 #include "verbs_shim/log.hpp"
 
@@ -16,12 +16,8 @@ mrc::Device& controlled(mrc_context* mrc) {
   return MrcObjects::all().at(&given(mrc, "the context")).owner.device();
 }
 
-mrc::Device& changed(mrc_context* mrc) {
-  static std::once_flag said;
-  std::call_once(said, [] {
-    warn("mrc_ctl: what is changed holds in this process alone, whose device is its own");
-  });
-  return controlled(mrc);
+std::unique_ptr<Controller> controller(mrc_context* mrc) {
+  return controller_of(MrcObjects::all().at(&given(mrc, "the context")).owner.host());
 }
 
 namespace provided {
@@ -43,7 +39,7 @@ int mrc_ctl_query_device(ibv_context* verbs, mrc_ctl_device_attr* out) noexcept 
     static const char* algorithms[] = {mrc::cc::to_string(mrc::cc::Algorithm::nscc),
                                        mrc::cc::to_string(mrc::cc::Algorithm::fixed), nullptr};
     const mrc::Device& device = Context::of(verbs).device();
-    const mrc::ProfileLimits limits = device.profile_limits();
+    const mrc::ProfileLimits limits = controller_of(Context::of(verbs).host())->limits();
     *out = {};
     out->mrc_ctl_protocol_version = MRC_CTL_PROTOCOL_VERSION_1;
     out->ev.ev_max_fmt_profiles = limits.max_format_profiles;
@@ -81,14 +77,14 @@ int mrc_ctl_query_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* o
 int mrc_ctl_modify_port(mrc_context* mrc, std::uint8_t port, mrc_ctl_port_attr* wanted,
                         int mask) noexcept {
   return minus_one_of("mrc_ctl_modify_port", [&] {
-    mrc::Device& device = changed(mrc);
-    const unsigned plane = plane_of(device, port);
+    const unsigned plane = plane_of(controlled(mrc), port);
     check_mask(mask, MRC_CTL_PORT_ADMIN_STATE, wanted);
     if (mask == 0) return;
     if (wanted->port_admin_state != MRC_CTL_PORT_ADMIN_ENABLED &&
         wanted->port_admin_state != MRC_CTL_PORT_ADMIN_DISABLED)
       fail(EINVAL, "a port is enabled (1) or disabled (0)");
-    device.set_plane_enabled(plane, wanted->port_admin_state == MRC_CTL_PORT_ADMIN_ENABLED);
+    controller(mrc)->set_plane_enabled(plane,
+                                       wanted->port_admin_state == MRC_CTL_PORT_ADMIN_ENABLED);
   });
 }
 
@@ -106,6 +102,7 @@ mrc_cq* mrc_ctl_create_ev_event_cq(mrc_context* mrc, int cqe, void* cq_context,
     if (channel != nullptr) wanted.channel = &known_in(*mrc, channel, "the channel");
     auto made = std::make_unique<mrc_cq>(*mrc, wanted);
     made->ev_events = device.create_ev_event_stream(static_cast<std::uint32_t>(cqe));
+    if (controls_host(mrc->owner.host())) HostEvents::all().add(*made->ev_events, device);
     return MrcObjects::all().add(std::move(made), mrc);
   });
 }

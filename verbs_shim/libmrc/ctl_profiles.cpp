@@ -106,14 +106,14 @@ void query_fields(const mrc::FormatProfileInfo& info, mrc_ctl_ev_fmt_profile_att
 int mrc_ctl_modify_ev_fmt_profile(mrc_context* mrc, std::uint64_t id,
                                   mrc_ctl_ev_fmt_profile_attr* attr, int mask) noexcept {
   return profile_call("mrc_ctl_modify_ev_fmt_profile", [&] {
-    mrc::Device& device = changed(mrc);
+    const auto profiles = controller(mrc);
     check_id(id);
     check_mask(mask, kFormatMask, attr);
     if (mask == 0) return;
     mrc_ctl_ev_fmt_profile_attr& a = *attr;
     if ((mask & MRC_CTL_EV_FMT_VENDOR_CFG) != 0) check_vendor_cfg(a.vendor_cfg);
     assert_state((mask & MRC_CTL_EV_FMT_PROFILE_CUR_STATE) != 0, a.cur_profile_state,
-                 device.query_format_profile(id).state);
+                 profiles->format(id).state);
     mrc::FormatProfileChange change;
     if ((mask & MRC_CTL_EV_FMT_PROFILE_STATE) != 0) change.state = to_state(a.profile_state);
     if ((mask & MRC_CTL_EV_FMT_PROFILE_MODE) != 0) change.mode = to_mode(a.ev_fmt_mode);
@@ -126,23 +126,23 @@ int mrc_ctl_modify_ev_fmt_profile(mrc_context* mrc, std::uint64_t id,
     } else if (operation && a.ev_fmt_op.op != MRC_CTL_EV_FMT_OP_QUERY_FIELDS) {
       fail(EINVAL, "unknown operation " + std::to_string(static_cast<int>(a.ev_fmt_op.op)));
     }
-    device.modify_format_profile(id, change);
+    profiles->change(id, change);
     if (operation && a.ev_fmt_op.op == MRC_CTL_EV_FMT_OP_QUERY_FIELDS)
-      query_fields(device.query_format_profile(id), a);
+      query_fields(profiles->format(id), a);
   });
 }
 
 int mrc_ctl_query_ev_fmt_profile(mrc_context* mrc, std::uint64_t id,
                                  mrc_ctl_ev_fmt_profile_attr* attr, int mask) noexcept {
   return profile_call("mrc_ctl_query_ev_fmt_profile", [&] {
-    const mrc::Device& device = controlled(mrc);
+    const auto profiles = controller(mrc);
     check_mask(mask, kFormatMask, attr);
     if (mask == 0) return;
     mrc_ctl_ev_fmt_profile_attr& a = *attr;
     if (id == 0) fail(EINVAL, "profile 0 is the device's own, which has no format");
     if ((mask & MRC_CTL_EV_FMT_PROFILE_OP) != 0 && a.ev_fmt_op.op != MRC_CTL_EV_FMT_OP_QUERY_FIELDS)
       fail(EINVAL, "a query does not modify");
-    const mrc::FormatProfileInfo info = device.query_format_profile(id);
+    const mrc::FormatProfileInfo info = profiles->format(id);
     put_common(a, mask, info.state, (mask & MRC_CTL_EV_FMT_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_EV_FMT_PROFILE_MODE) != 0)
       a.ev_fmt_mode =
@@ -272,7 +272,7 @@ void query_operations(const mrc::EvProfileInfo& info, mrc_ctl_ev_profile_attr& a
 int mrc_ctl_modify_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_profile_attr* attr,
                               int mask) noexcept {
   return profile_call("mrc_ctl_modify_ev_profile", [&] {
-    mrc::Device& device = changed(mrc);
+    const auto profiles = controller(mrc);
     check_id(id);
     check_mask(mask, kEvMask, attr);
     if (mask == 0) return;
@@ -280,18 +280,18 @@ int mrc_ctl_modify_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_pro
     check_operations(a, mask, true);
     if ((mask & MRC_CTL_EV_PROFILE_VENDOR_CFG) != 0) check_vendor_cfg(a.vendor_cfg);
     assert_state((mask & MRC_CTL_EV_PROFILE_CUR_STATE) != 0, a.cur_profile_state,
-                 device.query_ev_profile(id).state);
+                 profiles->evs(id).state);
     const mrc::EvProfileChange change = to_change(a, mask);
-    free_of_lingering(change.state, device.query_ev_profile(id).queue_pairs);
-    device.modify_ev_profile(id, change);
-    query_operations(device.query_ev_profile(id), a, mask);
+    free_of_lingering(change.state, profiles->evs(id).queue_pairs);
+    profiles->change(id, change);
+    query_operations(profiles->evs(id), a, mask);
   });
 }
 
 int mrc_ctl_query_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_profile_attr* attr,
                              int mask) noexcept {
   return profile_call("mrc_ctl_query_ev_profile", [&] {
-    const mrc::Device& device = controlled(mrc);
+    const auto profiles = controller(mrc);
     check_mask(mask, kEvMask, attr);
     if (mask == 0) return;
     mrc_ctl_ev_profile_attr& a = *attr;
@@ -300,10 +300,11 @@ int mrc_ctl_query_ev_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_ev_prof
     if (id == 0) {
       info.state = mrc::ProfileState::online;
       info.mode = mrc::EvProfileMode::automatic;
-      for (const mrc::ProfileEv& ev : device.own_evs()) info.entries.push_back({ev, {}, 0, 0});
+      for (const mrc::ProfileEv& ev : controlled(mrc).own_evs())
+        info.entries.push_back({ev, {}, 0, 0});
       info.ev_count = static_cast<std::uint32_t>(info.entries.size());
     } else {
-      info = device.query_ev_profile(id);
+      info = profiles->evs(id);
     }
     put_common(a, mask, info.state, (mask & MRC_CTL_EV_PROFILE_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_EV_PROFILE_MODE) != 0)
@@ -393,36 +394,36 @@ constexpr int kCcMask = MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_CUR_STATE 
 int mrc_ctl_modify_cc_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_cc_profile_attr* attr,
                               int mask) noexcept {
   return profile_call("mrc_ctl_modify_cc_profile", [&] {
-    mrc::Device& device = changed(mrc);
+    const auto profiles = controller(mrc);
     check_id(id);
     check_mask(mask, kCcMask, attr);
     if (mask == 0) return;
     const mrc_ctl_cc_profile_attr& a = *attr;
     if ((mask & MRC_CTL_CC_PROFILE_VENDOR_CFG) != 0) check_vendor_cfg(a.vendor_cfg);
     assert_state((mask & MRC_CTL_CC_PROFILE_CUR_STATE) != 0, a.cur_profile_state,
-                 device.query_cc_profile(id).state);
+                 profiles->cc(id).state);
     mrc::CcProfileChange change;
     if ((mask & MRC_CTL_CC_PROFILE_STATE) != 0) change.state = to_state(a.profile_state);
     if ((mask & MRC_CTL_CC_PROFILE_ALGORITHM) != 0) change.algorithm = to_algorithm(a.algorithm);
     if ((mask & MRC_CTL_CC_PROFILE_CONFIG) != 0) change.config = to_config(a.cc_config);
-    free_of_lingering(change.state, device.query_cc_profile(id).queue_pairs);
-    device.modify_cc_profile(id, change);
+    free_of_lingering(change.state, profiles->cc(id).queue_pairs);
+    profiles->change(id, change);
   });
 }
 
 int mrc_ctl_query_cc_profile(mrc_context* mrc, std::uint64_t id, mrc_ctl_cc_profile_attr* attr,
                              int mask) noexcept {
   return profile_call("mrc_ctl_query_cc_profile", [&] {
-    const mrc::Device& device = controlled(mrc);
+    const auto profiles = controller(mrc);
     check_mask(mask, kCcMask, attr);
     if (mask == 0) return;
     mrc_ctl_cc_profile_attr& a = *attr;
     mrc::CcProfileInfo info;
     if (id == 0) {
       info.state = mrc::ProfileState::online;
-      info.algorithm = device.config().cc;
+      info.algorithm = controlled(mrc).config().cc;
     } else {
-      info = device.query_cc_profile(id);
+      info = profiles->cc(id);
     }
     put_common(a, mask, info.state, (mask & MRC_CTL_CC_PROFILE_VENDOR_CFG) != 0);
     if ((mask & MRC_CTL_CC_PROFILE_ALGORITHM) != 0) {

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <span>
 
 #include "mrc/mrc.hpp"
 #include "verbs_shim/errors.hpp"
+#include "verbs_shim/libmrc/controller.hpp"
 #include "verbs_shim/libmrc/provider.hpp"
 
 /// Values of mrc_ctl.h and what the device calls them.
@@ -14,8 +16,8 @@ namespace mrc_verbs {
 
 /// The device of a context, for calls of the controller. Throws mrc::Error (EINVAL).
 [[nodiscard]] mrc::Device& controlled(mrc_context* mrc);
-/// The same for those that change it: says once that no other process is reached.
-[[nodiscard]] mrc::Device& changed(mrc_context* mrc);
+/// What those act on that are not about this device alone. Throws mrc::Error (EINVAL).
+[[nodiscard]] std::unique_ptr<Controller> controller(mrc_context* mrc);
 
 /// Throws mrc::Error (EINVAL) for bits of a mask that are not known, and if attributes are named
 /// but there are none.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "verbs_shim/libmrc/host_events.hpp"
 #include "verbs_shim/transport/state_machine.hpp"
 
 namespace mrc_verbs {
@@ -82,6 +83,10 @@ bool mrc_qp_hint::in_use() {
 mrc_qp::mrc_qp(mrc_context& mrc, mrc_verbs::Pd& pd, ibv_qp_init_attr_ex& wanted)
     : Qp(mrc.owner, pd, wanted, std::make_unique<MrcTransport>(parts_of(mrc.owner, pd, wanted))),
       parent(mrc) {}
+
+mrc_cq::~mrc_cq() {
+  if (ev_events) mrc_verbs::HostEvents::all().remove(*ev_events);
+}
 
 mrc_qp::~mrc_qp() {
   set_hint(nullptr);

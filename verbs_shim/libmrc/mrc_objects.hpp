@@ -42,6 +42,7 @@ struct mrc_comp_channel final : mrc_verbs::Channel {
 struct mrc_cq final : mrc_verbs::Cq {
   mrc_cq(mrc_context& mrc, const ibv_cq_init_attr_ex& wanted)
       : Cq(mrc.owner, wanted), parent(mrc) {}
+  ~mrc_cq();
   mrc_context& parent;
   std::optional<mrc::EvEventStream> ev_events;
 };

@@ -26,6 +26,9 @@ class MRC_API EvEventStream {
   /// Takes the oldest events, and returns how many. When the stream is full, events are dropped,
   /// and the next one says how many were: EvEvent::drop_count.
   std::size_t poll(std::span<EvEvent> out) noexcept;
+  /// Adds an event, of another process's device, say. It is dropped and counted if the stream is
+  /// full.
+  void push(const EvEvent& event) noexcept;
 
  private:
   friend class Device;

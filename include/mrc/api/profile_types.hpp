@@ -142,6 +142,9 @@ struct CcConfig {
   std::optional<unsigned> qa_gate{};                      ///< see cc::NsccOptions
   std::optional<Duration> qa_threshold{};                 ///< see cc::NsccOptions
   std::optional<Duration> target_delay{};                 ///< queueing delay aimed at
+
+  /// Equal in every member.
+  friend bool operator==(const CcConfig&, const CcConfig&) = default;
 };
 
 /// A change of a CC profile. In one call attributes come first, then the state.

@@ -115,7 +115,8 @@ class DeviceCore {
   void change_format_profile(ProfileId id, const FormatProfileChange& change);
   void change_ev_profile(ProfileId id, const EvProfileChange& change);
   void change_cc_profile(ProfileId id, const CcProfileChange& change);
-  [[nodiscard]] EvProfileInfo ev_profile(ProfileId id);
+  /// The program's own, or the host's.
+  [[nodiscard]] EvProfileInfo ev_profile(ProfileId id, bool of_host = false);
   /// Of lane 0.
   [[nodiscard]] std::vector<ProfileEv> own_evs() const;
   [[nodiscard]] Profiles& profiles() noexcept { return profiles_; }

@@ -13,6 +13,7 @@
 #include "mrc/api/denied_paths.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/types.hpp"
+#include "mrc/host/profile_set.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -49,8 +50,20 @@ inline void remove_denied(SteeringRules& rules, std::span<const DeniedPaths> den
   rules = std::move(left);
 }
 
-/// What administrators have said for all devices of the host (host/host_store.hpp), as a device
-/// sees it.
+/// What holds for all devices of a host (host/host_store.hpp).
+struct HostState {
+  SteeringRules steering{};                                    ///< planes and paths
+  std::shared_ptr<const ProfileSet> profiles = no_profiles();  ///< never null
+  std::uint64_t serial = 0;  ///< random; another one whenever something was changed. 0: never
+
+  /// A set without any.
+  [[nodiscard]] static const std::shared_ptr<const ProfileSet>& no_profiles() {
+    static const auto none = std::make_shared<const ProfileSet>();
+    return none;
+  }
+};
+
+/// That, as a device sees it.
 ///
 /// Thread contract: any thread. number() is data path.
 class HostRules {
@@ -62,7 +75,7 @@ class HostRules {
   }
   /// The rules in force; never null. Reads a file when number() has changed. One that can't be read
   /// is logged, and leaves the rules as they were.
-  [[nodiscard]] virtual std::shared_ptr<const SteeringRules> rules() noexcept = 0;
+  [[nodiscard]] virtual std::shared_ptr<const HostState> rules() noexcept = 0;
 
  protected:
   HostRules() = default;

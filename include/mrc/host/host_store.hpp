@@ -13,14 +13,16 @@
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_rules.hpp"
 
-/// The store of a host: rules that hold in all of its devices, those that open later included,
-/// until they are taken back or the host restarts. A host is a network namespace. Its files are in
-/// folder `host` of a folder for control sockets (control/run_folder.hpp), which belongs to whoever
-/// that folder belongs to, and in which nobody else can write; KEY being host_key():
+/// The store of a host: rules and profiles that hold in all of its devices, those that open later
+/// included, until they are taken back or the host restarts. A host is a network namespace. Its
+/// files are in folder `host` of a folder for control sockets (control/run_folder.hpp), which
+/// belongs to whoever that folder belongs to, and in which nobody else can write; KEY being
+/// host_key():
 ///
-///     KEY.json    the rules (docs/control.md)
-///     KEY.lock    locked by whoever changes them
-///     KEY.number  8 bytes that all devices have mapped; changes with the rules
+///     KEY.json      the rules and profiles (docs/control.md)
+///     KEY.json.new  what they are to be, while devices are asked whether they would take them
+///     KEY.lock      locked by whoever changes them
+///     KEY.number    8 bytes that all devices have mapped; changes with the rules
 namespace mrc::inline v0_1::detail {
 
 /// What the names of the files begin with, in 16 hexadecimal digits: the network namespace of the
@@ -29,6 +31,10 @@ namespace mrc::inline v0_1::detail {
 
 /// The folder of the store that the devices of a folder follow: "auto" stands for the host's.
 [[nodiscard]] std::string store_folder(std::string_view control_setting);
+
+/// What the store of a folder says; nothing if there is none. Throws mrc::Error if it can't be
+/// read.
+[[nodiscard]] HostState read_host_state(const std::string& folder);
 
 /// The store as a device sees it.
 class HostStore final : public HostRules {
@@ -39,7 +45,10 @@ class HostStore final : public HostRules {
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
-  [[nodiscard]] std::shared_ptr<const SteeringRules> rules() noexcept override;
+  [[nodiscard]] std::shared_ptr<const HostState> rules() noexcept override;
+  /// What they are to be (HostStoreWriter::propose()). Throws mrc::Error if there is nothing, or it
+  /// can't be read.
+  [[nodiscard]] HostState proposal() const;
   /// Reads the rules anew, and begins to follow a store that did not exist before. Throws
   /// mrc::Error if they can't be read; those that were stay in force.
   void reread();
@@ -55,7 +64,7 @@ class HostStore final : public HostRules {
   const std::string key_ = host_key();  ///< of the thread that opens the device
   const Log& log_;
   std::mutex mutex_;  ///< leaf; of what follows
-  std::shared_ptr<const SteeringRules> rules_;
+  std::shared_ptr<const HostState> rules_;
   std::uint64_t read_at_ = 0;                        ///< number() before they were read
   const std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
 };
@@ -63,15 +72,27 @@ class HostStore final : public HostRules {
 /// The store, locked to be changed.
 class HostStoreWriter {
  public:
-  /// Waits for the lock for that long. `anew`: begins without rules, also if those that there are
-  /// can't be read. Throws mrc::Error: access_denied if this user may not change the rules, which
-  /// the folder's owner and root may.
+  /// Waits for the lock for that long. `anew`: begins without rules and profiles if those that
+  /// there are can't be read. Throws mrc::Error: access_denied if this user may not change the
+  /// rules, which the folder's owner and root may.
   HostStoreWriter(const std::string& folder, Duration patience, bool anew = false);
 
-  [[nodiscard]] const SteeringRules& rules() const noexcept { return rules_; }
-  /// Replaces the rules, as a whole or not at all; devices that send see it before their next
-  /// burst. Throws mrc::Error.
-  void write(const SteeringRules& rules);
+  ~HostStoreWriter();
+  HostStoreWriter(const HostStoreWriter&) = delete;
+  HostStoreWriter& operator=(const HostStoreWriter&) = delete;
+
+  [[nodiscard]] const HostState& rules() const noexcept { return rules_; }
+  /// Leaves what rules and profiles are to be where devices can read it, with a serial of its own,
+  /// which is returned. Throws mrc::Error.
+  std::uint64_t propose(HostState wanted);
+  /// What was proposed is in force, as a whole or not at all; devices that send see it before their
+  /// next burst. Throws mrc::Error.
+  void commit();
+  /// Both.
+  void write(const HostState& rules) {
+    propose(rules);
+    commit();
+  }
 
  private:
   void raise_number() const;
@@ -79,7 +100,8 @@ class HostStoreWriter {
   const std::string folder_;
   const std::string key_ = host_key();
   UniqueFd lock_;
-  SteeringRules rules_;
+  HostState rules_, proposed_;
+  bool open_ = false;  ///< proposed_ is there, and not in force
 };
 
 }  // namespace mrc::inline v0_1::detail

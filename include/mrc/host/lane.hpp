@@ -220,6 +220,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   void enter_init(Qpn qpn, const std::string& doing);
   void release_profiles(Qpn qpn) noexcept;
   [[nodiscard]] PeerProfiles profiles_of(Qpn qpn) const;
+  void follow_profiles(Time now) noexcept;
   void report_path_events() noexcept;
   /// Ends the connection of a queue pair with f(qpn), and forgets the peer if it was the last.
   template <class F>

@@ -91,6 +91,15 @@ class Peers {
               std::size_t most = SIZE_MAX) const;
   /// An EV profile has changed: so do the paths to the peers that are reached with it.
   void update(Time now, const EvUpdate& update) noexcept;
+  /// EV profiles may have changed: table(id) is what they are now.
+  template <class Table>
+  void follow(Time now, Table&& table) noexcept {
+    for (Known& known : known_) {
+      if (!known.evs || !known.profiles.ev) continue;
+      const EvTablePtr is = table(*known.profiles.ev);
+      if (is && is != known.evs) update(now, known, changes(*known.evs, is));
+    }
+  }
   /// Steering denies other paths than before.
   void deny_paths(Time now) noexcept;
   /// Adds those of up to `most` peers, from the one at position `first` on. Returns how many these
@@ -137,6 +146,7 @@ class Peers {
   /// as this side, and so finds the same.
   [[nodiscard]] bool takes_heads(const ConnectionInfo& info) const noexcept;
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
+  void update(Time now, Known& known, const EvUpdate& update) noexcept;
   void replace(Time now, Known& known, const EvUpdate& update);
   void deny_paths(Time now, const Known& known);
   [[nodiscard]] static bool denied_by_profile(const Known& known, std::size_t path) noexcept;

@@ -15,6 +15,7 @@
 #include "mrc/cc/controller.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/core/linkage.hpp"
+#include "mrc/host/profile_set.hpp"
 #include "mrc/plane/ev_table.hpp"
 
 namespace mrc::inline v0_1::detail {
@@ -62,45 +63,47 @@ class ProfileRegistry {
   void acquire(const QpProfiles& profiles);
   void release(const QpProfiles& profiles) noexcept;
 
+  // --- What holds for all devices of a host (impl/profile_follow.ipp)
+  /// All profiles.
+  [[nodiscard]] ProfileSet set() const;
+  /// The profiles are those of the set from now on; queue pairs that use some of them go on, over
+  /// other EVs perhaps. One that can't be had here, since queue pairs use what is to change, or the
+  /// ports can't send an EV, say, is given to failed(error): it stays as it is, or away.
+  /// What failed() throws ends the call, which has changed nothing then.
+  void follow(const ProfileSet& set, const std::function<void(const Error&)>& failed);
+  /// Whether it exists, which in INIT it does not.
+  [[nodiscard]] bool has_evs(ProfileId id) const noexcept { return evs_.contains(id); }
+  [[nodiscard]] bool has_cc(ProfileId id) const noexcept { return ccs_.contains(id); }
+
   /// The table of a profile that is ONLINE; else null.
   [[nodiscard]] EvTablePtr table(ProfileId id) const noexcept;
   /// The options of a CC profile that is ONLINE; else those of the device.
   [[nodiscard]] cc::Options cc_options(ProfileId id) const;
 
  private:
-  struct Format {
-    ProfileState state = ProfileState::init;
-    std::optional<path::EvMode> mode;
-    std::vector<path::FormatField> fields;
-    bool has_fields = false;
-  };
-  struct Entry {
-    ProfileEv ev;
-    bool denied = false;
-  };
-  struct Evs {
-    ProfileState state = ProfileState::init;
-    std::optional<EvProfileMode> mode;
-    std::optional<ProfileId> format;
-    std::optional<std::uint32_t> ev_count, min_active, event_mask;
-    std::vector<path::EvField> fields;
-    std::vector<Entry> entries;
+  using Format = ProfileSet::Format;
+  using Entry = ProfileSet::Entry;
+  struct Evs : ProfileSet::Evs {
     EvTablePtr table;
     std::uint32_t users = 0;
   };
-  struct Cc {
-    ProfileState state = ProfileState::init;
-    std::optional<cc::Algorithm> algorithm;
-    std::optional<CcConfig> config;
+  struct Cc : ProfileSet::Cc {
     std::uint32_t users = 0;
   };
+
+  // impl/profile_follow.ipp
+  [[nodiscard]] Evs followed(ProfileId id, const ProfileSet::Evs& wanted, const Evs* before,
+                             bool same_format) const;
+  void put_format(ProfileId id, const Format& wanted);
+  [[nodiscard]] Cc followed(ProfileId id, const ProfileSet::Cc& wanted, const Cc* before) const;
 
   // impl/ev_profile.ipp
   void set_attributes(ProfileId id, Evs& evs, const EvProfileChange& change) const;
   void fill(ProfileId id, Evs& evs) const;
-  void check_entries(const Evs& evs) const;
-  void operate(Evs& evs, const EvOperation& op, EvUpdate& update) const;
+  void check_entries(ProfileId id, const Evs& evs) const;
+  void operate(Evs& evs, const EvOperation& op) const;
   [[nodiscard]] bool to_state(ProfileId id, Evs& evs, ProfileState state) const;
+  void require_complete(ProfileId id, const Evs& evs, ProfileState state) const;
   [[nodiscard]] path::EvFormatProfile format_of(const Evs& evs) const;
   [[nodiscard]] EvTablePtr make_table(ProfileId id, const Evs& evs) const;
   [[nodiscard]] ExpandedEv expanded(const Evs& evs, const path::EvFormatProfile& format,
@@ -118,5 +121,6 @@ class ProfileRegistry {
 
 #ifndef MRC_SEPARATE_COMPILATION
 #include "mrc/host/impl/ev_profile.ipp"
+#include "mrc/host/impl/profile_follow.ipp"
 #include "mrc/host/impl/profile_registry.ipp"
 #endif

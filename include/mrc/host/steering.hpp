@@ -19,7 +19,7 @@ namespace mrc::inline v0_1::detail {
 class Steering {
  public:
   explicit Steering(PlaneKind& kind)
-      : kind_(kind), host_rules_(std::make_shared<const SteeringRules>()) {}
+      : kind_(kind), host_rules_(std::make_shared<const HostState>()) {}
 
   /// The rules of this device alone.
   [[nodiscard]] SteeringRules& own() noexcept { return own_; }
@@ -37,12 +37,14 @@ class Steering {
   }
 
   [[nodiscard]] PlaneMask planes_down() const noexcept {
-    return own_.planes_down | host_rules_->planes_down;
+    return own_.planes_down | host_rules_->steering.planes_down;
   }
   /// Whether a path on that route to a peer is denied.
   [[nodiscard]] bool denies(const PeerRoute& route, const path::PathSpec& path) const {
-    return denies(own_, route, path) || denies(*host_rules_, route, path);
+    return denies(own_, route, path) || denies(host_rules_->steering, route, path);
   }
+  /// What refresh() took.
+  [[nodiscard]] const HostState& host_state() const noexcept { return *host_rules_; }
 
  private:
   [[nodiscard]] bool denies(const SteeringRules& rules, const PeerRoute& route,
@@ -54,7 +56,7 @@ class Steering {
 
   PlaneKind& kind_;
   SteeringRules own_;
-  std::shared_ptr<const SteeringRules> host_rules_;
+  std::shared_ptr<const HostState> host_rules_;
   std::shared_ptr<HostRules> host_;
   std::uint64_t number_ = 0;  ///< HostRules::number() of host_rules_
 };

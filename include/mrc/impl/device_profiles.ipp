@@ -59,5 +59,8 @@ MRC_DECL int EvEventStream::fd() const noexcept {
 MRC_DECL std::size_t EvEventStream::poll(std::span<EvEvent> out) noexcept {
   return events_ ? events_->poll(out) : 0;
 }
+MRC_DECL void EvEventStream::push(const EvEvent& event) noexcept {
+  if (events_) events_->push(event);
+}
 
 }  // namespace mrc::inline v0_1

@@ -23,6 +23,9 @@ struct EvField {
   std::uint64_t min_val = 0;   ///< smallest value of the EV's bits for this field (generation)
   std::uint64_t max_val = 0;   ///< largest value
   std::uint64_t mask = 0;      ///< 0: the field is constant
+
+  /// Equal in every member.
+  friend bool operator==(const EvField&, const EvField&) = default;
 };
 
 /// Number of EV bits that the field uses.

@@ -54,6 +54,9 @@ inline constexpr unsigned kEvBits = 256;
 /// One field of a format.
 struct FormatField {
   std::uint16_t width = 0;  ///< bits that the field has in the packet; 0: none
+
+  /// Equal in width.
+  friend bool operator==(const FormatField&, const FormatField&) = default;
 };
 /// Largest number of fields in a format.
 inline constexpr std::size_t kMaxFormatFields = 32;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "mrc/api/profile_types.hpp"
@@ -28,6 +31,7 @@ struct EvTable {
     ProfileEv ev;
     ExpandedEv expanded;
     bool denied = false;
+    std::uint32_t writes = 0;  ///< of its state by the controller
   };
 
   ProfileId profile = 0;
@@ -56,5 +60,21 @@ struct EvUpdate {
   std::vector<path::PathIndex> replaced;  ///< entries with another EV
   std::vector<Written> written;           ///< what they are after all operations
 };
+
+/// What a profile that has become another means for the peers that use it. Its array keeps its
+/// size.
+[[nodiscard]] inline EvUpdate changes(const EvTable& before, EvTablePtr is) {
+  EvUpdate update;
+  for (std::size_t i = 0; i < std::min(before.entries.size(), is->entries.size()); ++i) {
+    const EvTable::Entry &old = before.entries[i], &now = is->entries[i];
+    const auto path = static_cast<path::PathIndex>(i);
+    if (old.expanded != now.expanded)
+      update.replaced.push_back(path);
+    else if (old.denied != now.denied || old.writes != now.writes)
+      update.written.push_back({path, now.denied});
+  }
+  update.table = std::move(is);
+  return update;
+}
 
 }  // namespace mrc::inline v0_1::detail

@@ -9,12 +9,14 @@
 #include <thread>
 
 #include "mrc/api/device_stats_json.hpp"
+#include "mrc/control/error_names.hpp"
 #include "mrc/control/run_folder.hpp"
 #include "mrc/core/host_name.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/impl/device_requests.ipp"
+#include "mrc/host/profile_json.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -34,18 +36,7 @@ inline constexpr std::size_t kKeptEvents = 1024;
 /// How an error is called; programs may compare it.
 [[nodiscard]] MRC_SETUP std::string code_of(const std::error_code& error) {
   if (error.category() != error_category()) return "system";
-  switch (static_cast<Errc>(error.value())) {
-    case Errc::invalid_argument:
-      return "invalid_argument";
-    case Errc::not_found:
-      return "not_found";
-    case Errc::unsupported:
-      return "unsupported";
-    case Errc::access_denied:
-      return "access_denied";
-    default:
-      return "failed";
-  }
+  return control::wire_name(static_cast<Errc>(error.value()));
 }
 
 [[nodiscard]] MRC_SETUP const char* name_of(DeviceEvent::Kind kind) {
@@ -202,6 +193,8 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
                 {"ev", value(path.entropy)},
                 {"destination", port::format_ip(path.destination)}};
     if (path.profile) fields["profile"] = *path.profile;
+    fields["value"] = to_text(path.ev.value);
+    fields["port"] = path.ev.port;
     if (path.drop_count > 0) fields["lost_before"] = path.drop_count;
     keep(path.state == EvState::good ? "path_good" : "path_bad", std::move(fields), lines);
   }

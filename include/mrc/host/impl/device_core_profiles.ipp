@@ -42,23 +42,22 @@ MRC_SETUP void DeviceCore::change_format_profile(ProfileId id, const FormatProfi
 }
 
 MRC_SETUP void DeviceCore::change_cc_profile(ProfileId id, const CcProfileChange& change) {
-  profiles_.with([&](ProfileRegistry& profiles) { profiles.change_cc(id, change); });
+  profiles_.change_cc(id, change);
 }
 
 MRC_SETUP void DeviceCore::change_ev_profile(ProfileId id, const EvProfileChange& change) {
   const std::lock_guard changing(changing_profiles_);
-  const auto changed =
-      profiles_.with([&](ProfileRegistry& profiles) { return profiles.change_evs(id, change); });
+  const auto changed = profiles_.change_evs(id, change);
   if (changed.update.table)
     for (const auto& lane : lanes_) lane->update_paths(changed.update);
   if (changed.error) std::rethrow_exception(changed.error);
 }
 
 /// An entry is GOOD or ASSUMED_BAD if it is so towards every destination.
-MRC_SETUP EvProfileInfo DeviceCore::ev_profile(ProfileId id) {
+MRC_SETUP EvProfileInfo DeviceCore::ev_profile(ProfileId id, bool of_host) {
   const std::lock_guard changing(changing_profiles_);
-  EvProfileInfo info =
-      profiles_.with([&](const ProfileRegistry& profiles) { return profiles.evs(id); });
+  const auto known = [id](const ProfileRegistry& profiles) { return profiles.evs(id); };
+  EvProfileInfo info = of_host ? profiles_.with_host(known) : profiles_.with(known);
   for (const auto& lane : lanes_) lane->add_states(id, info.entries);
   for (EvEntry& entry : info.entries)
     if (entry.state != EvState::denied && entry.assumed_bad > 0)

@@ -231,7 +231,7 @@ struct DeviceControl::Requests {
     for (const auto& lane : core().lanes())
       for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
     return {{"denied", list_of(core().denied())},
-            {"host", to_json(*control.store_->rules())},
+            {"host", to_json(control.store_->rules()->steering)},
             {"paths", count.paths},
             {"peers_cut_off", count.peers_cut_off}};
   }
@@ -263,21 +263,41 @@ struct DeviceControl::Requests {
   }
   /// Whether rules for the host would be taken; how many of them mean nothing to this device.
   [[nodiscard]] Json check_rules() const {
+    const bool proposed = yes_or_no("proposed", false);
     const auto field = request.find("rules");
-    const SteeringRules rules = rules_from_json(field == request.end() ? Json() : *field);
+    const HostState state =
+        proposed ? control.store_->proposal()
+                 : HostState{rules_from_json(field == request.end() ? Json() : *field)};
+    const SteeringRules& rules = state.steering;
     check_size(rules);
+    if (proposed) core().profiles().check(*state.profiles);
     std::uint64_t unknown =
         static_cast<unsigned>(std::popcount(rules.planes_down >> (core().plane_count() - 1) >> 1));
     for (const DeniedPaths& one : rules.denied)
       unknown += one.plane >= core().plane_count() || !core().can_deny(one);
-    return {{"unknown", unknown}};
+    Json answer{{"unknown", unknown}};
+    if (proposed) answer["serial"] = state.serial;
+    return answer;
   }
   /// The rules for the host have changed: answers when they are in force.
   [[nodiscard]] Json host_changed() const {
     control.store_->reread();
     for (const auto& lane : core().lanes()) lane->follow(control.store_);
     core().log().warn("the rules for all devices of this host have changed");
-    return denied();
+    Json answer = denied();
+    answer["serial"] = control.store_->rules()->serial;
+    return answer;
+  }
+  /// An EV profile of the host: how its entries are here, a digit for each, in the order of the
+  /// array.
+  [[nodiscard]] Json profile_states() const {
+    std::string states;
+    for (const EvEntry& entry : core().ev_profile(number("profile", UINT64_MAX), true).entries)
+      states += entry.state == EvState::good          ? '1'
+                : entry.state == EvState::assumed_bad ? '2'
+                : entry.state == EvState::denied      ? '4'
+                                                      : '0';
+    return {{"states", states}};
   }
   [[nodiscard]] Json log() const {
     Config changed = core().config();
@@ -318,6 +338,7 @@ struct DeviceControl::Requests {
         {"allow", &Requests::allow},
         {"check_rules", &Requests::check_rules},
         {"host_changed", &Requests::host_changed},
+        {"profile_states", &Requests::profile_states},
     };
     return kEntries;
   }

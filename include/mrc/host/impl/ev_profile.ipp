@@ -65,7 +65,7 @@ MRC_SETUP ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
   set_attributes(id, next, change);
   EvChanged result;
   for (std::size_t i = 0; i < change.operations.size() && !result.error; ++i) try {
-      operate(next, change.operations[i], result.update);
+      operate(next, change.operations[i]);
     } catch (const Error& e) {
       result.error = std::make_exception_ptr(
           Error(e.code(), "EV profile " + std::to_string(id) + ", operation " + std::to_string(i) +
@@ -75,18 +75,8 @@ MRC_SETUP ProfileRegistry::EvChanged ProfileRegistry::change_evs(ProfileId id,
   if (next.state == ProfileState::online) {
     const EvTablePtr before = next.table;
     next.table = make_table(id, next);
+    if (before) result.update = changes(*before, next.table);
     result.update.table = next.table;
-    for (EvUpdate::Written& written :
-         result.update.written)  // a later operation may have changed it
-      written.denied = next.entries[written.path].denied;
-    for (std::size_t i = 0; before && i < before->entries.size(); ++i) {
-      const EvTable::Entry &was = before->entries[i], &is = next.table->entries[i];
-      const auto path = static_cast<path::PathIndex>(i);
-      if (was.expanded != is.expanded)
-        result.update.replaced.push_back(path);
-      else if (was.denied != is.denied)
-        result.update.written.push_back({path, is.denied});
-    }
   } else if (moved) {
     next.table = nullptr;
   }
@@ -123,15 +113,19 @@ MRC_SETUP void ProfileRegistry::set_attributes(ProfileId id, Evs& evs,
     evs.ev_count = change.ev_count;
   }
   if (change.mode || change.ev_count || change.fields) fill(id, evs);
-  if (change.fields && evs.state == ProfileState::online) check_entries(evs);
+  if (change.fields && evs.state == ProfileState::online) check_entries(id, evs);
 }
 
 /// Throws if the ports can't send one of the EVs.
-MRC_SETUP void ProfileRegistry::check_entries(const Evs& evs) const {
+MRC_SETUP void ProfileRegistry::check_entries(ProfileId id, const Evs& evs) const {
   if (evs.mode == EvProfileMode::automatic) return;
   const path::EvFormatProfile format = format_of(evs);
-  for (const Entry& entry : evs.entries)
-    around_.check_ev(format.mode, expanded(evs, format, entry.ev));
+  try {
+    for (const Entry& entry : evs.entries)
+      around_.check_ev(format.mode, expanded(evs, format, entry.ev));
+  } catch (const Error& error) {
+    throw Error(error.code(), "EV profile " + std::to_string(id) + ": " + error.what());
+  }
 }
 
 /// Gives the array its size and, in GENERATED mode, its EVs.
@@ -158,7 +152,7 @@ MRC_SETUP void ProfileRegistry::fill(ProfileId id, Evs& evs) const {
 }
 
 /// Throws Error without the profile's number, which the caller adds.
-MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op, EvUpdate& update) const {
+MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op) const {
   if (evs.mode == EvProfileMode::automatic)
     throw Error(Errc::unsupported, "the EVs of an AUTO profile are the device's");
   if (op.state != EvState::good && op.state != EvState::denied)
@@ -183,10 +177,8 @@ MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op, EvUpdat
     if (entry.ev != op.ev) continue;
     found = true;
     entry.denied = op.state == EvState::denied;
-    if (replaces)
-      entry.ev = op.replacement;  // make_table() and change_evs() find out what that means
-    else
-      update.written.push_back({static_cast<path::PathIndex>(i), entry.denied});
+    ++entry.writes;
+    if (replaces) entry.ev = op.replacement;
   }
   if (!found) throw Error(Errc::not_found, "no entry has this EV");
 }
@@ -195,6 +187,14 @@ MRC_SETUP void ProfileRegistry::operate(Evs& evs, const EvOperation& op, EvUpdat
 MRC_SETUP bool ProfileRegistry::to_state(ProfileId id, Evs& evs, ProfileState state) const {
   require_step("EV", id, evs.state, state);
   if (evs.users > 0) bad_evs(id, Errc::in_use, "queue pairs use it");
+  require_complete(id, evs, state);
+  evs.state = state;
+  return true;
+}
+
+/// What a profile must have to be in that state.
+MRC_SETUP void ProfileRegistry::require_complete(ProfileId id, const Evs& evs,
+                                                 ProfileState state) const {
   const bool automatic = evs.mode == EvProfileMode::automatic;
   if (state != ProfileState::init) {
     require_set("EV", id, evs.mode.has_value(), "its mode is not set");
@@ -215,10 +215,8 @@ MRC_SETUP bool ProfileRegistry::to_state(ProfileId id, Evs& evs, ProfileState st
                                     [](const Entry& entry) { return !populated(entry.ev); });
     require_set("EV", id, empty == evs.entries.end(),
                 "entry " + std::to_string(empty - evs.entries.begin()) + " has no EV yet");
-    check_entries(evs);
+    check_entries(id, evs);
   }
-  evs.state = state;
-  return true;
 }
 
 /// The format profile, which must be ONLINE.
@@ -227,9 +225,7 @@ MRC_SETUP path::EvFormatProfile ProfileRegistry::format_of(const Evs& evs) const
   if (format.state != ProfileState::online)
     bad_profile("format", *evs.format, Errc::invalid_state,
                 "it is not ONLINE, so EV profiles can't use it");
-  unsigned width = 0;
-  for (const path::FormatField& field : format.fields) width += field.width;
-  return {*format.mode, *format.mode == path::EvMode::srv6 && width > 128, format.fields};
+  return packed(format);
 }
 
 /// Expands an EV; its name is not final. Without fields, the value is that of the packet fields.
@@ -279,7 +275,7 @@ MRC_SETUP EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) c
     } else {
       unnamed.push_back(i);
     }
-    table->entries.push_back({evs.entries[i].ev, ev, evs.entries[i].denied});
+    table->entries.push_back({evs.entries[i].ev, ev, evs.entries[i].denied, evs.entries[i].writes});
   }
   for (const std::size_t i : unnamed) {
     ExpandedEv& ev = table->entries[i].expanded;

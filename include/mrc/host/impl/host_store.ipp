@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -19,13 +20,14 @@
 #include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_error.hpp"
 #include "mrc/host/host_store.hpp"
+#include "mrc/host/profile_json.hpp"
 #include "mrc/host/steering_json.hpp"
 #include "mrc/net/network_namespace.hpp"
 
 namespace mrc::inline v0_1::detail {
 
 inline constexpr int kStoreVersion = 1;
-inline constexpr std::size_t kLargestStore = 1 << 20;
+inline constexpr std::size_t kLargestStore = 16 << 20;
 
 /// Where the store of a folder for control sockets is.
 [[nodiscard]] MRC_SETUP std::string store_in(const std::string& folder) {
@@ -66,10 +68,8 @@ inline constexpr std::size_t kLargestStore = 1 << 20;
   return UniqueFd();
 }
 
-/// The rules in a folder; none if there are none. Throws mrc::Error.
-[[nodiscard]] MRC_SETUP SteeringRules read_rules(const std::string& folder,
-                                                 const std::string& key) {
-  const std::string name = key + ".json";
+/// What a file of the store says; nothing if it is not there. Throws mrc::Error.
+[[nodiscard]] MRC_SETUP HostState read_rules(const std::string& folder, const std::string& name) {
   const auto fail = [&](const std::string& why) {
     throw Error(Errc::bad_message,
                 "the rules for this host in " + store_in(folder) + "/" + name + ' ' + why);
@@ -80,7 +80,7 @@ inline constexpr std::size_t kLargestStore = 1 << 20;
   if (!file.open())
     fail(errno == EPERM ? "belong to another user, or others may write them" : "can't be read");
   std::string text;
-  std::array<char, 4096> part;
+  std::array<char, 16384> part;
   for (ssize_t n = 0; (n = ::read(file.fd(), part.data(), part.size())) != 0;) {
     if (n < 0 || text.size() > kLargestStore) fail(n < 0 ? "can't be read" : "are too long");
     text.append(part.data(), static_cast<std::size_t>(n));
@@ -89,7 +89,13 @@ inline constexpr std::size_t kLargestStore = 1 << 20;
   if (!json.is_object() || json.value("version", nlohmann::json()) != kStoreVersion)
     fail("are not of version 1");
   try {
-    return rules_from_json(json);
+    HostState state{rules_from_json(json)};
+    if (const auto profiles = json.find("profiles"); profiles != json.end())
+      state.profiles = std::make_shared<const ProfileSet>(profiles_from_json(*profiles));
+    if (const auto serial = json.find("serial");
+        serial != json.end() && serial->is_number_unsigned())
+      state.serial = serial->get<std::uint64_t>();
+    return state;
   } catch (const Error& error) {
     fail(std::string("are wrong: ") + error.what());
   }
@@ -107,8 +113,12 @@ MRC_SETUP std::string store_folder(std::string_view control_setting) {
   return std::string(named ? control_setting : control::kRunFolder);
 }
 
+MRC_SETUP HostState read_host_state(const std::string& folder) {
+  return read_rules(folder, host_key() + ".json");
+}
+
 MRC_SETUP HostStore::HostStore(std::string folder, const Log& log)
-    : folder_(std::move(folder)), log_(log), rules_(std::make_shared<const SteeringRules>()) {
+    : folder_(std::move(folder)), log_(log), rules_(std::make_shared<const HostState>()) {
   try {
     reread();
   } catch (const Error& error) {
@@ -142,16 +152,24 @@ MRC_SETUP void HostStore::reread() {
   const std::lock_guard lock(mutex_);
   attach();
   const std::uint64_t now = number();  // first: if they change meanwhile, they are read again
-  rules_ = std::make_shared<const SteeringRules>(read_rules(folder_, key_));
+  rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
   read_at_ = now;
 }
 
-MRC_SETUP std::shared_ptr<const SteeringRules> HostStore::rules() noexcept {
+MRC_SETUP HostState HostStore::proposal() const {
+  HostState wanted = read_rules(folder_, key_ + ".json.new");
+  if (wanted.serial == 0)
+    throw Error(Errc::not_found, "nothing is proposed in " + store_in(folder_) +
+                                     ", whose rules this device follows");
+  return wanted;
+}
+
+MRC_SETUP std::shared_ptr<const HostState> HostStore::rules() noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now = number();
   if (std::exchange(read_at_, now) == now) return rules_;
   try {
-    rules_ = std::make_shared<const SteeringRules>(read_rules(folder_, key_));
+    rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
   } catch (const std::exception& error) {
     log_.warn(error.what());
   }
@@ -182,27 +200,45 @@ MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration p
                       key_ + ".lock` names it");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  if (!anew) rules_ = read_rules(folder_, key_);
+  try {
+    rules_ = read_rules(folder_, key_ + ".json");
+  } catch (const Error&) {
+    if (!anew) throw;
+  }
 }
 
-MRC_SETUP void HostStoreWriter::write(const SteeringRules& rules) {
-  check_size(rules);
-  nlohmann::json json = to_json(rules);
+MRC_SETUP HostStoreWriter::~HostStoreWriter() {
+  if (open_) (void)::unlink((store_in(folder_) + "/" + key_ + ".json.new").c_str());
+}
+
+MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
+  check_size(wanted.steering);
+  wanted.serial = std::max<std::uint64_t>(1, random_seed());
+  nlohmann::json json = to_json(wanted.steering);
   json["version"] = kStoreVersion;
-  const std::string text = json.dump(2) + "\n";
-  const std::string path = store_in(folder_) + "/" + key_ + ".json", fresh = path + ".new";
+  json["serial"] = wanted.serial;
+  json["profiles"] = to_json(*wanted.profiles);
+  const std::string text = json.dump(1) + "\n";
+  if (text.size() > kLargestStore)
+    throw Error(Errc::no_resources, "the profiles for this host are more than " +
+                                        std::to_string(kLargestStore >> 20) + " MiB of text");
+  const std::string fresh = store_in(folder_) + "/" + key_ + ".json.new";
   (void)::unlink(fresh.c_str());
   UniqueFd file = open_in_store(folder_, key_ + ".json.new", O_WRONLY | O_CREAT | O_EXCL);
   if (!file.open()) throw_errno("cannot write " + fresh);
+  open_ = true;  // is removed, whatever comes
   const ssize_t written = ::write(file.fd(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size())) {
-    const int error = written < 0 ? errno : ENOSPC;
-    (void)::unlink(fresh.c_str());
-    throw_errno("cannot write " + fresh, error);
-  }
-  file.close();
-  if (::rename(fresh.c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
-  rules_ = rules;
+  if (written != static_cast<ssize_t>(text.size()))
+    throw_errno("cannot write " + fresh, written < 0 ? errno : ENOSPC);
+  proposed_ = std::move(wanted);
+  return proposed_.serial;
+}
+
+MRC_SETUP void HostStoreWriter::commit() {
+  const std::string path = store_in(folder_) + "/" + key_ + ".json";
+  if (::rename((path + ".new").c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
+  open_ = false;
+  rules_ = proposed_;
   raise_number();
 }
 

@@ -211,6 +211,7 @@ MRC_SETUP void Lane::apply_steering(Time now) noexcept {
   planes_.disabled ^= changed;
   for (unsigned i = 0; i < planes_.count(); ++i)
     if ((changed >> i & 1) != 0) planes_.ports[i]->set_enabled(planes_.enabled(i));
+  follow_profiles(now);
   peers_.deny_paths(now);
   datagram_routes_.deny_paths();
 }

@@ -21,7 +21,7 @@ MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
   for (std::size_t i = 0; evs && i < evs->entries.size(); ++i)
     (void)planes_.kind->path_of(planes_, evs->format, evs->entries[i].expanded,
                                 static_cast<std::uint16_t>(i));  // throws if this lane has none
-  profiles_.with([&](ProfileRegistry& profiles) { profiles.acquire(chosen.profiles); });
+  profiles_.acquire(chosen.profiles);
   chosen.held = true;
   const Errc e = engine_.to_init(qpn);
   if (e == Errc::ok) return;
@@ -32,7 +32,7 @@ MRC_SETUP void Lane::enter_init(Qpn qpn, const std::string& doing) {
 MRC_SETUP void Lane::release_profiles(Qpn qpn) noexcept {
   const auto at = chosen_.find(value(qpn));
   if (at == chosen_.end() || !std::exchange(at->second.held, false)) return;
-  profiles_.with([&](ProfileRegistry& profiles) { profiles.release(at->second.profiles); });
+  profiles_.release(at->second.profiles);
 }
 
 /// Under the lock.
@@ -41,11 +41,17 @@ MRC_SETUP PeerProfiles Lane::profiles_of(Qpn qpn) const {
   if (at == chosen_.end()) return {};
   PeerProfiles out;
   out.ids = at->second.profiles;
-  profiles_.with([&](const ProfileRegistry& profiles) {
-    if (out.ids.ev) out.evs = profiles.table(*out.ids.ev);
-    if (out.ids.cc) out.cc = profiles.cc_options(*out.ids.cc);
-  });
+  if (out.ids.ev) out.evs = profiles_.table(*out.ids.ev);
+  if (out.ids.cc) out.cc = profiles_.cc_options(*out.ids.cc);
   return out;
+}
+
+/// The host's profiles may be others than before. Under the lock.
+MRC_SETUP void Lane::follow_profiles(Time now) noexcept try {
+  for (const std::string& line : profiles_.follow(steering_.host_state())) log_.warn(line);
+  peers_.follow(now, [this](ProfileId id) { return profiles_.table(id); });
+} catch (const std::exception& error) {  // out of memory: profiles stay as they are
+  log_.warn(std::string("the profiles for this host have changed: ") + error.what());
 }
 
 MRC_SETUP void Lane::update_paths(const EvUpdate& update) noexcept {

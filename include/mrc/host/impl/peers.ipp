@@ -203,14 +203,16 @@ MRC_SETUP std::size_t Peers::add_profile(Candidate& c, const ConnectionInfo& inf
 MRC_SETUP void Peers::update(Time now, const EvUpdate& update) noexcept {
   if (!update.table) return;
   for (Known& known : known_) {
-    if (known.profiles.ev != update.table->profile || known.evs == update.table) continue;
-    try {
-      replace(now, known, update);
-    } catch (const std::exception& error) {  // out of memory: the paths stay as they are
-      log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) +
-                ": " + error.what());
-    }
+    if (known.profiles.ev == update.table->profile && known.evs != update.table)
+      this->update(now, known, update);
   }
+}
+
+MRC_SETUP void Peers::update(Time now, Known& known, const EvUpdate& update) noexcept try {
+  replace(now, known, update);
+} catch (const std::exception& error) {  // out of memory: the paths stay as they are
+  log_.warn("peer " + known.name + ": EV profile " + std::to_string(update.table->profile) + ": " +
+            error.what());
 }
 
 MRC_SETUP void Peers::replace(Time now, Known& known, const EvUpdate& update) {

@@ -36,6 +36,15 @@ inline void require_set(const char* kind, ProfileId id, bool ok, const std::stri
   if (!ok) bad_profile(kind, id, Errc::invalid_argument, what);
 }
 
+/// A format profile that has mode and fields. SRv6 needs an SRH for more than 128 bits.
+[[nodiscard]] inline path::EvFormatProfile packed(const ProfileSet::Format& profile) {
+  path::EvFormatProfile format{*profile.mode, false, *profile.fields};
+  unsigned width = 0;
+  for (const path::FormatField& field : format.fields) width += field.width;
+  format.srh = format.mode == path::EvMode::srv6 && width > 128;
+  return format;
+}
+
 /// The entry of a map, or a fresh one outside of it.
 template <class T>
 [[nodiscard]] T copy_of(const std::map<ProfileId, T>& map, ProfileId id) {
@@ -56,16 +65,26 @@ void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id, T profil
   map.insert_or_assign(id, std::move(profile));
 }
 
+/// What a format profile must have to be ONLINE.
+MRC_SETUP void require_format(ProfileId id, const ProfileSet::Format& profile) {
+  constexpr const char* kKind = "format";
+  require_set(kKind, id, profile.fields.has_value(), "its fields are not set");
+  const path::EvFormatProfile format = packed(profile);
+  unsigned width = 0;
+  for (const path::FormatField& field : format.fields) width += field.width;
+  if (const Errc e = path::check(format); e != Errc::ok)
+    bad_profile(kKind, id, e,
+                "its fields have " + std::to_string(width) + " bits, its mode allows " +
+                    std::to_string(path::ev_max_width(format.mode, format.srh)));
+}
+
 MRC_SETUP void ProfileRegistry::change_format(ProfileId id, const FormatProfileChange& change) {
   constexpr const char* kKind = "format";
   Format next = copy_of(formats_, id);
   if (next.state == ProfileState::online && (change.mode || change.fields))
     bad_profile(kKind, id, Errc::invalid_state, "it is ONLINE, take it OFFLINE first");
   if (change.mode) next.mode = change.mode;
-  if (change.fields) {
-    next.fields = *change.fields;
-    next.has_fields = true;
-  }
+  if (change.fields) next.fields = change.fields;
   if (!change.state && next.state == ProfileState::init)
     bad_profile(kKind, id, Errc::invalid_argument,
                 "it is in INIT: set it OFFLINE in the same call");
@@ -79,17 +98,7 @@ MRC_SETUP void ProfileRegistry::change_format(ProfileId id, const FormatProfileC
     if (used && *change.state != ProfileState::online)
       bad_profile(kKind, id, Errc::in_use, "an EV profile uses it");
     require_set(kKind, id, next.mode.has_value(), "its mode is not set");
-    if (*change.state == ProfileState::online) {
-      require_set(kKind, id, next.has_fields, "its fields are not set");
-      path::EvFormatProfile format{*next.mode, false, next.fields};
-      unsigned width = 0;
-      for (const path::FormatField& field : next.fields) width += field.width;
-      format.srh = *next.mode == path::EvMode::srv6 && width > 128;
-      if (const Errc e = path::check(format); e != Errc::ok)
-        bad_profile(kKind, id, e,
-                    "its fields have " + std::to_string(width) + " bits, its mode allows " +
-                        std::to_string(path::ev_max_width(format.mode, format.srh)));
-    }
+    if (*change.state == ProfileState::online) require_format(id, next);
     next.state = *change.state;
   }
   store(kKind, formats_, id, std::move(next), limits_.max_format_profiles);
@@ -97,7 +106,7 @@ MRC_SETUP void ProfileRegistry::change_format(ProfileId id, const FormatProfileC
 
 MRC_SETUP FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
   const Format format = copy_of(formats_, id);
-  return {format.state, format.mode, format.fields};
+  return {format.state, format.mode, format.fields.value_or(std::vector<path::FormatField>())};
 }
 
 // ---------------------------------------------------------------------------------------- CC

@@ -9,9 +9,12 @@
 
 #include "mrc/control/impl/client.ipp"
 #include "mrc/control/impl/line_server.ipp"
+#include "mrc/control/impl/remote_device.ipp"
 #include "mrc/control/impl/run_folder.ipp"
 #include "mrc/control/impl/unix_socket.ipp"
 #include "mrc/host/impl/device_control.ipp"
 #include "mrc/host/impl/dumps.ipp"
+#include "mrc/host/impl/host_change.ipp"
 #include "mrc/host/impl/host_store.ipp"
+#include "mrc/host/impl/profile_json.ipp"
 #include "mrc/host/impl/steering_json.ipp"

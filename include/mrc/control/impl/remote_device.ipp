@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <tuple>
+
+#include "mrc/control/error_names.hpp"
+#include "mrc/control/remote_device.hpp"
+#include "mrc/core/error.hpp"
+
+namespace mrc::inline v0_1::control {
+
+template <class T>
+[[nodiscard]] bool has_field(const nlohmann::json& json, const char* name, T is) {
+  const auto field = json.find(name);
+  return field != json.end() && ((*field).*is)();
+}
+
+MRC_SETUP nlohmann::json object_of(const std::string& text, int deepest) {
+  using Json = nlohmann::json;
+  bool deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, Json&) {
+    deep = deep || depth > deepest;
+    return depth <= deepest;
+  };
+  Json json = Json::parse(text, look, false);
+  return json.is_object() && !deep ? json : Json::object();
+}
+
+MRC_SETUP bool RemoteDevice::greet(Time until) {
+  const auto fails = [this](const std::string& why) {
+    problem_ = file_.path + ": " + why;
+    return false;
+  };
+  try {
+    const auto line = client_.receive(std::max(Duration(0), until - monotonic_now()));
+    if (!line) return fails("the process does not answer; it may be stopped");
+    hello_ = object_of(*line);
+    if (has_field(hello_, "error", &Json::is_object))
+      return fails(hello_["error"].value("text", "it refuses"));
+    if (!has_field(hello_, "pid", &Json::is_number_integer) ||
+        !has_field(hello_, "program", &Json::is_string) ||
+        !has_field(hello_, "host", &Json::is_string) ||
+        !has_field(hello_, "protocol", &Json::is_number_integer))
+      return fails("what listens is no OpenMRC device");
+    hello_["uid"] = client_.server().uid;
+    return true;
+  } catch (const std::exception& error) {
+    return fails(error.what());
+  }
+}
+
+MRC_SETUP std::string RemoteDevice::id() const {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, file_.name.id);
+  return text;
+}
+
+MRC_SETUP nlohmann::json RemoteDevice::label() const {
+  Json label = hello_;
+  label.erase("event");
+  label["device"] = id();
+  return label;
+}
+
+MRC_SETUP std::string RemoteDevice::title() const {
+  return hello_["program"].get<std::string>() + " (pid " +
+         std::to_string(hello_["pid"].get<std::int64_t>()) + ")";
+}
+
+MRC_SETUP nlohmann::json RemoteDevice::request(Json request, std::optional<Duration> patience) {
+  request["id"] = ++requests_;
+  const Duration longest = patience.value_or(patience_);
+  client_.send(request.dump(), longest);
+  const Time end = monotonic_now() + longest;
+  while (true) {
+    const Duration left = end - monotonic_now();
+    const auto line = left > Duration(0) ? client_.receive(left) : std::nullopt;
+    if (!line) throw Error(Errc::timed_out, title() + " does not answer; it may be stopped");
+    Json answer = object_of(*line);
+    if (answer.value("id", std::uint64_t{0}) != requests_) continue;  // an event
+    if (has_field(answer, "ok", &Json::is_boolean) && answer["ok"] == true) return answer;
+    std::string text = "it refuses, and does not say why", code;
+    if (has_field(answer, "error", &Json::is_object)) {
+      text = answer["error"].value("text", text);
+      code = answer["error"].value("code", code);
+    }
+    Errc errc = Errc::access_denied;
+    for (const Errc known : {Errc::invalid_argument, Errc::not_found, Errc::unsupported,
+                             Errc::in_use, Errc::no_resources})
+      if (code == wire_name(known)) errc = known;
+    throw Error(errc, title() + ": " + text);
+  }
+}
+
+MRC_SETUP nlohmann::json RemoteDevice::list(Json request_of, const std::string& name,
+                                            std::size_t most) {
+  constexpr std::size_t kMostElements = 10'000'000;  // all parts together
+  Json all = Json::array();
+  while (true) {
+    Json answer = request(request_of);
+    if (!has_field(answer, name.c_str(), &Json::is_array))
+      throw Error(Errc::bad_message, title() + ": its answer has no " + name);
+    for (Json& element : answer[name]) all.push_back(std::move(element));
+    if (!answer.contains("next") || all.size() >= most) return all;
+    const Json first = request_of.value("first", Json(0));
+    if (!has_field(answer, "next", &Json::is_number_unsigned) || answer["next"] <= first ||
+        all.size() > kMostElements)
+      throw Error(Errc::bad_message, title() + ": its " + name + " have no end");
+    request_of["first"] = answer["next"];
+  }
+}
+
+MRC_SETUP std::optional<nlohmann::json> RemoteDevice::event(Duration patience) {
+  const auto line = client_.receive(patience);
+  if (!line) return std::nullopt;
+  return object_of(*line);
+}
+
+MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,
+                             const std::function<bool(const SocketName&)>& wanted) {
+  Found found;
+  std::vector<std::unique_ptr<RemoteDevice>> connected;
+  for (const std::string& folder : folders)
+    for (SocketFile& file : sockets_in(folder)) try {
+        connected.push_back(std::make_unique<RemoteDevice>(file));
+      } catch (const Error& error) {
+        if (error.code() == std::errc::connection_refused)
+          (void)remove_if_stale(file.path);
+        else if (error.code() == std::errc::permission_denied)
+          ++found.others;
+        else if (error.code() == std::errc::resource_unavailable_try_again && wanted(file.name))
+          found.silent.push_back(file.path + ": the process does not answer; it may be stopped");
+        else if (error.code() != std::errc::no_such_file_or_directory && wanted(file.name))
+          found.silent.push_back(error.what());
+      }
+  // All at a time: one that is stopped delays the others only once.
+  const Time end = monotonic_now() + patience;
+  for (auto& device : connected) {
+    if (device->greet(end))
+      found.devices.push_back(std::move(device));
+    else if (wanted(device->name()))
+      found.silent.push_back(device->problem());
+  }
+  std::sort(found.devices.begin(), found.devices.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const RemoteDevice& d) {
+      return std::tuple(d.hello()["program"].template get<std::string>(),
+                        d.hello()["pid"].template get<std::int64_t>(), d.name().id);
+    };
+    return key(*a) < key(*b);
+  });
+  return found;
+}
+
+}  // namespace mrc::inline v0_1::control

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mrc/control/client.hpp"
+#include "mrc/control/run_folder.hpp"
+#include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
+
+namespace mrc::inline v0_1::control {
+
+/// How long a device has to answer, unless something else is said.
+inline constexpr Duration kPatience = std::chrono::seconds(10);
+
+/// What others send; an empty object if it is no JSON object, or one that is nested deeper than
+/// any answer is: copying and writing it goes level by level.
+[[nodiscard]] nlohmann::json object_of(const std::string& text, int deepest = 16);
+
+/// A device of some process, by its control socket (docs/control.md). One thread.
+class RemoteDevice {
+ public:
+  using Json = nlohmann::json;
+
+  /// Connects. Throws mrc::Error.
+  explicit RemoteDevice(SocketFile file) : file_(std::move(file)), client_(file_.path) {}
+
+  /// Waits for its greeting. False, and problem() says why, if it is none of OpenMRC's or does not
+  /// come.
+  [[nodiscard]] bool greet(Time until);
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// What it says of its process: pid, program, host and so on. Checked: these are there. The user
+  /// is the kernel's word.
+  [[nodiscard]] const Json& hello() const { return hello_; }
+  [[nodiscard]] std::string id() const;
+  /// hello() with the device's id, as JSON output names a device.
+  [[nodiscard]] Json label() const;
+  [[nodiscard]] const SocketName& name() const { return file_.name; }
+  /// "ib_write_bw (pid 4711)".
+  [[nodiscard]] std::string title() const;
+
+  /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
+  /// refuses, or if it does not answer; the code is the device's, as far as it is known.
+  [[nodiscard]] Json request(Json request, std::optional<Duration> patience = {});
+  /// A list as a whole, however many answers it takes; or its first `most` elements, and perhaps
+  /// some more.
+  [[nodiscard]] Json list(Json request, const std::string& name, std::size_t most = SIZE_MAX);
+  /// The next event after {"request":"events","follow":true}; nothing if none has come in time.
+  [[nodiscard]] std::optional<Json> event(Duration patience);
+  [[nodiscard]] int fd() const { return client_.fd(); }
+  /// How long it has for each further answer.
+  void set_patience(Duration patience) { patience_ = patience; }
+
+ private:
+  SocketFile file_;
+  Client client_;
+  Json hello_;
+  std::string problem_;
+  std::uint64_t requests_ = 0;
+  Duration patience_ = kPatience;
+};
+
+/// The devices that can be found and answer, and the others.
+struct Found {
+  std::vector<std::unique_ptr<RemoteDevice>> devices;  ///< by program and pid
+  std::vector<std::string> silent;                     ///< paths of sockets, and why
+  std::size_t others = 0;                              ///< that this user may not ask
+};
+
+/// Those in the folders. Sockets that nobody listens on any more are removed. Each device has that
+/// long to say who it is, all at a time; of those that don't, those that `wanted` says yes to are
+/// listed.
+[[nodiscard]] Found find_devices(const std::vector<std::string>& folders, Duration patience,
+                                 const std::function<bool(const SocketName&)>& wanted);
+
+}  // namespace mrc::inline v0_1::control
+
+#ifndef MRC_SEPARATE_COMPILATION
+#include "mrc/control/impl/remote_device.ipp"
+#endif

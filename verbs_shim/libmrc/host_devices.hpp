@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mrc/host/host_change.hpp"
+#include "mrc/mrc.hpp"
+
+namespace mrc_verbs {
+
+/// How long another process has for an answer.
+inline constexpr mrc::Duration kDevicePatience = std::chrono::seconds(2);
+
+/// Where the control sockets of this host's devices are: beside that of this device.
+[[nodiscard]] inline std::vector<std::string> device_folders(const mrc::Device& device) {
+  const std::string setting = device.config().control;
+  return setting == "auto" ? mrc::control::searched_folders() : std::vector<std::string>{setting};
+}
+
+/// The devices of this host, that of this process among them.
+[[nodiscard]] inline mrc::control::Found host_devices(const mrc::Device& device) {
+  return mrc::detail::devices_of_host(device_folders(device), std::chrono::seconds(1));
+}
+
+}  // namespace mrc_verbs

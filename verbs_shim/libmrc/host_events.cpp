@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs_shim/libmrc/host_events.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "mrc/core/left_thread.hpp"
+#include "mrc/host/profile_json.hpp"
+#include "verbs_shim/libmrc/host_devices.hpp"
+#include "verbs_shim/log.hpp"
+
+namespace mrc_verbs {
+
+namespace {
+
+constexpr int kLookMs = 500;
+
+/// The event of a line, if it is one of a path.
+std::optional<mrc::EvEvent> ev_event_of(const nlohmann::json& line) {
+  const std::string kind = line.value("event", std::string());
+  if (kind != "path_bad" && kind != "path_good") return std::nullopt;
+  mrc::EvEvent event;
+  event.state = kind == "path_bad" ? mrc::EvState::assumed_bad : mrc::EvState::good;
+  event.plane = line.value("plane", mrc::Plane{0});
+  event.entropy = mrc::Ev{line.value("ev", std::uint32_t{0})};
+  if (const auto profile = line.find("profile"); profile != line.end())
+    event.profile = profile->get<mrc::ProfileId>();
+  event.ev = {mrc::detail::ev_from_text(line.value("value", std::string("0"))),
+              line.value("port", std::uint8_t{0})};
+  event.destination = mrc::port::parse_ip(line.value("destination", std::string("::")));
+  event.drop_count = line.value("lost_before", std::uint32_t{0});
+  return event;
+}
+
+}  // namespace
+
+HostEvents& HostEvents::all() {
+  static HostEvents& events = *new HostEvents;  // its thread may run when the process ends
+  return events;
+}
+
+void HostEvents::add(const mrc::EvEventStream& stream, const mrc::Device& device) {
+  const std::lock_guard starting(starting_);
+  const std::lock_guard lock(mutex_);
+  if (fork_ && fork_->forked()) {  // the thread is the parent's, and so are the streams
+    mrc::detail::leave_to_parent(std::move(thread_));
+    thread_ = std::thread();
+    streams_.clear();
+    heard_.clear();
+    not_heard_.clear();
+    fork_.reset();
+  }
+  folders_ = device_folders(device);
+  streams_.push_back(stream);
+  if (thread_.joinable()) return;
+  fork_.emplace();
+  wake_ = mrc::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ends_ = false;
+  sigset_t all, before;  // signals are the program's
+  sigfillset(&all);
+  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    streams_.pop_back();
+    throw;
+  }
+  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void HostEvents::remove(const mrc::EvEventStream& stream) noexcept {
+  if (fork_ && fork_->forked()) return;
+  const std::lock_guard starting(starting_);
+  std::thread done;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(streams_, [&](const auto& known) { return known.fd() == stream.fd(); });
+    if (!streams_.empty() || !thread_.joinable()) return;
+    ends_ = true;
+    wake();
+    done = std::move(thread_);
+  }
+  done.join();
+}
+
+void HostEvents::wake() const noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.fd(), &one, sizeof one);
+}
+
+void HostEvents::run() noexcept {
+  mrc::Time next_look{};
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ends_) break;
+    }
+    if (mrc::monotonic_now() >= next_look) {
+      try {
+        find_more();
+      } catch (const std::exception& error) {
+        warn(std::string("EV events of other processes: ") + error.what());
+      }
+      next_look = mrc::monotonic_now() + std::chrono::milliseconds(kLookMs);
+    }
+    std::vector<::pollfd> fds{{wake_.fd(), POLLIN, 0}};
+    for (const Heard& heard : heard_) fds.push_back({heard.device->fd(), POLLIN, 0});
+    (void)::poll(fds.data(), fds.size(), kLookMs);
+    std::size_t i = 1;
+    std::erase_if(heard_, [&](Heard& heard) {
+      if (fds[i++].revents == 0) return false;
+      try {
+        hear(heard);
+        return false;
+      } catch (const std::exception&) {  // it has gone
+        return true;
+      }
+    });
+  }
+  heard_.clear();
+  not_heard_.clear();
+}
+
+/// Connects to devices that are new, and asks them for their events from now on.
+void HostEvents::find_more() {
+  std::vector<std::string> folders;
+  {
+    const std::lock_guard lock(mutex_);
+    folders = folders_;
+  }
+  const mrc::control::SocketName own = mrc::control::make_socket_name();
+  const std::string here = mrc::detail::host_key();
+  for (const std::string& folder : folders)
+    for (mrc::control::SocketFile& file : mrc::control::sockets_in(folder)) {
+      const std::string path = file.path;
+      const auto known = [&path](const Heard& heard) { return heard.path == path; };
+      if (std::any_of(heard_.begin(), heard_.end(), known) ||
+          std::find(not_heard_.begin(), not_heard_.end(), path) != not_heard_.end())
+        continue;
+      if (file.name.pid == own.pid && file.name.pid_namespace == own.pid_namespace) {
+        not_heard_.push_back(path);  // the streams have its events anyway
+        continue;
+      }
+      try {
+        auto device = std::make_unique<mrc::control::RemoteDevice>(std::move(file));
+        if (!device->greet(mrc::monotonic_now() + std::chrono::milliseconds(200))) continue;
+        if (device->hello().value("network", nlohmann::json()) != here) {
+          not_heard_.push_back(path);
+          continue;
+        }
+        const auto now =
+            device->request({{"request", "events"}, {"since", UINT64_MAX}}, kDevicePatience);
+        (void)device->request({{"request", "events"},
+                               {"since", now.value("newest", std::uint64_t{0})},
+                               {"follow", true}},
+                              kDevicePatience);
+        heard_.push_back({path, std::move(device)});
+      } catch (const mrc::Error&) {  // gone, stopped, or another user's: the next look tells
+      }
+    }
+}
+
+void HostEvents::hear(Heard& heard) {
+  while (const auto line = heard.device->event(mrc::Duration(0))) push(*line);
+}
+
+void HostEvents::push(const nlohmann::json& line) {
+  std::optional<mrc::EvEvent> event;
+  try {
+    event = ev_event_of(line);
+  } catch (const std::exception&) {  // not as documented: another version, or hostile
+  }
+  if (!event) return;
+  const std::lock_guard lock(mutex_);
+  for (mrc::EvEventStream& stream : streams_) stream.push(*event);
+}
+
+}  // namespace mrc_verbs

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mrc/core/fork_mark.hpp"
+#include "mrc/core/unique_fd.hpp"
+#include "mrc/host/host_change.hpp"
+#include "mrc/mrc.hpp"
+
+namespace mrc_verbs {
+
+/// EV events of the other processes of this host: a thread listens at the control sockets of their
+/// devices, and puts what it hears into the streams that are there. It runs while there is one, and
+/// looks for further devices twice a second. Any thread.
+class HostEvents {
+ public:
+  /// The process has one.
+  static HostEvents& all();
+
+  /// The stream gets events of the others, too, from now on.
+  void add(const mrc::EvEventStream& stream, const mrc::Device& device);
+  void remove(const mrc::EvEventStream& stream) noexcept;
+
+ private:
+  /// A device that is listened to.
+  struct Heard {
+    std::string path;
+    std::unique_ptr<mrc::control::RemoteDevice> device;
+  };
+
+  void run() noexcept;
+  void find_more();
+  void hear(Heard& heard);
+  void push(const nlohmann::json& event);
+  void wake() const noexcept;
+
+  std::mutex starting_;  ///< held while the thread starts or ends
+  std::mutex mutex_;     ///< of streams_, folders_, ends_
+  std::vector<mrc::EvEventStream> streams_;
+  std::vector<std::string> folders_;
+  bool ends_ = false;
+  mrc::UniqueFd wake_;
+  std::vector<Heard> heard_;            ///< of the thread, as the next one
+  std::vector<std::string> not_heard_;  ///< sockets of this process, or of other hosts
+  std::thread thread_;
+  std::optional<mrc::detail::ForkMark> fork_;
+};
+
+}  // namespace mrc_verbs
