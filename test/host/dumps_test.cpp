@@ -28,6 +28,16 @@ struct Left {
   std::vector<nlohmann::json> dumps;
 };
 
+/// In the child: the file has that many whole lines.
+void await_lines(const Config& config, int count) {
+  const std::string name =
+      config.dump.substr(0, config.dump.find('%')) + std::to_string(::getpid()) + ".json";
+  for (std::string text; std::count(text.begin(), text.end(), '\n') < count;) {
+    std::ifstream file(name);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+}
+
 /// Runs `child` with a configuration whose dumps are read afterwards.
 template <class F>
 Left left_by(F&& child) {
@@ -59,12 +69,7 @@ TEST_CASE("dumps: closed devices, SIGUSR2, exit") {
     pair.copy_all();
     ::raise(SIGUSR2);
     pair.copy_all();  // it goes on
-    const std::string name =
-        config.dump.substr(0, config.dump.find('%')) + std::to_string(::getpid()) + ".json";
-    for (std::string text; std::count(text.begin(), text.end(), '\n') < 3;) {
-      std::ifstream file(name);
-      text.assign(std::istreambuf_iterator<char>(file), {});
-    }
+    await_lines(config, 3);
     std::quick_exit(99);
   });
   CHECK(WIFEXITED(left.status));
@@ -150,6 +155,7 @@ TEST_CASE("dumps: handlers that call each other, and devices that come and go") 
     }
     const Device second(config);
     ::raise(SIGUSR2);
+    await_lines(config, 2);
     ::_exit(calls == 1 ? 0 : 1);
   });
   CHECK(left.status == 0);

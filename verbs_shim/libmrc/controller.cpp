@@ -67,7 +67,9 @@ void require_net_admin() {
 class HostController final : public Controller {
  public:
   explicit HostController(mrc::Device& device)
-      : device_(device), folder_(mrc::detail::store_folder(device.config().control)) {}
+      : device_(device), folder_(mrc::detail::store_folder(device.config().control)) {
+    (void)device_.profile_limits();  // fails in a forked child, whose device it is not
+  }
 
   mrc::FormatProfileInfo format(mrc::ProfileId id) override { return registry(state()).format(id); }
   mrc::EvProfileInfo evs(mrc::ProfileId id) override {

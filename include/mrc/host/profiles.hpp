@@ -48,8 +48,10 @@ class Profiles {
   /// Its rules are others: so are its profiles here. Returns what is to be logged.
   std::vector<std::string> follow(const HostState& host);
   /// Throws mrc::Error if this device can't have profiles of the set that it has to have: all but
-  /// those that are as in the set that it follows, and that it can't have either.
-  void check(const ProfileSet& set);
+  /// those that are as in the set that it follows, and that it can't have either, and, with
+  /// `evs_are_own`, those whose EVs its ports can't send, since each process has EVs of its own
+  /// there. Returns how many it goes without.
+  unsigned check(const ProfileSet& set, bool evs_are_own);
 
   // --- Queue pairs
   void acquire(const QpProfiles& profiles);

@@ -270,8 +270,9 @@ struct DeviceControl::Requests {
                  : HostState{rules_from_json(field == request.end() ? Json() : *field)};
     const SteeringRules& rules = state.steering;
     check_size(rules);
-    if (proposed) core().profiles().check(*state.profiles);
-    std::uint64_t unknown =
+    std::uint64_t unknown = 0;
+    if (proposed) unknown = core().profiles().check(*state.profiles, !core().own_evs().empty());
+    unknown +=
         static_cast<unsigned>(std::popcount(rules.planes_down >> (core().plane_count() - 1) >> 1));
     for (const DeniedPaths& one : rules.denied)
       unknown += one.plane >= core().plane_count() || !core().can_deny(one);

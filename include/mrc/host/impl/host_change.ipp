@@ -31,7 +31,11 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, control::Found& found,
     // Other users' devices can't keep root from anything.
     const ::uid_t user = device->hello().value("uid", ::uid_t{0});
     if (user != 0 && user != ::geteuid()) continue;
-    const auto answer = device->request({{"request", "check_rules"}, {"proposed", true}}, patience);
+    // Who makes a profile is to use it: EVs that only others can send mean nothing there.
+    const bool own = device->name().pid == ::getpid() &&
+                     device->name().pid_namespace == control::make_socket_name().pid_namespace;
+    const auto answer =
+        device->request({{"request", "check_rules"}, {"proposed", true}, {"all", own}}, patience);
     if (answer.value("serial", std::uint64_t{0}) != change.serial)
       throw Error(Errc::bad_message, device->title() +
                                          ": it does not know what it was asked; it may be an "

@@ -47,15 +47,19 @@ MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
   return lines;
 }
 
-MRC_SETUP void Profiles::check(const ProfileSet& set) {
+MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> known;  // what it can't have of the present ones
   ProfileRegistry now = *host_;
   if (set_) now.follow(*set_, [&](const Error& error) { known.emplace_back(error.what()); });
   ProfileRegistry then = *host_;
+  unsigned without = 0;
   then.follow(set, [&](const Error& error) {
-    if (std::find(known.begin(), known.end(), error.what()) == known.end()) throw error;
+    const bool own = evs_are_own && error.code() == make_error_code(Errc::unsupported);
+    if (!own && std::find(known.begin(), known.end(), error.what()) == known.end()) throw error;
+    ++without;
   });
+  return without;
 }
 
 // ------------------------------------------------------------------------------- queue pairs
