@@ -10,10 +10,13 @@
 #include "mrc/control.hpp"
 #include "mrc/control/client.hpp"
 #include "mrc/control/run_folder.hpp"
+#include "mrc/host/profile_json.hpp"
+#include "mrc/host/profile_registry.hpp"
 #include "mrc/mrc.hpp"
 
 // Fuzzes the control socket of an open device: whatever a client sends, each line of the answer is
-// a JSON object, and the request behind it is answered.
+// a JSON object, and the request behind it is answered. What it sends is a file of profiles, too:
+// what a registry takes of it comes back as it is.
 
 using namespace mrc;
 
@@ -43,9 +46,25 @@ struct Opened {
   }
 };
 
+void check_profiles(const nlohmann::json& json) try {
+  detail::ProfileSurroundings around;
+  around.planes = 2;
+  around.check_ev = [](path::EvMode, const detail::ExpandedEv&) {};
+  detail::ProfileRegistry registry(around);
+  registry.follow(detail::profiles_from_json(json), [](const Error&) {});
+  const detail::ProfileSet set = registry.set();
+  if (detail::profiles_from_json(detail::to_json(set)) != set) std::abort();
+  registry.follow(set, [](const Error&) { std::abort(); });
+  if (registry.set() != set) std::abort();
+} catch (const Error&) {
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (const auto json = nlohmann::json::parse(data, data + size, nullptr, false);
+      !json.is_discarded())
+    check_profiles(json);
   static const Opened opened;
   static const std::string path = control::sockets_in(opened.folder).at(0).path;
   constexpr Duration kPatience = std::chrono::seconds(60);
