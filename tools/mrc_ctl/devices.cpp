@@ -133,23 +133,23 @@ Found find_devices(const Options& o) {
   std::vector<std::unique_ptr<RemoteDevice>> connected;
   for (const std::string& folder : folders_of(o))
     for (control::SocketFile& file : control::sockets_in(folder)) try {
+        if (!may_select(o, file.name)) continue;  // it may be stopped, which would cost time
         connected.push_back(std::make_unique<RemoteDevice>(file));
       } catch (const Error& error) {
         if (error.code() == std::errc::connection_refused)
           (void)control::remove_if_stale(file.path);
         else if (error.code() == std::errc::permission_denied)
           ++found.others;
-        else if (error.code() == std::errc::resource_unavailable_try_again &&
-                 may_select(o, file.name))
+        else if (error.code() == std::errc::resource_unavailable_try_again)
           found.silent.push_back(file.path + ": the process does not answer; it may be stopped");
-        else if (error.code() != std::errc::no_such_file_or_directory && may_select(o, file.name))
+        else if (error.code() != std::errc::no_such_file_or_directory)
           found.silent.push_back(error.what());
       }
   // All at a time: one that is stopped delays the others only once.
   const Time end = monotonic_now() + o.patience;
   for (auto& device : connected) {
     if (!device->greet(end)) {
-      if (may_select(o, device->name())) found.silent.push_back(device->problem());
+      found.silent.push_back(device->problem());
     } else if (selects(o, *device)) {
       found.devices.push_back(std::move(device));
     }
