@@ -164,7 +164,7 @@ if [[ -n $perftest ]]; then
   say 'a process is killed: it disappears, the others go on'
   kill -KILL "$perftest"
   wait "$perftest" 2>/dev/null || true
-  kill -KILL "$perftest_server"
+  kill -KILL "$perftest_server" 2>/dev/null || true  # it may have seen it and ended
   wait "$perftest_server" 2>/dev/null || true
   running=("${running[@]:0:4}")
   programs=("${programs[@]:1}")
