@@ -154,8 +154,8 @@ if [[ $(id -u) == 0 ]]; then
     for command in planes paths dump 'plane 0 down' 'log off'; do
       read -ra words <<<"$command"
       code=0
-      other "$mrc_ctl" --folder "$PWD/sockets" --pid "$client" "${words[@]}" >other.out 2>other.err ||
-        code=$?
+      other "$mrc_ctl" --folder "$PWD/sockets" --pid "$client" "${words[@]}" \
+        >other.out 2>other.err || code=$?
       [[ $code == 3 && ! -s other.out ]] || fail "$command of another user ends with $code"
     done
     python3 -c 'import os, socket, sys

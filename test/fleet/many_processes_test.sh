@@ -3,7 +3,7 @@
 # Two hundred processes on one host, each with a device and 16 paths to each of two peers: mrc_ctl
 # shows and steers all of them, two of them move checked data. Further ones take the slots that are
 # left; the one behind the last slot is told so.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
 mrc_ctl=$build/tools/mrc_ctl
 ring=$build/test/ring_of_processes
 need_program "$mrc_ctl"
@@ -54,7 +54,7 @@ of_ring='[[p["paths"] for p in x["answer"]] for x in d if x["program"] == "ring_
 holds 'paths' "len($of_ring) == 198 and all(len(l) == 16 for x in $of_ring for l in x)" paths
 holds 'peers' "{len(x) for x in $of_ring} == {2}" paths
 holds 'qps' 'all(q["state"] == "RTS" for x in d for q in x["answer"])' qps
-received='[x["counters"]["engine"]["rx_data"] for x in d if x["program"] == "ring_of_processes"]'
+received='[x["counters"]["engine"]["rx_data"] for x in d if x["program"][:4] == "ring"]'
 holds 'dump' "len(d) == 200 and min($received) > 0" dump
 ctl top --rounds 2 --interval 200ms >"$work/top.out" || fail 'top'
 grep -q ring_of_processes "$work/top.out" || fail 'top does not show them'
@@ -69,7 +69,9 @@ ctl plane 0 up --all >"$work/up.out" || fail "plane up: $(tail -n 3 "$work/up.ou
 holds 'the plane is up' '{x["answer"][0]["enabled"] for x in d} == {True}' planes
 
 say 'two of them move data meanwhile'
-acknowledged() { ask 'sum(q["stats"]["acknowledged"] for q in d[0]["answer"])' qps --pid "$client"; }
+acknowledged() {
+  ask 'sum(q["stats"]["acknowledged"] for q in d[0]["answer"])' qps --pid "$client"
+}
 before=$(acknowledged)
 goes_on() { (($(acknowledged) > before + 1000)); }
 until_true 30 goes_on || fail 'no data'

@@ -4,8 +4,8 @@
 # all seen and steered by mrc_ctl at host h0. A plane is drained under load, a link is denied, and
 # captures show that nothing of any process uses them; one process is killed, another one stopped.
 # No process notices what is not its own death.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-. "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"
 mrc_ctl=$build/tools/mrc_ctl
 nccl_perf=$build/bench/nccl_perf
 mrcrun=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/verbs_shim/mrcrun
