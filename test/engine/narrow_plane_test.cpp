@@ -207,6 +207,27 @@ TEST_CASE("narrow plane: an own port is told, others are used, and without any p
   traffic.check();
 }
 
+TEST_CASE("narrow plane: nothing is sent in one that the peer takes out of use under load") {
+  EnginePair pair(setup_of(4, true), 13);
+  Traffic traffic(pair, traffic_of(3000), 13);
+  REQUIRE(run_to(pair, traffic, 100, 5s));
+  pair.faults.black_holes = plane_bit(2);  // the peer drops what was in flight
+  pair[1].set_plane_up(pair.now(), 2, false);
+  REQUIRE(run_to(pair, traffic, 300, 5s));
+  std::uint64_t sent = 0;
+  pair.tap = [&sent](unsigned side, const wire::TxPacket& p, auto&) {
+    if (side == 0 && p.plane == 2) ++sent;
+  };
+  REQUIRE(run_to(pair, traffic, 1000, 5s));
+  pair.run_for(1s);
+  CHECK(sent == 0);
+  pair.faults = {};
+  pair[1].set_plane_up(pair.now(), 2, true);
+  REQUIRE(traffic.run(5s));
+  CHECK(sent > 100);
+  traffic.check();
+}
+
 TEST_CASE("narrow plane: a lossy, a dead and a congested plane are not called narrow") {
   for (unsigned kind = 0; kind < 3; ++kind) {
     CAPTURE(kind);

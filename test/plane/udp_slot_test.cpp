@@ -81,6 +81,8 @@ TEST_CASE("no free slot at all") {
   CHECK(claims.back().slot == 255);
   CHECK_THROWS_WITH_AS((void)claim_slot(local, kBase),
                        doctest::Contains("no slot from 0 to 255 is free"), Error);
+  CHECK_THROWS_WITH_AS((void)claim_slot(local, kBase),
+                       doctest::Contains("close others, or set another udp_port"), Error);
 }
 
 TEST_CASE("planes that share an address get ports of their own, for every slot") {

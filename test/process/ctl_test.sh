@@ -151,6 +151,42 @@ if [[ $(id -u) == 0 ]]; then
       fi
       grep -q 'where root may change them' other.err || fail "$command: $(cat other.err)"
     done
+    for command in planes paths dump 'plane 0 down' 'log off'; do
+      read -ra words <<<"$command"
+      code=0
+      other "$mrc_ctl" --folder "$PWD/sockets" --pid "$client" "${words[@]}" \
+        >other.out 2>other.err || code=$?
+      [[ $code == 3 && ! -s other.out ]] || fail "$command of another user ends with $code"
+    done
+    python3 -c 'import os, socket, sys
+os.setgroups([])
+os.setresuid(65534, 65534, 65534)
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+except PermissionError:
+    sys.exit(0)
+sys.exit("connected")' "$(echo "$PWD/sockets/$client"-*.sock)" || fail 'another user can connect'
+
+    # In the folder that all users share each sees devices of its own, and root those of all.
+    chmod 1777 sockets
+    start_server others-server "$later" --planes 2 --give-up 600
+    start others setpriv --reuid 65534 --clear-groups "$mrc_perf" --port "$later" --planes 2 \
+      --size 64K --duration 600 --give-up 600 127.0.0.1
+    others=$pid
+    until_true 30 is 'len(d) == 1 and d[0]["uid"] == 65534' list --pid "$others" ||
+      fail "root does not see another user's device: $(ctl list)"
+    other "$mrc_ctl" --folder "$PWD/sockets" --json list >other.json || fail 'list of another user'
+    expect "another user's devices" \
+      [ "$(python3 -c 'import json; print([x["pid"] for x in json.load(open("other.json"))])')" = \
+      "[$others]" ]
+    other "$mrc_ctl" --folder "$PWD/sockets" --patience 60s --pid "$others" plane 1 down \
+      >other.out || fail 'another user may not steer its own device'
+    is 'd[0]["answer"][1]["enabled"] == False' planes --pid "$others" || fail 'it has no effect'
+    is 'd[0]["answer"][1]["enabled"] == True' planes --pid "$client" || fail "it is root's, too"
+    kill -INT "$others"
+    exit_code "$others" 60
+    exit_code "$server" 60
+    server=$first_server
   else
     say "another user can't reach $mrc_ctl: not tried"
   fi
@@ -165,8 +201,10 @@ for _ in {1..80}; do  # more than its socket keeps
   took=$((($(date +%s%N) - begin) / 1000000))
   ((took < 20000)) || fail "a stopped process delays the list by $took ms"
 done
-patience=10s  # of which the stopped one takes all
+patience=600s  # of which one that is not asked for takes nothing
+begin=$SECONDS
 is 'len(d) == 1' list --pid "$client" || fail 'one that is stopped hides the other'
+((SECONDS - begin < 300)) || fail 'one that is stopped delays what is asked of another'
 patience=60s
 kill -CONT "$server"
 until_true 20 is 'len(d) == 2' list || fail 'it is not back'

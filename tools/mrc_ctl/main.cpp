@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 
@@ -193,8 +194,17 @@ int run_each(const Options& o, Found& found) {
   return status;
 }
 
+/// Each device has a connection, and a host can have more of them than a shell lets programs open.
+void allow_all_files() {
+  ::rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int run(const Options& o) {
   tools::catch_signals();
+  allow_all_files();
   if (o.command == Command::top) return run_top(o);
   if (o.command == Command::serve) run_serve(o);
   if (o.command == Command::profiles) return run_profiles(o);

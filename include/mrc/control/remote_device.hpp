@@ -76,9 +76,8 @@ struct Found {
   std::size_t others = 0;                              ///< that this user may not ask
 };
 
-/// Those in the folders. Sockets that nobody listens on any more are removed. Each device has that
-/// long to say who it is, all at a time; of those that don't, those that `wanted` says yes to are
-/// listed.
+/// Those in the folders that `wanted` says yes to. Sockets that nobody listens on any more are
+/// removed. Each device has that long to say who it is, all at a time.
 [[nodiscard]] Found find_devices(const std::vector<std::string>& folders, Duration patience,
                                  const std::function<bool(const SocketName&)>& wanted);
 

@@ -125,15 +125,16 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
   std::vector<std::unique_ptr<RemoteDevice>> connected;
   for (const std::string& folder : folders)
     for (SocketFile& file : sockets_in(folder)) try {
+        if (!wanted(file.name)) continue;  // it may be stopped, which would cost time
         connected.push_back(std::make_unique<RemoteDevice>(file));
       } catch (const Error& error) {
         if (error.code() == std::errc::connection_refused)
           (void)remove_if_stale(file.path);
         else if (error.code() == std::errc::permission_denied)
           ++found.others;
-        else if (error.code() == std::errc::resource_unavailable_try_again && wanted(file.name))
+        else if (error.code() == std::errc::resource_unavailable_try_again)
           found.silent.push_back(file.path + ": the process does not answer; it may be stopped");
-        else if (error.code() != std::errc::no_such_file_or_directory && wanted(file.name))
+        else if (error.code() != std::errc::no_such_file_or_directory)
           found.silent.push_back(error.what());
       }
   // All at a time: one that is stopped delays the others only once.
@@ -141,7 +142,7 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
   for (auto& device : connected) {
     if (device->greet(end))
       found.devices.push_back(std::move(device));
-    else if (wanted(device->name()))
+    else
       found.silent.push_back(device->problem());
   }
   std::sort(found.devices.begin(), found.devices.end(), [](const auto& a, const auto& b) {

@@ -392,11 +392,13 @@ MRC_DECL void EndpointService::queue_proof(Peer& peer, path::PathIndex path) noe
   if (path != path::kNoPath) queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
 }
 
-/// Probes planes that may be too narrow, by any of their paths.
+/// Probes planes that may be too narrow, by any of their paths. What was in flight when a plane was
+/// taken out of use is lost in it, and says nothing.
 MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
   while (const auto probes = peer.sizes.poll(now, peer.congestion.base_rtt())) {
     const path::PathIndex path = peer.paths.random_of_plane(probes->plane, ctx_.random);
-    if (path == path::kNoPath) {
+    const bool out_of_use = (peer.remote_up & ctx_.local_up & plane_bit(probes->plane)) == 0;
+    if (out_of_use || path == path::kNoPath) {
       peer.sizes.stop(probes->plane);
       continue;
     }

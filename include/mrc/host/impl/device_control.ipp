@@ -33,6 +33,12 @@ inline constexpr std::size_t kKeptEvents = 1024;
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// To a tenth: how long something has lasted so far.
+[[nodiscard]] MRC_SETUP std::string seconds_text(Duration time) {
+  const auto tenths = time / std::chrono::milliseconds(100);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
 /// How an error is called; programs may compare it.
 [[nodiscard]] MRC_SETUP std::string code_of(const std::error_code& error) {
   if (error.category() != error_category()) return "system";
@@ -274,13 +280,14 @@ MRC_SETUP void DeviceControl::watch_progress(Time now) {
         continue;
       }
       entry.told = true;
-      core_.log().warn(name + " has made no progress for " + format_duration(now - entry.since) +
-                       ": it waits for " + qp.waits_for + " (docs/control.md), " +
+      core_.log().warn(name + " has made no progress for " +
+                       control_text::seconds_text(now - entry.since) + ": it waits for " +
+                       qp.waits_for + " (docs/control.md), " +
                        std::to_string(qp.stats.outstanding) + " packets in flight, " +
                        control_text::peer_text(*lane, qp) +
                        (qp.silent_ns == 0
                             ? std::string()
-                            : " silent for " + format_duration(Duration(qp.silent_ns))));
+                            : " silent for " + control_text::seconds_text(Duration(qp.silent_ns))));
     }
   for (const auto& [key, entry] : before) {  // those that have finished
     if (!entry.told || watched_.contains(key)) continue;

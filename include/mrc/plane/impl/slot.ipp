@@ -134,7 +134,8 @@ MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uin
                          " is in use by another socket");
   detail::throw_in_use("no slot from 0 to " + std::to_string(last) +
                        " is free: for the last one, UDP port " + format_address(taken) +
-                       " is in use");
+                       " is in use; every device of this host takes one: close others, or set "
+                       "another udp_port");
 }
 
 }  // namespace mrc::inline v0_1::port

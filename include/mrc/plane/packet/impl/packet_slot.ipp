@@ -94,7 +94,8 @@ MRC_SETUP PacketSlotClaim claim_packet_slot(const std::string& folder,
   detail::throw_in_use(wanted ? "slot " + std::to_string(first) +
                                     " is in use by another process of this host; leave option slot "
                                     "at -1 to get a free one"
-                              : "all " + std::to_string(kSlots) + " slots of this host are in use");
+                              : "all " + std::to_string(kSlots) +
+                                    " slots of this host are in use: close other devices");
 }
 
 }  // namespace mrc::inline v0_1::port

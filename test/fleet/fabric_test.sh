@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A fleet between two hosts of a fabric: two NCCL jobs, perftest over the verbs shim and mrc_perf,
+# all seen and steered by mrc_ctl at host h0. A plane is drained under load, a link is denied, and
+# captures show that nothing of any process uses them; one process is killed, another one stopped.
+# No process notices what is not its own death.
+. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"
+mrc_ctl=$build/tools/mrc_ctl
+nccl_perf=$build/bench/nccl_perf
+mrcrun=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/verbs_shim/mrcrun
+need_program "$mrc_ctl"
+need_program "$nccl_perf"
+[[ -e $build/nccl_plugin/libnccl-net-mrc.so ]] || skip 'the NCCL plugin was not built'
+command -v tcpdump >/dev/null || skip 'tcpdump is not installed'
+while IFS='=' read -r name _; do
+  if [[ $name == NCCL_* ]]; then unset "$name"; fi
+done < <(env)
+
+cat >"$work/fabric.json" <<'JSON'
+{ "name": "demo", "planes": 4, "t0": 2, "t1": 2, "hosts": 2, "link_speed": 0.5 }
+JSON
+fabric_up "$work/fabric.json"
+fabric set t0-host rate=200Mbit ecn=40000:140000 trim=200000 >/dev/null
+mkdir "$work/sockets"
+export MRC_CONTROL=$work/sockets
+export MRC_RETRY_EXPONENTIAL=25 MRC_STALL_WARNING=0  # a busy machine is no dead one
+
+patience=60s
+ctl() { on h0 "$mrc_ctl" --folder "$work/sockets" --patience "$patience" "$@"; }
+# Both hosts' sockets are in one folder; rules hold for those in the network of mrc_ctl. Of the JSON
+# that mrc_ctl prints, d is what h0's devices say, and by(f) is f of each, by program.
+ask() {  # ask EXPRESSION OPTION...
+  local expression=$1
+  shift
+  ctl --json "$@" >"$work/ask.json" 2>"$work/ask.err" || return 1
+  python3 -c 'import json, sys
+d = [x for x in json.load(open(sys.argv[1])) if x["network"] == sys.argv[3] or not sys.argv[3]]
+names = sorted(x["program"] for x in d)
+print(eval(sys.argv[2]))' "$work/ask.json" "$expression" "${network-}"
+}
+is() { [[ $(ask "$@") == True ]]; }
+
+# Captures of what is encapsulated, as all packets of connections are; kernels send others, too.
+captures=()
+watch() {  # watch NAME NODE INTERFACE DIRECTION: from when queues of the fabric have run dry
+  start "capture-$1" ip netns exec "$prefix-demo-$2" tcpdump -Z root -nn -U -Q "$4" -i "$3" \
+    -w "$work/$1.pcap" 'ip6 proto 41 or ip6 proto 43'
+  captures+=("$pid")
+  until_true 20 grep -qs 'listening on' "$work/capture-$1.err" || fail 'tcpdump does not start'
+}
+end_captures() {
+  sleep 0.2
+  for pid in "${captures[@]}"; do
+    kill -INT "$pid"
+    exit_code "$pid" 20
+  done
+  captures=()
+}
+seen() { tcpdump -nn -r "$work/$1.pcap" 2>/dev/null | wc -l; }
+
+all_run() {  # all_run WHEN: nothing has ended, and no queue pair has failed
+  local one
+  for one in "${running[@]}"; do gone "$one" && fail "$1: process $one has ended"; done
+  is '{q["state"] for x in d for q in x["answer"]} <= {"RTS", "RTR"}' qps ||
+    fail "$1: a queue pair has failed: $(ctl qps)"
+}
+sent() { ask 'sum(p["port"]["tx_packets"] for x in d for p in x["answer"])' planes --pid "$1"; }
+go_on() {  # go_on WHEN PID...: each of them sends
+  local one before when=$1
+  shift
+  for one in "$@"; do
+    before=$(sent "$one")
+    sends() { (($(sent "$one") > before + 100)); }
+    until_true 30 sends || fail "$when: process $one sends nothing"
+  done
+}
+
+say 'two NCCL jobs, perftest and mrc_perf'
+job() {  # job NAME OPTION...: between the two hosts, until Ctrl-C
+  start "$1" "$nccl_perf" --quiet --check --json "$work/$1.json" --patience 600s \
+    --netns "$prefix-demo-h0,$prefix-demo-h1" --env "MRC_FABRIC=$fabric_file" \
+    --env 0:MRC_HOST=h0 --env 1:MRC_HOST=h1 --env NCCL_SOCKET_IFNAME=p \
+    --warmup 0 --repetitions 1 --iterations 100000000 "${@:2}"
+  running+=("$pid")
+}
+running=()
+job reduce --collective all_reduce --size 1M
+reduce=$pid
+job exchange --collective all_to_all --size 512K
+exchange=$pid
+start_pair perf --size 64K --duration 3600s --check --quiet --give-up 600
+perf=$pid perf_server=$server
+running+=("$perf" "$perf_server")
+programs=(mrc_perf nccl_perf nccl_perf)
+perftest=
+if command -v ib_write_bw >/dev/null && [[ -e $build/verbs_shim/libibverbs.so.1 ]]; then
+  # perftest's own connection is of IPv4, which the fabric does not carry.
+  ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
+  for host in 0 1; do
+    ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
+    ip -n "$prefix-demo-h$host" link set control up
+  done
+  at_host=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
+  tool=(env "MRC_VERBS_DIR=$build/verbs_shim" MRC_VERBS_MIN_TIMEOUT=60s "$mrcrun" --quiet
+    ib_write_bw -d mrc0 -F -p 18600 -s 65536 -D 2 --run_infinitely)
+  start perftest-server "${at_host[@]}" h1 -- "${tool[@]}"
+  perftest_server=$pid
+  listens() { on h1 cat /proc/net/tcp | awk '$4 == "0A" && $2 ~ /:48A8$/ { n++ } END { exit !n }'; }
+  until_true 20 listens || fail 'ib_write_bw does not listen'
+  start perftest "${at_host[@]}" h0 -- "${tool[@]}" 192.0.2.2
+  perftest=$pid
+  running+=("$perftest" "$perftest_server")
+  programs=(ib_write_bw "${programs[@]}")
+else
+  say 'perftest, or the verbs shim, is not there: left out'
+fi
+until_true 30 is 'len(d) == 1' list --pid "$perf" || fail 'mrc_perf is not listed'
+network=$(ask 'd[0]["network"]' list --pid "$perf")
+
+say 'list, top and paths show all of them'
+expected=$(printf ", '%s'" "${programs[@]}")
+until_true 60 is "names == [${expected:2}]" list || fail "not all are listed: $(ctl list)"
+carried='{p["plane"] for l in x["answer"] for p in l["paths"] if p["packets"] > 100}'
+until_true 60 is "all($carried == {0, 1, 2, 3} for x in d)" paths ||
+  fail "not all carry data in all planes: $(ctl paths)"
+ctl top --rounds 2 --interval 500ms >"$work/top.out" || fail 'top'
+ctl list >"$work/list.out" || fail 'list'
+for name in "${programs[@]}"; do expect_text "$work/top.out" "$name"; done
+for name in "${programs[@]}"; do expect_text "$work/list.out" "$name"; done
+traffic_takes_all 'before'
+
+say 'a plane is drained under load: it carries nothing, and nobody fails'
+ctl plane 2 down --all >"$work/down.out" 2>"$work/down.err" || fail "$(cat "$work/down.err")"
+sleep 1  # queues of the fabric run dry; the peers have been told
+watch plane h0 p2 inout
+watch plane-others h0 p1 inout
+traffic_takes_all 'plane 2 down' but '2.*'
+end_captures
+expect 'packets in plane 2' [ "$(seen plane)" = 0 ]
+expect 'packets in plane 1' [ "$(seen plane-others)" -gt 1000 ]
+all_run 'plane 2 down'
+ctl plane 2 up --all >"$work/up.out" || fail 'plane up'
+traffic_takes_all 'plane 2 up'
+all_run 'plane 2 up'
+
+say 'a link is denied by name: no process uses it'
+ctl deny p1t0-0 p1t1-0 >"$work/deny.out" 2>"$work/deny.err" || fail "$(cat "$work/deny.err")"
+expect 'processes that confirm' \
+  [ "$(grep -c ': 2 paths carry nothing' "$work/deny.out")" = "${#programs[@]}" ]
+sleep 1
+watch link p1t1-0 l0 in
+watch link-other p1t1-1 l0 in
+traffic_takes_all 'link denied' but 1.0
+end_captures
+expect 'packets on the denied link' [ "$(seen link)" = 0 ]
+expect 'packets on the other one' [ "$(seen link-other)" -gt 1000 ]
+all_run 'link denied'
+ctl allow --everything >"$work/allow.out" || fail 'allow'
+traffic_takes_all 'link allowed'
+all_run 'link allowed'
+
+if [[ -n $perftest ]]; then
+  say 'a process is killed: it disappears, the others go on'
+  kill -KILL "$perftest"
+  wait "$perftest" 2>/dev/null || true
+  kill -KILL "$perftest_server" 2>/dev/null || true  # it may have seen it and ended
+  wait "$perftest_server" 2>/dev/null || true
+  running=("${running[@]:0:4}")
+  programs=("${programs[@]:1}")
+  expected=$(printf ", '%s'" "${programs[@]}")
+  until_true 20 is "names == [${expected:2}]" list || fail "it is still there: $(ctl list)"
+  [[ -z $(find "$work/sockets" -name "$perftest-*") ]] || fail 'its socket is still there'
+  all_run 'a process was killed'
+fi
+read -ra ranks <<<"$(ask '" ".join(str(x["pid"]) for x in d)' list --name nccl_perf)"
+go_on 'before' "$perf" "${ranks[@]}"
+
+say 'a process is stopped: it is named, and the others are shown'
+kill -STOP "$perf"
+patience=1s  # the default
+for command in list show; do
+  code=0 began=$SECONDS
+  ctl "$command" >"$work/stopped.out" 2>"$work/stopped.err" || code=$?
+  expect "$command: seconds" [ $((SECONDS - began)) -lt 20 ]
+  expect "$command: exit status" [ "$code" = 1 ]
+  grep -q "/$perf-.* does not answer" "$work/stopped.err" || fail "$command: it is not named"
+done
+patience=60s
+go_on 'a process is stopped' "${ranks[@]}"
+kill -CONT "$perf"
+go_on 'it goes on' "$perf" "${ranks[@]}"
+all_run 'it goes on'
+
+say 'all end well, and every byte was right'
+pid=$perf server=$perf_server
+interrupt_pair perf
+checked_result perf
+holds "$work/perf.json" 'no queue pair failed' 'd["device"]["engine"]["qp_errors"] == 0'
+for name in reduce exchange; do
+  kill -INT "${!name}"
+  exit_code "${!name}" 60
+  expect "$name: the exit status after Ctrl-C" [ "$code" = 130 ]
+  expect "$name: bytes checked" [ "$(json "$work/$name.json" checked_bytes | total)" -gt 1000000 ]
+  ! grep -q ERROR "$work/$name.err" || fail "$name: a rank saw an error"
+done
+[[ -z $(find "$work/sockets" -name '*.sock*') ]] || fail "left: $(ls "$work/sockets")"
