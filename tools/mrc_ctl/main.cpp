@@ -6,8 +6,10 @@
 #include "common/interrupt.hpp"
 #include "common/program.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc_ctl/check/check.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/steer.hpp"
 #include "mrc_ctl/top.hpp"
@@ -56,6 +58,8 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
+    case Command::probe:
+    case Command::check:
       break;
   }
   return dump_of(device);
@@ -95,6 +99,8 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
+    case Command::probe:
+    case Command::check:
       break;
   }
   return json_text(dump_of(device), 2) + "\n";
@@ -194,6 +200,7 @@ int run(const Options& o) {
   tools::catch_signals();
   if (o.command == Command::top) return run_top(o);
   if (o.command == Command::serve) run_serve(o);
+  if (o.command == Command::check) return run_check(o);
   if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
     (void)named_paths(o);  // says what is wrong before devices are looked for
   Found found = find_devices(o);
@@ -211,6 +218,7 @@ int run(const Options& o) {
                found.devices.size(), list_text(found));
     return tools::kBadOptionStatus;
   }
+  if (o.command == Command::probe) return run_probe(o, found);
   if (o.command == Command::events && o.follow) return follow(o, found);
   return run_each(o, found);
 }
