@@ -122,16 +122,16 @@ def talk(data, lines=1):
         return b""
     finally:
         s.close()
-for data in (b"garbage\n", b"\x00" * 1000 + b"\n", b"[" * 60_000 + b"\n", b"{}\n", b"GET / HTTP/1.1\n",
-             b'{"check":1}\n', b'{"check":1,"request":"arrived","round":0}\n',
+for data in (b"garbage\n", b"\x00" * 1000 + b"\n", b"[" * 60_000 + b"\n", b"{}\n",
+             b"GET / HTTP/1.1\n", b'{"check":1}\n', b'{"check":1,"request":"arrived","round":0}\n',
              b'{"check":1,"request":"facts","facts":[1]}\n', b'{"check":{"a":[1]}}\n'):
     assert json.loads(talk(data))["ok"] is False, data
 assert talk(b"x" * 1_000_000) == b""          # no end of a line
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 udp.settimeout(0.5)
 for size in (0, 1, 31, 32, 1400):
-    udp.sendto((b"MRCCHECK" + bytes(16) + b"\x01\x00\x00\x00\x00\x01\x05\x00").ljust(size, b"\0")[:size],
-               ("10.8.0.2", 4791))
+    head = b"MRCCHECK" + bytes(16) + b"\x01\x00\x00\x00\x00\x01\x05\x00"
+    udp.sendto(head.ljust(size, b"\0")[:size], ("10.8.0.2", 4791))
 try:
     raise SystemExit(f"an answer to a stranger: {udp.recv(2000)!r}")
 except TimeoutError:

@@ -22,8 +22,9 @@ commands show all of them, and those that change something want --pid, --name,
 --device or --all. deny, allow, and plane with --all hold for all devices of the
 host, those that open later included, unless devices are named.
 
-Exit status: 0 done, 1 a device refused or did not answer, 2 bad options, 3 there is no such
-device, 130 interrupted.
+Exit status: 0 done, 1 a device refused or did not answer, a probe was lost, or hosts do not fit;
+2 bad options, 3 there is no such device, or a host that is to be checked does not answer, 130
+interrupted.
 docs/control.md explains what is shown, and has the protocol.)";
 
 void add_duration(CLI::App& app, const std::string& name, const std::string& help, Duration& to,
@@ -111,7 +112,7 @@ void add_serve(CLI::App& app, Options& o) {
   serve.add_option("--peers", s.peers, "Other hosts that serve, shown beside this one")
       ->delimiter(',')
       ->check(check)
-      ->type_name("HOST:PORT,...");
+      ->type_name("HOST:PORT");
   serve.add_option("--fabric", s.fabric, "Description of the fabric: shows routes of paths")
       ->type_name("FILE");
   serve.add_flag("--paths", s.paths, "Metrics of each path, too");
