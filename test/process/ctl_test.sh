@@ -105,7 +105,8 @@ all='all(p["sent"] > 0 and p["rtt_ns"] for a in d for e in a["answer"] for p in 
 until_true 60 is "$all" probe --time 1s --pid "$client" || fail "probe: $(ctl probe)"
 until_true 60 is 'len(d) == 1 and len(d[0]["answer"][0]["probes"]) == 32' probe --pid "$client" ||
   fail 'probe does not have all paths'
-until_true 60 is '{p["plane"] for p in d[0]["answer"][0]["probes"]} == {1}' probe --plane 1 --peer 0 \
+planes='{p["plane"] for p in d[0]["answer"][0]["probes"]} == {1}'
+until_true 60 is "$planes" probe --plane 1 --peer 0 \
   --pid "$client" || fail 'probe --plane'
 address=$(ask 'd[0]["answer"][0]["addresses"].split(", ")[1].split(":")[0]' peers --pid "$client")
 until_true 60 is 'len(d[0]["answer"]) == 1' probe --peer "$address" --pid "$client" ||

@@ -134,6 +134,18 @@ TEST_CASE("check: planes in another order are named") {
   CHECK(belongs_to(checked.here, 9) == -1);
 }
 
+TEST_CASE("check: planes in one subnet are no wrong order") {
+  Checked checked;
+  for (PlaneFacts& plane : checked.here.planes) plane.leaves = {"eth0", "eth0", "eth0"};
+  std::vector<Row> bad = checked.rows();
+  std::erase_if(bad, [](const Row& row) { return row.verdict == Verdict::ok; });
+  REQUIRE(bad.size() == 2);
+  for (const Row& row : bad) {
+    CHECK(row.verdict == Verdict::warning);
+    CHECK(says(row, "give each plane a subnet of its own"));
+  }
+}
+
 TEST_CASE("check: number, state and routes of planes") {
   Checked checked;
   checked.there.planes.pop_back();

@@ -134,10 +134,12 @@ void add_check(CLI::App& app, Options& o) {
   auto* hosts = check.add_option("host", c.hosts, "A host where `mrc_ctl check --listen` runs")
                     ->check(place)
                     ->type_name("HOST[:PORT]");
-  check.add_flag("--listen", c.listen, "Answer others that check this host, until Ctrl-C")
-      ->excludes(hosts);
-  check.add_option("--at", c.at, "With --listen: where (default: TCP port 9795 of all addresses)")
+  auto* listen =
+      check.add_flag("--listen", c.listen, "Answer others that check this host, until Ctrl-C")
+          ->excludes(hosts);
+  check.add_option("--at", c.at, "Where (default: TCP port 9795 of all addresses)")
       ->check(place)
+      ->needs(listen)
       ->type_name("ADDRESS[:PORT]");
   check
       .add_option("--option", c.options,

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -38,7 +39,7 @@ void compare_clocks(CheckClient& client, Results& results) {
       throw NoAnswer("what listens there does not tell its time");
     if (round_trip >= results.round_trip) continue;
     results.round_trip = round_trip;
-    results.clock_ahead = time->get<double>() - (now - round_trip / 2);
+    results.clock_ahead = std::clamp(time->get<double>() - (now - round_trip / 2), -1e9, 1e9);
   }
 }
 

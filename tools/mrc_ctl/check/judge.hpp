@@ -30,8 +30,8 @@ void judge_planes(const HostFacts& here, const HostFacts& there, std::vector<Row
 void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
                    std::vector<Row>& rows);
 
-/// The plane whose interface packets to that address of the other host leave by: where it belongs.
-/// Nothing if that is `plane` itself, or none.
+/// The plane here with which plane N of the other host belongs, by routes and interfaces, if that
+/// is not plane N; else -1.
 [[nodiscard]] int belongs_to(const HostFacts& own, std::size_t plane);
 
 }  // namespace mrc::check_tool

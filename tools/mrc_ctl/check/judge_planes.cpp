@@ -137,14 +137,16 @@ void judge_mtu(const HostFacts& here, const HostFacts& there, std::vector<Row>& 
 }  // namespace
 
 int belongs_to(const HostFacts& own, std::size_t plane) {
-  const auto fits = [&](std::size_t k) {
+  const auto fits = [&](std::size_t k, std::size_t other) {
+    if (k >= own.planes.size()) return false;
     const PlaneFacts& mine = own.planes[k];
-    return plane < mine.leaves.size() && !mine.interface.empty() &&
-           mine.leaves[plane] == mine.interface;
+    return other < mine.leaves.size() && !mine.interface.empty() &&
+           mine.leaves[other] == mine.interface;
   };
-  if (fits(plane)) return -1;
+  if (fits(plane, plane)) return -1;
+  // A plane that fits its own counterpart, too, is only that by which the kernel reaches a subnet.
   for (std::size_t k = 0; k < own.planes.size(); ++k)
-    if (fits(k)) return static_cast<int>(k);
+    if (fits(k, plane) && !fits(k, k)) return static_cast<int>(k);
   return -1;
 }
 

@@ -48,13 +48,20 @@ MRC_SETUP bool Lane::await_responses(EndpointRequests::Batch& batch, Time end) {
 
 /// Probes of the paths to a peer.
 struct Lane::OwnProbes {
-  /// Probes that are sent at once: some microseconds of the lane's time.
+  /// Probes that are sent at once, most: some microseconds of the lane's time.
   static constexpr std::size_t kAtOnce = 16;
 
   PeerId peer{};
   std::vector<PathProbe> paths{};
-  std::size_t next = 0;  ///< the path that is looked at next
+  std::vector<std::uint16_t> firsts{};  ///< number of the first probe of each path
+  std::size_t next = 0;                 ///< the path that is looked at next
+  Time begin{};                         ///< when the first of the present series was due
 
+  /// How many of the series may be sent by now: one after the other, so that each is timed alone.
+  [[nodiscard]] std::size_t due(Time now) const noexcept {
+    const auto looks = static_cast<std::size_t>((now - begin) / kResponseLook);
+    return std::min({paths.size(), next + kAtOnce, looks + 1});
+  }
   [[nodiscard]] bool waits() const noexcept {
     return next < paths.size() ||
            std::any_of(paths.begin(), paths.end(),
@@ -64,11 +71,16 @@ struct Lane::OwnProbes {
 
 /// Takes answers, and sends some of those that are due.
 MRC_SETUP void Lane::work_on(OwnProbes& probes) noexcept {
-  for (PathProbe& probe : probes.paths)
-    if (probe.sent > 0 && !probe.rtt) probe.rtt = engine_.probe_rtt(probes.peer, probe.number);
+  for (std::size_t i = 0; i < probes.paths.size(); ++i) {
+    PathProbe& probe = probes.paths[i];
+    if (probe.sent == 0 || probe.rtt) continue;
+    probe.rtt = engine_.probe_rtt(probes.peer, probe.number);
+    if (!probe.rtt) probe.rtt = engine_.probe_rtt(probes.peer, probes.firsts[i]);
+  }
   engine::Peer* peer = engine_.find_peer(probes.peer);
-  for (std::size_t sent = 0; probes.next < probes.paths.size() && sent < OwnProbes::kAtOnce;) {
-    PathProbe& probe = probes.paths[probes.next++];
+  for (const std::size_t end = probes.due(monotonic_now()); probes.next < end;) {
+    const std::size_t at = probes.next++;
+    PathProbe& probe = probes.paths[at];
     const path::PathIndex index = probe.index;
     // Meanwhile another peer may have the number, or a profile other paths.
     if (probe.rtt || peer == nullptr || index >= peer->paths.size() ||
@@ -76,8 +88,7 @@ MRC_SETUP void Lane::work_on(OwnProbes& probes) noexcept {
         peer->paths.health(index) == path::Health::denied || !planes_.up(probe.path.plane))
       continue;
     probe.number = engine_.probe_path(*peer, index);
-    ++probe.sent;
-    ++sent;
+    if (++probe.sent == 1) probes.firsts[at] = probe.number;
   }
 }
 
@@ -90,7 +101,9 @@ MRC_SETUP std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t firs
     if (!plane || reports[i].plane == *plane)
       probes.paths.push_back(
           {std::move(reports[i]), static_cast<path::PathIndex>(first + i), 0, 0, {}});
+  probes.firsts.resize(probes.paths.size());
   const Time begin = monotonic_now(), end = begin + timeout;
+  probes.begin = begin;
   bool again = false;
   std::unique_lock lock(mutex_);
   while (true) {
@@ -98,6 +111,7 @@ MRC_SETUP std::vector<PathProbe> Lane::probe_paths(PeerId peer, std::size_t firs
     if (!again && probes.next == probes.paths.size() && now - begin >= timeout / 2) {
       again = true;
       probes.next = 0;
+      probes.begin = now;
     }
     (void)rounds_.advance(now);
     work_on(probes);
