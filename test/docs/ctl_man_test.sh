@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manual page of mrc_ctl has the commands and options that its help has, and no others; the
 # completion for bash offers them, and the devices that are open.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
 mrc_ctl=$build/tools/mrc_ctl
 need_program "$mrc_ctl"
 tool=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../tools/mrc_ctl" && pwd)
