@@ -14,7 +14,7 @@ start own "$mrc_ctl" check --listen --at "127.0.0.1:$port"
 listener=$pid
 until_true 20 listening "$port" || fail "it does not listen: $(cat own.err)"
 status=0
-"$mrc_ctl" check "127.0.0.1:$port" >self.out 2>self.err || status=$?
+"$mrc_ctl" check --wait 60s "127.0.0.1:$port" >self.out 2>self.err || status=$?
 expect 'this host with itself' [ "$status" = 0 ]
 # The listener has the port.
 expect_text self.out 'is in use by pid' 'warning' '16 of 16 arrive'
@@ -77,11 +77,12 @@ end_listener() {
   expect 'the listener ends by Ctrl-C' [ "$code" = 130 ]
 }
 planes_a=10.8.0.1,10.8.1.1
+wait=60s  # on a busy machine; what is lost takes a third of it
 check() {  # check NAME STATUS OPTION...: a checks b
   local name=$1 wanted=$2 status=0
   shift 2
-  MRC_PLANES=$planes_a ip netns exec "$net-a" "$mrc_ctl" check "$@" 10.8.0.2 >"$name.out" \
-    2>"$name.err" || status=$?
+  MRC_PLANES=$planes_a ip netns exec "$net-a" "$mrc_ctl" check --wait "$wait" "$@" 10.8.0.2 \
+    >"$name.out" 2>"$name.err" || status=$?
   [[ $status == "$wanted" ]] || fail "$name ends with $status, not $wanted: $(cat "$name".*)"
 }
 
@@ -106,8 +107,8 @@ expect_text few.out '2 of 2 arrive'
 say 'several checkers at once, and one that sends garbage'
 checkers=()
 for i in 1 2 3; do
-  MRC_PLANES=$planes_a start "many$i" ip netns exec "$net-a" "$mrc_ctl" check --udp-port \
-    $((20000 + 10 * i)) 10.8.0.2
+  MRC_PLANES=$planes_a start "many$i" ip netns exec "$net-a" "$mrc_ctl" check --wait 60s \
+    --udp-port $((20000 + 10 * i)) 10.8.0.2
   checkers+=("$pid")
 done
 ip netns exec "$net-a" python3 - <<'END' || fail 'garbage does not end a connection, or all'
@@ -145,6 +146,7 @@ gone "$listener" && fail 'the listener has ended'
 check again 0
 
 say 'a link on the way that is too narrow'
+wait=12s
 for n in a b; do ip -n "$net-m" link set "${n}1" mtu 1500; done
 ip -n "$net-m" link set br1 mtu 1500
 check narrow 1

@@ -113,7 +113,7 @@ TEST_CASE("check: releases and clocks") {
   CHECK(checked.fault().verdict == Verdict::warning);
   CHECK(says(checked.fault(), "3.2 s apart"));
   checked.results.round_trip = 8;  // that is no precise question
-  CHECK(checked.rows()[2].verdict == Verdict::ok);
+  CHECK(checked.rows()[3].verdict == Verdict::ok);
 }
 
 TEST_CASE("check: planes in another order are named") {
@@ -164,8 +164,8 @@ TEST_CASE("check: number, state and routes of planes") {
   CHECK(says(checked.fault(), "leave by wlan0, not by eth1"));
   checked = {};
   checked.there.planes[0].address = port::parse_ip("fd00::2");
-  CHECK(checked.rows()[4].verdict == Verdict::failed);
-  CHECK(says(checked.rows()[4], "another IP version"));
+  CHECK(checked.rows()[5].verdict == Verdict::failed);
+  CHECK(says(checked.rows()[5], "another IP version"));
 }
 
 TEST_CASE("check: UDP ports, MTU and paths that differ") {

@@ -157,7 +157,9 @@ void add_check(CLI::App& app, Options& o) {
   check.add_option("--paths", c.paths, "Source ports that are tried per plane, most (default 16)")
       ->check(CLI::Range(1u, 64u))
       ->type_name("N");
-  add_duration(check, "--wait", "How long a host has for each answer (default 5s)", c.patience);
+  add_duration(check, "--wait",
+               "How long a host has for each answer, and probes a third of that (default 5s)",
+               c.patience);
 }
 
 void add_changing(CLI::App& app, Options& o) {

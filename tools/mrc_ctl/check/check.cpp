@@ -47,7 +47,8 @@ Report check_host(OwnHost& own, const std::string& at, Duration patience) {
   Report report;
   report.at = at;
   report.here = own.facts.host;
-  CheckClient client(*ctl_tool::parse_host_port(at, ctl_tool::kCheckPort), patience);
+  const ctl_tool::HostPort place = *ctl_tool::parse_host_port(at, ctl_tool::kCheckPort);
+  CheckClient client(place, patience);
   const Json answer =
       client.ask({{"check", kCheckProtocol}, {"request", "facts"}, {"facts", to_json(own.facts)}});
   HostFacts there = facts_from(answer.value("facts", Json()));
@@ -61,9 +62,10 @@ Report check_host(OwnHost& own, const std::string& at, Duration patience) {
   refresh(own);
   find_routes(own.facts, there);
   Results results;
+  results.tcp_port = place.port;
   compare_clocks(client, results);
   if (own.facts.kind == "udp" && there.kind == "udp" && own.facts.mtu != 0 && there.mtu != 0)
-    results.planes = Prober(own, there, *token, client).run();
+    results.planes = Prober(own, there, *token, client, patience).run();
   HostFacts here = own.facts;
   if (here.host == there.host) {  // containers, copies of a machine
     here.host += " (here)";

@@ -81,6 +81,7 @@ void judge_software(const HostFacts& here, const HostFacts& there, const Results
         "release";
   }
   rows.push_back(protocol);
+  rows.push_back({"TCP port", "-", std::to_string(results.tcp_port), Verdict::ok, {}});
   const double ahead = std::abs(results.clock_ahead);
   Row clock{"clock",
             "-",

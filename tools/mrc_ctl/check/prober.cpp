@@ -17,7 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kSmallProbe = 256, kPiece = 1200;
-constexpr Duration kWaits[] = {200ms, 500ms, 1s};  // before a probe is sent again, or given up
+/// Of the patience, before a probe is sent again, or given up.
+constexpr int kWaits[] = {25, 10, 5};
 /// Sizes of IP packets that links often carry.
 constexpr std::uint32_t kUsualSizes[] = {9000, 8000, 4200, 2200, 1500, 1450, 1400, 1280, 1000, 576};
 
@@ -39,11 +40,13 @@ std::uint64_t Prober::Part::missing() const noexcept {
   return paths & ~arrived;
 }
 
-Prober::Prober(OwnHost& own, const HostFacts& there, const Token& token, CheckClient& client)
+Prober::Prober(OwnHost& own, const HostFacts& there, const Token& token, CheckClient& client,
+               Duration patience)
     : own_(own),
       there_(there),
       token_(token),
       client_(client),
+      patience_(patience),
       planes_(std::min(own.planes.size(), there.planes.size())) {
   const unsigned paths = std::clamp(std::min(own.facts.probed, there.probed), 1u, kMostPaths);
   all_paths_ = ~std::uint64_t{0} >> (64 - paths);
@@ -154,13 +157,13 @@ void Prober::work(std::vector<Part>& parts) {
     return tools::g_interrupted ||
            std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.missing() == 0; });
   };
-  for (const Duration wait : kWaits) {
+  for (const int share : kWaits) {
     for (Part& part : parts) {
       send(part, part.error_here);
       receive(parts);
     }
     // What has arrived there is asked for now and then; answers take the time that they take.
-    const Time end = monotonic_now() + wait;
+    const Time end = monotonic_now() + patience_ / share;
     while (!done() && monotonic_now() < end) {
       await(parts, parts.front().there_counts ? Duration(50ms) : end - monotonic_now());
       if (!done()) take_report(parts);

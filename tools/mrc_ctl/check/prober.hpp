@@ -14,8 +14,10 @@ namespace mrc::check_tool {
 /// same number there. A probe goes out up to three times. One thread.
 class Prober {
  public:
-  /// What it takes must outlive it. `token`: that the other host has given.
-  Prober(OwnHost& own, const HostFacts& there, const Token& token, CheckClient& client);
+  /// What it takes must outlive it. `token`: that the other host has given. `patience`: a probe
+  /// that is lost takes a third of it.
+  Prober(OwnHost& own, const HostFacts& there, const Token& token, CheckClient& client,
+         Duration patience);
 
   /// Throws mrc::Error if the other host no longer answers.
   [[nodiscard]] std::vector<PlaneResult> run();
@@ -49,6 +51,7 @@ class Prober {
   const HostFacts& there_;
   const Token token_;
   CheckClient& client_;
+  const Duration patience_;
   const std::size_t planes_;
   std::uint64_t all_paths_ = 0;
   std::uint16_t round_ = 0;

@@ -27,6 +27,7 @@ struct PlaneResult {
 /// What the check of a host has measured.
 struct Results {
   std::vector<PlaneResult> planes;  ///< those that both have
+  std::uint16_t tcp_port = 0;       ///< at which the other host has answered
   double clock_ahead = 0;           ///< seconds by which the clock there is ahead
   double round_trip = 0;            ///< of that question, in seconds
 };
