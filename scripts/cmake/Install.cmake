@@ -37,6 +37,12 @@ install(FILES tools/grafana/openmrc.json
 install(FILES tools/systemd/openmrc-serve.service
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/systemd COMPONENT tools)
 
+# What helps to type mrc_ctl.
+install(FILES tools/mrc_ctl/mrc_ctl.1
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+install(FILES tools/mrc_ctl/completion.bash RENAME mrc_ctl
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions COMPONENT tools)
+
 # The Wireshark dissector, to be copied or linked into a plugin folder of Wireshark.
 install(FILES tools/wireshark/mrc.lua
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/openmrc/wireshark COMPONENT tools)

@@ -100,6 +100,24 @@ fails 1 'the last one is 1' plane 7 down --pid "$client"
 fails 1 'option faults' faults loss=0.1 --pid "$client"
 ctl log info --pid "$client" >log.out || fail 'log'
 
+# Each path to the peer is probed; those of a plane that is out of use are left alone.
+all='all(p["sent"] > 0 and p["rtt_ns"] for a in d for e in a["answer"] for p in e["probes"])'
+until_true 60 is "$all" probe --time 1s --pid "$client" || fail "probe: $(ctl probe)"
+until_true 60 is 'len(d) == 1 and len(d[0]["answer"][0]["probes"]) == 32' probe --pid "$client" ||
+  fail 'probe does not have all paths'
+planes='{p["plane"] for p in d[0]["answer"][0]["probes"]} == {1}'
+until_true 60 is "$planes" probe --plane 1 --peer 0 \
+  --pid "$client" || fail 'probe --plane'
+address=$(ask 'd[0]["answer"][0]["addresses"].split(", ")[1].split(":")[0]' peers --pid "$client")
+until_true 60 is 'len(d[0]["answer"]) == 1' probe --peer "$address" --pid "$client" ||
+  fail 'probe --peer ADDRESS'
+fails 1 'no device has a peer 77' probe --peer 77
+fails 2 'must be a time' probe --time 2s
+ctl plane 1 down --pid "$client" >plane.out || fail 'plane down'
+ctl probe --pid "$client" >probe.out || true
+expect_text probe.out 'not sent' 'paths answered; 16 were left out' 'RTT us'
+ctl plane 1 up --pid "$client" >plane.out || fail 'plane up'
+
 # An EV of one process that is denied carries nothing.
 ev=$(ask 'd[0]["answer"][0]["paths"][0]["ev"]' paths --pid "$client")
 plane=$(ask 'd[0]["answer"][0]["paths"][0]["plane"]' paths --pid "$client")

@@ -7,8 +7,10 @@
 #include "common/interrupt.hpp"
 #include "common/program.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc_ctl/check/check.hpp"
 #include "mrc_ctl/devices.hpp"
 #include "mrc_ctl/options.hpp"
+#include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/profiles.hpp"
 #include "mrc_ctl/serve/serve.hpp"
 #include "mrc_ctl/steer.hpp"
@@ -59,6 +61,8 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::top:
     case Command::serve:
     case Command::profiles:
+    case Command::probe:
+    case Command::check:
       break;
   }
   return dump_of(device);
@@ -99,6 +103,8 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::top:
     case Command::serve:
     case Command::profiles:
+    case Command::probe:
+    case Command::check:
       break;
   }
   return json_text(dump_of(device), 2) + "\n";
@@ -208,6 +214,7 @@ int run(const Options& o) {
   if (o.command == Command::top) return run_top(o);
   if (o.command == Command::serve) run_serve(o);
   if (o.command == Command::profiles) return run_profiles(o);
+  if (o.command == Command::check) return run_check(o);
   if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
     (void)named_paths(o);  // says what is wrong before devices are looked for
   if (is_for_host(o)) return steer_host(o);
@@ -225,6 +232,7 @@ int run(const Options& o) {
                found.devices.size(), list_text(found));
     return tools::kBadOptionStatus;
   }
+  if (o.command == Command::probe) return run_probe(o, found);
   if (o.command == Command::events && o.follow) return follow(o, found);
   return run_each(o, found);
 }

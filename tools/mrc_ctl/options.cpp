@@ -22,18 +22,21 @@ commands show all of them, and those that change something want --pid, --name,
 --device or --all. deny, allow, and plane with --all hold for all devices of the
 host, those that open later included, unless devices are named.
 
-Exit status: 0 done, 1 a device refused or did not answer, 2 bad options, 3 there is no such
-device, 130 interrupted.
+Exit status: 0 done, 1 a device refused or did not answer, a probe was lost, or hosts do not fit;
+2 bad options, 3 there is no such device, or a host that is to be checked does not answer, 130
+interrupted.
 docs/control.md explains what is shown, and has the protocol.)";
 
-void add_duration(CLI::App& app, const std::string& name, const std::string& help, Duration& to) {
+void add_duration(CLI::App& app, const std::string& name, const std::string& help, Duration& to,
+                  Duration most = 1h) {
   app.add_option_function<std::string>(
          name,
-         [name, &to](const std::string& text) {
+         [name, &to, most](const std::string& text) {
            const auto value = parse_duration(text);
-           if (!value || *value < 50ms || *value > 1h)
+           if (!value || *value < 50ms || *value > most)
              throw CLI::ValidationError(
-                 fmt::format("{} {}: must be a time such as 500ms or 2s, 50ms to 1h", name, text));
+                 fmt::format("{} {}: must be a time such as 500ms, 50ms to {}", name, text,
+                             format_duration(most)));
            to = *value;
          },
          help)
@@ -56,6 +59,15 @@ void add_reading(CLI::App& app, Options& o) {
       .add_flag("--idle", o.idle, "Also paths that have carried nothing and are good");
   CLI::App& events = add(app, o, "events", "The newest events of devices", Command::events);
   events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
+  CLI::App& probe =
+      add(app, o, "probe", "Send a probe on each path to each peer, and time it", Command::probe);
+  probe.add_option("--peer", o.peer, "Only that peer: its number, or one of its addresses")
+      ->type_name("PEER");
+  probe.add_option("--plane", o.in_plane, "Only paths of that plane")
+      ->check(CLI::Range(0u, 31u))
+      ->type_name("N");
+  add_duration(probe, "--time", "How long answers may take, up to 1s (default 500ms)", o.probe_time,
+               1s);
   add(app, o, "denied", "What is denied, and how many paths that takes", Command::denied);
   add(app, o, "config", "Options in force", Command::config);
   add(app, o, "dump", "Everything, as JSON", Command::dump);
@@ -78,6 +90,11 @@ void add_paths(CLI::App& app, Options& o) {
   app.add_option("--ev", o.ev, "Paths of that EV, as `mrc_ctl paths` lists them")->type_name("EV");
 }
 
+/// An option of the library, as programs take it.
+std::string check_assignment(const std::string& text) {
+  return text.find('=') != text.npos ? std::string() : fmt::format("{}: must be NAME=VALUE", text);
+}
+
 std::string check_place(const std::string& text) {
   return parse_host_port(text, kServePort)
              ? std::string()
@@ -95,7 +112,7 @@ void add_serve(CLI::App& app, Options& o) {
   serve.add_option("--peers", s.peers, "Other hosts that serve, shown beside this one")
       ->delimiter(',')
       ->check(check)
-      ->type_name("HOST:PORT,...");
+      ->type_name("HOST:PORT");
   serve.add_option("--fabric", s.fabric, "Description of the fabric: shows routes of paths")
       ->type_name("FILE");
   serve.add_flag("--paths", s.paths, "Metrics of each path, too");
@@ -127,6 +144,42 @@ void add_profiles(CLI::App& app, Options& o) {
        ProfilesCommand::put)
       ->add_flag("--dry-run", o.dry_run, "Only say what would change, and whether devices agree");
   part("diff", "As put --dry-run", ProfilesCommand::diff);
+}
+
+void add_check(CLI::App& app, Options& o) {
+  CLI::App& check =
+      add(app, o, "check", "Before a job: does everything between hosts fit?", Command::check);
+  CheckOptions& c = o.check;
+  const auto place = CLI::Validator(check_place, "");
+  auto* hosts = check.add_option("host", c.hosts, "A host where `mrc_ctl check --listen` runs")
+                    ->check(place)
+                    ->type_name("HOST[:PORT]");
+  auto* listen =
+      check.add_flag("--listen", c.listen, "Answer others that check this host, until Ctrl-C")
+          ->excludes(hosts);
+  check.add_option("--at", c.at, "Where (default: TCP port 9795 of all addresses)")
+      ->check(place)
+      ->needs(listen)
+      ->type_name("ADDRESS[:PORT]");
+  check
+      .add_option("--option", c.options,
+                  "An option that the job's devices will have, as MRC_NAME=VALUE sets it; may be "
+                  "repeated")
+      ->check(CLI::Validator(check_assignment, ""))
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+  check
+      .add_option("--udp-port", c.udp_port,
+                  "Where probes arrive here (default: option udp_port; another one if that is in "
+                  "use)")
+      ->check(CLI::Range(1u, 65'535u))
+      ->type_name("PORT");
+  check.add_option("--paths", c.paths, "Source ports that are tried per plane, most (default 16)")
+      ->check(CLI::Range(1u, 64u))
+      ->type_name("N");
+  add_duration(check, "--wait",
+               "How long a host has for each answer, and probes a third of that (default 5s)",
+               c.patience);
 }
 
 void add_changing(CLI::App& app, Options& o) {
@@ -187,8 +240,12 @@ Options parse_options(int argc, char** argv) {
   app.add_flag("--json", o.json, "JSON instead of tables");
   add_reading(app, o);
   add_serve(app, o);
+  add_check(app, o);
   add_changing(app, o);
-  tools::parse_command_line(app, argc, argv);
+  tools::parse_command_line(app, argc, argv, [&o] {
+    if (o.command == Command::check && !o.check.listen && o.check.hosts.empty())
+      throw CLI::ValidationError("check: name a host to check, or give --listen");
+  });
   return o;
 }
 

@@ -30,6 +30,8 @@ enum class Command {
   profiles,
   log,
   faults,
+  probe,
+  check,
 };
 
 /// Of `profiles`.
@@ -47,6 +49,20 @@ struct ServeOptions {
   std::string token_file;            ///< empty: a token is made
   bool paths = false;                ///< metrics of each path
   bool steer = false;                ///< planes may be taken out of use
+};
+
+/// Where `check --listen` listens, and is expected.
+inline constexpr std::uint16_t kCheckPort = 9795;
+
+/// Of `check`.
+struct CheckOptions {
+  bool listen = false;
+  std::string at;                    ///< ADDRESS or ADDRESS:PORT to listen at, checked; empty: any
+  std::vector<std::string> hosts;    ///< HOST or HOST:PORT, checked
+  std::vector<std::string> options;  ///< NAME=VALUE, as the job will have them
+  std::uint16_t udp_port = 0;        ///< at which probes arrive here; 0: option udp_port
+  unsigned paths = 16;               ///< source ports that are tried per plane, most
+  Duration patience = std::chrono::seconds(5);  ///< for each answer of a host
 };
 
 /// The command line.
@@ -75,7 +91,10 @@ struct Options {
   ProfilesCommand profiles = ProfilesCommand::get;
   bool dry_run = false;  ///< of `profiles put`
   std::string value;     ///< of log and faults; the file of profiles
+  std::string peer;      ///< of probe: number or address; empty: all
+  Duration probe_time = std::chrono::milliseconds(500);  ///< of probe: for each peer
   ServeOptions serve;
+  CheckOptions check;
 };
 
 /// Throws tools::Exit after --help and after printing what is wrong with the arguments.

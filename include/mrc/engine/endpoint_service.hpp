@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -88,6 +89,19 @@ class EndpointService {
   /// kept; further ones are dropped.
   bool poll_unconnected_request(wire::UnconnectedRequest& request) noexcept;
 
+  /// Sends an EV probe on a path of a peer, as the service's own that are to prove that it carries
+  /// data. Returns its number.
+  std::uint16_t probe_path(Peer& peer, path::PathIndex path) noexcept {
+    return queue_probe(peer, path, peer.probes_full_size(peer.paths[path].plane));
+  }
+  /// How long the answer to that probe took. Nothing until it is there, and once a thousand further
+  /// requests were made.
+  [[nodiscard]] std::optional<Duration> probe_rtt(PeerId peer, std::uint16_t id) const noexcept {
+    const Request& r = requests_[id % kOpenRequests];
+    if (r.peer != peer || r.id != id || r.open || r.rtt == Duration{}) return std::nullopt;
+    return r.rtt;
+  }
+
   /// A number for a request that the driver sends; no request of the service has it for long.
   [[nodiscard]] std::uint16_t take_request_id() noexcept { return next_request_++; }
   /// From now on so many responses to requests of the driver are kept, most; 0: none, and those
@@ -119,6 +133,7 @@ class EndpointService {
     wire::EndpointOp op{};
     bool full_size = false;  ///< ControlItem::full_size
     bool open = false;
+    Duration rtt{};  ///< once it was answered
   };
   static constexpr std::size_t kOpenRequests = 1024;
 
@@ -136,7 +151,7 @@ class EndpointService {
   static void heard_by(QueuePairState& qp) noexcept;
   [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
-  void queue_probe(Peer& peer, path::PathIndex path, bool full_size = false) noexcept;
+  std::uint16_t queue_probe(Peer& peer, path::PathIndex path, bool full_size = false) noexcept;
   void queue_proof(Peer& peer, path::PathIndex path) noexcept;
   void queue_port_status(Time now, Peer& peer) noexcept;
   void write_request(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,

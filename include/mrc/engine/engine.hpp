@@ -295,6 +295,14 @@ class Engine {
   /// A number for an endpoint request that the driver sends to any host, to QPN 2. It has 16 bits,
   /// and is used again when they have all been.
   [[nodiscard]] std::uint16_t take_request_id() noexcept { return endpoint_.take_request_id(); }
+  /// Sends an EV probe on a path of a peer, whatever the path's health. Returns its number.
+  std::uint16_t probe_path(Peer& peer, path::PathIndex path) noexcept {
+    return endpoint_.probe_path(peer, path);
+  }
+  /// How long the answer to that probe took, if it is there. Ask soon: see EndpointService.
+  [[nodiscard]] std::optional<Duration> probe_rtt(PeerId peer, std::uint16_t id) const noexcept {
+    return endpoint_.probe_rtt(peer, id);
+  }
   /// From now on up to `most` responses to such requests are kept; 0: none. Set-up: throws
   /// std::bad_alloc.
   void expect_responses(std::size_t most) { endpoint_.expect_responses(most); }

@@ -53,6 +53,15 @@ struct LaneSurroundings {
   EvEvents& ev_events;
 };
 
+/// What became of the EV probes on a path.
+struct PathProbe {
+  PathReport path;              ///< as it was before
+  path::PathIndex index{};      ///< among the peer's paths
+  std::uint16_t number = 0;     ///< of its newest probe
+  unsigned sent = 0;            ///< probes; 0: the path may not carry any now
+  std::optional<Duration> rtt;  ///< round trip of the one that was answered
+};
+
 /// One engine with what it works with: ports of its own, a lock, peers, and a thread that makes
 /// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
 /// of that slot. A device has one lane or several.
@@ -166,6 +175,13 @@ class alignas(64) Lane {  // shares no cache line with another one
       EndpointOperation operation, std::span<const EndpointRequest> requests, Duration timeout,
       std::uint8_t dscp);
 
+  /// Sends an EV probe on each of up to `most` paths to a peer, from the one with index `first` on,
+  /// and a second one where the first has no answer in half of the time. Ends when all are answered
+  /// or the time is over; holds the lock for moments only. Denied paths, and those in planes that
+  /// are down, are left alone.
+  [[nodiscard]] std::vector<PathProbe> probe_paths(PeerId peer, std::size_t first, std::size_t most,
+                                                   std::optional<Plane> plane, Duration timeout);
+
   // --- Faults and statistics
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
   void start_faults(port::FaultSchedule schedule);
@@ -208,6 +224,8 @@ class alignas(64) Lane {  // shares no cache line with another one
                                 const ConnectionInfo& info, const std::string& doing);
   // impl/lane_endpoints.ipp
   [[nodiscard]] bool await_responses(EndpointRequests::Batch& batch, Time end);
+  struct OwnProbes;
+  void work_on(OwnProbes& probes) noexcept;
   void nap(Time end) const noexcept;
   void steered() noexcept;
   void apply_steering(Time now) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -148,6 +149,7 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
   }
   if (via != nullptr) heard_by(*via);
   r.open = false;
+  r.rtt = std::max(now - r.sent, Duration(1));
   if (r.op == wire::EndpointOp::ev_probe) {
     on_probe_answered(now, *peer, r);
   } else if (r.id == peer->status_id && peer->announced == ctx_.offered_planes()) {
@@ -327,7 +329,7 @@ MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept 
 MRC_DECL std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
                                                      path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
-  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, true};
+  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, true, {}};
   return id;
 }
 
@@ -374,9 +376,9 @@ MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
   return peer.tagged.front().qpn;
 }
 
-MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path,
-                                           bool full_size) noexcept {
-  if (path == path::kNoPath) return;
+MRC_DECL std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex path,
+                                                    bool full_size) noexcept {
+  if (path == path::kNoPath) return 0;
   ControlItem item;
   item.kind = ControlItem::Kind::ev_probe;
   item.peer = peer.id;
@@ -385,6 +387,7 @@ MRC_DECL void EndpointService::queue_probe(Peer& peer, path::PathIndex path,
   item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
   item.full_size = requests_[item.id % kOpenRequests].full_size = full_size;
   ctx_.queue_control(item);
+  return item.id;
 }
 
 /// A probe that is to prove that the path carries data.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -166,6 +167,33 @@ struct DeviceControl::Requests {
       if (part.size() < wanted) return list("paths", std::move(out), at, false);
     }
     return list("paths", std::move(out), at, !of.paths(peer, at, 1).empty());
+  }
+
+  /// Takes some time, in which no other client is answered: up to kLongestProbe.
+  [[nodiscard]] Json probe() const {
+    constexpr std::uint64_t kMostPaths = 128, kLongestProbe = 1000, kProbe = 500;  // ms
+    Lane& of = lane();
+    const auto peer = PeerId{static_cast<std::uint32_t>(number("peer", UINT32_MAX))};
+    const std::uint64_t timeout =
+        std::max<std::uint64_t>(number("timeout_ms", kLongestProbe, kProbe), 1);
+    std::optional<Plane> plane;
+    if (request.contains("plane")) plane = static_cast<Plane>(number("plane", kMaxPlanes - 1));
+    const std::size_t from = first();
+    const std::size_t most = std::min<std::size_t>(count(), kMostPaths);
+    if (of.paths(peer, 0, 1).empty())
+      throw Error(Errc::not_found, "lane " + std::to_string(of.index()) + " has no peer " +
+                                       std::to_string(value(peer)) +
+                                       "; request peers lists those that it has");
+    Json out = Json::array();
+    for (const PathProbe& probe :
+         of.probe_paths(peer, from, most, plane, std::chrono::milliseconds(timeout))) {
+      Json path{{"ev", value(probe.path.ev)}, {"plane", probe.path.plane},
+                {"state", probe.path.state},  {"active", probe.path.active},
+                {"sent", probe.sent},         {"rtt_ns", nullptr}};
+      if (probe.rtt) path["rtt_ns"] = probe.rtt->count();
+      out.push_back(std::move(path));
+    }
+    return list("probes", std::move(out), from + most, !of.paths(peer, from + most, 1).empty());
   }
 
   [[nodiscard]] Json events() const {
@@ -330,6 +358,7 @@ struct DeviceControl::Requests {
         {"peers", &Requests::peers},
         {"queue_pairs", &Requests::queue_pairs},
         {"paths", &Requests::paths},
+        {"probe", &Requests::probe},
         {"events", &Requests::events},
         {"plane", &Requests::plane},
         {"log", &Requests::log},

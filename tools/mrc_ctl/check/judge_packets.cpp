@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What probes have shown.
+#include <fmt/format.h>
+
+#include "mrc/core/mtu.hpp"
+#include "mrc/plane/plane_kind.hpp"
+#include "mrc_ctl/check/judge.hpp"
+#include "mrc_ctl/check/plane_sockets.hpp"
+
+namespace mrc::check_tool {
+namespace {
+
+/// A way, and where it leads.
+struct NamedWay {
+  const Way& way;
+  const HostFacts &from, &to;
+  std::size_t plane;
+  bool full;
+
+  [[nodiscard]] std::string ends() const {
+    return fmt::format("from {} of {} to {} of {}", port::format_ip(from.planes[plane].address),
+                       from.host, port::format_ip(to.planes[plane].address), to.host);
+  }
+};
+
+std::string way_text(const Way& way) {
+  if (!way.tried) return "not tried";
+  return fmt::format("{} of {} arrive", way.passed, way.paths);
+}
+
+/// Bytes with separators, as people read them.
+std::string bytes_text(std::uint32_t bytes) {
+  return bytes < 10'000 && bytes >= 1000 ? fmt::format("{},{:03}", bytes / 1000, bytes % 1000)
+                                         : std::to_string(bytes);
+}
+
+std::string nothing_text(const NamedWay& named) {
+  const Way& way = named.way;
+  const PlaneFacts& to = named.to.planes[named.plane];
+  if (way.error != 0)
+    return fmt::format("plane {}: packets of {} bytes are not sent {}: {}", named.plane,
+                       bytes_text(way.size), named.ends(), send_error_text(way.error));
+  if (!named.full)
+    return fmt::format(
+        "plane {}: nothing arrives {} at UDP port {}: let firewalls on the way and at {} pass it, "
+        "and look at routes and rp_filter there",
+        named.plane, named.ends(), to.probe_port, named.to.host);
+  const std::uint32_t headers = headers_of(to);
+  const std::uint32_t mtu = fitting_mtu(kLargestMtu, way.fits > headers ? way.fits - headers : 0,
+                                        mrc::detail::kPacketOverhead);
+  if (way.fits == 0 || mtu == 0)
+    return fmt::format(
+        "plane {}: packets of {} bytes do not pass {}: set the MTU of all links on the way to {} "
+        "or more",
+        named.plane, bytes_text(way.size), named.ends(), bytes_text(way.size));
+  return fmt::format(
+      "plane {}: packets of {} bytes do not pass {}; of {} do: set the MTU of all links on the way "
+      "to {} or more, or MRC_MTU={} at both hosts",
+      named.plane, bytes_text(way.size), named.ends(), bytes_text(way.fits), bytes_text(way.size),
+      mtu);
+}
+
+std::string problem_of(const NamedWay& named) {
+  const Way& way = named.way;
+  if (!way.tried || way.whole()) return {};
+  if (way.passed == 0) return nothing_text(named);
+  return fmt::format(
+      "plane {}: {} of {} paths lose packets of {} bytes {}: a switch or link that only some "
+      "source "
+      "ports take is dead, lossy or too narrow; look at the counters of the switches",
+      named.plane, way.paths - way.passed, way.paths, bytes_text(way.size), named.ends());
+}
+
+Row packets_row(const HostFacts& here, const HostFacts& there, std::size_t plane,
+                const Way& to_here, const Way& to_there, bool full) {
+  const std::string what =
+      full ? fmt::format("plane {}: {} B packets", plane, bytes_text(to_there.size))
+           : fmt::format("plane {}: small packets", plane);
+  Row row{what, way_text(to_here), way_text(to_there), Verdict::ok, {}};
+  for (const NamedWay& named : {NamedWay{to_there, here, there, plane, full},
+                                NamedWay{to_here, there, here, plane, full}}) {
+    const std::string problem = problem_of(named);
+    if (problem.empty()) continue;
+    row.verdict = Verdict::failed;
+    row.remedy += (row.remedy.empty() ? "" : "\n") + problem;
+  }
+  if (row.remedy.empty() && !to_here.tried) {
+    row.verdict = Verdict::warning;
+    row.remedy = fmt::format(
+        "plane {}: packets of {} bytes were not tried {}, since small ones do not arrive", plane,
+        bytes_text(to_there.size), NamedWay{to_here, there, here, plane, full}.ends());
+  }
+  return row;
+}
+
+}  // namespace
+
+void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
+                   std::vector<Row>& rows) {
+  for (std::size_t i = 0;
+       i < results.planes.size() && i < here.planes.size() && i < there.planes.size(); ++i) {
+    const PlaneResult& plane = results.planes[i];
+    rows.push_back(packets_row(here, there, i, plane.small_here, plane.small_there, false));
+    if (plane.full_there.tried)
+      rows.push_back(packets_row(here, there, i, plane.full_here, plane.full_there, true));
+  }
+}
+
+}  // namespace mrc::check_tool

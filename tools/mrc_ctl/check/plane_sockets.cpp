@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc_ctl/check/plane_sockets.hpp"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "mrc/net/socket_address.hpp"
+
+namespace mrc::check_tool {
+namespace {
+
+constexpr std::size_t kLargestProbe = 65'507;
+
+/// As the paths of a UdpPort: with DF set, whatever path MTU the kernel has learned.
+port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope) {
+  port::Socket socket = port::make_udp_socket(local);
+  if (port::is_v4(local.ip))
+    port::set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, "IP_MTU_DISCOVER");
+  else
+    port::set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE,
+                     "IPV6_MTU_DISCOVER");
+  (void)port::try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);  // never read
+  if (!port::try_bind(socket, port::SocketAddress(local.ip, 0, scope)))
+    throw_errno("cannot send from " + port::format_ip(local.ip));
+  return socket;
+}
+
+}  // namespace
+
+PlaneSockets::PlaneSockets(const port::LocalAddress& local, std::uint16_t port, unsigned paths)
+    : local_(port::resolve(local)), buffer_(kLargestProbe) {
+  receiver_ = port::make_udp_socket(local_);
+  scope_ = port::find_interface(receiver_, local_).index;
+  if (!port::try_bind(receiver_, port::SocketAddress(local_.ip, port, scope_))) {
+    const bool used = errno == EADDRINUSE;
+    if (!used || !port::try_bind(receiver_, port::SocketAddress(local_.ip, 0, scope_)))
+      throw_errno("cannot receive at " + port::format_address({local_.ip, port}) +
+                  (errno == EADDRNOTAVAIL ? " (not an address of this host)" : ""));
+  }
+  port_ = port::bound_port(receiver_);
+  (void)port::set_buffer(receiver_, SO_RCVBUF, SO_RCVBUFFORCE, 4 << 20);
+  for (unsigned i = 0; i < paths; ++i) senders_.push_back(open_sender(local_, scope_));
+}
+
+int PlaneSockets::send(const ProbeHead& head, std::size_t size, const port::PeerAddress& to,
+                       unsigned path) {
+  size = std::clamp(size, ProbeHead::kSize, buffer_.size());
+  std::fill_n(buffer_.begin(), size, std::uint8_t{0});
+  put_head(head, buffer_);
+  const port::SocketAddress address(to.ip, to.udp_port, scope_);
+  const port::Socket& socket = senders_[path % senders_.size()];
+  for (int tries = 0;; ++tries) {
+    if (::sendto(socket.fd(), buffer_.data(), size, MSG_DONTWAIT, &address.any, address.length) >=
+        0)
+      return 0;
+    // ECONNREFUSED is of an earlier packet.
+    const bool full = errno == EAGAIN || errno == ENOBUFS;
+    if (tries == 10 || (!full && errno != ECONNREFUSED && errno != EINTR)) return errno;
+    ::pollfd entry{socket.fd(), POLLOUT, 0};
+    if (full) (void)::poll(&entry, 1, 5);
+  }
+}
+
+void PlaneSockets::receive(const Take& take) {
+  for (int i = 0; i < 256; ++i) {
+    port::SocketAddress from;
+    from.length = sizeof from.v6;
+    const ::ssize_t n = ::recvfrom(receiver_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT,
+                                   &from.any, &from.length);
+    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0) continue;  // what the network says of packets that were sent before
+    const std::span packet(buffer_.data(), static_cast<std::size_t>(n));
+    if (const auto head = read_head(packet)) take(*head, packet.size(), from.peer());
+  }
+}
+
+std::string send_error_text(int error) {
+  const std::string cause = std::generic_category().message(error);
+  switch (error) {
+    case EMSGSIZE:
+      return "the interface's MTU is too small for them";
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+      return "there is no route (" + cause + "): `ip route get` shows what the kernel would do";
+    case EPERM:
+    case EACCES:
+      return "a firewall of this host refuses them (" + cause + ")";
+    default:
+      return "the kernel does not send them: " + cause;
+  }
+}
+
+}  // namespace mrc::check_tool

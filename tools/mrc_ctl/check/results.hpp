@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mrc::check_tool {
+
+/// Packets of one size, one way, between two planes: by paths, that is source ports.
+struct Way {
+  bool tried = false;
+  unsigned paths = 0, passed = 0;
+  int error = 0;           ///< errno of a sender that could not send; 0: none
+  std::uint32_t size = 0;  ///< bytes of the IP packets
+  std::uint32_t fits = 0;  ///< the largest size that passes where `size` does not; 0: none found
+
+  [[nodiscard]] bool whole() const noexcept { return tried && passed == paths; }
+  friend bool operator==(const Way&, const Way&) = default;
+};
+
+/// What probes between plane N here and plane N there have shown.
+struct PlaneResult {
+  Way small_there, small_here;  ///< arrived there, and here
+  Way full_there, full_here;    ///< the same for packets of full size
+};
+
+/// What the check of a host has measured.
+struct Results {
+  std::vector<PlaneResult> planes;  ///< those that both have
+  std::uint16_t tcp_port = 0;       ///< at which the other host has answered
+  double clock_ahead = 0;           ///< seconds by which the clock there is ahead
+  double round_trip = 0;            ///< of that question, in seconds
+};
+
+}  // namespace mrc::check_tool

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "mrc_ctl/check/facts.hpp"
+#include "mrc_ctl/check/probe_packet.hpp"
+
+namespace mrc::check_tool {
+
+/// A checker, as the host that it checks keeps it: what of its probes has arrived, and what it may
+/// have as answers. An answer goes only to an address from which at least as many bytes have come
+/// with the token, so that the host amplifies nothing, and reflects nothing to others. Knows no
+/// sockets; memory is bounded.
+class Session {
+ public:
+  Session(const Token& token, HostFacts other) : token_(token), other_(std::move(other)) {}
+
+  [[nodiscard]] const HostFacts& other() const noexcept { return other_; }
+  [[nodiscard]] const Token& token() const noexcept { return token_; }
+
+  /// An answer that is to be sent.
+  struct Answer {
+    ProbeHead head;
+    std::size_t size = 0;
+    port::PeerAddress to;
+  };
+  /// A request has arrived in `plane`. Nothing: there is no answer to it.
+  [[nodiscard]] std::optional<Answer> on_request(const ProbeHead& head, std::size_t size,
+                                                 unsigned plane, const port::IpAddress& from);
+  /// An answer could not be sent.
+  void on_failure(unsigned asking, unsigned answering, int error);
+
+  /// What has arrived in a round, as JSON: {"arrived": [[asking, answering, paths], ...], "failed":
+  /// [[asking, answering, errno], ...]}, paths as bits. Forgets it.
+  [[nodiscard]] Json report(std::uint16_t round);
+
+ private:
+  static constexpr std::size_t kMostKept = 4096;
+  using Pair = std::pair<unsigned, unsigned>;  // plane that asks, plane that answers
+
+  Token token_;
+  HostFacts other_;
+  std::map<std::tuple<std::uint16_t, unsigned, unsigned>, std::uint64_t> arrived_;
+  std::map<Pair, int> failed_;
+  std::map<unsigned, std::uint64_t> credit_;  ///< bytes, by plane that asks
+};
+
+}  // namespace mrc::check_tool
