@@ -86,6 +86,8 @@ offers '--patience --pid' --p
 offers '--patience --peer --pid --plane' probe --p
 offers '--listen' check --l
 offers 'down up' plane 1 ''
+offers 'diff get put' profiles ''
+offers '--dry-run' profiles put --d
 offers 'info off warn' log ''
 offers "$(printf '%s\n' "$server" "$client" | sort | paste -sd' ')" paths --pid ''
 offers "$client" paths --pid "$client"

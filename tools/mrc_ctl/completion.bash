@@ -21,6 +21,7 @@ _mrc_ctl_field() {
 _mrc_ctl_takes_value() {
   case $2:$1 in
     *:--all | *:--json | *:--idle | *:--follow | *:--everything | *:--steer) false ;;
+    profiles:--dry-run) false ;;
     check:--listen | serve:--paths) false ;;
     *:--*) true ;;
     *) false ;;
@@ -63,6 +64,11 @@ _mrc_ctl() {
         words=$commands
       elif [[ $command == plane && $given == 1 ]]; then
         words='up down'
+      elif [[ $command == profiles && $given == 0 ]]; then
+        words='get put diff'
+      elif [[ $command == profiles && $given == 1 ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
       elif [[ $command == log && $given == 0 ]]; then
         words='off warn info'
       else

@@ -130,6 +130,8 @@ void add_profiles(CLI::App& app, Options& o) {
   CLI::App& profiles =
       add(app, o, "profiles", "The profiles that all devices of the host have", Command::profiles);
   profiles.require_subcommand(1);
+  profiles.add_flag("--dry-run", o.dry_run,
+                    "put only says what would change, and whether devices agree");
   const auto part = [&](const char* name, const char* help, ProfilesCommand command) {
     CLI::App& added = *profiles.add_subcommand(name, help);
     added.callback([&o, command] { o.profiles = command; });
@@ -137,12 +139,10 @@ void add_profiles(CLI::App& app, Options& o) {
       added.add_option("file", o.value, "The profiles, as `get` prints them; -: standard input")
           ->required()
           ->type_name("FILE");
-    return &added;
   };
   part("get", "Prints them, as a file for put", ProfilesCommand::get);
   part("put", "Puts those of a file in their place, in all devices or in none",
-       ProfilesCommand::put)
-      ->add_flag("--dry-run", o.dry_run, "Only say what would change, and whether devices agree");
+       ProfilesCommand::put);
   part("diff", "As put --dry-run", ProfilesCommand::diff);
 }
 
