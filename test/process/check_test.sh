@@ -40,6 +40,30 @@ fails 1 'not an address of this host' --option planes=192.0.2.77 127.0.0.1
 MRC_MTU=1 fails 2 'MRC_MTU' 127.0.0.1
 MRC_PLANES=127.0.0.1 fails 3 'mrc_ctl check --listen' "127.0.0.1:$(free_port)"
 
+# What listens there may be anything.
+port=$(free_port)
+cat >stranger.py <<'END'
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for answer in (b"SSH-2.0-x\n", b'{"ok":true}\n', b'{"ok":true,"facts":{"host":7}}\n',
+               b"x" * 300_000, b'{"ok":false,"error":[[1]]}\n', b""):
+    connection, _ = listener.accept()
+    connection.settimeout(60)
+    with connection, connection.makefile("rb") as lines:
+        try:
+            lines.readline(100_000)
+            connection.sendall(answer)
+        except OSError:
+            pass
+END
+start stranger python3 stranger.py "$port"
+stranger=$pid
+until_true 20 listening "$port" || fail "it does not listen: $(cat stranger.err)"
+for _ in {1..6}; do
+  MRC_PLANES=127.0.0.1 fails 3 "127.0.0.1:$port: " --wait 60s "127.0.0.1:$port"
+done
+exit_code "$stranger" 20
+
 ((EUID == 0)) || skip 'the rest: network namespaces need root'
 net=mrc-check-$$
 ip netns add "$net-a" 2>/dev/null || skip 'the rest: network namespaces can not be made here'
