@@ -61,18 +61,16 @@ struct ProfiledHost {
   OwnFolder folder;
   Net net{in(folder.path)};
 
+  [[nodiscard]] detail::HostSearch search() const { return {{folder.path}, kPatience, kPatience}; }
   /// What change(set) makes of the host's profiles is told to all devices.
   detail::HostChange change(const std::function<void(ProfileSet&)>& change) {
-    control::Found found = detail::devices_of_host({folder.path}, kPatience);
     HostStoreWriter store(folder.path, kPatience);
     HostState wanted = store.rules();
     ProfileSet set = *wanted.profiles;
     change(set);
     wanted.profiles = std::make_shared<const ProfileSet>(set);
-    detail::HostChange done = detail::change_host(store, found, wanted, kPatience);
+    detail::HostChange done = detail::change_host(store, wanted, search());
     CHECK(done.unconfirmed.empty());
-    // Its devices end with `found`.
-    done.confirmed.clear();
     return done;
   }
   std::error_code fails(const std::function<void(ProfileSet&)>& with) {
@@ -81,10 +79,10 @@ struct ProfiledHost {
   [[nodiscard]] ProfileSet stored() const { return *detail::read_host_state(folder.path).profiles; }
   /// The state of the profile's entries, over both devices.
   std::vector<EvState> states(ProfileId id) {
-    control::Found found = detail::devices_of_host({folder.path}, kPatience);
     EvProfileInfo info;
-    info.entries.resize(stored().evs.at(id).entries.size());
-    detail::merge_states(id, info, found, kPatience);
+    for (const ProfileSet::Entry& entry : stored().evs.at(id).entries)
+      info.entries.push_back({entry.ev, entry.denied ? EvState::denied : EvState::good, 0, 0});
+    detail::merge_states(id, info, search());
     std::vector<EvState> out;
     for (const EvEntry& entry : info.entries) out.push_back(entry.state);
     return out;
@@ -277,14 +275,14 @@ TEST_CASE("host profiles: as JSON, there and back, and what is wrong is named") 
   CHECK(detail::profiles_from_json(Json::object()) == ProfileSet{});
   // A registry that follows it has the same.
   ProfileRegistry other = registry();
-  other.follow(set, [](const Error& error) { throw error; });
+  other.follow(set, [](const auto& failure) { throw failure.error; });
   CHECK(other.set() == set);
   CHECK(other.limits().free_evs == made.limits().free_evs);
   // Without a list of EVs, GENERATED ones are made.
   ProfileSet bare = set;
   bare.evs[9].entries.clear();
   other = registry();
-  other.follow(bare, [](const Error& error) { throw error; });
+  other.follow(bare, [](const auto& failure) { throw failure.error; });
   CHECK(other.set().evs[9].entries.size() == 8);
 
   struct Wrong {
@@ -325,7 +323,7 @@ TEST_CASE("host profiles: as JSON, there and back, and what is wrong is named") 
     spoil(broken);
     ProfileRegistry all = registry();
     const ProfileSet before = all.set();
-    CHECK(code_of([&] { all.follow(broken, [](const Error& error) { throw error; }); }) ==
+    CHECK(code_of([&] { all.follow(broken, [](const auto& failure) { throw failure.error; }); }) ==
           make_error_code(code));
     CHECK(all.set() == before);
   };

@@ -71,7 +71,7 @@ ProfileSet completed(const ProfileSet& wanted, const Found& found) {
   around.planes = std::max(planes, 1u);
   around.check_ev = [](path::EvMode, const detail::ExpandedEv&) {};
   detail::ProfileRegistry registry(around);
-  registry.follow(wanted, [](const Error& error) { throw error; });
+  registry.follow(wanted, [](const auto& failure) { throw failure.error; });
   return registry.set();
 }
 
@@ -136,7 +136,8 @@ int run_profiles(const Options& o) {
     return 0;
   }
   const ProfileSet read = read_profiles(o.value);
-  Found found = detail::devices_of_host(folders_of(o), o.patience);
+  std::vector<control::SocketName> seen;
+  const Found found = detail::devices_of_host(host_search(o), seen);
   detail::HostStoreWriter store(store_folder_of(o), kPatience);
   detail::HostState wanted = store.rules();
   wanted.profiles = std::make_shared<const ProfileSet>(completed(read, found));
@@ -145,14 +146,14 @@ int run_profiles(const Options& o) {
   const std::string changes = difference(before, after);
   const bool only_shows = o.profiles == ProfilesCommand::diff || o.dry_run;
   if (only_shows) {
-    (void)detail::ask_devices(store, found, wanted, o.patience);
+    (void)detail::ask_devices(store, wanted, host_search(o));
     if (o.json)
       fmt::print("{}\n", json_text({{"before", before}, {"after", after}}, 1));
     else
       fmt::print("{}", changes.empty() ? "no difference\n" : changes);
     return found.silent.empty() ? 0 : 1;
   }
-  const detail::HostChange change = change_host(o, found, store, wanted);
+  const detail::HostChange change = change_host(o, store, wanted);
   if (o.json)
     fmt::print("{}\n", json_text(after, 1));
   else

@@ -181,10 +181,14 @@ std::string denied_text(const Json& answer) {
   return text;
 }
 
-detail::HostChange change_host(const Options& o, Found& found, detail::HostStoreWriter& store,
-                               const detail::HostState& wanted) {
+detail::HostSearch host_search(const Options& o) {
   const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
-  detail::HostChange change = detail::change_host(store, found, wanted, patience);
+  return {folders_of(o), o.patience, patience};
+}
+
+detail::HostChange change_host(const Options& o, detail::HostStoreWriter& store,
+                               const detail::HostState& wanted) {
+  detail::HostChange change = detail::change_host(store, wanted, host_search(o));
   for (const RemoteDevice* device : change.unknowing)
     fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
                printable(device->title()));
@@ -193,14 +197,13 @@ detail::HostChange change_host(const Options& o, Found& found, detail::HostStore
 }
 
 int steer_host(const Options& o) {
-  Found found = detail::devices_of_host(folders_of(o), o.patience);
   detail::HostStoreWriter store(store_folder_of(o), kPatience,
                                 o.command == Command::allow && o.everything);
   detail::HostState wanted = store.rules();
   wanted.steering = changed(o, store.rules().steering);
   bool found_rule =
       wanted.steering != store.rules().steering || o.everything || o.command != Command::allow;
-  const detail::HostChange change = change_host(o, found, store, wanted);
+  const detail::HostChange change = change_host(o, store, wanted);
   int status = change.unconfirmed.empty() ? 0 : 1;
   Json answers = Json::array();
   const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));

@@ -24,9 +24,10 @@ namespace mrc::ctl_tool {
 
 /// What the options say of the store: its folder, which root's mrc_ctl makes if nobody has yet.
 [[nodiscard]] std::string store_folder_of(const Options& o);
+/// Where the options say that the host's devices are.
+[[nodiscard]] detail::HostSearch host_search(const Options& o);
 /// detail::change_host(), and prints what is to be said of devices.
-[[nodiscard]] detail::HostChange change_host(const Options& o, Found& found,
-                                             detail::HostStoreWriter& store,
+[[nodiscard]] detail::HostChange change_host(const Options& o, detail::HostStoreWriter& store,
                                              const detail::HostState& wanted);
 
 /// The paths that the command line names, as a device takes them. Throws mrc::Error that names what

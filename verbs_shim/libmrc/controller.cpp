@@ -2,19 +2,22 @@
 #include "verbs_shim/libmrc/controller.hpp"
 
 #include <linux/capability.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_registry.hpp"
 #include "verbs_shim/errors.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
-#include "verbs_shim/log.hpp"
 
 namespace mrc_verbs {
 
@@ -22,6 +25,7 @@ namespace {
 
 using mrc::detail::HostState;
 using mrc::detail::ProfileRegistry;
+using mrc::detail::ProfileSet;
 
 /// The device of this process.
 class ProcessController final : public Controller {
@@ -63,6 +67,22 @@ void require_net_admin() {
        "MRC_VERBS_CONTROLLER=process makes it act on this process alone");
 }
 
+/// While it exists, this thread takes no signals: they would end waits for other processes.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    (void)::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~HeldSignals() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 /// All devices of the host.
 class HostController final : public Controller {
  public:
@@ -71,31 +91,40 @@ class HostController final : public Controller {
     (void)device_.profile_limits();  // fails in a forked child, whose device it is not
   }
 
-  mrc::FormatProfileInfo format(mrc::ProfileId id) override { return registry(state()).format(id); }
+  mrc::FormatProfileInfo format(mrc::ProfileId id) override {
+    const ProfileSet::Format is = find(profiles()->formats, id);
+    return {is.state, is.mode, is.fields.value_or(std::vector<mrc::path::FormatField>())};
+  }
   mrc::EvProfileInfo evs(mrc::ProfileId id) override {
-    mrc::EvProfileInfo info = registry(state()).evs(id);
-    info.queue_pairs = 1;  // of other processes, perhaps: each device knows its own
-    if (info.entries.empty()) return info;
-    mrc::control::Found found = host_devices(device_);
-    mrc::detail::merge_states(id, info, found, kDevicePatience);
+    const ProfileSet::Evs is = find(profiles()->evs, id);
+    mrc::EvProfileInfo info{is.state,      is.mode,       is.format, is.ev_count.value_or(0),
+                            is.min_active, is.event_mask, is.fields, {},
+                            kPerhaps};
+    for (const ProfileSet::Entry& entry : is.entries)
+      info.entries.push_back(
+          {entry.ev, entry.denied ? mrc::EvState::denied : mrc::EvState::good, 0, 0});
+    const HeldSignals held;
+    if (!info.entries.empty()) mrc::detail::merge_states(id, info, host_search(device_));
     return info;
   }
   mrc::CcProfileInfo cc(mrc::ProfileId id) override {
-    mrc::CcProfileInfo info = registry(state()).cc(id);
-    info.queue_pairs = 1;  // as above
-    return info;
+    const ProfileSet::Cc is = find(profiles()->ccs, id);
+    return {is.state, is.algorithm, is.config, kPerhaps};
   }
   void change(mrc::ProfileId id, const mrc::FormatProfileChange& change) override {
-    change_profiles([&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
+    change_profile(&ProfileSet::formats, id,
+                   [&](ProfileRegistry& profiles) { profiles.change_format(id, change); });
   }
   void change(mrc::ProfileId id, const mrc::EvProfileChange& change) override {
     std::exception_ptr error;  // operations before the one that failed are done
-    change_profiles(
-        [&](ProfileRegistry& profiles) { error = profiles.change_evs(id, change).error; });
+    change_profile(&ProfileSet::evs, id, [&](ProfileRegistry& profiles) {
+      error = profiles.change_evs(id, change).error;
+    });
     if (error) std::rethrow_exception(error);
   }
   void change(mrc::ProfileId id, const mrc::CcProfileChange& change) override {
-    change_profiles([&](ProfileRegistry& profiles) { profiles.change_cc(id, change); });
+    change_profile(&ProfileSet::ccs, id,
+                   [&](ProfileRegistry& profiles) { profiles.change_cc(id, change); });
   }
   void set_plane_enabled(unsigned plane, bool enabled) override {
     const mrc::PlaneMask bit = mrc::plane_bit(static_cast<mrc::Plane>(plane));
@@ -111,31 +140,51 @@ class HostController final : public Controller {
         });
   }
   mrc::ProfileLimits limits() override {
-    const mrc::ProfileLimits own = device_.profile_limits();
-    mrc::ProfileLimits limits = registry(state()).limits();
-    limits.formats = own.formats;
+    mrc::ProfileLimits limits = device_.profile_limits();
+    limits.free_evs = limits.max_evs;
+    for (const auto& [id, evs] : profiles()->evs)
+      limits.free_evs -=
+          static_cast<std::uint32_t>(std::min<std::size_t>(limits.free_evs, evs.entries.size()));
     return limits;
   }
 
  private:
-  [[nodiscard]] HostState state() const { return mrc::detail::read_host_state(folder_); }
-  /// The host's profiles, to look at and to change. Whether ports can send an EV, the devices say.
-  [[nodiscard]] ProfileRegistry registry(const HostState& state) const {
-    mrc::detail::ProfileSurroundings around;
-    around.planes = device_.plane_count();
-    around.formats = device_.profile_limits().formats;
-    around.check_ev = [](mrc::path::EvMode, const mrc::detail::ExpandedEv&) {};
-    ProfileRegistry registry(std::move(around));
-    registry.follow(*state.profiles, [](const mrc::Error& error) {
-      warn(std::string("of the profiles for this host, ") + error.what());
-    });
-    return registry;
+  /// Queue pairs that use a profile, as far as this process knows: each device knows its own.
+  static constexpr std::uint32_t kPerhaps = 1;
+
+  [[nodiscard]] std::shared_ptr<const ProfileSet> profiles() const {
+    return mrc::detail::read_host_state(folder_).profiles;
   }
-  void change_profiles(const std::function<void(ProfileRegistry&)>& change) const {
+  /// What is known of a profile; one in INIT if it is not there.
+  template <class Profile>
+  [[nodiscard]] static Profile find(const std::map<mrc::ProfileId, Profile>& all,
+                                    mrc::ProfileId id) {
+    const auto at = all.find(id);
+    return at == all.end() ? Profile{} : at->second;
+  }
+  /// Does `change` to a copy of the host's profiles as this device sees them, and takes that one
+  /// profile from it.
+  template <class Profile>
+  void change_profile(std::map<mrc::ProfileId, Profile> ProfileSet::*kind, mrc::ProfileId id,
+                      const std::function<void(ProfileRegistry&)>& change) const {
     change_state([&](HostState& state) {
-      ProfileRegistry profiles = registry(state);
-      change(profiles);
-      state.profiles = std::make_shared<const mrc::detail::ProfileSet>(profiles.set());
+      mrc::detail::ProfileSurroundings around;
+      around.planes = device_.plane_count();
+      around.formats = device_.profile_limits().formats;
+      // Whether ports can send an EV, the devices say.
+      around.check_ev = [](mrc::path::EvMode, const mrc::detail::ExpandedEv&) {};
+      ProfileRegistry all(std::move(around));
+      ProfileSet set = *state.profiles;
+      all.follow(set, [](const ProfileRegistry::Failure&) {});
+      if ((set.*kind).contains(id) && !(all.set().*kind).contains(id))
+        fail(EOPNOTSUPP, "the host's profile " + std::to_string(id) +
+                             " is for devices with other planes than this process has");
+      change(all);
+      const ProfileSet changed = all.set();
+      (set.*kind).erase(id);
+      if (const auto at = (changed.*kind).find(id); at != (changed.*kind).end())
+        (set.*kind).insert(*at);
+      state.profiles = std::make_shared<const ProfileSet>(std::move(set));
     });
   }
   /// All or nothing over the live devices. Throws mrc::Error: that of a device that can't do it;
@@ -143,22 +192,32 @@ class HostController final : public Controller {
   void change_state(const std::function<void(HostState&)>& change,
                     const std::function<void(mrc::control::RemoteDevice&)>& confirmed = {}) const {
     require_net_admin();
-    mrc::control::Found found = host_devices(device_);
-    mrc::detail::HostStoreWriter store(folder_, kDevicePatience);
-    HostState wanted = store.rules();
-    change(wanted);
-    mrc::detail::HostChange done;
+    const HeldSignals held;
+    std::vector<std::string> unconfirmed;
+    bool asking = false;
     try {
-      done = mrc::detail::change_host(store, found, wanted, kDevicePatience);
-      for (const auto& [device, answer] : done.confirmed)
-        if (confirmed) confirmed(*device);
+      mrc::detail::HostStoreWriter store(folder_, kDevicePatience);
+      HostState wanted = store.rules();
+      change(wanted);
+      asking = true;
+      mrc::detail::HostChange done = mrc::detail::change_host(store, wanted, host_search(device_));
+      unconfirmed = std::move(done.unconfirmed);
+      for (const auto& [device, answer] : done.confirmed) try {
+          if (confirmed) confirmed(*device);
+        } catch (const std::exception& error) {
+          unconfirmed.emplace_back(error.what());
+        }
     } catch (const mrc::Error& error) {
-      if (error.code() == mrc::make_error_code(mrc::Errc::timed_out)) fail(EIO, error.what());
+      using mrc::Errc;
+      const auto is = [&error](Errc code) { return error.code() == mrc::make_error_code(code); };
+      if (is(Errc::access_denied) && !asking) fail(EPERM, error.what());
+      if (is(Errc::timed_out) || is(Errc::bad_message) || (is(Errc::access_denied) && asking))
+        fail(EIO, error.what());
       throw;
     }
-    if (done.unconfirmed.empty()) return;
+    if (unconfirmed.empty()) return;
     std::string who;
-    for (const std::string& why : done.unconfirmed) who += (who.empty() ? "" : "; ") + why;
+    for (const std::string& why : unconfirmed) who += (who.empty() ? "" : "; ") + why;
     fail(EIO, "it is done, but not confirmed by all: " + who +
                   "; who has not reads the rules before it sends");
   }

@@ -18,9 +18,9 @@ inline constexpr mrc::Duration kDevicePatience = std::chrono::seconds(2);
   return setting == "auto" ? mrc::control::searched_folders() : std::vector<std::string>{setting};
 }
 
-/// The devices of this host, that of this process among them.
-[[nodiscard]] inline mrc::control::Found host_devices(const mrc::Device& device) {
-  return mrc::detail::devices_of_host(device_folders(device), std::chrono::seconds(1));
+/// How they are looked for.
+[[nodiscard]] inline mrc::detail::HostSearch host_search(const mrc::Device& device) {
+  return {device_folders(device), std::chrono::seconds(1), kDevicePatience};
 }
 
 }  // namespace mrc_verbs

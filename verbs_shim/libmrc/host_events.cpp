@@ -2,14 +2,15 @@
 #include "verbs_shim/libmrc/host_events.hpp"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "mrc/core/left_thread.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 #include "verbs_shim/log.hpp"
@@ -40,25 +41,20 @@ std::optional<mrc::EvEvent> ev_event_of(const nlohmann::json& line) {
 }  // namespace
 
 HostEvents& HostEvents::all() {
-  static HostEvents& events = *new HostEvents;  // its thread may run when the process ends
-  return events;
+  static HostEvents* instance = [] {
+    // A child begins anew: the thread and the streams are the parent's.
+    (void)::pthread_atfork(nullptr, nullptr, [] { instance = new HostEvents; });
+    return new HostEvents;  // its thread may run when the process ends
+  }();
+  return *instance;
 }
 
 void HostEvents::add(const mrc::EvEventStream& stream, const mrc::Device& device) {
   const std::lock_guard starting(starting_);
   const std::lock_guard lock(mutex_);
-  if (fork_ && fork_->forked()) {  // the thread is the parent's, and so are the streams
-    mrc::detail::leave_to_parent(std::move(thread_));
-    thread_ = std::thread();
-    streams_.clear();
-    heard_.clear();
-    not_heard_.clear();
-    fork_.reset();
-  }
   folders_ = device_folders(device);
   streams_.push_back(stream);
   if (thread_.joinable()) return;
-  fork_.emplace();
   wake_ = mrc::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   ends_ = false;
   sigset_t all, before;  // signals are the program's
@@ -75,7 +71,6 @@ void HostEvents::add(const mrc::EvEventStream& stream, const mrc::Device& device
 }
 
 void HostEvents::remove(const mrc::EvEventStream& stream) noexcept {
-  if (fork_ && fork_->forked()) return;
   const std::lock_guard starting(starting_);
   std::thread done;
   {
@@ -161,24 +156,26 @@ void HostEvents::find_more() {
                                {"follow", true}},
                               kDevicePatience);
         heard_.push_back({path, std::move(device)});
-      } catch (const mrc::Error&) {  // gone, stopped, or another user's: the next look tells
+      } catch (const std::exception&) {  // gone, stopped, or another's: the next look tells
       }
     }
 }
 
 void HostEvents::hear(Heard& heard) {
-  while (const auto line = heard.device->event(mrc::Duration(0))) push(*line);
+  while (const auto line = heard.device->event(mrc::Duration(0))) try {
+      if (line->value("event", std::string()) == "dropped")
+        heard.dropped += line->value("count", std::uint32_t{0});
+      else if (auto event = ev_event_of(*line))
+        push(heard, *event);
+    } catch (const nlohmann::json::exception&) {  // not as documented: another version, or hostile
+    } catch (const mrc::Error&) {                 // the same
+    }
 }
 
-void HostEvents::push(const nlohmann::json& line) {
-  std::optional<mrc::EvEvent> event;
-  try {
-    event = ev_event_of(line);
-  } catch (const std::exception&) {  // not as documented: another version, or hostile
-  }
-  if (!event) return;
+void HostEvents::push(Heard& heard, mrc::EvEvent& event) {
+  event.drop_count += std::exchange(heard.dropped, 0);
   const std::lock_guard lock(mutex_);
-  for (mrc::EvEventStream& stream : streams_) stream.push(*event);
+  for (mrc::EvEventStream& stream : streams_) stream.push(event);
 }
 
 }  // namespace mrc_verbs

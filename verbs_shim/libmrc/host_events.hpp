@@ -3,12 +3,10 @@
 
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/mrc.hpp"
@@ -32,12 +30,13 @@ class HostEvents {
   struct Heard {
     std::string path;
     std::unique_ptr<mrc::control::RemoteDevice> device;
+    std::uint32_t dropped = 0;  ///< events that it was too fast for, not told yet
   };
 
   void run() noexcept;
   void find_more();
   void hear(Heard& heard);
-  void push(const nlohmann::json& event);
+  void push(Heard& heard, mrc::EvEvent& event);
   void wake() const noexcept;
 
   std::mutex starting_;  ///< held while the thread starts or ends
@@ -49,7 +48,6 @@ class HostEvents {
   std::vector<Heard> heard_;            ///< of the thread, as the next one
   std::vector<std::string> not_heard_;  ///< sockets of this process, or of other hosts
   std::thread thread_;
-  std::optional<mrc::detail::ForkMark> fork_;
 };
 
 }  // namespace mrc_verbs

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,10 @@ class RemoteDevice {
   /// "ib_write_bw (pid 4711)".
   [[nodiscard]] std::string title() const;
 
+  /// Whether that error says that the device has gone, its process has ended, say.
+  [[nodiscard]] static bool is_gone(const std::error_code& error) noexcept {
+    return error == std::errc::connection_reset || error == std::errc::broken_pipe;
+  }
   /// The answer to a request, with `"ok": true`. Throws mrc::Error with what the device says if it
   /// refuses, or if it does not answer; the code is the device's, as far as it is known.
   [[nodiscard]] Json request(Json request, std::optional<Duration> patience = {});

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "mrc/api/profile_types.hpp"
 #include "mrc/control/remote_device.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
@@ -16,35 +18,46 @@
 /// of a host (docs/control.md).
 namespace mrc::inline v0_1::detail {
 
-/// The devices of the host, in these folders, and those that do not answer within `patience`.
-[[nodiscard]] control::Found devices_of_host(const std::vector<std::string>& folders,
-                                             Duration patience);
+/// Where and how patiently devices are looked for.
+struct HostSearch {
+  std::vector<std::string> folders;             ///< of control sockets
+  Duration greeting = std::chrono::seconds(1);  ///< for all of them to say who they are
+  Duration answer = std::chrono::seconds(2);    ///< for each to answer
+};
+
+/// The devices of the host, and those that do not say who they are in time; of sockets that are not
+/// in `seen`, which has them afterwards.
+[[nodiscard]] control::Found devices_of_host(const HostSearch& search,
+                                             std::vector<control::SocketName>& seen);
 
 /// What has come of a change.
 struct HostChange {
+  std::vector<std::unique_ptr<control::RemoteDevice>> devices;  ///< those that the next ones name
   /// Devices that do what the host's rules say, and what they answered to `host_changed`.
   std::vector<std::pair<control::RemoteDevice*, nlohmann::json>> confirmed;
-  /// What is to be said of those that have not confirmed. They read the rules before they send.
+  /// What is to be said of those that have not confirmed.
   std::vector<std::string> unconfirmed;
   /// Devices to which a part of the rules means nothing.
   std::vector<control::RemoteDevice*> unknowing;
-  std::uint64_t serial = 0;  ///< of what was proposed
+  std::uint64_t serial = 0;               ///< of what was proposed
+  std::vector<control::SocketName> seen;  ///< sockets that were found
 };
 
 /// Asks the devices of this user and of root whether they can do what `wanted` says, which is
-/// proposed in the store. Each has `patience` for an answer. Throws mrc::Error if a device refuses
-/// (with its error: in_use, unsupported, …) or one that was there does not answer. Nothing changes.
-[[nodiscard]] HostChange ask_devices(HostStoreWriter& store, control::Found& found,
-                                     const HostState& wanted, Duration patience);
+/// proposed in the store. Those that end meanwhile are left out. Throws mrc::Error if a device
+/// refuses (with its error: in_use, unsupported, …) or one that has greeted does not answer.
+/// Nothing changes.
+[[nodiscard]] HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
+                                     const HostSearch& search);
 
-/// The same, then it is in force in the store, and all devices are told. What throws has changed
-/// nothing anywhere.
-[[nodiscard]] HostChange change_host(HostStoreWriter& store, control::Found& found,
-                                     const HostState& wanted, Duration patience);
+/// The same, then it is in force in the store, and all devices are told, those that have opened
+/// meanwhile included. What throws has changed nothing anywhere.
+[[nodiscard]] HostChange change_host(HostStoreWriter& store, const HostState& wanted,
+                                     const HostSearch& search);
 
-/// The states of the entries of one of the host's EV profiles over all devices that have it: what
-/// they agree on, or UNKNOWN. `info` has the entries as the controller wrote them.
-void merge_states(ProfileId id, EvProfileInfo& info, control::Found& found, Duration patience);
+/// The states of the entries of one of the host's EV profiles over all devices whose queue pairs
+/// use it: what they agree on, or UNKNOWN. `info` has the entries as the controller wrote them.
+void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search);
 
 }  // namespace mrc::inline v0_1::detail
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "mrc/api/log.hpp"
+#include "mrc/core/fork_mark.hpp"
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/time.hpp"
 #include "mrc/core/unique_fd.hpp"
@@ -99,7 +100,8 @@ class HostStoreWriter {
 
   const std::string folder_;
   const std::string key_ = host_key();
-  UniqueFd lock_;
+  const ForkMark fork_;
+  UniqueFd lock_, number_;
   HostState rules_, proposed_;
   bool open_ = false;  ///< proposed_ is there, and not in force
 };

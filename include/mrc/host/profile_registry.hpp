@@ -66,11 +66,20 @@ class ProfileRegistry {
   // --- What holds for all devices of a host (impl/profile_follow.ipp)
   /// All profiles.
   [[nodiscard]] ProfileSet set() const;
+  /// A profile that can't be had, since queue pairs use what is to change, or the ports can't send
+  /// an EV, say.
+  struct Failure {
+    enum class Kind : std::uint8_t { format, evs, cc };
+    Kind kind = Kind::format;
+    ProfileId id = 0;
+    bool in_use = false;  ///< by queue pairs of this device
+    Error error;
+  };
   /// The profiles are those of the set from now on; queue pairs that use some of them go on, over
-  /// other EVs perhaps. One that can't be had here, since queue pairs use what is to change, or the
-  /// ports can't send an EV, say, is given to failed(error): it stays as it is, or away.
-  /// What failed() throws ends the call, which has changed nothing then.
-  void follow(const ProfileSet& set, const std::function<void(const Error&)>& failed);
+  /// other EVs perhaps. One that can't be had is given to failed(), and stays as it is, or away;
+  /// but EVs that are denied are denied. What failed() throws ends the call, which has changed
+  /// nothing then.
+  void follow(const ProfileSet& set, const std::function<void(const Failure&)>& failed);
   /// Whether it exists, which in INIT it does not.
   [[nodiscard]] bool has_evs(ProfileId id) const noexcept { return evs_.contains(id); }
   [[nodiscard]] bool has_cc(ProfileId id) const noexcept { return ccs_.contains(id); }
@@ -95,6 +104,7 @@ class ProfileRegistry {
   [[nodiscard]] Evs followed(ProfileId id, const ProfileSet::Evs& wanted, const Evs* before,
                              bool same_format) const;
   void put_format(ProfileId id, const Format& wanted);
+  [[nodiscard]] Evs kept(ProfileId id, const Evs& evs, const ProfileSet& set) const;
   [[nodiscard]] Cc followed(ProfileId id, const ProfileSet::Cc& wanted, const Cc* before) const;
 
   // impl/ev_profile.ipp

@@ -47,10 +47,12 @@ class Profiles {
   // --- The host's
   /// Its rules are others: so are its profiles here. Returns what is to be logged.
   std::vector<std::string> follow(const HostState& host);
+  /// What the last follow() could not do, of profiles that queue pairs use: texts.
+  [[nodiscard]] std::vector<std::string> not_followed();
   /// Throws mrc::Error if this device can't have profiles of the set that it has to have: all but
-  /// those that are as in the set that it follows, and that it can't have either, and, with
-  /// `evs_are_own`, those whose EVs its ports can't send, since each process has EVs of its own
-  /// there. Returns how many it goes without.
+  /// those that are as in the set that it follows, and, with `evs_are_own`, those that nobody uses
+  /// here and whose EVs its ports can't send, since each process has EVs of its own there. Returns
+  /// how many it goes without.
   unsigned check(const ProfileSet& set, bool evs_are_own);
 
   // --- Queue pairs
@@ -78,6 +80,7 @@ class Profiles {
   std::optional<ProfileRegistry> own_, host_;
   std::uint64_t followed_ = 0;  ///< HostState::serial of what host_ follows
   std::shared_ptr<const ProfileSet> set_;
+  std::vector<std::string> not_followed_;
 };
 
 }  // namespace mrc::inline v0_1::detail

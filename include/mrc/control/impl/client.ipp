@@ -54,7 +54,8 @@ MRC_SETUP std::optional<std::string> Client::receive(Duration patience) {
     if (!detail::ready(socket_, POLLIN, end)) return std::nullopt;
     char buffer[16 << 10];
     const ::ssize_t n = ::recv(socket_.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (n == 0) throw Error(Errc::not_found, "the device has gone");
+    if (n == 0)
+      throw Error(std::make_error_code(std::errc::connection_reset), "the device has gone");
     if (n < 0 && errno != EAGAIN && errno != EINTR) throw_errno("can't receive an answer");
     if (n > 0) in_.append(buffer, static_cast<std::size_t>(n));
   }

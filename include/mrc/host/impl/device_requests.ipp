@@ -299,7 +299,9 @@ struct DeviceControl::Requests {
     const SteeringRules& rules = state.steering;
     check_size(rules);
     std::uint64_t unknown = 0;
-    if (proposed) unknown = core().profiles().check(*state.profiles, !core().own_evs().empty());
+    if (proposed)
+      unknown = core().profiles().check(*state.profiles,
+                                        !yes_or_no("all", false) && !core().own_evs().empty());
     unknown +=
         static_cast<unsigned>(std::popcount(rules.planes_down >> (core().plane_count() - 1) >> 1));
     for (const DeniedPaths& one : rules.denied)
@@ -315,17 +317,23 @@ struct DeviceControl::Requests {
     core().log().warn("the rules for all devices of this host have changed");
     Json answer = denied();
     answer["serial"] = control.store_->rules()->serial;
+    if (Json failed = core().profiles().not_followed(); !failed.empty())
+      answer["failed"] = std::move(failed);
     return answer;
   }
   /// An EV profile of the host: how its entries are here, a digit for each, in the order of the
   /// array.
   [[nodiscard]] Json profile_states() const {
+    const std::uint64_t id = number("profile", UINT64_MAX);
     std::string states;
-    for (const EvEntry& entry : core().ev_profile(number("profile", UINT64_MAX), true).entries)
-      states += entry.state == EvState::good          ? '1'
-                : entry.state == EvState::assumed_bad ? '2'
-                : entry.state == EvState::denied      ? '4'
-                                                      : '0';
+    if (core().profiles().with([id](const ProfileRegistry& own) { return own.has_evs(id); }))
+      return {{"states", states}};  // queue pairs here use that of the program
+    for (const EvEntry& entry : core().ev_profile(id, true).entries)
+      states += entry.state == EvState::denied              ? '4'
+                : entry.good == 0 && entry.assumed_bad == 0 ? '-'
+                : entry.state == EvState::good              ? '1'
+                : entry.state == EvState::assumed_bad       ? '2'
+                                                            : '0';
     return {{"states", states}};
   }
   [[nodiscard]] Json log() const {

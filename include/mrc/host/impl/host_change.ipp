@@ -12,10 +12,14 @@
 
 namespace mrc::inline v0_1::detail {
 
-MRC_SETUP control::Found devices_of_host(const std::vector<std::string>& folders,
-                                         Duration patience) {
-  control::Found found =
-      control::find_devices(folders, patience, [](const control::SocketName&) { return true; });
+MRC_SETUP control::Found devices_of_host(const HostSearch& search,
+                                         std::vector<control::SocketName>& seen) {
+  control::Found found = control::find_devices(
+      search.folders, search.greeting, [&seen](const control::SocketName& name) {
+        const bool fresh = std::find(seen.begin(), seen.end(), name) == seen.end();
+        if (fresh) seen.push_back(name);
+        return fresh;
+      });
   const std::string here = host_key();
   std::erase_if(found.devices, [&here](const auto& device) {
     return device->hello().value("network", nlohmann::json()) != here;
@@ -23,66 +27,92 @@ MRC_SETUP control::Found devices_of_host(const std::vector<std::string>& folders
   return found;
 }
 
-MRC_SETUP HostChange ask_devices(HostStoreWriter& store, control::Found& found,
-                                 const HostState& wanted, Duration patience) {
+MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
+                                 const HostSearch& search) {
   HostChange change;
   change.serial = store.propose(wanted);
-  for (const auto& device : found.devices) {
-    // Other users' devices can't keep root from anything.
-    const ::uid_t user = device->hello().value("uid", ::uid_t{0});
-    if (user != 0 && user != ::geteuid()) continue;
-    // Who makes a profile is to use it: EVs that only others can send mean nothing there.
-    const bool own = device->name().pid == ::getpid() &&
-                     device->name().pid_namespace == control::make_socket_name().pid_namespace;
-    const auto answer =
-        device->request({{"request", "check_rules"}, {"proposed", true}, {"all", own}}, patience);
+  control::Found found = devices_of_host(search, change.seen);
+  change.unconfirmed = std::move(found.silent);
+  change.devices = std::move(found.devices);
+  const std::uint64_t here = control::make_socket_name().pid_namespace;
+  for (const auto& device : change.devices) try {
+      // Other users' devices can't keep root from anything.
+      const ::uid_t user = device->hello().value("uid", ::uid_t{0});
+      if (user != 0 && user != ::geteuid()) continue;
+      // Who makes a profile is to use it: EVs that only others can send mean nothing there.
+      const bool own = device->name().pid == ::getpid() && device->name().pid_namespace == here;
+      const auto answer = device->request(
+          {{"request", "check_rules"}, {"proposed", true}, {"all", own}}, search.answer);
+      if (answer.value("serial", std::uint64_t{0}) != change.serial)
+        throw Error(Errc::bad_message, device->title() +
+                                           ": it does not know what it was asked; it may be an "
+                                           "older version: end it, or start it with control=off");
+      if (answer.value("unknown", std::uint64_t{0}) > 0) change.unknowing.push_back(device.get());
+    } catch (const Error& error) {
+      if (!control::RemoteDevice::is_gone(error.code())) throw;
+    }
+  return change;
+}
+
+/// Tells a device that the rules have changed, and notes what it says.
+MRC_SETUP void tell_device(control::RemoteDevice& device, HostChange& change, Duration patience) {
+  try {
+    nlohmann::json answer = device.request({{"request", "host_changed"}}, patience);
     if (answer.value("serial", std::uint64_t{0}) != change.serial)
-      throw Error(Errc::bad_message, device->title() +
-                                         ": it does not know what it was asked; it may be an "
-                                         "older version: end it, or start it with control=off");
-    if (answer.value("unknown", std::uint64_t{0}) > 0) change.unknowing.push_back(device.get());
+      throw Error(Errc::bad_message, device.title() +
+                                         ": it follows other rules (another folder of option "
+                                         "control?)");
+    if (const auto failed = answer.find("failed"); failed != answer.end())
+      throw Error(Errc::in_use,
+                  device.title() + ": it stays with what its queue pairs use: " + failed->dump());
+    change.confirmed.emplace_back(&device, std::move(answer));
+  } catch (const Error& error) {
+    if (!control::RemoteDevice::is_gone(error.code()))
+      change.unconfirmed.emplace_back(error.what());
+  } catch (const std::exception& error) {
+    change.unconfirmed.emplace_back(error.what());
+  }
+}
+
+MRC_SETUP HostChange change_host(HostStoreWriter& store, const HostState& wanted,
+                                 const HostSearch& search) {
+  HostChange change = ask_devices(store, wanted, search);
+  store.commit();
+  for (const auto& device : change.devices) tell_device(*device, change, search.answer);
+  // Those that have opened since have read the rules as they were, or nothing yet.
+  for (int round = 0; round < 3; ++round) {
+    control::Found found = devices_of_host(search, change.seen);
+    if (found.devices.empty()) break;
+    for (auto& device : found.devices) {
+      tell_device(*device, change, search.answer);
+      change.devices.push_back(std::move(device));
+    }
   }
   return change;
 }
 
-MRC_SETUP HostChange change_host(HostStoreWriter& store, control::Found& found,
-                                 const HostState& wanted, Duration patience) {
-  HostChange change = ask_devices(store, found, wanted, patience);
-  store.commit();
-  for (const std::string& why : found.silent) change.unconfirmed.push_back(why);
-  for (const auto& device : found.devices) try {
-      nlohmann::json answer = device->request({{"request", "host_changed"}}, patience);
-      if (answer.value("serial", std::uint64_t{0}) != change.serial)
-        throw Error(
-            Errc::bad_message,
-            device->title() + ": it follows other rules (another folder of option control?)");
-      change.confirmed.emplace_back(device.get(), std::move(answer));
-    } catch (const std::exception& error) {
-      change.unconfirmed.emplace_back(error.what());
-    }
-  return change;
-}
-
-MRC_SETUP void merge_states(ProfileId id, EvProfileInfo& info, control::Found& found,
-                            Duration patience) {
-  const auto of_digit = [](char digit) {
-    return digit == '1'   ? EvState::good
-           : digit == '2' ? EvState::assumed_bad
-           : digit == '4' ? EvState::denied
-                          : EvState::unknown;
-  };
-  std::optional<std::string> all;
+MRC_SETUP void merge_states(ProfileId id, EvProfileInfo& info, const HostSearch& search) {
+  std::vector<control::SocketName> seen;
+  const control::Found found = devices_of_host(search, seen);
+  std::string all(info.entries.size(), '-');
   for (const auto& device : found.devices) try {
       const auto answer =
-          device->request({{"request", "profile_states"}, {"profile", id}}, patience);
+          device->request({{"request", "profile_states"}, {"profile", id}}, search.answer);
       const std::string states = answer.value("states", std::string());
-      if (states.size() != info.entries.size()) continue;  // it does not have the profile
-      if (!all) all = states;
-      for (std::size_t i = 0; i < states.size(); ++i)
-        if ((*all)[i] != states[i]) (*all)[i] = '0';
+      if (states.size() != all.size()) continue;  // it does not have the profile
+      for (std::size_t i = 0; i < states.size(); ++i) {
+        if (states[i] == '-') continue;  // no queue pair uses it there
+        all[i] = all[i] == '-' || all[i] == states[i] ? states[i] : '0';
+      }
     } catch (const std::exception&) {  // gone, or stopped: the others count
     }
-  for (std::size_t i = 0; all && i < all->size(); ++i) info.entries[i].state = of_digit((*all)[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EvState& state = info.entries[i].state;
+    if (all[i] == '1') state = EvState::good;
+    if (all[i] == '2') state = EvState::assumed_bad;
+    if (all[i] == '4') state = EvState::denied;
+    if (all[i] == '0') state = EvState::unknown;
+  }
 }
 
 }  // namespace mrc::inline v0_1::detail

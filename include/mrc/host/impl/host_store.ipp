@@ -208,7 +208,9 @@ MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration p
 }
 
 MRC_SETUP HostStoreWriter::~HostStoreWriter() {
+  if (fork_.forked()) return;
   if (open_) (void)::unlink((store_in(folder_) + "/" + key_ + ".json.new").c_str());
+  (void)::flock(lock_.fd(), LOCK_UN);  // children that were forked meanwhile have it, too
 }
 
 MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
@@ -230,6 +232,8 @@ MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
   const ssize_t written = ::write(file.fd(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size()))
     throw_errno("cannot write " + fresh, written < 0 ? errno : ENOSPC);
+  number_ = open_in_store(folder_, key_ + ".number", O_RDWR | O_CREAT);
+  if (!number_.open()) throw_errno("cannot change the number of the rules in " + store_in(folder_));
   proposed_ = std::move(wanted);
   return proposed_.serial;
 }
@@ -243,11 +247,10 @@ MRC_SETUP void HostStoreWriter::commit() {
 }
 
 MRC_SETUP void HostStoreWriter::raise_number() const {
-  const UniqueFd file = open_in_store(folder_, key_ + ".number", O_RDWR | O_CREAT);
   std::uint64_t number = 0;
-  (void)!::pread(file.fd(), &number, sizeof number, 0);
+  (void)!::pread(number_.fd(), &number, sizeof number, 0);
   ++number;
-  if (::pwrite(file.fd(), &number, sizeof number, 0) != ssize_t{sizeof number})
+  if (::pwrite(number_.fd(), &number, sizeof number, 0) != ssize_t{sizeof number})
     throw_errno("cannot write the number of the rules in " + store_in(folder_));
 }
 

@@ -206,6 +206,7 @@ MRC_SETUP void Lane::steered() noexcept {
 
 /// Takes planes and paths out of use, or uses them again, as steering says.
 MRC_SETUP void Lane::apply_steering(Time now) noexcept {
+  if (steering_.stale()) steering_.refresh();  // older profiles would replace those of other lanes
   const PlaneMask known = engine_.options().planes;
   const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
   planes_.disabled ^= changed;

@@ -92,60 +92,79 @@ MRC_SETUP ProfileRegistry::Cc ProfileRegistry::followed(ProfileId id, const Prof
   return {wanted, 0};
 }
 
-MRC_SETUP void ProfileRegistry::follow(const ProfileSet& set,
-                                       const std::function<void(const Error&)>& failed) {
-  ProfileRegistry next(around_);
-  /// Calls put(wanted, before) for each profile of the set, and keeps those that are in use.
-  const auto each = [&](const auto& wanted, const auto& before, auto&& put, auto&& keep) {
-    for (const auto& [id, profile] : wanted) {
-      const auto at = before.find(id);
-      try {
-        put(id, profile, at == before.end() ? nullptr : &at->second);
-      } catch (const Error& error) {
-        failed(error);
-        if (at != before.end()) keep(id, at->second);
-      }
+/// A profile that stays as it is, but for the states that the set writes to its EVs.
+MRC_SETUP ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& evs,
+                                                     const ProfileSet& set) const {
+  const auto wanted = set.evs.find(id);
+  if (wanted == set.evs.end()) return evs;
+  Evs next = evs;
+  bool changed = false;
+  for (Entry& entry : next.entries)
+    for (const Entry& written : wanted->second.entries) {
+      if (entry.ev != written.ev || entry == written) continue;
+      entry = written;
+      changed = true;
     }
-  };
-  const auto stays = [&](const char* kind, ProfileId id, const auto& profile, auto&& keep) {
-    if (profile.users == 0) return;
-    failed(Error(Errc::in_use,
-                 std::string(kind) + " profile " + std::to_string(id) + ": queue pairs use it"));
-    keep(id, profile);
-  };
+  if (changed && next.state == ProfileState::online) next.table = make_table(id, next);
+  return next;
+}
+
+MRC_SETUP void ProfileRegistry::follow(const ProfileSet& set,
+                                       const std::function<void(const Failure&)>& failed) {
+  using Kind = Failure::Kind;
+  ProfileRegistry next(around_);
   const auto keep_format = [&](ProfileId id) {
     if (const auto at = formats_.find(id); at != formats_.end()) next.formats_[id] = at->second;
   };
   const auto keep_evs = [&](ProfileId id, const Evs& evs) {
     if (evs.format) keep_format(*evs.format);
-    next.evs_.insert_or_assign(id, evs);
+    next.evs_.insert_or_assign(id, kept(id, evs, set));
   };
-  const auto keep_cc = [&](ProfileId id, const Cc& cc) { next.ccs_.insert_or_assign(id, cc); };
+  const auto in_use = [](const char* kind, ProfileId id) {
+    return Error(Errc::in_use,
+                 std::string(kind) + " profile " + std::to_string(id) + ": queue pairs use it");
+  };
 
-  each(
-      set.formats, formats_,
-      [&](ProfileId id, const Format& wanted, const Format*) { next.put_format(id, wanted); },
-      [&](ProfileId id, const Format&) { keep_format(id); });
-  each(
-      set.evs, evs_,
-      [&](ProfileId id, const ProfileSet::Evs& wanted, const Evs* before) {
-        const auto format = [&](const ProfileRegistry& of) {
-          return wanted.format ? copy_of(of.formats_, *wanted.format) : Format{};
-        };
-        store("EV", next.evs_, id, next.followed(id, wanted, before, format(*this) == format(next)),
-              limits_.max_ev_profiles);
-      },
-      keep_evs);
-  each(
-      set.ccs, ccs_,
-      [&](ProfileId id, const ProfileSet::Cc& wanted, const Cc* before) {
-        store("CC", next.ccs_, id, next.followed(id, wanted, before), limits_.max_cc_profiles);
-      },
-      keep_cc);
-  for (const auto& [id, evs] : evs_)
-    if (!set.evs.contains(id)) stays("EV", id, evs, keep_evs);
-  for (const auto& [id, cc] : ccs_)
-    if (!set.ccs.contains(id)) stays("CC", id, cc, keep_cc);
+  for (const auto& [id, wanted] : set.formats) try {
+      next.put_format(id, wanted);
+    } catch (const Error& error) {
+      failed({Kind::format, id, false, error});
+      keep_format(id);
+    }
+  for (const auto& [id, wanted] : set.evs) {
+    const auto at = evs_.find(id);
+    const Evs* before = at == evs_.end() ? nullptr : &at->second;
+    const auto format = [&wanted = wanted](const ProfileRegistry& of) {
+      return wanted.format ? copy_of(of.formats_, *wanted.format) : Format{};
+    };
+    try {
+      store("EV", next.evs_, id, next.followed(id, wanted, before, format(*this) == format(next)),
+            limits_.max_ev_profiles);
+    } catch (const Error& error) {
+      failed({Kind::evs, id, before != nullptr && before->users > 0, error});
+      if (before != nullptr) keep_evs(id, *before);
+    }
+  }
+  for (const auto& [id, wanted] : set.ccs) {
+    const auto at = ccs_.find(id);
+    const Cc* before = at == ccs_.end() ? nullptr : &at->second;
+    try {
+      store("CC", next.ccs_, id, next.followed(id, wanted, before), limits_.max_cc_profiles);
+    } catch (const Error& error) {
+      failed({Kind::cc, id, before != nullptr && before->users > 0, error});
+      if (before != nullptr) next.ccs_.insert_or_assign(id, *before);
+    }
+  }
+  for (const auto& [id, evs] : evs_) {
+    if (set.evs.contains(id) || evs.users == 0) continue;
+    failed({Kind::evs, id, true, in_use("EV", id)});
+    keep_evs(id, evs);
+  }
+  for (const auto& [id, cc] : ccs_) {
+    if (set.ccs.contains(id) || cc.users == 0) continue;
+    failed({Kind::cc, id, true, in_use("CC", id)});
+    next.ccs_.insert_or_assign(id, cc);
+  }
   formats_ = std::move(next.formats_);
   evs_ = std::move(next.evs_);
   ccs_ = std::move(next.ccs_);

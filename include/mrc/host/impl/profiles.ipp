@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "mrc/host/profiles.hpp"
 
@@ -27,15 +27,20 @@ MRC_SETUP void Profiles::change_cc(ProfileId id, const CcProfileChange& change) 
 
 MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, not_followed;
   if (followed_ == host.serial) return lines;
-  followed_ = host.serial;
-  if (set_ == host.profiles || (set_ && *set_ == *host.profiles)) return lines;
-  set_ = host.profiles;
-  host_->follow(*set_, [&](const Error& error) {
+  if (set_ == host.profiles || (set_ && *set_ == *host.profiles)) {
+    followed_ = host.serial;
+    return lines;
+  }
+  host_->follow(*host.profiles, [&](const ProfileRegistry::Failure& failure) {
     lines.push_back(std::string("of the profiles for this host, this device can't have ") +
-                    error.what());
+                    failure.error.what());
+    if (failure.in_use) not_followed.emplace_back(failure.error.what());
   });
+  followed_ = host.serial;
+  set_ = host.profiles;
+  not_followed_ = std::move(not_followed);
   for (const auto& [id, evs] : set_->evs)
     if (own_->has_evs(id))
       lines.push_back("EV profile " + std::to_string(id) +
@@ -47,16 +52,32 @@ MRC_SETUP std::vector<std::string> Profiles::follow(const HostState& host) {
   return lines;
 }
 
-MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
+MRC_SETUP std::vector<std::string> Profiles::not_followed() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> known;  // what it can't have of the present ones
-  ProfileRegistry now = *host_;
-  if (set_) now.follow(*set_, [&](const Error& error) { known.emplace_back(error.what()); });
+  return not_followed_;
+}
+
+MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
+  using Kind = ProfileRegistry::Failure::Kind;
+  const std::lock_guard lock(mutex_);
+  const ProfileSet none;
+  const ProfileSet& now = set_ ? *set_ : none;
+  const auto same = [](const auto& a, const auto& b, ProfileId id) {
+    const auto one = a.find(id), other = b.find(id);
+    return one != a.end() && other != b.end() ? one->second == other->second
+                                              : one == a.end() && other == b.end();
+  };
+  const auto unchanged = [&](Kind kind, ProfileId id) {
+    return kind == Kind::format ? same(now.formats, set.formats, id)
+           : kind == Kind::evs  ? same(now.evs, set.evs, id)
+                                : same(now.ccs, set.ccs, id);
+  };
   ProfileRegistry then = *host_;
   unsigned without = 0;
-  then.follow(set, [&](const Error& error) {
-    const bool own = evs_are_own && error.code() == make_error_code(Errc::unsupported);
-    if (!own && std::find(known.begin(), known.end(), error.what()) == known.end()) throw error;
+  then.follow(set, [&](const ProfileRegistry::Failure& failure) {
+    const bool others = evs_are_own && !failure.in_use && failure.kind == Kind::evs &&
+                        failure.error.code() == make_error_code(Errc::unsupported);
+    if (!others && !unchanged(failure.kind, failure.id)) throw failure.error;
     ++without;
   });
   return without;
