@@ -87,7 +87,7 @@ offers '--patience --peer --pid --plane' probe --p
 offers '--listen' check --l
 offers 'down up' plane 1 ''
 offers 'diff get put' profiles ''
-offers '--dry-run' profiles put --d
+offers '--dry-run' profiles put --dr
 offers 'info off warn' log ''
 offers "$(printf '%s\n' "$server" "$client" | sort | paste -sd' ')" paths --pid ''
 offers "$client" paths --pid "$client"

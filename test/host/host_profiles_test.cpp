@@ -219,18 +219,37 @@ TEST_CASE("host profiles: congestion control, and devices that can't send an EV"
   {
     Config config = test_config();  // UDP sockets send their own EVs alone
     config.control = host.folder.path;
+    config.udp_port = 21002;
     const Device sockets(config);
-    const detail::HostChange done = host.change([&](ProfileSet& set) {
-      const ProfileSet evs = explicit_set(5, evs_from(0x1000, 2));
-      set.formats = evs.formats;
-      set.evs = evs.evs;
-    });
-    CHECK(done.unknowing.size() == 1);  // goes without, since they are others' by nature
+    // It goes without, since such EVs are others' by nature, unless all are to be had.
+    HostStoreWriter store(host.folder.path, kPatience);
+    HostState wanted = store.rules();
+    ProfileSet set = explicit_set(5, evs_from(0x1000, 2));
+    set.ccs = wanted.profiles->ccs;
+    wanted.profiles = std::make_shared<const ProfileSet>(set);
+    (void)store.propose(wanted);
+    for (const auto& file : control::sockets_in(host.folder.path)) {
+      ControlClient client(file.path);
+      const Json request{{"request", "check_rules"}, {"proposed", true}};
+      const bool udp = client.must({{"request", "config"}})["options"]["udp_port"] == "21002";
+      CHECK(client.must(request)["unknown"] == (udp ? 1 : 0));
+      Json all = request;
+      all["all"] = true;
+      if (udp)
+        CHECK(client.refused(all) == "unsupported");
+      else
+        CHECK(client.must(all)["unknown"] == 0);
+    }
   }
+  (void)host.change([&](ProfileSet& set) {
+    const ProfileSet evs = explicit_set(5, evs_from(0x1000, 2));
+    set.formats = evs.formats;
+    set.evs = evs.evs;
+  });
   CHECK(host.fails([&](ProfileSet& set) { set.evs[5].entries[0].ev.port = 3; }) ==
         make_error_code(Errc::invalid_argument));
   CHECK(host.stored().evs.at(5).entries[0].ev.port == 1);
-  // One that opens later goes without it, and keeps nobody from other changes.
+  // One that opens later goes without it, and says so.
   Config config = test_config();
   config.control = host.folder.path;
   std::vector<std::string> lines;
@@ -246,7 +265,6 @@ TEST_CASE("host profiles: congestion control, and devices that can't send an EV"
     const auto told = [](const std::string& line) { return contains(line, "EV profile 5"); };
     CHECK(std::any_of(lines.begin(), lines.end(), told));
   }
-  (void)host.change([](ProfileSet& set) { set.evs[5].entries[1].denied = true; });
 }
 
 TEST_CASE("host profiles: as JSON, there and back, and what is wrong is named") {

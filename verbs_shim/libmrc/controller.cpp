@@ -142,7 +142,8 @@ class HostController final : public Controller {
   mrc::ProfileLimits limits() override {
     mrc::ProfileLimits limits = device_.profile_limits();
     limits.free_evs = limits.max_evs;
-    for (const auto& [id, evs] : profiles()->evs)
+    const auto known = profiles();
+    for (const auto& [id, evs] : known->evs)
       limits.free_evs -=
           static_cast<std::uint32_t>(std::min<std::size_t>(limits.free_evs, evs.entries.size()));
     return limits;

@@ -29,6 +29,7 @@ inline constexpr Duration kPatience = std::chrono::seconds(10);
 /// A device of some process, by its control socket (docs/control.md). One thread.
 class RemoteDevice {
  public:
+  /// Requests and answers.
   using Json = nlohmann::json;
 
   /// Connects. Throws mrc::Error.
@@ -37,14 +38,17 @@ class RemoteDevice {
   /// Waits for its greeting. False, and problem() says why, if it is none of OpenMRC's or does not
   /// come.
   [[nodiscard]] bool greet(Time until);
+  /// Why greet() was false.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   /// What it says of its process: pid, program, host and so on. Checked: these are there. The user
   /// is the kernel's word.
   [[nodiscard]] const Json& hello() const { return hello_; }
+  /// The random number in the name of its socket, in 16 hexadecimal digits.
   [[nodiscard]] std::string id() const;
   /// hello() with the device's id, as JSON output names a device.
   [[nodiscard]] Json label() const;
+  /// What the name of its socket says.
   [[nodiscard]] const SocketName& name() const { return file_.name; }
   /// "ib_write_bw (pid 4711)".
   [[nodiscard]] std::string title() const;
@@ -61,6 +65,7 @@ class RemoteDevice {
   [[nodiscard]] Json list(Json request, const std::string& name, std::size_t most = SIZE_MAX);
   /// The next event after {"request":"events","follow":true}; nothing if none has come in time.
   [[nodiscard]] std::optional<Json> event(Duration patience);
+  /// Readable when there may be an answer or an event.
   [[nodiscard]] int fd() const { return client_.fd(); }
   /// How long it has for each further answer.
   void set_patience(Duration patience) { patience_ = patience; }

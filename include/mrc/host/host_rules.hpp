@@ -52,15 +52,10 @@ inline void remove_denied(SteeringRules& rules, std::span<const DeniedPaths> den
 
 /// What holds for all devices of a host (host/host_store.hpp).
 struct HostState {
-  SteeringRules steering{};                                    ///< planes and paths
-  std::shared_ptr<const ProfileSet> profiles = no_profiles();  ///< never null
+  SteeringRules steering{};  ///< planes and paths
+  /// Never null.
+  std::shared_ptr<const ProfileSet> profiles = std::make_shared<const ProfileSet>();
   std::uint64_t serial = 0;  ///< random; another one whenever something was changed. 0: never
-
-  /// A set without any.
-  [[nodiscard]] static const std::shared_ptr<const ProfileSet>& no_profiles() {
-    static const auto none = std::make_shared<const ProfileSet>();
-    return none;
-  }
 };
 
 /// That, as a device sees it.

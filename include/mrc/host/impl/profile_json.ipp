@@ -96,15 +96,15 @@ class Reader {
     }
     fail(std::string("field ") + name + " must be one of " + known);
   }
-  /// The elements of a list; none if it is missing.
-  [[nodiscard]] const Json& list(const char* name) const {
-    static const Json none = Json::array();
+  /// Calls f(element) for each of a list, which may be missing.
+  template <class F>
+  void each(const char* name, F&& f) const {
     const Json* field = find(name);
-    if (field == nullptr) return none;
+    if (field == nullptr) return;
     if (!field->is_array() || field->size() > kMost)
       fail(std::string("field ") + name + " must be a list of up to " + std::to_string(kMost) +
            " elements");
-    return *field;
+    for (const Json& element : *field) f(element);
   }
   [[nodiscard]] std::string text(const char* name) const {
     const Json* field = find(name);
@@ -145,11 +145,11 @@ template <class T>
   profile.mode = named(r, "mode", kFormats);
   if (r.find("fields") == nullptr) return profile;
   profile.fields.emplace();
-  for (const Json& width : r.list("fields")) {
+  r.each("fields", [&](const Json& width) {
     if (!width.is_number_unsigned() || width.get<std::uint64_t>() > path::kEvBits)
       r.fail("field fields must be a list of widths, each up to 256 bits");
     profile.fields->push_back({width.get<std::uint16_t>()});
-  }
+  });
   return profile;
 }
 
@@ -164,14 +164,14 @@ template <class T>
   profile.ev_count = narrow<std::uint32_t>(r.number("ev_count", k32));
   profile.min_active = narrow<std::uint32_t>(r.number("min_active", k32));
   profile.event_mask = narrow<std::uint32_t>(r.number("event_mask", k32));
-  for (const Json& element : r.list("fields")) {
+  r.each("fields", [&](const Json& element) {
     const Reader f(element, r.of() + ", an element of fields");
     f.only({"width", "init", "min", "max", "mask"});
     profile.fields.push_back({static_cast<std::uint16_t>(f.number("width", 64).value_or(0)),
                               f.number("init").value_or(0), f.number("min").value_or(0),
                               f.number("max").value_or(0), f.number("mask").value_or(0)});
-  }
-  for (const Json& element : r.list("evs")) {
+  });
+  r.each("evs", [&](const Json& element) {
     const Reader e(element, r.of() + ", an element of evs");
     e.only({"ev", "port", "denied", "writes"});
     ProfileSet::Entry entry;
@@ -184,7 +184,7 @@ template <class T>
     entry.denied = e.yes_or_no("denied");
     entry.writes = narrow<std::uint32_t>(e.number("writes", k32)).value_or(0);
     profile.entries.push_back(entry);
-  }
+  });
   return profile;
 }
 
@@ -231,12 +231,12 @@ template <class Profile>
                                                     const char* kind,
                                                     Profile (*read)(const Reader&)) {
   std::map<ProfileId, Profile> all;
-  for (const Json& element : set.list(list)) {
+  set.each(list, [&](const Json& element) {
     const auto id = Reader(element, std::string("an element of ") + list).number("id");
     if (!id || *id == 0) set.fail(std::string("an element of ") + list + " has no id from 1 on");
     const Reader r(element, std::string(kind) + " profile " + std::to_string(*id));
     if (!all.emplace(*id, read(r)).second) r.fail("it is there twice");
-  }
+  });
   return all;
 }
 

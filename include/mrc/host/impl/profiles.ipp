@@ -68,9 +68,12 @@ MRC_SETUP unsigned Profiles::check(const ProfileSet& set, bool evs_are_own) {
                                               : one == a.end() && other == b.end();
   };
   const auto unchanged = [&](Kind kind, ProfileId id) {
-    return kind == Kind::format ? same(now.formats, set.formats, id)
-           : kind == Kind::evs  ? same(now.evs, set.evs, id)
-                                : same(now.ccs, set.ccs, id);
+    if (kind == Kind::format) return same(now.formats, set.formats, id);
+    if (kind == Kind::cc) return same(now.ccs, set.ccs, id);
+    const auto evs = set.evs.find(id);
+    const bool format = evs == set.evs.end() || !evs->second.format ||
+                        same(now.formats, set.formats, *evs->second.format);
+    return format && same(now.evs, set.evs, id);
   };
   ProfileRegistry then = *host_;
   unsigned without = 0;
