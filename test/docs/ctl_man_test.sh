@@ -86,7 +86,7 @@ offers '--patience --pid' --p
 offers '--patience --peer --pid --plane' probe --p
 offers '--listen' check --l
 offers 'down up' plane 1 ''
-offers 'diff get put' profiles ''
+offers 'diff get list put' profiles ''
 offers '--dry-run' profiles put --dr
 offers 'info off warn' log ''
 offers "$(printf '%s\n' "$server" "$client" | sort | paste -sd' ')" paths --pid ''

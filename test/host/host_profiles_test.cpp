@@ -2,18 +2,24 @@
 // Profiles that hold for all devices of a host: they come from its store, and reach devices that
 // send, that open later, and that can't have them.
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "device/profiles_rig.hpp"
 #include "host/control_rig.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_change.hpp"
+#include "mrc/host/host_store.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "mrc/host/profile_registry.hpp"
 
@@ -89,7 +95,68 @@ struct ProfiledHost {
   }
 };
 
+/// What looks like a device, and dies after some answers.
+class Dying {
+ public:
+  Dying(const std::string& folder, int answers) : store_(folder, log_) {
+    const std::string path = folder + "/" + control::to_string(control::make_socket_name());
+    listens_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::bind(listens_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+            0);
+    REQUIRE(::listen(listens_.fd(), 8) == 0);
+    thread_ = std::thread([this, answers] { serve(answers); });
+  }
+  ~Dying() { thread_.join(); }
+  Dying(const Dying&) = delete;
+  Dying& operator=(const Dying&) = delete;
+
+ private:
+  void serve(int answers) const {
+    const UniqueFd client(::accept(listens_.fd(), nullptr, nullptr));
+    const Json hello{{"event", "hello"},   {"protocol", 1},  {"pid", ::getpid()},
+                     {"program", "dying"}, {"host", "here"}, {"network", detail::host_key()}};
+    send(client, hello);
+    for (std::string in; answers >= 0; --answers) {
+      char part[4096];
+      while (in.find('\n') == std::string::npos) {
+        const ssize_t n = ::recv(client.fd(), part, sizeof part, 0);
+        if (n <= 0) return;
+        in.append(part, static_cast<std::size_t>(n));
+      }
+      const Json request = Json::parse(in.substr(0, in.find('\n')));
+      in.erase(0, in.find('\n') + 1);
+      if (answers > 0)
+        send(client, {{"ok", true}, {"id", request["id"]}, {"serial", store_.proposal().serial}});
+    }
+  }
+  static void send(const UniqueFd& to, const Json& line) {
+    const std::string text = line.dump() + "\n";
+    (void)!::send(to.fd(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+
+  const detail::Log log_{LogLevel::off};
+  detail::HostStore store_;
+  UniqueFd listens_;
+  std::thread thread_;
+};
+
 }  // namespace
+
+TEST_CASE("host profiles: a process that dies meanwhile is left out") {
+  ProfiledHost host;
+  for (const int answers : {0, 1}) {
+    CAPTURE(answers);
+    const Dying dying(host.folder.path, answers);
+    const ProfileId id = 7 + static_cast<ProfileId>(answers);
+    (void)host.change([&](ProfileSet& set) {  // it checks that all have confirmed
+      set.ccs[id] = {ProfileState::online, cc::Algorithm::fixed, CcConfig{}};
+    });
+    CHECK(host.stored().ccs.contains(id));
+  }
+}
 
 TEST_CASE("host profiles: queue pairs use them, and EVs are denied and replaced in all devices") {
   ProfiledHost host;
@@ -192,6 +259,22 @@ TEST_CASE("host profiles: the program's own of the same number counts") {
   QueuePair& from_b = host.net.b->add_qp({5, {}});
   connect(from_b, host.net.a.add_qp());
   CHECK(host.net.b->device.paths(from_b).size() == 4);
+  std::size_t listed = 0;
+  for (const auto& file : control::sockets_in(host.folder.path)) {
+    ControlClient client(file.path);
+    const Json profiles = client.must({{"request", "profiles"}})["profiles"];
+    for (const Json& profile : profiles) {
+      if (profile["kind"] != "ev") continue;
+      ++listed;
+      CHECK(profile["ev_count"] == (profile["of"] == "host" ? 4 : 2));
+      CHECK(!profile.contains("evs"));
+    }
+    // In parts, too.
+    const Json part = client.must({{"request", "profiles"}, {"first", 1}, {"count", 1}});
+    CHECK(part["profiles"] == Json::array({profiles[1]}));
+    CHECK(part.contains("next") == (profiles.size() > 2));
+  }
+  CHECK(listed == 3);  // the host's in both, and that of the program
   // While queue pairs use the host's, the program can't make one of its own in its place.
   EvProfileChange change;
   change.state = ProfileState::offline;

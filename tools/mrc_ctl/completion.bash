@@ -65,7 +65,7 @@ _mrc_ctl() {
       elif [[ $command == plane && $given == 1 ]]; then
         words='up down'
       elif [[ $command == profiles && $given == 0 ]]; then
-        words='get put diff'
+        words='list get put diff'
       elif [[ $command == profiles && $given == 1 ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return

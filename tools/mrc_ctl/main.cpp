@@ -40,6 +40,8 @@ Json answer_of(const Options& o, RemoteDevice& device) {
       return all_paths(device);
     case Command::config:
       return device.request({{"request", "config"}})["options"];
+    case Command::profiles:
+      return device.list({{"request", "profiles"}}, "profiles");
     case Command::events:
       return device.list({{"request", "events"}}, "events");
     case Command::plane:
@@ -60,7 +62,6 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
-    case Command::profiles:
     case Command::probe:
     case Command::check:
       break;
@@ -80,6 +81,8 @@ std::string text_of(const Options& o, RemoteDevice& device) {
       return paths_text(device, o.idle);
     case Command::config:
       return config_text(device);
+    case Command::profiles:
+      return profiles_text(device);
     case Command::show:
       return show_text(device);
     case Command::events: {
@@ -102,7 +105,6 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::dump:
     case Command::top:
     case Command::serve:
-    case Command::profiles:
     case Command::probe:
     case Command::check:
       break;
@@ -213,7 +215,7 @@ int run(const Options& o) {
   allow_all_files();
   if (o.command == Command::top) return run_top(o);
   if (o.command == Command::serve) run_serve(o);
-  if (o.command == Command::profiles) return run_profiles(o);
+  if (o.command == Command::profiles && o.profiles != ProfilesCommand::list) return run_profiles(o);
   if (o.command == Command::check) return run_check(o);
   if ((o.command == Command::deny || o.command == Command::allow) && !o.everything)
     (void)named_paths(o);  // says what is wrong before devices are looked for

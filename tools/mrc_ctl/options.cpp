@@ -135,11 +135,13 @@ void add_profiles(CLI::App& app, Options& o) {
   const auto part = [&](const char* name, const char* help, ProfilesCommand command) {
     CLI::App& added = *profiles.add_subcommand(name, help);
     added.callback([&o, command] { o.profiles = command; });
-    if (command != ProfilesCommand::get)
+    if (command == ProfilesCommand::put || command == ProfilesCommand::diff)
       added.add_option("file", o.value, "The profiles, as `get` prints them; -: standard input")
           ->required()
           ->type_name("FILE");
   };
+  part("list", "Those of devices, the programs' own included, and how many queue pairs use them",
+       ProfilesCommand::list);
   part("get", "Prints them, as a file for put", ProfilesCommand::get);
   part("put", "Puts those of a file in their place, in all devices or in none",
        ProfilesCommand::put);

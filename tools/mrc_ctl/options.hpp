@@ -35,7 +35,7 @@ enum class Command {
 };
 
 /// Of `profiles`.
-enum class ProfilesCommand { get, put, diff };
+enum class ProfilesCommand { list, get, put, diff };
 
 /// Where `serve` listens, and expects others to.
 inline constexpr std::uint16_t kServePort = 9794;
@@ -88,7 +88,7 @@ struct Options {
   std::optional<unsigned> in_plane;  ///< of deny and allow
   std::optional<std::uint32_t> ev;   ///< of deny and allow
   bool everything = false;           ///< of allow
-  ProfilesCommand profiles = ProfilesCommand::get;
+  ProfilesCommand profiles = ProfilesCommand::list;
   bool dry_run = false;  ///< of `profiles put`
   std::string value;     ///< of log and faults; the file of profiles
   std::string peer;      ///< of probe: number or address; empty: all

@@ -260,6 +260,24 @@ std::string show_text(RemoteDevice& device) {
   return text + planes_text(device) + peers_text(device);
 }
 
+std::string profiles_text(RemoteDevice& device) {
+  std::string text;
+  for (const Json& profile : device.list({{"request", "profiles"}}, "profiles")) {
+    const bool ev = cell(profile, "kind") == "ev";
+    text += fmt::format("  {} profile {} of the {}: {}", ev ? "EV" : cell(profile, "kind"),
+                        cell(profile, "id"), cell(profile, "of"), cell(profile, "state"));
+    if (profile.contains("mode")) text += ", " + cell(profile, "mode");
+    if (profile.contains("algorithm")) text += ", " + cell(profile, "algorithm");
+    if (ev)
+      text += fmt::format(", {} EVs, {} of them denied", cell(profile, "ev_count"),
+                          cell(profile, "denied"));
+    if (profile.contains("queue_pairs"))
+      text += fmt::format(", {} queue pairs", cell(profile, "queue_pairs"));
+    text += '\n';
+  }
+  return text.empty() ? "  no profiles\n" : text;
+}
+
 std::string event_text(const Json& event) {
   std::string text = fmt::format("{}  {:<12}", clock(number(event, "time")), cell(event, "event"));
   for (const auto& [name, value] : event.items()) {
@@ -277,7 +295,7 @@ Json dump_of(RemoteDevice& device) {
     const Json answer = device.request({{"request", name}});
     dump[name] = inside(answer, std::string_view(name) == "config" ? "options" : name);
   }
-  for (const char* name : {"queue_pairs", "peers"})
+  for (const char* name : {"queue_pairs", "peers", "profiles"})
     dump[name] = device.list({{"request", name}}, name);
   dump["events"] = device.list({{"request", "events"}}, "events");
   dump["paths"] = all_paths(device);

@@ -17,6 +17,7 @@ namespace mrc::ctl_tool {
 /// `idle`: also paths that have carried nothing and are good.
 [[nodiscard]] std::string paths_text(RemoteDevice& device, bool idle);
 [[nodiscard]] std::string config_text(RemoteDevice& device);
+[[nodiscard]] std::string profiles_text(RemoteDevice& device);
 /// "enabled" or "disabled", from a device's list of planes.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
 /// One event in a line.

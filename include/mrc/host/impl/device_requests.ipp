@@ -13,6 +13,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mrc/api/device_stats_json.hpp"
@@ -20,6 +22,7 @@
 #include "mrc/core/host_name.hpp"
 #include "mrc/host/device_control.hpp"
 #include "mrc/host/device_core.hpp"
+#include "mrc/host/profile_json.hpp"
 #include "mrc/host/steering_json.hpp"
 #include "mrc/version.hpp"
 
@@ -234,6 +237,7 @@ struct DeviceControl::Requests {
     }
     all["paths"] = std::move(paths_of);
     all["denied"] = denied();
+    all["profiles"] = whole(Json::object(), "profiles", &Requests::profiles);
     return all;
   }
 
@@ -321,6 +325,40 @@ struct DeviceControl::Requests {
       answer["failed"] = std::move(failed);
     return answer;
   }
+  /// Profiles of the program and of the host, in short: without lists of EVs.
+  [[nodiscard]] Json profiles() const {
+    Json all = Json::array();
+    const auto add = [&all](const char* of, const ProfileRegistry& registry) {
+      const ProfileSet set = registry.set();
+      const Json json = to_json(set);
+      for (const auto& [list, kind] :
+           {std::pair("format_profiles", "format"), std::pair("ev_profiles", "ev"),
+            std::pair("cc_profiles", "cc")})
+        for (Json profile : json[list]) {
+          const auto id = profile["id"].get<ProfileId>();
+          profile["of"] = of;
+          profile["kind"] = kind;
+          if (kind == std::string_view("ev")) {
+            const auto& entries = set.evs.at(id).entries;
+            profile["denied"] = std::count_if(entries.begin(), entries.end(),
+                                              [](const auto& entry) { return entry.denied; });
+            profile["queue_pairs"] = registry.evs(id).queue_pairs;
+            profile.erase("evs");
+          } else if (kind == std::string_view("cc")) {
+            profile["queue_pairs"] = registry.cc(id).queue_pairs;
+          }
+          all.push_back(std::move(profile));
+        }
+    };
+    const auto copy = [](const ProfileRegistry& registry) { return registry; };
+    add("program", core().profiles().with(copy));
+    add("host", core().profiles().with_host(copy));
+    const std::size_t from = std::min<std::size_t>(first(), all.size());
+    const std::size_t end = std::min<std::size_t>(from + count(), all.size());
+    Json part = Json::array();
+    for (std::size_t i = from; i < end; ++i) part.push_back(std::move(all[i]));
+    return list("profiles", std::move(part), end, end < all.size());
+  }
   /// An EV profile of the host: how its entries are here, a digit for each, in the order of the
   /// array.
   [[nodiscard]] Json profile_states() const {
@@ -377,6 +415,7 @@ struct DeviceControl::Requests {
         {"check_rules", &Requests::check_rules},
         {"host_changed", &Requests::host_changed},
         {"profile_states", &Requests::profile_states},
+        {"profiles", &Requests::profiles},
     };
     return kEntries;
   }
