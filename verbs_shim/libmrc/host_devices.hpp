@@ -9,8 +9,9 @@
 
 namespace mrc_verbs {
 
-/// How long another process has for an answer.
-inline constexpr mrc::Duration kDevicePatience = std::chrono::seconds(2);
+/// How long another process has for its greeting, and for each answer. One that is stopped makes a
+/// call take that long.
+inline constexpr mrc::Duration kDevicePatience = std::chrono::seconds(5);
 
 /// Where the control sockets of this host's devices are: beside that of this device.
 [[nodiscard]] inline std::vector<std::string> device_folders(const mrc::Device& device) {
@@ -20,7 +21,7 @@ inline constexpr mrc::Duration kDevicePatience = std::chrono::seconds(2);
 
 /// How they are looked for.
 [[nodiscard]] inline mrc::detail::HostSearch host_search(const mrc::Device& device) {
-  return {device_folders(device), std::chrono::seconds(1), kDevicePatience};
+  return {device_folders(device), kDevicePatience, kDevicePatience};
 }
 
 }  // namespace mrc_verbs

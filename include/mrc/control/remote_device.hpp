@@ -40,6 +40,8 @@ class RemoteDevice {
   [[nodiscard]] bool greet(Time until);
   /// Why greet() was false.
   [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// It ended while greet() waited.
+  [[nodiscard]] bool gone() const { return gone_; }
 
   /// What it says of its process: pid, program, host and so on. Checked: these are there. The user
   /// is the kernel's word.
@@ -75,6 +77,7 @@ class RemoteDevice {
   Client client_;
   Json hello_;
   std::string problem_;
+  bool gone_ = false;
   std::uint64_t requests_ = 0;
   Duration patience_ = kPatience;
 };
@@ -83,6 +86,7 @@ class RemoteDevice {
 struct Found {
   std::vector<std::unique_ptr<RemoteDevice>> devices;  ///< by program and pid
   std::vector<std::string> silent;                     ///< paths of sockets, and why
+  std::vector<SocketName> silent_names;                ///< of these
   std::size_t others = 0;                              ///< that this user may not ask
 };
 

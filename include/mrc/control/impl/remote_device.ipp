@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <tuple>
+#include <utility>
 
 #include "mrc/control/error_names.hpp"
 #include "mrc/control/remote_device.hpp"
@@ -47,6 +48,9 @@ MRC_SETUP bool RemoteDevice::greet(Time until) {
       return fails("what listens is no OpenMRC device");
     hello_["uid"] = client_.server().uid;
     return true;
+  } catch (const Error& error) {
+    gone_ = is_gone(error.code());
+    return fails(error.what());
   } catch (const std::exception& error) {
     return fails(error.what());
   }
@@ -122,6 +126,10 @@ MRC_SETUP std::optional<nlohmann::json> RemoteDevice::event(Duration patience) {
 MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration patience,
                              const std::function<bool(const SocketName&)>& wanted) {
   Found found;
+  const auto is_silent = [&found](const SocketName& name, std::string why) {
+    found.silent.push_back(std::move(why));
+    found.silent_names.push_back(name);
+  };
   std::vector<std::unique_ptr<RemoteDevice>> connected;
   for (const std::string& folder : folders)
     for (SocketFile& file : sockets_in(folder)) try {
@@ -133,17 +141,17 @@ MRC_SETUP Found find_devices(const std::vector<std::string>& folders, Duration p
         else if (error.code() == std::errc::permission_denied)
           ++found.others;
         else if (error.code() == std::errc::resource_unavailable_try_again)
-          found.silent.push_back(file.path + ": the process does not answer; it may be stopped");
+          is_silent(file.name, file.path + ": the process does not answer; it may be stopped");
         else if (error.code() != std::errc::no_such_file_or_directory)
-          found.silent.push_back(error.what());
+          is_silent(file.name, error.what());
       }
   // All at a time: one that is stopped delays the others only once.
   const Time end = monotonic_now() + patience;
   for (auto& device : connected) {
     if (device->greet(end))
       found.devices.push_back(std::move(device));
-    else
-      found.silent.push_back(device->problem());
+    else if (!device->gone())
+      is_silent(device->name(), device->problem());
   }
   std::sort(found.devices.begin(), found.devices.end(), [](const auto& a, const auto& b) {
     const auto key = [](const RemoteDevice& d) {
