@@ -120,9 +120,11 @@ void HostEvents::run() noexcept {
   }
   heard_.clear();
   not_heard_.clear();
+  newest_.clear();
+  first_look_ = true;
 }
 
-/// Connects to devices that are new, and asks them for their events from now on.
+/// Connects to devices that are new, and asks them for their events.
 void HostEvents::find_more() {
   std::vector<std::string> folders;
   {
@@ -144,32 +146,44 @@ void HostEvents::find_more() {
       }
       try {
         auto device = std::make_unique<mrc::control::RemoteDevice>(std::move(file));
-        if (!device->greet(mrc::monotonic_now() + std::chrono::milliseconds(200))) continue;
+        if (!device->greet(mrc::monotonic_now() + std::chrono::milliseconds(500))) continue;
         if (device->hello().value("network", nlohmann::json()) != here) {
           not_heard_.push_back(path);
           continue;
         }
-        const auto now =
-            device->request({{"request", "events"}, {"since", UINT64_MAX}}, kDevicePatience);
-        (void)device->request({{"request", "events"},
-                               {"since", now.value("newest", std::uint64_t{0})},
-                               {"follow", true}},
-                              kDevicePatience);
-        heard_.push_back({path, std::move(device)});
+        // Of devices that were there before: what happens from now on. Of others: everything.
+        auto newest = newest_.find(path);
+        if (newest == newest_.end()) {
+          const auto now =
+              device->request({{"request", "events"}, {"since", UINT64_MAX}}, kDevicePatience);
+          const auto last = now.value("newest", std::uint64_t{0});
+          newest = newest_.emplace(path, first_look_ ? last : 0).first;
+        }
+        const auto missed = device->request(
+            {{"request", "events"}, {"since", newest->second}, {"follow", true}}, kDevicePatience);
+        heard_.push_back({path, std::move(device), 0});
+        for (const auto& line : missed.value("events", nlohmann::json::array()))
+          hear(heard_.back(), line);
       } catch (const std::exception&) {  // gone, stopped, or another's: the next look tells
       }
     }
+  first_look_ = false;
 }
 
 void HostEvents::hear(Heard& heard) {
-  while (const auto line = heard.device->event(mrc::Duration(0))) try {
-      if (line->value("event", std::string()) == "dropped")
-        heard.dropped += line->value("count", std::uint32_t{0});
-      else if (auto event = ev_event_of(*line))
-        push(heard, *event);
-    } catch (const nlohmann::json::exception&) {  // not as documented: another version, or hostile
-    } catch (const mrc::Error&) {                 // the same
-    }
+  while (const auto line = heard.device->event(mrc::Duration(0))) hear(heard, *line);
+}
+
+void HostEvents::hear(Heard& heard, const nlohmann::json& line) {
+  try {
+    if (line.value("event", std::string()) == "dropped")
+      heard.dropped += line.value("count", std::uint32_t{0});
+    else if (auto event = ev_event_of(line))
+      push(heard, *event);
+    newest_[heard.path] = line.value("number", newest_[heard.path]);
+  } catch (const nlohmann::json::exception&) {  // not as documented: another version, or hostile
+  } catch (const mrc::Error&) {                 // the same
+  }
 }
 
 void HostEvents::push(Heard& heard, mrc::EvEvent& event) {

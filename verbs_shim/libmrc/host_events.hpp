@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,6 +38,7 @@ class HostEvents {
   void run() noexcept;
   void find_more();
   void hear(Heard& heard);
+  void hear(Heard& heard, const nlohmann::json& line);
   void push(Heard& heard, mrc::EvEvent& event);
   void wake() const noexcept;
 
@@ -45,7 +48,9 @@ class HostEvents {
   std::vector<std::string> folders_;
   bool ends_ = false;
   mrc::UniqueFd wake_;
-  std::vector<Heard> heard_;            ///< of the thread, as the next one
+  std::vector<Heard> heard_;                     ///< of the thread, as the next one
+  std::map<std::string, std::uint64_t> newest_;  ///< number of the newest event, by socket
+  bool first_look_ = true;
   std::vector<std::string> not_heard_;  ///< sockets of this process, or of other hosts
   std::thread thread_;
 };
