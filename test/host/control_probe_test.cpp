@@ -99,14 +99,17 @@ TEST_CASE("control: probe leaves denied paths and planes out of use alone, and e
   ControlledPair controlled(config);
   ControlClient client = controlled.client();
   const Json peer = only_peer(client);
-  const Json all = client.must(probe(peer))["probes"];
+  const auto probes_of = [&client](const Json& request) -> Json {
+    return client.must(request)["probes"];
+  };
+  const Json all = probes_of(probe(peer));
   REQUIRE(all.size() == 8);
   const auto is_first = [&](const Json& path) {
     return path["plane"] == all[0]["plane"] && path["ev"] == all[0]["ev"];
   };
   const Json first{{"plane", all[0]["plane"]}, {"ev", all[0]["ev"]}};
   (void)client.must({{"request", "deny"}, {"paths", Json::array({first})}});
-  for (const Json& path : client.must(probe(peer))["probes"])
+  for (const Json& path : probes_of(probe(peer)))
     if (is_first(path)) {
       CHECK(path["state"] == "denied");
       CHECK(path["sent"] == 0);
@@ -114,12 +117,12 @@ TEST_CASE("control: probe leaves denied paths and planes out of use alone, and e
     }
   (void)client.must({{"request", "allow"}, {"all", true}});
   (void)client.must({{"request", "plane"}, {"plane", 1}, {"enabled", false}});
-  for (const Json& path : client.must(probe(peer))["probes"])
+  for (const Json& path : probes_of(probe(peer)))
     if (path["plane"] == 1) CHECK(path["sent"] == 0);
   (void)client.must({{"request", "plane"}, {"plane", 1}, {"enabled", true}});
   // What never arrives is asked twice, and not waited for without end.
   (void)client.must({{"request", "faults"}, {"schedule", "loss=1"}});
-  for (const Json& path : client.must(probe(peer, 40))["probes"]) {
+  for (const Json& path : probes_of(probe(peer, 40))) {
     CHECK(path["sent"].get<unsigned>() <= 2);
     CHECK(path["rtt_ns"].is_null());
   }

@@ -76,7 +76,7 @@ struct ProfiledHost {
     change(set);
     wanted.profiles = std::make_shared<const ProfileSet>(set);
     detail::HostChange done = detail::change_host(store, wanted, search());
-    CHECK(done.unconfirmed.empty());
+    for (const std::string& why : done.unconfirmed) FAIL_CHECK(why);
     return done;
   }
   std::error_code fails(const std::function<void(ProfileSet&)>& with) {
@@ -86,7 +86,8 @@ struct ProfiledHost {
   /// The state of the profile's entries, over both devices.
   std::vector<EvState> states(ProfileId id) {
     EvProfileInfo info;
-    for (const ProfileSet::Entry& entry : stored().evs.at(id).entries)
+    const ProfileSet set = stored();
+    for (const ProfileSet::Entry& entry : set.evs.at(id).entries)
       info.entries.push_back({entry.ev, entry.denied ? EvState::denied : EvState::good, 0, 0});
     detail::merge_states(id, info, search());
     std::vector<EvState> out;
