@@ -2,7 +2,6 @@
 #include "verbs_shim/libmrc/controller.hpp"
 
 #include <linux/capability.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "mrc/core/blocked_signals.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_registry.hpp"
 #include "verbs_shim/errors.hpp"
@@ -67,22 +67,6 @@ void require_net_admin() {
        "MRC_VERBS_CONTROLLER=process makes it act on this process alone");
 }
 
-/// While it exists, this thread takes no signals: they would end waits for other processes.
-class HeldSignals {
- public:
-  HeldSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    (void)::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~HeldSignals() { (void)::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 /// All devices of the host.
 class HostController final : public Controller {
  public:
@@ -103,7 +87,7 @@ class HostController final : public Controller {
     for (const ProfileSet::Entry& entry : is.entries)
       info.entries.push_back(
           {entry.ev, entry.denied ? mrc::EvState::denied : mrc::EvState::good, 0, 0});
-    const HeldSignals held;
+    const mrc::BlockedSignals blocked;  // they would end waits for other processes
     if (!info.entries.empty()) mrc::detail::merge_states(id, info, host_search(device_));
     return info;
   }
@@ -193,7 +177,7 @@ class HostController final : public Controller {
   void change_state(const std::function<void(HostState&)>& change,
                     const std::function<void(mrc::control::RemoteDevice&)>& confirmed = {}) const {
     require_net_admin();
-    const HeldSignals held;
+    const mrc::BlockedSignals blocked;  // they would end waits for other processes
     std::vector<std::string> unconfirmed;
     bool asking = false;
     try {

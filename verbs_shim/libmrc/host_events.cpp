@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "mrc/core/blocked_signals.hpp"
 #include "mrc/host/profile_json.hpp"
 #include "verbs_shim/libmrc/host_devices.hpp"
 #include "verbs_shim/log.hpp"
@@ -57,17 +57,13 @@ void HostEvents::add(const mrc::EvEventStream& stream, const mrc::Device& device
   if (thread_.joinable()) return;
   wake_ = mrc::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   ends_ = false;
-  sigset_t all, before;  // signals are the program's
-  sigfillset(&all);
-  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const mrc::BlockedSignals blocked;  // signals are the program's
   try {
     thread_ = std::thread([this] { run(); });
   } catch (...) {
-    (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     streams_.pop_back();
     throw;
   }
-  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void HostEvents::remove(const mrc::EvEventStream& stream) noexcept {
