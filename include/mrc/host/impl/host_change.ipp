@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,19 +10,9 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/host/host_change.hpp"
+#include "mrc/net/network_namespace.hpp"
 
 namespace mrc::inline v0_1::detail {
-
-/// Whether a process is known to be in another network namespace than this thread.
-[[nodiscard]] MRC_SETUP bool is_elsewhere(::pid_t pid) {
-  const auto of = [](const std::string& process) {
-    struct stat is {};
-    const std::string path = "/proc/" + process + "/ns/net";
-    return ::stat(path.c_str(), &is) == 0 ? is.st_ino : ino_t{0};
-  };
-  const ino_t there = of(std::to_string(pid)), here = of("thread-self");
-  return there != 0 && here != 0 && there != here;
-}
 
 MRC_SETUP control::Found devices_of_host(const HostSearch& search,
                                          std::vector<control::SocketName>& seen) {
@@ -41,7 +30,7 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
   const std::uint64_t pids = control::make_socket_name().pid_namespace;
   for (std::size_t i = found.silent.size(); i-- > 0;) {
     const control::SocketName& name = found.silent_names[i];
-    if (name.pid_namespace != pids || !is_elsewhere(name.pid)) continue;
+    if (name.pid_namespace != pids || !port::in_other_network(name.pid)) continue;
     found.silent.erase(found.silent.begin() + static_cast<std::ptrdiff_t>(i));
     found.silent_names.erase(found.silent_names.begin() + static_cast<std::ptrdiff_t>(i));
   }

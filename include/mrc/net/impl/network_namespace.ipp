@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #include "mrc/core/siphash.hpp"
@@ -16,6 +17,12 @@
 namespace mrc::inline v0_1::port {
 
 namespace detail {
+
+/// The number of a network namespace's file below /proc; 0 if it can't be looked at.
+[[nodiscard]] inline std::uint64_t inode_of(const char* path) noexcept {
+  struct stat file {};
+  return ::stat(path, &file) == 0 ? file.st_ino : 0;
+}
 
 /// Tells the network namespaces of a running kernel apart; 0 if that can't be found out.
 [[nodiscard]] inline std::uint64_t namespace_number() noexcept {
@@ -27,8 +34,7 @@ namespace detail {
     if (socket.open() && ::getsockopt(socket.fd(), SOL_SOCKET, kNetnsCookie, &cookie, &size) == 0)
       return cookie;
   }
-  struct stat file {};
-  return ::stat("/proc/thread-self/ns/net", &file) == 0 ? file.st_ino : 0;
+  return inode_of("/proc/thread-self/ns/net");
 }
 
 }  // namespace detail
@@ -41,6 +47,14 @@ MRC_SETUP std::uint64_t network_namespace() noexcept {
   if (number == 0 || !file.open() || ::read(file.fd(), bytes.data(), kBootId) != kBootId) return 0;
   std::memcpy(bytes.data() + kBootId, &number, sizeof number);
   return siphash(SipKey{}, bytes);
+}
+
+MRC_SETUP bool in_other_network(::pid_t pid) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/ns/net", static_cast<int>(pid));
+  const std::uint64_t there = detail::inode_of(path);
+  const std::uint64_t here = detail::inode_of("/proc/thread-self/ns/net");
+  return there != 0 && here != 0 && there != here;
 }
 
 }  // namespace mrc::inline v0_1::port
