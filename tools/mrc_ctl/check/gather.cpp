@@ -71,8 +71,7 @@ void fit_mtu(HostFacts& facts, const Config& config) {
   const bool all_loopback =
       std::all_of(facts.planes.begin(), facts.planes.end(),
                   [](const PlaneFacts& plane) { return port::is_loopback(plane.address); });
-  constexpr std::uint32_t kOnLoopback = 16'384;
-  std::uint32_t mtu = config.mtu != 0 ? config.mtu : all_loopback ? kOnLoopback : kLargestMrcMtu;
+  std::uint32_t mtu = config.mtu != 0 ? config.mtu : all_loopback ? kLoopbackMtu : kLargestMrcMtu;
   for (const PlaneFacts& plane : facts.planes)
     mtu = fitting_mtu(mtu, std::min(plane.interface_mtu, 65'535u) - headers_of(plane),
                       mrc::detail::kPacketOverhead);

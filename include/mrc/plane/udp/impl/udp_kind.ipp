@@ -25,10 +25,6 @@
 
 namespace mrc::inline v0_1::detail {
 
-/// What option `mtu` means by `auto` if all planes are on loopback addresses: three packets with
-/// their headers fit into what one system call sends.
-inline constexpr std::uint32_t kLoopbackMtu = 16'384;
-
 /// May packets to processes of this host leave the payload out of the iCRC (option `icrc`)? Not
 /// where MRC is to be kept to the letter, and not where faults may be injected, which the iCRC is
 /// to find.
