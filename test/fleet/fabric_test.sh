@@ -39,25 +39,6 @@ d = [x for x in json.load(open(sys.argv[1])) if x["network"] == sys.argv[3] or n
 names = sorted(x["program"] for x in d)
 print(eval(sys.argv[2]))' "$work/ask.json" "$expression" "${network-}"
 }
-is() { [[ $(ask "$@") == True ]]; }
-
-# Captures of what is encapsulated, as all packets of connections are; kernels send others, too.
-captures=()
-watch() {  # watch NAME NODE INTERFACE DIRECTION: from when queues of the fabric have run dry
-  start "capture-$1" ip netns exec "$prefix-demo-$2" tcpdump -Z root -nn -U -Q "$4" -i "$3" \
-    -w "$work/$1.pcap" 'ip6 proto 41 or ip6 proto 43'
-  captures+=("$pid")
-  until_true 20 grep -qs 'listening on' "$work/capture-$1.err" || fail 'tcpdump does not start'
-}
-end_captures() {
-  sleep 0.2
-  for pid in "${captures[@]}"; do
-    kill -INT "$pid"
-    exit_code "$pid" 20
-  done
-  captures=()
-}
-seen() { tcpdump -nn -r "$work/$1.pcap" 2>/dev/null | wc -l; }
 
 all_run() {  # all_run WHEN: nothing has ended, and no queue pair has failed
   local one
@@ -96,11 +77,7 @@ programs=(mrc_perf nccl_perf nccl_perf)
 perftest=
 if command -v ib_write_bw >/dev/null && [[ -e $build/verbs_shim/libibverbs.so.1 ]]; then
   # perftest's own connection is of IPv4, which the fabric does not carry.
-  ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
-  for host in 0 1; do
-    ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
-    ip -n "$prefix-demo-h$host" link set control up
-  done
+  link_hosts
   at_host=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
   tool=(env "MRC_VERBS_DIR=$build/verbs_shim" MRC_VERBS_MIN_TIMEOUT=60s "$mrcrun" --quiet
     ib_write_bw -d mrc0 -F -p 18600 -s 65536 -D 2 --run_infinitely)
@@ -133,8 +110,8 @@ traffic_takes_all 'before'
 say 'a plane is drained under load: it carries nothing, and nobody fails'
 ctl plane 2 down --all >"$work/down.out" 2>"$work/down.err" || fail "$(cat "$work/down.err")"
 sleep 1  # queues of the fabric run dry; the peers have been told
-watch plane h0 p2 inout
-watch plane-others h0 p1 inout
+capture plane h0 p2 inout
+capture plane-others h0 p1 inout
 traffic_takes_all 'plane 2 down' but '2.*'
 end_captures
 expect 'packets in plane 2' [ "$(seen plane)" = 0 ]
@@ -149,8 +126,8 @@ ctl deny p1t0-0 p1t1-0 >"$work/deny.out" 2>"$work/deny.err" || fail "$(cat "$wor
 expect 'processes that confirm' \
   [ "$(grep -c ': 2 paths carry nothing' "$work/deny.out")" = "${#programs[@]}" ]
 sleep 1
-watch link p1t1-0 l0 in
-watch link-other p1t1-1 l0 in
+capture link p1t1-0 l0 in
+capture link-other p1t1-1 l0 in
 traffic_takes_all 'link denied' but 1.0
 end_captures
 expect 'packets on the denied link' [ "$(seen link)" = 0 ]

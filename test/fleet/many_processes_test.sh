@@ -13,14 +13,6 @@ export MRC_CONTROL=$work/sockets MRC_PLANES=loopback:1 MRC_PATHS=16
 export MRC_RETRY_EXPONENTIAL=25  # a process that waits long for the processor is no dead one
 
 ctl() { "$mrc_ctl" --folder "$work/sockets" --patience 60s "$@"; }
-ask() {  # ask EXPRESSION OPTION...: of the JSON that mrc_ctl prints, d
-  local expression=$1
-  shift
-  ctl --json "$@" >"$work/ask.json" 2>"$work/ask.err" || return 1
-  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' \
-    "$work/ask.json" "$expression"
-}
-is() { [[ $(ask "$@") == True ]]; }
 holds() {  # holds WHAT EXPRESSION OPTION...
   is "${@:2}" || fail "$1: $(cat "$work/ask.err"; head -c 500 "$work/ask.json")"
 }

@@ -12,11 +12,7 @@ cat >"$work/fabric.json" <<'JSON'
 JSON
 fabric_up "$work/fabric.json"
 # The programs find each other over IPv4, which the fabric does not carry.
-ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
-for host in 0 1; do
-  ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
-  ip -n "$prefix-demo-h$host" link set control up
-done
+link_hosts
 say 'a GENERATED profile of fields'
 run=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
 command=(env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet "$program")

@@ -12,14 +12,6 @@ cd "$work"
 mkdir sockets
 export MRC_CONTROL=$work/sockets MRC_PATHS=4
 ctl() { "$mrc_ctl" --folder "$work/sockets" --patience 60s "$@"; }
-ask() {  # ask EXPRESSION OPTION...: of the JSON that mrc_ctl prints, d
-  local expression=$1
-  shift
-  ctl --json "$@" >ask.json 2>ask.err || return 1
-  python3 -c 'import json, sys; d = json.load(open("ask.json")); print(eval(sys.argv[1]))' \
-    "$expression"
-}
-is() { [[ $(ask "$@") == True ]]; }
 controller() {  # controller NAME ARGUMENT...
   local name=$1 run
   limit 60

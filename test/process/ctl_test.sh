@@ -12,14 +12,6 @@ mkdir sockets
 export MRC_CONTROL=$PWD/sockets
 patience=60s
 ctl() { "$mrc_ctl" --folder sockets --patience "$patience" "$@"; }
-ask() {  # ask EXPRESSION OPTION...: of the JSON that mrc_ctl prints, d
-  local expression=$1
-  shift
-  ctl --json "$@" >ask.json 2>ask.err || return 1
-  python3 -c 'import json, sys; d = json.load(open("ask.json")); print(eval(sys.argv[1]))' \
-    "$expression"
-}
-is() { [[ $(ask "$@") == True ]]; }
 fails() {  # fails STATUS TEXT OPTION...: with that on standard error
   local status=$1 text=$2 code=0
   shift 2

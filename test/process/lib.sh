@@ -153,3 +153,13 @@ checked_result() {  # checked_result NAME: NAME.json tells of checked bytes and 
   expect "$1: checked_bytes" [ "$(json "$file" checked_bytes | total)" -gt 0 ]
   expect "$1: error" [ "$(json "$file" error)" = null ]
 }
+
+# What mrc_ctl tells: a test defines ctl(), which runs it.
+ask() {  # ask EXPRESSION OPTION...: of the JSON that it prints, d
+  local expression=$1
+  shift
+  ctl --json "$@" >"$work/ask.json" 2>"$work/ask.err" || return 1
+  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' \
+    "$work/ask.json" "$expression"
+}
+is() { [[ $(ask "$@") == True ]]; }

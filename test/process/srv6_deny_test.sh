@@ -30,21 +30,8 @@ is() { [[ $("$@") == True ]]; }
 # a T1 from h0's T0.
 watch() {  # watch NAME PLANE T1: from when queues of the fabric have run dry
   sleep 1
-  start "capture-$1" ip netns exec "$prefix-demo-p$2t1-$3" tcpdump -Z root -nn -U -Q in -i l0 \
-    -w "$work/$1.pcap" 'ip6 proto 41 or ip6 proto 43'
-  captures+=("$pid")
-  until_true 20 grep -qs 'listening on' "$work/capture-$1.err" || fail "tcpdump does not start"
+  capture "$1" "p$2t1-$3" l0 in
 }
-captures=()
-end_captures() {
-  sleep 0.2
-  for pid in "${captures[@]}"; do
-    kill -INT "$pid"
-    exit_code "$pid" 20
-  done
-  captures=()
-}
-seen() { tcpdump -nn -r "$work/$1.pcap" 2>/dev/null | wc -l; }
 
 start_pair first --size 64K --duration 3600s --check --quiet
 first=$pid first_server=$server

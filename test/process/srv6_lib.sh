@@ -44,6 +44,33 @@ start_pair() {  # start_pair NAME OPTION...: server at h1, client at h0, of whic
   start "$name" "${at_host[@]}" h0 -- "$mrc_perf" "fd00:1::$((host + 1))" --port "${port:-18515}" \
     --json "$work/$name.json" "$@"
 }
+link_hosts() {  # link_hosts: h0 and h1 also over IPv4, which the fabric does not carry
+  local host
+  ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
+  for host in 0 1; do
+    ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
+    ip -n "$prefix-demo-h$host" link set control up
+  done
+}
+
+# Captures of what is encapsulated, as all packets of connections are; kernels send others, too.
+captures=()
+capture() {  # capture NAME NODE INTERFACE DIRECTION: into $work/NAME.pcap, until end_captures
+  start "capture-$1" ip netns exec "$prefix-demo-$2" tcpdump -Z root -nn -U -Q "$4" -i "$3" \
+    -w "$work/$1.pcap" 'ip6 proto 41 or ip6 proto 43'
+  captures+=("$pid")
+  until_true 20 grep -qs 'listening on' "$work/capture-$1.err" || fail 'tcpdump does not start'
+}
+end_captures() {
+  sleep 0.2
+  for pid in "${captures[@]}"; do
+    kill -INT "$pid"
+    exit_code "$pid" 20
+  done
+  captures=()
+}
+seen() { tcpdump -nn -r "$work/$1.pcap" 2>/dev/null | wc -l; }  # seen NAME: packets in a capture
+
 interrupt_pair() {  # interrupt_pair NAME: ends it before its time, with the results so far
   kill -INT "$pid"
   end_pair "$1" 20 130

@@ -10,11 +10,7 @@ source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 fabric_up "$source_dir/tools/fabrics/demo.json"
 seconds=40
 # perftest's own connection is of IPv4, which the fabric does not carry.
-ip -n "$prefix-demo-h0" link add control type veth peer name control netns "$prefix-demo-h1"
-for host in 0 1; do
-  ip -n "$prefix-demo-h$host" address add "192.0.2.$((host + 1))/24" dev control
-  ip -n "$prefix-demo-h$host" link set control up
-done
+link_hosts
 at_host=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
 tool=(env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet ib_write_bw -d mrc0 -F -p 18515 -s 65536
   -D "$seconds" --report_gbits)
