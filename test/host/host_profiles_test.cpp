@@ -253,6 +253,34 @@ TEST_CASE("host profiles: devices look before they send, and those that open lat
     CHECK((path.state == std::string("denied")) == (value(path.ev) == 0x1003));
 }
 
+TEST_CASE(
+    "host profiles: who can't follow stays with what is in use, but for EVs that are denied") {
+  ProfiledHost host;
+  (void)host.change([&](ProfileSet& set) { set = explicit_set(5, evs_from(0x1000, 2)); });
+  QueuePair& qp = host.net.pair({5, {}});
+  host.net.copy(qp);
+  {  // as if a queue pair had come after the devices were asked
+    HostStoreWriter store(host.folder.path, kPatience);
+    HostState wanted = store.rules();
+    ProfileSet set = *wanted.profiles;
+    set.evs[5].min_active = 2;
+    set.evs[5].entries[3].denied = true;
+    wanted.profiles = std::make_shared<const ProfileSet>(set);
+    store.write(wanted);
+  }
+  std::size_t named = 0;
+  for (const auto& file : control::sockets_in(host.folder.path)) {
+    ControlClient client(file.path);
+    const Json answer = client.must({{"request", "host_changed"}});
+    named += answer.contains("failed") && contains(answer["failed"].dump(), "EV profile 5");
+  }
+  CHECK(named == 1);  // the other one follows
+  const auto before = host.net.paths(qp);
+  CHECK(before.at(0x1003).state == std::string("denied"));
+  host.net.copy(qp);
+  CHECK(host.net.paths(qp).at(0x1003).packets == before.at(0x1003).packets);
+}
+
 TEST_CASE("host profiles: the program's own of the same number counts") {
   ProfiledHost host;
   make_profile(host.net.a.device, 5, evs_from(0x3000, 1));

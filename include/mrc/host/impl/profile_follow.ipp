@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -97,14 +99,17 @@ MRC_SETUP ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& ev
                                                      const ProfileSet& set) const {
   const auto wanted = set.evs.find(id);
   if (wanted == set.evs.end()) return evs;
+  std::map<std::pair<path::EvValue, std::uint8_t>, const Entry*> written;
+  for (const Entry& entry : wanted->second.entries)
+    written[{entry.ev.value, entry.ev.port}] = &entry;
   Evs next = evs;
   bool changed = false;
-  for (Entry& entry : next.entries)
-    for (const Entry& written : wanted->second.entries) {
-      if (entry.ev != written.ev || entry == written) continue;
-      entry = written;
-      changed = true;
-    }
+  for (Entry& entry : next.entries) {
+    const auto at = written.find({entry.ev.value, entry.ev.port});
+    if (at == written.end() || *at->second == entry) continue;
+    entry = *at->second;
+    changed = true;
+  }
   if (changed && next.state == ProfileState::online) next.table = make_table(id, next);
   return next;
 }
