@@ -206,7 +206,7 @@ int steer_host(const Options& o) {
   const detail::HostChange change = change_host(o, store, wanted);
   int status = change.unconfirmed.empty() ? 0 : 1;
   Json answers = Json::array();
-  const Duration patience = std::max<Duration>(o.patience, std::chrono::seconds(2));
+  const Duration patience = host_search(o).answer;
   for (const auto& [device, told] : change.confirmed) try {
       Json entry = device->label();
       entry["answer"] = told;
