@@ -2,9 +2,11 @@
 // Paths that administrators deny: in one device, and in all of a host through its store.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -49,6 +51,14 @@ std::size_t used(const Json& before, const Json& after) {
 std::size_t count_denied(const Json& paths) {
   return static_cast<std::size_t>(std::count_if(
       paths.begin(), paths.end(), [](const Json& path) { return path["state"] == "denied"; }));
+}
+
+/// The file of the host's store with that extension.
+std::string file_of(const OwnFolder& folder, const char* extension) {
+  for (const auto& file : std::filesystem::directory_iterator(folder.path + "/host"))
+    if (file.path().extension() == extension) return file.path();
+  FAIL("no such file");
+  return {};
 }
 
 /// Traffic until `done`, or for as long as a test waits.
@@ -197,9 +207,7 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
     pair.copy_all();
   }
   SUBCASE("a store that can't be read leaves the rules as they are") {
-    std::string store;
-    for (const auto& file : std::filesystem::directory_iterator(controlled.folder.path + "/host"))
-      if (file.path().extension() == ".json") store = file.path();
+    const std::string store = file_of(controlled.folder, ".json");
     for (const char* text : {"", "{", "[]", R"({"version": 2})", R"({"version": 1, "denied": 1})",
                              R"({"version": 1, "planes_down": [99]})"}) {
       INFO(text);
@@ -227,23 +235,84 @@ TEST_CASE("steering: the store belongs to who may change it, one at a time") {
     store.write({{plane_bit(2), {denied_ev(0, 5), denied_ev(0, 6)}}});
   }
   CHECK(device.number() != before);
-  const auto rules = device.rules();
+  const auto rules = device.rules(monotonic_now()).rules;
   CHECK(rules->steering.planes_down == plane_bit(2));
   CHECK(rules->steering.denied == std::vector{denied_ev(0, 5), denied_ev(0, 6)});
-  CHECK(device.rules() == rules);  // read once
+  CHECK(device.rules(monotonic_now()).rules == rules);  // read once
   CHECK(HostStoreWriter(folder.path, kPatience).rules().serial == rules->serial);
 
   // What others could have written does not count.
-  for (const auto& file : std::filesystem::directory_iterator(folder.path + "/host"))
-    if (file.path().extension() == ".json") {
-      struct stat is {};
-      REQUIRE(::stat(file.path().c_str(), &is) == 0);
-      CHECK((is.st_mode & 0777) == 0644);
-      REQUIRE(::chmod(file.path().c_str(), 0666) == 0);
-    }
+  const std::string file = file_of(folder, ".json");
+  struct stat is {};
+  REQUIRE(::stat(file.c_str(), &is) == 0);
+  CHECK((is.st_mode & 0777) == 0644);
+  REQUIRE(::chmod(file.c_str(), 0666) == 0);
   HostStore later(folder.path, log);
-  CHECK(later.rules()->steering.denied.empty());
+  CHECK(later.rules(monotonic_now()).rules->steering.denied.empty());
   CHECK_THROWS_AS(HostStoreWriter("/nowhere", kPatience), Error);
+}
+
+/// Runs `body` in a process of its own, which ends after it.
+template <typename Body>
+::pid_t in_child(const Body& body) {
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(0);
+  }
+  REQUIRE(child > 0);
+  return child;
+}
+
+TEST_CASE("steering: a controller that is killed while it changes the rules leaves none unread") {
+  const OwnFolder folder;
+  const detail::Log log(LogLevel::off);
+  HostStore device(folder.path, log);
+  Time now = monotonic_now();
+  unsigned halves = 0;
+  for (int n = 0; n < 30; ++n) {
+    const ::pid_t child = in_child([&] {
+      for (HostStoreWriter store(folder.path, kPatience);;) store.write({});
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(3'000 + 100 * n));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const std::uint64_t stored = detail::read_host_state(folder.path).serial;
+    (void)device.rules(now);
+    now += std::chrono::seconds(1);
+    CHECK(device.rules(now).rules->serial == stored);
+    halves += device.number() % 2;
+    now += std::chrono::seconds(20);
+  }
+  MESSAGE(halves, " were killed between the two");
+  // One that does not come to an end in the midst of it, and the next one, which does.
+  const std::uint64_t odd = device.number() | 1;
+  std::ofstream(file_of(folder, ".number"), std::ios::in | std::ios::out)
+      .write(reinterpret_cast<const char*>(&odd), sizeof odd);  // NOLINT
+  CHECK(device.rules(now).number != device.number());
+  HostStoreWriter(folder.path, kPatience).write({{plane_bit(3), {}}});
+  const auto reading = device.rules(now);
+  CHECK(reading.rules->steering.planes_down == plane_bit(3));
+  CHECK(reading.number == device.number());
+}
+
+TEST_CASE("steering: rules that can't be read for a while are read later, without a change") {
+  const OwnFolder folder;
+  const detail::Log log(LogLevel::off);
+  HostStore device(folder.path, log);
+  HostStoreWriter(folder.path, kPatience).write({{plane_bit(4), {}}});
+  const std::string file = file_of(folder, ".json");
+  Time now = monotonic_now();
+  std::filesystem::rename(file, file + ".away");
+  std::filesystem::create_directory(file);
+  const auto reading = device.rules(now);
+  CHECK(reading.rules->steering.planes_down == 0);
+  CHECK(reading.number != device.number());
+  std::filesystem::remove(file);
+  std::filesystem::rename(file + ".away", file);
+  CHECK(device.rules(now).rules->steering.planes_down == 0);  // not at each burst
+  now += std::chrono::seconds(1);
+  CHECK(device.rules(now).rules->steering.planes_down == plane_bit(4));
 }
 
 TEST_CASE("steering: a folder that comes later is followed when a device is told") {
@@ -251,14 +320,14 @@ TEST_CASE("steering: a folder that comes later is followed when a device is told
   const std::string path = folder.path + "/later";
   const detail::Log log(LogLevel::off);
   HostStore device(path, log);
-  CHECK(device.rules()->steering.denied.empty());
+  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
   std::filesystem::create_directory(path);
   HostStoreWriter(path, kPatience).write({{0, {denied_ev(0, 5)}}});
-  CHECK(device.rules()->steering.denied.empty());
+  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
   device.reread();
-  CHECK(device.rules()->steering.denied.size() == 1);
+  CHECK(device.rules(monotonic_now()).rules->steering.denied.size() == 1);
   HostStoreWriter(path, kPatience).write({});
-  CHECK(device.rules()->steering.denied.empty());
+  CHECK(device.rules(monotonic_now()).rules->steering.denied.empty());
 }
 
 TEST_CASE("steering: rules as JSON, there and back") {

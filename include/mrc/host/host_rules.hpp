@@ -12,6 +12,7 @@
 
 #include "mrc/api/denied_paths.hpp"
 #include "mrc/core/error.hpp"
+#include "mrc/core/time.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/host/profile_set.hpp"
 
@@ -68,9 +69,14 @@ class HostRules {
   [[nodiscard]] std::uint64_t number() const noexcept {
     return number_.load(std::memory_order_acquire)->load(std::memory_order_acquire);
   }
-  /// The rules in force; never null. Reads a file when number() has changed. One that can't be read
-  /// is logged, and leaves the rules as they were.
-  [[nodiscard]] virtual std::shared_ptr<const HostState> rules() noexcept = 0;
+  struct Reading {
+    std::shared_ptr<const HostState> rules;  ///< never null
+    std::uint64_t number = 0;  ///< number() of then. Another one: they may be out of date
+  };
+  /// The rules in force. Reads a file when number() has changed. One that can't be read is logged,
+  /// leaves the rules as they were, and is tried again after a while, if asked again. `now` in
+  /// monotonic time.
+  [[nodiscard]] virtual Reading rules(Time now) noexcept = 0;
 
  protected:
   HostRules() = default;

@@ -23,7 +23,8 @@
 ///     KEY.json      the rules and profiles (docs/control.md)
 ///     KEY.json.new  what they are to be, while devices are asked whether they would take them
 ///     KEY.lock      locked by whoever changes them
-///     KEY.number    8 bytes that all devices have mapped; changes with the rules
+///     KEY.number    8 bytes that all devices have mapped; odd from before the rules change until
+///                   they have changed
 namespace mrc::inline v0_1::detail {
 
 /// What the names of the files begin with, in 16 hexadecimal digits: the network namespace of the
@@ -46,7 +47,7 @@ class HostStore final : public HostRules {
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
-  [[nodiscard]] std::shared_ptr<const HostState> rules() noexcept override;
+  [[nodiscard]] Reading rules(Time now) noexcept override;
   /// What they are to be (HostStoreWriter::propose()). Throws mrc::Error if there is nothing, or it
   /// can't be read.
   [[nodiscard]] HostState proposal() const;
@@ -60,13 +61,17 @@ class HostStore final : public HostRules {
 
  private:
   void attach() noexcept;
+  void read(std::uint64_t now);
 
   const std::string folder_;
   const std::string key_ = host_key();  ///< of the thread that opens the device
   const Log& log_;
   std::mutex mutex_;  ///< leaf; of what follows
   std::shared_ptr<const HostState> rules_;
-  std::uint64_t read_at_ = 0;                        ///< number() before they were read
+  std::uint64_t read_at_ = 0;   ///< number() before they were read
+  std::uint64_t tried_at_ = 0;  ///< and before it was last tried
+  Time try_again_{};
+  Duration pause_{};                                 ///< before that
   const std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped
 };
 
@@ -96,7 +101,7 @@ class HostStoreWriter {
   }
 
  private:
-  void raise_number() const;
+  void set_number(std::uint64_t number) const;
 
   const std::string folder_;
   const std::string key_ = host_key();

@@ -29,11 +29,12 @@ class Steering {
   [[nodiscard]] bool stale() const noexcept {
     return host_ != nullptr && host_->number() != number_;
   }
-  /// Takes the host's rules.
-  void refresh() noexcept {
-    if (host_ == nullptr) return;
-    number_ = host_->number();  // first: if they change meanwhile, they are stale
-    host_rules_ = host_->rules();
+  /// Takes the host's rules. True if they are others than before.
+  bool refresh(Time now) noexcept {
+    if (host_ == nullptr) return false;
+    HostRules::Reading reading = host_->rules(now);
+    number_ = reading.number;
+    return std::exchange(host_rules_, std::move(reading.rules)) != host_rules_;
   }
 
   [[nodiscard]] PlaneMask planes_down() const noexcept {
@@ -58,7 +59,7 @@ class Steering {
   SteeringRules own_;
   std::shared_ptr<const HostState> host_rules_;
   std::shared_ptr<HostRules> host_;
-  std::uint64_t number_ = 0;  ///< HostRules::number() of host_rules_
+  std::uint64_t number_ = 0;  ///< HostRules::number() that host_rules_ are of
 };
 
 }  // namespace mrc::inline v0_1::detail

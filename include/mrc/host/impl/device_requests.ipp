@@ -263,7 +263,7 @@ struct DeviceControl::Requests {
     for (const auto& lane : core().lanes())
       for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
     return {{"denied", list_of(core().denied())},
-            {"host", to_json(control.store_->rules()->steering)},
+            {"host", to_json(control.store_->rules(monotonic_now()).rules->steering)},
             {"paths", count.paths},
             {"peers_cut_off", count.peers_cut_off}};
   }
@@ -320,7 +320,7 @@ struct DeviceControl::Requests {
     for (const auto& lane : core().lanes()) lane->follow(control.store_);
     core().log().warn("the rules for all devices of this host have changed");
     Json answer = denied();
-    answer["serial"] = control.store_->rules()->serial;
+    answer["serial"] = control.store_->rules(monotonic_now()).rules->serial;
     if (Json failed = core().profiles().not_followed(); !failed.empty())
       answer["failed"] = std::move(failed);
     return answer;

@@ -152,8 +152,13 @@ MRC_SETUP void HostStore::reread() {
   const std::lock_guard lock(mutex_);
   attach();
   const std::uint64_t now = number();  // first: if they change meanwhile, they are read again
+  read(now);
+}
+
+/// Under the lock. `now`: number() before. Throws mrc::Error.
+MRC_SETUP void HostStore::read(std::uint64_t now) {
   rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
-  read_at_ = now;
+  if (now % 2 == 0) read_at_ = now;  // else they are about to change, or have
 }
 
 MRC_SETUP HostState HostStore::proposal() const {
@@ -164,16 +169,23 @@ MRC_SETUP HostState HostStore::proposal() const {
   return wanted;
 }
 
-MRC_SETUP std::shared_ptr<const HostState> HostStore::rules() noexcept {
+MRC_SETUP HostRules::Reading HostStore::rules(Time now) noexcept {
+  constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+  constexpr Duration kLongestPause = std::chrono::seconds(10);
   const std::lock_guard lock(mutex_);
-  const std::uint64_t now = number();
-  if (std::exchange(read_at_, now) == now) return rules_;
+  const std::uint64_t current = number();
+  if (read_at_ == current) return {rules_, read_at_};
+  // A file that can't be read, or a writer that died before it had set the number.
+  const bool again = std::exchange(tried_at_, current) == current;
+  if (again && now < try_again_) return {rules_, read_at_};
+  pause_ = again ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  try_again_ = now + pause_;
   try {
-    rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
+    read(current);
   } catch (const std::exception& error) {
     log_.warn(error.what());
   }
-  return rules_;
+  return {rules_, read_at_};
 }
 
 MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
@@ -240,16 +252,20 @@ MRC_SETUP std::uint64_t HostStoreWriter::propose(HostState wanted) {
 
 MRC_SETUP void HostStoreWriter::commit() {
   const std::string path = store_in(folder_) + "/" + key_ + ".json";
-  if (::rename((path + ".new").c_str(), path.c_str()) != 0) throw_errno("cannot write " + path);
-  open_ = false;
-  rules_ = proposed_;
-  raise_number();
-}
-
-MRC_SETUP void HostStoreWriter::raise_number() const {
   std::uint64_t number = 0;
   (void)!::pread(number_.fd(), &number, sizeof number, 0);
-  ++number;
+  number |= 1;  // it is already, if the last writer died here
+  set_number(number);
+  const int e = ::rename((path + ".new").c_str(), path.c_str()) == 0 ? 0 : errno;
+  if (e == 0) {
+    open_ = false;
+    rules_ = proposed_;
+  }
+  set_number(number + 1);
+  if (e != 0) throw_errno("cannot write " + path, e);
+}
+
+MRC_SETUP void HostStoreWriter::set_number(std::uint64_t number) const {
   if (::pwrite(number_.fd(), &number, sizeof number, 0) != ssize_t{sizeof number})
     throw_errno("cannot write the number of the rules in " + store_in(folder_));
 }
