@@ -110,6 +110,14 @@ if command -v setpriv >/dev/null && ((EUID == 0)); then
   MRC_VERBS_CONTROLLER=process MRC_CONTROL=$work/own setpriv --reuid 65534 --regid 65534 \
     --clear-groups "${run[@]}" "$examples/libmrc_controller_port" >user.out 2>&1 ||
     fail "alone: $(cat user.out)"
+  if unshare --user --map-root-user true 2>/dev/null; then
+    say 'root in a user namespace that the network does not belong to'
+    code=0
+    unshare --user --map-root-user "${run[@]}" "$examples/libmrc_controller_port" >user.out 2>&1 ||
+      code=$?
+    expect 'is refused' [ "$code" -ne 0 ]
+    grep -q 'CAP_NET_ADMIN' user.out || fail "no reason: $(cat user.out)"
+  fi
 fi
 
 kill -INT "$client"

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs_shim/libmrc/controller.hpp"
 
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +18,7 @@
 #include <vector>
 
 #include "mrc/core/blocked_signals.hpp"
+#include "mrc/core/unique_fd.hpp"
 #include "mrc/host/host_change.hpp"
 #include "mrc/host/profile_registry.hpp"
 #include "verbs_shim/errors.hpp"
@@ -55,12 +60,22 @@ class ProcessController final : public Controller {
   mrc::Device& device_;
 };
 
+/// Whether this thread is in a user namespace below the one that its network belongs to: then its
+/// capabilities don't count there.
+bool is_guest_of_its_network() {
+  const mrc::UniqueFd network(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  if (!network.open()) return false;
+  const mrc::UniqueFd owner(::ioctl(network.fd(), NS_GET_USERNS));
+  return !owner.open() && errno == EPERM;
+}
+
 /// Throws mrc::Error (EPERM) if this thread may not control the network of its namespace.
 void require_net_admin() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
   if (::syscall(SYS_capget, &header, data) == 0 &&
-      (data[CAP_NET_ADMIN / 32].effective >> CAP_NET_ADMIN % 32 & 1) != 0)
+      (data[CAP_NET_ADMIN / 32].effective >> CAP_NET_ADMIN % 32 & 1) != 0 &&
+      !is_guest_of_its_network())
     return;
   fail(EPERM,
        "it changes what holds for all devices of this host, which needs CAP_NET_ADMIN; "
