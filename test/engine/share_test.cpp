@@ -332,6 +332,43 @@ TEST_CASE("reverse paths: a side that only receives probes for one, once per int
   CHECK(s.advance(10s).empty());  // nothing more came in
 }
 
+/// How many packets went on one path, again and again.
+std::vector<std::uint32_t> bursts_of(const SentList& packets) {
+  std::vector<std::uint32_t> bursts;
+  Ev last{};
+  for (const Sent& p : data_of(packets)) {
+    if (bursts.empty() || p.ev != last) bursts.push_back(0);
+    ++bursts.back();
+    last = p.ev;
+  }
+  return bursts;
+}
+
+TEST_CASE("burst: what is left of a message goes in bursts of one size") {
+  struct Case {
+    std::uint32_t packets, bytes;  ///< of a message; of a burst, most
+    std::vector<std::uint32_t> bursts;
+  };
+  for (const Case& one : {Case{15, 0, {15}}, Case{16, 0, {8, 8}}, Case{31, 0, {11, 10, 10}},
+                          Case{16, 8'400, {2, 2, 2, 2, 2, 2, 2, 2}}, Case{7, 12'600, {3, 2, 2}}}) {
+    CAPTURE(one.packets);
+    Single::Setup setup;
+    setup.options.burst = 15;
+    setup.options.burst_bytes = one.bytes;
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    Single s(setup);
+    post_on(s, s.qpn, 4096 * one.packets);
+    CHECK(bursts_of(s.transmit()) == one.bursts);
+  }
+  // Those of several messages are as large as they may be.
+  Single::Setup setup;
+  setup.options.burst = 15;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  for (unsigned i = 0; i < 2; ++i) post_on(s, s.qpn, 4096 * 16);
+  CHECK(bursts_of(s.transmit()) == std::vector<std::uint32_t>{15, 9, 8});
+}
+
 TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as many as ever") {
   struct Case {
     std::uint32_t length, packets;
@@ -346,13 +383,7 @@ TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as 
     setup.options.cc.algorithm = cc::Algorithm::none;
     Single s(setup);
     for (unsigned i = 0; i < 60; ++i) post_on(s, s.qpn, length);
-    std::vector<std::uint32_t> bursts;
-    Ev last{};
-    for (const Sent& p : data_of(s.transmit())) {
-      if (bursts.empty() || p.ev != last) bursts.push_back(0);
-      ++bursts.back();
-      last = p.ev;
-    }
+    const std::vector<std::uint32_t> bursts = bursts_of(s.transmit());
     REQUIRE(bursts.size() == 60 / packets);
     for (const std::uint32_t n : bursts) CHECK(n == packets);
   }

@@ -53,7 +53,7 @@ struct EngineOptions {
   std::uint32_t resolution_inputs = 0;
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
-  std::uint32_t burst = 1;                   ///< consecutive packets of a queue pair on one path
+  std::uint32_t burst = 1;  ///< consecutive packets of a queue pair on one path, most
   /// Most bytes of these together, as congestion control counts them; 0: no limit but their number.
   std::uint32_t burst_bytes = 0;
   /// Bytes that a queue pair sends before the next queue pair of its peer is served, rounded up to

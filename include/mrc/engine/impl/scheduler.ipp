@@ -60,6 +60,18 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   return status;
 }
 
+/// Packets of a burst that has begun and may have `most`. If nothing follows a message, what is
+/// left of it goes in bursts of one size, each on a path of its own: those that would be left over
+/// cost as much as a full burst, and two paths in turns would carry very different loads.
+[[nodiscard]] inline std::uint32_t even_share(QueuePairState& qp, std::uint32_t most) noexcept {
+  const SendQueue& queue = qp.current();
+  if (queue.posted() - queue.sending() != 1) return most;
+  const std::uint32_t left = queue.at(queue.sending()).packets - qp.tx.next_packet + 1;
+  if (left <= most) return most;
+  const std::uint32_t bursts = (left + most - 1) / most;
+  return (left + bursts - 1) / bursts;
+}
+
 /// Up to EngineOptions::burst packets of one queue pair, but no more bytes than burst_bytes: lost
 /// ones first, new ones then on one path. `sent`: it has more to send.
 MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState& qp,
@@ -71,7 +83,8 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
   const bool exempt = tx.window_exempt;
   path::PathIndex path = path::kNoPath;
   const std::uint32_t begin = tx.quantum_used;
-  for (std::uint32_t n = ctx_.options.burst; n > 0; --n) {
+  std::uint32_t most = ctx_.options.burst;
+  for (std::uint32_t n = 0; n < most; ++n) {
     const std::uint32_t before = tx.quantum_used;
     if (!DataSender::has_room(peer, qp, burst)) return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
@@ -83,9 +96,13 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
       tx.quantum_used = ctx_.options.quantum;
       break;
     }
-    if (const std::uint32_t most = ctx_.options.burst_bytes; most != 0) {
-      const std::uint32_t size = tx.quantum_used - before;
-      if (tx.quantum_used - begin + size > most) break;  // another one like this is too many
+    const std::uint32_t bytes = ctx_.options.burst_bytes;
+    const std::uint32_t size = tx.quantum_used - before;
+    if (n == 0 && most > 1) {
+      if (bytes != 0) most = std::min(most, bytes / size);
+      most = even_share(qp, most);
+    } else if (bytes != 0 && tx.quantum_used - begin + size > bytes) {
+      break;  // another one like this is too many
     }
   }
   const bool more = tx.window.lost() > 0 || qp.backlog();
