@@ -56,6 +56,10 @@ expect 'may not include the top' include/mrc/host/a.hpp "$header#include \"mrc/c
 expect 'may not include impl' include/mrc/host/a.hpp "$header#include \"mrc/impl/b.ipp\""
 expect 'may not include sim' include/mrc/host/impl/a.ipp "$header#include \"mrc/sim/b.hpp\""
 expect 'may not include host' include/mrc/probe/a.hpp "$header#include \"mrc/host/b.hpp\""
+expect 'verbs_shim may not include mrc/engine/b.hpp' verbs_shim/a.cpp \
+  "$spdx"$'\n#include "mrc/engine/b.hpp"'
+expect 'no file of verbs_shim includes mrc/reliability/retry.hpp' verbs_shim/abi.cpp "$spdx"
+accept nccl_plugin/a.cpp "$spdx"$'\n#include "mrc/api/b.hpp"\n#include "mrc/mrc.hpp"'
 expect 'host may not include plane/udp' include/mrc/host/a.hpp \
   "$header#include \"mrc/plane/udp/b.hpp\""
 expect 'plane/udp may not include plane/verbs' include/mrc/plane/udp/impl/a.ipp \

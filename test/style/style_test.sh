@@ -29,7 +29,7 @@ is_source() {
   esac
 }
 
-sources=() texts=() headers=() data_path=() engine=()
+sources=() texts=() headers=() data_path=() engine=() programs=()
 while IFS= read -r file; do
   case $file in
     *.svg | *.csv | *.json | test/fuzz/corpus/* | LICENSE) continue ;;
@@ -44,6 +44,8 @@ while IFS= read -r file; do
   case $file in
     include/mrc/reliability/*.[hi]pp | include/mrc/engine/*.[hi]pp) data_path+=("$file") ;;&
     include/*.[hi]pp) headers+=("$file") ;;
+    nccl_plugin/test/*) ;;
+    nccl_plugin/*.[ch]pp | verbs_shim/*.[ch]pp) programs+=("$file") ;;
   esac
 done < <(list_files)
 if ((${#texts[@]} == 0)); then
@@ -62,6 +64,7 @@ findings=$(
   check text.awk "${texts[@]}"
   check source.awk "${sources[@]}"
   check layers.awk "${headers[@]}"
+  check programs.awk "${programs[@]}"
   check docs.awk "${headers[@]}"
   check namespace.awk "${headers[@]}"
   check data_path.awk "${data_path[@]}"
