@@ -32,7 +32,7 @@ target_link_libraries(openmrc INTERFACE
 file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
 list(TRANSFORM mrc_units REPLACE "_unit\\.hpp$" "")
-if(MRC_BUILD_FUZZERS OR MRC_SANITIZE STREQUAL "thread")  # no program of these builds uses them
+if(MRC_SANITIZE AND NOT MRC_TEST_ALL)  # no program of such a build uses them
   list(REMOVE_ITEM mrc_units probe sim)
 endif()
 foreach(unit IN LISTS mrc_units)
@@ -40,33 +40,45 @@ foreach(unit IN LISTS mrc_units)
     CONTENT "#include \"mrc/impl/src/${unit}_unit.hpp\"\n" @ONLY)
 endforeach()
 
-# libopenmrc of type TYPE (STATIC or SHARED) from the units that follow.
-function(mrc_add_compiled_library name type)
-  set(target openmrc_${name})
-  list(TRANSFORM ARGN REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
-  add_library(${target} ${type} ${ARGN})
-  add_library(OpenMRC::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES
-    EXPORT_NAME ${name} OUTPUT_NAME openmrc POSITION_INDEPENDENT_CODE ON
+list(TRANSFORM mrc_units REPLACE "(.+)" "${PROJECT_BINARY_DIR}/src/\\1.cpp")
+
+# The simulator and the prober are for programs that link them whole: they are not in the shared
+# library, which shares the other objects with the static one.
+set(mrc_whole_units ${mrc_units})
+list(FILTER mrc_whole_units INCLUDE REGEX "/(sim|probe)\\.cpp$")
+list(FILTER mrc_units EXCLUDE REGEX "/(sim|probe)\\.cpp$")
+add_library(openmrc_objects OBJECT ${mrc_units})
+add_library(openmrc_static STATIC ${mrc_whole_units} $<TARGET_OBJECTS:openmrc_objects>)
+set(mrc_compiled openmrc_static)
+if(MRC_BUILD_SHARED)
+  add_library(openmrc_shared SHARED $<TARGET_OBJECTS:openmrc_objects>)
+  list(APPEND mrc_compiled openmrc_shared)
+endif()
+foreach(target IN LISTS mrc_compiled ITEMS openmrc_objects)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_definitions(${target} PUBLIC MRC_SEPARATE_COMPILATION)
+  target_compile_definitions(${target} PUBLIC MRC_SEPARATE_COMPILATION PRIVATE MRC_BUILDS_LIBRARY)
   target_link_libraries(${target}
     PUBLIC openmrc_headers
     PRIVATE $<BUILD_INTERFACE:mrc_flags>
       $<BUILD_INTERFACE:Boost::headers> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-endfunction()
-
-mrc_add_compiled_library(static STATIC ${mrc_units})
+endforeach()
+foreach(target IN LISTS mrc_compiled)
+  string(REPLACE openmrc_ "" name ${target})
+  add_library(OpenMRC::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME openmrc)
+endforeach()
+if(MRC_BUILD_FUZZERS)  # coverage of the library is what guides them
+  target_compile_options(openmrc_objects PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+# What is linked statically is a part of the program or shared object, which exports nothing of it.
+target_link_options(openmrc_static INTERFACE -Wl,--exclude-libs,libopenmrc.a)
 
 if(MRC_BUILD_SHARED)
-  # Without the simulator and the prober, which are for programs that link them whole.
-  list(REMOVE_ITEM mrc_units sim probe)
-  mrc_add_compiled_library(shared SHARED ${mrc_units})
   set(version_script ${PROJECT_SOURCE_DIR}/scripts/cmake/libopenmrc.map)
   set_target_properties(openmrc_shared PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LINK_DEPENDS ${version_script})
-  target_compile_definitions(openmrc_shared PRIVATE MRC_SHARED_LIBRARY)
   # nodelete: after dlclose(), an mrc::Error still refers to its category in the library, and a
   # device that is still open to the code that its helper thread runs.
   # A sanitizer's functions are found in the program that uses the library.

@@ -27,9 +27,10 @@
 #define MRC_SETUP MRC_DECL __attribute__((cold))
 
 /// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
-/// exports. Everything else in it is hidden. Empty where the library becomes part of another
-/// program or shared object, which should export nothing of it: compile with -fvisibility=hidden.
-#ifdef MRC_SHARED_LIBRARY
+/// exports; all else in it is hidden. A shared object that contains the library should export
+/// nothing of it: header-only, compile with -fvisibility=hidden; with libopenmrc.a, link with
+/// -Wl,--exclude-libs,libopenmrc.a, as CMake and pkg-config do.
+#ifdef MRC_BUILDS_LIBRARY
 #define MRC_API __attribute__((visibility("default")))
 #else
 #define MRC_API
