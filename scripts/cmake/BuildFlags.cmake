@@ -22,9 +22,6 @@ if(MRC_SANITIZE)
     -fsanitize=${MRC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(mrc_flags INTERFACE -fsanitize=${MRC_SANITIZE})
 endif()
-if(MRC_BUILD_FUZZERS)  # coverage of the library is what guides them
-  target_compile_options(mrc_flags INTERFACE -fsanitize=fuzzer-no-link)
-endif()
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(MRC_CCACHE ccache)

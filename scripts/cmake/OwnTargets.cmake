@@ -15,15 +15,18 @@ if(MRC_SANITIZE)
 endif()
 
 # A program with a command line (options.cpp) from its sources. Its folder of JSON files DATA is
-# installed with it.
+# installed with it. WAITS: for others, most of the time, so that it needs no more than -O1.
 function(mrc_add_tool name)
-  cmake_parse_arguments(PARSE_ARGV 1 tool "" "DATA" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 tool "WAITS" "DATA" "SOURCES")
   find_package(CLI11 REQUIRED)
   add_executable(${name} ${tool_SOURCES})
   target_link_libraries(${name} PRIVATE mrc_own_brief CLI11::CLI11)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  if(tool_WAITS AND NOT MRC_SANITIZE)
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
   # Most of the compiler's time goes into headers that the sources share, and into CLI11.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
   list(FILTER tool_SOURCES INCLUDE REGEX "/options\\.cpp$")
   set_source_files_properties(${tool_SOURCES} PROPERTIES
     COMPILE_OPTIONS -O0 SKIP_UNITY_BUILD_INCLUSION ON)

@@ -28,8 +28,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// MRC hosts on a small Clos fabric: two T0s of four hosts in each of two planes.
-struct Rig : test::ClusterRig {
-  Rig() : ClusterRig(fabric_settings()) {}
+struct TrafficRig : test::ClusterRig {
+  TrafficRig() : ClusterRig(fabric_settings()) {}
   static FabricSettings fabric_settings() {
     FabricSettings f = test::small_clos(8);
     f.t1s = 4;
@@ -112,7 +112,7 @@ TEST_CASE("derangement: nobody sends to itself, everybody receives once, the see
 }
 
 TEST_CASE("permutation: counted streams move exactly their bytes") {
-  Rig rig;
+  TrafficRig rig;
   Permutation work({.stream = {.bytes = 100'001, .depth = 3, .count = 5, .queue_pairs = 2}});
   rig.run(work);
   CHECK(rig.log.messages().size() == 8 * 5);
@@ -123,7 +123,7 @@ TEST_CASE("permutation: counted streams move exactly their bytes") {
 }
 
 TEST_CASE("permutation: shift, duration and rate") {
-  Rig rig;
+  TrafficRig rig;
   Permutation work({.stream = {.bytes = 64 * 1024, .depth = 8, .duration = 200us}, .shift = 4});
   rig.run(work);
   for (const auto& s : work.streams()) CHECK(s.hosts.to == (s.hosts.from + 4) % 8);
@@ -138,7 +138,7 @@ TEST_CASE("permutation: shift, duration and rate") {
 
 TEST_CASE("permutation: hosts begin within the spread, at other times with another seed") {
   const auto delays = [](std::uint64_t seed) {
-    Rig rig;
+    TrafficRig rig;
     Permutation work(
         {.stream = {.bytes = 64, .count = 1}, .shift = 1, .spread = 5us, .seed = seed});
     rig.run(work);
@@ -191,7 +191,7 @@ TEST_CASE("streams: never more under way than the depth, and the slot is free wh
 }
 
 TEST_CASE("streams: an endless one ends at the time to stop") {
-  Rig rig;
+  TrafficRig rig;
   SendRecv work({.stream = {.bytes = 4096}, .pairs = {{0, 5}}, .both_ways = false});
   work.stop_at(Time{50us});
   rig.run(work);
@@ -200,7 +200,7 @@ TEST_CASE("streams: an endless one ends at the time to stop") {
 }
 
 TEST_CASE("streams: a dead host ends what it sent and what it received") {
-  Rig rig;
+  TrafficRig rig;
   SendRecv work({.stream = {.bytes = 100'000, .duration = 200us}, .pairs = {{0, 5}, {1, 6}}});
   work.when_done([&] { rig.network.stop(); });
   rig.network.call_at(Time{100us}, [&] {
@@ -220,7 +220,7 @@ TEST_CASE("streams: a dead host ends what it sent and what it received") {
 }
 
 TEST_CASE("incast: fair shares of one link, and a bystander as victim") {
-  Rig rig;
+  TrafficRig rig;
   IncastSettings settings{.stream = {.bytes = 64 * 1024, .depth = 4, .duration = 600us},
                           .receiver = 0,
                           .senders = far_senders(8, 0, 3),
@@ -247,7 +247,7 @@ TEST_CASE("incast: fair shares of one link, and a bystander as victim") {
 }
 
 TEST_CASE("incast: no victim where every host takes part") {
-  const Rig rig;
+  const TrafficRig rig;
   CHECK_FALSE(pick_victim(rig.fabric, {.senders = far_senders(8, 0, 7)}).has_value());
   Network network{1};
   FakeCluster cluster(2);
@@ -257,7 +257,7 @@ TEST_CASE("incast: no victim where every host takes part") {
 }
 
 TEST_CASE("all-to-all: every pair once, with the size of a part") {
-  Rig rig;
+  TrafficRig rig;
   AllToAll work({.collective = {.bytes = 8 * 20'000 + 5}, .peers = 3});
   rig.run(work);
   std::map<std::pair<unsigned, unsigned>, int> pairs;
@@ -304,7 +304,7 @@ TEST_CASE("all-to-all: pairwise order, a limit of peers, iterations one by one")
 }
 
 TEST_CASE("ring all-reduce: moves 2 (n - 1) buffers and sends nothing before it was received") {
-  Rig rig;
+  TrafficRig rig;
   const RingAllReduceSettings settings{
       .collective = {.bytes = 1'000'003, .iterations = 2}, .channels = 2, .slices = 3, .depth = 4};
   RingAllReduce work(settings);
@@ -382,7 +382,7 @@ TEST_CASE("collectives: settings that do not fit are refused") {
 }
 
 TEST_CASE("send/recv: halves of the hosts, both ways") {
-  Rig rig;
+  TrafficRig rig;
   SendRecv work({.stream = {.bytes = 50'000, .depth = 2, .count = 3}});
   rig.run(work);
   CHECK(work.streams().size() == 8);
@@ -392,7 +392,7 @@ TEST_CASE("send/recv: halves of the hosts, both ways") {
 }
 
 TEST_CASE("trace: times and dependencies") {
-  Rig rig;
+  TrafficRig rig;
   Trace work(TraceFile::parse("t.csv",
                               "# a comment\n"
                               "time_us,from,to,bytes,depends_on\n"
@@ -460,7 +460,7 @@ TEST_CASE("trace: hosts that the cluster has not") {
 
 TEST_CASE("workloads: the same seed gives the same run, another one another") {
   const auto digest = [](std::uint64_t seed) {
-    Rig rig;
+    TrafficRig rig;
     Permutation work({.stream = {.bytes = 30'000, .count = 4}, .seed = seed});
     rig.run(work);
     return rig.network.digest();
@@ -470,7 +470,7 @@ TEST_CASE("workloads: the same seed gives the same run, another one another") {
 }
 
 TEST_CASE("workloads: one after another on the same cluster") {
-  Rig rig;
+  TrafficRig rig;
   SendRecv first({.stream = {.bytes = 9000, .count = 2}});
   rig.run(first);
   AllToAll second({.collective = {.bytes = 80'000}});
