@@ -86,11 +86,21 @@ class Builder {
       if (!used_[port] || !used_[port + 1] || (there_[port] && there_[port + 1])) continue;
       missing.push_back(port);
       for (const std::size_t rest : {port, port + 1})
-        if (there_[rest])
-          run_ip(fmt::format("-n {} link del dev {}", plan_.node_of(rest).netns,
-                             plan_.ports[rest].interface));
+        if (there_[rest]) remove(rest);
     }
     run_ip(links_batch(plan_, missing));
+  }
+
+  /// What is left of a link. The kernel removes the other end of one whose namespace has gone in
+  /// its own time, which may be just now.
+  void remove(std::size_t port) const {
+    const std::string& name = plan_.ports[port].interface;
+    const InNetns inside(plan_.node_of(port).netns);
+    try {
+      run_ip("link del dev " + name + "\n");
+    } catch (const std::exception&) {
+      if (interface_state(name).exists) throw;
+    }
   }
 
   void configure() const {

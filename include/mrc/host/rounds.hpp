@@ -127,6 +127,7 @@ class Rounds {
   Time last_round_{};        ///< the last time that the ports were read
   bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;
+  std::uint64_t sent_ = 0;  ///< packets that ports have taken
   std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
 };
 

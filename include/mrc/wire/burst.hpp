@@ -113,7 +113,7 @@ class TxBurst {
       : packets_(packets), sges_(sges), groups_(packets) {}
 
   /// Removes all packets.
-  void clear() noexcept { packet_count_ = sge_count_ = group_count_ = 0; }
+  void clear() noexcept { packet_count_ = sge_count_ = group_count_ = control_groups_ = 0; }
   /// Whether there are no packets.
   [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
   /// Number of packets.
@@ -127,6 +127,8 @@ class TxBurst {
   [[nodiscard]] std::span<const TxGroup> groups() const noexcept {
     return {groups_.data(), group_count_};
   }
+  /// How many of the first groups begin with control packets; data follow in the others.
+  [[nodiscard]] std::size_t control_groups() const noexcept { return control_groups_; }
   /// The packets of one group.
   [[nodiscard]] std::span<const TxPacket> packets(const TxGroup& g) const noexcept {
     return {packets_.data() + g.first, g.count};
@@ -176,6 +178,8 @@ class TxBurst {
     }
     groups_[group_count_++] = {static_cast<std::uint32_t>(packet_count_ - 1), 1, p.plane};
   }
+  /// Engine: the packets so far are control packets, and no others are.
+  void end_control() noexcept { control_groups_ = group_count_; }
 
  private:
   std::vector<TxPacket> packets_;
@@ -184,6 +188,7 @@ class TxBurst {
   std::size_t packet_count_ = 0;
   std::size_t sge_count_ = 0;
   std::size_t group_count_ = 0;
+  std::size_t control_groups_ = 0;
 };
 
 /// An endpoint request (mrc-1.0 §5) of a host that is no peer, or whose request carries no tag: an

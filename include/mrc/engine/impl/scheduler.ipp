@@ -16,6 +16,7 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   last_free_ = free_planes;
   loss_.review(now);
   control_.send(now, free_planes, burst);
+  burst.end_control();
   while (burst.room() > 0) {
     if (datagrams_.waiting() && (turns_of_peers_ == 0 || ctx_.ready.empty())) {
       if (datagrams_.serve(free_planes, burst) == DatagramService::Turn::burst_full) return;

@@ -66,14 +66,10 @@ MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
 }
 
 MRC_DECL bool Rounds::send(Time now) noexcept {
-  const auto sent = [this] {
-    const EngineStats& s = engine_.stats();
-    return s.tx_data + s.tx_retransmits + s.tx_control + s.tx_datagrams;
-  };
-  const std::uint64_t before = sent();
+  const std::uint64_t before = sent_;
   work_left_ = transmit(now);
   signal_events();
-  return sent() != before;
+  return sent_ != before;
 }
 
 MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
@@ -252,14 +248,11 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
     // Each group or plane costs a system call, and the engine puts control packets in front. In
     // small bursts data goes first, since a program waits for it. In large ones sockets may fill
     // up, and control packets that are refused are lost, so these go first.
-    const auto late = [&](const wire::TxGroup& group) {
-      return tx_.size() <= planes_.few_packets &&
-             tx_.packets(group).front().dscp == config_.expert.dscp_control;
-    };
-    for (auto& groups : by_plane_) groups.clear();
-    for (const bool pass : {false, true})
-      for (const wire::TxGroup& group : tx_.groups())
-        if (late(group) == pass) by_plane_[group.plane].push_back(group);
+    const auto groups = tx_.groups();
+    const std::size_t begin = tx_.size() <= planes_.few_packets ? tx_.control_groups() : 0;
+    for (auto& of_plane : by_plane_) of_plane.clear();
+    for (const auto part : {groups.subspan(begin), groups.first(begin)})
+      for (const wire::TxGroup& group : part) by_plane_[group.plane].push_back(group);
     for (std::size_t plane = 0; plane < by_plane_.size(); ++plane)
       if (!by_plane_[plane].empty()) transmit(now, static_cast<Plane>(plane), by_plane_[plane]);
   }
@@ -269,6 +262,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
 MRC_DECL void Rounds::transmit(Time now, Plane plane,
                                std::span<const wire::TxGroup> groups) noexcept {
   std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
+  sent_ += taken;
   for (const wire::TxGroup& group : groups) {
     const std::uint32_t sent = std::min(taken, group.count);
     taken -= sent;
