@@ -353,6 +353,7 @@ TEST_CASE("burst: what is left of a message goes in bursts of one size") {
                           Case{16, 8'400, {2, 2, 2, 2, 2, 2, 2, 2}}, Case{7, 12'600, {3, 2, 2}}}) {
     CAPTURE(one.packets);
     Single::Setup setup;
+    setup.attributes.mtu = 4096;
     setup.options.burst = 15;
     setup.options.burst_bytes = one.bytes;
     setup.options.cc.algorithm = cc::Algorithm::none;
@@ -362,6 +363,7 @@ TEST_CASE("burst: what is left of a message goes in bursts of one size") {
   }
   // Those of several messages are as large as they may be.
   Single::Setup setup;
+  setup.attributes.mtu = 4096;
   setup.options.burst = 15;
   setup.options.cc.algorithm = cc::Algorithm::none;
   Single s(setup);
