@@ -350,7 +350,8 @@ TEST_CASE("burst: what is left of a message goes in bursts of one size") {
     std::vector<std::uint32_t> bursts;
   };
   for (const Case& one : {Case{15, 0, {15}}, Case{16, 0, {8, 8}}, Case{31, 0, {11, 10, 10}},
-                          Case{16, 8'400, {2, 2, 2, 2, 2, 2, 2, 2}}, Case{7, 12'600, {3, 2, 2}}}) {
+                          Case{16, 8'400, {2, 2, 2, 2, 2, 2, 2, 2}}, Case{7, 12'600, {3, 2, 2}},
+                          Case{3, 100, {1, 1, 1}}}) {
     CAPTURE(one.packets);
     Single::Setup setup;
     setup.attributes.mtu = 4096;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "mrc/engine/impl/data_sender.ipp"
 #include "mrc/engine/scheduler.hpp"
 
@@ -100,7 +102,7 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     const std::uint32_t bytes = ctx_.options.burst_bytes;
     const std::uint32_t size = tx.quantum_used - before;
     if (n == 0 && most > 1) {
-      if (bytes != 0) most = std::min(most, bytes / size);
+      if (bytes != 0) most = std::clamp(bytes / size, 1u, most);
       most = even_share(qp, most);
     } else if (bytes != 0 && tx.quantum_used - begin + size > bytes) {
       break;  // another one like this is too many
