@@ -257,7 +257,11 @@ template <typename Body>
 ::pid_t in_child(const Body& body) {
   const ::pid_t child = ::fork();
   if (child == 0) {
-    body();
+    try {
+      body();
+    } catch (...) {
+      ::_exit(1);
+    }
     ::_exit(0);
   }
   REQUIRE(child > 0);
@@ -274,12 +278,16 @@ TEST_CASE("steering: a controller that is killed while it changes the rules leav
     const ::pid_t child = in_child([&] {
       for (HostStoreWriter store(folder.path, kPatience);;) store.write({});
     });
-    std::this_thread::sleep_for(std::chrono::microseconds(3'000 + 100 * n));
+    const std::uint64_t before = device.number();
+    const Time end = monotonic_now() + kPatience;
+    while (device.number() - before < 20 && monotonic_now() < end) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(7 * n));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const std::uint64_t stored = detail::read_host_state(folder.path).serial;
     (void)device.rules(now);
     now += std::chrono::seconds(1);
+    CHECK(stored != 0);
     CHECK(device.rules(now).rules->serial == stored);
     halves += device.number() % 2;
     now += std::chrono::seconds(20);

@@ -73,9 +73,9 @@ class HostRules {
     std::shared_ptr<const HostState> rules;  ///< never null
     std::uint64_t number = 0;  ///< number() of then. Another one: they may be out of date
   };
-  /// The rules in force. Reads a file when number() has changed. One that can't be read is logged,
-  /// leaves the rules as they were, and is tried again after a while, if asked again. `now` in
-  /// monotonic time.
+  /// The rules in force. Reads a file when number() has changed. One that can't be read is logged
+  /// once, leaves the rules as they were, and is tried again after a while, if asked again. `now`
+  /// in monotonic time.
   [[nodiscard]] virtual Reading rules(Time now) noexcept = 0;
 
  protected:

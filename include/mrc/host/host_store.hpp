@@ -68,8 +68,8 @@ class HostStore final : public HostRules {
   const Log& log_;
   std::mutex mutex_;  ///< leaf; of what follows
   std::shared_ptr<const HostState> rules_;
-  std::uint64_t read_at_ = 0;   ///< number() before they were read
-  std::uint64_t tried_at_ = 0;  ///< and before it was last tried
+  std::uint64_t read_at_ = ~std::uint64_t{0};  ///< number() before they were read; that: never
+  std::uint64_t tried_at_ = 0;                 ///< and before it was last tried
   Time try_again_{};
   Duration pause_{};                                 ///< before that
   const std::atomic<std::uint64_t>* map_ = nullptr;  ///< the number, mapped

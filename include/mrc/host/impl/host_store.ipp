@@ -157,7 +157,9 @@ MRC_SETUP void HostStore::reread() {
 
 /// Under the lock. `now`: number() before. Throws mrc::Error.
 MRC_SETUP void HostStore::read(std::uint64_t now) {
-  rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
+  HostState state = read_rules(folder_, key_ + ".json");
+  if (state.serial == 0 || state.serial != rules_->serial)
+    rules_ = std::make_shared<const HostState>(std::move(state));
   if (now % 2 == 0) read_at_ = now;  // else they are about to change, or have
 }
 
@@ -183,7 +185,7 @@ MRC_SETUP HostRules::Reading HostStore::rules(Time now) noexcept {
   try {
     read(current);
   } catch (const std::exception& error) {
-    log_.warn(error.what());
+    if (!again) log_.warn(error.what());
   }
   return {rules_, read_at_};
 }
@@ -254,7 +256,7 @@ MRC_SETUP void HostStoreWriter::commit() {
   const std::string path = store_in(folder_) + "/" + key_ + ".json";
   std::uint64_t number = 0;
   (void)!::pread(number_.fd(), &number, sizeof number, 0);
-  number |= 1;  // it is already, if the last writer died here
+  number = (number + 1) | 1;  // it is odd already, if the last writer died here
   set_number(number);
   const int e = ::rename((path + ".new").c_str(), path.c_str()) == 0 ? 0 : errno;
   if (e == 0) {

@@ -205,7 +205,7 @@ MRC_SETUP void Lane::steered() noexcept {
 
 /// Takes planes and paths out of use, or uses them again, as steering says.
 MRC_SETUP void Lane::apply_steering(Time now) noexcept {
-  if (steering_.stale()) steering_.refresh(now);  // older profiles would replace those of others
+  if (steering_.stale(now)) steering_.refresh(now);  // older profiles would replace those of others
   const PlaneMask known = engine_.options().planes;
   const PlaneMask changed = (planes_.disabled ^ steering_.planes_down()) & known;
   planes_.disabled ^= changed;
