@@ -372,6 +372,42 @@ TEST_CASE("burst: what is left of a message goes in bursts of one size") {
   CHECK(bursts_of(s.transmit()) == std::vector<std::uint32_t>{15, 9, 8});
 }
 
+TEST_CASE("burst: a large packet before small ones leaves them their number") {
+  Single::Setup setup;
+  setup.attributes.mtu = 16'384;
+  setup.options.burst = 15;
+  setup.options.burst_bytes = 65'507;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  post_on(s, s.qpn, 16'384);
+  for (unsigned i = 0; i < 29; ++i) post_on(s, s.qpn, 64);
+  CHECK(bursts_of(s.transmit()) == std::vector<std::uint32_t>{15, 15});
+}
+
+TEST_CASE("burst: it says where control packets end and data begin") {
+  Single::Setup setup;
+  setup.attributes.mtu = 4096;
+  Single s(setup);
+  const auto poll = [&] {
+    s.burst.clear();
+    s.engine.poll_transmit(s.now, ~PlaneMask{0}, s.burst);
+  };
+  post_on(s, s.qpn, 4096);
+  poll();
+  CHECK(s.burst.control_groups() == 0);
+  CHECK(s.burst.groups().size() == 1);
+  s.data({.ack_request = true});
+  post_on(s, s.qpn, 4096);
+  poll();
+  const auto groups = s.burst.groups();
+  REQUIRE(groups.size() > s.burst.control_groups());
+  CHECK(s.burst.control_groups() > 0);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::uint8_t dscp = s.burst.packets(groups[i]).front().dscp;
+    CHECK((dscp == s.engine.options().dscp.control) == (i < s.burst.control_groups()));
+  }
+}
+
 TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as many as ever") {
   struct Case {
     std::uint32_t length, packets;

@@ -63,9 +63,10 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
   return status;
 }
 
-/// Packets of a burst that has begun and may have `most`. If nothing follows a message, what is
-/// left of it goes in bursts of one size, each on a path of its own: those that would be left over
-/// cost as much as a full burst, and two paths in turns would carry very different loads.
+/// Packets of a burst that has begun and may have `most`, at least one. If nothing follows a
+/// message, what is left of it goes in bursts of one size, each on a path of its own: those that
+/// would be left over cost as much as a full burst, and two paths in turns would carry very
+/// different loads.
 [[nodiscard]] inline std::uint32_t even_share(QueuePairState& qp, std::uint32_t most) noexcept {
   const SendQueue& queue = qp.current();
   if (queue.posted() - queue.sending() != 1) return most;
@@ -101,11 +102,10 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     }
     const std::uint32_t bytes = ctx_.options.burst_bytes;
     const std::uint32_t size = tx.quantum_used - before;
+    if (bytes != 0 && tx.quantum_used - begin + size > bytes) break;  // one more is too many
     if (n == 0 && most > 1) {
-      if (bytes != 0) most = std::clamp(bytes / size, 1u, most);
-      most = even_share(qp, most);
-    } else if (bytes != 0 && tx.quantum_used - begin + size > bytes) {
-      break;  // another one like this is too many
+      const std::uint32_t fit = bytes == 0 ? most : std::min(most, bytes / size);
+      if (const std::uint32_t share = even_share(qp, fit); share < fit) most = share;
     }
   }
   const bool more = tx.window.lost() > 0 || qp.backlog();
