@@ -51,6 +51,9 @@ set(mrc_whole_units ${mrc_units})
 list(FILTER mrc_whole_units INCLUDE REGEX "/(sim|probe)\\.cpp$")
 list(FILTER mrc_units EXCLUDE REGEX "/(sim|probe)\\.cpp$")
 add_library(openmrc_objects OBJECT ${mrc_units})
+# Nobody replaces a function of the library from outside, so its calls of its own need no detour.
+target_compile_options(openmrc_objects PRIVATE
+  $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 add_library(openmrc_static STATIC ${mrc_whole_units} $<TARGET_OBJECTS:openmrc_objects>)
 set(mrc_compiled openmrc_static)
 if(MRC_BUILD_SHARED)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# exports_test.sh VERSION LIBRARY PLUGIN HEADER_ONLY: what shared objects export. VERSION is the
-# project's, as 0.1; LIBRARY is libopenmrc.so, PLUGIN a shared object with libopenmrc.a inside,
-# HEADER_ONLY one made from the headers without any flag. MRC_UPDATE_EXPORTS=1 writes the list of
-# LIBRARY's exports anew.
+# exports_test.sh VERSION LIBRARY PLUGIN UNLISTED HEADER_ONLY: what shared objects export. VERSION
+# is the project's, as 0.1; LIBRARY is libopenmrc.so, PLUGIN a shared object with libopenmrc.a
+# inside, UNLISTED one without a version script, HEADER_ONLY one made from the headers without any
+# flag. MRC_UPDATE_EXPORTS=1 writes the list of LIBRARY's exports anew.
 set -euo pipefail
 export LC_ALL=C
-version=$1 library=$2 plugin=$3 header_only=$4
+version=$1 library=$2 plugin=$3 unlisted=$4 header_only=$5
 namespace=mrc::v${version/./_}
 list=$MRC_SOURCE_DIR/test/symbols/libopenmrc.txt
 failures=0
@@ -46,6 +46,9 @@ if [[ -n $needed ]]; then fail "libopenmrc.so needs $needed"; fi
 # --- A plugin: its own function alone, so that no two of them meet.
 [[ $(exported "$plugin") == plugin_planes ]] ||
   fail "the plugin exports more than its function: $(exported "$plugin")"
+if exported "$unlisted" | grep "$namespace::"; then
+  fail "a plugin without a version script exports functions of the library"
+fi
 
 # --- Header-only without flags: weak symbols, but of this version alone.
 grep -q "$namespace::" <<<"$(exported "$header_only")" || fail "no symbols found in $header_only"

@@ -28,7 +28,7 @@
 
 /// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
 /// exports; all else in it is hidden. A shared object that contains the library should export
-/// nothing of it: header-only, compile with -fvisibility=hidden; with libopenmrc.a, link with
+/// nothing of it: compile with -fvisibility=hidden, and with libopenmrc.a link with
 /// -Wl,--exclude-libs,libopenmrc.a, as CMake and pkg-config do.
 #ifdef MRC_BUILDS_LIBRARY
 #define MRC_API __attribute__((visibility("default")))
