@@ -122,7 +122,7 @@ nobody any
 one openmrc
 many any
 peer openmrc
-if [[ ${MRC_TEST_ALL_SCENARIOS-} ]]; then  # of scripts/check --long
+if [[ ${MRC_TEST_ALL_SCENARIOS-} ]]; then  # with -DMRC_TEST_ALL=ON
   nobody openmrc
   one any
   many openmrc
