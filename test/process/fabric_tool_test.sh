@@ -105,7 +105,7 @@ expect_text show.out 'missing: p0t1-1'
 ip -n "$prefix-demo-h1" link del p2
 # One end of a link, which is there without the other one.
 ip -n "$prefix-demo-h0" link del p3
-ip -n "$prefix-demo-h0" link add p3 type dummy
+ip -n "$prefix-demo-h0" link add p3 type ifb
 ip -n "$prefix-demo-h0" link set p3 up
 ip -n "$prefix-demo-p1t0-0" route flush fcbb:0:2100::/48
 tool up "$demo" >up.out
