@@ -192,7 +192,7 @@ TEST_CASE("completion queue: depth limits, and polling what is not there") {
 
 TEST_CASE("events: an armed queue tells once, and not before it is armed again") {
   Single s;
-  using Kind = engine::Engine::Event::Kind;
+  using EventKind = engine::Engine::Event::Kind;
   engine::Engine::Event e;
   std::uint16_t msn = 0;
   const auto complete_one = [&] {
@@ -208,7 +208,7 @@ TEST_CASE("events: an armed queue tells once, and not before it is armed again")
   complete_one();
   complete_one();
   REQUIRE(s.engine.poll_event(e));
-  CHECK(e.kind == Kind::completion);
+  CHECK(e.kind == EventKind::completion);
   CHECK(e.cq == s.send_cq);
   CHECK_FALSE(s.engine.poll_event(e));
   complete_one();
