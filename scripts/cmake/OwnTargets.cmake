@@ -7,11 +7,12 @@ target_link_libraries(mrc_own INTERFACE mrc_flags openmrc_static fmt::fmt
   Boost::headers nlohmann_json::nlohmann_json)
 
 # For programs that run for seconds at most: two thirds of a sanitizer's build would be optimising
-# its checks away.
+# its checks away. Those with property MRC_COMPUTES are optimised all the same.
 add_library(mrc_own_brief INTERFACE)
 target_link_libraries(mrc_own_brief INTERFACE mrc_own)
 if(MRC_SANITIZE)
-  target_compile_options(mrc_own_brief INTERFACE -O0)
+  target_compile_options(mrc_own_brief INTERFACE
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MRC_COMPUTES>>>:-O0>)
 endif()
 
 # A program with a command line (options.cpp) from its sources. Its folder of JSON files DATA is
