@@ -69,9 +69,11 @@ class HostRules {
   [[nodiscard]] std::uint64_t number() const noexcept {
     return number_.load(std::memory_order_acquire)->load(std::memory_order_acquire);
   }
+  /// The rules, and how current they are.
   struct Reading {
     std::shared_ptr<const HostState> rules;  ///< never null
     std::uint64_t number = 0;  ///< number() of then. Another one: they may be out of date
+    Time try_again{};          ///< then, if number() stays, asking again may bring others
   };
   /// The rules in force. Reads a file when number() has changed. One that can't be read is logged
   /// once, leaves the rules as they were, and is tried again after a while, if asked again. `now`

@@ -35,9 +35,9 @@ class Steering {
   bool refresh(Time now) noexcept {
     if (host_ == nullptr) return false;
     tried_ = host_->number();  // first: if they change meanwhile, they are stale
-    try_again_ = now + kPause;
     HostRules::Reading reading = host_->rules(now);
     number_ = reading.number;
+    try_again_ = reading.try_again;
     return std::exchange(host_rules_, std::move(reading.rules)) != host_rules_;
   }
 
@@ -63,9 +63,8 @@ class Steering {
   SteeringRules own_;
   std::shared_ptr<const HostState> host_rules_;
   std::shared_ptr<HostRules> host_;
-  static constexpr Duration kPause = std::chrono::milliseconds(10);
   std::uint64_t tried_ = 0;   ///< HostRules::number() before refresh()
-  Time try_again_{};          ///< at that number, if it could not be read
+  Time try_again_{};          ///< at that number
   std::uint64_t number_ = 0;  ///< HostRules::number() that host_rules_ are of
 };
 

@@ -157,9 +157,7 @@ MRC_SETUP void HostStore::reread() {
 
 /// Under the lock. `now`: number() before. Throws mrc::Error.
 MRC_SETUP void HostStore::read(std::uint64_t now) {
-  HostState state = read_rules(folder_, key_ + ".json");
-  if (state.serial == 0 || state.serial != rules_->serial)
-    rules_ = std::make_shared<const HostState>(std::move(state));
+  rules_ = std::make_shared<const HostState>(read_rules(folder_, key_ + ".json"));
   if (now % 2 == 0) read_at_ = now;  // else they are about to change, or have
 }
 
@@ -176,18 +174,20 @@ MRC_SETUP HostRules::Reading HostStore::rules(Time now) noexcept {
   constexpr Duration kLongestPause = std::chrono::seconds(10);
   const std::lock_guard lock(mutex_);
   const std::uint64_t current = number();
-  if (read_at_ == current) return {rules_, read_at_};
+  if (read_at_ == current) return {rules_, read_at_, now};
   // A file that can't be read, or a writer that died before it had set the number.
   const bool again = std::exchange(tried_at_, current) == current;
-  if (again && now < try_again_) return {rules_, read_at_};
+  if (again && now < try_again_) return {rules_, read_at_, try_again_};
   pause_ = again ? std::min(2 * pause_, kLongestPause) : kFirstPause;
   try_again_ = now + pause_;
   try {
+    const auto before = rules_;
     read(current);
+    if (before->serial != 0 && rules_->serial == before->serial) rules_ = before;  // no change
   } catch (const std::exception& error) {
     if (!again) log_.warn(error.what());
   }
-  return {rules_, read_at_};
+  return {rules_, read_at_, try_again_};
 }
 
 MRC_SETUP HostStoreWriter::HostStoreWriter(const std::string& folder, Duration patience, bool anew)
