@@ -332,6 +332,16 @@ TEST_CASE("reverse paths: a side that only receives probes for one, once per int
   CHECK(s.advance(10s).empty());  // nothing more came in
 }
 
+/// Up to 15 packets on one path, of `bytes` together (0: any); no window holds them up.
+Single::Setup bursts_of_15(std::uint32_t mtu, std::uint32_t bytes) {
+  Single::Setup setup;
+  setup.attributes.mtu = mtu;
+  setup.options.burst = 15;
+  setup.options.burst_bytes = bytes;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  return setup;
+}
+
 /// How many packets went on one path, again and again.
 std::vector<std::uint32_t> bursts_of(const SentList& packets) {
   std::vector<std::uint32_t> bursts;
@@ -353,32 +363,18 @@ TEST_CASE("burst: what is left of a message goes in bursts of one size") {
                           Case{16, 8'400, {2, 2, 2, 2, 2, 2, 2, 2}}, Case{7, 12'600, {3, 2, 2}},
                           Case{3, 100, {1, 1, 1}}}) {
     CAPTURE(one.packets);
-    Single::Setup setup;
-    setup.attributes.mtu = 4096;
-    setup.options.burst = 15;
-    setup.options.burst_bytes = one.bytes;
-    setup.options.cc.algorithm = cc::Algorithm::none;
-    Single s(setup);
+    Single s(bursts_of_15(4096, one.bytes));
     post_on(s, s.qpn, 4096 * one.packets);
     CHECK(bursts_of(s.transmit()) == one.bursts);
   }
   // Those of several messages are as large as they may be.
-  Single::Setup setup;
-  setup.attributes.mtu = 4096;
-  setup.options.burst = 15;
-  setup.options.cc.algorithm = cc::Algorithm::none;
-  Single s(setup);
+  Single s(bursts_of_15(4096, 0));
   for (unsigned i = 0; i < 2; ++i) post_on(s, s.qpn, 4096 * 16);
   CHECK(bursts_of(s.transmit()) == std::vector<std::uint32_t>{15, 9, 8});
 }
 
 TEST_CASE("burst: a large packet before small ones leaves them their number") {
-  Single::Setup setup;
-  setup.attributes.mtu = 16'384;
-  setup.options.burst = 15;
-  setup.options.burst_bytes = 65'507;
-  setup.options.cc.algorithm = cc::Algorithm::none;
-  Single s(setup);
+  Single s(bursts_of_15(16'384, 65'507));
   post_on(s, s.qpn, 16'384);
   for (unsigned i = 0; i < 29; ++i) post_on(s, s.qpn, 64);
   CHECK(bursts_of(s.transmit()) == std::vector<std::uint32_t>{15, 15});
@@ -415,12 +411,7 @@ TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as 
   for (const Case& one : {Case{16'384, 3}, Case{4096, 15}, Case{64, 15}}) {
     const std::uint32_t length = one.length, packets = one.packets;
     CAPTURE(length);
-    Single::Setup setup;
-    setup.attributes.mtu = 16'384;
-    setup.options.burst = 15;
-    setup.options.burst_bytes = 65'507;
-    setup.options.cc.algorithm = cc::Algorithm::none;
-    Single s(setup);
+    Single s(bursts_of_15(16'384, 65'507));
     for (unsigned i = 0; i < 60; ++i) post_on(s, s.qpn, length);
     const std::vector<std::uint32_t> bursts = bursts_of(s.transmit());
     REQUIRE(bursts.size() == 60 / packets);
