@@ -54,6 +54,7 @@ namespace mrc::test {
   if (!s.options.timestamps && s.options.cc.algorithm == cc::Algorithm::nscc)
     s.options.cc.algorithm = cc::Algorithm::fixed;
   s.options.paths.active = static_cast<std::uint16_t>(r.chance(0.3) ? s.planes : 0);
+  s.options.ack_delay = r.chance(0.5) ? std::chrono::microseconds(200) : Duration{};
   return s;
 }
 

@@ -66,6 +66,10 @@ struct EngineOptions {
   /// nothing is heard from one for more than half a round trip, packets to it grow no older. The
   /// loss of a message's tail is then found by asking for it.
   bool peers_stop = false;
+  /// How long a Transport ACK may wait for a SACK to travel with, to an OpenMRC peer that has not
+  /// asked for one. The end of a message asks for none where nobody waits for it: the request is
+  /// unsignaled, and there is room for more. 0: each message is acknowledged at once.
+  Duration ack_delay{};
   bool trimming = true;    ///< DSCP class of trimmable data, to peers that answer trims
   bool timestamps = true;  ///< TSETH in data packets; without it there is no RTT, and no nscc
   /// EV probes by which the round-trip time to a peer is measured when the first queue pair

@@ -85,6 +85,8 @@ struct RequesterState {
   std::uint32_t reported = 0;
   /// Bytes that left inflight, the context's too, with a Transport ACK: no SACK has told of them.
   std::uint32_t reported_early = 0;
+  /// How long the peer may take to acknowledge the newest packet, above a round trip.
+  Duration patience{};
   Time last_sent{};            ///< newest transmission of a data packet
   Time paused_until{};         ///< after a NACK for lack of resources (mrc-1.0 §2.9)
   Time timer_start{};          ///< of the retransmission timer
@@ -192,6 +194,8 @@ struct ResponderState {
   std::uint16_t next_msn = 0;         ///< number of the message behind `passed`, as the peer counts
   std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
   bool ack_queued = false;            ///< a Transport ACK is in the control queue
+  Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
+  Time ack_by = kNever;               ///< for a SACK to travel with, until this time
 };
 
 /// Base of what has a timer in an engine: a queue pair or a peer.

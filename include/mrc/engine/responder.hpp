@@ -48,6 +48,8 @@ class Responder {
   void on_settled(Time now, QueuePairState& qp, Plane plane, Psn psn) noexcept;
   /// A reliability probe for a queue pair in RTR or RTS.
   void on_probe(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
+  /// The timer of a queue pair has expired: sends a Transport ACK that has waited long enough.
+  void on_timer(Time now, QueuePairState& qp) noexcept;
   /// A trimmed packet. Nothing protects its header, so all of it is checked here.
   void on_trimmed(Time now, const wire::RxPacket& packet) noexcept;
   /// A data packet or probe for a queue pair in ERR ([O-21]).
@@ -113,6 +115,7 @@ class Responder {
   void queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp, wire::NackReason reason) noexcept;
+  [[nodiscard]] bool may_wait(const QueuePairState& qp) const noexcept;
   [[nodiscard]] static bool may_answer_again(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] std::uint8_t announced_mpr(const ResponderState& rx) const noexcept;
   void write_sack(const ControlItem& item, QueuePairState& qp, wire::TxPacket& packet) noexcept;

@@ -119,6 +119,8 @@ class SendQueue {
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
   /// True if post() has no room.
   [[nodiscard]] bool full() const noexcept { return posted_ - retired_ >= capacity_; }
+  /// True if post() has room for no more than what is there.
+  [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
   /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }
   /// Some posted write has packets that were never sent.

@@ -28,7 +28,8 @@ struct Stall {
 /// deadlines:
 ///
 /// * a queue pair: retransmission timeout (mrc-1.0 §2.10), loss review, reliability probe (§5), end
-///   of a pause (§2.9). LossRecovery::on_timer() acts on them;
+///   of a pause (§2.9). LossRecovery::on_timer() acts on them; and a Transport ACK that has waited
+///   long enough: Responder::on_timer();
 /// * a peer: EV probes, reverse path probes, port status (§5). EndpointService::on_timer().
 ///
 /// Input: their state. It changes nothing but the timers. One thread.

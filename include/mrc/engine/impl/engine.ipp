@@ -165,9 +165,10 @@ MRC_DECL void Engine::on_time(Time now) noexcept {
   now = ctx_.forward(now);
   ctx_.timers.expire(now, [&](EngineTimer& timer) {
     if (timer.owner == EngineTimer::Owner::peer)
-      endpoint_.on_timer(now, static_cast<Peer&>(timer));
-    else
-      loss_.on_timer(now, static_cast<QueuePairState&>(timer));
+      return endpoint_.on_timer(now, static_cast<Peer&>(timer));
+    auto& qp = static_cast<QueuePairState&>(timer);
+    responder_.on_timer(now, qp);
+    loss_.on_timer(now, qp);
   });
   teardown_.fail_overrun_queues();
 }

@@ -81,6 +81,7 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.next_msn = 0;
   rx.mpr = dynamic ? qp.attributes.mpr_dest : std::uint8_t{0};
   rx.ack_queued = false;
+  rx.ack_by = kNever;
   rx.newest_sack = 0;
   rx.last_limited = Time::min();
   rx.refused.reset();
@@ -139,9 +140,25 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   // The SACK before the Transport ACK: it has the round-trip time and byte count of the packets
   // that the Transport ACK then completes.
   if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
-      packet.ecn == Ecn::ce)
+      packet.ecn == Ecn::ce) {
     queue_sack(qp, packet, psn, detail::timestamp_in(w));
+  } else if (rx.finished.due && may_wait(qp)) {
+    if (rx.ack_by != kNever) return;
+    rx.ack_by = now + ctx_.options.ack_delay;
+    rx.ack_plane = packet.plane;
+    return ctx_.rearm(qp, now);
+  }
   if (rx.finished.due) queue_ack(qp, packet.plane, w.bth->rtx());
+}
+
+/// May a Transport ACK wait for a SACK to travel with? An OpenMRC peer that asks for no SACK at the
+/// end of a message does not wait for either, or has more to send.
+MRC_DECL bool Responder::may_wait(const QueuePairState& qp) const noexcept {
+  return ctx_.options.ack_delay > Duration{} && qp.remote.solicited && qp.active;
+}
+
+MRC_DECL void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
+  if (now >= qp.rx.ack_by) queue_ack(qp, qp.rx.ack_plane, false);
 }
 
 /// A packet of a write: checks and places it. False if it does not count as received.

@@ -39,6 +39,7 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
 /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
 MRC_DECL void Responder::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
   qp.rx.finished.due = false;
+  qp.rx.ack_by = kNever;
   if (qp.rx.ack_queued) return;
   ControlItem item;
   item.kind = ControlItem::Kind::ack;

@@ -59,21 +59,22 @@ MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {
                                       : std::max(usual, c.base_rtt() + c.base_rtt() / 4);
   if (qp.backlog()) wait = std::max(wait, 3 * c.base_rtt());
   if (tx.probes > 1) wait *= 1 << (tx.probes - 1);
-  return std::max(tx.last_sent, tx.probe_sent) + wait;
+  return std::max(tx.last_sent + tx.patience, tx.probe_sent) + wait;
 }
 
 MRC_DECL void Timers::arm(QueuePairState& qp, Time now) noexcept {
   const RequesterState& tx = qp.tx;
+  Time due = qp.rx.ack_by;
   if (!awaits_peer(qp)) {
     // A pause, or the wait for a receive at the peer, with data queued still has to end, even if
     // nothing is outstanding.
     const bool waits = qp.rc && qp.rc_state->receiver.waiting;
     const Time end =
         waits ? std::max(tx.paused_until, qp.rc_state->receiver.until) : tx.paused_until;
-    if ((end <= now && !waits) || !qp.backlog()) return wheel_.cancel(qp);
-    return wheel_.schedule(qp, end);
+    if ((end > now || waits) && qp.backlog()) due = std::min(due, end);
+    return due == kNever ? wheel_.cancel(qp) : wheel_.schedule(qp, due);
   }
-  Time due = std::min({retransmission_deadline(qp), probe_deadline(qp), tx.loss_check});
+  due = std::min({due, retransmission_deadline(qp), probe_deadline(qp), tx.loss_check});
   if (tx.paused_until > now) due = std::min(due, tx.paused_until);
   if (qp.rc && qp.rc_state->receiver.waiting) due = std::min(due, qp.rc_state->receiver.until);
   wheel_.schedule(qp, due);

@@ -18,6 +18,9 @@ inline constexpr std::uint32_t kMaxBurstBytes = 65'507;
 
 /// Packets that a port brings at once for queue pairs whose peer is not known, most.
 inline constexpr std::uint32_t kEarlyPackets = 256;
+/// See engine::EngineOptions::ack_delay. Longer than the pauses between small messages of a
+/// program that waits for each, shorter than anybody notices when one is lost.
+inline constexpr Duration kAckDelay = std::chrono::microseconds(200);
 /// Resolution messages that wait between two rounds, most.
 inline constexpr std::uint32_t kResolutionInputs = 256;
 
@@ -127,6 +130,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   }
   o.burst = burst;
   o.peers_stop = burst > 1 && !config_.strict;  // ports that batch are sockets
+  if (o.peers_stop) o.ack_delay = kAckDelay;    // where each packet takes microseconds
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
   o.paths.loss_strikes = config_.expert.loss_strikes;
