@@ -186,13 +186,13 @@ TEST_CASE("same host: faults that damage packets need icrc=on, since they could 
   faulty.device.set_faults("corrupt=0.1");
 }
 
-TEST_CASE("mtu=auto: 16,384 on loopback addresses, 4,096 else, with strict, and with others") {
+TEST_CASE("mtu=auto: 32,640 on loopback addresses, 4,096 else, with strict, and with others") {
   const auto of = [](const Config& config) {
     Side side(config);
     return side.add_qp().query().attributes.mtu;
   };
-  CHECK(of(test_config()) == 16'384);
-  CHECK(of(with("mtu", "auto")) == 16'384);
+  CHECK(of(test_config()) == 32'640);
+  CHECK(of(with("mtu", "auto")) == 32'640);
   CHECK(of(with("mtu", "2048")) == 2048);
   CHECK(of(with("strict", "on")) == 4096);
   const port::IpAddress own = port::default_route_address();

@@ -40,7 +40,7 @@ export MRC_LOG=info
 say 'loopback: large packets without payload in their iCRC'
 run plain 127.0.0.1 loopback:2 loopback:2
 heads plain yes
-expect_text "$work/plain.out" '16384 B packets'
+expect_text "$work/plain.out" '32640 B packets'
 
 say 'icrc=on at either side, strict, faults: all of each packet is checked'
 MRC_ICRC=on run on 127.0.0.1 loopback:2 loopback:2

@@ -168,7 +168,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
      "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
      "between OpenMRC peers. With a peer that takes powers of two only, the one below counts. "
-     "`auto`: 16384 if all planes are on loopback addresses, but 4096 with other implementations "
+     "`auto`: 32640 if all planes are on loopback addresses, but 4096 with other implementations "
      "and with `strict`; else 4096."},
     {"icrc", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices}, "", kPackets,
      "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but "
