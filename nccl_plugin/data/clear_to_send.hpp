@@ -8,8 +8,9 @@
 
 #include "nccl_plugin/abi/types.hpp"
 
-/// The ring by which a receiver tells the sender where to write. The receiver writes a record into
-/// the sender's memory with one RDMA write; the sender polls it. Records are little-endian.
+/// The ring by which a receiver tells the sender where to write. The receiver writes records into
+/// the sender's memory, one or several with an RDMA write of one packet; the sender polls it.
+/// Records are little-endian.
 namespace mrc_nccl {
 
 static_assert(std::endian::native == std::endian::little, "records are read as they are");
@@ -29,9 +30,9 @@ struct Target {
 };
 static_assert(sizeof(Target) == 24);
 
-/// One grouped receive. `ready` is its last word, which becomes visible last (Access: without
-/// relaxed ordering), and targets are stored from the end, so that a record of n of them is written
-/// as one range that ends with it.
+/// One grouped receive. `ready` is its last word, which becomes visible last
+/// (Access::line_ordering), and targets are stored from the end, so that a record of n of them is
+/// written as one range that ends with it.
 struct alignas(256) ClearToSend {
   std::array<std::byte, 56> unused{};
   std::array<Target, kMaxGroup> targets{};
@@ -53,9 +54,6 @@ struct alignas(256) ClearToSend {
 };
 static_assert(sizeof(ClearToSend) == 256 && offsetof(ClearToSend, ready) == 248);
 static_assert(offsetof(ClearToSend, targets) + sizeof(ClearToSend::targets) == 248);
-
-/// Bytes of the largest record.
-inline constexpr std::uint32_t kMaxRecord = 256 - 56;
 
 using ClearToSendRing = std::array<ClearToSend, kSlots>;
 

@@ -60,6 +60,7 @@ Result Connection::test(Request& request, int* done, int* sizes) {
 }
 
 void Connection::progress() {
+  tell();
   std::array<mrc::Completion, 32> completions;
   std::size_t taken;
   do {
@@ -219,7 +220,8 @@ std::unique_ptr<Endpoint> Connection::close() {
   // Where requests are given up, the peer must not write any more: its queue pair ends at once.
   const bool may_owe_answers = role() == Role::receiver && pending() == 0;
   const bool may_owe_refusal = role() == Role::sender && state_ == Result::invalid_usage;
-  if (!peer_gone() && (may_owe_answers || may_owe_refusal)) return std::move(endpoint_);
+  if (!peer_gone() && (may_owe_answers || may_owe_refusal || owes_delivery()))
+    return std::move(endpoint_);
   endpoint_.reset();
   return nullptr;
 }

@@ -62,10 +62,14 @@ class Connection {
   static constexpr std::uint64_t kRefusal = kHeartbeat - 1;
   static constexpr std::uint64_t kProof = kHeartbeat - 2;
 
+  /// Posts what has waited for more of its kind, or for room.
+  virtual void tell() {}
   /// A request of the derived class was completed by the device, with success.
   virtual void on_completion(const mrc::Completion& completion) = 0;
   /// Requests that wait for the peer.
   [[nodiscard]] virtual unsigned pending() const noexcept = 0;
+  /// Something that NCCL counts as done may still have to be sent again.
+  [[nodiscard]] virtual bool owes_delivery() const noexcept { return false; }
   /// How long what is pending may still succeed after the peer has gone: what it has acknowledged
   /// may be on its way.
   [[nodiscard]] virtual mrc::Duration grace() const noexcept = 0;

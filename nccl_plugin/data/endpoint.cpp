@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/data/endpoint.hpp"
 
+#include <algorithm>
+#include <bit>
+
 #include "mrc/reliability/retry.hpp"
 #include "nccl_plugin/result.hpp"
 
@@ -24,7 +27,7 @@ mrc::QpOptions options(mrc::Device& device, Role role, const mrc::CompletionQueu
   options.capacity = {.send = sends + 4,
                       .receive = role == Role::receiver ? Endpoint::kMostSends : 0,
                       .send_sges = 1,
-                      .inline_bytes = role == Role::receiver ? kMaxRecord : 0,
+                      .inline_bytes = mrc::kMaxInlineBytes,
                       .receive_sges = 0};
   return options;
 }
@@ -35,8 +38,8 @@ Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
     : nic(std::move(the_nic)),
       role(the_role),
       mailbox(std::make_unique<ClearToSendRing>()),
-      mailbox_region(
-          nic->device().register_memory(mailbox.get(), sizeof *mailbox, mrc::Access::remote_write)),
+      mailbox_region(nic->device().register_memory(
+          mailbox.get(), sizeof *mailbox, mrc::Access::remote_write | mrc::Access::line_ordering)),
       cq(nic->device().create_cq(2 * kMostSends)),
       qp(nic->device().create_qp(options(nic->device(), role, cq))) {}
 
@@ -64,6 +67,8 @@ void Endpoint::connect(const Greeting& peer, const Log& log) {
       log.warn(line);
   peer_mailbox = peer.mailbox;
   peer_name = peer.name;
+  told_at_once =
+      std::bit_floor(std::min({mrc::kMaxInlineBytes, qp.local_info().mtu, peer.info.mtu}));
   qp.connect(peer.info);
   peer_number = nic->peers().add(qp, peer.info, peer.name);
   if (role == Role::sender) return;

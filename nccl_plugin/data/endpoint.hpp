@@ -36,6 +36,9 @@ class Endpoint {
 
   /// Sends in flight of a sender, or writes of buffers to a receiver.
   static constexpr unsigned kMostSends = kSlots * kMaxGroup;
+  /// Messages up to this size are copied when they are posted, so that NCCL may have their buffers
+  /// back at once, as from TCP.
+  static constexpr std::uint32_t kMostCopied = mrc::kMaxInlineBytes;
 
   const std::shared_ptr<Nic> nic;
   const Role role;
@@ -47,6 +50,7 @@ class Endpoint {
   Channel channel;
   mrc::RemoteAddress peer_mailbox;
   std::string peer_name;
+  std::size_t told_at_once = 0;   ///< most bytes of a write of ClearToSend records; once connected
   std::uint64_t peer_number = 0;  ///< see Peers; once connected
 
  private:

@@ -19,9 +19,7 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
     progress();
     if (failed() || slot.used || free_count_ == 0) return state();
   }
-  bool told = false;
-  if (const Result result = tell(buffers, told); result != Result::success || !told) return result;
-
+  note(buffers);
   Request& taken = requests_[free_[--free_count_]];
   taken.connection = this;
   taken.used = true;
@@ -34,13 +32,16 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
   ++group_;
   ++pending_;
   *request = &taken;
-  return Result::success;
+  // NCCL posts what it can before it tests any of it: one write tells of several receives.
+  const bool full = told_bytes(group_) + sizeof(ClearToSend) > endpoint_->told_at_once;
+  if (early || full) tell();
+  return state();
 }
 
-/// Writes the record of the next receive into the sender's ring.
-Result Receiver::tell(std::span<const ReceiveBuffer> buffers, bool& told) {
+/// Makes the record of the next receive.
+void Receiver::note(std::span<const ReceiveBuffer> buffers) noexcept {
   const auto count = static_cast<unsigned>(buffers.size());
-  ClearToSend record;
+  ClearToSend& record = records_[group_ % kSlots];
   for (unsigned i = 0; i < count; ++i) {
     const ReceiveBuffer& buffer = buffers[i];
     record.targets[ClearToSend::index(count, i)] = {
@@ -49,23 +50,38 @@ Result Receiver::tell(std::span<const ReceiveBuffer> buffers, bool& told) {
         static_cast<std::uint32_t>(buffer.size), buffer.tag};
   }
   record.ready = ClearToSend::make_ready(group_, count);
+}
 
-  const std::size_t begin = ClearToSend::begin(count);
-  const mrc::Sge sge{reinterpret_cast<const std::byte*>(&record) + begin,
-                     static_cast<std::uint32_t>(sizeof record - begin), 0};
-  mrc::RemoteAddress place = endpoint_->peer_mailbox;
-  place.address += group_ % kSlots * sizeof record + begin;
-  const mrc::Errc e = endpoint_->qp.post_send(
-      {.sges = {&sge, 1}, .remote = place, .flags = {.signaled = false, .inline_data = true}});
-  told = e == mrc::Errc::ok;
-  if (told) return Result::success;
-  if (e == mrc::Errc::invalid_state) return fail_queue_pair();
-  if (e == mrc::Errc::queue_full) {  // until the peer has acknowledged some records
-    progress();
-    return state();
+/// Bytes from the first record that the sender does not know yet to that before number `end`.
+std::size_t Receiver::told_bytes(std::uint64_t end) const noexcept {
+  const auto targets = static_cast<unsigned>(records_[told_ % kSlots].ready & 0xFF);
+  return (end - told_) * sizeof(ClearToSend) - ClearToSend::begin(targets);
+}
+
+/// Writes records into the sender's ring: as many with one write as one packet carries, in which
+/// they become visible in order.
+void Receiver::tell() {
+  while (told_ != group_ && !failed()) {
+    std::uint64_t end = told_ + 1;
+    while (end != group_ && end % kSlots != 0 && told_bytes(end + 1) <= endpoint_->told_at_once)
+      ++end;
+    const ClearToSend& first = records_[told_ % kSlots];
+    const std::size_t begin = sizeof first * (end - told_) - told_bytes(end);
+    const mrc::Sge sge{reinterpret_cast<const std::byte*>(&first) + begin,
+                       static_cast<std::uint32_t>(told_bytes(end)), 0};
+    mrc::RemoteAddress place = endpoint_->peer_mailbox;
+    place.address += told_ % kSlots * sizeof first + begin;
+    const mrc::Errc e = endpoint_->qp.post_send(
+        {.sges = {&sge, 1}, .remote = place, .flags = {.signaled = false, .inline_data = true}});
+    if (e == mrc::Errc::queue_full) return;  // until the peer has acknowledged some
+    if (e == mrc::Errc::invalid_state)
+      fail_queue_pair();
+    else if (e != mrc::Errc::ok)
+      fail(Result::internal_error,
+           std::string("a receive could not be announced: ") + mrc::to_string(e));
+    else
+      told_ = end;
   }
-  return fail(Result::internal_error,
-              std::string("a receive could not be announced: ") + mrc::to_string(e));
 }
 
 void Receiver::on_completion(const mrc::Completion& completion) {

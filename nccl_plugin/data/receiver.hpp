@@ -7,6 +7,7 @@
 
 #include "nccl_plugin/data/connection.hpp"
 #include "nccl_plugin/data/memory.hpp"
+#include "nccl_plugin/data/worker.hpp"
 
 namespace mrc_nccl {
 
@@ -42,18 +43,23 @@ class Receiver final : public Connection {
 
   void on_completion(const mrc::Completion& completion) override;
   [[nodiscard]] unsigned pending() const noexcept override { return pending_; }
-  [[nodiscard]] mrc::Duration grace() const noexcept override { return mrc::Duration(0); }
+  /// What the peer has copied may have to be sent again.
+  [[nodiscard]] mrc::Duration grace() const noexcept override { return Worker::kLinger; }
   void release(Request& request) noexcept override;
   [[nodiscard]] std::span<Request> requests() noexcept override { return requests_; }
 
-  Result tell(std::span<const ReceiveBuffer> buffers, bool& told);
+  void note(std::span<const ReceiveBuffer> buffers) noexcept;
+  [[nodiscard]] std::size_t told_bytes(std::uint64_t end) const noexcept;
+  void tell() override;
   void arrive(const Immediate& immediate, std::uint32_t bytes);
 
   std::array<Request, kRequests> requests_{};
   std::array<std::uint16_t, kRequests> free_{};  // indices, a stack
   unsigned free_count_ = kRequests;
   std::array<Slot, kSlots> slots_{};
+  ClearToSendRing records_{};
   std::uint64_t group_ = 0;  // number of the next receive
+  std::uint64_t told_ = 0;   // number of the first one that the sender has not been told of
   unsigned pending_ = 0;     // slots in use
 };
 

@@ -63,6 +63,8 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   write.opcode = mrc::SendOpcode::write_imm;
   write.immediate = immediate.encode();
   write.remote = endpoint_->peer_mailbox;  // an empty one needs some valid place
+  const bool copied = size <= Endpoint::kMostCopied;
+  write.flags = {.signaled = !copied, .inline_data = copied};
   if (size > 0) {
     write.sges = {&sge, 1};
     write.remote = {target.address, target.rkey};
@@ -75,12 +77,13 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
                                             " bytes was refused: " + mrc::to_string(e) +
                                             " (was its memory registered with this NIC?)");
   --free_count_;
-  ++pending_;
+  pending_ += copied ? 0 : 1;
+  unconfirmed_ = copied;
   traffic_.messages += 1;
   traffic_.bytes += size;
   request.connection = this;
   request.used = true;
-  request.done = false;
+  request.done = copied;
   request.count = 1;
   request.sizes[0] = static_cast<std::uint32_t>(size);
   return Result::success;

@@ -15,8 +15,8 @@ class Sender final : public Connection {
  public:
   Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context);
 
-  /// Sends `size` bytes, without copying them. *request is null if there is no receive for it yet,
-  /// or no room.
+  /// Sends `size` bytes, copied up to Endpoint::kMostCopied. *request is null if there is no
+  /// receive for it yet, or no room.
   Result isend(const void* data, std::size_t size, int tag, const Registration* memory,
                void* parent, Request** request);
   /// See Context::set_attributes(). Any thread.
@@ -25,6 +25,9 @@ class Sender final : public Connection {
  private:
   void on_completion(const mrc::Completion& completion) override;
   [[nodiscard]] unsigned pending() const noexcept override { return pending_; }
+  [[nodiscard]] bool owes_delivery() const noexcept override {
+    return pending_ == 0 && unconfirmed_ && !failed();
+  }
   [[nodiscard]] mrc::Duration grace() const noexcept override {
     return std::chrono::milliseconds(200);
   }
@@ -39,9 +42,10 @@ class Sender final : public Connection {
   std::array<Request, Endpoint::kMostSends> requests_{};
   std::array<std::uint16_t, Endpoint::kMostSends> free_{};  // indices, a stack
   unsigned free_count_ = Endpoint::kMostSends;
-  std::uint64_t group_ = 0;  // number of the receive that is served now
-  unsigned served_ = 0;      // its buffers that have their send; bits
-  unsigned pending_ = 0;     // posted and not complete
+  std::uint64_t group_ = 0;   // number of the receive that is served now
+  unsigned served_ = 0;       // its buffers that have their send; bits
+  unsigned pending_ = 0;      // posted, not copied, and not complete
+  bool unconfirmed_ = false;  // the newest was copied, and has no completion
 };
 
 }  // namespace mrc_nccl
