@@ -49,7 +49,7 @@ bool SendConnection::progress() {
           "isend");
     if (request != nullptr) {
       ++sent_;
-      any = true;
+      return true;
     }
   }
   std::size_t bytes = 0;
@@ -72,7 +72,7 @@ bool ReceiveConnection::progress() {
     check(net_.irecv(comm_, 1, &data, &size, &tag, &mr_, &parent, &request), "irecv");
     if (request != nullptr) {
       ++posted_;
-      any = true;
+      return true;
     }
   }
   std::size_t bytes = 0;
