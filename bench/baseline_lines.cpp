@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network namespaces that are connected by lines of MTU 1,500, without offloads, so that each frame
-// is a packet of a real wire: delayed and lost one by one, alike for all protocols. Runs a program
-// while they exist. Without delay and loss the kernel's bridges connect them, else this program.
+// Network namespaces that are connected by lines on which each frame is a packet of a real wire:
+// delayed and lost one by one, alike for all protocols. Runs a program while they exist. Without
+// delay and loss the kernel's bridges connect them, else this program.
 //
-//   baseline_lines [--hosts 2] [--lines 2] [--delay US] [--loss PER_MILLION] [--seed N]
-//                  [--prefix WORD] -- PROGRAM...
+//   baseline_lines [--hosts 2] [--lines 2] [--mtu 1500] [--offloads none|nic] [--delay US]
+//                  [--loss PER_MILLION] [--seed N] [--prefix WORD] -- PROGRAM...
+//
+// Offloads `none`: sender and receiver handle single packets. `nic`: as with the drivers of network
+// cards, the kernel cuts large packets only when the sender's interface gets them, and the
+// receiver's interface joins the packets of a flow again (GRO); checksums cost nothing.
 //
 // Host h is namespace WORD-h; line l is its interface `line<l>` with address 10.77.l.(h + 1).
 // Needs root, no netem and no BPF. Prints what the lines carried as JSON on standard error.
@@ -30,6 +34,7 @@
 #include <random>
 
 #include "common/program.hpp"
+#include "interface_features.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire/wire_socket.hpp"
@@ -40,7 +45,8 @@ using namespace mrc;
 using tools::WireSocket;
 
 struct Setup {
-  unsigned hosts = 2, lines = 2;
+  unsigned hosts = 2, lines = 2, mtu = 1500;
+  bool nic = false;  // offloads
   Duration delay{};
   double loss = 0;
   std::uint64_t seed = 1;
@@ -55,10 +61,12 @@ struct Setup {
 };
 
 [[noreturn]] void usage(const std::string& what) {
-  fmt::print(stderr,
-             "baseline_lines: {}\nusage: baseline_lines [--hosts 2..8] [--lines 1..8] [--delay US] "
-             "[--loss PER_MILLION] [--seed N] [--prefix WORD] -- PROGRAM...\n",
-             what);
+  fmt::print(
+      stderr,
+      "baseline_lines: {}\nusage: baseline_lines [--hosts 2..8] [--lines 1..8] [--mtu 1280..9000] "
+      "[--offloads none|nic] [--delay US] [--loss PER_MILLION] [--seed N] [--prefix WORD] "
+      "-- PROGRAM...\n",
+      what);
   throw tools::Exit{tools::kBadOptionStatus};
 }
 
@@ -71,6 +79,11 @@ Setup parse(int argc, char** argv) {
       s.prefix = argv[i + 1];
       continue;
     }
+    if (name == "--offloads") {
+      s.nic = std::strcmp(argv[i + 1], "nic") == 0;
+      if (!s.nic && std::strcmp(argv[i + 1], "none") != 0) usage(name + ": none or nic");
+      continue;
+    }
     char* end = nullptr;
     const auto value = std::strtoul(argv[i + 1], &end, 10);
     if (*end != '\0' || end == argv[i + 1]) usage(name + ": needs a number");
@@ -78,6 +91,8 @@ Setup parse(int argc, char** argv) {
       s.hosts = static_cast<unsigned>(value);
     else if (name == "--lines" && value >= 1 && value <= 8)
       s.lines = static_cast<unsigned>(value);
+    else if (name == "--mtu" && value >= 1280 && value <= 9000)
+      s.mtu = static_cast<unsigned>(value);
     else if (name == "--delay")
       s.delay = std::chrono::microseconds(value);
     else if (name == "--loss" && value <= 1'000'000)
@@ -88,6 +103,8 @@ Setup parse(int argc, char** argv) {
       usage(fmt::format("{} {}: unknown, or out of range", name, value));
   }
   if (i + 1 >= argc || std::strcmp(argv[i], "--") != 0) usage("needs '-- PROGRAM'");
+  if (!s.is_clean() && (s.mtu != 1500 || s.nic))
+    usage("--delay and --loss are for lines of MTU 1500 without offloads");
   s.program = argv + i + 1;
   return s;
 }
@@ -124,12 +141,20 @@ class Lines {
     for (unsigned l = 0; l < s_.lines; ++l)
       for (unsigned h = 0; h < s_.hosts; ++h)
         lines.add(
-            "link add name line{} netns {} mtu 1500 address {} type veth peer name l{}h{} "
-            "netns {} mtu 1500",
-            l, s_.netns(h), mac(l, h), l, h, s_.middle());
+            "link add name line{} netns {} mtu {} address {} type veth peer name l{}h{} "
+            "netns {} mtu {}",
+            l, s_.netns(h), s_.mtu, mac(l, h), l, h, s_.middle(), s_.mtu);
     tools::run_program({"ip", "-batch", "-"}, lines.take(), "needed is CONFIG_VETH");
     set_up_middle();
     for (unsigned h = 0; h < s_.hosts; ++h) set_up_host(h);
+  }
+
+  static void behave_as_nic(const std::string& line) {
+    bench::InterfaceFeatures features(line);
+    features.set({"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation",
+                  "tx-tcp6-segmentation", "tx-udp-segmentation"},
+                 false);
+    features.set({"rx-gro"}, true);
   }
 
   static void no_ipv6() {
@@ -172,7 +197,7 @@ class Lines {
     tools::run_program({"ip", "-batch", "-"}, lines.take());
     for (unsigned l = 0; l < s_.lines; ++l) {
       const std::string line = fmt::format("line{}", l);
-      tools::switch_offloads_off(line);
+      s_.nic ? behave_as_nic(line) : tools::switch_offloads_off(line);
       while (!tools::interface_state(line).carrier) sched_yield();
     }
   }
