@@ -142,6 +142,10 @@ class FlowRun {
   void check_states() const;
   void check_target() const;
   void check_landing() const;
+  /// The first request that need not have been executed: that which failed, or the first that was
+  /// not posted. Without a failed one the queue pair may be in ERR all the same: what was
+  /// acknowledged before that succeeds, even if its completion has to wait for a port.
+  [[nodiscard]] std::size_t first_open() const { return failed_.value_or(posted_); }
 
   EnginePair& pair_;
   const Flow& flow_;
@@ -403,7 +407,7 @@ inline bool FlowRun::finished() const {
   const bool broken = in_error(side_) && done_ == posted_;
   if (in_error(1 - side_) && !flow_.shared && delivered_ + flushed_ < receives_posted_)
     return false;
-  if (flow_.fails) return broken && failed_ && (all || flow_.open_end);
+  if (flow_.fails && !flow_.open_end) return broken && failed_ && all;
   return (all && done_ == flow_.ops.size()) || (flow_.open_end && broken);
 }
 
@@ -437,8 +441,7 @@ inline void FlowRun::check_target() const {
   std::vector<bool> open(memory_.target.size(), false);
   // What was under way when the connection broke may have been executed or not. A responder that
   // refuses a request executes no later READ or atomic; but WRITEs are placed as they come.
-  const std::size_t from = failed_.value_or(flow_.ops.size());
-  for (std::size_t i = from; i < flow_.ops.size(); ++i) {
+  for (std::size_t i = first_open(); i < flow_.ops.size(); ++i) {
     const Op& op = flow_.ops[i];
     if (!op.changes() || (!flow_.open_end && op.is_atomic())) continue;
     for (std::size_t at = op.remote; at < op.target().end() && at < open.size(); ++at)
@@ -458,8 +461,8 @@ inline void FlowRun::check_target() const {
 
 inline void FlowRun::check_landing() const {
   std::vector<bool> open(memory_.landing.size(), false);
-  if (failed_ && flow_.open_end)
-    for (std::size_t i = *failed_; i < flow_.ops.size(); ++i)
+  if (flow_.open_end)
+    for (std::size_t i = first_open(); i < flow_.ops.size(); ++i)
       if (has_response(flow_.ops[i].opcode))
         for (const Slice& s : flow_.ops[i].local) std::fill_n(open.begin() + s.at, s.length, true);
   const Buffer& right = expected_.after.landing;
