@@ -68,7 +68,7 @@ TEST_CASE("RNR: a wait is no timeout, however long it is and however few retries
 }
 
 TEST_CASE("RNR: a retry is a wait, of which many packets may tell") {
-  RcRig rig({.attributes = {.rnr_retry = 6, .min_rnr_timer = 1}, .seed = 3});
+  RcRig rig({.attributes = {.rnr_retry = 6, .min_rnr_timer = 12}, .seed = 3});
   rig.add();
   rig.pair.faults.jitter = 200us;
   std::size_t sent = 0;
@@ -79,7 +79,21 @@ TEST_CASE("RNR: a retry is a wait, of which many packets may tell") {
   REQUIRE(rig.post(0, {.wr_id = 1, .opcode = SendOpcode::send, .sges = {&s, 1}}) == Errc::ok);
   REQUIRE(rig.run(1, 0));
   CHECK(rig.done(0)[0].status == WcStatus::rnr_retry_exc_err);
-  CHECK(sent >= 6);
+  CHECK(sent == 7);
+}
+
+TEST_CASE("RNR: waits are counted even if each ends before all that was sent is refused") {
+  RcRig rig({.attributes = {.rnr_retry = 2, .min_rnr_timer = 1}});
+  rig.add();
+  std::size_t sent = 0;
+  rig.pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>& bytes) {
+    sent += wire::view_as<wire::Bth>(bytes).opcode() == wire::Opcode::send_first;
+  };
+  const Sge s = rig.sge(0, 0, 400'000);
+  REQUIRE(rig.post(0, {.wr_id = 1, .opcode = SendOpcode::send, .sges = {&s, 1}}) == Errc::ok);
+  REQUIRE(rig.run(1, 0));
+  CHECK(rig.done(0)[0].status == WcStatus::rnr_retry_exc_err);
+  CHECK(sent == 3);
 }
 
 TEST_CASE("A SEND's length is its own, whatever the peer has left unfinished before it") {

@@ -131,6 +131,7 @@ struct ReceiverWait {
   std::uint8_t tries = 0;  ///< waits since a message was delivered, at most 8
   Rqmsn from;              ///< the oldest message that was refused
   Time until{};            ///< end of the wait
+  Time counted{};          ///< end of the newest wait in `tries`
 
   /// Does this message wait?
   [[nodiscard]] bool holds(const SendWqe& w) const noexcept {

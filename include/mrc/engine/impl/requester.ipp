@@ -282,14 +282,17 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
   ReceiverWait& wait = qp.rc_state->receiver;
   const Rqmsn number{w.rqmsn};
   if (!wait.waiting) {
-    // Only what was sent after the last wait has been tried again.
-    if (refused->sent >= wait.until)
-      wait.tries = static_cast<std::uint8_t>(std::min(wait.tries + 1, 8));
     wait.waiting = true;
     wait.from = number;
     wait.until = now + rnr_time(timer);
   } else if (number.before(wait.from)) {
     wait.from = number;
+  }
+  // Only what was sent after a wait has been tried again. The answer to it may find the next wait
+  // begun: by packets sent before, where a message takes longer than a wait.
+  if (refused->sent >= wait.counted) {
+    wait.tries = static_cast<std::uint8_t>(std::min(wait.tries + 1, 8));
+    wait.counted = wait.until;
   }
   // Its turn to fail comes when all requests before it are complete.
   const bool exhausted = qp.attributes.rnr_retry < 7 && wait.tries > qp.attributes.rnr_retry;
