@@ -6,6 +6,7 @@
 
 #include "mrc/device.hpp"
 #include "nccl_plugin/data/clear_to_send.hpp"
+#include "nccl_plugin/data/copy_ring.hpp"
 #include "nccl_plugin/setup/channel.hpp"
 #include "nccl_plugin/setup/greeting.hpp"
 #include "nccl_plugin/setup/nic.hpp"
@@ -36,15 +37,14 @@ class Endpoint {
 
   /// Sends in flight of a sender, or writes of buffers to a receiver.
   static constexpr unsigned kMostSends = kSlots * kMaxGroup;
-  /// Messages up to this size are copied when they are posted, so that NCCL may have their buffers
-  /// back at once, as from TCP.
-  static constexpr std::uint32_t kMostCopied = mrc::kMaxInlineBytes;
 
   const std::shared_ptr<Nic> nic;
   const Role role;
   /// What the peer writes to: as sender the ring, as receiver the first word, by heartbeats.
   const std::unique_ptr<ClearToSendRing> mailbox;
   mrc::MemoryRegion mailbox_region;
+  std::optional<CopyRing>
+      copies;  ///< of a sender, made when it needs them; outlives the queue pair
   mrc::CompletionQueue cq;
   mrc::QueuePair qp;
   Channel channel;

@@ -55,21 +55,31 @@ Result Sender::isend(const void* data, std::size_t size, int tag, const Registra
 
 Result Sender::post(const void* data, std::size_t size, const Registration* memory,
                     const Target& target, unsigned index, Request& request) {
-  const mrc::Sge sge{data, static_cast<std::uint32_t>(size),
-                     memory == nullptr ? 0 : memory->region.lkey()};
+  mrc::Sge sge{data, static_cast<std::uint32_t>(size),
+               memory == nullptr ? 0 : memory->region.lkey()};
   const Immediate immediate{static_cast<unsigned>(group_ % kSlots), index, false};
   mrc::SendRequest write;
-  write.wr_id = static_cast<std::uint64_t>(&request - requests_.data());
+  const auto number = static_cast<std::uint64_t>(&request - requests_.data());
+  write.wr_id = number;
   write.opcode = mrc::SendOpcode::write_imm;
   write.immediate = immediate.encode();
   write.remote = endpoint_->peer_mailbox;  // an empty one needs some valid place
-  const bool copied = size <= Endpoint::kMostCopied;
-  write.flags = {.signaled = !copied, .inline_data = copied};
+  const bool inlined = size <= mrc::kMaxInlineBytes;
+  const bool copied = inlined || may_copy(size);
+  auto& copies = endpoint_->copies;
+  const std::uint64_t before = copies ? copies->end() : 0;
+  write.flags = {.signaled = !copied, .inline_data = inlined};
+  if (copied && !inlined) {
+    sge = copies->copy(data, size);
+    write.flags.signaled = copies->end() - signaled_ >= CopyRing::kBytes / 4;
+    write.wr_id = requests_.size() + copies->end();
+  }
   if (size > 0) {
     write.sges = {&sge, 1};
     write.remote = {target.address, target.rkey};
   }
   const mrc::Errc e = endpoint_->qp.post_send(write);
+  if (e != mrc::Errc::ok && copies) copies->take_back(before);
   if (e == mrc::Errc::queue_full) return Result::success;
   if (e == mrc::Errc::invalid_state) return fail_queue_pair();
   if (e != mrc::Errc::ok)
@@ -79,6 +89,10 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   --free_count_;
   pending_ += copied ? 0 : 1;
   unconfirmed_ = copied;
+  if (copies) {
+    copied_until_[number] = copies->end();
+    if (write.flags.signaled) signaled_ = copies->end();
+  }
   traffic_.messages += 1;
   traffic_.bytes += size;
   request.connection = this;
@@ -102,9 +116,18 @@ Result Sender::refuse(std::size_t size, const Target& target, unsigned index) {
 }
 
 void Sender::on_completion(const mrc::Completion& completion) {
-  if (completion.wr_id >= requests_.size()) return;
+  // Requests complete in the order in which they were posted.
+  if (completion.wr_id >= requests_.size())
+    return endpoint_->copies->release(completion.wr_id - requests_.size());
+  if (endpoint_->copies) endpoint_->copies->release(copied_until_[completion.wr_id]);
   requests_[completion.wr_id].done = true;
   --pending_;
+}
+
+bool Sender::may_copy(std::size_t size) {
+  if (size > kMostCopied) return false;
+  if (!endpoint_->copies) endpoint_->copies.emplace(endpoint_->nic->device());
+  return endpoint_->copies->has_room(size);
 }
 
 void Sender::release(Request& request) noexcept {

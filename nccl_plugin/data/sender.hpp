@@ -15,7 +15,11 @@ class Sender final : public Connection {
  public:
   Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context);
 
-  /// Sends `size` bytes, copied up to Endpoint::kMostCopied. *request is null if there is no
+  /// Messages up to this size are copied when they are posted, while there is room, so that NCCL
+  /// has their buffers back at once, as from TCP.
+  static constexpr std::size_t kMostCopied = 64 << 10;
+
+  /// Sends `size` bytes. *request is null if there is no
   /// receive for it yet, or no room.
   Result isend(const void* data, std::size_t size, int tag, const Registration* memory,
                void* parent, Request** request);
@@ -37,15 +41,18 @@ class Sender final : public Connection {
   [[nodiscard]] unsigned group_size() const noexcept;
   Result post(const void* data, std::size_t size, const Registration* memory, const Target& target,
               unsigned index, Request& request);
+  [[nodiscard]] bool may_copy(std::size_t size);
   Result refuse(std::size_t size, const Target& target, unsigned index);
 
   std::array<Request, Endpoint::kMostSends> requests_{};
   std::array<std::uint16_t, Endpoint::kMostSends> free_{};  // indices, a stack
   unsigned free_count_ = Endpoint::kMostSends;
-  std::uint64_t group_ = 0;   // number of the receive that is served now
-  unsigned served_ = 0;       // its buffers that have their send; bits
-  unsigned pending_ = 0;      // posted, not copied, and not complete
-  bool unconfirmed_ = false;  // the newest was copied, and has no completion
+  std::uint64_t group_ = 0;     // number of the receive that is served now
+  unsigned served_ = 0;         // its buffers that have their send; bits
+  unsigned pending_ = 0;        // posted, not copied, and not complete
+  bool unconfirmed_ = false;    // the newest was copied, and need not have a completion
+  std::uint64_t signaled_ = 0;  // end of the copies that the newest signaled write follows
+  std::array<std::uint64_t, Endpoint::kMostSends> copied_until_{};  // by request: those before it
 };
 
 }  // namespace mrc_nccl
