@@ -168,8 +168,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Payload of a packet; of two sides that differ the smaller counts. Lowered when the "
      "interfaces can't carry it. MRC defines powers of two up to 4096; others are an extension "
      "between OpenMRC peers. With a peer that takes powers of two only, the one below counts. "
-     "`auto`: 32640 if all planes are on loopback addresses, but 4096 with other implementations "
-     "and with `strict`; else 4096."},
+     "`auto`: on UDP planes what the interfaces carry, up to 32640 (8832 with an interface MTU of "
+     "9000), but 4096 with other implementations and with `strict`; on other planes 4096."},
     {"icrc", ChoiceOption<port::Offload>{&Config::icrc, &kOffloadChoices}, "", kPackets,
      "The invariant CRC. `on`: over header and payload of each packet. `auto`: as `on`, but "
      "between OpenMRC processes of one host, both with `auto`, data packets that stay on its "
@@ -325,7 +325,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Datagrams taken with one system call. Each needs a buffer of 64 KiB; with GRO each can bring "
      "up to 64 packets. Packet ports take four times as many."},
     {"sack_threshold", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize}, "bytes", kExpert,
-     "Received bytes after which a SACK is due. 0 answers every packet."},
+     "Received bytes after which a SACK is due; as many times more as packets are larger than 4096. "
+     "0 answers every packet."},
     {"cc_receiver_penalty", BoolOption{&ExpertConfig::cc_receiver_penalty}, "", kExpert,
      "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
      "are in use, up to half a window per round trip when it is full, and give the windows back "

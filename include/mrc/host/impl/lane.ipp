@@ -80,13 +80,19 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   OpenedPlanes planes =
       kind_.open(config_, slot, apart(config_.seed != 0 ? config_.seed : guid_), log);
   planes.kind = &kind_;
-  if (planes.mtu != planes.wanted_mtu)
-    log.warn("mtu lowered from " + std::to_string(planes.wanted_mtu) + " to " +
-             std::to_string(planes.mtu) +
+  const std::uint32_t wanted =
+      config_.mtu != 0 ? planes.wanted_mtu : std::min(planes.wanted_mtu, kLargestMrcMtu);
+  if (planes.mtu < wanted)
+    log.warn("mtu lowered from " + std::to_string(wanted) + " to " + std::to_string(planes.mtu) +
              (config_.strict
                   ? ": the largest that fits the interfaces and that option strict allows"
                   : ": larger packets do not fit the interfaces"));
   return planes;
+}
+
+/// Larger packets than MRC has would else bring about a SACK each.
+MRC_SETUP std::uint32_t Lane::sack_threshold() const noexcept {
+  return config_.expert.sack_threshold * std::max(planes_.mtu / kLargestMrcMtu, 1u);
 }
 
 MRC_SETUP engine::EngineOptions Lane::engine_options() const {
@@ -110,7 +116,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
     if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
-  o.sack_threshold = config_.expert.sack_threshold;
+  o.sack_threshold = sack_threshold();
   if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
   o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
   // A NIC that places payload must know of each transmission of a packet what it carries.
@@ -148,7 +154,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
   n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
-  n.ack_gen_trigger = config_.expert.sack_threshold;
+  n.ack_gen_trigger = o.sack_threshold;
   return o;
 }
 
