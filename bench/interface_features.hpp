@@ -28,20 +28,19 @@ class InterfaceFeatures {
   explicit InterfaceFeatures(const std::string& interface)
       : socket_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     std::strncpy(request_.ifr_name, interface.c_str(), IFNAMSIZ - 1);
-    struct {
-      ethtool_sset_info head;
-      std::uint32_t count;
-    } info{};
-    info.head.cmd = ETHTOOL_GSSET_INFO;
-    info.head.sset_mask = std::uint64_t{1} << ETH_SS_FEATURES;
-    call(&info);
-    std::vector<std::byte> strings(sizeof(ethtool_gstrings) + info.count * ETH_GSTRING_LEN);
+    std::vector<std::byte> sets(sizeof(ethtool_sset_info) + sizeof(std::uint32_t));
+    auto* const info = new (sets.data()) ethtool_sset_info{};
+    info->cmd = ETHTOOL_GSSET_INFO;
+    info->sset_mask = std::uint64_t{1} << ETH_SS_FEATURES;
+    call(info);
+    const std::uint32_t count = info->data[0];
+    std::vector<std::byte> strings(sizeof(ethtool_gstrings) + count * ETH_GSTRING_LEN);
     auto* const head = new (strings.data()) ethtool_gstrings{};
     head->cmd = ETHTOOL_GSTRINGS;
     head->string_set = ETH_SS_FEATURES;
-    head->len = info.count;
+    head->len = count;
     call(head);
-    for (std::uint32_t i = 0; i < info.count; ++i)
+    for (std::uint32_t i = 0; i < count; ++i)
       names_.emplace_back(reinterpret_cast<const char*>(head->data) + i * ETH_GSTRING_LEN);
   }
 

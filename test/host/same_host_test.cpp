@@ -186,7 +186,7 @@ TEST_CASE("same host: faults that damage packets need icrc=on, since they could 
   faulty.device.set_faults("corrupt=0.1");
 }
 
-TEST_CASE("mtu=auto: 32,640 on loopback addresses, 4,096 else, with strict, and with others") {
+TEST_CASE("mtu=auto: what the interfaces carry, 4,096 with strict and with others") {
   const auto of = [](const Config& config) {
     Side side(config);
     return side.add_qp().query().attributes.mtu;

@@ -19,9 +19,9 @@ inline constexpr std::uint32_t kLargestMtu = 32'768;
 /// Largest MTU of MRC (mrc-1.0 §2.3).
 inline constexpr std::uint32_t kLargestMrcMtu = 4096;
 
-/// What option `mtu` means by `auto` if all planes are on loopback addresses: two packets with
-/// their headers fill what one system call sends.
-inline constexpr std::uint32_t kLoopbackMtu = 32'640;
+/// What option `mtu` means by `auto` on UDP planes whose interfaces carry it, as loopback does: two
+/// packets with their headers fill what one system call sends.
+inline constexpr std::uint32_t kLargestUdpMtu = 32'640;
 
 /// The largest MTU up to `bytes` that MRC itself has.
 [[nodiscard]] constexpr std::uint32_t mrc_mtu(std::uint32_t bytes) noexcept {

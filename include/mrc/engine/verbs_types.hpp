@@ -128,7 +128,9 @@ struct RemoteAddress {
 
 /// Flags of a send request.
 struct SendFlags {
-  bool signaled = true;      ///< produce a completion on success (errors always produce one)
+  /// Produce a completion on success (errors always produce one). The acknowledgement of a request
+  /// that is not signaled may come late, with that of a later one.
+  bool signaled = true;
   bool inline_data = false;  ///< copy the data now; the SGEs need no lkey and are free at once
   /// write_imm, send: the peer's completion is solicited (CompletionQueue::arm()). Peers that are
   /// not OpenMRC devices do not learn of it (mrc-1.0 §1.3).

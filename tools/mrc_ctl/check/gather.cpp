@@ -68,10 +68,7 @@ void look_at_sockets(HostFacts& facts, const Config& config, const port::IpAddre
 
 /// What OpenedPlanes::adopt() would make of it.
 void fit_mtu(HostFacts& facts, const Config& config) {
-  const bool all_loopback =
-      std::all_of(facts.planes.begin(), facts.planes.end(),
-                  [](const PlaneFacts& plane) { return port::is_loopback(plane.address); });
-  std::uint32_t mtu = config.mtu != 0 ? config.mtu : all_loopback ? kLoopbackMtu : kLargestMrcMtu;
+  std::uint32_t mtu = config.mtu != 0 ? config.mtu : kLargestUdpMtu;
   for (const PlaneFacts& plane : facts.planes)
     mtu = fitting_mtu(mtu, std::min(plane.interface_mtu, 65'535u) - headers_of(plane),
                       mrc::detail::kPacketOverhead);

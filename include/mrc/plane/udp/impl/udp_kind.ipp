@@ -180,10 +180,7 @@ class UdpKind final : public PlaneKind {
                               : port::parse_local_address(text));
     port::SlotClaim claim = port::claim_slot(addresses, config.udp_port, slot);
     planes.slot = claim.slot;
-    const bool all_loopback =
-        std::all_of(addresses.begin(), addresses.end(),
-                    [](const port::LocalAddress& a) { return port::is_loopback(a.ip); });
-    if (config.mtu == 0 && all_loopback) planes.wanted_mtu = kLoopbackMtu;
+    if (config.mtu == 0) planes.wanted_mtu = kLargestUdpMtu;
     if (may_leave_payload_out(config)) planes.network_namespace = port::network_namespace();
     planes.own_peers = 1;  // who gets an answer
     for (std::size_t i = 0; i < addresses.size(); ++i) {
