@@ -77,8 +77,12 @@ TEST_CASE("late ACK: unsignaled requests ask when room gets short") {
 
 TEST_CASE("late ACK: every end of a message asks where acknowledgements may not be late") {
   SingleSetup setup = late();
-  SUBCASE("without the option") { setup.options.ack_delay = {}; }
-  SUBCASE("to another implementation") { setup.remote_solicited = false; }
+  SUBCASE("without the option") {
+    setup.options.ack_delay = {};
+  }
+  SUBCASE("to another implementation") {
+    setup.remote_solicited = false;
+  }
   Single s(setup);
   REQUIRE(s.post({.signaled = false}) == Errc::ok);
   CHECK(asks(s.transmit()));

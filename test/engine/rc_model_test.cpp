@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "engine/rc_model_run.hpp"
+#include "engine/rc_model/run.hpp"
 #include "support/random_faults.hpp"
 
 using namespace mrc;

@@ -13,7 +13,7 @@
 #include "mrc/engine/verbs_types.hpp"
 
 /// RC as a program may rely on it: every posted request is executed at once and in posting order.
-/// rc_model_program.hpp makes programs in which RC leaves nothing open, and rc_model_run.hpp has
+/// program.hpp makes programs in which RC leaves nothing open, and run.hpp has
 /// engines run them and compares.
 namespace mrc::test::rc {
 

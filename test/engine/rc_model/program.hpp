@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/rc_model.hpp"
+#include "engine/rc_model/model.hpp"
 #include "mrc/core/random.hpp"
 
 namespace mrc::test::rc {

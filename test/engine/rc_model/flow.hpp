@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/rc_model.hpp"
+#include "engine/rc_model/model.hpp"
 #include "support/engine_pair.hpp"
 
 namespace mrc::test::rc {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/rc_model_flow.hpp"
-#include "engine/rc_model_program.hpp"
+#include "engine/rc_model/flow.hpp"
+#include "engine/rc_model/program.hpp"
 
 namespace mrc::test::rc {
 
