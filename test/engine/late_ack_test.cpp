@@ -48,6 +48,15 @@ TEST_CASE("late ACK: an unsignaled request asks for no SACK, a signaled one does
   CHECK(s.qp().tx.queue.empty());
 }
 
+TEST_CASE("late ACK: a signaled request asks, whatever is queued behind it") {
+  Single s(late());
+  REQUIRE(s.post({.length = 3000, .signaled = true}) == Errc::ok);
+  REQUIRE(s.post({.signaled = false}) == Errc::ok);
+  const SentList sent = s.transmit();
+  REQUIRE(sent.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(sent[i].bth().ack_request() == (i == 2));
+}
+
 TEST_CASE("late ACK: unsignaled requests ask when room gets short") {
   SUBCASE("in the send queue") {
     SingleSetup setup = late();
@@ -73,6 +82,17 @@ TEST_CASE("late ACK: unsignaled requests ask when room gets short") {
       CHECK(asks(s.transmit()) == (i >= 2));
     }
   }
+}
+
+TEST_CASE("late ACK: a message that keeps the next one waiting asks") {
+  SingleSetup setup = late();
+  setup.remote_wimm = 1;
+  Single s(setup);
+  for (unsigned i = 0; i < 2; ++i)
+    REQUIRE(s.post({.with_immediate = true, .signaled = i == 1}) == Errc::ok);
+  CHECK(asks(s.transmit()));
+  s.ack(0, 0);
+  CHECK(asks(s.transmit()));
 }
 
 TEST_CASE("late ACK: every end of a message asks where acknowledgements may not be late") {
@@ -127,6 +147,32 @@ TEST_CASE("late ACK: the Transport ACK waits for a SACK, no longer than the dela
     CHECK(s.transmit().size() == 2);
     CHECK(answers(s.advance(10ms)).empty());
   }
+}
+
+TEST_CASE("late ACK: a message that ends by the arrival of what was missing is acknowledged") {
+  Single s(late());
+  s.data({.n = 1, .offset = 64, .ack_request = true, .msn = 1});
+  CHECK(answers(s.transmit()).size() == 1);  // the SACK that was asked for
+  s.data({.n = 0});
+  const SentList sent = only(s.transmit(), Opcode::acknowledge);
+  REQUIRE(sent.size() == 1);
+  CHECK(sent.front().ack().bth.psn() == s.first + 1);
+}
+
+TEST_CASE("late ACK: one that is held goes out before the queue pair ends") {
+  Single s(late());
+  s.data({.n = 0});
+  CHECK(answers(s.transmit()).empty());
+  SUBCASE("in ERR") {
+    REQUIRE(s.engine.to_error(s.qpn) == Errc::ok);
+  }
+  SUBCASE("because the program says so") {
+    s.engine.send_held_ack(s.qpn);
+  }
+  SUBCASE("because the device closes") {
+    s.engine.send_held_acks();
+  }
+  CHECK(only(s.transmit(), Opcode::acknowledge).size() == 1);
 }
 
 TEST_CASE("late ACK: what was lost is asked for, later than where an answer is due at once") {

@@ -15,9 +15,10 @@ enum class Access : std::uint8_t {
   /// after all bytes before them, for programs that poll the last byte instead of a completion.
   relaxed_ordering = 4,
   /// For programs that poll flags between the data, as NCCL's protocols LL and LL128 do. Lines of
-  /// 128 bytes, aligned to that, may become visible in any order. Within a line, bytes become
-  /// visible in ascending order, in aligned words of 8 bytes that are never torn: who sees a word
-  /// (by an acquire load) also sees everything before it in the line. That holds, in whatever order
+  /// 128 bytes, aligned to that, may become visible in any order, but those of one packet in
+  /// ascending order. Within a line, bytes become visible in ascending order, in aligned words of 8
+  /// bytes that are never torn: who sees a word (by an acquire load) also sees everything before it
+  /// in the line. That holds, in whatever order
   /// packets come, for a line, or a part of one, that lies in one packet: so for all lines of a
   /// message if its first byte is aligned to 128, since packets are multiples of 128 bytes long.
   /// The last bytes of a message become visible as the others do. Stronger than relaxed_ordering,

@@ -110,6 +110,13 @@ struct Context {
     if (!control.push(item)) ++stats.drops.control_overflow;
   }
 
+  /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
+  void queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept;
+  /// Queues the one that waits for a SACK, if there is one.
+  void queue_held_ack(QueuePairState& qp) noexcept {
+    if (qp.rx.ack_by != kNever) queue_ack(qp, qp.rx.ack_plane, false);
+  }
+
   /// To be called after any change to a queue pair in RTS: sets its timer.
   void rearm(QueuePairState& qp, Time now) noexcept;
 

@@ -68,9 +68,8 @@ class DataSender {
                                          path::PathIndex avoid) noexcept;
   static void charge(Time now, Peer& peer, QueuePairState& qp, std::uint32_t size,
                      path::PathIndex path) noexcept;
-  [[nodiscard]] bool may_be_acknowledged_late(const QueuePairState& qp, const SentMessage& message,
-                                              const SendWqe& w,
-                                              const PacketSlice& slice) const noexcept;
+  [[nodiscard]] bool may_be_acknowledged_late(const QueuePairState& qp,
+                                              const SendWqe& w) const noexcept;
   void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
             const PacketSlice& slice, Psn psn, Copy copy, path::PathIndex path,
             wire::TxBurst& burst) noexcept;

@@ -157,6 +157,10 @@ class Engine {
   Errc to_error(Qpn qpn) noexcept;  ///< from any but RESET: everything posted is flushed
   /// As to_error(), for that cause: the oldest send request completes with retry_exc_err.
   Errc fail(Qpn qpn, QpErrorCause cause) noexcept;
+  /// For what comes before to_reset() or destroy_qp(): the next poll_transmit() sends a Transport
+  /// ACK that still waits for a SACK (EngineOptions::ack_delay).
+  void send_held_ack(Qpn qpn) noexcept;
+  void send_held_acks() noexcept;   ///< the same for all queue pairs
   Errc to_reset(Qpn qpn) noexcept;  ///< from any: everything posted is discarded
 
   // --- Application calls: posting -------------------------------------------------------------

@@ -187,6 +187,7 @@ struct ResponderState {
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
   std::uint32_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15]), modulo 2^32
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
+  std::uint32_t sack_threshold = 0;   ///< of since_sack
   std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
   std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
   Psn passed;                         ///< last PSN of the newest of `messages`

@@ -112,7 +112,6 @@ class Responder {
   // impl/responder_answers.ipp
   void queue_sack(QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp) noexcept;
-  void queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept;
   void queue_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                   std::uint16_t timestamp, wire::NackReason reason) noexcept;
   [[nodiscard]] bool may_wait(const QueuePairState& qp) const noexcept;

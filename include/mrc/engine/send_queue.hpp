@@ -119,7 +119,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t retired() const noexcept { return retired_; }
   /// True if post() has no room.
   [[nodiscard]] bool full() const noexcept { return posted_ - retired_ >= capacity_; }
-  /// True if post() has room for no more than what is there.
+  /// True if more than half of the room is taken.
   [[nodiscard]] bool half_full() const noexcept { return posted_ - retired_ > capacity_ / 2; }
   /// True if every entry is done.
   [[nodiscard]] bool empty() const noexcept { return posted_ == done_; }

@@ -19,6 +19,19 @@ inline constexpr std::array<WcOpcode, 7> kCompletesAs = {
 
 }  // namespace detail
 
+MRC_DECL void Context::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
+  qp.rx.finished.due = false;
+  qp.rx.ack_by = kNever;
+  if (qp.rx.ack_queued) return;
+  ControlItem item;
+  item.kind = ControlItem::Kind::ack;
+  item.qpn = qp.qpn;
+  item.again = again;
+  item.plane = plane;
+  qp.rx.ack_queued = control.push(item);
+  if (!qp.rx.ack_queued) ++stats.drops.control_overflow;
+}
+
 MRC_DECL void Context::rearm(QueuePairState& qp, Time now) noexcept {
   if (!qp.active) return timers.cancel(qp);
   timers.arm(qp, now);

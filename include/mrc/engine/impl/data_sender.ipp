@@ -232,16 +232,15 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   qp.tx.quantum_used += std::max(size, kLeastCharge);
 }
 
-/// Does nobody wait for the acknowledgement of what ends with this packet? An unsignaled request
-/// completes with a later one; it only has to leave room for more in the send queue, and among the
-/// WriteImm and SENDs in flight.
+/// Does nobody wait for the acknowledgement of a request? An unsignaled one completes with a later
+/// one; it only has to leave room for more in the send queue, and among the WriteImm and SENDs in
+/// flight; and the retransmission timer must leave time.
 [[gnu::always_inline]] inline bool DataSender::may_be_acknowledged_late(
-    const QueuePairState& qp, const SentMessage& message, const SendWqe& w,
-    const PacketSlice& slice) const noexcept {
+    const QueuePairState& qp, const SendWqe& w) const noexcept {
   const RequesterState& tx = qp.tx;
-  return ctx_.options.ack_delay > Duration{} && qp.remote.solicited && !w.flags.signaled &&
-         message.queue == &tx.queue && !w.is_request() && slice.last && !tx.queue.half_full() &&
-         tx.wimm_in_flight < tx.wimm_limit / 2;
+  return !w.flags.signaled && !w.is_request() && !tx.queue.half_full() &&
+         tx.wimm_in_flight < tx.wimm_limit / 2 &&
+         reliability::timeout_value(qp.attributes.timeout) >= 4 * ctx_.options.ack_delay;
 }
 
 /// Writes one data packet of a message.
@@ -263,8 +262,11 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   h.pad = slice.pad;
   // Ask for a SACK if nothing more is queued or the window is nearly used up (mrc-1.0 §6.8).
   const bool more = qp.backlog() || (tx.window.lost() > 0 && !qp.waits_for_receiver());
-  const bool late = !more && !again && may_be_acknowledged_late(qp, message, w, slice);
-  h.ack_request = (!more && !late) || copy == Copy::repeat || peer.congestion.wants_ack();
+  // Where Transport ACKs wait for SACKs, each message that may not wait asks for one.
+  const bool held = options.ack_delay > Duration{} && qp.remote.solicited && slice.last && !again &&
+                    message.queue == &tx.queue;
+  const bool late = held && may_be_acknowledged_late(qp, w);
+  h.ack_request = (held ? !late : !more) || copy == Copy::repeat || peer.congestion.wants_ack();
   tx.patience = late && !h.ack_request ? 2 * options.ack_delay : Duration{};
   h.rtx = again;
   h.solicited = slice.last && w.flags.solicited && w.numbered() && qp.remote.solicited;

@@ -211,8 +211,8 @@ MRC_SETUP Errc Engine::resolve(Time now, Qpn qpn, const RemoteQp& known) noexcep
     if (remote.mpr_dest == 0 || remote.max_wimm_dest == 0 || !is_mtu(mtu))
       return Errc::incompatible;
     teardown_.leave_peer(qp);
-    attach(qp, remote, *peer);
     requester_.set_mtu(qp, mtu);
+    attach(qp, remote, *peer);
     qp.active = qp.active && (qp.rc || qp.state == QpState::rts);
     if (qp.state != QpState::rts && !qp.rc) return Errc::ok;
     begin_sending(now, qp);
@@ -243,6 +243,14 @@ MRC_SETUP Errc Engine::fail(Qpn qpn, QpErrorCause cause) noexcept {
     teardown_.fail_overrun_queues();
     return Errc::ok;
   });
+}
+
+MRC_SETUP void Engine::send_held_ack(Qpn qpn) noexcept {
+  if (QueuePairState* qp = ctx_.objects.qp(qpn)) ctx_.queue_held_ack(*qp);
+}
+
+MRC_SETUP void Engine::send_held_acks() noexcept {
+  ctx_.objects.for_each_qp([this](QueuePairState& qp) { ctx_.queue_held_ack(qp); });
 }
 
 MRC_SETUP Errc Engine::to_reset(Qpn qpn) noexcept {

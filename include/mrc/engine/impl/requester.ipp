@@ -81,6 +81,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   if (qp.rc) start_rc(qp);
   tx.retries.reset();
   tx.rtt = {};
+  tx.patience = {};
   tx.fixed_range = tx.range = std::min(own.mpr, qp.remote.mpr_dest) * kMprUnit;
   tx.wimm_limit = std::min(own.max_wimm, qp.remote.max_wimm_dest);
   tx.wimm_in_flight = 0;
@@ -288,8 +289,7 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
   } else if (number.before(wait.from)) {
     wait.from = number;
   }
-  // Only what was sent after a wait has been tried again. The answer to it may find the next wait
-  // begun: by packets sent before, where a message takes longer than a wait.
+  // Only what was sent after a wait has been tried again. Its refusal may find the next one begun.
   if (refused->sent >= wait.counted) {
     wait.tries = static_cast<std::uint8_t>(std::min(wait.tries + 1, 8));
     wait.counted = wait.until;

@@ -76,6 +76,8 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.window.start(qp.remote.start_psn);
   rx.wimms.start();
   rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
+  // Larger packets than MRC has would else bring about a SACK each.
+  rx.sack_threshold = ctx_.options.sack_threshold * std::max(qp.mtu / kLargestMrcMtu, 1u);
   rx.passed = qp.remote.start_psn - 1;
   rx.finished = {rx.passed, 0xFFFF};
   rx.next_msn = 0;
@@ -139,26 +141,27 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   if (!advance(now, qp, packet, psn, progress, misnumbered)) return;
   // The SACK before the Transport ACK: it has the round-trip time and byte count of the packets
   // that the Transport ACK then completes.
-  if (rx.since_sack >= ctx_.options.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
+  if (rx.since_sack >= rx.sack_threshold || w.bth->ack_request() || w.bth->rtx() ||
       packet.ecn == Ecn::ce) {
     queue_sack(qp, packet, psn, detail::timestamp_in(w));
-  } else if (rx.finished.due && may_wait(qp)) {
+  } else if (rx.finished.due && progress.packets == 1 && may_wait(qp)) {
     if (rx.ack_by != kNever) return;
     rx.ack_by = now + ctx_.options.ack_delay;
     rx.ack_plane = packet.plane;
     return ctx_.rearm(qp, now);
   }
-  if (rx.finished.due) queue_ack(qp, packet.plane, w.bth->rtx());
+  if (rx.finished.due) ctx_.queue_ack(qp, packet.plane, w.bth->rtx());
 }
 
-/// May a Transport ACK wait for a SACK to travel with? An OpenMRC peer that asks for no SACK at the
-/// end of a message does not wait for either, or has more to send.
+/// May a Transport ACK wait for a SACK to travel with, if the packet that finished a message asks
+/// for none? An OpenMRC peer does not wait for either then (DataSender::emit()); one of an earlier
+/// version has more to send. A packet that closes a gap says nothing about those behind the gap.
 MRC_DECL bool Responder::may_wait(const QueuePairState& qp) const noexcept {
   return ctx_.options.ack_delay > Duration{} && qp.remote.solicited && qp.active;
 }
 
 MRC_DECL void Responder::on_timer(Time now, QueuePairState& qp) noexcept {
-  if (now >= qp.rx.ack_by) queue_ack(qp, qp.rx.ack_plane, false);
+  if (now >= qp.rx.ack_by) ctx_.queue_held_ack(qp);
 }
 
 /// A packet of a write: checks and places it. False if it does not count as received.
@@ -259,7 +262,7 @@ MRC_DECL void Responder::on_settled(Time now, QueuePairState& qp, Plane plane, P
   wire::RxPacket packet;
   packet.plane = plane;
   if (advance(now, qp, packet, psn, progress, misnumbered) && qp.rx.finished.due)
-    queue_ack(qp, plane, false);
+    ctx_.queue_ack(qp, plane, false);
 }
 
 /// A data packet beyond the receive window, or a duplicate.
@@ -275,7 +278,7 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);
   if (w.bth->rtx() && qp.rx.finished.any && !psn.after(qp.rx.window.cack()))
-    queue_ack(qp, packet.plane, true);
+    ctx_.queue_ack(qp, packet.plane, true);
 }
 
 /// Validates a packet of `length` bytes before it is placed, or after the port has placed it. Each
@@ -476,7 +479,7 @@ MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
   item.mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   qp.rx.since_sack = 0;
   if (!merge && !ctx_.control.push(fresh, &qp.rx.newest_probe)) ++ctx_.stats.drops.control_overflow;
-  if (qp.rx.finished.any) queue_ack(qp, packet.plane, true);
+  if (qp.rx.finished.any) ctx_.queue_ack(qp, packet.plane, true);
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -36,20 +36,6 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
     ++ctx_.stats.drops.control_overflow;
 }
 
-/// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).
-MRC_DECL void Responder::queue_ack(QueuePairState& qp, Plane plane, bool again) noexcept {
-  qp.rx.finished.due = false;
-  qp.rx.ack_by = kNever;
-  if (qp.rx.ack_queued) return;
-  ControlItem item;
-  item.kind = ControlItem::Kind::ack;
-  item.qpn = qp.qpn;
-  item.again = again;
-  item.plane = plane;
-  qp.rx.ack_queued = ctx_.control.push(item);
-  if (!qp.rx.ack_queued) ++ctx_.stats.drops.control_overflow;
-}
-
 /// Limits the answers to packets that a requester could send without end to one per round trip.
 MRC_DECL bool Responder::may_answer_again(Time now, QueuePairState& qp) noexcept {
   Time& last = qp.rx.last_limited;

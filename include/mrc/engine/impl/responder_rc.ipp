@@ -294,7 +294,7 @@ MRC_DECL void Responder::resume(Time now, QueuePairState& qp, Plane plane) noexc
   const QpErrorCause c = deliver(qp);
   if (c == QpErrorCause::none) {
     finish_messages(qp);
-    if (qp.rx.finished.due) queue_ack(qp, plane, false);
+    if (qp.rx.finished.due) ctx_.queue_ack(qp, plane, false);
     return;
   }
   wire::RxPacket settled;

@@ -33,6 +33,7 @@ MRC_DECL void Teardown::stop_sending(QueuePairState& qp) noexcept {
 MRC_DECL void Teardown::fail(QueuePairState& qp, QpErrorCause cause, WcStatus status,
                              std::optional<std::uint32_t> position) noexcept {
   if (qp.state == QpState::err) return;
+  ctx_.queue_held_ack(qp);  // before the cause of this: it is about what came before
   qp.state = QpState::err;
   qp.active = false;
   qp.cause = cause;

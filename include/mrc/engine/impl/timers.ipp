@@ -46,7 +46,7 @@ MRC_DECL Time Timers::retransmission_deadline(const QueuePairState& qp) const no
   const Time start =
       waits ? std::max(qp.tx.timer_start, qp.rc_state->receiver.until) : qp.tx.timer_start;
   const Duration stalled = start < stall_.end ? stall_.length : Duration::zero();
-  return start + qp.tx.retries.timeout(timeout_floor(qp)) + stalled;
+  return start + qp.tx.retries.timeout(timeout_floor(qp)) + qp.tx.patience + stalled;
 }
 
 MRC_DECL Time Timers::probe_deadline(const QueuePairState& qp) noexcept {

@@ -285,7 +285,9 @@ Errc Lane::disconnect(Qpn qpn, F&& f) noexcept {
 
 MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
-    (void)rounds_.advance(monotonic_now());  // sends pending acknowledgements
+    (void)rounds_.advance(monotonic_now());
+    engine_.send_held_ack(qpn);
+    (void)rounds_.send(monotonic_now());  // sends pending acknowledgements
     events_.remove_if([qpn](const DeviceEvent& event) {
       return event.qpn == qpn && (event.kind == DeviceEvent::Kind::qp_error ||
                                   event.kind == DeviceEvent::Kind::last_wqe);
@@ -299,7 +301,8 @@ MRC_SETUP Errc Lane::close_qp(Qpn qpn) noexcept {
 
 MRC_SETUP Errc Lane::reset_qp(Qpn qpn) noexcept {
   return disconnect(qpn, [&] {
-    if (rounds_.work_left()) (void)rounds_.send(monotonic_now());  // the peer waits for answers
+    engine_.send_held_ack(qpn);
+    (void)rounds_.send(monotonic_now());  // the peer waits for answers
     const Errc e = engine_.to_reset(qpn);
     if (e == Errc::ok) release_profiles(qpn);
     return e;

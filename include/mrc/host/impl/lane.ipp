@@ -64,7 +64,9 @@ MRC_SETUP Lane::~Lane() {
   progress_.stop();
   if (fork_.forked()) return;
   const std::lock_guard lock(mutex_);
-  (void)rounds_.advance(monotonic_now());  // sends pending answers
+  (void)rounds_.advance(monotonic_now());
+  engine_.send_held_acks();
+  (void)rounds_.send(monotonic_now());  // sends pending answers
 }
 
 /// Another seed in each lane, with room for those of its planes.
@@ -90,11 +92,6 @@ MRC_SETUP OpenedPlanes Lane::open_planes(std::optional<std::uint8_t> slot) const
   return planes;
 }
 
-/// Larger packets than MRC has would else bring about a SACK each.
-MRC_SETUP std::uint32_t Lane::sack_threshold() const noexcept {
-  return config_.expert.sack_threshold * std::max(planes_.mtu / kLargestMrcMtu, 1u);
-}
-
 MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   engine::EngineOptions o;
   o.slot = planes_.slot;
@@ -116,7 +113,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
     if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
   }
   if (o.holding_planes != 0) o.held_copies = engine::CopyTable::kMaxCopies;
-  o.sack_threshold = sack_threshold();
+  o.sack_threshold = config_.expert.sack_threshold;
   if (config_.peer == PeerKind::any && !config_.strict) o.early_packets = kEarlyPackets;
   o.resolution_inputs = config_.strict ? 0 : kResolutionInputs;
   // A NIC that places payload must know of each transmission of a packet what it carries.
@@ -154,7 +151,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   n.zero_delay = std::max<Duration>(n.zero_delay, config_.cc_base_rtt / 8);
   n.mtu = planes_.mtu + kPacketOverhead + wire::kNominalOverhead;
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
-  n.ack_gen_trigger = o.sack_threshold;
+  n.ack_gen_trigger = config_.expert.sack_threshold;
   return o;
 }
 
