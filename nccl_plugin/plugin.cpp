@@ -168,8 +168,9 @@ void Plugin::at_exit() noexcept {
     worker = worker_;
     report = report_;
   }
-  // Peers of connections that were not closed may still ask whether their last message has come.
-  const mrc::Duration quiet = mrc::monotonic_now() - Connection::last_heard();
+  // Peers of connections that were not closed may still ask whether their last message has come, or
+  // lack a copied one.
+  const mrc::Duration quiet = mrc::monotonic_now() - Connection::last_busy();
   if (quiet < Worker::kLinger) std::this_thread::sleep_for(Worker::kLinger - quiet);
   worker->finish();
   report->write(Log());  // NCCL's log may be closed by now

@@ -20,7 +20,7 @@ constexpr mrc::Duration kSettle = std::chrono::milliseconds(20),
 // Hosts are asked each second.
 constexpr mrc::Duration kHostAnswers = std::chrono::seconds(3);
 
-std::atomic<std::int64_t> heard_last{0};  // ns
+std::atomic<std::int64_t> busy_last{0};  // ns
 
 Result result_of(mrc::QpErrorCause cause) noexcept {
   switch (cause) {
@@ -49,6 +49,8 @@ Result Connection::test(Request& request, int* done, int* sizes) {
     if (failed()) return state_;
     progress();
     if (!request.done) return state_;
+  } else if (request.copied && !failed()) {
+    progress();  // a process that only sends asks for nothing else
   }
   *done = 1;
   for (unsigned i = 0; sizes != nullptr && i < request.count; ++i)
@@ -60,7 +62,6 @@ Result Connection::test(Request& request, int* done, int* sizes) {
 }
 
 void Connection::progress() {
-  tell();
   std::array<mrc::Completion, 32> completions;
   std::size_t taken;
   do {
@@ -77,15 +78,21 @@ void Connection::progress() {
     }
     if (taken > 0) heard();
   } while (taken == completions.size() && !failed());
-  if (taken == 0 && !failed()) watch();
+  if (failed()) return;
+  tell();
+  if (taken == 0) watch();
 }
 
-mrc::Time Connection::last_heard() noexcept {
-  return mrc::Time(mrc::Duration(heard_last.load(std::memory_order_relaxed)));
+mrc::Time Connection::last_busy() noexcept {
+  return mrc::Time(mrc::Duration(busy_last.load(std::memory_order_relaxed)));
+}
+
+void Connection::note_busy() noexcept {
+  busy_last.store(mrc::monotonic_now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void Connection::heard() noexcept {
-  heard_last.store(mrc::monotonic_now().time_since_epoch().count(), std::memory_order_relaxed);
+  note_busy();
   if (judged_ > mrc::Duration(0)) endpoint_->channel.ask_host(false);
   silent_ = judged_ = mrc::Duration(0);
 }
@@ -170,7 +177,7 @@ void Connection::judge_silence() {
 
 /// An empty write, which only a peer that is there acknowledges.
 mrc::Errc Connection::post_empty(std::uint64_t id) noexcept {
-  return endpoint_->qp.post_send({.wr_id = id, .remote = endpoint_->peer_mailbox});
+  return endpoint_->post({.wr_id = id, .remote = endpoint_->peer_mailbox});
 }
 
 void Connection::beat() {
@@ -220,7 +227,8 @@ std::unique_ptr<Endpoint> Connection::close() {
   // Where requests are given up, the peer must not write any more: its queue pair ends at once.
   const bool may_owe_answers = role() == Role::receiver && pending() == 0;
   const bool may_owe_refusal = role() == Role::sender && state_ == Result::invalid_usage;
-  if (!peer_gone() && (may_owe_answers || may_owe_refusal || owes_delivery()))
+  endpoint_->owes_delivery = owes_delivery();
+  if (!peer_gone() && (may_owe_answers || may_owe_refusal || endpoint_->owes_delivery))
     return std::move(endpoint_);
   endpoint_.reset();
   return nullptr;

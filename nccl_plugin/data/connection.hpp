@@ -48,8 +48,9 @@ class Connection {
   /// Never waits.
   [[nodiscard]] std::unique_ptr<Endpoint> close();
 
-  /// When any connection of this process has heard of its peer last. Any thread.
-  [[nodiscard]] static mrc::Time last_heard() noexcept;
+  /// When any connection of this process has heard of its peer last, or sent what it counts as
+  /// done. Any thread.
+  [[nodiscard]] static mrc::Time last_busy() noexcept;
 
   [[nodiscard]] Endpoint& endpoint() noexcept { return *endpoint_; }
   [[nodiscard]] const Traffic& traffic() const noexcept { return traffic_; }
@@ -78,6 +79,8 @@ class Connection {
   /// All requests, in use or not.
   [[nodiscard]] virtual std::span<Request> requests() noexcept = 0;
 
+  /// For last_busy().
+  static void note_busy() noexcept;
   /// Takes completions; where there are none, looks after the peer.
   void progress();
   /// The result that all calls return from now on. Logs the cause.

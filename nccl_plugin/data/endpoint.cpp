@@ -77,6 +77,12 @@ void Endpoint::connect(const Greeting& peer, const Log& log) {
       throw mrc::Error(e, "posting a receive for " + peer_text());
 }
 
+mrc::Errc Endpoint::post(const mrc::SendRequest& request) noexcept {
+  const mrc::Errc e = qp.post_send(request);
+  posted_ += e == mrc::Errc::ok;
+  return e;
+}
+
 std::string Endpoint::peer_text() const {
   return peer_name + " (" + channel.peer() + ")";
 }

@@ -32,6 +32,10 @@ class Endpoint {
   /// Connects the queue pair, and posts the receives of a receiver. Says in the log which planes do
   /// not fit. Throws mrc::Error, and Failure if none fits.
   void connect(const Greeting& peer, const Log& log);
+  /// QueuePair::post_send().
+  mrc::Errc post(const mrc::SendRequest& request) noexcept;
+  /// The peer has acknowledged all that was posted.
+  [[nodiscard]] bool delivered() const noexcept { return qp.stats().writes_completed == posted_; }
   /// The peer as it is named in messages.
   [[nodiscard]] std::string peer_text() const;
 
@@ -43,8 +47,8 @@ class Endpoint {
   /// What the peer writes to: as sender the ring, as receiver the first word, by heartbeats.
   const std::unique_ptr<ClearToSendRing> mailbox;
   mrc::MemoryRegion mailbox_region;
-  std::optional<CopyRing>
-      copies;  ///< of a sender, made when it needs them; outlives the queue pair
+  /// Of a sender, made when it needs them; outlives the queue pair.
+  std::optional<CopyRing> copies;
   mrc::CompletionQueue cq;
   mrc::QueuePair qp;
   Channel channel;
@@ -52,9 +56,13 @@ class Endpoint {
   std::string peer_name;
   std::size_t told_at_once = 0;   ///< most bytes of a write of ClearToSend records; once connected
   std::uint64_t peer_number = 0;  ///< see Peers; once connected
+  /// Something that NCCL counts as done may have to be sent again. Of one whose connection is over.
+  bool owes_delivery = false;
 
  private:
   [[nodiscard]] PlaneMatch match(const Greeting& peer, bool hosts) const;
+
+  std::uint64_t posted_ = 0;  // requests
 };
 
 }  // namespace mrc_nccl

@@ -28,7 +28,7 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
   taken.sizes = {};
   for (unsigned i = 0; i < buffers.size(); ++i)
     start_event(taken, i, buffers[i].parent, buffers[i].size, mrc::SendOpcode::write);
-  slot = {true, taken.count, 0, early ? nullptr : &taken};
+  slot = {group_, true, taken.count, 0, early ? nullptr : &taken};
   ++group_;
   ++pending_;
   *request = &taken;
@@ -71,7 +71,7 @@ void Receiver::tell() {
                        static_cast<std::uint32_t>(told_bytes(end)), 0};
     mrc::RemoteAddress place = endpoint_->peer_mailbox;
     place.address += told_ % kSlots * sizeof first + begin;
-    const mrc::Errc e = endpoint_->qp.post_send(
+    const mrc::Errc e = endpoint_->post(
         {.sges = {&sge, 1}, .remote = place, .flags = {.signaled = false, .inline_data = true}});
     if (e == mrc::Errc::queue_full) return;  // until the peer has acknowledged some
     if (e == mrc::Errc::invalid_state)
@@ -96,7 +96,7 @@ void Receiver::on_completion(const mrc::Completion& completion) {
 
 void Receiver::arrive(const Immediate& immediate, std::uint32_t bytes) {
   Slot* slot = immediate.slot < kSlots ? &slots_[immediate.slot] : nullptr;
-  if (slot == nullptr || !slot->used || immediate.index >= slot->count ||
+  if (slot == nullptr || !slot->used || slot->number >= told_ || immediate.index >= slot->count ||
       (slot->arrived & 1u << immediate.index) != 0) {
     fail(Result::remote_error, "the peer has written to a receive that was not announced to it");
     return;

@@ -7,7 +7,6 @@
 
 #include "nccl_plugin/data/connection.hpp"
 #include "nccl_plugin/data/memory.hpp"
-#include "nccl_plugin/data/worker.hpp"
 
 namespace mrc_nccl {
 
@@ -33,6 +32,7 @@ class Receiver final : public Connection {
  private:
   // An advertised receive, until all of its buffers have come.
   struct Slot {
+    std::uint64_t number = 0;
     bool used = false;
     unsigned count = 0;
     unsigned arrived = 0;        // bits
@@ -43,8 +43,7 @@ class Receiver final : public Connection {
 
   void on_completion(const mrc::Completion& completion) override;
   [[nodiscard]] unsigned pending() const noexcept override { return pending_; }
-  /// What the peer has copied may have to be sent again.
-  [[nodiscard]] mrc::Duration grace() const noexcept override { return Worker::kLinger; }
+  [[nodiscard]] mrc::Duration grace() const noexcept override { return mrc::Duration(0); }
   void release(Request& request) noexcept override;
   [[nodiscard]] std::span<Request> requests() noexcept override { return requests_; }
 

@@ -17,6 +17,7 @@ struct Request {
   Connection* connection = nullptr;
   bool used = false;
   bool done = false;
+  bool copied = false;                           ///< done before its data has arrived
   unsigned count = 0;                            ///< buffers
   std::array<std::uint32_t, kMaxGroup> sizes{};  ///< bytes sent or received
   std::array<void*, kMaxGroup> events{};         ///< handles of the profiler's events

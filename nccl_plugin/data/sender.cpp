@@ -78,9 +78,12 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
     write.sges = {&sge, 1};
     write.remote = {target.address, target.rkey};
   }
-  const mrc::Errc e = endpoint_->qp.post_send(write);
+  const mrc::Errc e = endpoint_->post(write);
   if (e != mrc::Errc::ok && copies) copies->take_back(before);
-  if (e == mrc::Errc::queue_full) return Result::success;
+  if (e == mrc::Errc::queue_full) {
+    progress();
+    return state();
+  }
   if (e == mrc::Errc::invalid_state) return fail_queue_pair();
   if (e != mrc::Errc::ok)
     return fail(Result::internal_error, "a send of " + std::to_string(size) +
@@ -89,6 +92,7 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   --free_count_;
   pending_ += copied ? 0 : 1;
   unconfirmed_ = copied;
+  if (copied) note_busy();
   if (copies) {
     copied_until_[number] = copies->end();
     if (write.flags.signaled) signaled_ = copies->end();
@@ -97,7 +101,7 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   traffic_.bytes += size;
   request.connection = this;
   request.used = true;
-  request.done = copied;
+  request.done = request.copied = copied;
   request.count = 1;
   request.sizes[0] = static_cast<std::uint32_t>(size);
   return Result::success;
@@ -106,10 +110,10 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
 /// The receiver learns of it too: both sides have misunderstood each other.
 Result Sender::refuse(std::size_t size, const Target& target, unsigned index) {
   const Immediate immediate{static_cast<unsigned>(group_ % kSlots), index, true};
-  (void)endpoint_->qp.post_send({.wr_id = kRefusal,
-                                 .opcode = mrc::SendOpcode::write_imm,
-                                 .remote = endpoint_->peer_mailbox,
-                                 .immediate = immediate.encode()});
+  (void)endpoint_->post({.wr_id = kRefusal,
+                         .opcode = mrc::SendOpcode::write_imm,
+                         .remote = endpoint_->peer_mailbox,
+                         .immediate = immediate.encode()});
   return fail(Result::invalid_usage,
               "a send of " + std::to_string(size) + " bytes (tag " + std::to_string(target.tag) +
                   ") is larger than its receive of " + std::to_string(target.size));
@@ -124,9 +128,14 @@ void Sender::on_completion(const mrc::Completion& completion) {
   --pending_;
 }
 
-bool Sender::may_copy(std::size_t size) {
-  if (size > kMostCopied) return false;
-  if (!endpoint_->copies) endpoint_->copies.emplace(endpoint_->nic->device());
+bool Sender::may_copy(std::size_t size) noexcept {
+  if (size > kMostCopied || no_copies_) return false;
+  try {
+    if (!endpoint_->copies) endpoint_->copies.emplace(endpoint_->nic->device());
+  } catch (...) {  // no memory, or no room for one more region: NCCL's own buffers do as well
+    no_copies_ = true;
+    return false;
+  }
   return endpoint_->copies->has_room(size);
 }
 

@@ -41,7 +41,7 @@ class Sender final : public Connection {
   [[nodiscard]] unsigned group_size() const noexcept;
   Result post(const void* data, std::size_t size, const Registration* memory, const Target& target,
               unsigned index, Request& request);
-  [[nodiscard]] bool may_copy(std::size_t size);
+  [[nodiscard]] bool may_copy(std::size_t size) noexcept;
   Result refuse(std::size_t size, const Target& target, unsigned index);
 
   std::array<Request, Endpoint::kMostSends> requests_{};
@@ -51,6 +51,7 @@ class Sender final : public Connection {
   unsigned served_ = 0;         // its buffers that have their send; bits
   unsigned pending_ = 0;        // posted, not copied, and not complete
   bool unconfirmed_ = false;    // the newest was copied, and need not have a completion
+  bool no_copies_ = false;      // they could not be made
   std::uint64_t signaled_ = 0;  // end of the copies that the newest signaled write follows
   std::array<std::uint64_t, Endpoint::kMostSends> copied_until_{};  // by request: those before it
 };

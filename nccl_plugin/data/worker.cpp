@@ -16,11 +16,13 @@ void Worker::start() {
 }
 
 void Worker::linger(std::unique_ptr<Endpoint> endpoint) {
-  endpoint->channel.finish();
+  const bool owes = endpoint->owes_delivery;
+  if (!owes) endpoint->channel.finish();
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
-    lingering_.push_back({std::move(endpoint), mrc::monotonic_now() + kLinger});
+    lingering_.push_back(
+        {std::move(endpoint), mrc::monotonic_now() + (owes ? kDelivery : kLinger)});
   }
   wake_.notify_one();
 }
@@ -71,7 +73,9 @@ void Worker::take_over(std::list<Lingering>& over) noexcept {
   const mrc::Time now = mrc::monotonic_now();
   for (auto entry = lingering_.begin(); entry != lingering_.end();) {
     const auto next = std::next(entry);
-    if (now >= entry->until || entry->endpoint->channel.look() == Channel::State::ended)
+    Endpoint& endpoint = *entry->endpoint;
+    if (now >= entry->until || endpoint.channel.look() == Channel::State::ended ||
+        (endpoint.owes_delivery && endpoint.delivered()))
       over.splice(over.end(), lingering_, entry);
     entry = next;
   }

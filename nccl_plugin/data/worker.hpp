@@ -23,6 +23,9 @@ class Worker {
  public:
   /// How long a closed queue pair answers at most.
   static constexpr mrc::Duration kLinger = std::chrono::milliseconds(200);
+  /// How long one sends again at most what NCCL counts as done: some times the longest pause
+  /// between two attempts.
+  static constexpr mrc::Duration kDelivery = std::chrono::seconds(5);
 
   explicit Worker(const Log& log) : log_(log) {}
   /// As finish().
@@ -32,12 +35,13 @@ class Worker {
 
   /// Starts the thread. Throws std::system_error.
   void start();
-  /// Keeps the endpoint until the peer has closed its side, kLinger at most.
+  /// Keeps the endpoint until the peer has closed its side, kLinger at most. One that owes delivery
+  /// is kept until that is done, kDelivery at most, and tells the peer only then that it ends.
   void linger(std::unique_ptr<Endpoint> endpoint);
   /// Reports what happens to this device from now on.
   void watch(std::shared_ptr<Nic> nic);
-  /// Waits for lingering queue pairs, kLinger at most, and ends the thread. What comes later does
-  /// not linger.
+  /// Waits for lingering queue pairs, as long as they may, and ends the thread. What comes later
+  /// does not linger.
   void finish() noexcept;
 
  private:
