@@ -44,8 +44,8 @@ class InterfaceFeatures {
       names_.emplace_back(reinterpret_cast<const char*>(head->data) + i * ETH_GSTRING_LEN);
   }
 
-  /// Switches features on or off; of those that the kernel does not know, nothing happens. Throws
-  /// mrc::Error.
+  /// Switches features on or off, of those that the kernel knows. Throws mrc::Error, also if one
+  /// can't be changed.
   void set(const std::vector<std::string_view>& names, bool on) {
     const std::size_t blocks = (names_.size() + 31) / 32;
     std::vector<std::byte> words(sizeof(ethtool_sfeatures) +
@@ -65,7 +65,7 @@ class InterfaceFeatures {
  private:
   void call(void* command) {
     request_.ifr_data = static_cast<char*>(command);
-    if (ioctl(socket_.fd(), SIOCETHTOOL, &request_) < 0)
+    if (ioctl(socket_.fd(), SIOCETHTOOL, &request_) != 0)  // above 0: not all of what is wanted
       throw_errno("can't read or set the features of interface " + std::string(request_.ifr_name));
   }
 

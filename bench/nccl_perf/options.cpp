@@ -115,7 +115,7 @@ void add_operation_options(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--iterations", o.iterations,
-                 "Operations per measurement (default 1 to 100, so that they move 64 MiB)")
+                 "Operations per measurement (default 1 to 1000, so that they move 64 MiB)")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--warmup", o.warmup, "Operations before the first measurement")
       ->check(CLI::Range(0, 1000))
@@ -187,7 +187,7 @@ void validate(const Options& o) {
 
 int Options::iterations_of(std::uint64_t size) const noexcept {
   if (iterations > 0) return iterations;
-  return static_cast<int>(std::clamp<std::uint64_t>((64 << 20) / size, 1, 100));
+  return static_cast<int>(std::clamp<std::uint64_t>((64 << 20) / size, 1, 1000));
 }
 
 Options parse_options(int argc, char** argv) {
