@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "nccl/conformance/traffic.hpp"
 
 using namespace nccl_conformance;
@@ -145,6 +147,56 @@ TEST_CASE("A side that closes in the middle fails the other side's requests") {
           return result != Result::success || (request && fails_or_ends(job.net(), {request}));
         });
       }
+    }
+  }
+}
+
+TEST_CASE("What was sent arrives, though its sender closes at once and packets are lost") {
+  const Environment environment{kTwoPlanes, {"MRC_FAULTS", "loss=0.3"}};
+  constexpr std::size_t kCount = 8, kBytes = 16 << 10;  // small enough to be copied
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version);
+    Net& net = job.net();
+    for (int round = 0; round < scaled(5); ++round) {
+      Connection connection(job);
+      Pool from(net, connection.send, 1, kCount * kBytes);
+      Pool to(net, connection.receive, 1, kCount * kBytes);
+      std::memset(from.at(0, 0), 1 + round, kCount * kBytes);
+      std::vector<void*> receives(kCount);
+      std::size_t size = kBytes;
+      int tag = 0;
+      void *parent = nullptr, *mr = to.mr();
+      for (std::size_t i = 0; i < kCount; ++i)
+        until("irecv", [&] {
+          void* data = to.at(0, i * kBytes);
+          ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &receives[i]),
+             "irecv");
+          return receives[i] != nullptr;
+        });
+      int done = 0;
+      ok(net.test(receives.back(), &done, nullptr), "test");  // the peer is told of all
+      for (std::size_t i = 0; i < kCount; ++i) {
+        void* request = nullptr;
+        until("isend", [&] {
+          ok(net.isend(connection.send, from.at(0, i * kBytes), kBytes, 0, from.mr(), nullptr,
+                       &request),
+             "isend");
+          return request != nullptr;
+        });
+        ok(net.test(request, &done, nullptr), "test");
+        CHECK(done);
+      }
+      from.dereg();
+      connection.close_send();
+      std::memset(from.at(0, 0), 0xEE, kCount * kBytes);
+      for (void* request : receives)
+        until("a message whose sender has closed", [&] {
+          ok(net.test(request, &done, nullptr), "test");
+          return done != 0;
+        });
+      const std::vector<char> expected(kCount * kBytes, static_cast<char>(1 + round));
+      CHECK(std::memcmp(to.at(0, 0), expected.data(), expected.size()) == 0);
     }
   }
 }
