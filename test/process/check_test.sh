@@ -113,7 +113,7 @@ check() {  # check NAME STATUS OPTION...: a checks b
 say 'all fits'
 listen 10.8.0.2,10.8.1.2
 check fits 0
-expect_text fits.out 'plane 1: 4,168 B packets' 'verdict'
+expect_text fits.out 'plane 1: 8,904 B packets' 'verdict'
 if grep -q FAILED fits.out; then fail "something does not fit: $(cat fits.out)"; fi
 check json 0 --json
 python3 - json.out <<'END' || fail "the JSON is wrong: $(cat json.out)"
@@ -121,7 +121,7 @@ import json, sys
 hosts = json.load(open(sys.argv[1]))
 assert len(hosts) == 1 and hosts[0]["fits"], hosts
 rows = {row["what"]: row for row in hosts[0]["rows"]}
-assert rows["plane 1: 4,168 B packets"]["there"] == "16 of 16 arrive", rows
+assert rows["plane 1: 8,904 B packets"]["there"] == "16 of 16 arrive", rows
 assert rows["plane 1"]["verdict"] == "ok", rows
 assert not any(row["verdict"] == "FAILED" for row in rows.values()), rows
 END
@@ -174,7 +174,7 @@ wait=12s
 for n in a b; do ip -n "$net-m" link set "${n}1" mtu 1500; done
 ip -n "$net-m" link set br1 mtu 1500
 check narrow 1
-expect_text narrow.out 'plane 1: packets of 4,168 bytes do not pass from 10.8.1.1' 'of 1,500 do' \
+expect_text narrow.out 'plane 1: packets of 8,904 bytes do not pass from 10.8.1.1' 'of 1,500 do' \
   'from 10.8.1.2' 'MRC_MTU=1408'
 if grep -q 'plane 0: packets of' narrow.out; then fail 'plane 0 is called narrow, too'; fi
 end_listener
