@@ -15,6 +15,13 @@ namespace mrc_nccl {
 struct Registration {
   mrc::MemoryRegion region;
   std::size_t users = 0;  ///< calls of MemoryCache::add() that returned it
+
+  /// Does it hold these bytes?
+  [[nodiscard]] bool holds(const void* data, std::size_t size) const noexcept {
+    const auto offset =
+        reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(region.address());
+    return offset <= region.length() && size <= region.length() - offset;
+  }
 };
 
 /// The memory that NCCL has registered with one NIC. NCCL registers the same buffers for many

@@ -64,8 +64,10 @@ Result Sender::post(const void* data, std::size_t size, const Registration* memo
   write.opcode = mrc::SendOpcode::write_imm;
   write.immediate = immediate.encode();
   write.remote = endpoint_->peer_mailbox;  // an empty one needs some valid place
-  const bool inlined = size <= mrc::kMaxInlineBytes;
-  const bool copied = inlined || may_copy(size);
+  // The queue pair looks at the memory of what is not copied.
+  const bool registered = size == 0 || (memory != nullptr && memory->holds(data, size));
+  const bool inlined = registered && size <= mrc::kMaxInlineBytes;
+  const bool copied = inlined || (registered && may_copy(size));
   auto& copies = endpoint_->copies;
   const std::uint64_t before = copies ? copies->end() : 0;
   write.flags = {.signaled = !copied, .inline_data = inlined};
