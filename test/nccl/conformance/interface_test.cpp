@@ -53,6 +53,7 @@ void profiled_message(Net& net, Connection& connection) {
     ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &receive), "irecv");
     return receive != nullptr;
   });
+  ask(net, receive);
   until("isend", [&] {
     ok(net.isend(connection.send, from.at(0, 0), size, tag, from.mr(), parent, &send), "isend");
     return send != nullptr;

@@ -28,6 +28,7 @@ void send_by(Job& job, Connection& connection, char* data, void* data_mr, char* 
        "irecv");
     return receive != nullptr;
   });
+  ask(job.net(), receive);
   void* send = nullptr;
   until("isend", [&] {
     ok(job.net().isend(connection.send, data, bytes, tag, data_mr, nullptr, &send), "isend");

@@ -79,6 +79,13 @@ inline void until(const std::string& what, const std::function<bool()>& step) {
   }
 }
 
+/// Asks once for a receive that was just posted, as NCCL does: the sender is told of it.
+inline void ask(Net& net, void* receive) {
+  int done = 0;
+  ok(net.test(receive, &done, nullptr), "test");
+  expect(!done, "a receive without a send is done");
+}
+
 /// Runs step() for that long, or until it returns true.
 inline bool for_a_while(std::chrono::milliseconds time, const std::function<bool()>& step) {
   const auto end = std::chrono::steady_clock::now() + time;
