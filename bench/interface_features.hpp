@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,7 +66,9 @@ class InterfaceFeatures {
  private:
   void call(void* command) {
     request_.ifr_data = static_cast<char*>(command);
-    if (ioctl(socket_.fd(), SIOCETHTOOL, &request_) != 0)  // above 0: not all of what is wanted
+    const int status = ioctl(socket_.fd(), SIOCETHTOOL, &request_);
+    if (status > 0) errno = EOPNOTSUPP;  // not all of what is wanted has been done
+    if (status != 0)
       throw_errno("can't read or set the features of interface " + std::string(request_.ifr_name));
   }
 

@@ -19,8 +19,7 @@ class Sender final : public Connection {
   /// has their buffers back at once, as from TCP.
   static constexpr std::size_t kMostCopied = 64 << 10;
 
-  /// Sends `size` bytes. *request is null if there is no
-  /// receive for it yet, or no room.
+  /// Sends `size` bytes. *request is null if there is no receive for it yet, or no room.
   Result isend(const void* data, std::size_t size, int tag, const Registration* memory,
                void* parent, Request** request);
   /// See Context::set_attributes(). Any thread.

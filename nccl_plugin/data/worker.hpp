@@ -23,8 +23,8 @@ class Worker {
  public:
   /// How long a closed queue pair answers at most.
   static constexpr mrc::Duration kLinger = std::chrono::milliseconds(200);
-  /// How long one sends again at most what NCCL counts as done: some times the longest pause
-  /// between two attempts.
+  /// How long one that is closed sends again, at most, what NCCL counts as done: several of the
+  /// longest pauses between two attempts.
   static constexpr mrc::Duration kDelivery = std::chrono::seconds(5);
 
   explicit Worker(const Log& log) : log_(log) {}
