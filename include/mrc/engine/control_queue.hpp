@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <memory>
+#include <type_traits>
 
 #include "mrc/core/ring.hpp"
 #include "mrc/core/types.hpp"
@@ -52,11 +53,15 @@ struct ControlItem {
   return static_cast<std::uint16_t>(value(qpn));
 }
 
-/// Makes `header`, a packed struct of headers, the header of a control packet.
+/// Makes the header of a control packet, a packed struct of headers, where it is sent from. The
+/// caller fills in what follows `bth`.
 template <class Header>
-void put_header(wire::TxPacket& packet, const Header& header) noexcept {
-  std::memcpy(packet.header.data(), &header, sizeof(header));
-  packet.header_length = sizeof(header);
+[[nodiscard]] Header& make_header(wire::TxPacket& packet, const wire::Bth& bth) noexcept {
+  static_assert(alignof(Header) == 1 && std::is_trivially_copyable_v<Header>);
+  Header& header = *std::construct_at(reinterpret_cast<Header*>(packet.header.data()));
+  header.bth = bth;
+  packet.header_length = sizeof(Header);
+  return header;
 }
 
 /// Control packets, first in first out. Entries are numbered, so that a queue pair can find its

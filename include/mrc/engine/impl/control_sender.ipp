@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstring>
+#include <new>
 
 #include "mrc/core/mtu.hpp"
 #include "mrc/engine/control_sender.hpp"
@@ -53,10 +53,7 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
 [[gnu::always_inline]] inline void ControlSender::stamp(wire::TxPacket& packet,
                                                         const wire::Tag& tag) noexcept {
   if (!tag) return;
-  wire::Bth bth;
-  std::memcpy(&bth, packet.header.data(), sizeof bth);
-  tag.stamp(bth);
-  std::memcpy(packet.header.data(), &bth, sizeof bth);
+  tag.stamp(*std::launder(reinterpret_cast<wire::Bth*>(packet.header.data())));
   packet.check_seed = tag.check();
 }
 

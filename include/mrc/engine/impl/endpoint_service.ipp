@@ -463,12 +463,11 @@ MRC_DECL void EndpointService::write(Time now, const ControlItem& item, Peer& pe
   if (item.kind != ControlItem::Kind::endpoint_answer)
     return write_request(now, item, peer, via, packet);
   const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
-  wire::EndpointResponsePacket p{wire::Bth::make(wire::Opcode::endpoint_response, to, Psn{item.id}),
-                                 {}};
+  auto& p = make_header<wire::EndpointResponsePacket>(
+      packet, wire::Bth::make(wire::Opcode::endpoint_response, to, Psn{item.id}));
   p.eeth.set_op(item.op);
   p.eeth.set_tx_timestamp(item.timestamp);
   if (via != nullptr) p.eeth.set_tag(via->remote_tag.endpoint());
-  put_header(packet, p);
 }
 
 MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, Peer& peer,
@@ -476,8 +475,8 @@ MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, 
                                              wire::TxPacket& packet) noexcept {
   const bool probe = item.kind == ControlItem::Kind::ev_probe;
   const Qpn to = via != nullptr ? via->remote.qpn : kEndpointQpn;
-  wire::EndpointRequestPacket p{wire::Bth::make(wire::Opcode::endpoint_request, to, Psn{item.id}),
-                                {}};
+  auto& p = make_header<wire::EndpointRequestPacket>(
+      packet, wire::Bth::make(wire::Opcode::endpoint_request, to, Psn{item.id}));
   p.erth.set_op(probe ? wire::EndpointOp::ev_probe : wire::EndpointOp::port_status);
   p.erth.set_vendor_info(ctx_.options.slot);  // of the process that the answer goes to
   if (via != nullptr) p.erth.set_tag(via->remote_tag.endpoint());
@@ -489,7 +488,6 @@ MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, 
     request.sent = now;
   }
   p.erth.set_tx_timestamp(timestamp);
-  put_header(packet, p);
   ++(probe ? ctx_.stats.ev_probes_sent : ctx_.stats.port_updates_sent);
 }
 

@@ -206,7 +206,8 @@ MRC_DECL void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
 
 MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState& qp,
                                         wire::TxPacket& packet) noexcept {
-  wire::ProbePacket p{wire::Bth::make(wire::Opcode::probe, qp.remote.qpn, Psn{}), {}};
+  auto& p = make_header<wire::ProbePacket>(
+      packet, wire::Bth::make(wire::Opcode::probe, qp.remote.qpn, Psn{}));
   p.peth.set_probe_id(item.id);
   p.peth.set_spdcid(connection_id(qp.qpn));
   p.peth.set_dpdcid(connection_id(qp.remote.qpn));
@@ -215,7 +216,6 @@ MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, Queue
   if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;
   qp.tx.probe_sent = now;
   qp.tx.probe_order = order;
-  put_header(packet, p);
   ++ctx_.stats.probes_sent;
 }
 

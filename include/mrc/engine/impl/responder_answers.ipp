@@ -86,7 +86,8 @@ MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
   ResponderState& rx = qp.rx;
   const Psn cack = rx.window.cack();
   const reliability::SackRange range = rx.window.next_sack();
-  wire::SackPacket p{wire::Bth::make(wire::Opcode::sack, qp.remote.qpn, cack), {}, {}};
+  auto& p = make_header<wire::SackPacket>(packet,
+                                          wire::Bth::make(wire::Opcode::sack, qp.remote.qpn, cack));
   p.seth.set_m(item.mark);
   if (item.kind == ControlItem::Kind::sack && rx.sacks_queued > 0) --rx.sacks_queued;
   if (item.kind == ControlItem::Kind::probe_sack) {
@@ -108,13 +109,13 @@ MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
   p.cc.set_rcv_cwnd_pen(ctx_.pressure.penalty());
   p.cc.set_restore_cwnd(ctx_.pressure.restore());
   p.cc.set_rcvd_bytes(static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256));
-  put_header(packet, p);
   ++ctx_.stats.sacks_sent;
 }
 
 MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
                                     wire::TxPacket& packet) noexcept {
-  wire::NackPacket p{wire::Bth::make(wire::Opcode::nack, qp.remote.qpn, item.psn), {}};
+  auto& p = make_header<wire::NackPacket>(
+      packet, wire::Bth::make(wire::Opcode::nack, qp.remote.qpn, item.psn));
   p.neth.set_reason(item.reason);
   if (item.reason == wire::NackReason::receiver_not_ready)
     p.neth.set_vendor_info(qp.attributes.min_rnr_timer);
@@ -123,7 +124,6 @@ MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
   p.neth.set_dpdcid(connection_id(qp.remote.qpn));
   p.neth.set_nack_psn(item.psn);
   p.neth.set_tx_timestamp(item.timestamp);
-  put_header(packet, p);
   ++ctx_.stats.nacks_sent;
 }
 
@@ -131,13 +131,13 @@ MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
 MRC_DECL void Responder::write_ack(const ControlItem& item, QueuePairState& qp,
                                    wire::TxPacket& packet) noexcept {
   const bool ack = item.kind == ControlItem::Kind::ack;
-  wire::AckPacket p{};
   const FinishedMessage& newest = qp.rx.finished;
-  p.bth = wire::Bth::make(wire::Opcode::acknowledge, qp.remote.qpn, ack ? newest.last : item.psn);
+  auto& p = make_header<wire::AckPacket>(
+      packet,
+      wire::Bth::make(wire::Opcode::acknowledge, qp.remote.qpn, ack ? newest.last : item.psn));
   p.aeth.set_code(ack ? wire::Syndrome::ack : item.syndrome);
   p.aeth.msn = newest.msn;
   qp.rx.ack_queued = qp.rx.ack_queued && !ack;
-  put_header(packet, p);
   ++ctx_.stats.acks_sent;
 }
 
