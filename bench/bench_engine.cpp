@@ -103,6 +103,14 @@ void packets_4k_bursts(benchmark::State& state, Side side) {
 void writes_64(benchmark::State& state, Side side) {
   measure(state, side, {.message = 64, .depth = 64, .signal_every = 16});
 }
+/// Writes of 4 KiB, one packet each; every 16th signaled. What READs of 4 KiB compare with.
+void writes_4k(benchmark::State& state, Side side) {
+  measure(state, side, {.message = 4096, .depth = 64, .signal_every = 16});
+}
+/// Writes of 8 B, with which atomics compare; every 16th signaled.
+void writes_8(benchmark::State& state, Side side) {
+  measure(state, side, {.message = 8, .depth = 64, .signal_every = 16, .copy = true});
+}
 /// SENDs of 64 B, each with a receive; every 16th signaled.
 void sends_64(benchmark::State& state, Side side) {
   measure(state, side,
@@ -173,6 +181,10 @@ BENCHMARK_CAPTURE(packets_4k, requester, Side::requester)->Apply(few_and_many);
 BENCHMARK_CAPTURE(packets_4k, responder, Side::responder)->Apply(few_and_many);
 BENCHMARK_CAPTURE(writes_64, requester, Side::requester)->Apply(few_and_many);
 BENCHMARK_CAPTURE(writes_64, responder, Side::responder)->Apply(few_and_many);
+BENCHMARK_CAPTURE(writes_4k, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(writes_4k, responder, Side::responder)->Apply(one);
+BENCHMARK_CAPTURE(writes_8, requester, Side::requester)->Apply(one);
+BENCHMARK_CAPTURE(writes_8, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(sends_64, requester, Side::requester)->Apply(one);
 BENCHMARK_CAPTURE(sends_64, responder, Side::responder)->Apply(one);
 BENCHMARK_CAPTURE(reads_4k, requester, Side::requester)->Apply(one);

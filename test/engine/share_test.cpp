@@ -2,6 +2,7 @@
 // What queue pairs share: turns to send, the congestion window, packet records, paths.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <map>
 
 #include "support/single.hpp"
@@ -417,4 +418,46 @@ TEST_CASE("burst: its bytes are limited, too, so that small packets go on in as 
     REQUIRE(bursts.size() == 60 / packets);
     for (const std::uint32_t n : bursts) CHECK(n == packets);
   }
+}
+
+TEST_CASE("batch: answers to many queue pairs and odd packets between them, received at once") {
+  Single::Setup setup;
+  setup.options.cc.algorithm = cc::Algorithm::none;
+  Single s(setup);
+  const std::vector<Qpn> qps = more(s, 3 * engine::Lookahead::kFew);
+  for (const Qpn q : qps) post_on(s, q, 100);
+  REQUIRE(data_of(s.transmit()).size() == qps.size());
+  const Qpn gone = qps.back();
+  REQUIRE(s.engine.destroy_qp(gone) == Errc::ok);
+
+  std::vector<std::vector<std::uint8_t>> bytes;
+  const auto add = [&](const auto& packet) {
+    auto& one = bytes.emplace_back(sizeof packet);
+    std::memcpy(one.data(), &packet, sizeof packet);
+  };
+  for (const Qpn q : qps) {
+    const engine::QueuePairState* qp = s.engine.find_qp(q);
+    const Psn psn = qp != nullptr ? qp->start_psn : Psn{};
+    wire::SackPacket sack{wire::Bth::make(wire::Opcode::sack, q, psn), {}, {}};
+    sack.seth.set_cack_psn(psn);
+    wire::AckPacket ack{wire::Bth::make(wire::Opcode::acknowledge, q, psn), {}};
+    ack.aeth.set_code(wire::Syndrome::ack);
+    add(sack);
+    if (bytes.size() % 3 == 0) bytes.emplace_back(bytes.size() % 11);  // shorter than a header
+    if (bytes.size() % 5 == 0) add(wire::Bth::make(wire::Opcode::sack, Qpn{0xFFFFFF}, psn));
+    add(ack);
+  }
+  std::vector<wire::RxPacket> batch;
+  for (const auto& one : bytes) {
+    batch.push_back(Single::from(0));
+    batch.back().bytes = one;
+    batch.back().udp_length = static_cast<std::uint32_t>(one.size()) + 12;
+  }
+  s.engine.receive(s.now, batch);
+  CHECK(s.engine.stats().sacks_received == qps.size() - 1);
+  CHECK(s.engine.stats().acks_received == qps.size() - 1);
+  CHECK(s.engine.stats().drops.malformed > 0);
+  CHECK(s.engine.stats().drops.unknown_qp >= 2);  // those of the queue pair that is gone
+  CHECK(s.engine.quiet());
+  CHECK(s.sends().size() == qps.size() - 1);
 }

@@ -19,6 +19,7 @@
 #include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/engine_stats.hpp"
+#include "mrc/engine/lookahead.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
@@ -411,6 +412,7 @@ class Engine {
     return qp == nullptr ? Errc::not_found : fn(*qp);
   }
   void receive_one(Time now, const wire::RxPacket& packet) noexcept;
+  void receive_many(Time now, std::span<const wire::RxPacket> packets) noexcept;
   void receive_part(Time now, const QueuePairState& qp, const wire::RxPacket& part) noexcept;
   void resume(QueuePairState& qp, Plane plane) noexcept;
   void withdraw_from_datagrams(std::uint32_t key) noexcept;
@@ -432,6 +434,7 @@ class Engine {
   ControlSender control_{ctx_, responder_, loss_, endpoint_};
   DatagramService datagrams_{ctx_, teardown_};
   Scheduler scheduler_{ctx_, loss_, control_, data_, datagrams_};
+  Lookahead lookahead_{ctx_.objects};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
   std::vector<wire::RxPacket> early_;
 };

@@ -58,10 +58,14 @@ class ObjectTables {
     return (value(qpn) & ((1u << index_bits_) - 1)) - kFirstUserQpn;
   }
 
+  /// The queue pair in the place of that number; it may have another number. Null if it is empty.
+  [[nodiscard]] QueuePairState* candidate(Qpn qpn) noexcept {
+    const std::uint32_t index = place_of(qpn);
+    return index < qps_.size() ? qps_[index].get() : nullptr;
+  }
   /// Null when there is no such queue pair.
   [[nodiscard]] QueuePairState* qp(Qpn qpn) noexcept {
-    const std::uint32_t index = place_of(qpn);
-    QueuePairState* qp = index < qps_.size() ? qps_[index].get() : nullptr;
+    QueuePairState* qp = candidate(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
   /// The same, read-only.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "mrc/core/access.hpp"
+#include "mrc/core/prefetch.hpp"
 #include "mrc/core/timing_wheel.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/deferred_stores.hpp"
@@ -255,6 +256,20 @@ struct QueuePairState : EngineTimer {
   std::unique_ptr<RcState> rc_state;  ///< of both, from RTR on; null if RC is not offered
   QpStats stats;                      ///< counters; Engine::qp_stats() adds present values
   QpAttributes attributes;            ///< in force; set at creation and by to_rtr(), to_rts()
+
+  /// Prefetches what sending a packet, or an acknowledgement, touches in this object.
+  void prefetch_requester() const noexcept {
+    prefetch(&qpn, sizeof(std::uint64_t) * 12);
+    prefetch(&ready_hook, sizeof(ready_hook));
+    prefetch(&tx, sizeof(tx));
+    prefetch(&stats, sizeof(stats));
+  }
+  /// Prefetches what a data packet touches in this object.
+  void prefetch_responder() const noexcept {
+    prefetch(&qpn, sizeof(std::uint64_t) * 12);
+    prefetch(&rx, sizeof(rx));
+    prefetch(&stats, sizeof(stats));
+  }
 
   /// See RequesterState::on_progress(), and counts it.
   void on_progress(Time now) noexcept {

@@ -9,6 +9,7 @@
 #include <new>
 #include <vector>
 
+#include "mrc/core/prefetch.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/engine/send_pool.hpp"
 #include "mrc/engine/verbs_types.hpp"
@@ -133,6 +134,16 @@ class SendQueue {
   /// The same, read-only.
   [[nodiscard]] const SendWqe& at(std::uint32_t position) const noexcept {
     return *std::launder(reinterpret_cast<const SendWqe*>(address(slot(position))));
+  }
+
+  /// Prefetches where the entry at a position is found. Then, some time later, prefetch_entry().
+  void prefetch_index(std::uint32_t position) const noexcept {
+    prefetch(&chunks_[slot(position) >> shift_]);
+  }
+  /// Prefetches the entry at a position, if there is one.
+  void prefetch_entry(std::uint32_t position) const noexcept {
+    const std::uint16_t s = slot(position);
+    if (chunks_[s >> shift_] != nullptr) prefetch(address(s), sizeof(SendWqe) + sizeof(LocalSge));
   }
 
   /// The SGEs of an entry, in the room behind it; needs !w.flags.inline_data.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "mrc/core/prefetch.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/reliability/packet_pool.hpp"
 
@@ -102,6 +103,16 @@ class SendWindow {
   /// The packet with this PSN; needs contains(psn).
   [[nodiscard]] Packet at(Psn psn) const noexcept {
     return {(*pool_)[chunks_[chunk_of(psn)]], psn.value() % kRecordsPerChunk};
+  }
+
+  /// Prefetches where the record of `psn` is found. Then, some time later, prefetch_record().
+  void prefetch_index(Psn psn) const noexcept { prefetch(&chunks_[chunk_of(psn)]); }
+  /// Prefetches the record of `psn` and those that follow it, if there are any.
+  void prefetch_record(Psn psn) const noexcept {
+    const PacketPool::Index chunk = chunks_[chunk_of(psn)];
+    if (chunk == PacketPool::kNone) return;
+    prefetch(&(*pool_)[chunk]);
+    prefetch(&(*pool_)[chunk].records[psn.value() % kRecordsPerChunk], 8 * sizeof(PacketRecord));
   }
 
   /// Records the retransmission of a lost packet.

@@ -131,11 +131,37 @@ MRC_DECL void Engine::forget_early(std::size_t taken) noexcept {
   early_.clear();
 }
 
+/// While a batch of packets is processed, the state of the next one's queue pairs and the headers
+/// of the one behind it are fetched.
+MRC_DECL void Engine::receive_many(Time now, std::span<const wire::RxPacket> packets) noexcept {
+  constexpr std::size_t kBatch = Lookahead::kBatch;
+  const auto batch = [&](std::size_t begin) {
+    begin = std::min(begin, packets.size());
+    return packets.subspan(begin, std::min(kBatch, packets.size() - begin));
+  };
+  const auto fetch_headers = [&](std::size_t begin) {
+    for (const wire::RxPacket& packet : batch(begin)) prefetch(packet.bytes.data());
+  };
+  fetch_headers(0);
+  fetch_headers(kBatch);
+  lookahead_.announce(batch(0));
+  for (std::size_t begin = 0; begin < packets.size(); begin += kBatch) {
+    fetch_headers(begin + 2 * kBatch);
+    lookahead_.deepen();
+    lookahead_.announce(batch(begin + kBatch));
+    for (const wire::RxPacket& packet : batch(begin)) receive_one(now, packet);
+  }
+}
+
 MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
   now = ctx_.forward(now);
-  for (std::size_t i = 0; i < packets.size(); ++i) {
-    if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
-    receive_one(now, packets[i]);
+  if (lookahead_.pays()) {
+    receive_many(now, packets);
+  } else {
+    for (std::size_t i = 0; i < packets.size(); ++i) {
+      if (i + 1 < packets.size()) __builtin_prefetch(packets[i + 1].bytes.data());
+      receive_one(now, packets[i]);
+    }
   }
   teardown_.fail_overrun_queues();
 }
