@@ -17,9 +17,10 @@ struct PortOptions {
   /// Which of the processes that share a host this is: the top 8 bits of its QPNs.
   std::uint8_t slot = 0;
 
-  std::uint32_t receive_buffer = 8u << 20;  ///< SO_RCVBUF wanted, bytes; the kernel may cap it
-  std::uint32_t send_buffer = 1u << 20;     ///< SO_SNDBUF of each sending socket, bytes
-  std::uint16_t receive_slots = 16;         ///< messages per receive call, 64 KiB each; 1 .. 256
+  /// SO_RCVBUF wanted, bytes; the kernel may cap it. Packet ports have a ring of twice the size.
+  std::uint32_t receive_buffer = 8u << 20;
+  std::uint32_t send_buffer = 1u << 20;  ///< SO_SNDBUF of each sending socket, bytes
+  std::uint16_t receive_slots = 16;      ///< messages per receive call, 64 KiB each; 1 .. 256
 
   /// False: the iCRC is sent as 0 and not checked (both ends must agree).
   bool icrc = true;

@@ -24,6 +24,7 @@
 #include "mrc/plane/packet/impl/packet_options.ipp"
 #include "mrc/plane/packet/impl/packet_port.ipp"
 #include "mrc/plane/packet/impl/packet_receive.ipp"
+#include "mrc/plane/packet/impl/packet_ring.ipp"
 #include "mrc/plane/packet/impl/packet_slot.ipp"
 #include "mrc/plane/packet/impl/packet_socket.ipp"
 #include "mrc/plane/packet/impl/packet_transmit.ipp"

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "mrc/api/port_stats.hpp"
 #include "mrc/core/linkage.hpp"
@@ -54,6 +55,8 @@ class FrameChannel {
   [[nodiscard]] virtual int poll_fd() const noexcept = 0;
   /// Before sleep on poll_fd(). False: something has arrived since the last receive().
   [[nodiscard]] virtual bool arm() noexcept = 0;
+  /// A line for the operator on how the channel was opened; empty: nothing to say.
+  [[nodiscard]] virtual std::string note() const { return {}; }
 };
 
 }  // namespace mrc::inline v0_1::port

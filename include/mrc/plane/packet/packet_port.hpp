@@ -73,7 +73,8 @@ class PacketPort final : public CopyingPort {
   std::uint32_t transmit(Time now, const wire::TxBurst& burst,
                          std::span<const wire::TxGroup> groups) noexcept override;
   void receive(Time now, RxBurst& rx) noexcept override;
-  /// Costs a system call while the last receive() did not take all there was, else nothing.
+  /// Costs nothing if the last receive() took all there was; else a look at some slots of the ring,
+  /// or, without a ring, a system call.
   [[nodiscard]] std::uint32_t receive_fill() const noexcept override;
   /// `route` holds a Route. If the next hop's Ethernet address is not known, the kernel is asked
   /// for it, and packets are lost until it answers: use await_route() first. The next hop is looked
@@ -109,8 +110,8 @@ class PacketPort final : public CopyingPort {
     return {options_.local, options_.udp_port};
   }
 
-  /// capabilities().receive_buffer is the kernel's receive buffer divided by this, see
-  /// UdpPort::kBufferShare.
+  /// capabilities().receive_buffer is the channel's receive buffer divided by this, see
+  /// UdpPort::kBufferShare and SocketFrames::kSlotWorth.
   static constexpr std::uint64_t kBufferShare = 4;
 
  private:

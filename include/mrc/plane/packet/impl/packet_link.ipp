@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
@@ -25,6 +26,7 @@ namespace detail {
 }  // namespace detail
 
 MRC_DECL void PacketPort::note_surroundings() {
+  if (std::string note = frames_->note(); !note.empty()) notes_.push_back(std::move(note));
   if (index_ == 0) {
     notes_.push_back("there is no interface " + options_.interface +
                      ": this plane is down until "

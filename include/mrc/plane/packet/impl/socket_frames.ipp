@@ -16,18 +16,32 @@
 namespace mrc::inline v0_1::port {
 
 MRC_SETUP SocketFrames::SocketFrames(const PacketPortOptions& options)
-    : receive_(open_packet_socket()),
-      send_(open_packet_socket()),
-      pool_(std::make_unique_for_overwrite<std::uint8_t[]>(options.receive_slots * kSlotBytes)),
-      vectors_(options.receive_slots),
-      messages_(options.receive_slots) {
+    : receive_(open_packet_socket()), send_(open_packet_socket()), batch_(options.receive_slots) {
   mrc::detail::require({mrc::detail::SystemCall::recvmmsg, mrc::detail::SystemCall::sendmmsg});
   attach_slot_filter(receive_, options.slot, options.udp_port);
   (void)try_option(receive_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
   set_buffer(send_, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
   buffer_ = set_buffer(receive_, SO_RCVBUF, SO_RCVBUFFORCE, options.receive_buffer);
-  frames_.reserve(vectors_.size());
-  for (std::size_t i = 0; i < vectors_.size(); ++i) {
+  frames_.reserve(batch_);
+  const std::uint32_t here = look_up_interface(send_, options.interface).mtu;
+  const std::uint32_t mtu =
+      here == 0 || options.mtu == 0 ? std::max(here, options.mtu) : std::min(here, options.mtu);
+  const std::string failure = ring_.open(receive_, mtu != 0 ? mtu : PacketRing::kMaxSlot,
+                                         std::uint64_t{2} * options.receive_buffer);
+  if (failure.empty()) {
+    buffer_ = std::uint64_t{ring_.slots()} * kSlotWorth;
+    return;
+  }
+  note_ = "interface " + options.interface + " is read without a receive ring (" + failure +
+          "): each packet takes more processor time";
+  make_pool(batch_);
+}
+
+MRC_SETUP void SocketFrames::make_pool(std::size_t slots) {
+  pool_ = std::make_unique_for_overwrite<std::uint8_t[]>(slots * kSlotBytes);
+  vectors_.resize(slots);
+  messages_.resize(slots);
+  for (std::size_t i = 0; i < slots; ++i) {
     vectors_[i] = {pool_.get() + i * kSlotBytes, kSlotBytes};
     messages_[i].msg_hdr.msg_iov = &vectors_[i];
     messages_[i].msg_hdr.msg_iovlen = 1;
@@ -53,10 +67,20 @@ MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& st
 }
 
 MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) noexcept {
-  const auto wanted = static_cast<unsigned>(std::min(most, messages_.size()));
+  const std::size_t wanted = std::min(most, batch_);
+  frames_.clear();
+  if (ring_)
+    ring_.receive(wanted, frames_);
+  else
+    read(wanted);
+  backlogged_ = frames_.size() == wanted;
+  return frames_;
+}
+
+MRC_DECL void SocketFrames::read(std::size_t most) noexcept {
+  const auto wanted = static_cast<unsigned>(most);
   for (unsigned i = 0; i < wanted; ++i) messages_[i].msg_hdr.msg_flags = 0;
   const int n = recvmmsg(receive_.fd(), messages_.data(), wanted, MSG_DONTWAIT, nullptr);
-  frames_.clear();
   for (int i = 0; i < n; ++i) {
     const mmsghdr& message = messages_[static_cast<std::size_t>(i)];
     const bool whole =
@@ -64,12 +88,10 @@ MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) n
     frames_.emplace_back(static_cast<std::uint8_t*>(message.msg_hdr.msg_iov->iov_base),
                          whole ? message.msg_len : 0);
   }
-  backlogged_ = frames_.size() == wanted;
-  return frames_;
 }
 
 MRC_DECL std::uint32_t SocketFrames::fill() const noexcept {
-  return receive_buffer_fill(receive_);
+  return ring_ ? ring_.fill() : receive_buffer_fill(receive_);
 }
 
 MRC_DECL std::uint64_t SocketFrames::overrun() const noexcept {
