@@ -18,64 +18,135 @@ def verdict(value, target):
     return f"{'>=' if target > 0 else '<='} {abs(target)}: {'met' if met else 'missed'}"
 
 
+def table(head, rows):
+    lines = [f"| {' | '.join(map(str, row))} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+def pairs(report):
+    rows = [[f["what"], f["unit"], *spread(f).split(" | "),
+             f"{f['again']['median']:.2%}" if "again" in f else "-",
+             f"{f['cpu']['median']:.2f}" if "cpu" in f else "-",
+             f"{f['calls_per_MB']:.1f}" if f.get("calls_per_MB") else "-"]
+            for f in report["figures"].values()]
+    ratios = [[name, *spread(r).split(" | "), verdict(r["median"], r["target"])]
+              for name, r in report["ratios"].items()]
+    return [table(["Program", "Unit", "Median", "Min .. max", "Retransmitted", "CPU s per GB",
+                   "System calls per MB"], rows),
+            table(["Ratio", "Median", "Min .. max", "Target"], ratios)]
+
+
+def sides_of(engine):
+    """Cases with their requester and responder: {(kind, *parameters): {side: case}}."""
+    sides = {}
+    for name, case in engine.items():
+        kind, side, *rest = name.split("/")
+        if kind != "engines_side_by_side":
+            sides.setdefault((kind, *rest), {})[side] = case
+    return sides
+
+
+# what, case, compared with, target: at most
+ENGINE_RATIOS = [
+    ("10,000 queue pairs / one, packets of 4 KiB", ("packets_4k", "qps:10000", "evs:8"),
+     ("packets_4k", "qps:1", "evs:8"), -1.4),
+    ("10,000 queue pairs / one, writes of 64 B", ("writes_64", "qps:10000", "evs:8"),
+     ("writes_64", "qps:1", "evs:8"), -1.4),
+    ("SEND / write, 64 B", ("sends_64", "qps:1", "evs:1024"),
+     ("writes_64", "qps:1", "evs:1024"), -1.6),
+    ("READ / write, 4 KiB", ("reads_4k", "qps:1", "evs:1024"),
+     ("writes_4k", "qps:1", "evs:1024"), -1.6),
+    ("atomic / write of 8 B", ("fetch_adds", "qps:1", "evs:1024"),
+     ("writes_8", "qps:1", "evs:1024"), -1.6),
+]
+
+
+def engine(report):
+    sides = sides_of(report["engine"])
+    order = {key: [int(n) for n in re.findall(r":(\d+)", "/".join(key))] for key in sides}
+    rows = []
+    for key, case in sorted(sides.items(), key=lambda item: (item[0][0], order[item[0]])):
+        one = next(iter(case.values()))
+        rows.append([", ".join([key[0].replace("_", " "),
+                                *(k.replace(":", " ") for k in key[1:])]),
+                     *(f"{case[s]['median']:.1f}" if s in case else "-"
+                       for s in ("requester", "responder")),
+                     f"{one['sacks']:.3f}", f"{one['probes']:.3f}"])
+    parts = [table(["Engine alone, ns per packet", "Requester", "Responder", "SACKs per packet",
+                    "Probes per packet"], rows)]
+    ratios = []
+    for what, above, below, target in ENGINE_RATIOS:
+        if {above, below} - set(sides):
+            continue
+        both = [[case["median"] for case in sides[key].values()] for key in (above, below)]
+        ratio = sum(both[0]) / sum(both[1])
+        ratios.append([what, f"{ratio:.2f}", verdict(ratio, target)])
+    if ratios:
+        parts.append(table(["Both sides together", "Ratio", "Target"], ratios))
+    together = {name.split("/")[1]: case["median"] for name, case in report["engine"].items()
+                if name.startswith("engines_side_by_side/")}
+    if len(together) == 2:
+        one, two = together["engines:1"], together["engines:2"]
+        parts.append(f"One rig: {one:.1f} ns per packet, all of its work included; two on two "
+                     f"cores at the same time: {two:.1f} ns, so {one / two:.2f} times as many "
+                     f"packets ({verdict(one / two, 1.7)}).")
+    return parts
+
+
+def lanes(report):
+    cores = report["machine"]["processors"]
+    memory, udp = report["lanes"]["memory"], report["lanes"]["udp"]
+    rows = [[n, *(cell for c in (case, udp[n])
+                  for cell in (f"{c['gbps']['median']:.1f}", *spread(c["times"]).split(" | ")))]
+            for n, case in memory.items()]
+    parts = [table([f"Lanes ({cores} processors)", "Planes in memory, Gb/s", "Times one lane",
+                    "Min .. max", "UDP sockets, Gb/s", "Times one lane", "Min .. max"], rows)]
+    if cores >= 2 and 2 in memory:
+        two = memory[2]["times"]["median"]
+        parts.append(f"Two lanes, planes in memory: {verdict(two, 1.7)}.")
+    return parts
+
+
+def memory(report):
+    rows = []
+    for name, row in report["memory"].items():
+        words = name.replace("_", " ").replace("/", ", ").replace(":", " ")
+        if "packets" in row:
+            words += f", {row['packets']:,.0f} packets in flight"
+        size = row.get("resident", row.get("own_account"))
+        most = MOST_PER_QP.get(name.split("/")[0])
+        rows.append([words, f"{size:,.0f}",
+                     f"{row['reserved']:,.0f}" if "reserved" in row else "-",
+                     verdict(size, -most if most else None)])
+    return [table(["Memory, bytes", "Resident", "Reserved", "Target"], rows)]
+
+
+PARTS = {"figures": pairs, "engine": engine, "lanes": lanes, "memory": memory}
+
+
 def markdown(report):
-    lines = []
-    if "figures" in report:
-        lines += ["| Program | Unit | Median | Least .. largest | Sent again | CPU s per GB | "
-                  "System calls per MB |", "|---|---|---|---|---|---|---|"]
-        for f in report["figures"].values():
-            again = f"{f['again']['median']:.2%}" if "again" in f else "-"
-            cpu = f"{f['cpu']['median']:.2f}" if "cpu" in f else "-"
-            calls = f"{f['calls_per_MB']:.1f}" if f.get("calls_per_MB") else "-"
-            lines.append(f"| {f['what']} | {f['unit']} | {spread(f)} | {again} | {cpu} | {calls} |")
-        lines += ["", "| Ratio | Median | Least .. largest | Target |", "|---|---|---|---|"]
-        for name, r in report["ratios"].items():
-            lines.append(f"| {name} | {spread(r)} | {verdict(r['median'], r['target'])} |")
-    if "engine" in report:
-        lines += ["", "| Engine alone, ns per packet | Requester | Responder | SACKs per packet | "
-                  "Probes per packet |", "|---|---|---|---|---|"]
-        sides, together = {}, {}
-        for name, case in report["engine"].items():
-            kind, side, *rest = name.split("/")
-            if kind == "engines_side_by_side":
-                together[side] = case["median"]
-            else:
-                sides.setdefault((kind, *rest), {})[side] = case
-        numbers = {key: [int(n) for n in re.findall(r":(\d+)", "/".join(key))] for key in sides}
-        for key, case in sorted(sides.items(), key=lambda item: (item[0][0], numbers[item[0]])):
-            cells = [f"{case[s]['median']:.1f}" if s in case else "-"
-                     for s in ("requester", "responder")]
-            any_case = next(iter(case.values()))
-            words = ", ".join([key[0].replace("_", " "), *(k.replace(":", " ") for k in key[1:])])
-            lines.append(f"| {words} | {' | '.join(cells)} | {any_case['sacks']:.3f} | "
-                         f"{any_case['probes']:.3f} |")
-        if len(together) == 2:
-            one, two = together["engines:1"], together["engines:2"]
-            lines += ["", f"One rig: {one:.1f} ns per packet, all of its work included; two on two "
-                      f"cores at the same time: {two:.1f} ns, so {one / two:.2f} times as many "
-                      f"packets ({verdict(one / two, 1.7)})."]
-    if "lanes" in report:
-        cores = report["machine"]["processors"]
-        lines += [f"| Lanes ({cores} processors) | Planes in memory, Gb/s | Times one lane | "
-                  "Least .. largest | UDP sockets, Gb/s | Times one lane | Least .. largest |",
-                  "|---|---|---|---|---|---|---|"]
-        memory, udp = report["lanes"]["memory"], report["lanes"]["udp"]
-        for lanes, case in memory.items():
-            cells = [f"{c['gbps']['median']:.1f} | {spread(c['times'])}"
-                     for c in (case, udp[lanes])]
-            lines.append(f"| {lanes} | {' | '.join(cells)} |")
-        if cores >= 2 and 2 in memory:
-            two = memory[2]["times"]["median"]
-            lines += ["", f"Two lanes, planes in memory: {verdict(two, 1.7)}."]
-    if "memory" in report:
-        lines += ["", "| Memory, bytes | Resident | Reserved | Target |", "|---|---|---|---|"]
-        for name, row in report["memory"].items():
-            words = name.replace("_", " ").replace("/", ", ").replace(":", " ")
-            if "packets" in row:
-                words += f", {row['packets']:,.0f} packets in flight"
-            size = row.get("resident", row.get("own_account"))
-            reserved = f"{row['reserved']:,.0f}" if "reserved" in row else "-"
-            most = MOST_PER_QP.get(name.split("/")[0])
-            target = verdict(size, -most if most else None)
-            lines.append(f"| {words} | {size:,.0f} | {reserved} | {target} |")
-    return "\n".join(lines) + "\n"
+    """All that was measured."""
+    return "\n\n".join(text for key, part in PARTS.items() if key in report
+                       for text in part(report)) + "\n"
+
+
+def machine_line(report):
+    m = report["machine"]
+    return (f"{m['processors']} processors of {m['model'] or 'an unknown model'}, "
+            f"Linux {m['kernel']}, {report['date']}; medians of {report['repetitions']}.")
+
+
+def fill_page(text, report):
+    """The page with what was measured in place of what stands between the marks of each part.
+    Raises ValueError if a mark is missing."""
+    for key, part in PARTS.items():
+        if key not in report or key == "lanes":
+            continue
+        begin, end = f"<!-- by scripts/bench: {key} -->", f"<!-- end of {key} -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
+            raise ValueError(f"the page lacks the lines {begin} and {end}")
+        body = "\n\n".join([machine_line(report), *part(report)])
+        text = f"{before}{begin}\n\n{body}\n\n{end}{after}"
+    return text
