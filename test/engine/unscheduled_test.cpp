@@ -86,6 +86,45 @@ TEST_CASE("stall: a peer that stops for longer than the timer makes no path bad"
   CHECK(times_bad(pair, 0) == 0);
 }
 
+TEST_CASE(
+    "stall: a process that waits to run for many timeouts is asked, and is sent nothing again") {
+  for (const bool waits : {true, false}) {
+    CAPTURE(waits);
+    EnginePair::Setup setup = busy_hosts();
+    setup.rc = true;  // an OpenMRC peer
+    setup.options.peers_stop = waits;
+    EnginePair pair(setup, 7);
+    mrc::test::Steps steps(pair, {.steps = 40, .size = 256 << 10, .depth = 4});
+    unsigned sent = 0;
+    pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&) {
+      if (side == 0 && ++sent % 1500 == 0) pair.stall(1, pair.now() + 60ms);
+    };
+    CHECK(steps.run(10s));
+    CHECK(pair[0].stats().timeouts > 10);
+    CHECK((pair[0].stats().tx_retransmits == 0) == waits);
+    CHECK((times_bad(pair, 0) == 0) == waits);
+  }
+}
+
+TEST_CASE("stall: a packet that is lost with all probes after it is sent again, late") {
+  for (const bool waits : {true, false}) {
+    CAPTURE(waits);
+    EnginePair::Setup setup = busy_hosts();
+    setup.rc = true;  // an OpenMRC peer
+    setup.options.peers_stop = waits;
+    EnginePair pair(setup, 7);
+    mrc::test::Steps steps(pair, {.steps = 1, .size = 4096, .depth = 1});
+    const Time begin = pair.now();
+    const Duration dead = waits ? 90ms : 5ms;
+    pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>& bytes) {
+      if (pair.now() - begin < dead) bytes.clear();
+    };
+    CHECK(steps.run(10s));
+    CHECK(pair[0].stats().tx_retransmits >= 1);
+    CHECK(pair.now() - begin < dead + 30ms);
+  }
+}
+
 TEST_CASE("stall: losses are found by a sender that is stopped now and then") {
   EnginePair pair(busy_hosts(), 7);
   pair.faults.loss = 0.005;

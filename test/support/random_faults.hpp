@@ -55,6 +55,7 @@ namespace mrc::test {
     s.options.cc.algorithm = cc::Algorithm::fixed;
   s.options.paths.active = static_cast<std::uint16_t>(r.chance(0.3) ? s.planes : 0);
   s.options.ack_delay = r.chance(0.5) ? std::chrono::microseconds(200) : Duration{};
+  s.options.peers_stop = s.options.ack_delay > Duration{};  // as devices on sockets have both
   return s;
 }
 

@@ -17,6 +17,10 @@ namespace detail {
 /// hosts usually keep a process waiting, with T(12) 12.6 ms.
 inline constexpr unsigned kSilentTimeouts = 3;
 
+/// A host with several times as many busy threads as processors keeps a process waiting for so
+/// long.
+inline constexpr Duration kBusyHost = std::chrono::milliseconds(100);
+
 }  // namespace detail
 
 MRC_DECL void LossRecovery::review(Time now) noexcept {
@@ -135,8 +139,9 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   tx.probes = 0;
   // The timeout concerns one packet. If more were lost than a SACK can show, only the answer to a
   // probe reports the others; without it each would take a timeout of its own.
+  const bool answered = !tx.probe_pending;
   send_probe(now, qp);
-  if (all_arrived) return;
+  if (all_arrived || (!answered && may_wait_to_run(now, qp, psn))) return;
   // If everything in flight was lost, it may use up the congestion window for good: one packet is
   // sent regardless, and before those of queue pairs that wait for the window.
   ReadyQueue::exempt(qp);
@@ -156,6 +161,15 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
     if (tx.in_vain()) qp.peer->sizes.on_silence(ctx_.usable_planes(*qp.peer), now);
   }
   ctx_.timers.arm(*qp.peer);
+}
+
+/// May the peer be a process that has not run since this packet was sent? It has answered no probe,
+/// by which a loss would have been found. Then nothing is known to be lost: it is only asked again.
+MRC_DECL bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept {
+  if (!ctx_.options.peers_stop || !qp.remote.solicited) return false;
+  const reliability::Packet packet = qp.tx.window.at(psn);
+  return packet.state() == reliability::PacketState::outstanding &&
+         now - packet.sent() < detail::kBusyHost;
 }
 
 /// The timer has expired: false if that was once too often, and the queue pair has failed.
