@@ -80,7 +80,7 @@ struct NsccParameters {
 namespace detail {
 
 template <class T>
-void require_range(const char* option, T value, T low, T high) {
+MRC_COLD void require_range(const char* option, T value, T low, T high) {
   if (value >= low && value <= high) return;  // false for a NaN
   throw Error(Errc::invalid_argument, std::string("congestion control option ") + option + ": " +
                                           std::to_string(value) + " is not within " +

@@ -22,9 +22,12 @@
 #define MRC_DECL inline
 #endif
 
-/// The same for functions that run at set-up or on errors only: compiled for size and placed apart
-/// from the data path. Header-only programs compile faster.
-#define MRC_SETUP MRC_DECL __attribute__((cold))
+/// Precedes functions, templates among them, that run at set-up or on errors only: compiled for
+/// size and placed apart from the data path. Header-only programs compile faster.
+#define MRC_COLD __attribute__((cold))
+
+/// Precedes such definitions in impl/*.ipp.
+#define MRC_SETUP MRC_DECL MRC_COLD
 
 /// In front of each class and function of the application's API (mrc/mrc.hpp): what libopenmrc.so
 /// exports; all else in it is hidden. A shared object that contains the library should export

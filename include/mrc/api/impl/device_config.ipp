@@ -21,8 +21,9 @@ namespace detail {
 
 /// The count of "loopback:N" (`prefix` "loopback:"), or nothing when `text` starts otherwise.
 /// Throws when N is not 1 .. kMaxPlanes.
-[[nodiscard]] inline std::optional<unsigned> loopback_count(const Config& c, std::string_view text,
-                                                            std::string_view prefix) {
+[[nodiscard]] MRC_SETUP std::optional<unsigned> loopback_count(const Config& c,
+                                                               std::string_view text,
+                                                               std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   const auto count = parse_integer<unsigned>(text.substr(prefix.size()));
   if (!count || *count < 1 || *count > kMaxPlanes)
@@ -31,7 +32,7 @@ namespace detail {
   return count;
 }
 
-inline void check_ports(const Config& c, const std::vector<std::string>& planes) {
+MRC_SETUP void check_ports(const Config& c, const std::vector<std::string>& planes) {
   // Planes on one address use UDP ports 256 apart, which leaves room for the slots.
   std::size_t repeats = 0;
   for (const auto& plane : planes)
@@ -48,7 +49,7 @@ inline void check_ports(const Config& c, const std::vector<std::string>& planes)
                         ", which leads to UDP port " + std::to_string(last));
 }
 
-inline void check_paths(const Config& c, std::size_t plane_count) {
+MRC_SETUP void check_paths(const Config& c, std::size_t plane_count) {
   const std::size_t all = plane_count * c.paths;
   if (c.active_paths > all)
     throw not_allowed(setting_name("active_paths", c), std::to_string(c.active_paths),
@@ -62,7 +63,7 @@ inline void check_paths(const Config& c, std::size_t plane_count) {
 /// A receiver recognises trimmed packets by their DSCP alone (mrc-1.0 §1.12), so no other class may
 /// have the same value. The two trimmed classes may be equal: then every trim counts as made by a
 /// switch before the last hop.
-inline void check_classes(const Config& c) {
+MRC_SETUP void check_classes(const Config& c) {
   using Class = std::pair<std::string_view, std::uint8_t>;
   for (const auto& [mark, mark_value] :
        {Class{"dscp_trimmed", c.expert.dscp_trimmed},

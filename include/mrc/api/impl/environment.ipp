@@ -18,7 +18,7 @@ namespace mrc::inline v0_1 {
 namespace detail {
 
 /// "MRC_CC_BASE_RTT" becomes "cc_base_rtt".
-[[nodiscard]] inline std::string option_name(std::string_view variable) {
+[[nodiscard]] MRC_SETUP std::string option_name(std::string_view variable) {
   std::string name;
   for (const char c : variable.substr(4))
     name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -48,7 +48,7 @@ MRC_SETUP bool reserved_variable(std::string_view name) noexcept {
 }
 
 /// Names of the MRC_* variables that no option reads and that are not reserved.
-[[nodiscard]] inline std::vector<std::string> unknown_variable_names() {
+[[nodiscard]] MRC_SETUP std::vector<std::string> unknown_variable_names() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string_view name = *entry;

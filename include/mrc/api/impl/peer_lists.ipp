@@ -31,8 +31,8 @@ namespace detail {
 
 /// What parse(text) complains of, and what is allowed.
 template <class Parse>
-[[nodiscard]] std::string mistake_in_list(std::string_view text, std::string_view allowed,
-                                          Parse&& parse) {
+[[nodiscard]] MRC_COLD std::string mistake_in_list(std::string_view text, std::string_view allowed,
+                                                   Parse&& parse) {
   try {
     parse(text);
     return {};

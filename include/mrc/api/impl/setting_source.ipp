@@ -10,7 +10,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// True if the option's variable is set and gives the value that the option has in `config`.
-[[nodiscard]] inline bool set_by_environment(const Option& option, const Config& config) {
+[[nodiscard]] MRC_SETUP bool set_by_environment(const Option& option, const Config& config) {
   const char* text = std::getenv(variable_name(option).c_str());
   if (text == nullptr || *text == '\0') return false;
   Config same;

@@ -11,11 +11,11 @@
 namespace mrc::inline v0_1::cc {
 namespace detail {
 
-inline void require_range(const char* option, Duration value, Duration low, Duration high) {
+MRC_SETUP void require_range(const char* option, Duration value, Duration low, Duration high) {
   require_range((std::string(option) + " (ns)").c_str(), value.count(), low.count(), high.count());
 }
 
-inline void validate(const NsccOptions& o) {
+MRC_SETUP void validate(const NsccOptions& o) {
   constexpr Duration kNanosecond{1};
   constexpr Duration kZero{0};
   constexpr double kMost = 1e12;

@@ -48,14 +48,14 @@ inline constexpr std::uint8_t kMaxRdAtomic = 128;
 inline constexpr std::size_t kMaxPortData = 1024;
 
 /// True for an address to send to: neither unspecified nor multicast, IPv4 or IPv6.
-[[nodiscard]] inline bool is_unicast(const port::IpAddress& ip) noexcept {
+[[nodiscard]] MRC_SETUP bool is_unicast(const port::IpAddress& ip) noexcept {
   if (port::is_unspecified(ip)) return false;
   return port::is_v4(ip) ? ip[12] != 0 && ip[12] < 224 : ip[0] != 0xFF;
 }
 
 /// The rule that `info` breaks, in words, or nullptr. encode() and decode_connection_info() apply
 /// the same rules, so whatever one side encodes the other accepts.
-[[nodiscard]] inline const char* info_fault(const ConnectionInfo& info) noexcept {
+[[nodiscard]] MRC_SETUP const char* info_fault(const ConnectionInfo& info) noexcept {
   if (value(info.qpn) < kFirstUserQpn || value(info.qpn) > 0xFFFFFF)
     return "QPN is reserved or over 24 bits";
   if (!is_mtu(info.mtu)) return "MTU is not a multiple of 128 from 256 to 32768";
@@ -80,7 +80,7 @@ inline constexpr std::size_t kMaxPortData = 1024;
 }
 
 /// Checks length, magic, version and checksum; the order makes the message name the first cause.
-inline void check_envelope(Bytes blob) {
+MRC_SETUP void check_envelope(Bytes blob) {
   if (blob.size() < kInfoHead + kInfoTrailer)
     bad_info("only " + std::to_string(blob.size()) + " bytes, at least " +
              std::to_string(kInfoHead + kInfoTrailer) + " expected");

@@ -24,20 +24,20 @@ inline constexpr Duration kResolutionInterval = std::chrono::microseconds(100);
 inline constexpr unsigned kWaysAtOnce = 3;
 
 /// Is the GID an address of the device that has said this from another one?
-[[nodiscard]] inline bool goes_by(const ConnectionInfo& info, const port::IpAddress& from,
-                                  const port::IpAddress& gid) noexcept {
+[[nodiscard]] MRC_SETUP bool goes_by(const ConnectionInfo& info, const port::IpAddress& from,
+                                     const port::IpAddress& gid) noexcept {
   return from == gid || std::any_of(info.planes.begin(), info.planes.end(),
                                     [&](const port::PeerAddress& p) { return p.ip == gid; });
 }
 
 /// Takes over the fixed part; the caller has checked the size.
-[[nodiscard]] inline wire::ResolutionPacket read_resolution(Bytes bytes) noexcept {
+[[nodiscard]] MRC_SETUP wire::ResolutionPacket read_resolution(Bytes bytes) noexcept {
   wire::ResolutionPacket packet;
   std::memcpy(&packet, bytes.data(), sizeof packet);
   return packet;
 }
-inline void write_resolution(ResolutionMessage& message,
-                             const wire::ResolutionPacket& packet) noexcept {
+MRC_SETUP void write_resolution(ResolutionMessage& message,
+                                const wire::ResolutionPacket& packet) noexcept {
   std::memcpy(message.bytes.data(), &packet, sizeof packet);
 }
 

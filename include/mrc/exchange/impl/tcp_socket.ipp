@@ -49,17 +49,17 @@ class TcpWait {
   const std::atomic<bool>* cancel_;
 };
 
-[[nodiscard]] inline std::error_code errno_code(int error = errno) {
+[[nodiscard]] MRC_SETUP std::error_code errno_code(int error = errno) {
   return {error, std::system_category()};
 }
-[[nodiscard]] inline std::string seconds_text(Duration time) {
+[[nodiscard]] MRC_SETUP std::string seconds_text(Duration time) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 /// Waits until the socket is ready for `events` or in error. Throws when time is over.
-inline void tcp_wait(const Socket& socket, short events, const TcpWait& wait,
-                     const std::string& what) {
+MRC_SETUP void tcp_wait(const Socket& socket, short events, const TcpWait& wait,
+                        const std::string& what) {
   for (;;) {
     wait.check_cancelled(what);
     pollfd entry{socket.fd(), events, 0};
@@ -79,7 +79,7 @@ MRC_SETUP void tcp_wait_readable(const Socket& socket, const TcpWait& wait,
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 /// The addresses of a host; empty: this one.
-[[nodiscard]] inline AddressList tcp_lookup(const std::string& host, std::uint16_t port) {
+[[nodiscard]] MRC_SETUP AddressList tcp_lookup(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -95,7 +95,7 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
   return {list, &::freeaddrinfo};
 }
 
-[[nodiscard]] inline bool same_ends(const Socket& socket) noexcept {
+[[nodiscard]] MRC_SETUP bool same_ends(const Socket& socket) noexcept {
   port::SocketAddress own, remote;
   own.length = remote.length = sizeof own.v6;
   return ::getsockname(socket.fd(), &own.any, &own.length) == 0 &&
@@ -104,8 +104,8 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 }
 
 /// One try at one address. Returns 0 or the errno value; `socket` is connected when 0.
-[[nodiscard]] inline int tcp_try(const addrinfo& address, const TcpWait& wait,
-                                 const std::string& what, Socket& socket) {
+[[nodiscard]] MRC_SETUP int tcp_try(const addrinfo& address, const TcpWait& wait,
+                                    const std::string& what, Socket& socket) {
   socket = port::begin_connect(port::SocketAddress(address.ai_addr));
   if (!socket.open()) return errno;
   tcp_wait(socket, POLLOUT, wait, what);

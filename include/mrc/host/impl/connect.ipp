@@ -123,7 +123,7 @@ MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
 }
 
 /// What a step is said to fail of, if it is an attribute.
-[[nodiscard]] inline const char* out_of_range(Errc e) noexcept {
+[[nodiscard]] MRC_SETUP const char* out_of_range(Errc e) noexcept {
   return e == Errc::invalid_argument ? ": an attribute is outside its documented range" : "";
 }
 

@@ -22,7 +22,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// Throws mrc::Error if there is none.
-[[nodiscard]] inline PlaneKind& checked(PlaneKind* kind) {
+[[nodiscard]] MRC_SETUP PlaneKind& checked(PlaneKind* kind) {
   if (kind == nullptr) throw Error(Errc::invalid_argument, "a device needs a kind of planes");
   return *kind;
 }

@@ -19,7 +19,7 @@
 namespace mrc::inline v0_1::detail {
 
 /// How many processors this thread may use.
-[[nodiscard]] inline unsigned allowed_processors() noexcept {
+[[nodiscard]] MRC_SETUP unsigned allowed_processors() noexcept {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
@@ -28,7 +28,7 @@ namespace mrc::inline v0_1::detail {
 
 /// Why no further lane is opened, if `open` files are and each lane opens `each`. Empty: there are
 /// enough.
-[[nodiscard]] inline std::string too_few_files(std::size_t open, std::size_t each) {
+[[nodiscard]] MRC_SETUP std::string too_few_files(std::size_t open, std::size_t each) {
   if (may_open(open, each)) return {};
   return "a lane opens " + std::to_string(each) + " files and the limit is " +
          std::to_string(allowed_files()) + "; raise it with `ulimit -n`, or set fewer paths";

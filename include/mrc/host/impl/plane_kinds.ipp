@@ -16,10 +16,10 @@
 namespace mrc::inline v0_1::detail {
 
 #ifdef MRC_SEPARATE_COMPILATION
-[[nodiscard]] inline std::unique_ptr<PlaneKind> packet_kind_for(const Config& config) {
+[[nodiscard]] MRC_SETUP std::unique_ptr<PlaneKind> packet_kind_for(const Config& config) {
   return make_packet_kind(config);
 }
-[[nodiscard]] inline std::unique_ptr<PlaneKind> verbs_kind_for(const Config& config) {
+[[nodiscard]] MRC_SETUP std::unique_ptr<PlaneKind> verbs_kind_for(const Config& config) {
 #if __has_include(<infiniband/verbs.h>)
   return make_verbs_kind(config);
 #else
@@ -27,7 +27,7 @@ namespace mrc::inline v0_1::detail {
 #endif
 }
 #else
-[[nodiscard]] inline std::unique_ptr<PlaneKind> packet_kind_for(const Config& config) {
+[[nodiscard]] MRC_SETUP std::unique_ptr<PlaneKind> packet_kind_for(const Config& config) {
   if (const auto make = packet_kind.load()) return make(config);
   throw Error(
       Errc::unsupported,
@@ -35,7 +35,7 @@ namespace mrc::inline v0_1::detail {
           ": this program was built without fabrics; include <mrc/fabric.hpp> in one of its "
           "files, or link the compiled library (OpenMRC::static or OpenMRC::shared)");
 }
-[[nodiscard]] inline std::unique_ptr<PlaneKind> verbs_kind_for(const Config& config) {
+[[nodiscard]] MRC_SETUP std::unique_ptr<PlaneKind> verbs_kind_for(const Config& config) {
   if (const auto make = verbs_kind.load()) return make(config);
   throw no_verbs_planes(config);
 }

@@ -16,13 +16,13 @@ namespace mrc::inline v0_1::detail {
 }
 
 /// The name of a state, as in the API.
-[[nodiscard]] inline const char* to_string(ProfileState state) noexcept {
+[[nodiscard]] MRC_SETUP const char* to_string(ProfileState state) noexcept {
   constexpr const char* kNames[] = {"INIT", "OFFLINE", "ONLINE"};
   return state <= ProfileState::online ? kNames[static_cast<int>(state)] : "no state";
 }
 
 /// Throws unless profiles can go from `from` to `to` in one step.
-inline void require_step(const char* kind, ProfileId id, ProfileState from, ProfileState to) {
+MRC_SETUP void require_step(const char* kind, ProfileId id, ProfileState from, ProfileState to) {
   using enum ProfileState;
   const bool allowed = (from == init && to == offline) || (from == offline && to != offline) ||
                        (from == online && to == offline);
@@ -32,12 +32,12 @@ inline void require_step(const char* kind, ProfileId id, ProfileState from, Prof
 }
 
 /// Throws unless `ok`, as something is missing on the way to a state.
-inline void require_set(const char* kind, ProfileId id, bool ok, const std::string& what) {
+MRC_SETUP void require_set(const char* kind, ProfileId id, bool ok, const std::string& what) {
   if (!ok) bad_profile(kind, id, Errc::invalid_argument, what);
 }
 
 /// A format profile that has mode and fields. SRv6 needs an SRH for more than 128 bits.
-[[nodiscard]] inline path::EvFormatProfile packed(const ProfileSet::Format& profile) {
+[[nodiscard]] MRC_SETUP path::EvFormatProfile packed(const ProfileSet::Format& profile) {
   path::EvFormatProfile format{*profile.mode, false, *profile.fields};
   unsigned width = 0;
   for (const path::FormatField& field : format.fields) width += field.width;
@@ -47,15 +47,15 @@ inline void require_set(const char* kind, ProfileId id, bool ok, const std::stri
 
 /// The entry of a map, or a fresh one outside of it.
 template <class T>
-[[nodiscard]] T copy_of(const std::map<ProfileId, T>& map, ProfileId id) {
+[[nodiscard]] MRC_COLD T copy_of(const std::map<ProfileId, T>& map, ProfileId id) {
   const auto at = map.find(id);
   return at == map.end() ? T{} : at->second;
 }
 
 /// Stores a profile, or removes one that has returned to INIT. Throws if there is no room.
 template <class T>
-void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id, T profile,
-           std::size_t most) {
+MRC_COLD void store(const char* kind, std::map<ProfileId, T>& map, ProfileId id, T profile,
+                    std::size_t most) {
   if (profile.state == ProfileState::init) {
     map.erase(id);
     return;
@@ -112,8 +112,8 @@ MRC_SETUP FormatProfileInfo ProfileRegistry::format(ProfileId id) const {
 // ---------------------------------------------------------------------------------------- CC
 
 /// The device's options with those of a profile in their place.
-[[nodiscard]] inline cc::Options with_profile(cc::Options options, cc::Algorithm algorithm,
-                                              const CcConfig& c) {
+[[nodiscard]] MRC_SETUP cc::Options with_profile(cc::Options options, cc::Algorithm algorithm,
+                                                 const CcConfig& c) {
   options.algorithm = algorithm;
   cc::NsccOptions& n = options.nscc;
   const auto take = [](auto& option, const auto& value) {

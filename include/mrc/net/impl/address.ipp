@@ -21,7 +21,7 @@ namespace detail {
 }
 
 /// Either family, nothing but the address; false if it is none.
-[[nodiscard]] inline bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
+[[nodiscard]] MRC_SETUP bool ip_from_text(std::string_view text, IpAddress& out) noexcept {
   char buffer[INET6_ADDRSTRLEN];
   if (text.size() >= sizeof buffer) return false;
   std::memcpy(buffer, text.data(), text.size());
@@ -36,8 +36,8 @@ namespace detail {
 }
 
 /// The port after the colon of `whole`. Throws Error.
-[[nodiscard]] inline std::uint16_t udp_port_from_text(std::string_view whole,
-                                                      std::string_view text) {
+[[nodiscard]] MRC_SETUP std::uint16_t udp_port_from_text(std::string_view whole,
+                                                         std::string_view text) {
   unsigned port = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (failed != std::errc{} || end != text.data() + text.size() || port == 0 || port > 65535)

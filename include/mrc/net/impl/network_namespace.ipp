@@ -19,13 +19,13 @@ namespace mrc::inline v0_1::port {
 namespace detail {
 
 /// The number of a network namespace's file below /proc; 0 if it can't be looked at.
-[[nodiscard]] inline std::uint64_t inode_of(const char* path) noexcept {
+[[nodiscard]] MRC_SETUP std::uint64_t inode_of(const char* path) noexcept {
   struct stat file {};
   return ::stat(path, &file) == 0 ? file.st_ino : 0;
 }
 
 /// Tells the network namespaces of a running kernel apart; 0 if that can't be found out.
-[[nodiscard]] inline std::uint64_t namespace_number() noexcept {
+[[nodiscard]] MRC_SETUP std::uint64_t namespace_number() noexcept {
   constexpr int kNetnsCookie = 71;  // SO_NETNS_COOKIE, from Linux 5.14 on
   for (const int family : {AF_INET, AF_INET6}) {
     const UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -15,16 +15,16 @@ namespace mrc::inline v0_1::port {
 namespace detail {
 
 /// Messages are small and answered: waiting to fill a segment only delays them.
-[[nodiscard]] inline Socket prompt(Socket socket) noexcept {
+[[nodiscard]] MRC_SETUP Socket prompt(Socket socket) noexcept {
   if (socket.open()) (void)try_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
 }
-[[nodiscard]] inline Socket stream_socket(const SocketAddress& address) noexcept {
+[[nodiscard]] MRC_SETUP Socket stream_socket(const SocketAddress& address) noexcept {
   return prompt(
       Socket(::socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
 }
 /// The socket if `done`; else none, and errno as it is.
-[[nodiscard]] inline Socket only_if(bool done, Socket socket) noexcept {
+[[nodiscard]] MRC_SETUP Socket only_if(bool done, Socket socket) noexcept {
   const int error = errno;
   if (!done) socket.close();
   errno = error;

@@ -9,14 +9,15 @@ namespace mrc::inline v0_1::path {
 namespace detail {
 
 /// Whether every field fits its place in the format. There are no more fields than places.
-inline bool fit_places(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
+MRC_SETUP bool fit_places(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (fields[i].width > format.fields[i].width) return false;
   return true;
 }
 
 /// Whether the widths of the fields and those of their places add up to the same.
-inline bool fill_format(std::span<const EvField> fields, const EvFormatProfile& format) noexcept {
+MRC_SETUP bool fill_format(std::span<const EvField> fields,
+                           const EvFormatProfile& format) noexcept {
   unsigned used = 0;
   unsigned room = 0;
   for (const EvField& field : fields) used += field.width;

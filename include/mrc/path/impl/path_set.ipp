@@ -13,7 +13,7 @@ namespace detail {
 }
 
 /// Throws unless a PathSet can be made of this.
-inline void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
+MRC_SETUP void check(std::span<const PathSpec> universe, const PathSetOptions& o) {
   if (universe.empty() || universe.size() > kMaxPaths)
     bad_option("number of paths is " + std::to_string(universe.size()) + ", allowed are 1 to " +
                std::to_string(kMaxPaths));

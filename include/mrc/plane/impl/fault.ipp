@@ -22,7 +22,7 @@ using FaultTable = std::vector<std::pair<Key, FaultSpec>>;
 
 /// Sets the entry of `key`, or removes it if the spec has no faults.
 template <class Key>
-void set_fault(FaultTable<Key>& table, Key key, const FaultSpec& spec) {
+MRC_COLD void set_fault(FaultTable<Key>& table, Key key, const FaultSpec& spec) {
   std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
   if (!spec.any()) return;
   const auto above = std::find_if(table.begin(), table.end(),

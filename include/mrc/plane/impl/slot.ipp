@@ -41,9 +41,9 @@ MRC_SETUP void throw_in_use(const std::string& what) {
 
 /// Opens all receiving sockets of a slot. Returns none if an address is in use, which `taken`
 /// names.
-[[nodiscard]] inline std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
-                                                  std::span<const std::uint16_t> base_ports,
-                                                  unsigned slot, PeerAddress& taken) {
+[[nodiscard]] MRC_SETUP std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
+                                                     std::span<const std::uint16_t> base_ports,
+                                                     unsigned slot, PeerAddress& taken) {
   std::vector<Socket> sockets;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
@@ -56,12 +56,12 @@ MRC_SETUP void throw_in_use(const std::string& what) {
 }
 
 /// This slot's port is the second one of slot 0.
-[[nodiscard]] inline bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
+[[nodiscard]] MRC_SETUP bool reserved_slot(std::uint16_t base_port, unsigned slot) noexcept {
   return base_port == wire::kUdpPort && base_port + slot == wire::kUdpPortAlternative;
 }
 
 /// Binds second_port() of each address that has one.
-inline void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
+MRC_SETUP void open_second_sockets(std::span<const LocalAddress> addresses, SlotClaim& claim) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     Socket& socket = claim.second_sockets.emplace_back();
     const std::uint16_t port = second_port(claim.base_ports[i], claim.slot);
@@ -75,7 +75,8 @@ inline void open_second_sockets(std::span<const LocalAddress> addresses, SlotCla
 }
 
 /// Slot 0 was not free. An OpenMRC process that has it holds both standard ports of `taken`.
-inline void note_stranger(const LocalAddress& local, const PeerAddress& taken, SlotClaim& claim) {
+MRC_SETUP void note_stranger(const LocalAddress& local, const PeerAddress& taken,
+                             SlotClaim& claim) {
   if (taken.udp_port != wire::kUdpPort || claim.slot == 0 ||
       !open_receive_socket(local, wire::kUdpPortAlternative).open())
     return;

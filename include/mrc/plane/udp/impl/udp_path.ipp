@@ -20,8 +20,8 @@ namespace detail {
 /// Linux lets a process send with an IPv6 flow label only after it has leased the label. The lease
 /// is shared (other processes can have the same label), needs no privilege and ends with the
 /// socket. False on refusal, with errno set.
-[[nodiscard]] inline bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
-                                           std::uint16_t label) noexcept {
+[[nodiscard]] MRC_SETUP bool lease_flow_label(const Socket& socket, const IpAddress& any_unicast,
+                                              std::uint16_t label) noexcept {
   in6_flowlabel_req request{};
   request.flr_label = htonl(label);
   request.flr_action = IPV6_FL_A_GET;
@@ -40,8 +40,9 @@ namespace detail {
 }
 
 /// Opens the socket of one path. Throws Error.
-[[nodiscard]] inline UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
-                                       std::uint32_t interface_index, std::uint16_t source_port) {
+[[nodiscard]] MRC_SETUP UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
+                                          std::uint32_t interface_index,
+                                          std::uint16_t source_port) {
   UdpPath path;
   path.socket = make_udp_socket(local);
   const Socket& socket = path.socket;
