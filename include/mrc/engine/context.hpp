@@ -104,10 +104,12 @@ struct Context {
     return wide != 0 ? wide : ~PlaneMask{0};
   }
 
-  /// Queues a control packet. If the queue is full the item is dropped and counted: control packets
-  /// may be lost, and a timer of either side recovers.
-  void queue_control(const ControlItem& item) noexcept {
-    if (!control.push(item)) ++stats.drops.control_overflow;
+  /// Queues a control packet. If the queue is full the item is dropped and counted, and the result
+  /// is false: control packets may be lost, and a timer of either side recovers.
+  bool queue_control(const ControlItem& item) noexcept {
+    const bool queued = control.push(item);
+    if (!queued) ++stats.drops.control_overflow;
+    return queued;
   }
 
   /// Queues a Transport ACK for the newest finished message (mrc-1.0 §2.8, [O-15]).

@@ -58,6 +58,7 @@ struct ControlItem {
 template <class Header>
 [[nodiscard]] Header& make_header(wire::TxPacket& packet, const wire::Bth& bth) noexcept {
   static_assert(alignof(Header) == 1 && std::is_trivially_copyable_v<Header>);
+  static_assert(sizeof(Header) <= sizeof(packet.header));
   Header& header = *std::construct_at(reinterpret_cast<Header*>(packet.header.data()));
   header.bth = bth;
   packet.header_length = sizeof(Header);

@@ -139,9 +139,9 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   tx.probes = 0;
   // The timeout concerns one packet. If more were lost than a SACK can show, only the answer to a
   // probe reports the others; without it each would take a timeout of its own.
-  const bool answered = !tx.probe_pending;
+  const bool waits = !all_arrived && may_wait_to_run(now, qp, psn);
   send_probe(now, qp);
-  if (all_arrived || (!answered && may_wait_to_run(now, qp, psn))) return;
+  if (all_arrived || waits) return;
   // If everything in flight was lost, it may use up the congestion window for good: one packet is
   // sent regardless, and before those of queue pairs that wait for the window.
   ReadyQueue::exempt(qp);
@@ -163,12 +163,15 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   ctx_.timers.arm(*qp.peer);
 }
 
-/// May the peer be a process that has not run since this packet was sent? It has answered no probe,
-/// by which a loss would have been found. Then nothing is known to be lost: it is only asked again.
+/// May the peer be a process that does not run? It was asked after this packet, and nothing has
+/// been heard from it since, in any queue pair; an answer would have shown the loss. Then nothing
+/// is known to be lost: it is only asked again.
 MRC_DECL bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept {
   if (!ctx_.options.peers_stop || !qp.remote.solicited) return false;
-  const reliability::Packet packet = qp.tx.window.at(psn);
-  return packet.state() == reliability::PacketState::outstanding &&
+  const RequesterState& tx = qp.tx;
+  const reliability::Packet packet = tx.window.at(psn);
+  return packet.state() == reliability::PacketState::outstanding && tx.probe_pending &&
+         tx.probe_sent >= packet.sent() && qp.peer->answered < tx.probe_sent &&
          now - packet.sent() < detail::kBusyHost;
 }
 
@@ -208,14 +211,13 @@ MRC_DECL void LossRecovery::on_unreachable(Time now, Peer& peer) noexcept {
 MRC_DECL void LossRecovery::send_probe(Time now, QueuePairState& qp) noexcept {
   RequesterState& tx = qp.tx;
   ++tx.probes;
-  tx.probe_pending = true;
   tx.probe_sent = now;
   ++qp.stats.probes;
   ControlItem item;
   item.kind = ControlItem::Kind::probe;
   item.qpn = qp.qpn;
   item.id = ++tx.probe_id;
-  ctx_.queue_control(item);
+  tx.probe_pending = ctx_.queue_control(item);
 }
 
 MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, QueuePairState& qp,
