@@ -28,9 +28,10 @@ class SocketFrames final : public FrameChannel {
   /// Bytes of a slot of the pool: any frame fits.
   static constexpr std::size_t kSlotBytes = 65536 + wire::kEthernetHeader;
 
-  /// Bytes of a socket buffer that a slot of the ring stands for, whatever its size: the kernel
-  /// charges up to as much for a packet with 1 KiB of payload (UdpPort::kBufferShare).
-  static constexpr std::uint32_t kSlotWorth = 4096;
+  /// Bytes of a socket buffer that a slot of the ring stands for, whatever its size: PacketPort's
+  /// share of that is 3/4 of what senders count for a small packet (kLeastCharge), so that a
+  /// quarter of the slots is left to control packets, which nobody counts.
+  static constexpr std::uint32_t kSlotWorth = 3072;
 
   /// The ring is twice options.receive_buffer, as a socket buffer would be. Throws mrc::Error.
   explicit SocketFrames(const PacketPortOptions& options);
