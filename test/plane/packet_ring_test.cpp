@@ -180,3 +180,18 @@ TEST_CASE("packet ring: where there can be none, a port works without, and says 
     CHECK(rig.receiver.arm());
   });
 }
+
+TEST_CASE("packet ring: packets that are too long for slots are read without one") {
+  in_new_network([] {
+    make_veth();
+    shell("ip link set pa mtu 40000 && ip link set pb mtu 40000");
+    PacketPortOptions b = packet_options(false);
+    b.mtu = 40'000;
+    PacketRig rig(packet_options(true), b, packet_routes());
+    REQUIRE(rig.receiver.notes().size() == 1);
+    CHECK(mrc::test::contains(rig.receiver.notes()[0], "packets of 40000 bytes are too long"));
+    send_some(rig, 0, 30, 4096);
+    rig.receive(30);
+    check_arrived(rig, 30, 4096);
+  });
+}

@@ -26,7 +26,8 @@ class PacketRing {
   /// Bytes that a slot has beside the IP packet: the kernel's header, its alignment, and the
   /// Ethernet header.
   static constexpr std::uint32_t kOverhead = 96;
-  /// Size of a slot at most. Longer frames come by way of the socket's receive buffer.
+  /// Size of a slot at most. Frames that are longer than a slot, since the MTU was raised later or
+  /// the host has put packets together, come by way of the socket's receive buffer, one per call.
   static constexpr std::uint32_t kMaxSlot = 16'384;
   /// Size of a ring at most: its memory is taken when it is made, and can't be swapped out.
   static constexpr std::uint64_t kMaxBytes = 64 << 20;
@@ -44,8 +45,9 @@ class PacketRing {
   [[nodiscard]] explicit operator bool() const noexcept { return memory_ != nullptr; }
 
   /// Gives the slots of the last call back to the kernel, and appends up to `most` frames that have
-  /// arrived, valid until the next call. An empty one was too long.
-  void receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept;
+  /// arrived, valid until the next call; `frames` has room for them. An empty one was too long.
+  /// True if more may be there: one that is longer than a slot is the last of a call.
+  bool receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept;
   /// True if frames of the last receive() occupy slots: the socket may be readable because of them.
   [[nodiscard]] bool held() const noexcept { return held_ != 0; }
 

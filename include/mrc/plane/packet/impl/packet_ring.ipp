@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 #include "mrc/plane/packet/packet_ring.hpp"
@@ -26,7 +27,8 @@ MRC_SETUP std::string PacketRing::open(const Socket& socket, std::uint32_t mtu,
     (void)setsockopt(socket.fd(), SOL_PACKET, PACKET_RX_RING, &none, sizeof none);
     return std::string(step) + ": " + std::generic_category().message(error);
   };
-  slot_ = std::min(TPACKET_ALIGN(mtu + kOverhead), kMaxSlot);
+  slot_ = TPACKET_ALIGN(mtu + kOverhead);
+  if (slot_ > kMaxSlot) return "packets of " + std::to_string(mtu) + " bytes are too long for one";
   per_block_ = kBlock / slot_;
   const std::uint64_t block = std::uint64_t{per_block_} * slot_;
   bytes = std::min(bytes, kMaxBytes);
@@ -60,7 +62,7 @@ MRC_DECL std::uint32_t* PacketRing::status(std::uint32_t n) const noexcept {
   return &reinterpret_cast<tpacket2_hdr*>(slot)->tp_status;
 }
 
-MRC_DECL void PacketRing::receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept {
+MRC_DECL bool PacketRing::receive(std::size_t most, std::vector<MutableBytes>& frames) noexcept {
   for (; held_ != 0; --held_)
     std::atomic_ref(*status(slots_ - held_)).store(TP_STATUS_KERNEL, std::memory_order_release);
   bool whole = true;
@@ -78,6 +80,7 @@ MRC_DECL void PacketRing::receive(std::size_t most, std::vector<MutableBytes>& f
     if (++next_ == slots_) next_ = 0;
     ++held_;
   }
+  return frames.size() == most || !whole;
 }
 
 MRC_DECL MutableBytes PacketRing::read_long() noexcept {

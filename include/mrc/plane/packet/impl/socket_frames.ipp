@@ -26,8 +26,9 @@ MRC_SETUP SocketFrames::SocketFrames(const PacketPortOptions& options)
   const std::uint32_t here = look_up_interface(send_, options.interface).mtu;
   const std::uint32_t mtu =
       here == 0 || options.mtu == 0 ? std::max(here, options.mtu) : std::min(here, options.mtu);
-  const std::string failure = ring_.open(receive_, mtu != 0 ? mtu : PacketRing::kMaxSlot,
-                                         std::uint64_t{2} * options.receive_buffer);
+  const std::string failure =
+      ring_.open(receive_, mtu != 0 ? mtu : PacketRing::kMaxSlot - PacketRing::kOverhead,
+                 std::uint64_t{2} * options.receive_buffer);
   if (failure.empty()) {
     buffer_ = std::uint64_t{ring_.slots()} * kSlotWorth;
     return;
@@ -69,11 +70,12 @@ MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& st
 MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) noexcept {
   const std::size_t wanted = std::min(most, batch_);
   frames_.clear();
-  if (ring_)
-    ring_.receive(wanted, frames_);
-  else
+  if (ring_) {
+    backlogged_ = ring_.receive(wanted, frames_);
+  } else {
     read(wanted);
-  backlogged_ = frames_.size() == wanted;
+    backlogged_ = frames_.size() == wanted;
+  }
   return frames_;
 }
 
