@@ -136,17 +136,19 @@ def machine_line(report):
             f"Linux {m['kernel']}, {report['date']}; medians of {report['repetitions']}.")
 
 
-def fill_page(text, report):
-    """The page with what was measured in place of what stands between the marks of each part.
-    Raises ValueError if a mark is missing."""
-    for key, part in PARTS.items():
-        if key not in report or key == "lanes":
-            continue
-        begin, end = f"<!-- by scripts/bench: {key} -->", f"<!-- end of {key} -->"
+def fill_page(text, report, parts):
+    """The page with what was measured in place of what stands between the marks of these parts:
+    pairs, engine, memory. Without a report the marks are looked for, no more. Raises ValueError if
+    one is missing."""
+    for name in parts:
+        key = "figures" if name == "pairs" else name
+        begin, end = f"<!-- by scripts/bench: {name} -->", f"<!-- end of {name} -->"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not found or not closed:
             raise ValueError(f"the page lacks the lines {begin} and {end}")
-        body = "\n\n".join([machine_line(report), *part(report)])
+        if report is None:
+            continue
+        body = "\n\n".join([machine_line(report), *PARTS[key](report)])
         text = f"{before}{begin}\n\n{body}\n\n{end}{after}"
     return text
