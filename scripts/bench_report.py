@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables that scripts/bench prints: docs/performance.md has them."""
 
+import contextlib
+import platform
 import re
+import statistics
 
 MOST_PER_QP = {"idle_queue_pair": 8 * 1024, "busy_queue_pair": 64 * 1024}
+
+
+def summary(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values),
+            "values": values}
+
+
+def machine(processors):
+    model = ""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as info:
+        found = re.search(r"model name\s*:\s*(.+)", info.read())
+        model = found[1] if found else ""
+    return {"processors": processors, "model": model, "kernel": platform.release(),
+            "system": platform.machine()}
 
 
 def spread(s, digits=2):

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # compile_cost_test.sh COMPILER OBJECT: what a header-only program makes the compiler do, counted,
-# since times depend on the machine: headers of this project that it reads, their lines, and functions
-# that OBJECT, made of main.cpp beside this file without optimising, has: most are those of standard
-# templates. None
-# may exceed its limit in compile_cost.txt. MRC_TEST_UPDATE_LIMITS=1 writes the limits anew, two per
-# cent above what is counted.
+# since times depend on the machine: headers of this project that it reads, their lines, and the
+# functions in OBJECT, made of main.cpp beside this file without optimising: most are those of
+# standard templates. None may exceed its limit in compile_cost.txt. MRC_TEST_UPDATE_LIMITS=1 writes
+# the limits anew, two per cent above what is counted.
 set -euo pipefail
 export LC_ALL=C
 source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
