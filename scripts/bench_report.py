@@ -138,6 +138,44 @@ def memory(report):
     return [table(["Memory, bytes", "Resident", "Reserved", "Target"], rows)]
 
 
+def headlines(report):
+    """The first lines of the page's summary: what a user wants to know of all that."""
+    f, r = report["figures"], report["ratios"]
+    engine_alone = sides_of(report["engine"])
+    packet = engine_alone["packets_4k", "qps:1", "evs:8"]
+    memory_of = report["memory"]
+    idle = next(v for k, v in memory_of.items() if k.startswith("idle_queue_pair"))
+    full = max((v for k, v in memory_of.items() if k.startswith("busy_queue_pair")),
+               key=lambda row: row["packets"])
+
+    def median(name, of=f):
+        return of[name]["median"]
+
+    def ratio(name):
+        return f"{r[name]['median']:.2f}"
+
+    lines = [
+        f"One stream of 1 MiB writes: {median('mrc'):.1f} Gb/s with packets of 4 KiB, as between "
+        f"hosts, **{ratio('mrc / iperf3 TCP')} times kernel TCP** (iperf3, {median('tcp'):.1f} "
+        f"Gb/s); within a host {median('mrc_own_host'):.1f} Gb/s, "
+        f"{ratio('mrc as within a host / iperf3 TCP')} times.",
+        "Against sockets that do the same work without a protocol: "
+        f"{ratio('mrc / bare sockets, each with what suits it: 16 and 8 KiB')} with the best packet "
+        f"size of each, {ratio('mrc / bare sockets')} with 4 KiB packets.",
+        f"With 1 % packet loss: {ratio('mrc with 1 % loss / without')} of the bandwidth; with a "
+        f"dead plane out of eight: {ratio('mrc on 8 planes, one dead / none dead')}.",
+        f"Latency of an 8-byte write, half a round trip: {median('mrc_latency'):.2f} us, "
+        f"{ratio('mrc latency / bare latency')} times the bare sockets' "
+        f"{median('udp_latency'):.2f} us "
+        f"({verdict(r['mrc latency / bare latency']['median'], -1.35)}).",
+        f"Engine alone: {median('requester', packet):.0f} ns per 4 KiB packet as requester, "
+        f"{median('responder', packet):.0f} ns as responder. 41 ns is 800 Gb/s.",
+        f"Memory: {idle['resident'] / 1000:.1f} KB per idle queue pair, "
+        f"{full['own_account'] / 1000:.0f} KB with {full['packets']:,.0f} packets in flight.",
+    ]
+    return "\n".join(f"{i}. {line}" for i, line in enumerate(lines, 1))
+
+
 PARTS = {"figures": pairs, "engine": engine, "lanes": lanes, "memory": memory}
 
 
@@ -153,19 +191,25 @@ def machine_line(report):
             f"Linux {m['kernel']}, {report['date']}; medians of {report['repetitions']}.")
 
 
+def between(text, name, body):
+    """The page with `body` between the marks of that name, or as it is without a body. Raises
+    ValueError if a mark is missing."""
+    begin, end = f"<!-- by scripts/bench: {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page lacks the lines {begin} and {end}")
+    return text if body is None else f"{before}{begin}\n\n{body}\n\n{end}{after}"
+
+
 def fill_page(text, report, parts):
     """The page with what was measured in place of what stands between the marks of these parts:
-    pairs, engine, memory. Without a report the marks are looked for, no more. Raises ValueError if
-    one is missing."""
+    pairs, engine, memory; with all of them the summary's first lines, too. Without a report the
+    marks are looked for, no more. Raises ValueError if one is missing."""
     for name in parts:
         key = "figures" if name == "pairs" else name
-        begin, end = f"<!-- by scripts/bench: {name} -->", f"<!-- end of {name} -->"
-        before, found, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not found or not closed:
-            raise ValueError(f"the page lacks the lines {begin} and {end}")
-        if report is None:
-            continue
-        body = "\n\n".join([machine_line(report), *PARTS[key](report)])
-        text = f"{before}{begin}\n\n{body}\n\n{end}{after}"
+        text = between(text, name, report and
+                       "\n\n".join([machine_line(report), *PARTS[key](report)]))
+    if len(parts) == 3:
+        text = between(text, "summary", report and headlines(report))
     return text
