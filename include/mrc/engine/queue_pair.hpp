@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -259,17 +260,19 @@ struct QueuePairState : EngineTimer {
 
   /// Prefetches what sending a packet, or an acknowledgement, touches in this object.
   void prefetch_requester() const noexcept {
-    prefetch(&qpn, sizeof(std::uint64_t) * 12);
+    prefetch(this, kIdentity);
     prefetch(&ready_hook, sizeof(ready_hook));
     prefetch(&tx, sizeof(tx));
     prefetch(&stats, sizeof(stats));
   }
   /// Prefetches what a data packet touches in this object.
   void prefetch_responder() const noexcept {
-    prefetch(&qpn, sizeof(std::uint64_t) * 12);
+    prefetch(this, kIdentity);
     prefetch(&rx, sizeof(rx));
     prefetch(&stats, sizeof(stats));
   }
+  /// Bytes at the beginning with timer, number, state, peer and tags.
+  static constexpr std::size_t kIdentity = 128;
 
   /// See RequesterState::on_progress(), and counts it.
   void on_progress(Time now) noexcept {
