@@ -54,7 +54,7 @@ class Page:
         self.browser.screenshot(os.path.join(self.folder, name + ".png"), whole)
 
     def keep_events(self):
-        """The page shows the newest: on a busy machine other paths soon push out those of the T1."""
+        """The page shows the newest: other paths soon push out those of the T1."""
         self.browser.run("""const list = document.querySelector('#events ol');
             window.events = new Set();
             const keep = () => { for (const one of list.children) events.add(one.textContent); };
