@@ -125,6 +125,27 @@ TEST_CASE("stall: a packet that is lost with all probes after it is sent again, 
   }
 }
 
+TEST_CASE("stall: a plane that dies is left as soon as if the peer might not wait to run") {
+  Duration elapsed[2];
+  for (const bool waits : {false, true}) {
+    EnginePair::Setup setup = busy_hosts();
+    setup.planes = 2;
+    setup.rc = true;
+    setup.options.peers_stop = waits;
+    EnginePair pair(setup, 7);
+    mrc::test::Steps steps(pair, {.steps = 40, .size = 64 << 10, .depth = 2});
+    unsigned sent = 0;
+    pair.tap = [&](unsigned, const wire::TxPacket& p, std::vector<std::uint8_t>& bytes) {
+      if (++sent > 500 && p.plane == 0) bytes.clear();  // in both directions
+    };
+    CHECK(steps.run(10s));
+    CHECK(pair[0].stats().tx_retransmits > 0);
+    elapsed[waits] = steps.elapsed();
+  }
+  CHECK(elapsed[true] < 2 * elapsed[false]);
+  CHECK(elapsed[true] < 100ms);
+}
+
 TEST_CASE("stall: losses are found by a sender that is stopped now and then") {
   EnginePair pair(busy_hosts(), 7);
   pair.faults.loss = 0.005;
