@@ -14,6 +14,7 @@
 #include "mrc/engine/datagram_tables.hpp"
 #include "mrc/engine/deferred_stores.hpp"
 #include "mrc/engine/engine_stats.hpp"
+#include "mrc/engine/lookahead.hpp"
 #include "mrc/engine/memory.hpp"
 #include "mrc/engine/object_tables.hpp"
 #include "mrc/engine/options.hpp"
@@ -59,6 +60,7 @@ struct Context {
         objects(options, secrets),
         datagrams(objects),
         ready(objects),
+        lookahead(objects),
         parts(o.part_places, o.largest_payload),
         local_up(o.planes),
         latest(o.start) {}
@@ -185,6 +187,7 @@ struct Context {
   ObjectTables objects;             ///< protection domains, queue pairs, peers
   DatagramTables datagrams;         ///< datagram queue pairs and where they send to
   ReadyQueue ready;                 ///< queue pairs with packets to send
+  Lookahead lookahead;              ///< fetches the state of queue pairs before it is needed
   cc::HostLink link;                ///< destinations to which packets are in flight
   PartAssembly parts;               ///< data packets that arrive in parts
   PlaneMask local_up;               ///< own ports that are up

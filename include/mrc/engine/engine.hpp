@@ -19,7 +19,6 @@
 #include "mrc/engine/datagram_service.hpp"
 #include "mrc/engine/endpoint_service.hpp"
 #include "mrc/engine/engine_stats.hpp"
-#include "mrc/engine/lookahead.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/peer.hpp"
@@ -434,7 +433,6 @@ class Engine {
   ControlSender control_{ctx_, responder_, loss_, endpoint_};
   DatagramService datagrams_{ctx_, teardown_};
   Scheduler scheduler_{ctx_, loss_, control_, data_, datagrams_};
-  Lookahead lookahead_{ctx_.objects};
   std::array<std::uint64_t, kMaxPlanes> bad_icrc_{};
   std::vector<wire::RxPacket> early_;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/opcode.hpp"
+#include "mrc/wire/transport.hpp"
 
 namespace mrc::inline v0_1::engine {
 

@@ -10,7 +10,6 @@
 #include "mrc/engine/control_sender.hpp"
 #include "mrc/engine/data_sender.hpp"
 #include "mrc/engine/datagram_service.hpp"
-#include "mrc/engine/lookahead.hpp"
 #include "mrc/engine/loss_recovery.hpp"
 #include "mrc/wire/burst.hpp"
 
@@ -47,7 +46,6 @@ class Scheduler {
   ControlSender& control_;
   DataSender& data_;
   DatagramService& datagrams_;
-  Lookahead lookahead_{ctx_.objects};
   std::size_t turns_of_peers_ = 0;       // until datagrams have theirs
   PlaneMask last_free_ = ~PlaneMask{0};  // free_planes of the last call
 };

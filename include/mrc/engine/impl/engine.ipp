@@ -144,18 +144,18 @@ MRC_DECL void Engine::receive_many(Time now, std::span<const wire::RxPacket> pac
   };
   fetch_headers(0);
   fetch_headers(kBatch);
-  lookahead_.announce(batch(0));
+  ctx_.lookahead.announce(batch(0));
   for (std::size_t begin = 0; begin < packets.size(); begin += kBatch) {
     fetch_headers(begin + 2 * kBatch);
-    lookahead_.deepen();
-    lookahead_.announce(batch(begin + kBatch));
+    ctx_.lookahead.deepen();
+    ctx_.lookahead.announce(batch(begin + kBatch));
     for (const wire::RxPacket& packet : batch(begin)) receive_one(now, packet);
   }
 }
 
 MRC_DECL void Engine::receive(Time now, std::span<const wire::RxPacket> packets) noexcept {
   now = ctx_.forward(now);
-  if (lookahead_.pays()) {
+  if (ctx_.lookahead.pays()) {
     receive_many(now, packets);
   } else {
     for (std::size_t i = 0; i < packets.size(); ++i) {

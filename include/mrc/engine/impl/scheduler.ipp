@@ -30,7 +30,7 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
     Peer& peer = ctx_.ready.pop();
     if (peer.ready.empty()) continue;
     QueuePairState& qp = peer.ready.front();
-    if (qp.tx.quantum_used == 0 && lookahead_.pays()) lookahead_.before_service(peer);
+    if (qp.tx.quantum_used == 0 && ctx_.lookahead.pays()) ctx_.lookahead.before_service(peer);
     const SendStatus status = serve(now, peer, qp, free_planes, burst);
     ctx_.rearm(qp, now);
     const bool leaves = status == SendStatus::idle || status == SendStatus::starved;
