@@ -137,9 +137,9 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   ctx_.ready.exempt_waiting(now, *qp.peer, now - tx.timer_start);
   tx.timer_start = now;
   tx.probes = 0;
+  const bool waits = !all_arrived && may_wait_to_run(now, qp, psn);
   // The timeout concerns one packet. If more were lost than a SACK can show, only the answer to a
   // probe reports the others; without it each would take a timeout of its own.
-  const bool waits = !all_arrived && may_wait_to_run(now, qp, psn);
   send_probe(now, qp);
   if (all_arrived || waits) return;
   // If everything in flight was lost, it may use up the congestion window for good: one packet is
