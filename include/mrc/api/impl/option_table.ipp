@@ -181,8 +181,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "Socket buffer wanted for received packets. The kernel may grant less; what it grants bounds "
      "the peers' windows. Packet ports have a ring instead, of twice as much, at most 64 MiB, "
      "which each lane takes when the device opens and which can't be swapped out; each packet "
-     "takes "
-     "a slot of the size of the MTU."},
+     "takes a slot of the size of the MTU."},
     {"send_buffer", U32{&Config::send_buffer, 64 << 10, 1 << 30, kSize}, "bytes per path", kPackets,
      "Socket buffer wanted for sending; of packet ports, per plane."},
     {"gso", ChoiceOption<port::Offload>{&Config::gso, &kOffloadChoices}, "", kPackets,
