@@ -30,6 +30,14 @@ EnginePair::Setup busy_hosts() {
   return s;
 }
 
+/// The same with OpenMRC peers. `stop`: they are processes (EngineOptions::peers_stop).
+EnginePair::Setup busy_processes(bool stop) {
+  EnginePair::Setup s = busy_hosts();
+  s.rc = true;
+  s.options.peers_stop = stop;
+  return s;
+}
+
 /// How often a side has called a path bad.
 std::uint64_t times_bad(EnginePair& pair, unsigned side) {
   const path::PathSet& paths = pair[side].find_peer(pair.peer(side))->paths;
@@ -90,10 +98,7 @@ TEST_CASE(
     "stall: a process that waits to run for many timeouts is asked, and is sent nothing again") {
   for (const bool waits : {true, false}) {
     CAPTURE(waits);
-    EnginePair::Setup setup = busy_hosts();
-    setup.rc = true;  // an OpenMRC peer
-    setup.options.peers_stop = waits;
-    EnginePair pair(setup, 7);
+    EnginePair pair(busy_processes(waits), 7);
     mrc::test::Steps steps(pair, {.steps = 40, .size = 256 << 10, .depth = 4});
     unsigned sent = 0;
     pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>&) {
@@ -109,10 +114,7 @@ TEST_CASE(
 TEST_CASE("stall: a packet that is lost with all probes after it is sent again, late") {
   for (const bool waits : {true, false}) {
     CAPTURE(waits);
-    EnginePair::Setup setup = busy_hosts();
-    setup.rc = true;  // an OpenMRC peer
-    setup.options.peers_stop = waits;
-    EnginePair pair(setup, 7);
+    EnginePair pair(busy_processes(waits), 7);
     mrc::test::Steps steps(pair, {.steps = 1, .size = 4096, .depth = 1});
     const Time begin = pair.now();
     const Duration dead = waits ? 90ms : 5ms;
@@ -125,13 +127,11 @@ TEST_CASE("stall: a packet that is lost with all probes after it is sent again, 
   }
 }
 
-TEST_CASE("stall: a plane that dies is left as soon as if the peer might not wait to run") {
-  Duration elapsed[2];
+TEST_CASE("stall: that a peer may wait to run delays the way out of a dead plane little") {
+  Duration elapsed[2];  // virtual time, as everywhere here
   for (const bool waits : {false, true}) {
-    EnginePair::Setup setup = busy_hosts();
+    EnginePair::Setup setup = busy_processes(waits);
     setup.planes = 2;
-    setup.rc = true;
-    setup.options.peers_stop = waits;
     EnginePair pair(setup, 7);
     mrc::test::Steps steps(pair, {.steps = 40, .size = 64 << 10, .depth = 2});
     unsigned sent = 0;
