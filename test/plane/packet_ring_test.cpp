@@ -44,7 +44,8 @@ void check_arrived(const PacketRig& rig, std::uint32_t count, std::size_t payloa
 
 #if !defined(__SANITIZE_THREAD__)  // which itself maps more than such a process may
 /// Takes the right to lock any amount of memory from this thread, and has all mappings made from
-/// now on count as locked, of which so many bytes are allowed. Ends with its scope.
+/// now on count as locked, of which so many bytes are allowed, until the end of its scope. The
+/// right stays away, as long as the thread lives.
 class LockedMemory {
  public:
   explicit LockedMemory(rlim_t bytes) {
