@@ -6,6 +6,8 @@ import platform
 import re
 import statistics
 
+from marked_page import between
+
 MOST_PER_QP = {"idle_queue_pair": 8 * 1024, "busy_queue_pair": 64 * 1024}
 
 
@@ -24,7 +26,8 @@ def machine(processors):
 
 
 def spread(s, digits=2):
-    return f"{s['median']:.{digits}f} | {s['min']:.{digits}f} .. {s['max']:.{digits}f}"
+    """Two cells of a table."""
+    return [f"{s['median']:.{digits}f}", f"{s['min']:.{digits}f} .. {s['max']:.{digits}f}"]
 
 
 def verdict(value, target):
@@ -41,12 +44,12 @@ def table(head, rows):
 
 
 def pairs(report):
-    rows = [[f["what"], f["unit"], *spread(f).split(" | "),
+    rows = [[f["what"], f["unit"], *spread(f),
              f"{f['again']['median']:.2%}" if "again" in f else "-",
              f"{f['cpu']['median']:.2f}" if "cpu" in f else "-",
              f"{f['calls_per_MB']:.1f}" if f.get("calls_per_MB") else "-"]
             for f in report["figures"].values()]
-    ratios = [[name, *spread(r).split(" | "), verdict(r["median"], r["target"])]
+    ratios = [[name, *spread(r), verdict(r["median"], r["target"])]
               for name, r in report["ratios"].items()]
     return [table(["Program", "Unit", "Median", "Min .. max", "Retransmitted", "CPU s per GB",
                    "System calls per MB"], rows),
@@ -114,7 +117,7 @@ def lanes(report):
     cores = report["machine"]["processors"]
     memory, udp = report["lanes"]["memory"], report["lanes"]["udp"]
     rows = [[n, *(cell for c in (case, udp[n])
-                  for cell in (f"{c['gbps']['median']:.1f}", *spread(c["times"]).split(" | ")))]
+                  for cell in (f"{c['gbps']['median']:.1f}", *spread(c["times"])))]
             for n, case in memory.items()]
     parts = [table([f"Lanes ({cores} processors)", "Planes in memory, Gb/s", "Times one lane",
                     "Min .. max", "UDP sockets, Gb/s", "Times one lane", "Min .. max"], rows)]
@@ -191,25 +194,16 @@ def machine_line(report):
             f"Linux {m['kernel']}, {report['date']}; medians of {report['repetitions']}.")
 
 
-def between(text, name, body):
-    """The page with `body` between the marks of that name, or as it is without a body. Raises
-    ValueError if a mark is missing."""
-    begin, end = f"<!-- by scripts/bench: {name} -->", f"<!-- end of {name} -->"
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"the page lacks the lines {begin} and {end}")
-    return text if body is None else f"{before}{begin}\n\n{body}\n\n{end}{after}"
-
-
 def fill_page(text, report, parts):
     """The page with what was measured in place of what stands between the marks of these parts:
     pairs, engine, memory; with all of them the summary's first lines, too. Without a report the
     marks are looked for, no more. Raises ValueError if one is missing."""
+    bodies = {}
     for name in parts:
         key = "figures" if name == "pairs" else name
-        text = between(text, name, report and
-                       "\n\n".join([machine_line(report), *PARTS[key](report)]))
-    if len(parts) == 3:
-        text = between(text, "summary", report and headlines(report))
+        bodies[name] = report and "\n\n".join([machine_line(report), *PARTS[key](report)])
+    if {"pairs", "engine", "memory"} <= set(parts):
+        bodies["summary"] = report and headlines(report)
+    for name, body in bodies.items():
+        text = between(text, f"<!-- by scripts/bench: {name} -->", f"<!-- end of {name} -->", body)
     return text
