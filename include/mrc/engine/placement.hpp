@@ -9,17 +9,11 @@
 #endif
 
 #include "mrc/core/access.hpp"
+#include "mrc/core/thread_sanitizer.hpp"
 
 /// Copies of payload into the application's memory.
 namespace mrc::inline v0_1::engine {
 
-#if defined(__SANITIZE_THREAD__)
-#define MRC_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MRC_THREAD_SANITIZER 1
-#endif
-#endif
 /// Largest word, in bytes, of a store that a program may poll. The thread sanitizer matches atomic
 /// stores and loads by address, and which word the program polls is unknown here: with it, each
 /// byte is stored by itself.

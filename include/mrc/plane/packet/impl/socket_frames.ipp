@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "mrc/core/system_calls.hpp"
+#include "mrc/core/thread_sanitizer.hpp"
 #include "mrc/plane/packet/packet_filter.hpp"
 #include "mrc/plane/packet/packet_socket.hpp"
 #include "mrc/plane/packet/socket_frames.hpp"
@@ -55,6 +56,7 @@ MRC_SETUP bool SocketFrames::attach(const InterfaceState& interface) noexcept {
 }
 
 MRC_DECL std::size_t SocketFrames::send(std::span<mmsghdr> frames, PortStats& stats) noexcept {
+  before_packets();
   std::size_t done = 0;
   while (done < frames.size()) {
     const int n = sendmmsg(send_.fd(), frames.data() + done,
@@ -72,6 +74,7 @@ MRC_DECL std::span<const MutableBytes> SocketFrames::receive(std::size_t most) n
   frames_.clear();
   if (ring_) {
     backlogged_ = ring_.receive(wanted, frames_);
+    after_packets();
   } else {
     read(wanted);
     backlogged_ = frames_.size() == wanted;
