@@ -9,7 +9,8 @@ need_program "$mrc_perf"
 brief=(--option timeout=14 --option retry_linear=2 --option retry_exponential=6)
 port=$(free_port)
 
-running() { [[ -s $work/client.out ]] && grep -q 'Gb/s' "$work/client.out"; }
+# Says so after the first message: at 0.00 Gb/s none has come.
+running() { [[ -s $work/client.out ]] && grep -Eq '[1-9][0-9.]* Gb/s' "$work/client.out"; }
 
 start_client() {  # start_client OPTION...: a long run, which is under way when this returns
   rm -f "$work/client.out" "$work/client.json"
