@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A header-only program that opens a device: in the fabric that its first argument names, or on the
 // RDMA devices that the second one names, or, if both are empty, on the loopback. The third one is
-// option control; then it waits for its standard input to end. Built without mrc/control.hpp,
-// mrc/fabric.hpp and mrc/verbs.hpp and, with other units, with them.
+// option control; then it waits for its standard input to end. Built without what more.cpp
+// includes, and with it.
 #include <cstdio>
 #include <string>
 

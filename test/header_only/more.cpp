@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mrc/control.hpp"
+#include "mrc/fabric.hpp"
+#if __has_include(<infiniband/verbs.h>)
+#include "mrc/verbs.hpp"
+#endif
