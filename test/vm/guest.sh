@@ -44,7 +44,7 @@ fail() {  # ends the check that it is called in
 # check NAME COMMAND...: a line on whether the command, or function, succeeds. What it prints is the
 # reason if it does not, its last line above all. It runs in a shell of its own.
 check() {
-  local name=$1 status=0
+  local name=$1 status=0 start=$SECONDS
   shift
   set +e
   (
@@ -54,7 +54,7 @@ check() {
   status=$?
   set -e
   if ((status == 0)); then
-    ok "$name"
+    ok "$name, $((SECONDS - start)) s"
   else
     not_ok "$name" "$(tail -n 1 "$work/check" | grep . || echo "exit status $status")"
     head -n -1 "$work/check" | tail -n 20 | sed 's/^/    /'
