@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "nccl_plugin/abi/types.hpp"
+#include "nccl_plugin/data/eager.hpp"
 
 /// The ring by which a receiver tells the sender where to write. The receiver writes records into
 /// the sender's memory, one or several with an RDMA write of one packet; the sender polls it.
@@ -26,7 +27,9 @@ struct Target {
   std::uint32_t rkey = 0;
   std::uint32_t size = 0;  ///< bytes
   std::int32_t tag = 0;
-  std::uint32_t padding = 0;
+  /// Of a record's first target: eager messages before this one, modulo 2^32, need no place in the
+  /// ring any more.
+  std::uint32_t taken = 0;
 };
 static_assert(sizeof(Target) == 24);
 
@@ -58,18 +61,27 @@ static_assert(offsetof(ClearToSend, targets) + sizeof(ClearToSend::targets) == 2
 using ClearToSendRing = std::array<ClearToSend, kSlots>;
 
 /// What the immediate data of a write says: which receive and which buffer of it. A send that is
-/// too large for the buffer sends no data but this, with `too_large`.
+/// too large for the buffer sends no data but this, with `too_large`. Of an `eager` message: its
+/// slot in the EagerRing.
 struct Immediate {
   unsigned slot = 0;
   unsigned index = 0;
   bool too_large = false;
+  bool eager = false;
 
   [[nodiscard]] constexpr std::uint32_t encode() const noexcept {
-    return (too_large ? 0x8000'0000u : 0u) | slot << 8 | index;
+    return (too_large ? 0x8000'0000u : 0u) | (eager ? 0x4000'0000u : 0u) | slot << 8 | index;
   }
   [[nodiscard]] static constexpr Immediate decode(std::uint32_t value) noexcept {
-    return {(value & 0x7FFF'FFFFu) >> 8, value & 0xFF, (value & 0x8000'0000u) != 0};
+    return {(value & 0x3FFF'FFFFu) >> 8, value & 0xFF, (value & 0x8000'0000u) != 0,
+            (value & 0x4000'0000u) != 0};
   }
+};
+
+/// What the peer writes to: of a sender the records, of a receiver the messages.
+struct Mailbox {
+  ClearToSendRing records{};
+  EagerRing messages{};
 };
 
 }  // namespace mrc_nccl

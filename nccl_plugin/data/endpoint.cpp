@@ -25,7 +25,7 @@ mrc::QpOptions options(mrc::Device& device, Role role, const mrc::CompletionQueu
   // Heartbeats need room besides.
   const unsigned sends = role == Role::sender ? Endpoint::kMostSends : kSlots;
   options.capacity = {.send = sends + 4,
-                      .receive = role == Role::receiver ? Endpoint::kMostSends : 0,
+                      .receive = role == Role::receiver ? Endpoint::kMostWrites : 0,
                       .send_sges = 1,
                       .inline_bytes = mrc::kMaxInlineBytes,
                       .receive_sges = 0};
@@ -37,7 +37,7 @@ mrc::QpOptions options(mrc::Device& device, Role role, const mrc::CompletionQueu
 Endpoint::Endpoint(std::shared_ptr<Nic> the_nic, Role the_role)
     : nic(std::move(the_nic)),
       role(the_role),
-      mailbox(std::make_unique<ClearToSendRing>()),
+      mailbox(std::make_unique<Mailbox>()),
       mailbox_region(nic->device().register_memory(
           mailbox.get(), sizeof *mailbox, mrc::Access::remote_write | mrc::Access::line_ordering)),
       cq(nic->device().create_cq(2 * kMostSends)),
@@ -49,7 +49,9 @@ Endpoint::~Endpoint() {
 }
 
 Greeting Endpoint::greeting() const {
-  return {qp.local_info(), mailbox_region.remote(), process_name(), nic->offers()};
+  // Nobody tests receives that are done early, so nobody would copy what came for them.
+  const bool takes_eager = role == Role::receiver && !nic->settings().early_receives;
+  return {qp.local_info(), mailbox_region.remote(), process_name(), nic->offers(), takes_eager};
 }
 
 /// Between these processes, or where `hosts`, between their hosts, as this side sees it.
@@ -66,13 +68,14 @@ void Endpoint::connect(const Greeting& peer, const Log& log) {
     if (const std::string line = nic->facts().name + ": " + warning; nic->is_news(line))
       log.warn(line);
   peer_mailbox = peer.mailbox;
+  peer_takes_eager = peer.takes_eager;
   peer_name = peer.name;
   told_at_once =
       std::bit_floor(std::min({mrc::kMaxInlineBytes, qp.local_info().mtu, peer.info.mtu}));
   qp.connect(peer.info);
   peer_number = nic->peers().add(qp, peer.info, peer.name);
   if (role == Role::sender) return;
-  for (unsigned i = 0; i < kMostSends; ++i)
+  for (unsigned i = 0; i < kMostWrites; ++i)
     if (const mrc::Errc e = qp.post_receive(0); e != mrc::Errc::ok)
       throw mrc::Error(e, "posting a receive for " + peer_text());
 }

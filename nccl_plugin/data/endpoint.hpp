@@ -39,13 +39,14 @@ class Endpoint {
   /// The peer as it is named in messages.
   [[nodiscard]] std::string peer_text() const;
 
-  /// Sends in flight of a sender, or writes of buffers to a receiver.
+  /// Sends in flight of a sender.
   static constexpr unsigned kMostSends = kSlots * kMaxGroup;
+  /// Writes to a receiver that it need not have seen: of its buffers, and eager messages.
+  static constexpr unsigned kMostWrites = kMostSends + kEagerSlots;
 
   const std::shared_ptr<Nic> nic;
   const Role role;
-  /// What the peer writes to: as sender the ring, as receiver the first word, by heartbeats.
-  const std::unique_ptr<ClearToSendRing> mailbox;
+  const std::unique_ptr<Mailbox> mailbox;
   mrc::MemoryRegion mailbox_region;
   /// Of a sender, made when it needs them; outlives the queue pair.
   std::optional<CopyRing> copies;
@@ -53,6 +54,7 @@ class Endpoint {
   mrc::QueuePair qp;
   Channel channel;
   mrc::RemoteAddress peer_mailbox;
+  bool peer_takes_eager = false;  ///< messages that it has not announced a receive for
   std::string peer_name;
   std::size_t told_at_once = 0;   ///< most bytes of a write of ClearToSend records; once connected
   std::uint64_t peer_number = 0;  ///< see Peers; once connected

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "mrc/engine/placement.hpp"
+
 namespace mrc_nccl {
 
 Registration* MemoryCache::add(void* address, std::size_t size) {
@@ -20,6 +22,12 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
     auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
                                           mrc::Access::remote_write | mrc::Access::line_ordering);
     found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
+    try {
+      by_key_.emplace(found->second.region.rkey(), &found->second);
+    } catch (...) {
+      ranges_.erase(found);
+      throw;
+    }
   }
   ++found->second.users;
   return &found->second;
@@ -30,7 +38,19 @@ bool MemoryCache::remove(Registration* registration) noexcept {
   const auto found = std::find_if(ranges_.begin(), ranges_.end(),
                                   [&](const auto& entry) { return &entry.second == registration; });
   if (found == ranges_.end()) return false;
-  if (--found->second.users == 0) ranges_.erase(found);
+  if (--found->second.users > 0) return true;
+  by_key_.erase(registration->region.rkey());
+  ranges_.erase(found);
+  return true;
+}
+
+bool MemoryCache::write(std::uint32_t rkey, std::uint64_t address, const void* from,
+                        std::size_t size) const noexcept {
+  auto* to = reinterpret_cast<std::uint8_t*>(address);
+  const std::lock_guard lock(mutex_);  // nobody deregisters it meanwhile
+  const auto found = by_key_.find(rkey);
+  if (found == by_key_.end() || !found->second->holds(to, size)) return false;
+  mrc::engine::copy_lines(to, static_cast<const std::uint8_t*>(from), size);
   return true;
 }
 

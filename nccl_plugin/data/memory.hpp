@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "mrc/device.hpp"
@@ -34,6 +35,10 @@ class MemoryCache {
   [[nodiscard]] Registration* add(void* address, std::size_t size);
   /// False if it is not a registration of this NIC, or has no user left.
   [[nodiscard]] bool remove(Registration* registration) noexcept;
+  /// Copies into memory that is registered with that key, as the device would. False, and nothing
+  /// is written, if it is not, or not any more, or does not hold these bytes.
+  [[nodiscard]] bool write(std::uint32_t rkey, std::uint64_t address, const void* from,
+                           std::size_t size) const noexcept;
   /// Ranges registered now.
   [[nodiscard]] std::size_t size() const;
 
@@ -43,6 +48,7 @@ class MemoryCache {
   mrc::Device& device_;
   mutable std::mutex mutex_;
   std::map<Range, Registration> ranges_;
+  std::unordered_map<std::uint32_t, const Registration*> by_key_;
 };
 
 }  // namespace mrc_nccl

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_plugin/data/receiver.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace mrc_nccl {
+
+namespace {
+
+constexpr const char* kTooLarge = "the peer's send is larger than the receive for it";
+
+}  // namespace
 
 Receiver::Receiver(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context)
     : Connection(std::move(endpoint), std::move(context)) {
@@ -14,10 +21,13 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
   *request = nullptr;
   if (failed()) return state();
   Slot& slot = slots_[group_ % kSlots];
-  // Nobody tests what was done early, so this looks after the peer.
-  if (early || slot.used || free_count_ == 0) {
+  // Nobody tests what was done early, so this looks after the peer. A sender whose messages were
+  // eager may not have read the records that were here before: it says so with the next one, and
+  // needs no receive for that.
+  const auto no_room = [&] { return slot.used || group_ >= read_ + kSlots || free_count_ == 0; };
+  if (early || no_room()) {
     progress();
-    if (failed() || slot.used || free_count_ == 0) return state();
+    if (failed() || no_room()) return state();
   }
   note(buffers);
   Request& taken = requests_[free_[--free_count_]];
@@ -31,6 +41,9 @@ Result Receiver::irecv(std::span<const ReceiveBuffer> buffers, bool early, Reque
   slot = {group_, true, taken.count, 0, early ? nullptr : &taken};
   ++group_;
   ++pending_;
+  for (unsigned i = 0; i < buffers.size() && unmatched_.size() > 0 && !failed(); ++i)
+    if (const auto message = unmatched_.take(buffers[i].tag)) copy(slot, i, *message);
+  if (failed()) return state();
   *request = &taken;
   // NCCL posts what it can before it tests any of it: one write tells of several receives.
   const bool full = told_bytes(group_) + sizeof(ClearToSend) > endpoint_->told_at_once;
@@ -58,13 +71,27 @@ std::size_t Receiver::told_bytes(std::uint64_t end) const noexcept {
   return (end - told_) * sizeof(ClearToSend) - ClearToSend::begin(targets);
 }
 
+/// Does the sender need to know what it was not told?
+bool Receiver::has_news() const noexcept {
+  if (taken() - told_taken_ > kEagerSlots / 2) return group_ != told_;
+  for (std::uint64_t number = told_; number != group_; ++number)
+    if (slots_[number % kSlots].used) return true;
+  return false;
+}
+
 /// Writes records into the sender's ring: as many with one write as one packet carries, in which
 /// they become visible in order.
 void Receiver::tell() {
+  if (!has_news()) return;
   while (told_ != group_ && !failed()) {
     std::uint64_t end = told_ + 1;
     while (end != group_ && end % kSlots != 0 && told_bytes(end + 1) <= endpoint_->told_at_once)
       ++end;
+    const std::uint32_t now_taken = taken();
+    for (std::uint64_t number = told_; number != end; ++number) {
+      ClearToSend& record = records_[number % kSlots];
+      record.targets[ClearToSend::index(record.ready & 0xFF, 0)].taken = now_taken;
+    }
     const ClearToSend& first = records_[told_ % kSlots];
     const std::size_t begin = sizeof first * (end - told_) - told_bytes(end);
     const mrc::Sge sge{reinterpret_cast<const std::byte*>(&first) + begin,
@@ -80,7 +107,7 @@ void Receiver::tell() {
       fail(Result::internal_error,
            std::string("a receive could not be announced: ") + mrc::to_string(e));
     else
-      told_ = end;
+      told_ = end, told_taken_ = now_taken;
   }
 }
 
@@ -95,6 +122,7 @@ void Receiver::on_completion(const mrc::Completion& completion) {
 }
 
 void Receiver::arrive(const Immediate& immediate, std::uint32_t bytes) {
+  if (immediate.eager) return arrive_eager(immediate.slot, bytes);
   Slot* slot = immediate.slot < kSlots ? &slots_[immediate.slot] : nullptr;
   if (slot == nullptr || !slot->used || slot->number >= told_ || immediate.index >= slot->count ||
       (slot->arrived & 1u << immediate.index) != 0) {
@@ -102,17 +130,66 @@ void Receiver::arrive(const Immediate& immediate, std::uint32_t bytes) {
     return;
   }
   if (immediate.too_large) {
-    fail(Result::invalid_usage, "the peer's send is larger than the receive for it");
+    fail(Result::invalid_usage, kTooLarge);
     return;
   }
-  slot->arrived |= 1u << immediate.index;
+  complete(*slot, immediate.index, bytes);
+  // It has read the record; and needs it for other buffers, if there are any.
+  read_ = std::max(read_, slot->number + (slot->used ? 0 : 1));
+}
+
+void Receiver::arrive_eager(unsigned place, std::uint32_t bytes) {
+  const EagerMessage& from = endpoint_->mailbox->messages[eager_ % kEagerSlots];
+  if (place != eager_ % kEagerSlots || unmatched_.full() || bytes < EagerMessage::kHeader ||
+      bytes > sizeof from || from.group < read_ || from.group > told_) {
+    fail(Result::remote_error, "the peer has sent an eager message that does not follow the last");
+    return;
+  }
+  read_ = from.group;
+  const Unmatched message{from.tag, bytes - static_cast<std::uint32_t>(EagerMessage::kHeader),
+                          eager_++};
+  for (std::uint64_t number = first_; number != group_; ++number) {
+    Slot& slot = slots_[number % kSlots];
+    for (unsigned i = 0; slot.used && i < slot.count; ++i) {
+      const Target& target = records_[number % kSlots].targets[ClearToSend::index(slot.count, i)];
+      if ((slot.arrived & 1u << i) == 0 && target.tag == message.tag) return copy(slot, i, message);
+    }
+  }
+  unmatched_.add(message);
+}
+
+/// Eager messages from the first on whose place in the ring is free again.
+std::uint32_t Receiver::taken() const noexcept {
+  return unmatched_.size() == 0 ? eager_ : unmatched_.oldest().number;
+}
+
+/// Copies an eager message to where it belongs.
+void Receiver::copy(Slot& slot, unsigned index, const Unmatched& message) {
+  const Target& target =
+      records_[slot.number % kSlots].targets[ClearToSend::index(slot.count, index)];
+  const void* from = endpoint_->mailbox->messages[message.number % kEagerSlots].data.data();
+  if (message.size > target.size)
+    fail(Result::invalid_usage, kTooLarge);
+  else if (message.size > 0 &&
+           !endpoint_->nic->memory().write(target.rkey, target.address, from, message.size))
+    fail(Result::invalid_usage, "a message of " + std::to_string(message.size) +
+                                    " bytes is for memory that its receive names, and that is "
+                                    "not, or not any more, registered with this NIC");
+  else
+    complete(slot, index, message.size);
+}
+
+/// A buffer of a receive has its data.
+void Receiver::complete(Slot& slot, unsigned index, std::uint32_t bytes) {
+  slot.arrived |= 1u << index;
   traffic_.messages += 1;
   traffic_.bytes += bytes;
-  if (slot->request != nullptr) slot->request->sizes[immediate.index] = bytes;
-  if (static_cast<unsigned>(std::popcount(slot->arrived)) < slot->count) return;
-  if (slot->request != nullptr) slot->request->done = true;
-  slot->used = false;
+  if (slot.request != nullptr) slot.request->sizes[index] = bytes;
+  if (static_cast<unsigned>(std::popcount(slot.arrived)) < slot.count) return;
+  if (slot.request != nullptr) slot.request->done = true;
+  slot.used = false;
   --pending_;
+  while (first_ != group_ && !slots_[first_ % kSlots].used) ++first_;
 }
 
 void Receiver::release(Request& request) noexcept {

@@ -40,6 +40,7 @@ Greeting read_greeting(mrc::ByteReader& in) {
   Greeting greeting;
   greeting.mailbox.address = in.u64();
   greeting.mailbox.rkey = in.u32();
+  greeting.takes_eager = in.u8() != 0;
   const mrc::Bytes info = in.bytes(in.u32());
   if (in.missing()) refuse(kCutShort);
   greeting.info = mrc::decode_connection_info(info);
@@ -52,6 +53,7 @@ std::vector<std::uint8_t> encode(MessageType type, const Greeting& mine) {
   std::vector<std::uint8_t> bytes;
   mrc::ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(type)).u64(mine.mailbox.address).u32(mine.mailbox.rkey);
+  out.u8(mine.takes_eager ? 1 : 0);
   const auto info = mrc::encode(mine.info);
   out.u32(info.size()).bytes(info).u8(mine.planes.size());
   for (const PlaneOffer& plane : mine.planes) {

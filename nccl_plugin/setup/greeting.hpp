@@ -26,9 +26,10 @@ namespace mrc_nccl {
 /// What each side needs of the other.
 struct Greeting {
   mrc::ConnectionInfo info;          ///< its queue pair
-  mrc::RemoteAddress mailbox;        ///< a sender's clear-to-send ring; a receiver's for heartbeats
+  mrc::RemoteAddress mailbox;        ///< see Mailbox
   std::string name;                  ///< host and process id, for messages
   std::vector<PlaneOffer> planes{};  ///< what its planes are, for match_planes()
+  bool takes_eager = false;          ///< a receiver that takes messages without a receive for them
 };
 
 enum class MessageType : std::uint8_t { hello = 1, answer = 2, refusal = 3, ready = 4 };

@@ -19,7 +19,7 @@ namespace mrc_nccl {
 struct Handle {
   static constexpr std::uint32_t kMagic = 0x4E43524D;  // "MRCN"
   static constexpr unsigned kMostAddresses = 5;
-  static constexpr std::uint8_t kVersion = 4;
+  static constexpr std::uint8_t kVersion = 5;
 
   std::uint32_t magic = kMagic;
   std::uint16_t port = 0;           ///< TCP, host byte order

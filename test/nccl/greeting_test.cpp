@@ -19,6 +19,7 @@ mrc_nccl::Greeting some_greeting() {
   greeting.info.planes = {mrc::port::parse_address("10.0.0.1:4791")};
   greeting.mailbox.address = 0x0102030405060708;
   greeting.mailbox.rkey = 9;
+  greeting.takes_eager = true;
   greeting.name = "host:17";
   greeting.planes = {{"eth0", mrc::port::parse_ip("10.0.0.1"), 120, 9000}, {}};
   return greeting;
@@ -33,6 +34,7 @@ TEST_CASE("greeting: what is written is read again") {
   CHECK(message.greeting.info == mine.info);
   CHECK(message.greeting.mailbox.address == mine.mailbox.address);
   CHECK(message.greeting.mailbox.rkey == mine.mailbox.rkey);
+  CHECK(message.greeting.takes_eager);
   CHECK(message.greeting.name == mine.name);
   CHECK(message.greeting.planes == mine.planes);
   CHECK(mrc_nccl::decode_message(mrc_nccl::encode_answer(mine)).type ==

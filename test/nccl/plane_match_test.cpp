@@ -177,5 +177,5 @@ TEST_CASE("handle: one of an older version is refused, and why") {
   CHECK_FALSE(mrc_nccl::Handle::read(bytes));
   CHECK(mrc_nccl::Handle::complaint(bytes) ==
         "the handle to connect to has version 3 of this plugin's set-up, and this process speaks "
-        "version 4: use the same OpenMRC on all ranks");
+        "version 5: use the same OpenMRC on all ranks");
 }
