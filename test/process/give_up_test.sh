@@ -10,14 +10,12 @@ port=$(free_port)
 # way at the moment of the signal.
 patient=(--option retry_exponential=25 --give-up 1s --planes 2 --size 64K --interval 50ms)
 
-running() { [[ -s $work/client.out ]] && grep -q 'Gb/s' "$work/client.out"; }
-
 start_pair() {  # start_pair OPTION...: server and client in the middle of a long run
   start_server server "$port" --quiet
   rm -f "$work/client.out" "$work/client.json"
   start client "$mrc_perf" 127.0.0.1 --port "$port" --json "$work/client.json" "${patient[@]}" "$@"
   client=$pid
-  until_true 20 running || fail 'the client does not get going'
+  until_true 20 client_runs || fail 'the client does not get going'
 }
 
 gives_up() {  # gives_up NAME PID: that side ends with status 1, soon, and says why

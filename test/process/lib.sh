@@ -60,6 +60,9 @@ busy() {  # busy PID: it has computed for half a second
 few_lost() { awk '/ lost/ { for (i = 2; i <= NF; i++) if ($i ~ /^lost/) n = $(i - 1) }
   END { exit !(n != "" && n + 0 <= 30) }' "$1"; }
 
+# The client of mrc_perf has said so after a message: at 0.00 Gb/s none has come yet.
+client_runs() { grep -Eq '[1-9][0-9.]* Gb/s' "$work/client.out" 2>/dev/null; }
+
 need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
 need_serve() {  # need_serve MRC_CTL: it has an HTTP server
   # At an address that no host has.

@@ -9,15 +9,12 @@ need_program "$mrc_perf"
 brief=(--option timeout=14 --option retry_linear=2 --option retry_exponential=6)
 port=$(free_port)
 
-# Says so after the first message: at 0.00 Gb/s none has come.
-running() { [[ -s $work/client.out ]] && grep -Eq '[1-9][0-9.]* Gb/s' "$work/client.out"; }
-
 start_client() {  # start_client OPTION...: a long run, which is under way when this returns
   rm -f "$work/client.out" "$work/client.json"
   start client "$mrc_perf" 127.0.0.1 --port "$port" --planes 4 --size 256K --duration 60s \
     --interval 50ms --json "$work/client.json" "$@"
   client=$pid
-  until_true 20 running || fail 'the client does not get going'
+  until_true 20 client_runs || fail 'the client does not get going'
 }
 
 end_server() {  # it may be dead already; its port has to be free again

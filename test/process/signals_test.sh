@@ -5,15 +5,13 @@
 need_program "$mrc_perf"
 port=$(free_port)
 
-running() { [[ -s $work/client.out ]] && grep -q 'Gb/s' "$work/client.out"; }
-
 start_run() {  # start_run: server and client in the middle of a long run
   start_server server "$port" "$@"
   rm -f "$work/client.out"
   start client "$mrc_perf" 127.0.0.1 --port "$port" --planes 2 --size 64K --duration 60s --check \
     --interval 50ms --json "$work/client.json" --timeline "$work/timeline.csv"
   client=$pid
-  until_true 20 running || fail 'the client does not get going'
+  until_true 20 client_runs || fail 'the client does not get going'
 }
 
 say 'SIGINT at the client: status 130, partial results and JSON; the server ends well'
