@@ -8,6 +8,8 @@
 
 namespace mrc_nccl {
 
+static_assert(sizeof(EagerMessage) <= mrc::kMaxInlineBytes);
+
 Sender::Sender(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<Context> context)
     : Connection(std::move(endpoint), std::move(context)) {
   for (unsigned i = 0; i < free_.size(); ++i) free_[i] = static_cast<std::uint16_t>(i);

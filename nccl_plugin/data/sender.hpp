@@ -62,7 +62,7 @@ class Sender final : public Connection {
   unsigned served_ = 0;      // its buffers that have their send; bits
   EagerList<Unmatched> unmatched_;
   std::uint32_t eager_ = 0;     // messages sent eagerly
-  std::uint32_t taken_ = 0;     // of these, what the receiver has said to have taken
+  std::uint32_t taken_ = 0;     // those before this one have left their places
   unsigned pending_ = 0;        // posted, not copied, and not complete
   bool unconfirmed_ = false;    // the newest was copied, and need not have a completion
   bool no_copies_ = false;      // they could not be made
