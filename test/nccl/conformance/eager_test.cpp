@@ -34,14 +34,16 @@ class Ends {
     until("isend", [&] { return (request = isend(size, tag, key)) != nullptr; });
     finish(request);
   }
-  /// Posts a receive of one buffer into the place of `key`; null: not now.
-  void* try_irecv(std::size_t room, int tag, std::uint64_t key) {
-    void* data = to_.at(place_of(key), 0);
-    void* mr = to_.mr();
+  /// Posts a receive of one buffer; null: not now.
+  void* irecv_into(void* data, void* mr, std::size_t room, int tag) {
     void* parent = nullptr;
     void* request = nullptr;
     ok(net().irecv(connection_.receive, 1, &data, &room, &tag, &mr, &parent, &request), "irecv");
     return request;
+  }
+  /// The same, into the place of `key`.
+  void* try_irecv(std::size_t room, int tag, std::uint64_t key) {
+    return irecv_into(to_.at(place_of(key), 0), to_.mr(), room, tag);
   }
   /// Posts it, in time.
   void* irecv(std::size_t room, int tag, std::uint64_t key) {
@@ -61,6 +63,17 @@ class Ends {
   }
   void received(void* request, std::size_t size, std::uint64_t key) {
     until("a receive", [&] { return try_finish(request, size, key); });
+  }
+  /// The error with which a receive fails, in time.
+  Result error_of(void* request) {
+    Result result = Result::success;
+    until("the receive fails", [&] {
+      int done = 0;
+      result = net().test(request, &done, nullptr);
+      expect(!done, "the receive is done");
+      return result != Result::success;
+    });
+    return result;
   }
   /// A send is done, in time.
   void finish(void* request) {
@@ -177,25 +190,11 @@ TEST_CASE("A small message that is too large for its receive fails there, and is
   const Environment environment{kTwoPlanes};
   Ends ends(few_versions().front());
   ends.finish(ends.isend(100, 1, 1));
-  Result result = Result::success;
   std::array<char, 8192> memory{};
   void* mr = nullptr;
   ok(ends.net().reg(ends.receiver(), memory.data(), memory.size(), nccl_abi::kHostMemory, &mr),
      "reg");
-  void* data = memory.data();
-  std::size_t room = 99;
-  int tag = 1;
-  void* parent = nullptr;
-  until("the receive fails", [&] {
-    void* request = nullptr;
-    result = ends.net().irecv(ends.receiver(), 1, &data, &room, &tag, &mr, &parent, &request);
-    int done = 0;
-    if (request != nullptr && result == Result::success)
-      result = ends.net().test(request, &done, nullptr);
-    expect(!done, "the receive is done");
-    return result != Result::success;
-  });
-  CHECK(result == Result::invalid_usage);
+  CHECK(ends.error_of(ends.irecv_into(memory.data(), mr, 99, 1)) == Result::invalid_usage);
   CHECK(std::count(memory.begin(), memory.end(), 0) == 8192);
   ok(ends.net().dereg(ends.receiver(), mr), "dereg");
 }
@@ -208,20 +207,10 @@ TEST_CASE("A small message is not written to memory that is not, or no longer, r
     std::vector<char> memory(5 * 4096, 't');
     void* mr = nullptr;
     ok(ends.net().reg(ends.receiver(), memory.data(), 4096, nccl_abi::kHostMemory, &mr), "reg");
-    void* data = memory.data() + (gone ? 0 : 3 * 4096);
-    std::size_t room = 100;
-    int tag = 1;
-    void* parent = nullptr;
-    void* request = nullptr;
-    ok(ends.net().irecv(ends.receiver(), 1, &data, &room, &tag, &mr, &parent, &request), "irecv");
+    void* request = ends.irecv_into(memory.data() + (gone ? 0 : 3 * 4096), mr, 100, 1);
     if (gone) ok(ends.net().dereg(ends.receiver(), mr), "dereg");
     ends.finish(ends.isend(100, 1, 1));  // the sender has not been told of the receive
-    until("the receive fails", [&] {
-      int done = 0;
-      const Result result = ends.net().test(request, &done, nullptr);
-      expect(!done, "the receive is done");
-      return result != Result::success;
-    });
+    CHECK(ends.error_of(request) != Result::success);
     CHECK(std::count(memory.begin(), memory.end(), 't') == 5 * 4096);
     if (!gone) ok(ends.net().dereg(ends.receiver(), mr), "dereg");
   }
