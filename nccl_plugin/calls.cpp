@@ -206,6 +206,15 @@ Result dereg_mr(void* comm, void* mr) noexcept {
 
 // ----------------------------------------------------------------------------------------- data
 
+namespace {
+
+void expect_registered(const void* mr) {
+  if (!static_cast<const Registration*>(mr)->registered())
+    throw Failure(Result::invalid_argument, "the memory of this message was deregistered");
+}
+
+}  // namespace
+
 Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, void* parent,
              void** request) noexcept {
   if (send_comm == nullptr || request == nullptr ||
@@ -218,6 +227,7 @@ Result isend(void* send_comm, void* data, std::size_t size, int tag, void* mr, v
       throw Failure(Result::invalid_usage, "a send of " + std::to_string(size) +
                                                " bytes; maxP2pBytes is " +
                                                std::to_string(kMaxMessage));
+    if (size > 0) expect_registered(mr);
     Request* made = nullptr;
     const Result result =
         sender.isend(data, size, tag, static_cast<Registration*>(mr), parent, &made);
@@ -245,6 +255,7 @@ Result irecv(void* receive_comm, int n, void** data, const Size* sizes, const in
       const auto at = static_cast<std::size_t>(i);
       if (sizes[at] > 0 && (data[at] == nullptr || mrs == nullptr || mrs[at] == nullptr))
         throw Failure(Result::invalid_argument, "a receive without memory, or not registered");
+      if (sizes[at] > 0) expect_registered(mrs[at]);
       // No send is larger.
       buffers[at] = {data[at], std::min(static_cast<std::size_t>(sizes[at]), kMaxMessage), tags[at],
                      mrs == nullptr ? nullptr : static_cast<Registration*>(mrs[at]),

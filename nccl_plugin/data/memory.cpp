@@ -21,11 +21,19 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
     // LL and LL128 poll flags that are part of the data.
     auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
                                           mrc::Access::remote_write | mrc::Access::line_ordering);
-    found = ranges_.emplace(range, Registration{std::move(region), 0}).first;
+    if (withdrawn_.empty()) {
+      withdrawn_.reserve(ranges_.size() + 1);  // remove() needs no memory
+      found = ranges_.try_emplace(range).first;
+    } else {
+      withdrawn_.back().key() = range;
+      found = ranges_.insert(std::move(withdrawn_.back())).position;
+      withdrawn_.pop_back();
+    }
+    found->second.region = std::move(region);
     try {
       by_key_.emplace(found->second.region.rkey(), &found->second);
     } catch (...) {
-      ranges_.erase(found);
+      withdraw(found);
       throw;
     }
   }
@@ -40,8 +48,13 @@ bool MemoryCache::remove(Registration* registration) noexcept {
   if (found == ranges_.end()) return false;
   if (--found->second.users > 0) return true;
   by_key_.erase(registration->region.rkey());
-  ranges_.erase(found);
+  withdraw(found);
   return true;
+}
+
+void MemoryCache::withdraw(Ranges::iterator range) noexcept {
+  range->second.region = {};
+  withdrawn_.push_back(ranges_.extract(range));
 }
 
 bool MemoryCache::write(std::uint32_t rkey, std::uint64_t address, const void* from,

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "mrc/device.hpp"
 
@@ -14,9 +15,10 @@ namespace mrc_nccl {
 
 /// A registered range of memory, as NCCL knows it (mhandle). Valid for all connections of a NIC.
 struct Registration {
-  mrc::MemoryRegion region;
-  std::size_t users = 0;  ///< calls of MemoryCache::add() that returned it
+  mrc::MemoryRegion region;  ///< empty: it was deregistered
+  std::size_t users = 0;     ///< calls of MemoryCache::add() that returned it
 
+  [[nodiscard]] bool registered() const noexcept { return region.length() != 0; }
   /// Does it hold these bytes?
   [[nodiscard]] bool holds(const void* data, std::size_t size) const noexcept {
     const auto offset =
@@ -26,7 +28,9 @@ struct Registration {
 };
 
 /// The memory that NCCL has registered with one NIC. NCCL registers the same buffers for many
-/// connections: each range is registered once, and deregistered with its last user. Any thread.
+/// connections: each range is registered once, and deregistered with its last user. A handle that
+/// is used after that is found to be no longer registered, or not to hold what it is used for. Any
+/// thread.
 class MemoryCache {
  public:
   explicit MemoryCache(mrc::Device& device) : device_(device) {}
@@ -44,10 +48,14 @@ class MemoryCache {
 
  private:
   using Range = std::pair<std::uintptr_t, std::size_t>;  // first byte, length; whole pages
+  using Ranges = std::map<Range, Registration>;
+
+  void withdraw(Ranges::iterator range) noexcept;
 
   mrc::Device& device_;
   mutable std::mutex mutex_;
-  std::map<Range, Registration> ranges_;
+  Ranges ranges_;
+  std::vector<Ranges::node_type> withdrawn_;  // handles outlive what they stand for; for reuse
   std::unordered_map<std::uint32_t, const Registration*> by_key_;
 };
 

@@ -205,3 +205,31 @@ TEST_CASE("A message outside its registered memory is an error, and not written"
     }
   }
 }
+
+TEST_CASE("A handle that was deregistered is an error, and the connection goes on") {
+  const Environment environment{kTwoPlanes};
+  for (const int version : few_versions()) {
+    CAPTURE(version);
+    Job job(version);
+    Connection connection(job);
+    auto& net = job.net();
+    std::vector<char> memory(4096, 't');
+    void* sending = registered(net, connection.send, memory.data(), memory.size());
+    void* receiving = registered(net, connection.receive, memory.data(), memory.size());
+    ok(net.dereg(connection.send, sending), "dereg");
+    ok(net.dereg(connection.receive, receiving), "dereg");
+
+    void* request = nullptr;
+    void* place = memory.data();
+    void* parent = nullptr;
+    std::size_t bytes = 100;
+    int tag = 1;
+    CHECK(net.isend(connection.send, place, bytes, tag, sending, nullptr, &request) ==
+          Result::invalid_argument);
+    CHECK(net.irecv(connection.receive, 1, &place, &bytes, &tag, &receiving, &parent, &request) ==
+          Result::invalid_argument);
+    CHECK(request == nullptr);
+    CHECK(net.dereg(connection.send, sending) == Result::invalid_argument);
+    run(job, {&connection}, {.groups = 5});
+  }
+}
