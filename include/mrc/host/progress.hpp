@@ -99,16 +99,17 @@ class Progress {
   void note_use(Time now) noexcept {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// A polling thread is at work, if `counts`. With large bursts that can take longer than
-  /// helper_takeover: the helper shall not queue up for the lock meanwhile.
+  /// A polling thread is at work since `now`, if `counts`. With large bursts that can take longer
+  /// than helper_takeover: the helper shall not queue up for the lock meanwhile.
   class InUse {
    public:
-    explicit InUse(Progress& of, bool counts = true) noexcept : of_(counts ? &of : nullptr) {
+    InUse(Progress& of, Time now, bool counts = true) noexcept
+        : of_(counts ? &of : nullptr), began_(now) {
       if (of_ != nullptr) of_->in_use_.store(true, std::memory_order_relaxed);
     }
     ~InUse() {
       if (of_ == nullptr) return;
-      of_->note_use(monotonic_now());
+      of_->note_use(of_->rounds_.was_long() ? monotonic_now() : began_);
       of_->in_use_.store(false, std::memory_order_relaxed);
     }
     InUse(const InUse&) = delete;
@@ -116,6 +117,7 @@ class Progress {
 
    private:
     Progress* of_;
+    Time began_;
   };
   [[nodiscard]] bool in_use(Time now) const noexcept;
   [[nodiscard]] Duration nap(Time now, unsigned before) noexcept;

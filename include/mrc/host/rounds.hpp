@@ -59,6 +59,8 @@ class Rounds {
   /// round is due.
   [[nodiscard]] bool arm() noexcept;
 
+  /// The last round moved so many packets that it may have taken long.
+  [[nodiscard]] bool was_long() const noexcept { return more_waits_ || work_left_; }
   /// The last round left something to send.
   [[nodiscard]] bool work_left() const noexcept { return work_left_; }
   /// send() may do something: work is left, or a port that was busy is to be tried again.
@@ -125,6 +127,7 @@ class Rounds {
   PlaneMask busy_ = 0;               ///< ports that took no more, until retry_
   Time retry_ = kNever;
   Time last_round_{};        ///< the last time that the ports were read
+  Time last_watch_{};        ///< the last look at links and timers
   bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;
   std::uint64_t sent_ = 0;  ///< packets that ports have taken

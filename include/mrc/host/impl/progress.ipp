@@ -60,7 +60,7 @@ MRC_DECL bool Progress::try_poll() noexcept {
 
 MRC_DECL bool Progress::poll_locked() noexcept {
   const Time now = monotonic_now();
-  const InUse at_work(*this);
+  const InUse at_work(*this, now);
   const bool moved = rounds_.advance_out_first(now);
   leave(now, false);
   return moved || rounds_.unfinished();
@@ -73,7 +73,7 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
   if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
   const bool last = armed_;  // before it sleeps on the queue's descriptor
-  const InUse at_work(*this, !last);
+  const InUse at_work(*this, now, !last);
   if (n == 0) {
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);

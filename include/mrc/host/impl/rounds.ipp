@@ -20,6 +20,8 @@ inline constexpr Duration kPause = std::chrono::microseconds(500);
 inline constexpr std::size_t kManyPackets = 8;
 /// and so often at most, since a peer may send faster than this side reads.
 inline constexpr unsigned kReadsAfterPause = 16;
+/// Links and timers are looked at this often while packets come; in every round in which none do.
+inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
@@ -92,10 +94,14 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
   if (now >= faults_.next_change()) faults_.apply(now);
   const bool moved = receive(now);
   if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
-  watch_links(now);
   // Only after all ports are read: packets still queued in a socket must not be judged lost.
   engine_.review_losses(now);
-  if (engine_.next_deadline() <= now) engine_.on_time(now);
+  // A program may wait for what came. Links and timers can wait for the next round, which is near.
+  if (!moved || now - last_watch_ > kWatchEvery) {
+    last_watch_ = now;
+    watch_links(now);
+    if (engine_.next_deadline() <= now) engine_.on_time(now);
+  }
   signal_events();
   return moved;
 }

@@ -84,6 +84,9 @@ class UdpReceiver {
   /// Where packets go after fault injection.
   struct Sink;
 
+  /// Makes a message ready for recvmmsg().
+  void prepare(std::size_t i) noexcept;
+
   /// One recvmmsg(); false if nothing was there.
   [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept;
 

@@ -47,7 +47,15 @@ MRC_DECL UdpReceiver::UdpReceiver(const UdpReceiverOptions& options)
     m.msg_iov = &slots_[i].vector;
     m.msg_iovlen = 1;
     m.msg_control = slots_[i].control.data();
+    prepare(i);
   }
+}
+
+MRC_DECL void UdpReceiver::prepare(std::size_t i) noexcept {
+  msghdr& m = messages_[i].msg_hdr;
+  m.msg_namelen = sizeof(sockaddr_in6);
+  m.msg_controllen = slots_[i].control.size();
+  m.msg_flags = 0;
 }
 
 MRC_DECL void UdpReceiver::release(Time now, FaultInjector& faults, RxBurst& rx,
@@ -73,12 +81,7 @@ MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, 
 MRC_DECL bool UdpReceiver::read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
   // As many datagrams as should fit if they hold as many packets as those of the last call.
   const std::size_t wanted = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
-  for (std::size_t i = 0; i < wanted; ++i) {
-    msghdr& m = messages_[i].msg_hdr;
-    m.msg_namelen = sizeof(sockaddr_in6);
-    m.msg_controllen = slots_[i].control.size();
-    m.msg_flags = 0;
-  }
+  for (std::size_t i = 0; i < count_; ++i) prepare(i);  // the kernel has written to these
   const int n =
       recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
   next_ = 0;
