@@ -141,8 +141,8 @@ checked_run() {  # checked_run NAME OPTION...: server and client; every byte che
   shift
   port=$(free_port)
   start_server "$name-server" "$port" --quiet
-  start "$name" "$mrc_perf" "${host:-127.0.0.1}" --port "$port" --quiet --check --warmup 20ms \
-    --json "$work/$name.json" "$@"
+  start "$name" "$mrc_perf" "${host:-127.0.0.1}" --port "$port" --quiet --check \
+    --warmup "${warmup:-20ms}" --json "$work/$name.json" "$@"
   exit_code "$pid" 100
   expect "$name: the client's exit status" [ "$code" = 0 ]
   exit_code "$server" 20
