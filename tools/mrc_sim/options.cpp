@@ -80,6 +80,18 @@ void add_run(CLI::App& app, Options& o, std::vector<std::string>& sets) {
   app.footer(kFormat);
 }
 
+void add_soak(CLI::App& app, SoakCommand& o) {
+  app.add_option("count", o.count, "Seeds to run")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48))
+      ->capture_default_str();
+  app.add_option("--from", o.from, "First seed")->capture_default_str();
+  app.add_option("--seed", o.seed, "Run this seed only, twice, and print all about it")
+      ->excludes(app.get_option("count"));
+  app.add_option("--threads", o.threads, "Threads; 0: one per core")
+      ->check(CLI::Range(0u, kMostSoakThreads))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 std::string scenario_directory() {
@@ -106,7 +118,7 @@ Options parse_options(int argc, char** argv) {
   CLI::App& soak = *app.add_subcommand("soak", "Run random scenarios and check that MRC is right");
   CLI::App& list = *app.add_subcommand("list", "Show the scenarios that there are");
   add_run(run, o, sets);
-  add_soak_arguments(soak, o.soak);
+  add_soak(soak, o.soak);
   list.add_option("directory", o.directory, "Where to look (default: those of the program)")
       ->type_name("DIR");
   parse_command_line(app, argc, argv, [&] {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -25,13 +25,12 @@ using namespace soak;
 
 namespace {
 
-constexpr unsigned kMostThreads = 256;
 /// One in this many seeds is run twice.
 constexpr std::uint64_t kReplayEvery = 32;
 /// Marks a slot of a thread without a running seed.
 constexpr std::uint64_t kNoSeed = ~std::uint64_t{0};
 
-std::array<std::atomic<std::uint64_t>, kMostThreads> g_under_way;
+std::array<std::atomic<std::uint64_t>, kMostSoakThreads> g_under_way;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// On a crash, prints the running seeds, using async-signal-safe calls only.
@@ -163,18 +162,6 @@ int replay_one(std::uint64_t seed) {
 
 }  // namespace
 
-void add_soak_arguments(CLI::App& app, SoakCommand& command) {
-  app.add_option("count", command.count, "Seeds to run")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 48))
-      ->capture_default_str();
-  app.add_option("--from", command.from, "First seed")->capture_default_str();
-  app.add_option("--seed", command.seed, "Run this seed only, twice, and print all about it")
-      ->excludes(app.get_option("count"));
-  app.add_option("--threads", command.threads, "Threads; 0: one per core")
-      ->check(CLI::Range(0u, kMostThreads))
-      ->capture_default_str();
-}
-
 int run_soak(const SoakCommand& command) {
   catch_signals();
   catch_crashes();
@@ -182,7 +169,7 @@ int run_soak(const SoakCommand& command) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const auto wanted =
       std::min<std::uint64_t>(command.threads != 0 ? command.threads : cores, command.count);
-  const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(wanted, kMostThreads));
+  const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(wanted, kMostSoakThreads));
   Runner runner(command);
   std::vector<std::thread> workers;
   for (unsigned t = 0; t < threads; ++t) workers.emplace_back([&runner, t] { runner.work(t); });

@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <optional>
 
-namespace CLI {
-class App;
-}
-
 namespace mrc::tools {
+
+/// A limit of `mrc_sim soak`.
+inline constexpr unsigned kMostSoakThreads = 256;
 
 /// Parameters of `mrc_sim soak`.
 struct SoakCommand {
@@ -17,9 +16,6 @@ struct SoakCommand {
   std::optional<std::uint64_t> seed;  ///< instead: run this one twice, with full details
   unsigned threads = 0;               ///< 0: one per core
 };
-
-/// Adds the command's arguments to its sub-command, which stores them in `command`.
-void add_soak_arguments(CLI::App& app, SoakCommand& command);
 
 /// Runs seeds of small random fabrics with random faults and traffic (mrc_sim/soak/run.hpp) on
 /// several threads; some of them twice, since a seed must give the same run each time. Prints
