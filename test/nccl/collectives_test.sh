@@ -4,10 +4,12 @@
 # planes, with losses, through every version of the interface. Every byte is checked.
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
-quick=(--collective all --size 4,1000,64K,1500000 --warmup 0 --repetitions 1 --iterations 2)
-ranks_list='2 4 8' versions='8 9 10 11 12' losses='0.001 0.01' lossy_sizes=64K,4M
+largest=1500000 ranks_list='2 4 8' versions='8 9 10 11 12' losses='0.001 0.01' lossy_sizes=64K,4M
 # Threads and memory are the same for other numbers.
-if sanitized "$nccl_perf"; then ranks_list=4 versions='10 12' losses=0.01 lossy_sizes=64K,1M; fi
+if sanitized "$nccl_perf"; then
+  largest=300000 ranks_list=4 versions='10 12' losses=0.01 lossy_sizes=64K,300000
+fi
+quick=(--collective all --size "4,1000,64K,$largest" --warmup 0 --repetitions 1 --iterations 2)
 for ranks in $ranks_list; do
   say "$ranks ranks"
   collectives "ranks$ranks" --ranks "$ranks" "${quick[@]}"

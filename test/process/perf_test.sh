@@ -14,7 +14,7 @@ for family in "${families[@]}"; do
     for test in write write_imm; do
       say "$test over $family:$planes: every byte arrives"
       checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
-        --iters 150 --qps 2
+        --iters 50 --qps 2
       expect 'a result per size' [ "$(json "$work/$test.json" gbps | wc -l)" = $((2 + 2 * planes)) ]
       sed '/^  "paths": \[/,$d' "$work/$test.json" >"$work/results.json"
       expect 'each plane carried packets' \
@@ -47,8 +47,8 @@ checked_run both --planes 2 --size 32K --duration 200ms --bidirectional
 say 'the server is reached by its IPv6 address while data goes over IPv4'
 if has_ipv6; then host=::1 checked_run mixed --planes 2 --size 4K --iters 50; fi
 say 'small packets without iCRC, large packets sprayed one by one'
-checked_run small --mtu 256 --icrc off --size 10000 --iters 200
-checked_run large --mtu 32768 --burst 1 --size 1M --iters 20
+checked_run small --mtu 256 --icrc off --size 10000 --iters 50
+checked_run large --mtu 32768 --burst 1 --size 1M --iters 6
 say 'all sizes, few messages each'
 checked_run all --size all --iters 3 --planes 2
 expect 'a row for each of 23 sizes' [ "$(json "$work/all.json" mpps | wc -l)" = 23 ]

@@ -28,7 +28,7 @@ run() {  # run NAME HOST SERVER_PLANES CLIENT_PLANES
   until_true 20 "${server_at[@]}" bash -c "$(declare -f listening); listening $port" ||
     fail "$name: the server does not listen"
   start "$name" "${client_at[@]}" "$mrc_perf" "$2" --port "$port" --check --warmup 20ms \
-    --size 64K,1M --iters 50 --planes "$4" --json "$work/$name.json"
+    --size 64K,1M --iters 10 --planes "$4" --json "$work/$name.json"
   exit_code "$pid" 100
   expect "$name: the client's exit status" [ "$code" = 0 ]
   exit_code "$server" 20
