@@ -12,7 +12,7 @@ build_network
 export MRC_TIMEOUT=14 MRC_RETRY_EXPONENTIAL=12
 export MRC_CONNECT_TIMEOUT=120s  # likewise, of questions and answers
 pairs=3      # that connect at once; the flood goes to the first one
-rounds=200   # of numbers that are compared
+rounds=60    # of numbers that are compared
 rate=30000   # to each host
 least=10000  # packets of the flood that arrive before the programs connect
 for ((k = 64; k < 128; k++)); do echo "address add 10.9.0.$k/24 dev e0"; done |
