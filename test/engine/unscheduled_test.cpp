@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "support/brief.hpp"
 #include "support/single.hpp"
 #include "support/steps.hpp"
 
@@ -60,7 +61,8 @@ void stop_within_bursts(EnginePair& pair, Duration length) {
 }  // namespace
 
 TEST_CASE("stall: a sender that is stopped within a burst takes nothing for lost") {
-  for (const Duration length : {Duration{1ms}, Duration{4ms}, Duration{12ms}}) {
+  for (const Duration length : {Duration{4ms}, Duration{1ms}, Duration{12ms}}) {
+    if (kBrief && length != 4ms) break;
     CAPTURE(length.count());
     EnginePair pair(busy_hosts(), 7);
     stop_within_bursts(pair, length);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace mrc::test {
+
+/// True in sanitized builds (but with MRC_TEST_ALL). They look at what code does, not at how well
+/// or how often: a test that repeats itself for a rate, a mean or a wrap does less of it there.
+#if defined(MRC_TEST_BRIEF)
+inline constexpr bool kBrief = true;
+#else
+inline constexpr bool kBrief = false;
+#endif
+
+}  // namespace mrc::test
