@@ -30,3 +30,30 @@ TEST_CASE("UDP: a port knows how full its receive buffer is, when it did not tak
     CHECK(rig.receiver.receive_fill() == 0);
   }
 }
+
+TEST_CASE("UDP: while packets come one by one, the first of several is read alone") {
+  MRC_LOOPBACK_OR_SKIP(local, true);
+  Rig rig = make_rig(local);
+  const Time now = Rig::now();  // stands still: there is no pause
+  const auto read = [&] {
+    RxBurst rx;
+    rig.receiver.receive(now, rx);
+    return rx.packets().size();
+  };
+  const auto send = [&](std::uint16_t datagrams) {
+    rig.burst.clear();
+    for (std::uint16_t path = 0; path < datagrams; ++path) rig.add(path, 64, path);
+    return rig.send();
+  };
+  CHECK(send(3) == 3);
+  CHECK(read() == 3);  // nobody has read for long
+  CHECK(send(1) == 1);
+  CHECK(read() == 1);
+  CHECK(read() == 0);
+  CHECK(send(4) == 4);
+  CHECK(read() == 1);
+  CHECK(read() == 3);
+  CHECK(read() == 0);
+  CHECK(send(2) == 2);
+  CHECK(read() == 2);  // several came together last time
+}

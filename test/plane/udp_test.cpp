@@ -166,9 +166,11 @@ TEST_CASE("ECN and DSCP of each packet arrive") {
     rig.add(n++, 64, 0, Ecn::ect0, dscp.trimmed);
     rig.add(n++, 64, 0, Ecn::ect0, dscp.trimmed_last_hop);
     rig.add(n++, 64, 0, Ecn::ect0, dscp.control);
+    for (const Ecn ecn : {Ecn::ect0, Ecn::not_ect}) rig.add(n++, 64, 0, ecn, dscp.no_trim);
     CHECK(rig.send() == n);
     rig.receive();
     REQUIRE(rig.arrived.size() == n);
+    CHECK((rig.arrived[7].facts.ecn == Ecn::ect0 && rig.arrived[8].facts.ecn == Ecn::not_ect));
     for (std::uint32_t i = 0; i < 4; ++i) {
       CHECK(rig.arrived[i].facts.ecn == static_cast<Ecn>(i));
       CHECK(rig.arrived[i].facts.trim == wire::Trim::none);
@@ -375,7 +377,8 @@ TEST_CASE("a kernel that refuses GSO gets single packets from then on") {
   peer.address = SocketAddress(target.ip, target.udp_port);
   peer.prefix = wire::IcrcPrefix::make(local.ip, target.ip, target.udp_port);
   for (std::uint32_t n = 0; n < 10; ++n) rig.add(n, 500, 0);
-  const auto transmitter = std::make_unique<UdpTransmitter>(true, true, true, 9000u);
+  const auto transmitter =
+      std::make_unique<UdpTransmitter>(true, true, true, std::uint8_t{0}, 9000u);
   PortStats stats;
   const auto outcome =
       transmitter->send(rig.burst, rig.burst.packets(rig.burst.groups()[0]), peer, path, stats);

@@ -19,6 +19,11 @@ struct UdpPath {
   std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
 };
 
+/// ToS of the packets that most sockets send most: data that nobody trims. Others say theirs.
+[[nodiscard]] inline std::uint8_t usual_tos(const UdpPortOptions& options) noexcept {
+  return wire::make_tos(options.dscp.no_trim, Ecn::ect0);
+}
+
 /// Opens the sockets of all paths. IPv6 flow labels are all or none: if one is refused, all paths
 /// go without, and `notes` gets a line. Throws Error.
 [[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,

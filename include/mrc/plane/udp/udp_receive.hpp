@@ -88,7 +88,8 @@ class UdpReceiver {
   void prepare(std::size_t i) noexcept;
 
   /// One recvmmsg(); false if nothing was there.
-  [[nodiscard]] bool read(const Socket& socket, std::size_t room, PortStats& stats) noexcept;
+  [[nodiscard]] bool read(const Socket& socket, Time now, std::size_t room,
+                          PortStats& stats) noexcept;
 
   /// Splits what was read into packets, until the sink is full or all is done.
   void split(Time now, FaultInjector& faults, Sink& sink) noexcept;
@@ -105,11 +106,13 @@ class UdpReceiver {
   UdpReceiverOptions options_;
   bool v4_;
   bool backlogged_ = false;
-  bool opened_ = false;  ///< datagram_ describes the message at next_
+  bool one_by_one_ = false;  ///< the last read that brought anything brought one packet
+  bool opened_ = false;      ///< datagram_ describes the message at next_
   std::unique_ptr<std::uint8_t[]> pool_;
   std::vector<Slot> slots_;
   std::vector<mmsghdr> messages_;
   std::uint16_t to_port_ = 0;  ///< of the messages
+  Time last_read_{};           ///< when they were read
   std::size_t next_ = 0;       ///< message that is being split
   std::size_t count_ = 0;      ///< messages read
   std::size_t packets_ = 0;    ///< packets in them, so far

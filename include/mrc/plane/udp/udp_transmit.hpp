@@ -27,9 +27,9 @@ struct UdpPeer {
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size
-/// become one GSO message, and one system call sends several messages. Payload is not copied here:
-/// the kernel gathers it from the user's memory. The object is large (scratch space for one call)
-/// and belongs on the heap. One thread at a time.
+/// become one GSO message, and one system call sends several messages. Payload is not copied here,
+/// but for that of small packets: the kernel gathers it from the user's memory. The object is large
+/// (scratch space for one call) and belongs on the heap. One thread at a time.
 class UdpTransmitter {
  public:
   static constexpr std::uint32_t kMaxSegments = 64;    ///< per message (kernels before 6.9)
@@ -42,8 +42,10 @@ class UdpTransmitter {
     bool too_long = false;     ///< packets exceeded the MTU of the interface, and were dropped
   };
 
-  /// `max_packet`: bytes of the largest packet, BTH .. iCRC.
-  UdpTransmitter(bool v4, bool gso, bool icrc, std::uint32_t max_packet) noexcept;
+  /// `usual_tos`: ToS that the paths' sockets send with. `max_packet`: bytes of the largest packet,
+  /// BTH .. iCRC.
+  UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
+                 std::uint32_t max_packet) noexcept;
   UdpTransmitter(const UdpTransmitter&) = delete;
   UdpTransmitter& operator=(const UdpTransmitter&) = delete;
 
@@ -61,6 +63,9 @@ class UdpTransmitter {
   static constexpr std::size_t kMessages = 16;
   static constexpr std::size_t kPackets = 256;
   static constexpr std::size_t kVectors = 2048;
+  /// A packet of so many bytes or fewer is put together in one place: the kernel takes longer for
+  /// three pieces than that takes.
+  static constexpr std::uint32_t kSmall = 256;
   /// Control data of a message: ToS, and the segment size for GSO.
   static constexpr std::size_t kTosSpace = CMSG_SPACE(sizeof(int));
   static constexpr std::size_t kSegmentSpace = CMSG_SPACE(sizeof(std::uint16_t));
@@ -105,8 +110,14 @@ class UdpTransmitter {
     vectors_[vectors_used_++] = {const_cast<std::uint8_t*>(data), length};
   }
 
-  /// Completes the control data of message i. Every message carries its ToS: that costs some 50 ns,
-  /// a setsockopt() at every change of class four times as much.
+  /// Copies a part of a small packet.
+  void put(Bytes part) noexcept {
+    std::memcpy(copies_.data() + copied_, part.data(), part.size());
+    copied_ += part.size();
+  }
+
+  /// Completes the control data of message i. Every message that has not the socket's ToS carries
+  /// its own: that costs some 50 ns, a setsockopt() at every change of class four times as much.
   void close(std::size_t i) noexcept;
 
   /// Sends the messages and returns how many the kernel took. If not all, errno is the error of the
@@ -120,16 +131,19 @@ class UdpTransmitter {
   bool gso_;
   bool icrc_;
   bool gso_proven_ = false;
+  std::uint8_t usual_tos_;
   std::uint32_t max_packet_;
   std::size_t used_ = 0;  ///< messages laid out
   std::size_t vectors_used_ = 0;
   std::size_t trailers_used_ = 0;
+  std::size_t copied_ = 0;  ///< bytes of copies_
   std::array<Run, kMessages> runs_{};
   std::array<mmsghdr, kMessages> messages_{};
   std::array<SocketAddress, kMessages> addresses_{};
   std::array<Control, kMessages> controls_{};
   std::array<Trailer, kPackets> trailers_{};
   std::array<iovec, kVectors> vectors_{};
+  std::array<std::uint8_t, 16 * kSmall> copies_{};
 };
 
 }  // namespace mrc::inline v0_1::port

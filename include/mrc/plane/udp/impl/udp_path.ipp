@@ -50,8 +50,10 @@ namespace detail {
   // configuration, and the canonical IPv4 header of the iCRC has DF set.
   if (is_v4(local.ip)) {
     set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, "IP_MTU_DISCOVER");
+    set_option(socket, IPPROTO_IP, IP_TOS, usual_tos(options), "IP_TOS");
   } else {
     set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE, "IPV6_MTU_DISCOVER");
+    set_option(socket, IPPROTO_IPV6, IPV6_TCLASS, usual_tos(options), "IPV6_TCLASS");
     // No automatic flow labels: they would change the path that a packet takes.
     (void)try_option(socket, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
   }

@@ -164,7 +164,7 @@ MRC_SETUP void UdpPort::open_sending() {
          static_cast<std::uint16_t>(i)});
   const bool gso = enable(options_.gso, UDP_SEGMENT, 0, "UDP_SEGMENT");
   transmitter_ = std::make_unique<UdpTransmitter>(is_v4(local_.ip), gso, options_.icrc,
-                                                  capabilities_.max_packet);
+                                                  usual_tos(options_), capabilities_.max_packet);
   note_gso();
   UdpReceiverOptions receiver;
   receiver.local = local_.ip;

@@ -5,7 +5,9 @@
 #include <netinet/udp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "mrc/plane/udp/udp_receive.hpp"
 #include "mrc/wire/ip.hpp"
@@ -14,6 +16,9 @@
 namespace mrc::inline v0_1::port {
 
 namespace detail {
+
+/// After so long without reading there may be many datagrams.
+inline constexpr Duration kReadPause = std::chrono::microseconds(100);
 
 template <class T>
 [[nodiscard]] inline T read_as(const std::uint8_t* data) noexcept {
@@ -71,22 +76,26 @@ MRC_DECL bool UdpReceiver::receive(const Socket& socket, std::uint16_t to_port, 
   Sink sink{*this, rx, stats};
   if (sink.full()) return true;
   if (!leftover()) {
-    if (!read(socket, rx.room(), stats)) return false;
+    if (!read(socket, now, rx.room(), stats)) return false;
     to_port_ = to_port;
   }
   split(now, faults, sink);
   return true;
 }
 
-MRC_DECL bool UdpReceiver::read(const Socket& socket, std::size_t room, PortStats& stats) noexcept {
-  // As many datagrams as should fit if they hold as many packets as those of the last call.
-  const std::size_t wanted = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
+MRC_DECL bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room,
+                                PortStats& stats) noexcept {
+  // As many datagrams as should fit if they hold as many packets as those of the last call. But one
+  // while packets come one by one: the kernel would look for a second in vain.
+  const std::size_t most = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
+  const bool paused = now - std::exchange(last_read_, now) > detail::kReadPause;
+  const std::size_t wanted = one_by_one_ && count_ == 0 && !paused ? 1 : most;
   for (std::size_t i = 0; i < count_; ++i) prepare(i);  // the kernel has written to these
   const int n =
       recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
   next_ = 0;
   count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-  backlogged_ = count_ == wanted;
+  backlogged_ = count_ == most;
   opened_ = false;
   packets_ = 0;
   if (count_ > 0) ++stats.rx_calls;
@@ -113,6 +122,7 @@ MRC_DECL void UdpReceiver::split(Time now, FaultInjector& faults, Sink& sink) no
     }
   }
   expected_ = std::max<std::size_t>(1, (packets_ + count_ - 1) / count_);
+  one_by_one_ = packets_ == 1;
 }
 
 MRC_DECL void UdpReceiver::open(PortStats& stats) noexcept {

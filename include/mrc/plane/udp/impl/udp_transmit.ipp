@@ -15,9 +15,9 @@
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc,
+MRC_DECL UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8_t usual_tos,
                                         std::uint32_t max_packet) noexcept
-    : v4_(v4), gso_(gso), icrc_(icrc), max_packet_(max_packet) {
+    : v4_(v4), gso_(gso), icrc_(icrc), usual_tos_(usual_tos), max_packet_(max_packet) {
   for (std::size_t i = 0; i < kMessages; ++i) prepare(i);
 }
 
@@ -75,7 +75,7 @@ MRC_DECL void UdpTransmitter::prepare(std::size_t i) noexcept {
 MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
                                     std::span<const wire::TxPacket> packets, UdpPeer& peer,
                                     const UdpPath& path) noexcept {
-  used_ = vectors_used_ = trailers_used_ = 0;
+  used_ = vectors_used_ = trailers_used_ = copied_ = 0;
   for (const wire::TxPacket& p : packets) {
     const std::size_t vectors = p.sge_count + std::size_t{2};
     if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
@@ -107,16 +107,12 @@ MRC_DECL bool UdpTransmitter::open(const wire::TxPacket& p, const UdpPeer& peer,
   m.msg_name = &addresses_[i].any;
   m.msg_namelen = addresses_[i].length;
   m.msg_iov = vectors_.data() + vectors_used_;
-  m.msg_control = controls_[i].bytes.data();
   return true;
 }
 
 MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wire::TxSge> sges,
                                      UdpPeer& peer, const UdpPath& path) noexcept {
   const std::uint32_t length = p.transport_length();
-  const std::size_t first = vectors_used_;
-  push(p.header.data(), p.header_length);
-  for (const wire::TxSge& sge : sges) push(sge.data, sge.length);
   Trailer& trailer = trailers_[trailers_used_++];
   trailer = {};
   if (icrc_) {
@@ -127,7 +123,18 @@ MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wi
                                    : wire::icrc(peer.prefix, header, sges, p.pad);
     wire::store_icrc(trailer.data() + p.pad, icrc + p.check_seed);
   }
-  push(trailer.data(), p.pad + wire::kIcrcSize);
+  const std::size_t first = vectors_used_;
+  if (length <= kSmall && copies_.size() - copied_ >= length) {
+    std::uint8_t* const packet = copies_.data() + copied_;
+    put({p.header.data(), p.header_length});
+    for (const wire::TxSge& sge : sges) put({sge.data, sge.length});
+    put({trailer.data(), p.pad + wire::kIcrcSize});
+    push(packet, length);
+  } else {
+    push(p.header.data(), p.header_length);
+    for (const wire::TxSge& sge : sges) push(sge.data, sge.length);
+    push(trailer.data(), p.pad + wire::kIcrcSize);
+  }
   Run& run = runs_[used_ - 1];
   ++run.packets;
   run.bytes += length;
@@ -137,13 +144,16 @@ MRC_DECL void UdpTransmitter::append(const wire::TxPacket& p, std::span<const wi
 
 MRC_DECL void UdpTransmitter::close(std::size_t i) noexcept {
   const int tos = runs_[i].tos;
-  std::memcpy(controls_[i].bytes.data() + CMSG_LEN(0), &tos, sizeof tos);
+  const bool marked = tos != usual_tos_;
+  if (marked) std::memcpy(controls_[i].bytes.data() + CMSG_LEN(0), &tos, sizeof tos);
   const bool segmented = runs_[i].packets > 1;
   if (segmented) {
     const auto segment = static_cast<std::uint16_t>(runs_[i].segment);
     std::memcpy(controls_[i].bytes.data() + kTosSpace + CMSG_LEN(0), &segment, sizeof segment);
   }
-  messages_[i].msg_hdr.msg_controllen = segmented ? kTosSpace + kSegmentSpace : kTosSpace;
+  msghdr& m = messages_[i].msg_hdr;
+  m.msg_control = controls_[i].bytes.data() + (marked ? 0 : kTosSpace);
+  m.msg_controllen = (marked ? kTosSpace : 0) + (segmented ? kSegmentSpace : 0);
 }
 
 MRC_DECL std::size_t UdpTransmitter::flush(const Socket& socket, PortStats& stats) noexcept {
