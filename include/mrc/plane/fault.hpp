@@ -106,9 +106,8 @@ class FaultInjector {
   }
 
  private:
-  /// Sorted by key.
-  template <class Key>
-  using Table = std::vector<std::pair<Key, FaultSpec>>;
+  /// By entropy value or path, in order.
+  using Table = std::vector<std::pair<std::uint32_t, FaultSpec>>;
 
   /// Recomputes what depends on the specs.
   void update();
@@ -176,9 +175,9 @@ class FaultInjector {
 
   Random random_;
   FaultSpec port_;
-  Table<Ev> inbound_;
-  Table<Ev> both_;  ///< inbound_, each combined with port_
-  Table<std::uint16_t> outbound_;
+  Table inbound_;
+  Table both_;  ///< inbound_, each combined with port_
+  Table outbound_;
   std::unique_ptr<FaultHold> hold_;
   std::uint32_t slots_;
   bool any_ = false;

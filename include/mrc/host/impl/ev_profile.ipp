@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +19,10 @@ namespace mrc::inline v0_1::detail {
 [[noreturn]] inline void bad_evs(ProfileId id, Errc code, const std::string& what) {
   bad_profile("EV", id, code, what);
 }
+
+/// EVs of planes, or of ports, with a number each. One type for all uses: each more is another
+/// tree to compile.
+using EvNumbers = std::map<std::pair<path::EvValue, std::uint8_t>, std::uint64_t>;
 
 [[nodiscard]] inline bool populated(const ProfileEv& ev) noexcept {
   return ev != ProfileEv{};
@@ -42,7 +46,7 @@ namespace mrc::inline v0_1::detail {
     return values;
   }
   Random random(seed);
-  std::set<path::EvValue> seen;
+  EvNumbers seen;
   std::vector<std::uint64_t> picked(fields.size());
   while (values.size() < count) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -50,7 +54,7 @@ namespace mrc::inline v0_1::detail {
       picked[i] = fields[i].min_val + (range == 0 ? random.next() : random.next() % range);
     }
     const path::EvValue value = path::pack(picked, fields).value();
-    if (seen.insert(value).second) values.push_back(value);
+    if (seen.try_emplace({value, std::uint8_t{0}}).second) values.push_back(value);
   }
   return values;
 }
@@ -262,15 +266,15 @@ MRC_SETUP EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) c
   const path::EvFormatProfile format = format_of(evs);
   table->format = format.mode;
   const std::size_t size = evs.entries.size();
-  std::map<std::pair<path::EvValue, Plane>, Ev> names;
-  std::unordered_map<std::uint32_t, std::size_t> taken;
+  EvNumbers names;
+  std::unordered_map<std::uint64_t, std::uint64_t> taken;
   std::vector<std::size_t> unnamed;
   for (std::size_t i = 0; i < size; ++i) {
     ExpandedEv ev = expanded(evs, format, evs.entries[i].ev);
     const EvTable::Entry* before = evs.table ? &evs.table->entries[i] : nullptr;
     if (before && before->expanded.fields == ev.fields && before->expanded.plane == ev.plane) {
       ev.name = before->expanded.name;
-      names.emplace(std::pair(ev.fields, ev.plane), ev.name);
+      names.try_emplace({ev.fields, ev.plane}, value(ev.name));
       ++taken[value(ev.name)];
     } else {
       unnamed.push_back(i);
@@ -279,10 +283,10 @@ MRC_SETUP EvTablePtr ProfileRegistry::make_table(ProfileId id, const Evs& evs) c
   }
   for (const std::size_t i : unnamed) {
     ExpandedEv& ev = table->entries[i].expanded;
-    const auto [known, fresh] = names.try_emplace(std::pair(ev.fields, ev.plane), ev.name);
-    while (fresh && format.mode == path::EvMode::srv6 && taken.contains(value(known->second)))
-      known->second = Ev{value(known->second) + 1};
-    ev.name = known->second;
+    const auto [known, fresh] = names.try_emplace({ev.fields, ev.plane}, value(ev.name));
+    while (fresh && format.mode == path::EvMode::srv6 && taken.contains(known->second))
+      known->second = static_cast<std::uint32_t>(known->second + 1);
+    ev.name = Ev{static_cast<std::uint32_t>(known->second)};
     ++taken[value(ev.name)];
   }
   return table;

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "mrc/core/system_error.hpp"
 #include "mrc/host/key_log.hpp"
@@ -30,8 +33,12 @@ MRC_SETUP KeyLog::KeyLog(const std::string& path) {
 MRC_SETUP void KeyLog::add(std::span<const port::PeerAddress> planes, Qpn qpn,
                            std::uint64_t tag) noexcept try {
   if (!open() || tag == 0) return;
-  std::set<std::string> addresses;  // planes may share one
-  for (const port::PeerAddress& plane : planes) addresses.insert(port::format_ip(plane.ip));
+  std::vector<std::string> addresses;  // in order; planes may share one
+  for (const port::PeerAddress& plane : planes) {
+    std::string address = port::format_ip(plane.ip);
+    const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
+    if (at == addresses.end() || *at != address) addresses.insert(at, std::move(address));
+  }
   std::string lines;
   for (const std::string& address : addresses) {
     char numbers[64];

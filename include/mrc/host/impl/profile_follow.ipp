@@ -99,15 +99,16 @@ MRC_SETUP ProfileRegistry::Evs ProfileRegistry::kept(ProfileId id, const Evs& ev
                                                      const ProfileSet& set) const {
   const auto wanted = set.evs.find(id);
   if (wanted == set.evs.end()) return evs;
-  std::map<std::pair<path::EvValue, std::uint8_t>, const Entry*> written;
-  for (const Entry& entry : wanted->second.entries)
-    written[{entry.ev.value, entry.ev.port}] = &entry;
+  const std::vector<Entry>& entries = wanted->second.entries;
+  EvNumbers written;  // places in `entries`
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    written[{entries[i].ev.value, entries[i].ev.port}] = i;
   Evs next = evs;
   bool changed = false;
   for (Entry& entry : next.entries) {
     const auto at = written.find({entry.ev.value, entry.ev.port});
-    if (at == written.end() || *at->second == entry) continue;
-    entry = *at->second;
+    if (at == written.end() || entries[at->second] == entry) continue;
+    entry = entries[at->second];
     changed = true;
   }
   if (changed && next.state == ProfileState::online) next.table = make_table(id, next);

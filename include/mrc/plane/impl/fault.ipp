@@ -17,12 +17,10 @@ namespace detail {
 }
 
 /// A FaultInjector's table, sorted by key.
-template <class Key>
-using FaultTable = std::vector<std::pair<Key, FaultSpec>>;
+using FaultTable = std::vector<std::pair<std::uint32_t, FaultSpec>>;
 
 /// Sets the entry of `key`, or removes it if the spec has no faults.
-template <class Key>
-MRC_COLD void set_fault(FaultTable<Key>& table, Key key, const FaultSpec& spec) {
+MRC_SETUP void set_fault(FaultTable& table, std::uint32_t key, const FaultSpec& spec) {
   std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
   if (!spec.any()) return;
   const auto above = std::find_if(table.begin(), table.end(),
@@ -31,10 +29,11 @@ MRC_COLD void set_fault(FaultTable<Key>& table, Key key, const FaultSpec& spec) 
 }
 
 /// The entry of `key`, or null.
-template <class Key>
-[[nodiscard]] const FaultSpec* find_fault(const FaultTable<Key>& table, Key key) noexcept {
-  const auto at = std::lower_bound(table.begin(), table.end(), key,
-                                   [](const auto& entry, Key k) { return entry.first < k; });
+[[nodiscard]] inline const FaultSpec* find_fault(const FaultTable& table,
+                                                 std::uint32_t key) noexcept {
+  const auto at =
+      std::lower_bound(table.begin(), table.end(), key,
+                       [](const auto& entry, std::uint32_t k) { return entry.first < k; });
   return at != table.end() && at->first == key ? &at->second : nullptr;
 }
 
@@ -68,7 +67,7 @@ MRC_DECL void FaultInjector::set(const FaultSpec& spec) {
 
 MRC_DECL void FaultInjector::set_inbound(Ev ev, const FaultSpec& spec) {
   check(spec);
-  detail::set_fault(inbound_, ev, spec);
+  detail::set_fault(inbound_, value(ev), spec);
   update();
 }
 
@@ -110,7 +109,7 @@ MRC_DECL void FaultInjector::update() {
 }
 
 MRC_DECL const FaultSpec& FaultInjector::spec_of(Ev ev) const noexcept {
-  const FaultSpec* path = both_.empty() ? nullptr : detail::find_fault(both_, ev);
+  const FaultSpec* path = both_.empty() ? nullptr : detail::find_fault(both_, value(ev));
   return path != nullptr ? *path : port_;
 }
 

@@ -51,18 +51,17 @@ MRC_SETUP std::vector<port::PeerAddress> likely_addresses(std::span<const OwnAdd
 MRC_SETUP std::vector<Contact> pairs_to_ask(std::span<const OwnAddress> own, Plane first,
                                             const port::IpAddress& gid,
                                             std::span<const port::PeerAddress> addresses) {
-  std::vector<Contact> pairs;
-  for (const port::PeerAddress& address : addresses)
-    for (std::size_t i = 0; i < own.size(); ++i)
-      if (port::is_v4(own[i].ip) == port::is_v4(address.ip))
-        pairs.push_back({static_cast<Plane>(i), address});
-  const auto rank = [&](const Contact& pair) {
-    const OwnAddress& from = own[pair.plane];
-    return 8 * in_subnet(from, pair.address.ip) + 4 * (from.port == pair.address.udp_port) +
-           2 * (pair.address.ip == gid) + (pair.plane == first);
+  const auto rank = [&](std::size_t plane, const port::PeerAddress& to) {
+    const OwnAddress& from = own[plane];
+    return 8 * in_subnet(from, to.ip) + 4 * (from.port == to.udp_port) + 2 * (to.ip == gid) +
+           (plane == first);
   };
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
+  std::vector<Contact> pairs;
+  for (int wanted = 15; wanted >= 0; --wanted)
+    for (const port::PeerAddress& address : addresses)
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (port::is_v4(own[i].ip) == port::is_v4(address.ip) && rank(i, address) == wanted)
+          pairs.push_back({static_cast<Plane>(i), address});
   return pairs;
 }
 
