@@ -21,13 +21,13 @@ Registration* MemoryCache::add(void* address, std::size_t size) {
     // LL and LL128 poll flags that are part of the data.
     auto region = device_.register_memory(reinterpret_cast<void*>(first), range.second,
                                           mrc::Access::remote_write | mrc::Access::line_ordering);
-    if (withdrawn_.empty()) {
-      withdrawn_.reserve(ranges_.size() + 1);  // remove() needs no memory
+    if (withdrawn_.size() <= kKept) {
+      withdrawn_.reserve(ranges_.size() + withdrawn_.size() + 1);  // remove() needs no memory
       found = ranges_.try_emplace(range).first;
     } else {
-      withdrawn_.back().key() = range;
-      found = ranges_.insert(std::move(withdrawn_.back())).position;
-      withdrawn_.pop_back();
+      withdrawn_.front().key() = range;
+      found = ranges_.insert(std::move(withdrawn_.front())).position;
+      withdrawn_.erase(withdrawn_.begin());
     }
     found->second.region = std::move(region);
     try {

@@ -28,9 +28,8 @@ struct Registration {
 };
 
 /// The memory that NCCL has registered with one NIC. NCCL registers the same buffers for many
-/// connections: each range is registered once, and deregistered with its last user. A handle that
-/// is used after that is found to be no longer registered, or not to hold what it is used for. Any
-/// thread.
+/// connections: each range is registered once, and deregistered with its last user. The handle of
+/// one that was deregistered is known for such until kKept others are. Any thread.
 class MemoryCache {
  public:
   explicit MemoryCache(mrc::Device& device) : device_(device) {}
@@ -50,12 +49,14 @@ class MemoryCache {
   using Range = std::pair<std::uintptr_t, std::size_t>;  // first byte, length; whole pages
   using Ranges = std::map<Range, Registration>;
 
+  static constexpr std::size_t kKept = 64;
+
   void withdraw(Ranges::iterator range) noexcept;
 
   mrc::Device& device_;
   mutable std::mutex mutex_;
   Ranges ranges_;
-  std::vector<Ranges::node_type> withdrawn_;  // handles outlive what they stand for; for reuse
+  std::vector<Ranges::node_type> withdrawn_;  // handles outlive what they stand for; oldest first
   std::unordered_map<std::uint32_t, const Registration*> by_key_;
 };
 

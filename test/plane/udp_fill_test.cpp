@@ -8,6 +8,7 @@
 using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
+using namespace std::chrono_literals;
 
 TEST_CASE("UDP: a port knows how full its receive buffer is, when it did not take all there was") {
   for (const bool v4 : {true, false}) {
@@ -34,9 +35,10 @@ TEST_CASE("UDP: a port knows how full its receive buffer is, when it did not tak
 TEST_CASE("UDP: while packets come one by one, the first of several is read alone") {
   MRC_LOOPBACK_OR_SKIP(local, true);
   Rig rig = make_rig(local);
-  const Time now = Rig::now();  // stands still: there is no pause
-  const auto read = [&] {
+  Time now = Rig::now();
+  const auto read = [&](Duration later = 1us) {
     RxBurst rx;
+    now += later;
     rig.receiver.receive(now, rx);
     return rx.packets().size();
   };
@@ -45,8 +47,11 @@ TEST_CASE("UDP: while packets come one by one, the first of several is read alon
     for (std::uint16_t path = 0; path < datagrams; ++path) rig.add(path, 64, path);
     return rig.send();
   };
-  CHECK(send(3) == 3);
-  CHECK(read() == 3);  // nobody has read for long
+  CHECK(send(1) == 1);
+  CHECK(read() == 1);
+  CHECK(read() == 0);
+  CHECK(send(4) == 4);
+  CHECK(read(1ms) == 4);  // nobody has read for a while
   CHECK(send(1) == 1);
   CHECK(read() == 1);
   CHECK(read() == 0);

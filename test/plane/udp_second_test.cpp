@@ -101,3 +101,22 @@ TEST_CASE("UDP port: reordered packets of both standard ports arrive whole, each
     CHECK(rig.receiver.fault_stats().reordered > 100);
   });
 }
+
+TEST_CASE("UDP port: after a pause a round takes all there is, whichever socket it reads first") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link set lo up");
+    SecondRig rig = SecondRig::make();
+    Time now = monotonic_now() + 1s;
+    std::uint32_t number = 0;
+    for (int i = 0; i < 6; ++i) {
+      CAPTURE(i);
+      rig.send_to(false, number++, 1);  // they come one by one
+      for (int n = 0; n < 3; ++n) rig.round(now += 1us);
+      rig.burst.clear();
+      for (std::uint16_t path = 0; path < 4; ++path) rig.add(number++, kSecondPayload, path);
+      CHECK(rig.send() == 4);
+      rig.round(now += 10ms);
+      CHECK(rig.numbers.size() == number);
+    }
+  });
+}

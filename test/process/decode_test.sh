@@ -384,6 +384,11 @@ for text in '{' '[1]' '{ "hosts": "many" }' '{ "hosts": [{ "addresses": ["x"] }]
   expect_text check.err wrong.json
 done
 
+sees_the_end() {  # sees_the_end FILE: a mark that is sent now, or was, has been recorded
+  printf 'that is all' >/dev/udp/::1/9
+  grep -q 'that is all' "$1"
+}
+
 record() {  # record NAME OPTION...: a run of mrc_perf over ::1, and what tcpdump sees of it
   local name=$1 tcpdump try
   shift
@@ -397,8 +402,8 @@ record() {  # record NAME OPTION...: a run of mrc_perf over ::1, and what tcpdum
     # Few packets, as each computation of an iCRC takes the dissector a millisecond.
     host=::1 warmup=1ms MRC_KEYLOG=$work/$name.keys MRC_PLANES=loopback6:2 MRC_BURST=1 \
       MRC_GSO=off checked_run "$name" --mtu 4096 "$@"
-    printf 'that is all' >/dev/udp/::1/9  # what tcpdump has not read when it ends is lost
-    until_true 10 grep -q 'that is all' "$name.pcap" || fail 'tcpdump does not see the last packet'
+    # What tcpdump has not read when it ends is lost.
+    until_true 10 sees_the_end "$name.pcap" || fail 'tcpdump does not see the last packet'
     kill -INT "$tcpdump"
     exit_code "$tcpdump" 20
     if grep -qx '0 packets dropped by kernel' "$work/tcpdump.err"; then return; fi

@@ -92,7 +92,6 @@ class Progress {
 
  private:
   bool poll_locked() noexcept;
-  bool stay() noexcept;
   void leave(Time now, bool work) noexcept;
   void wake_for(Time deadline) noexcept;
 
@@ -100,25 +99,32 @@ class Progress {
     last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
   /// A polling thread is at work since `now`, if `counts`. With large bursts that can take longer
-  /// than helper_takeover: the helper shall not queue up for the lock meanwhile.
+  /// than helper_takeover: the helper shall not queue up for the lock meanwhile. The clock is read
+  /// again at the end only if that can matter.
   class InUse {
    public:
     InUse(Progress& of, Time now, bool counts = true) noexcept
-        : of_(counts ? &of : nullptr), began_(now) {
+        : of_(counts ? &of : nullptr), seen_(now), moved_(of.rounds_.moved()) {
       if (of_ != nullptr) of_->in_use_.store(true, std::memory_order_relaxed);
     }
     ~InUse() {
       if (of_ == nullptr) return;
-      of_->note_use(of_->rounds_.was_long() ? monotonic_now() : began_);
+      of_->note_use(of_->rounds_.moved() - moved_ > kFew ? monotonic_now() : seen_);
       of_->in_use_.store(false, std::memory_order_relaxed);
     }
+    /// It is later now.
+    void saw(Time now) noexcept { seen_ = now; }
     InUse(const InUse&) = delete;
     InUse& operator=(const InUse&) = delete;
 
    private:
+    static constexpr std::uint64_t kFew = 4;  ///< packets that take no time worth mentioning
+
     Progress* of_;
-    Time began_;
+    Time seen_;
+    std::uint64_t moved_;
   };
+  bool stay(InUse& at_work) noexcept;
   [[nodiscard]] bool in_use(Time now) const noexcept;
   [[nodiscard]] Duration nap(Time now, unsigned before) noexcept;
   void take_nap(unsigned& naps, Time now) noexcept;

@@ -55,12 +55,12 @@ class Rounds {
   /// packets, in larger bursts.
   void after_post(Time now, bool idle) noexcept;
 
-  /// Called before a thread sleeps on the ports' descriptors. False: a port has something; another
-  /// round is due.
+  /// Called before a thread sleeps on the ports' descriptors. False: a port has something, or links
+  /// are to be looked at; another round is due.
   [[nodiscard]] bool arm() noexcept;
 
-  /// The last round moved so many packets that it may have taken long.
-  [[nodiscard]] bool was_long() const noexcept { return more_waits_ || work_left_; }
+  /// Packets that came or that ports have taken.
+  [[nodiscard]] std::uint64_t moved() const noexcept { return moved_; }
   /// The last round left something to send.
   [[nodiscard]] bool work_left() const noexcept { return work_left_; }
   /// send() may do something: work is left, or a port that was busy is to be tried again.
@@ -127,10 +127,11 @@ class Rounds {
   PlaneMask busy_ = 0;               ///< ports that took no more, until retry_
   Time retry_ = kNever;
   Time last_round_{};        ///< the last time that the ports were read
-  Time last_watch_{};        ///< the last look at links and timers
+  Time last_watch_{};        ///< the last look at links
+  bool watch_due_ = false;   ///< the last round left it to the next one
   bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;
-  std::uint64_t sent_ = 0;  ///< packets that ports have taken
+  std::uint64_t moved_ = 0;
   std::uint64_t unconnected_answered_ = 0, unconnected_refused_ = 0;
 };
 

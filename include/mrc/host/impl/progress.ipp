@@ -73,20 +73,20 @@ MRC_DECL std::size_t Progress::poll_cq(CqId cq, std::span<Completion> out) noexc
   if (n > 0 && !rounds_.work_left() && !ahead_.enabled()) return n;
   const Time now = monotonic_now();
   const bool last = armed_;  // before it sleeps on the queue's descriptor
-  const InUse at_work(*this, now, !last);
+  InUse at_work(*this, now, !last);
   if (n == 0) {
     (void)rounds_.advance_out_first(now);
     n = engine_.poll_cq(cq, out);
   }
   if (n == 0) armed_ = false;  // else it polls again before it sleeps
-  const bool answer = n > 0 && !last && ahead_.enabled() && stay();
+  const bool answer = n > 0 && !last && ahead_.enabled() && stay(at_work);
   leave(now, (n > 0 && !answer) || last);
   return n;
 }
 
 /// A poll has found completions: receives until data comes, if that is likely to be soon. True if
 /// the program is likely to answer data at once, so that what is to be sent can wait for that.
-MRC_DECL bool Progress::stay() noexcept {
+MRC_DECL bool Progress::stay(InUse& at_work) noexcept {
   const auto data = [this] { return engine_.stats().rx_data; };
   const std::uint64_t before = data();
   Time now = monotonic_now();
@@ -97,6 +97,7 @@ MRC_DECL bool Progress::stay() noexcept {
       now = monotonic_now();
     } while (data() == before && now < until);
     ahead_.stayed(data() != before);
+    at_work.saw(now);
   }
   const bool answer = ahead_.expects_answer(data());
   ahead_.program_leaves(data(), now);

@@ -20,7 +20,7 @@ inline constexpr Duration kPause = std::chrono::microseconds(500);
 inline constexpr std::size_t kManyPackets = 8;
 /// and so often at most, since a peer may send faster than this side reads.
 inline constexpr unsigned kReadsAfterPause = 16;
-/// Links and timers are looked at this often while packets come; in every round in which none do.
+/// Links are looked at this often while packets come, and in every round in which none do.
 inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 /// A port that was busy is tried again after this long.
 inline constexpr Duration kBusyRetry = std::chrono::microseconds(50);
@@ -68,10 +68,10 @@ MRC_DECL bool Rounds::advance_out_first(Time now) noexcept {
 }
 
 MRC_DECL bool Rounds::send(Time now) noexcept {
-  const std::uint64_t before = sent_;
+  const std::uint64_t before = moved_;
   work_left_ = transmit(now);
   signal_events();
-  return sent_ != before;
+  return moved_ != before;
 }
 
 MRC_DECL void Rounds::after_post(Time now, bool idle) noexcept {
@@ -96,12 +96,13 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
   if (engine_.has_resolution() || connector_.next_deadline() <= now) connector_.work(now);
   // Only after all ports are read: packets still queued in a socket must not be judged lost.
   engine_.review_losses(now);
-  // A program may wait for what came. Links and timers can wait for the next round, which is near.
-  if (!moved || now - last_watch_ > kWatchEvery) {
+  // A program may wait for what came. Links can wait for the next round, which is near.
+  watch_due_ = moved && now - last_watch_ <= kWatchEvery;
+  if (!watch_due_) {
     last_watch_ = now;
     watch_links(now);
-    if (engine_.next_deadline() <= now) engine_.on_time(now);
   }
+  if (engine_.next_deadline() <= now) engine_.on_time(now);
   signal_events();
   return moved;
 }
@@ -137,6 +138,7 @@ MRC_DECL bool Rounds::receive_once(Time now) noexcept {
       engine_.set_receive_fill(static_cast<Plane>(i), port.receive_fill());
     if (!rx_.empty()) {
       any = true;
+      moved_ += rx_.packets().size();
       more_waits_ = more_waits_ || rx_.packets().size() >= kManyPackets;
       engine_.receive(now, rx_.packets());
       if (!engine_.early().empty()) [[unlikely]]
@@ -175,7 +177,7 @@ MRC_DECL bool Rounds::take_back(Time now, Port& port, Plane plane) noexcept {
 }
 
 MRC_DECL bool Rounds::arm() noexcept {
-  bool quiet = true;
+  bool quiet = !watch_due_;
   for (const auto& port : planes_.ports) quiet = port->arm() && quiet;
   return quiet;
 }
@@ -268,7 +270,7 @@ MRC_DECL bool Rounds::transmit(Time now) noexcept {
 MRC_DECL void Rounds::transmit(Time now, Plane plane,
                                std::span<const wire::TxGroup> groups) noexcept {
   std::uint32_t taken = planes_.ports[plane]->transmit(now, tx_, groups);
-  sent_ += taken;
+  moved_ += taken;
   for (const wire::TxGroup& group : groups) {
     const std::uint32_t sent = std::min(taken, group.count);
     taken -= sent;

@@ -19,7 +19,8 @@ struct UdpPath {
   std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
 };
 
-/// ToS of the packets that most sockets send most: data that nobody trims. Others say theirs.
+/// ToS of data that must not be trimmed, which the sockets have. Packets of other classes carry
+/// theirs as control data.
 [[nodiscard]] inline std::uint8_t usual_tos(const UdpPortOptions& options) noexcept {
   return wire::make_tos(options.dscp.no_trim, Ecn::ect0);
 }

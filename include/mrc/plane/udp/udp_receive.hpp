@@ -106,6 +106,7 @@ class UdpReceiver {
   UdpReceiverOptions options_;
   bool v4_;
   bool backlogged_ = false;
+  bool paused_ = false;  ///< until last_read_ nobody had read for a while; a round may read twice
   bool one_by_one_ = false;  ///< the last read that brought anything brought one packet
   bool opened_ = false;      ///< datagram_ describes the message at next_
   std::unique_ptr<std::uint8_t[]> pool_;

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -112,7 +113,7 @@ class UdpTransmitter {
 
   /// Copies a part of a small packet.
   void put(Bytes part) noexcept {
-    std::memcpy(copies_.data() + copied_, part.data(), part.size());
+    std::copy(part.begin(), part.end(), copies_.begin() + static_cast<std::ptrdiff_t>(copied_));
     copied_ += part.size();
   }
 

@@ -88,8 +88,8 @@ MRC_DECL bool UdpReceiver::read(const Socket& socket, Time now, std::size_t room
   // As many datagrams as should fit if they hold as many packets as those of the last call. But one
   // while packets come one by one: the kernel would look for a second in vain.
   const std::size_t most = std::clamp<std::size_t>(room / expected_, 1, slots_.size());
-  const bool paused = now - std::exchange(last_read_, now) > detail::kReadPause;
-  const std::size_t wanted = one_by_one_ && count_ == 0 && !paused ? 1 : most;
+  if (now != last_read_) paused_ = now - std::exchange(last_read_, now) > detail::kReadPause;
+  const std::size_t wanted = one_by_one_ && count_ == 0 && !paused_ ? 1 : most;
   for (std::size_t i = 0; i < count_; ++i) prepare(i);  // the kernel has written to these
   const int n =
       recvmmsg(socket.fd(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
