@@ -157,16 +157,21 @@ def headlines(report):
     def ratio(name):
         return f"{r[name]['median']:.2f}"
 
+    def with_spread(name):
+        median, least_and_most = spread(r[name])
+        return f"{median} ({least_and_most})"
+
     lines = [
         f"One stream of 1 MiB writes: {median('mrc'):.1f} Gb/s with packets of 4 KiB, as between "
         f"hosts, **{ratio('mrc / iperf3 TCP')} times kernel TCP** (iperf3, {median('tcp'):.1f} "
         f"Gb/s); within a host {median('mrc_own_host'):.1f} Gb/s, "
         f"{ratio('mrc as within a host / iperf3 TCP')} times.",
         "Against sockets that do the same work without a protocol: "
-        f"{ratio('mrc / bare sockets, each with what suits it: 16 and 8 KiB')} with the best packet "
-        f"size of each, {ratio('mrc / bare sockets')} with 4 KiB packets.",
-        f"With 1 % packet loss: {ratio('mrc with 1 % loss / without')} of the bandwidth; with a "
-        f"dead plane out of eight: {ratio('mrc on 8 planes, one dead / none dead')}.",
+        f"{ratio('mrc / bare sockets')} with packets of 4 KiB, "
+        f"{ratio('mrc / bare sockets, each with what suits it: 16 and 8 KiB')} with those of "
+        "16 KiB against theirs of 8.",
+        f"With 1 % packet loss: {with_spread('mrc with 1 % loss / without')} of the bandwidth; "
+        f"with a dead plane out of eight: {with_spread('mrc on 8 planes, one dead / none dead')}.",
         f"Latency of an 8-byte write, half a round trip: {median('mrc_latency'):.2f} us, "
         f"{ratio('mrc latency / bare latency')} times the bare sockets' "
         f"{median('udp_latency'):.2f} us "
