@@ -23,6 +23,13 @@ namespace mrc::inline v0_1::port {
 /// Throws Error if a value is out of range, or (unsupported) unless works_outbound().
 void check_outbound(const FaultSpec& spec);
 
+namespace detail {
+
+/// Faults by entropy value or path, in order.
+using FaultTable = std::vector<std::pair<std::uint32_t, FaultSpec>>;
+
+}  // namespace detail
+
 /// Injects faults into a port. Received packets pass it before their iCRC is checked, so that
 /// corruption is detected as if the network had caused it; packets to be sent can only be dropped.
 /// The same seed and the same calls give the same faults.
@@ -106,9 +113,6 @@ class FaultInjector {
   }
 
  private:
-  /// By entropy value or path, in order.
-  using Table = std::vector<std::pair<std::uint32_t, FaultSpec>>;
-
   /// Recomputes what depends on the specs.
   void update();
 
@@ -175,9 +179,9 @@ class FaultInjector {
 
   Random random_;
   FaultSpec port_;
-  Table inbound_;
-  Table both_;  ///< inbound_, each combined with port_
-  Table outbound_;
+  detail::FaultTable inbound_;
+  detail::FaultTable both_;  ///< inbound_, each combined with port_
+  detail::FaultTable outbound_;
   std::unique_ptr<FaultHold> hold_;
   std::uint32_t slots_;
   bool any_ = false;

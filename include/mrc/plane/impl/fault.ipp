@@ -16,9 +16,6 @@ namespace detail {
          spec.jitter > Duration{};
 }
 
-/// A FaultInjector's table, sorted by key.
-using FaultTable = std::vector<std::pair<std::uint32_t, FaultSpec>>;
-
 /// Sets the entry of `key`, or removes it if the spec has no faults.
 MRC_SETUP void set_fault(FaultTable& table, std::uint32_t key, const FaultSpec& spec) {
   std::erase_if(table, [&](const auto& entry) { return entry.first == key; });
