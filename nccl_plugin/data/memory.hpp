@@ -28,8 +28,8 @@ struct Registration {
 };
 
 /// The memory that NCCL has registered with one NIC. NCCL registers the same buffers for many
-/// connections: each range is registered once, and deregistered with its last user. The handle of
-/// one that was deregistered is known for such until kKept others are. Any thread.
+/// connections: each range is registered once, and deregistered with its last user. A stale
+/// handle is recognised until kKept further ranges have been deregistered. Any thread.
 class MemoryCache {
  public:
   explicit MemoryCache(mrc::Device& device) : device_(device) {}
