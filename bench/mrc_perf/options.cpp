@@ -23,6 +23,7 @@ constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 30;
 constexpr std::uint32_t kMaxQps = 4096;
 constexpr std::uint32_t kMaxDepth = 8192;  // 2 * kMaxDepth + 8 requests fit a send queue
 constexpr std::uint64_t kLargestOfAll = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxRate = 10'000'000'000'000;  // bits per second
 
 /// A time such as "1.5s"; errors name option, value and what is allowed.
 void add_duration(CLI::App& app, const std::string& name, Duration& to, const std::string& help,
@@ -129,6 +130,18 @@ void add_test_options(CLI::App& app, Options& o, std::string& sizes, std::string
              "Copy messages up to this many bytes into the request (default 16)");
   add_number(app, "--signal-every", p.signal_every, 1, kMaxDepth,
              "Ask for one completion per N messages (default 16, from 64 KiB on 1)");
+  app.add_option_function<std::string>(
+         "--rate",
+         [&p](const std::string& text) {
+           const auto value = parse_rate(text);
+           if (!value || *value < 1 || *value > kMaxRate)
+             throw CLI::ValidationError(fmt::format(
+                 "--rate {}: must be bits per second such as 500M or 2.5G, up to 10T", text));
+           p.rate = *value;
+         },
+         "Send no more than that, in bits per second of payload (500M, 2.5G), with --bidirectional "
+         "in each direction; both programs sleep in between")
+      ->type_name("RATE");
   add_duration(app, "--give-up", p.give_up,
                "Fail after this time in which nothing moves on either side (default 10s, or what a "
                "queue pair's retries take if that is longer)",
@@ -225,6 +238,14 @@ void finish(Options& o, const CLI::App& app, const std::string& sizes,
   if (p.one_by_one() && p.qps != 1)
     throw CLI::ValidationError(
         fmt::format("--qps {}: must be 1 with --test {}", p.qps, to_string(p.test)));
+  if (p.rate > 0 && p.one_by_one())
+    throw CLI::ValidationError(fmt::format(
+        "--rate: not with --test {}, which sends one message at a time", to_string(p.test)));
+  if (p.rate > 0 && p.rate < 8 * p.largest)
+    throw CLI::ValidationError(
+        fmt::format("--rate: less than one message of {} per second: shorter ones (--size) go at "
+                    "that rate",
+                    size_text(p.largest)));
   if (p.test == Test::latency && p.bidirectional)
     throw CLI::ValidationError(
         "--bidirectional: not with --test latency, which always uses both directions");
@@ -369,6 +390,7 @@ nlohmann::json to_json(const Parameters& p) {
           {"largest", p.largest},
           {"inline_bytes", p.inline_bytes},
           {"signal_every", p.signal_every},
+          {"rate", p.rate},
           {"seed", p.seed},
           {"give_up_ms", std::chrono::duration_cast<std::chrono::milliseconds>(p.give_up).count()},
           {"faults", p.faults}};
@@ -394,6 +416,7 @@ Parameters parameters_from_json(const nlohmann::json& j) {
   p.largest = number("largest", 1, kMaxSize);
   p.inline_bytes = static_cast<std::uint32_t>(number("inline_bytes", 0, 1024));
   p.signal_every = static_cast<std::uint32_t>(number("signal_every", 0, kMaxDepth));
+  if (j.contains("rate")) p.rate = number("rate", 0, kMaxRate);  // older clients have none
   p.seed = number("seed", 0, UINT64_MAX);
   constexpr std::uint64_t kYear = std::uint64_t{1000} * 86400 * 365;
   p.give_up = std::chrono::milliseconds(number("give_up_ms", 0, kYear));

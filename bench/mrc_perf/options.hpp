@@ -29,10 +29,15 @@ struct Parameters {
   std::uint64_t largest = 0;  ///< bytes of the longest message
   std::uint32_t inline_bytes = 16;
   std::uint32_t signal_every = 0;  ///< 0: chosen by size
+  std::uint64_t rate = 0;          ///< of each sender, in bits per second; 0: as fast as it goes
   std::uint64_t seed = 0;          ///< of the checked pattern
   Duration give_up{};              ///< time without progress; 0: StallGuard's default
   std::string faults;
 
+  /// Time between two messages of that size; 0 without --rate.
+  [[nodiscard]] Duration interval(std::uint64_t size) const noexcept {
+    return Duration{rate == 0 ? 0 : static_cast<std::int64_t>(size * 8'000'000'000 / rate)};
+  }
   /// A test of latency: one message at a time.
   [[nodiscard]] bool one_by_one() const noexcept {
     return test == Test::latency || test == Test::completion;

@@ -110,10 +110,8 @@ bool Receiver::step() {
 
 Traffic::Traffic(Session& session) : sender(session), receiver(session), session_(session) {}
 
-bool Traffic::poll() {
-  const std::size_t n = session_.cq().poll(completions_);
-  for (std::size_t i = 0; i < n; ++i) {
-    const Completion& c = completions_[i];
+void Traffic::take(std::span<const Completion> completions) {
+  for (const Completion& c : completions) {
     if (c.status != WcStatus::success) throw Failure(session_.cause(c));
     const RequestId id = RequestId::unpack(c.wr_id);
     switch (id.purpose) {
@@ -129,19 +127,24 @@ bool Traffic::poll() {
         break;
     }
   }
-  return n > 0;
 }
 
 void Traffic::step() {
-  const bool some = poll();
+  constexpr unsigned kSpins = 64;
+  const bool idle = idle_rounds_ > kSpins;
+  // Messages that come at a rate leave time to sleep; credits come without a completion.
+  constexpr Duration kNap = std::chrono::milliseconds(1);
+  const bool sleeps = idle && session_.parameters().rate > 0;
+  const std::size_t n =
+      sleeps ? session_.cq().wait(completions_, kNap) : session_.cq().poll(completions_);
+  take({completions_.data(), n});
   const bool sent = sender.step();
   const bool received = receiver.step();
-  constexpr unsigned kSpins = 64;
-  const bool moved = some || sent || received;
+  const bool moved = n > 0 || sent || received;
   moves_ += moved;
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   // With more processes than cores, the other side may need this processor.
-  if (idle_rounds_ > kSpins) sched_yield();
+  if (idle && !sleeps) sched_yield();
 }
 
 }  // namespace mrc::perf

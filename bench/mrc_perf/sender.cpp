@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kDoorbellBytes = 1 << 20;
 constexpr std::size_t kMostPerDoorbell = 16;
 constexpr std::uint64_t kLong = 64 << 10;
+/// What a paced sender that was late may send at once: that of so much time.
+constexpr Duration kCatchUp = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -36,6 +38,9 @@ void Sender::start(std::uint64_t size) {
   window_ = p_.check ? std::min(p_.depth, ring_.places) : p_.depth;
   credit_window_ = p_.check ? ring_.places : session_.receives();
   constexpr std::uint32_t kUsual = 16;
+  pace_.reset();
+  if (const Duration interval = p_.interval(size); interval > Duration{})
+    pace_.emplace(interval, static_cast<std::uint32_t>(1 + kCatchUp / interval));
   signal_every_ = p_.signal_every != 0 ? p_.signal_every : size >= kLong ? 1 : kUsual;
   for (Queue& queue : queues_) {
     queue.credited = queue.noted = queue.posted;
@@ -78,6 +83,7 @@ bool Sender::post_some(std::uint32_t q, Queue& queue) {
   bool filled_some = false;
   while (n < most && has_room(q, queue, n)) {
     const std::uint64_t number = queue.posted + n;
+    if (pace_ && queue.filled == 0 && !pace_->take(monotonic_now())) break;
     filled_some = p_.check;
     if (!fill(q, queue, number)) break;
     sges[n] = {session_.send_area(q) + ring_.offset(number), static_cast<std::uint32_t>(ring_.size),

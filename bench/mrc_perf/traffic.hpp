@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "mrc/core/token_bucket.hpp"
 #include "session.hpp"
 
 /// The two halves of the bandwidth tests, and their flow control.
@@ -94,6 +97,7 @@ class Sender {
   std::uint32_t credit_window_ = 0;  ///< messages not credited, per queue pair
   std::uint32_t signal_every_ = 1;
   std::uint64_t posted_ = 0;
+  std::optional<TokenBucket> pace_;  ///< of --rate, by messages
   bool stopped_ = true;
   Totals completed_;
   std::vector<Queue> queues_;
@@ -152,7 +156,7 @@ class Traffic {
   Receiver receiver;
 
  private:
-  bool poll();
+  void take(std::span<const Completion> completions);
 
   Session& session_;
   std::array<Completion, 64> completions_;

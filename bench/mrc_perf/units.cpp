@@ -29,6 +29,22 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
   return *number * unit;
 }
 
+std::optional<std::uint64_t> parse_rate(std::string_view text) {
+  constexpr double kMost = 1e18;
+  double unit = 1;
+  if (!text.empty()) {
+    const char suffix = text.back();
+    if (suffix == 'K' || suffix == 'k') unit = 1e3;
+    if (suffix == 'M' || suffix == 'm') unit = 1e6;
+    if (suffix == 'G' || suffix == 'g') unit = 1e9;
+    if (suffix == 'T' || suffix == 't') unit = 1e12;
+  }
+  if (unit > 1) text.remove_suffix(1);
+  const auto number = parse_real(text);
+  if (!number || !(*number >= 0 && *number * unit <= kMost)) return std::nullopt;
+  return static_cast<std::uint64_t>(*number * unit + 0.5);
+}
+
 std::optional<Duration> parse_duration(std::string_view text) {
   constexpr Duration kLongest = std::chrono::hours(24 * 365);
   const auto time =

@@ -16,6 +16,8 @@ namespace mrc::perf {
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 /// A count: "5000", "5K", "2M", "1G" (decimal).
 [[nodiscard]] std::optional<std::uint64_t> parse_count(std::string_view text);
+/// Bits per second: "800000", "500M", "2.5G", "1T" (decimal); rounded.
+[[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);
 /// A time: "10" is seconds; "500ms", "20us", "1.5s", "100ns".
 [[nodiscard]] std::optional<Duration> parse_duration(std::string_view text);
 

@@ -34,7 +34,7 @@ start_ring ring 198
 ring_pid=$pid
 port=$(free_port)
 start_server server "$port" --quiet --give-up 600
-start client "$mrc_perf" 127.0.0.1 --port "$port" --check --size 64K --duration 3600s \
+start client "$mrc_perf" 127.0.0.1 --port "$port" --check --size 64K --rate 100M --duration 3600s \
   --give-up 600 --quiet --json "$work/client.json"
 client=$pid
 holds_200() { is 'len(d) == 200 and len({p["pid"] for p in d}) == 200' list; }

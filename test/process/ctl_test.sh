@@ -32,8 +32,8 @@ grep -q 'control socket' help.out || fail 'no --help'
 export MRC_RETRY_EXPONENTIAL=25  # one that is stopped for a while is no dead one
 port=$(free_port)
 start_server server "$port" --planes 2 --give-up 600
-start client "$mrc_perf" --port "$port" --planes 2 --size 64K --duration 600 --give-up 600 \
-  127.0.0.1
+some=(--planes 2 --size 64K --rate 200M --duration 600 --give-up 600)  # sleeps most of the time
+start client "$mrc_perf" --port "$port" "${some[@]}" 127.0.0.1
 client=$pid
 until_true 30 is 'len(d) == 2' list || fail "not two devices: $(ctl list)"
 carries() {  # carries PID: bytes have left in all planes
@@ -132,7 +132,7 @@ ctl plane 1 down --all >plane.out || fail 'plane down for the host'
 grep -q 'plane 1 is down' plane.out || fail "plane down for the host: $(cat plane.out)"
 later=$(free_port) first_server=$server
 start_server later-server "$later" --planes 2 --give-up 600
-start later "$mrc_perf" --port "$later" --planes 2 --size 64K --duration 600 --give-up 600 127.0.0.1
+start later "$mrc_perf" --port "$later" "${some[@]}" 127.0.0.1
 later_client=$pid
 until_true 30 is 'len(d) == 1 and d[0]["answer"][0]["port"]["tx_packets"] > 1000' planes \
   --pid "$later_client" || fail 'a later program sends nothing'
@@ -180,8 +180,8 @@ sys.exit("connected")' "$(echo "$PWD/sockets/$client"-*.sock)" || fail 'another 
     # In the folder that all users share each sees devices of its own, and root those of all.
     chmod 1777 sockets
     start_server others-server "$later" --planes 2 --give-up 600
-    start others setpriv --reuid 65534 --clear-groups "$mrc_perf" --port "$later" --planes 2 \
-      --size 64K --duration 600 --give-up 600 127.0.0.1
+    start others setpriv --reuid 65534 --clear-groups "$mrc_perf" --port "$later" \
+      "${some[@]}" 127.0.0.1
     others=$pid
     until_true 30 is 'len(d) == 1 and d[0]["uid"] == 65534' list --pid "$others" ||
       fail "root does not see another user's device: $(ctl list)"

@@ -23,6 +23,10 @@ client() { refused 2 "${@:1:$#-2}" -- "$mrc_perf" 127.0.0.1 --port "$port" "${@:
 client size 0 'sizes, 1 .. 1G' --size 0
 client size 4X '1 .. 1G' --size 4K,4X
 client qps 0 '1 .. 4096' --qps 0
+client rate 5x 'such as 500M or 2.5G' --rate 5x
+client rate 0 'such as 500M or 2.5G' --rate 0
+client rate less 'one message of 1 MiB per second' --rate=1M --size=1M
+client rate latency 'one message at a time' --rate=1G --test=latency
 client depth many '1 .. 8192' --depth many
 client test bandwidth 'write, write_imm, latency or completion' --test bandwidth
 client iters -5 'from 1 on' --iters=-5 --quiet

@@ -52,3 +52,8 @@ checked_run large --mtu 32768 --burst 1 --size 1M --iters 6
 say 'all sizes, few messages each'
 checked_run all --size all --iters 3 --planes 2
 expect 'a row for each of 23 sizes' [ "$(json "$work/all.json" mpps | wc -l)" = 23 ]
+
+say 'a rate: no more is sent, by two queue pairs together, and every byte arrives'
+checked_run rate --size 64K --duration 500ms --qps 2 --rate 50M --bidirectional
+awk -v both="$(json "$work/rate.json" gbps | head -n 1)" 'BEGIN { exit both <= 0 || both > 0.2 }' ||
+  fail "not 50 Mb/s in each direction: $(json "$work/rate.json" gbps | head -n 1) Gb/s"

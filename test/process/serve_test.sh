@@ -79,7 +79,8 @@ perf=$(free_port)
 start server bash -c 'exec -a "$0" "$@"' "$name" "$mrc_perf" --port "$perf" --planes 2 --give-up 600
 server=$pid
 until_true 20 listening "$perf" || fail 'the server does not listen'
-start client "$mrc_perf" --port "$perf" --planes 2 --size 64K --duration 600 --give-up 600 127.0.0.1
+start client "$mrc_perf" --port "$perf" --planes 2 --size 64K --rate 200M \
+  --duration 600 --give-up 600 127.0.0.1
 client=$pid
 serve reader --paths
 reader=$pid reader_port=$port

@@ -95,7 +95,8 @@ transfer_between() {  # transfer_between NODE NODE HOST OPTION...: client, serve
   server=$pid
   until_true 20 listening_on "$2" 18515 || fail 'the server does not listen'
   start client ip netns exec "$net-$1" env "${settings_a[@]}" "$mrc_perf" "$3" --port 18515 \
-    --duration 3600s --interval 50ms --json "$work/client.json" --size 64K --check "${@:4}"
+    --duration 3600s --interval 50ms --json "$work/client.json" --size 64K \
+    --rate 400M --check "${@:4}"
   client=$pid
   until_true 20 moving || fail 'the transfer does not get going'
 }
