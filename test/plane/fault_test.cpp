@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mrc/plane/fault.hpp"
-#include "mrc/core/error.hpp"
-
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -11,8 +8,13 @@
 #include <map>
 #include <vector>
 
+#include "mrc/core/error.hpp"
+#include "mrc/plane/fault.hpp"
+#include "support/plausible.hpp"
+
 using namespace mrc;
 using namespace mrc::port;
+using mrc::test::plausible;
 using namespace std::chrono_literals;
 
 namespace {
@@ -20,8 +22,8 @@ namespace {
 constexpr Time kStart{1s};
 
 /// Packets of `size` bytes that carry their number, pushed through an injector.
-struct Rig {
-  explicit Rig(std::uint64_t seed = 1, std::uint32_t slots = 2048) : faults(seed, slots) {}
+struct FaultRig {
+  explicit FaultRig(std::uint64_t seed = 1, std::uint32_t slots = 2048) : faults(seed, slots) {}
 
   struct Got {
     std::uint32_t number;
@@ -29,7 +31,7 @@ struct Rig {
     std::vector<std::uint8_t> bytes;
   };
   struct Sink {
-    Rig& rig;
+    FaultRig& rig;
     [[nodiscard]] bool full() const { return rig.got.size() >= rig.room; }
     void deliver(const RawPacket& p) {
       Got g;
@@ -77,17 +79,10 @@ FaultSpec with(auto FaultSpec::*member, auto value) {
   return spec;
 }
 
-/// Within five standard deviations of the mean of n draws with probability p.
-bool plausible(std::uint64_t hits, int n, double p) {
-  const double mean = n * p;
-  const double deviation = 5 * std::sqrt(n * p * (1 - p));
-  return std::abs(static_cast<double>(hits) - mean) <= deviation;
-}
-
 }  // namespace
 
 TEST_CASE("without faults the injector is inactive and passes everything") {
-  Rig rig;
+  FaultRig rig;
   CHECK_FALSE(rig.faults.active());
   rig.arrive_many(100);
   CHECK(rig.got.size() == 100);
@@ -95,7 +90,7 @@ TEST_CASE("without faults the injector is inactive and passes everything") {
 }
 
 TEST_CASE("loss has its rate") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::loss, 0.1));
   CHECK(rig.faults.active());
   rig.arrive_many(20000);
@@ -106,7 +101,7 @@ TEST_CASE("loss has its rate") {
 }
 
 TEST_CASE("corruption flips one bit that the iCRC covers") {
-  Rig rig;
+  FaultRig rig;
   rig.size = 16;
   rig.faults.set(with(&FaultSpec::corrupt, 1.0));
   std::map<std::size_t, int> hits;
@@ -130,7 +125,7 @@ TEST_CASE("corruption flips one bit that the iCRC covers") {
 }
 
 TEST_CASE("ECN marks what is ECN-capable") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::ecn, 0.25));
   rig.arrive_many(20000);
   std::uint64_t marked = 0;
@@ -144,7 +139,7 @@ TEST_CASE("ECN marks what is ECN-capable") {
 }
 
 TEST_CASE("trimming cuts trimmable data packets and keeps the UDP length") {
-  Rig rig;
+  FaultRig rig;
   FaultSpec spec;
   spec.trim = 0.5;
   spec.trim_last_hop = 1;
@@ -171,7 +166,7 @@ TEST_CASE("trimming cuts trimmable data packets and keeps the UDP length") {
 }
 
 TEST_CASE("duplicates come twice, all of them in the end") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::duplicate, 0.3));
   rig.arrive_many(10000);
   rig.release(kStart + 2ms);
@@ -189,7 +184,7 @@ TEST_CASE("duplicates come twice, all of them in the end") {
 }
 
 TEST_CASE("reordering lets a few packets overtake, and loses none") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::reorder, 0.2));
   for (int i = 0; i < 5000; ++i) {
     rig.arrive(kStart);
@@ -211,7 +206,7 @@ TEST_CASE("reordering lets a few packets overtake, and loses none") {
 }
 
 TEST_CASE("the last packet held for reordering comes after a while") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::reorder, 1.0));
   rig.arrive(kStart);
   CHECK(rig.got.empty());
@@ -224,7 +219,7 @@ TEST_CASE("the last packet held for reordering comes after a while") {
 }
 
 TEST_CASE("delay holds every packet for its time, in order") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::delay, Duration{1ms}));
   rig.arrive(kStart);
   rig.arrive(kStart + 10us);
@@ -253,7 +248,7 @@ TEST_CASE("delay holds every packet for its time, in order") {
 }
 
 TEST_CASE("jitter spreads the delay and so reorders") {
-  Rig rig;
+  FaultRig rig;
   FaultSpec spec;
   spec.delay = 1ms;
   spec.jitter = 1ms;
@@ -272,7 +267,7 @@ TEST_CASE("jitter spreads the delay and so reorders") {
 }
 
 TEST_CASE("what can't be held is dropped and counted") {
-  Rig rig(1, 16);
+  FaultRig rig(1, 16);
   rig.faults.set(with(&FaultSpec::delay, Duration{1ms}));
   rig.arrive_many(20);
   CHECK(rig.faults.stats().overflow == 4);
@@ -286,7 +281,7 @@ TEST_CASE("what can't be held is dropped and counted") {
 }
 
 TEST_CASE("a full receiver gets the rest later") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::duplicate, 1.0));
   rig.room = 10;
   rig.arrive_many(10);
@@ -298,7 +293,7 @@ TEST_CASE("a full receiver gets the rest later") {
 }
 
 TEST_CASE("black hole and link down swallow everything") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::black_hole, true));
   rig.arrive_many(10);
   CHECK(rig.got.empty());
@@ -313,7 +308,7 @@ TEST_CASE("black hole and link down swallow everything") {
 }
 
 TEST_CASE("what is on its way when the link goes down is lost") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::delay, Duration{1ms}));
   rig.arrive_many(3);
   rig.faults.set(with(&FaultSpec::down, true));
@@ -323,7 +318,7 @@ TEST_CASE("what is on its way when the link goes down is lost") {
 }
 
 TEST_CASE("faults can be limited to paths") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set_inbound(Ev{9}, with(&FaultSpec::black_hole, true));
   rig.faults.set_inbound(Ev{3}, with(&FaultSpec::loss, 1.0));
   for (std::uint32_t ev = 0; ev < 12; ++ev) rig.arrive(kStart, Ev{ev});
@@ -348,7 +343,7 @@ TEST_CASE("faults can be limited to paths") {
 }
 
 TEST_CASE("path and port faults combine") {
-  Rig rig;
+  FaultRig rig;
   rig.faults.set(with(&FaultSpec::loss, 0.5));
   rig.faults.set_inbound(Ev{9}, with(&FaultSpec::loss, 0.5));
   for (int i = 0; i < 10000; ++i) rig.arrive(kStart, Ev{9});
@@ -356,7 +351,7 @@ TEST_CASE("path and port faults combine") {
 }
 
 TEST_CASE("specs out of range are refused") {
-  Rig rig;
+  FaultRig rig;
   CHECK_THROWS_AS(rig.faults.set(with(&FaultSpec::loss, 1.5)), Error);
   CHECK_THROWS_AS(rig.faults.set(with(&FaultSpec::loss, -0.1)), Error);
   CHECK_THROWS_AS(rig.faults.set(with(&FaultSpec::delay, Duration{-1ms})), Error);
@@ -365,7 +360,7 @@ TEST_CASE("specs out of range are refused") {
 
 TEST_CASE("a seed decides") {
   const auto run = [](std::uint64_t seed) {
-    Rig rig(seed);
+    FaultRig rig(seed);
     FaultSpec spec;
     spec.loss = spec.duplicate = spec.reorder = spec.corrupt = 0.2;
     rig.faults.set(spec);

@@ -8,11 +8,13 @@
 #include <thread>
 
 #include "support/network.hpp"
+#include "support/plausible.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
+using mrc::test::plausible;
 using namespace std::chrono_literals;
 
 namespace {
@@ -33,10 +35,6 @@ void settle(Rig& rig) {
   const Time limit = Rig::now() + 2s;
   while (rig.receiver.next_release() != kNever && Rig::now() < limit) rig.receive();
   rig.receive();
-}
-
-bool plausible(std::uint64_t hits, double n, double p) {
-  return std::abs(static_cast<double>(hits) - n * p) <= 5 * std::sqrt(n * p * (1 - p));
 }
 
 /// All packets that arrived are intact and from the stream.

@@ -9,7 +9,6 @@
 
 using namespace mrc::probe;
 using namespace mrc::probe::testing;
-using Kind = PartKind;
 
 namespace {
 
@@ -18,7 +17,7 @@ std::vector<Part> breakable(const Description& d, unsigned self) {
   std::set<Part> parts;
   for (const ProbePath& path : all_paths(PathMaker(d, self)))
     for (const Part& part : path.parts)
-      if (part.kind != Kind::host) parts.insert(part);
+      if (part.kind != PartKind::host) parts.insert(part);
   return {parts.begin(), parts.end()};
 }
 
@@ -40,31 +39,31 @@ TEST_CASE("verdict: nothing is wrong with a whole fabric") {
 
 TEST_CASE("verdict: one fault is found exactly") {
   const Description d = make_fabric(4, 2, 2, 2);
-  CHECK(dead_parts(d, {{Kind::switch_link, 1, 0, 1}}) == "link p1t0-0 - p1t1-1");
-  CHECK(dead_parts(d, {{Kind::switch_link, 1, 1, 0}}) == "link p1t0-1 - p1t1-0");
-  CHECK(dead_parts(d, {{Kind::t1, 2, 1}}) == "switch p2t1-1");
-  CHECK(dead_parts(d, {{Kind::t0, 3, 1}}) == "switch p3t0-1");
-  CHECK(dead_parts(d, {{Kind::host_link, 0, 1}}) == "link h1 - p0t0-1");
+  CHECK(dead_parts(d, {{PartKind::switch_link, 1, 0, 1}}) == "link p1t0-0 - p1t1-1");
+  CHECK(dead_parts(d, {{PartKind::switch_link, 1, 1, 0}}) == "link p1t0-1 - p1t1-0");
+  CHECK(dead_parts(d, {{PartKind::t1, 2, 1}}) == "switch p2t1-1");
+  CHECK(dead_parts(d, {{PartKind::t0, 3, 1}}) == "switch p3t0-1");
+  CHECK(dead_parts(d, {{PartKind::host_link, 0, 1}}) == "link h1 - p0t0-1");
 }
 
 TEST_CASE("verdict: what looks the same from a host is said to") {
   const Description d = make_fabric(4, 2, 2, 2);
   for (const Part& truth :
-       {Part{Kind::host_link, 1, 0}, Part{Kind::t0, 1, 0}, Part{Kind::plane, 1}}) {
+       {Part{PartKind::host_link, 1, 0}, Part{PartKind::t0, 1, 0}, Part{PartKind::plane, 1}}) {
     Broken broken{{truth}, {}};
     const auto dead = Look(d, 0, broken).verdict.dead;
     REQUIRE(dead.size() == 1);
-    CHECK(dead[0].part == Part{Kind::host_link, 1, 0});
-    CHECK(dead[0].alike == std::vector<Part>{{Kind::t0, 1, 0}, {Kind::plane, 1}});
+    CHECK(dead[0].part == Part{PartKind::host_link, 1, 0});
+    CHECK(dead[0].alike == std::vector<Part>{{PartKind::t0, 1, 0}, {PartKind::plane, 1}});
     CHECK(dead[0].paths == 7);
   }
   // Without another way to it, a T1 is only as good as the one link to it.
   const Description narrow = make_fabric(2, 2, 1, 2);
-  Broken broken{{{Kind::t1, 0, 0}}, {}};
+  Broken broken{{{PartKind::t1, 0, 0}}, {}};
   const auto dead = Look(narrow, 0, broken).verdict.dead;
   REQUIRE(dead.size() == 1);
-  CHECK(dead[0].part == Part{Kind::switch_link, 0, 0, 0});
-  CHECK(dead[0].alike == std::vector<Part>{{Kind::t1, 0, 0}});
+  CHECK(dead[0].part == Part{PartKind::switch_link, 0, 0, 0});
+  CHECK(dead[0].alike == std::vector<Part>{{PartKind::t1, 0, 0}});
 }
 
 TEST_CASE("verdict: every single fault is named, in fabrics of many sizes") {
@@ -113,14 +112,15 @@ TEST_CASE("verdict: random faults are explained with no more parts than there ar
 
 TEST_CASE("verdict: hosts where nobody answers are told apart from dead paths") {
   const Description d = make_fabric(2, 2, 2, 4);
-  Broken broken{{{Kind::host, 0, 1}, {Kind::host, 0, 3}, {Kind::switch_link, 1, 0, 1}}, {}};
+  Broken broken{{{PartKind::host, 0, 1}, {PartKind::host, 0, 3}, {PartKind::switch_link, 1, 0, 1}},
+                {}};
   const Verdict v = Look(d, 0, broken).verdict;
   CHECK(v.silent == std::vector<unsigned>{1, 3});
   CHECK(names_of(d, v.dead) == "link p1t0-0 - p1t1-1");
   CHECK_FALSE(v.all_alive());
 
   // A host behind switches that are known to be dead is no riddle.
-  Broken cut{{{Kind::t0, 0, 1}, {Kind::t0, 1, 1}}, {}};
+  Broken cut{{{PartKind::t0, 0, 1}, {PartKind::t0, 1, 1}}, {}};
   const Verdict behind = Look(d, 0, cut).verdict;
   CHECK(behind.silent.empty());
   CHECK(names_of(d, behind.dead) == "switch p0t0-1, switch p1t0-1");
@@ -128,7 +128,7 @@ TEST_CASE("verdict: hosts where nobody answers are told apart from dead paths") 
 
 TEST_CASE("verdict: a host without any way out") {
   const Description d = make_fabric(2, 2, 2, 2);
-  Broken broken{{{Kind::host, 0, 0}}, {}};
+  Broken broken{{{PartKind::host, 0, 0}}, {}};
   CHECK(names_of(d, Look(d, 0, broken).verdict.dead) == "host h0");
 }
 
@@ -157,8 +157,9 @@ TEST_CASE("verdict: paths that were not tried say nothing") {
 TEST_CASE("verdict: a part that loses some is lossy, with its share, and not dead") {
   const Description d = make_fabric(4, 2, 2, 2);
   unsigned exact = 0, rounds = 0;
-  for (const Part& part : {Part{Kind::switch_link, 1, 0, 1}, Part{Kind::switch_link, 1, 1, 0},
-                           Part{Kind::t1, 2, 1}, Part{Kind::host_link, 3, 1}})
+  for (const Part& part :
+       {Part{PartKind::switch_link, 1, 0, 1}, Part{PartKind::switch_link, 1, 1, 0},
+        Part{PartKind::t1, 2, 1}, Part{PartKind::host_link, 3, 1}})
     for (unsigned seed = 0; seed < 100; ++seed, ++rounds) {
       Broken broken{{}, {part}, 0.3, mrc::Random(seed)};
       const Verdict v = Look(d, 0, broken).verdict;
@@ -178,7 +179,8 @@ TEST_CASE("verdict: a part that loses some is lossy, with its share, and not dea
 TEST_CASE("verdict: dead and lossy parts at once") {
   const Description d = make_fabric(2, 3, 3, 6);
   for (unsigned seed = 0; seed < 20; ++seed) {
-    Broken broken{{{Kind::t1, 0, 2}}, {{Kind::switch_link, 0, 1, 0}}, 0.3, mrc::Random(seed)};
+    Broken broken{
+        {{PartKind::t1, 0, 2}}, {{PartKind::switch_link, 0, 1, 0}}, 0.3, mrc::Random(seed)};
     const Verdict v = Look(d, 0, broken).verdict;
     CHECK(names_of(d, v.dead) == "switch p0t1-2");
     CHECK(names_of(d, v.lossy) == "link p0t0-1 - p0t1-0");

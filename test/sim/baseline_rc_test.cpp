@@ -12,7 +12,7 @@ using namespace mrc::sim::baseline;
 
 namespace {
 
-constexpr Time at(std::int64_t ns) {
+constexpr Time at_ns(std::int64_t ns) {
   return Time{Duration{ns}};
 }
 
@@ -44,12 +44,12 @@ RcPacket packet(std::uint32_t psn, bool ack_request = false) {
 
 TEST_CASE("rc sender: messages become packets of the MTU") {
   RcSender s({.mtu = 1000, .first_psn = Psn{7}});
-  CHECK_FALSE(s.next_deadline() <= at(0));
+  CHECK_FALSE(s.next_deadline() <= at_ns(0));
   post(s, 40, 2500, true);
   post(s, 41, 0);
   post(s, 42, 1000, true);
-  CHECK(s.next_deadline() <= at(0));
-  const auto p = poll_all(s, at(0));
+  CHECK(s.next_deadline() <= at_ns(0));
+  const auto p = poll_all(s, at_ns(0));
   REQUIRE(p.size() == 5);
   const std::uint32_t payload[] = {1000, 1000, 500, 0, 1000};
   const bool first[] = {true, false, false, true, true}, last[] = {false, false, true, true, true};
@@ -74,27 +74,27 @@ TEST_CASE("rc sender: messages become packets of the MTU") {
 TEST_CASE("rc sender: ACKs are cumulative, old and foolish ones are ignored") {
   RcSender s({.mtu = 1000, .first_psn = Psn{0xFFFFFE}});
   for (std::uint64_t id = 0; id < 4; ++id) post(s, id, 2000);
-  CHECK(poll_all(s, at(0)).size() == 8);
-  s.on_ack(at(10), Psn{0xFFFFFE});  // half of message 0
+  CHECK(poll_all(s, at_ns(0)).size() == 8);
+  s.on_ack(at_ns(10), Psn{0xFFFFFE});  // half of message 0
   CHECK(completions(s).empty());
   CHECK(s.inflight() == 7000);
-  s.on_ack(at(20), Psn{3});  // beyond the wrap: messages 0, 1 and 2
+  s.on_ack(at_ns(20), Psn{3});  // beyond the wrap: messages 0, 1 and 2
   const auto done = completions(s);
   REQUIRE(done.size() == 3);
   for (std::uint64_t id = 0; id < 3; ++id) {
     CHECK(done[id].message == id);
     CHECK(done[id].ok);
     CHECK(done[id].bytes == 2000);
-    CHECK(done[id].at == at(20));
+    CHECK(done[id].at == at_ns(20));
   }
-  s.on_ack(at(30), Psn{0});  // old
-  s.on_ack(at(30), Psn{6});  // never sent
-  s.on_nak(at(30), Psn{6});  // likewise
-  s.on_nak(at(30), Psn{1});  // old
+  s.on_ack(at_ns(30), Psn{0});  // old
+  s.on_ack(at_ns(30), Psn{6});  // never sent
+  s.on_nak(at_ns(30), Psn{6});  // likewise
+  s.on_nak(at_ns(30), Psn{1});  // old
   CHECK(s.stats().stale == 4);
   CHECK(s.inflight() == 2000);
-  CHECK(poll_all(s, at(30)).empty());
-  s.on_ack(at(40), Psn{5});
+  CHECK(poll_all(s, at_ns(30)).empty());
+  s.on_ack(at_ns(40), Psn{5});
   CHECK(completions(s).size() == 1);
   CHECK(s.idle());
   CHECK(s.inflight() == 0);
@@ -104,17 +104,17 @@ TEST_CASE("rc sender: ACKs are cumulative, old and foolish ones are ignored") {
 TEST_CASE("rc sender: the window bounds what is unacknowledged, and its end asks for an ACK") {
   RcSender s({.mtu = 1000, .window = 4500});
   post(s, 1, 10'000);
-  auto p = poll_all(s, at(0));
+  auto p = poll_all(s, at_ns(0));
   REQUIRE(p.size() == 4);
   CHECK_FALSE(p[2].ack_request);
   CHECK(p[3].ack_request);
-  CHECK(s.next_deadline() == at(0) + rc_ack_timeout(8));  // nothing but the timer
-  s.on_ack(at(5), Psn{1});
-  CHECK(poll_all(s, at(5)).size() == 2);
+  CHECK(s.next_deadline() == at_ns(0) + rc_ack_timeout(8));  // nothing but the timer
+  s.on_ack(at_ns(5), Psn{1});
+  CHECK(poll_all(s, at_ns(5)).size() == 2);
 
   RcSender small({.mtu = 1000, .window = 10});  // one packet is always allowed
   post(small, 1, 2000);
-  CHECK(poll_all(small, at(0)).size() == 1);
+  CHECK(poll_all(small, at_ns(0)).size() == 1);
 }
 
 TEST_CASE("rc sender: a NAK goes back to the missing packet and sends all from there again") {
@@ -122,11 +122,11 @@ TEST_CASE("rc sender: a NAK goes back to the missing packet and sends all from t
   post(s, 1, 4000);
   post(s, 2, 4000);
   post(s, 3, 4000);
-  CHECK(poll_all(s, at(0)).size() == 12);
-  s.on_nak(at(100), Psn{5});  // in message 2; message 1 has arrived
+  CHECK(poll_all(s, at_ns(0)).size() == 12);
+  s.on_nak(at_ns(100), Psn{5});  // in message 2; message 1 has arrived
   CHECK(completions(s).size() == 1);
   CHECK(s.inflight() == 0);
-  const auto p = poll_all(s, at(100));
+  const auto p = poll_all(s, at_ns(100));
   REQUIRE(p.size() == 7);
   for (std::size_t i = 0; i < p.size(); ++i) {
     CHECK(p[i].psn == Psn{static_cast<std::uint32_t>(5 + i)});
@@ -142,16 +142,16 @@ TEST_CASE("rc sender: a NAK goes back to the missing packet and sends all from t
 TEST_CASE("rc sender: an ACK that comes in after going back spares what it covers") {
   RcSender s({.mtu = 1000});
   post(s, 1, 6000);
-  CHECK(poll_all(s, at(0)).size() == 6);
-  s.on_timer(at(0) + rc_ack_timeout(8));
+  CHECK(poll_all(s, at_ns(0)).size() == 6);
+  s.on_timer(at_ns(0) + rc_ack_timeout(8));
   s.set_rate(1000);  // holds the packets back for seconds
-  s.on_ack(at(2'000'000), Psn{3});
-  CHECK(s.next_deadline() > at(1'000'000'000));  // nothing sent again yet, so no timer
+  s.on_ack(at_ns(2'000'000), Psn{3});
+  CHECK(s.next_deadline() > at_ns(1'000'000'000));  // nothing sent again yet, so no timer
   s.set_rate(0);
-  const auto p = poll_all(s, at(2'000'000));
+  const auto p = poll_all(s, at_ns(2'000'000));
   REQUIRE(p.size() == 2);
   CHECK(p[0].psn == Psn{4});
-  s.on_ack(at(2'100'000), Psn{5});
+  s.on_ack(at_ns(2'100'000), Psn{5});
   CHECK(s.idle());
   CHECK(s.next_deadline() == kNever);
 }
@@ -161,43 +161,43 @@ TEST_CASE("rc sender: the timer runs from the first packet that asks, and anew w
   RcSender s({.mtu = 1000, .window = 4000, .ack_timeout = timeout});
   post(s, 1, 8000);
   RcPacket p;
-  REQUIRE(s.poll(at(0), p));
-  CHECK(s.next_deadline() <= at(0));
-  REQUIRE(s.poll(at(10), p));
-  REQUIRE(s.poll(at(20), p));
-  REQUIRE(s.poll(at(30), p));  // fills the window: asks
-  CHECK_FALSE(s.poll(at(30), p));
-  CHECK(s.next_deadline() == at(1030));
-  s.on_timer(at(1029));
+  REQUIRE(s.poll(at_ns(0), p));
+  CHECK(s.next_deadline() <= at_ns(0));
+  REQUIRE(s.poll(at_ns(10), p));
+  REQUIRE(s.poll(at_ns(20), p));
+  REQUIRE(s.poll(at_ns(30), p));  // fills the window: asks
+  CHECK_FALSE(s.poll(at_ns(30), p));
+  CHECK(s.next_deadline() == at_ns(1030));
+  s.on_timer(at_ns(1029));
   CHECK(s.stats().timeouts == 0);
-  s.on_ack(at(500), Psn{2});  // progress, PSN 3 is still asked about
-  REQUIRE(s.poll(at(500), p));
-  REQUIRE(s.poll(at(500), p));
-  REQUIRE(s.poll(at(500), p));
-  CHECK_FALSE(s.poll(at(500), p));
-  CHECK(s.next_deadline() == at(1500));
-  s.on_timer(at(1500));
+  s.on_ack(at_ns(500), Psn{2});  // progress, PSN 3 is still asked about
+  REQUIRE(s.poll(at_ns(500), p));
+  REQUIRE(s.poll(at_ns(500), p));
+  REQUIRE(s.poll(at_ns(500), p));
+  CHECK_FALSE(s.poll(at_ns(500), p));
+  CHECK(s.next_deadline() == at_ns(1500));
+  s.on_timer(at_ns(1500));
   CHECK(s.stats().timeouts == 1);
-  REQUIRE(s.poll(at(1600), p));
+  REQUIRE(s.poll(at_ns(1600), p));
   CHECK(p.psn == Psn{3});
   CHECK(p.retransmission);
-  CHECK(poll_all(s, at(1600)).size() == 3);
-  CHECK(s.next_deadline() == at(2600));  // from when it was sent, not from when it expired
+  CHECK(poll_all(s, at_ns(1600)).size() == 3);
+  CHECK(s.next_deadline() == at_ns(2600));  // from when it was sent, not from when it expired
 }
 
 TEST_CASE("rc sender: a slow rate does not make the timer expire on what was gone back on") {
   RcSender s({.mtu = 1000, .ack_timeout = Duration{10'000}, .overhead = 0});
   post(s, 1, 6000);
-  CHECK(poll_all(s, at(0)).size() == 6);  // the last asks
-  s.on_nak(at(100), Psn{2});
+  CHECK(poll_all(s, at_ns(0)).size() == 6);  // the last asks
+  s.on_nak(at_ns(100), Psn{2});
   s.set_rate(8'000'000);  // 1 ms a packet
-  CHECK(s.next_deadline() == at(1'000'000));
+  CHECK(s.next_deadline() == at_ns(1'000'000));
   RcPacket p;
-  REQUIRE(s.poll(at(1'000'000), p));
-  CHECK(s.next_deadline() == at(1'010'000));  // it asks, since it is the first again
-  s.on_ack(at(1'005'000), Psn{2});
-  CHECK(s.next_deadline() == at(2'000'000));  // PSN 5 has not asked again yet
-  s.on_timer(at(2'000'000));
+  REQUIRE(s.poll(at_ns(1'000'000), p));
+  CHECK(s.next_deadline() == at_ns(1'010'000));  // it asks, since it is the first again
+  s.on_ack(at_ns(1'005'000), Psn{2});
+  CHECK(s.next_deadline() == at_ns(2'000'000));  // PSN 5 has not asked again yet
+  s.on_timer(at_ns(2'000'000));
   CHECK(s.stats().timeouts == 0);
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("rc sender: out of retries the queue pair fails and flushes, in order"
   post(s, 1, 1500);
   post(s, 2, 1000);
   unsigned rounds = 0;
-  Time now = at(0);
+  Time now = at_ns(0);
   while (!s.failed() && rounds < 100) {
     ++rounds;
     CHECK(poll_all(s, now).size() == 3);
@@ -232,7 +232,7 @@ TEST_CASE("rc sender: out of retries the queue pair fails and flushes, in order"
 TEST_CASE("rc sender: progress gives all retries back") {
   RcSender s({.mtu = 1000, .ack_timeout = Duration{1000}, .retry_count = 2});
   post(s, 1, 10'000);
-  Time now = at(0);
+  Time now = at_ns(0);
   for (std::uint32_t psn = 0; psn < 10; ++psn) {
     for (int i = 0; i < 2; ++i) {
       CHECK_FALSE(poll_all(s, now).empty());
@@ -250,10 +250,10 @@ TEST_CASE("rc sender: a rate spaces packets, on average exactly") {
   RcSender s({.mtu = 1000, .overhead = 0});
   s.set_rate(3'000'000'000);  // a packet takes 2666.67 ns
   post(s, 1, 1'000'000);
-  Time now = at(0);
+  Time now = at_ns(0);
   RcPacket p;
   std::int64_t sent = 0;
-  while (now < at(1'000'000) && s.poll(now, p)) {
+  while (now < at_ns(1'000'000) && s.poll(now, p)) {
     ++sent;
     CHECK_FALSE(s.poll(now, p));
     now = s.next_deadline();
@@ -261,7 +261,7 @@ TEST_CASE("rc sender: a rate spaces packets, on average exactly") {
   CHECK(sent == 375);  // 3 Gb/s for 1 ms
   // A new rate shortens the wait in progress: 1000 bytes at 8 Gb/s take 1 us.
   const Time last = s.next_deadline();
-  CHECK(last <= at(1'000'001));  // never early, and a picosecond per packet late
+  CHECK(last <= at_ns(1'000'001));  // never early, and a picosecond per packet late
   REQUIRE(s.poll(last, p));
   s.set_rate(8'000'000'000);
   CHECK(s.next_deadline() == last + Duration{1000});
@@ -280,29 +280,29 @@ TEST_CASE("rc sender: bad options are refused") {
 TEST_CASE("pacer: what was late is made good, an idle time is not") {
   Pacer pacer;
   pacer.set_rate(8'000'000'000);  // 1 ns a byte
-  pacer.on_send(at(0), 1000);
-  CHECK(pacer.ready() == at(1000));
-  pacer.on_send(at(1400), 1000);  // the port was busy: the next may go at 2000 all the same
-  CHECK(pacer.ready() == at(2000));
-  pacer.on_send(at(50'000), 1000);  // idle: two packets at once, not 48
-  CHECK(pacer.ready() <= at(50'000));
-  pacer.on_send(at(50'000), 1000);
-  CHECK(pacer.ready() == at(51'000));
+  pacer.on_send(at_ns(0), 1000);
+  CHECK(pacer.ready() == at_ns(1000));
+  pacer.on_send(at_ns(1400), 1000);  // the port was busy: the next may go at 2000 all the same
+  CHECK(pacer.ready() == at_ns(2000));
+  pacer.on_send(at_ns(50'000), 1000);  // idle: two packets at once, not 48
+  CHECK(pacer.ready() <= at_ns(50'000));
+  pacer.on_send(at_ns(50'000), 1000);
+  CHECK(pacer.ready() == at_ns(51'000));
 }
 
 TEST_CASE("rc receiver: one NAK per gap, the rest is dropped in silence") {
   RcReceiver r({.first_psn = Psn{10}});
-  CHECK(r.on_packet(at(0), packet(10), false).kind == RcReply::Kind::none);
-  const RcReply nak = r.on_packet(at(1), packet(12), false);
+  CHECK(r.on_packet(at_ns(0), packet(10), false).kind == RcReply::Kind::none);
+  const RcReply nak = r.on_packet(at_ns(1), packet(12), false);
   CHECK(nak.kind == RcReply::Kind::nak);
   CHECK(nak.psn == Psn{11});
   for (std::uint32_t psn = 13; psn < 100; ++psn)  // even those that ask for an answer
-    CHECK(r.on_packet(at(2), packet(psn, true), false).kind == RcReply::Kind::none);
+    CHECK(r.on_packet(at_ns(2), packet(psn, true), false).kind == RcReply::Kind::none);
   CHECK(r.expected() == Psn{11});
   CHECK(r.stats().naks == 1);
   CHECK(r.stats().out_of_order == 88);
-  CHECK(r.on_packet(at(3), packet(11), false).kind == RcReply::Kind::none);  // closes the gap
-  const RcReply second = r.on_packet(at(4), packet(14), false);
+  CHECK(r.on_packet(at_ns(3), packet(11), false).kind == RcReply::Kind::none);  // closes the gap
+  const RcReply second = r.on_packet(at_ns(4), packet(14), false);
   CHECK(second.kind == RcReply::Kind::nak);
   CHECK(second.psn == Psn{12});
 }
@@ -311,16 +311,16 @@ TEST_CASE("rc receiver: ACKs are coalesced") {
   RcReceiver r({.first_psn = Psn{0xFFFFFF}, .ack_every = 4});
   std::uint32_t psn = 0xFFFFFF;
   for (int i = 0; i < 3; ++i)
-    CHECK(r.on_packet(at(i), packet(psn++), false).kind == RcReply::Kind::none);
-  RcReply reply = r.on_packet(at(3), packet(psn++), false);
+    CHECK(r.on_packet(at_ns(i), packet(psn++), false).kind == RcReply::Kind::none);
+  RcReply reply = r.on_packet(at_ns(3), packet(psn++), false);
   CHECK(reply.kind == RcReply::Kind::ack);
   CHECK(reply.psn == Psn{2});
-  reply = r.on_packet(at(4), packet(psn++, true), false);  // asked for
+  reply = r.on_packet(at_ns(4), packet(psn++, true), false);  // asked for
   CHECK(reply.kind == RcReply::Kind::ack);
   CHECK(reply.psn == Psn{3});
   for (int i = 0; i < 3; ++i)  // which starts the count anew
-    CHECK(r.on_packet(at(5), packet(psn++), false).kind == RcReply::Kind::none);
-  CHECK(r.on_packet(at(6), packet(psn++), false).kind == RcReply::Kind::ack);
+    CHECK(r.on_packet(at_ns(5), packet(psn++), false).kind == RcReply::Kind::none);
+  CHECK(r.on_packet(at_ns(6), packet(psn++), false).kind == RcReply::Kind::ack);
 }
 
 TEST_CASE("rc receiver: a duplicate is answered and delivers nothing") {
@@ -328,13 +328,13 @@ TEST_CASE("rc receiver: a duplicate is answered and delivers nothing") {
   RcPacket p = packet(0, true);
   p.first = p.last = p.notify = true;
   p.message = 77;
-  const RcReply reply = r.on_packet(at(0), p, false);
+  const RcReply reply = r.on_packet(at_ns(0), p, false);
   CHECK(reply.delivered);
   CHECK(reply.delivery.message == 77);
   CHECK(reply.delivery.bytes == 100);
   CHECK(reply.delivery.notify);
   CHECK(reply.msn == 1);
-  const RcReply again = r.on_packet(at(1), p, false);
+  const RcReply again = r.on_packet(at_ns(1), p, false);
   CHECK_FALSE(again.delivered);
   CHECK(again.kind == RcReply::Kind::ack);
   CHECK(again.psn == Psn{0});
@@ -346,9 +346,9 @@ TEST_CASE("rc receiver: a duplicate is answered and delivers nothing") {
 
 TEST_CASE("rc receiver: marks are answered with CNPs, dropped packets' too") {
   RcReceiver r({.cnp_interval = Duration{1000}});
-  CHECK_FALSE(r.on_packet(at(0), packet(0), false).cnp);
-  CHECK(r.on_packet(at(1), packet(5), true).cnp);
-  CHECK_FALSE(r.on_packet(at(1000), packet(6), true).cnp);
-  CHECK(r.on_packet(at(1001), packet(7), true).cnp);
+  CHECK_FALSE(r.on_packet(at_ns(0), packet(0), false).cnp);
+  CHECK(r.on_packet(at_ns(1), packet(5), true).cnp);
+  CHECK_FALSE(r.on_packet(at_ns(1000), packet(6), true).cnp);
+  CHECK(r.on_packet(at_ns(1001), packet(7), true).cnp);
   CHECK(r.stats().cnps == 2);
 }

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Keeps streams going and books of what it is told.
-struct Traffic : FlowListener {
+struct FlowLog : FlowListener {
   struct Stream {
     std::uint64_t bytes = 0, left = 0, next = 0;
     std::uint64_t sent = 0, delivered = 0, failed = 0;
@@ -25,7 +25,7 @@ struct Traffic : FlowListener {
     std::string reason;
   };
 
-  explicit Traffic(RoceCluster& c) : cluster(c) { c.set_listener(this); }
+  explicit FlowLog(RoceCluster& c) : cluster(c) { c.set_listener(this); }
 
   /// `count` messages, `depth` of them at a time.
   FlowId stream(unsigned from, unsigned to, unsigned qps, std::uint64_t bytes,
@@ -120,7 +120,7 @@ TEST_CASE("roce cluster: a stream alone gets the line rate, on one uplink") {
   for (const double gbps : {100.0, 400.0}) {
     CAPTURE(gbps);
     RoceRig rig(small(gbps));
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     traffic.stream(0, 7, 1, 1 << 20);
     rig.run(100us);
     const double rate = rig.receive_rate(7, 1ms);
@@ -134,7 +134,7 @@ TEST_CASE("roce cluster: a stream alone gets the line rate, on one uplink") {
 
 TEST_CASE("roce cluster: several queue pairs take several uplinks, by their source ports") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 8, 1 << 20);
   rig.run(1ms);
   CHECK(rig.uplinks_used(0) >= 2);
@@ -154,7 +154,7 @@ TEST_CASE("roce cluster: messages of any size arrive once, and are then acknowle
   for (const unsigned qps : {1u, 3u, 16u}) {
     CAPTURE(qps);
     RoceRig rig;
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     std::vector<FlowId> flows;
     std::uint64_t bytes = 0;
     for (const std::uint64_t size : {1ull, 4096ull, 4097ull, 99'999ull, 3'500'001ull}) {
@@ -202,7 +202,7 @@ TEST_CASE("roce cluster: a message is reported when its last part is there") {
 
 TEST_CASE("roce cluster: queue pairs of a host share its port evenly") {
   RoceRig rig(small(), without_dcqcn());
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   for (const unsigned to : {1u, 2u, 3u}) traffic.stream(0, to, to == 3 ? 2 : 1, 1 << 20);
   rig.run(200us);
   const auto rates = rig.receive_rates({1, 2, 3}, 1200us);
@@ -217,7 +217,7 @@ TEST_CASE("roce cluster: queue pairs of a host share its port evenly") {
 TEST_CASE("roce cluster: 1 % of loss makes go-back-N collapse, yet everything arrives") {
   const auto transfer = [](double loss) {
     RoceRig rig(small(400));
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     rig.network.set_loss(rig.fabric.host_down(7, 0), loss);
     const FlowId flow = traffic.stream(0, 7, 1, 1 << 20, 200);
     Duration end{};
@@ -238,7 +238,7 @@ TEST_CASE("roce cluster: 1 % of loss makes go-back-N collapse, yet everything ar
 
 TEST_CASE("roce cluster: corrupted packets are dropped by the receiver and sent again") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   rig.network.set_corruption(rig.fabric.host_down(7, 0), 0.002);
   const FlowId flow = traffic.stream(0, 7, 1, 1 << 20, 20);
   rig.run(100ms);
@@ -261,7 +261,7 @@ TEST_CASE("roce cluster: DCQCN keeps the queue of an incast short and its shares
     RoceCluster::Settings s;
     s.host.dcqcn = dcqcn;
     RoceRig rig(f, s);
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     std::vector<FlowId> flows;
     for (const unsigned from : {1u, 2u, 5u, 6u})
       flows.push_back(traffic.stream(from, 0, 1, 1 << 18));
@@ -312,7 +312,7 @@ TEST_CASE("roce cluster: PFC loses nothing in an incast, but a bystander pays") 
     f.queue = roce_queue(100, 1024 * 1024);
     if (pfc) f.pfc = {.xoff = 100'000, .xon = 50'000};
     RoceRig rig(f, dcqcn ? RoceCluster::Settings{} : without_dcqcn());
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     if (senders)
       for (const unsigned from : {2u, 3u, 4u}) traffic.stream(from, 0, 1, 1 << 20);
     traffic.stream(7, 1, 1, 1 << 20);
@@ -342,7 +342,7 @@ TEST_CASE("roce cluster: with several planes each queue pair is bound to one") {
   FabricSettings f = small();
   f.planes = 4;
   RoceRig rig(f);
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const auto planes = [&rig](unsigned host) {
     unsigned used = 0;
     for (unsigned p = 0; p < 4; ++p)
@@ -364,7 +364,7 @@ TEST_CASE("roce cluster: with several planes each queue pair is bound to one") {
 TEST_CASE("roce cluster: a run follows from its seeds") {
   const auto run = [](std::uint64_t seed) {
     RoceRig rig(small(), {}, seed);
-    Traffic traffic(rig.cluster);
+    FlowLog traffic(rig.cluster);
     for (unsigned h = 0; h < 8; ++h) traffic.stream(h, (h + 3) % 8, 2, 100'000);
     rig.network.set_loss(rig.fabric.host_down(3, 0), 0.001);
     rig.run(2ms);
@@ -377,7 +377,7 @@ TEST_CASE("roce cluster: a run follows from its seeds") {
 
 TEST_CASE("roce cluster: a link that stays down fails the flows over it, and only these") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const FlowId dead = traffic.stream(0, 7, 4, 1 << 20), alive = traffic.stream(1, 6, 4, 1 << 20);
   rig.run(500us);
   CHECK(traffic.streams[dead].delivered > 0);
@@ -403,7 +403,7 @@ TEST_CASE("roce cluster: a link that stays down fails the flows over it, and onl
 
 TEST_CASE("roce cluster: one dead path fails a flow, whatever its other queue pairs still carry") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 8, 32 << 20);
   rig.run(200us);
   // Beyond the T0 nothing tells it of a dead link: what is hashed that way is lost.
@@ -420,7 +420,7 @@ TEST_CASE("roce cluster: one dead path fails a flow, whatever its other queue pa
 
 TEST_CASE("roce cluster: a link that comes back in time fails nothing") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const FlowId flow = traffic.stream(0, 7, 2, 1 << 20, 50);
   rig.run(300us);
   for (const LinkId link : rig.fabric.find("h0")) rig.network.set_link_up(link, false);
@@ -435,7 +435,7 @@ TEST_CASE("roce cluster: a link that comes back in time fails nothing") {
 
 TEST_CASE("roce cluster: a host that hangs neither sends nor answers") {
   RoceRig rig;
-  Traffic traffic(rig.cluster);
+  FlowLog traffic(rig.cluster);
   const FlowId to = traffic.stream(0, 7, 1, 1 << 20);
   traffic.stream(7, 1, 1, 1 << 20);
   rig.run(300us);

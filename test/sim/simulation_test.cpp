@@ -25,7 +25,7 @@ Traffic permutation(std::uint64_t count, Time start = Time{}) {
           }};
 }
 
-Scenario small(std::uint64_t count = 8) {
+Scenario small_run(std::uint64_t count = 8) {
   Scenario s;
   s.fabric.planes = 2;
   s.fabric.hosts = 8;
@@ -40,7 +40,7 @@ Scenario small(std::uint64_t count = 8) {
 }
 
 Scenario roce(std::uint64_t count = 8) {
-  Scenario s = small(count);
+  Scenario s = small_run(count);
   s.transport = Scenario::Roce{};
   s.fabric.forwarding = Forwarding::udp;
   s.fabric.queue.overflow = Overflow::drop;
@@ -50,19 +50,19 @@ Scenario roce(std::uint64_t count = 8) {
 }  // namespace
 
 TEST_CASE("a simulation is the same run in whatever pieces it is run") {
-  Simulation whole(small());
+  Simulation whole(small_run());
   whole.run();
   REQUIRE(whole.traffic_done());
   CHECK(whole.network().now() < whole.scenario().end);
   CHECK(whole.messages().delivered() == 64);
   for (const Duration piece : {Duration{37}, Duration{1000}, Duration{9001}}) {
-    Simulation pieces(small());
+    Simulation pieces(small_run());
     while (pieces.advance(piece)) {
     }
     CHECK(pieces.network().digest() == whole.network().digest());
     CHECK(pieces.network().events() == whole.network().events());
   }
-  Scenario other = small();
+  Scenario other = small_run();
   other.seed = 2;
   Simulation seed_2(other);
   seed_2.run();
@@ -70,7 +70,7 @@ TEST_CASE("a simulation is the same run in whatever pieces it is run") {
 }
 
 TEST_CASE("a simulation's patterns share the cluster, and each is told of its own flows") {
-  for (Scenario s : {small(), roce()}) {
+  for (Scenario s : {small_run(), roce()}) {
     s.traffic.push_back({"all-to-all", Time{20us}, [](const Fabric&) {
                            AllToAllSettings a;
                            a.collective.bytes = 256 * 1024;
@@ -94,7 +94,7 @@ TEST_CASE("a simulation's patterns share the cluster, and each is told of its ow
 }
 
 TEST_CASE("a simulation measures goodput from warm-up to its end") {
-  Scenario s = small(0);
+  Scenario s = small_run(0);
   s.warm_up = Time{100us};
   s.end = Time{400us};
   Simulation simulation(s);
@@ -115,7 +115,7 @@ TEST_CASE("a simulation measures goodput from warm-up to its end") {
 }
 
 TEST_CASE("a simulation draws bad cables by its seed") {
-  Scenario s = small();
+  Scenario s = small_run();
   s.bad_cables = {0.25, 1, true};  // of 2 x 2 x 4 cables
   Simulation simulation(s);
   CHECK(simulation.faults().faults().size() == 4);
@@ -131,7 +131,7 @@ TEST_CASE("a simulation draws bad cables by its seed") {
 }
 
 TEST_CASE("a simulation plans faults for hosts of either transport") {
-  for (Scenario s : {small(200), roce(200)}) {
+  for (Scenario s : {small_run(200), roce(200)}) {
     s.faults.add({Time{30us}, FaultKind::kill, "h3", 0});
     s.end = Time{200us};
     Simulation simulation(s);
@@ -140,10 +140,10 @@ TEST_CASE("a simulation plans faults for hosts of either transport") {
     CHECK(then < 200u * 64 * 1024);
     CHECK_FALSE(simulation.traffic_done());
   }
-  Scenario bad = small();
+  Scenario bad = small_run();
   bad.faults.add({Time{30us}, FaultKind::down, "t7.0.0", 0});
   CHECK_THROWS_AS(Simulation{bad}, Error);
-  bad = small();
+  bad = small_run();
   bad.traffic.clear();
   CHECK_THROWS_AS(Simulation{bad}, Error);
 }
