@@ -29,58 +29,18 @@ struct TrafficOptions {
 
 class Traffic {
  public:
-  Traffic(EnginePair& pair, const TrafficOptions& options, std::uint64_t seed)
-      : pair_(pair), options_(options), random_(seed ^ 0xABCDEF) {
-    for (unsigned i = 0; i < options.queue_pairs; ++i) open();
-  }
+  Traffic(EnginePair& pair, const TrafficOptions& options, std::uint64_t seed);
 
   /// Posts and polls until everything is done. False if it is not within `limit`.
-  bool run(Duration limit) {
-    return pair_.run_for(limit, [this] {
-      work();
-      return finished();
-    });
-  }
+  bool run(Duration limit);
   /// One round of posting and polling; for tests that step by themselves.
-  void work() {
-    for (auto& f : flows_) {
-      post(f);
-      poll(f);
-    }
-  }
-  [[nodiscard]] bool finished() const {
-    for (const auto& f : flows_)
-      if (f.completed < options_.messages || f.next_received < f.wimms.size()) return false;
-    return true;
-  }
+  void work();
+  [[nodiscard]] bool finished() const;
   /// Nothing was written twice, and the accounts are empty.
-  void check() {
-    pair_.run_for(std::chrono::seconds(2));  // stragglers
-    work();
-    for (auto& f : flows_) {
-      for (const auto& m : f.all) {
-        INFO("message ", m.id, " of ", m.length, " bytes, verified: ", m.verified);
-        CHECK(untouched(f, m));
-      }
-      const auto* qp = pair_[f.side].find_qp(f.qpn);
-      CHECK(qp->state == QpState::rts);
-      CHECK(qp->tx.window.empty());
-      CHECK(qp->tx.inflight == 0);
-    }
-    for (unsigned side = 0; side < 2; ++side) {
-      const auto* peer = pair_[side].find_peer(pair_.peer(side));
-      CHECK(peer->congestion.inflight() == 0);
-      for (const auto bytes : peer->plane_inflight) CHECK(bytes == 0);
-      CHECK(pair_[side].free_records() >= pair_[side].options().max_outstanding);
-    }
-  }
+  void check();
   [[nodiscard]] Qpn qpn(unsigned flow = 0) const { return flows_[flow].qpn; }
   [[nodiscard]] Qpn peer_qpn(unsigned flow = 0) const { return flows_[flow].peer_qpn; }
-  [[nodiscard]] std::uint64_t completed() const {
-    std::uint64_t n = 0;
-    for (const auto& f : flows_) n += f.completed;
-    return n;
-  }
+  [[nodiscard]] std::uint64_t completed() const;
 
  private:
   struct Message {
@@ -107,128 +67,17 @@ class Traffic {
     std::size_t barrier = 0;  ///< messages that a received immediate vouches for
   };
 
-  void open() {
-    Qpn qpn[2];
-    CqId send[2], receive[2];
-    for (unsigned side = 0; side < 2; ++side) {
-      Engine& e = pair_[side];
-      send[side] = *e.create_cq(options_.capacity.send + 8);
-      receive[side] = *e.create_cq(options_.capacity.receive + 8);
-      engine::QpInit init;
-      init.pd = pair_.pd(side);
-      init.send_cq = send[side];
-      init.receive_cq = receive[side];
-      init.capacity = options_.capacity;
-      init.attributes = options_.attributes;
-      qpn[side] = *e.create_qp(init);
-    }
-    pair_.connect(qpn[0], qpn[1], options_.near_wrap);
-    for (unsigned side = 0; side < (options_.both ? 2u : 1u); ++side) {
-      Flow f;
-      f.side = side;
-      f.qpn = qpn[side];
-      f.peer_qpn = qpn[1 - side];
-      f.send_cq = send[side];
-      f.receive_cq = receive[1 - side];
-      const std::size_t bytes = std::size_t{options_.messages} * (options_.max_size + 8);
-      f.source.resize(bytes);
-      f.target.assign(bytes, 0xEE);
-      for (std::size_t i = 0; i < bytes; i += 8) {
-        const std::uint64_t word = random_.next();
-        std::memcpy(f.source.data() + i, &word, std::min<std::size_t>(8, bytes - i));
-      }
-      f.sent = f.source;
-      Access access = Access::local_write | Access::remote_write;
-      if (options_.relaxed) access = access | Access::relaxed_ordering;
-      f.lkey = pair_.register_memory(side, f.source.data(), bytes, Access::none);
-      f.rkey = pair_.register_memory(1 - side, f.target.data(), bytes, access);
-      for (std::uint32_t i = 0; i < options_.capacity.receive; ++i)
-        CHECK(pair_[1 - side].post_receive(f.peer_qpn, i) == Errc::ok);
-      flows_.push_back(std::move(f));
-    }
-  }
+  void open();
 
-  void post(Flow& f) {
-    while (f.all.size() < options_.messages) {
-      Message m;
-      m.id = f.all.size();
-      m.length = random_.chance(0.1)   ? 0
-                 : random_.chance(0.3) ? random_.below(std::min(64u, options_.max_size + 1))
-                                       : random_.below(options_.max_size + 1);
-      m.offset = f.offset;
-      m.immediate = static_cast<std::uint32_t>(random_.next());
-      m.with_immediate = random_.chance(options_.immediates) || m.id + 1 == options_.messages;
-      m.signaled = random_.chance(options_.signaled) || m.id + 1 == options_.messages;
-      m.verified = false;
-      std::vector<Sge> sges = cut(f, m);
-      SendRequest r;
-      r.wr_id = m.id;
-      r.sges = sges;
-      r.remote = {reinterpret_cast<std::uint64_t>(f.target.data()) + m.offset, f.rkey};
-      if (m.with_immediate) r.opcode = SendOpcode::write_imm;
-      r.immediate = m.immediate;
-      r.flags.signaled = m.signaled;
-      r.flags.inline_data = m.length <= options_.capacity.inline_bytes && random_.chance(0.5);
-      const Errc e = pair_[f.side].post_send(f.qpn, r, pair_.now());
-      if (e == Errc::queue_full) return;
-      REQUIRE(e == Errc::ok);
-      if (m.with_immediate) f.wimms.push_back(f.all.size());
-      f.all.push_back(m);
-      f.offset += m.length + 8;  // a gap that must stay untouched
-    }
-  }
-  std::vector<Sge> cut(Flow& f, const Message& m) {
-    std::vector<Sge> sges;
-    if (m.length == 0) return sges;
-    const std::uint32_t first = random_.below(m.length + 1);
-    const std::uint8_t* data = f.source.data() + m.offset;
-    sges.push_back({data, first, f.lkey});
-    if (first < m.length) sges.push_back({data + first, m.length - first, f.lkey});
-    return sges;
-  }
+  void post(Flow& f);
+  std::vector<Sge> cut(Flow& f, const Message& m);
 
-  void poll(Flow& f) {
-    Completion c;
-    while (pair_[f.side].poll_cq(f.send_cq, {&c, 1}) == 1) {
-      REQUIRE(c.status == WcStatus::success);
-      REQUIRE(c.wr_id >= f.completed);  // in posting order, unsignaled ones skipped
-      for (std::size_t i = f.completed; i < c.wr_id; ++i) REQUIRE(!f.all[i].signaled);
-      for (; f.completed <= c.wr_id; ++f.completed) {
-        verify(f, f.all[f.completed]);
-        take_back(f, f.all[f.completed]);
-      }
-    }
-    while (pair_[1 - f.side].poll_cq(f.receive_cq, {&c, 1}) == 1) {
-      REQUIRE(c.status == WcStatus::success);
-      REQUIRE(f.next_received < f.wimms.size());
-      const std::size_t index = f.wimms[f.next_received++];
-      REQUIRE(c.immediate == f.all[index].immediate);
-      REQUIRE(c.byte_len == f.all[index].length);
-      REQUIRE(c.qpn == f.peer_qpn);
-      for (; f.barrier <= index; ++f.barrier) verify(f, f.all[f.barrier]);  // and all before it
-      REQUIRE(pair_[1 - f.side].post_receive(f.peer_qpn, c.wr_id) == Errc::ok);
-    }
-  }
+  void poll(Flow& f);
   /// The request is complete: the application uses the memory for something else.
-  static void take_back(Flow& f, const Message& m) {
-    std::fill_n(f.source.begin() + static_cast<std::ptrdiff_t>(m.offset), m.length,
-                std::uint8_t{0xDD});
-  }
+  static void take_back(Flow& f, const Message& m);
   /// The message is in place. Then its bytes are turned around: a late write would show.
-  void verify(Flow& f, Message& m) {
-    if (m.verified) return;
-    m.verified = true;
-    REQUIRE(std::memcmp(f.target.data() + m.offset, f.sent.data() + m.offset, m.length) == 0);
-    for (std::uint32_t i = 0; i < m.length; ++i) f.target[m.offset + i] ^= 0xFF;
-  }
-  [[nodiscard]] static bool untouched(const Flow& f, const Message& m) {
-    for (std::uint32_t i = 0; i < m.length; ++i)
-      if (f.target[m.offset + i] != static_cast<std::uint8_t>(f.sent[m.offset + i] ^ 0xFF))
-        return false;
-    for (unsigned i = 0; i < 8; ++i)
-      if (f.target[m.offset + m.length + i] != 0xEE) return false;
-    return true;
-  }
+  void verify(Flow& f, Message& m);
+  [[nodiscard]] static bool untouched(const Flow& f, const Message& m);
 
   EnginePair& pair_;
   TrafficOptions options_;
