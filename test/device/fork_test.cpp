@@ -17,6 +17,7 @@
 
 #include "device_rig.hpp"
 #include "mrc/core/mtu.hpp"
+#include "support/brief.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -125,7 +126,7 @@ TEST_CASE("fork: children forked in mid-transfer fail cleanly and end, the paren
       }
     });
     int wrong = 0;
-    for (unsigned i = 0; i < 60 && wrong == 0; ++i) {
+    for (unsigned i = 0; i < (kBrief ? 20 : 60) && wrong == 0; ++i) {
       const unsigned before = copied;
       wrong = in_child([&] {
         if (const int call = wrong_call_on_objects(g_pair->a)) return call;

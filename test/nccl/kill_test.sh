@@ -5,7 +5,7 @@
 #
 # Within twice the configured time on a quiet machine; a busy one gets a minute. The test tells what
 # it measured.
-kills=${MRC_TEST_KILLS:-50}  # lib.sh takes MRC_* from the environment
+kills=${MRC_TEST_KILLS:-20}  # lib.sh takes MRC_* from the environment
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
 seconds=2  # after which a silent peer counts as dead: seven times 1.024 us * 2^18

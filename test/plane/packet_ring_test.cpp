@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "mrc/core/thread_sanitizer.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
 
@@ -42,7 +43,7 @@ void check_arrived(const PacketRig& rig, std::uint32_t count, std::size_t payloa
   }
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which itself maps more than such a process may
+#if !defined(MRC_THREAD_SANITIZER)  // which itself maps more than such a process may
 /// Takes the right to lock any amount of memory from this thread, and has all mappings made from
 /// now on count as locked, of which so many bytes are allowed, until the end of its scope. The
 /// right stays away, as long as the thread lives.
@@ -167,7 +168,7 @@ TEST_CASE("packet ring: a port sleeps when nothing is there, and wakes up for on
   });
 }
 
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(MRC_THREAD_SANITIZER)
 TEST_CASE("packet ring: where there can be none, a port works without, and says so") {
   in_new_network([] {
     make_veth();

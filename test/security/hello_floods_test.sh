@@ -120,11 +120,11 @@ many() { beside "$1" many 3 20000 from=10.9.0.64 froms=64 qpn=QPN; }
 peer() { beside "$1" peer 3 0 from=FROM qpn=QPN asker=PEER; }
 nobody any
 one openmrc
-many any
 peer openmrc
 if [[ ${MRC_TEST_ALL_SCENARIOS-} ]]; then  # with -DMRC_TEST_ALL=ON
   nobody openmrc
   one any
+  many any
   many openmrc
   peer any
 fi

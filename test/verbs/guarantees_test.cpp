@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "mrc/core/thread_sanitizer.hpp"
+#include "support/brief.hpp"
 #include "verbs/verbs_rig.hpp"
 
 using namespace mrc::test::verbs;
@@ -115,11 +117,7 @@ TEST_CASE("verbs guarantees: an aligned word is never torn, and the last write s
   const FaultsHere faults(kFaults);
   const Guarded pair;
   // Enough to see stores byte by byte, some hundred times. Of 3000 writes none was ever seen torn.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int kWrites = 3000;
-#else
-  constexpr int kWrites = 50'000;
-#endif
+  constexpr int kWrites = mrc::test::kBrief ? 3000 : 50'000;
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> torn{0}, looks{0};
   std::thread reader([&] {
@@ -142,7 +140,7 @@ TEST_CASE("verbs guarantees: an aligned word is never torn, and the last write s
   CHECK(watched<std::uint64_t>(pair.to.bytes.data()) == value);
   stop = true;
   reader.join();
-#if !defined(__SANITIZE_THREAD__)  // with it, the library stores each byte by itself
+#if !defined(MRC_THREAD_SANITIZER)  // with it, the library stores each byte by itself
   CHECK(torn == 0);
 #endif
   CHECK(looks > 0);

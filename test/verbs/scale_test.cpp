@@ -6,17 +6,14 @@
 #include <memory>
 #include <thread>
 
+#include "support/brief.hpp"
 #include "verbs/verbs_rig.hpp"
 
 using namespace mrc::test::verbs;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-constexpr int kPairs = 150, kPerThread = 1000;
-#else
-constexpr int kPairs = 1000, kPerThread = 5000;
-#endif
+constexpr int kPairs = mrc::test::kBrief ? 150 : 1000, kPerThread = mrc::test::kBrief ? 1000 : 5000;
 
 std::ptrdiff_t open_descriptors() {
   const std::filesystem::directory_iterator entries("/proc/self/fd");

@@ -115,7 +115,7 @@ TEST_CASE("verbs ports: packets that the peer's device cannot place go by UD") {
 
 TEST_CASE("verbs ports: sends, reads and many regions") {
   const RdmaNetwork network;
-  RdmaPair pair(true);
+  RdmaPair pair(true, 1 << 20);
   pair.until_placed();
   // More keys than are asked for at a time.
   for (int i = 0; i < 150; ++i) {

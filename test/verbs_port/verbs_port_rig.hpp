@@ -12,6 +12,7 @@
 #include "device/device_rig.hpp"
 #include "fake_nic/fake_nic.hpp"
 #include "mrc/net/address.hpp"
+#include "support/brief.hpp"
 
 /// Devices on RDMA devices, for tests: these are the stand-in's.
 namespace mrc::test {
@@ -72,9 +73,10 @@ template <class Condition>
 /// Two devices and a connected queue pair on each. The peers' devices may place what is written to
 /// `a_memory` and `b_memory`, in the targets.
 struct RdmaPair : Pair {
-  explicit RdmaPair(bool placement, std::size_t bytes = 1 << 20)
+  static constexpr std::size_t kUsualBytes = kBrief ? 256 << 10 : 1 << 20;
+  explicit RdmaPair(bool placement, std::size_t bytes = kUsualBytes)
       : RdmaPair(rdma_config(0, placement), rdma_config(1, placement), bytes) {}
-  RdmaPair(const Config& config_a, const Config& config_b, std::size_t bytes = 1 << 20)
+  RdmaPair(const Config& config_a, const Config& config_b, std::size_t bytes = kUsualBytes)
       : Pair(config_a, config_b, bytes),
         a_memory(a.device.register_memory(std::span(a.target), kPlaceable)),
         b_memory(b.device.register_memory(std::span(b.target), kPlaceable)) {}
