@@ -6,6 +6,14 @@ add_library(mrc_own INTERFACE)
 target_link_libraries(mrc_own INTERFACE mrc_flags openmrc_static fmt::fmt
   Boost::headers nlohmann_json::nlohmann_json)
 
+# Puts a static library in front of a target's own objects. Inline functions of headers are in both,
+# and the linker takes the first ones: these are to be the optimised ones, or the library would call
+# the program's.
+function(mrc_link_first target scope library)
+  target_link_options(${target} ${scope}
+    "SHELL:-Wl,--whole-archive $<TARGET_FILE:${library}> -Wl,--no-whole-archive")
+endfunction()
+
 # For programs that run for seconds at most: two thirds of a sanitizer's build would be optimising
 # its checks away. Those with property MRC_COMPUTES are optimised all the same.
 add_library(mrc_own_brief INTERFACE)
@@ -13,6 +21,7 @@ target_link_libraries(mrc_own_brief INTERFACE mrc_own)
 if(MRC_SANITIZE)
   target_compile_options(mrc_own_brief INTERFACE
     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MRC_COMPUTES>>>:-O0>)
+  mrc_link_first(mrc_own_brief INTERFACE openmrc_static)
 endif()
 
 # A program with a command line (options.cpp) from its sources. Its folder of JSON files DATA is
