@@ -118,6 +118,16 @@ void read_traffic_class(const Environment& environment, mrc::Config& defaults, S
   defaults.expert.dscp_no_trim = probe.expert.dscp_no_trim;
 }
 
+/// NCCL calls the plugin while it waits for something, and not in between, when peers still do.
+void keep_helper(Settings& settings) {
+  if (settings.base.helper) return;
+  settings.base.helper = true;
+  settings.warnings.push_back(
+      "MRC_HELPER=off has no effect: NCCL does not call while it waits for nothing, and peers "
+      "would "
+      "wait for answers until it does");
+}
+
 mrc::Duration read_outage(const Environment& environment) {
   constexpr mrc::Duration kUsual = 60s, kMost = 24h;
   const auto text = environment.find(kOutage);
@@ -211,6 +221,7 @@ Settings read_settings(const Environment& environment,
   read_timeouts(environment, defaults, settings.warnings);
   read_traffic_class(environment, defaults, settings);
   read_planes(environment, interfaces, defaults, settings);
+  keep_helper(settings);
   settings.link_speed_set = environment.has("MRC_CC_LINK_SPEED");
   settings.early_receives = read_switch(environment, "MRC_NCCL_EARLY_RECEIVES", false);
   settings.qp_hints = read_switch(environment, "NCCL_MRC_QP_HINT_ENABLE", true);

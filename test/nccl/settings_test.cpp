@@ -254,6 +254,13 @@ TEST_CASE("settings: variables without effect are told, not refused") {
   CHECK(settings.warnings.empty());
 }
 
+TEST_CASE("settings: helper threads stay, whatever MRC_HELPER says") {
+  const Settings settings = settings_of({{"MRC_HELPER", "off"}});
+  CHECK(settings.base.helper);
+  CHECK(any_contains(settings.warnings, "MRC_HELPER=off has no effect"));
+  CHECK(settings_of({{"MRC_HELPER", "on"}}).warnings.empty());
+}
+
 TEST_CASE("settings: unknown variables of the plugin are warnings with the nearest name") {
   struct Case {
     const char* name;
