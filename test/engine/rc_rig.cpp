@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rc_rig.hpp"
 
+#include <numeric>
+
 namespace mrc::test {
 
 RcRig::RcRig(const RcOptions& o) : pair(rc_setup(o), o.seed), options_(o) {

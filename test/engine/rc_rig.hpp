@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "support/engine_pair.hpp"

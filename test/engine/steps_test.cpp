@@ -147,8 +147,8 @@ TEST_CASE("solicited: the flag travels to peers that know it, and to no other") 
 namespace {
 
 /// A queue pair in INIT.
-struct Steps : Single {
-  Steps() {
+struct StateSteps : Single {
+  StateSteps() {
     REQUIRE(engine.to_reset(qpn) == Errc::ok);
     REQUIRE(engine.to_init(qpn) == Errc::ok);
   }
@@ -157,7 +157,7 @@ struct Steps : Single {
 }  // namespace
 
 TEST_CASE("to_rtr, to_rts: attributes of the step are in force from then on") {
-  Steps s;
+  StateSteps s;
   RtrAttributes rtr;
   rtr.mpr_dest = 1;
   rtr.max_wimm_dest = 3;
@@ -188,7 +188,7 @@ TEST_CASE("to_rtr, to_rts: attributes of the step are in force from then on") {
 }
 
 TEST_CASE("to_rtr, to_rts: values out of range change nothing") {
-  Steps s;
+  StateSteps s;
   RtrAttributes rtr;
   rtr.mpr_dest = 0;
   CHECK(s.engine.to_rtr(s.qpn, s.remote(), rtr) == Errc::invalid_argument);
@@ -211,7 +211,7 @@ TEST_CASE("to_rtr, to_rts: values out of range change nothing") {
 
 TEST_CASE("to_rtr, to_rts: limits as requester in either step, the last ones count") {
   for (const bool at_rts : {false, true}) {
-    Steps s;
+    StateSteps s;
     RtrAttributes rtr;
     rtr.mpr = 3;
     rtr.max_wimm = 2;
@@ -231,7 +231,7 @@ TEST_CASE("to_rtr, to_rts: limits as requester in either step, the last ones cou
 }
 
 TEST_CASE("to_rtr, to_rts: limits as responder at RTS while the peer is not known") {
-  Steps s;
+  StateSteps s;
   RemoteQp unknown;
   unknown.qpn = Single::kRemote;
   unknown.start_psn = s.first;
@@ -251,7 +251,7 @@ TEST_CASE("to_rtr, to_rts: limits as responder at RTS while the peer is not know
 TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was told") {
   const RtrAttributes told{.mpr_dest = 4, .max_wimm_dest = 5};
   {
-    Steps s;
+    StateSteps s;
     REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), told) == Errc::ok);
     REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
     RtsAttributes rts;
@@ -265,7 +265,7 @@ TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was
     s.data({});
     CHECK(s.qp().stats.rx_packets == 1);
   }
-  Steps s;  // and none once something has arrived
+  StateSteps s;  // and none once something has arrived
   REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), told) == Errc::ok);
   s.data({});
   RtsAttributes rts;
@@ -286,7 +286,7 @@ TEST_CASE("to_rtr: whether the peer answers trims, in place of what it says") {
            {std::optional<bool>(), std::optional(true), std::optional(false)}) {
         CAPTURE(known);
         CAPTURE(says);
-        Steps s;
+        StateSteps s;
         RemoteQp remote = s.remote();
         remote.trim_nack = says;
         const RtrAttributes rtr{.trim_nack = given};
@@ -314,7 +314,7 @@ TEST_CASE("to_rtr: whether the peer answers trims, in place of what it says") {
 
 TEST_CASE(
     "unresolved: what is posted waits, what arrives is dropped, both go on when it is known") {
-  Steps s;
+  StateSteps s;
   RemoteQp unknown;
   unknown.qpn = Single::kRemote;
   unknown.start_psn = s.first;
@@ -340,7 +340,7 @@ TEST_CASE(
 }
 
 TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {
-  const auto unresolved = [](Steps& s) {
+  const auto unresolved = [](StateSteps& s) {
     RemoteQp unknown;
     unknown.qpn = Single::kRemote;
     unknown.mtu = 1024;
@@ -349,7 +349,7 @@ TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {
     REQUIRE(s.post({}) == Errc::ok);
   };
   {
-    Steps s;
+    StateSteps s;
     unresolved(s);
     RemoteQp bad = s.remote();
     bad.mtu = 1000;
@@ -361,7 +361,7 @@ TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {
     CHECK(s.sends().size() == 1);
     CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);
   }
-  Steps s;
+  StateSteps s;
   unresolved(s);
   REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
   CHECK(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::invalid_state);
@@ -400,7 +400,7 @@ TEST_CASE(
 }
 
 TEST_CASE("port status: told by the first queue pair in RTS, whichever went to RTR first") {
-  Steps s;
+  StateSteps s;
   const Qpn other = s.create();
   REQUIRE(s.engine.to_init(other) == Errc::ok);
   s.engine.set_plane_up(s.now, 1, false);
@@ -448,7 +448,7 @@ Errc post_send(Single& s) {
 }
 
 TEST_CASE("presumed: a SEND makes the peer unknown again, and waits with what is posted") {
-  Steps s;
+  StateSteps s;
   RemoteQp unknown;
   unknown.qpn = Single::kRemote;
   unknown.start_psn = s.first;
@@ -481,7 +481,7 @@ TEST_CASE("presumed: a SEND makes the peer unknown again, and waits with what is
 }
 
 TEST_CASE("presumed: a peer that was heard is no guess any more") {
-  Steps s;
+  StateSteps s;
   RemoteQp guess = s.remote();
   guess.presumed = true;
   REQUIRE(s.engine.to_rtr_unresolved(s.qpn, guess) == Errc::ok);

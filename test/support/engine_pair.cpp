@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/engine_pair.hpp"
 
+#include <algorithm>
+
+#include "mrc/core/mtu.hpp"
+#include "mrc/wire/crc32.hpp"
+
 namespace mrc::test {
 
 EnginePair::EnginePair(const Setup& setup, std::uint64_t seed) : setup_(setup), random_(seed) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,10 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "mrc/core/mtu.hpp"
 #include "mrc/core/random.hpp"
 #include "mrc/engine/engine.hpp"
-#include "mrc/wire/crc32.hpp"
 #include "support/fake_port.hpp"
 
 /// Two engines and a network between them, in virtual time. Everything follows from the seed.

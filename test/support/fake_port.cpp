@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_port.hpp"
 
+#include <algorithm>
+#include <cstring>
+
+#include "mrc/wire/write_header.hpp"
+
 namespace mrc::test {
 
 bool PlaceableCopies::remove(wire::PacketName name) {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -17,7 +15,6 @@
 #include "mrc/core/random.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/transport.hpp"
-#include "mrc/wire/write_header.hpp"
 
 /// A port in virtual time that does all that the contract allows, at random: it
 /// reads payload late and gives it back later still, places payload by itself and tells of it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/single.hpp"
 
+#include <algorithm>
+
 namespace mrc::test {
 
 Single::Single(const Setup& s)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/steps.hpp"
 
+#include <algorithm>
+
 namespace mrc::test {
 
 Steps::Steps(EnginePair& pair, const StepsOptions& options)

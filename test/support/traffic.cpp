@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/traffic.hpp"
 
+#include <cstring>
+
 namespace mrc::test {
 
 Traffic::Traffic(EnginePair& pair, const TrafficOptions& options, std::uint64_t seed)
