@@ -243,9 +243,13 @@ void finish(Options& o, const CLI::App& app, const std::string& sizes,
         "--rate: not with --test {}, which sends one message at a time", to_string(p.test)));
   if (p.rate > 0 && p.rate < 8 * p.largest)
     throw CLI::ValidationError(
-        fmt::format("--rate: less than one message of {} per second: shorter ones (--size) go at "
-                    "that rate",
+        fmt::format("--rate: less than one message of {} per second: use shorter messages (--size) "
+                    "or a higher rate",
                     size_text(p.largest)));
+  if (p.rate > 0 && p.give_up > Duration{} && p.give_up <= 2 * p.interval(p.largest))
+    throw CLI::ValidationError(fmt::format(
+        "--give-up: with --rate it must be longer than two messages of {} take, {:.3f} s",
+        size_text(p.largest), 2 * seconds(p.interval(p.largest))));
   if (p.test == Test::latency && p.bidirectional)
     throw CLI::ValidationError(
         "--bidirectional: not with --test latency, which always uses both directions");

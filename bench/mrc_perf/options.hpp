@@ -36,7 +36,8 @@ struct Parameters {
 
   /// Time between two messages of that size; 0 without --rate.
   [[nodiscard]] Duration interval(std::uint64_t size) const noexcept {
-    return Duration{rate == 0 ? 0 : static_cast<std::int64_t>(size * 8'000'000'000 / rate)};
+    return Duration{
+        rate == 0 ? 0 : static_cast<std::int64_t>((size * 8'000'000'000 + rate - 1) / rate)};
   }
   /// A test of latency: one message at a time.
   [[nodiscard]] bool one_by_one() const noexcept {

@@ -131,10 +131,10 @@ void Traffic::take(std::span<const Completion> completions) {
 
 void Traffic::step() {
   constexpr unsigned kSpins = 64;
-  const bool idle = idle_rounds_ > kSpins;
-  // Messages that come at a rate leave time to sleep; credits come without a completion.
+  // Messages that come at a rate leave time to sleep, for a moment only: credits come without a
+  // completion.
   constexpr Duration kNap = std::chrono::milliseconds(1);
-  const bool sleeps = idle && session_.parameters().rate > 0;
+  const bool sleeps = idle_rounds_ > kSpins && session_.parameters().rate > 0;
   const std::size_t n =
       sleeps ? session_.cq().wait(completions_, kNap) : session_.cq().poll(completions_);
   take({completions_.data(), n});
@@ -144,7 +144,7 @@ void Traffic::step() {
   moves_ += moved;
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   // With more processes than cores, the other side may need this processor.
-  if (idle && !sleeps) sched_yield();
+  if (idle_rounds_ > kSpins && !sleeps) sched_yield();
 }
 
 }  // namespace mrc::perf

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kDoorbellBytes = 1 << 20;
 constexpr std::size_t kMostPerDoorbell = 16;
 constexpr std::uint64_t kLong = 64 << 10;
-/// What a paced sender that was late may send at once: that of so much time.
+/// How much lost time a paced sender makes up for at once.
 constexpr Duration kCatchUp = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -38,10 +38,13 @@ void Sender::start(std::uint64_t size) {
   window_ = p_.check ? std::min(p_.depth, ring_.places) : p_.depth;
   credit_window_ = p_.check ? ring_.places : session_.receives();
   constexpr std::uint32_t kUsual = 16;
+  const Duration interval = p_.interval(size);
   pace_.reset();
-  if (const Duration interval = p_.interval(size); interval > Duration{})
+  if (interval > Duration{})
     pace_.emplace(interval, static_cast<std::uint32_t>(1 + kCatchUp / interval));
-  signal_every_ = p_.signal_every != 0 ? p_.signal_every : size >= kLong ? 1 : kUsual;
+  // Results count completions: those of rare messages come one by one.
+  const bool one_by_one = size >= kLong || interval > std::chrono::milliseconds(1);
+  signal_every_ = p_.signal_every != 0 ? p_.signal_every : one_by_one ? 1 : kUsual;
   for (Queue& queue : queues_) {
     queue.credited = queue.noted = queue.posted;
     queue.limit = UINT64_MAX;
@@ -137,12 +140,20 @@ bool Sender::close(std::uint32_t q, Queue& queue) {
 
 bool Sender::step() {
   bool moved = false;
-  for (std::uint32_t q = 0; q < queues_.size(); ++q) {
+  const auto count = static_cast<std::uint32_t>(queues_.size());
+  std::uint32_t next = first_;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t q = first_ + i < count ? first_ + i : first_ + i - count;
     Queue& queue = queues_[q];
     if (notes_ && queue.posted - queue.noted >= ring_.batch && !post_note(q, queue)) continue;
-    const bool over = stopped_ || queue.posted >= queue.limit;
-    moved |= over ? close(q, queue) : post_some(q, queue);
+    if (stopped_ || queue.posted >= queue.limit) {
+      moved |= close(q, queue);
+    } else if (post_some(q, queue)) {
+      moved = true;
+      next = q + 1 < count ? q + 1 : 0;  // or the first one would take all that --rate allows
+    }
   }
+  first_ = next;
   return moved;
 }
 

@@ -98,6 +98,7 @@ class Sender {
   std::uint32_t signal_every_ = 1;
   std::uint64_t posted_ = 0;
   std::optional<TokenBucket> pace_;  ///< of --rate, by messages
+  std::uint32_t first_ = 0;          ///< queue pair that the next step begins with
   bool stopped_ = true;
   Totals completed_;
   std::vector<Queue> queues_;

@@ -14,15 +14,25 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   return parse_integer<std::uint64_t>(text);
 }
 
+namespace {
+
+/// Takes a decimal unit, K, M, G or T, from the end of the text; 1 if there is none.
+std::uint64_t take_unit(std::string_view& text) {
+  constexpr std::string_view kUnits = "KMGT", kSmall = "kmgt";
+  if (text.empty()) return 1;
+  std::size_t at = kUnits.find(text.back());
+  if (at == text.npos) at = kSmall.find(text.back());
+  if (at == text.npos) return 1;
+  text.remove_suffix(1);
+  std::uint64_t unit = 1000;
+  for (; at > 0; --at) unit *= 1000;
+  return unit;
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> parse_count(std::string_view text) {
-  std::uint64_t unit = 1;
-  if (!text.empty()) {
-    const char suffix = text.back();
-    if (suffix == 'K' || suffix == 'k') unit = 1'000;
-    if (suffix == 'M' || suffix == 'm') unit = 1'000'000;
-    if (suffix == 'G' || suffix == 'g') unit = 1'000'000'000;
-  }
-  if (unit > 1) text.remove_suffix(1);
+  const std::uint64_t unit = take_unit(text);
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos) return std::nullopt;
   const auto number = parse_integer<std::uint64_t>(text);
   if (!number || *number > std::numeric_limits<std::uint64_t>::max() / unit) return std::nullopt;
@@ -31,15 +41,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
 
 std::optional<std::uint64_t> parse_rate(std::string_view text) {
   constexpr double kMost = 1e18;
-  double unit = 1;
-  if (!text.empty()) {
-    const char suffix = text.back();
-    if (suffix == 'K' || suffix == 'k') unit = 1e3;
-    if (suffix == 'M' || suffix == 'm') unit = 1e6;
-    if (suffix == 'G' || suffix == 'g') unit = 1e9;
-    if (suffix == 'T' || suffix == 't') unit = 1e12;
-  }
-  if (unit > 1) text.remove_suffix(1);
+  const auto unit = static_cast<double>(take_unit(text));
   const auto number = parse_real(text);
   if (!number || !(*number >= 0 && *number * unit <= kMost)) return std::nullopt;
   return static_cast<std::uint64_t>(*number * unit + 0.5);

@@ -14,7 +14,7 @@ namespace mrc::perf {
 
 /// Bytes: "4096", "64K", "64KiB", "2G" (binary). Empty on malformed text.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
-/// A count: "5000", "5K", "2M", "1G" (decimal).
+/// A count: "5000", "5K", "2M", "1G", "1T" (decimal).
 [[nodiscard]] std::optional<std::uint64_t> parse_count(std::string_view text);
 /// Bits per second: "800000", "500M", "2.5G", "1T" (decimal); rounded.
 [[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);

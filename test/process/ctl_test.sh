@@ -33,7 +33,7 @@ export MRC_RETRY_EXPONENTIAL=25  # one that is stopped for a while is no dead on
 port=$(free_port)
 start_server server "$port" --planes 2 --give-up 600
 some=(--planes 2 --size 64K --rate 200M --duration 600 --give-up 600)  # sleeps most of the time
-start client "$mrc_perf" --port "$port" "${some[@]}" 127.0.0.1
+start client "$mrc_perf" --port "$port" "${some[@]}" --qps 4 127.0.0.1
 client=$pid
 until_true 30 is 'len(d) == 2' list || fail "not two devices: $(ctl list)"
 carries() {  # carries PID: bytes have left in all planes
@@ -48,6 +48,8 @@ is 'len(d) == 0' list --name mrc_per || fail 'list --name of none'
 id=$(ask 'd[0]["device"]' list --pid "$client")
 is 'len(d) == 1' list --device "${id:0:6}" || fail 'list --device'
 is 'all(q["state"] == "RTS" for q in d[0]["answer"])' qps --pid "$client" || fail 'qps'
+until_true 30 is 'sum(q["stats"]["tx_bytes"] > 0 for q in d[0]["answer"]) >= 4' qps \
+  --pid "$client" || fail 'the rate is not shared'
 is 'd[0]["answer"][0]["queue_pairs"] >= 1' peers --pid "$client" || fail 'peers'
 is 'sum(p["packets"] for p in d[0]["answer"][0]["paths"]) > 0' paths --pid "$client" ||
   fail 'paths'
