@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs connect by GID while a stranger sends both of their hosts 30,000 hello per second: for
-# queue pairs that do not exist, for those that connect, from one address and from many, and in the
-# peer's name with both queue pair numbers right. All connect, the numbers that they exchange are
-# right, nobody is taken for another implementation, answers are limited, and the log says how many
-# questions had none.
+# queue pairs that do not exist, from many addresses, for those that connect, from one (with
+# -DMRC_TEST_ALL=ON from many, too), and in the peer's name with both queue pair numbers right. All
+# connect, the numbers that they exchange are right, nobody is taken for another implementation,
+# answers are limited, and the log says how many questions had none.
 . "$(dirname "${BASH_SOURCE[0]}")/attack_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/../process/gid_lib.sh"
 build_network

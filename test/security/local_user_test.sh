@@ -8,6 +8,7 @@ build_network
 chmod 711 "$work"
 install -m 755 "$forge" "$work/forge"
 settings_a=(MRC_PLANES=loopback:4) settings_b=(MRC_PLANES=loopback:4)
+load=()
 transfer_between a a 127.0.0.1
 look a lo
 

@@ -3,6 +3,7 @@
 # NAKs for packets that nobody refused, over all PSNs, to the requester. One that is taken ends
 # the queue pair.
 . "$(dirname "${BASH_SOURCE[0]}")/attack_lib.sh"
+load=()
 build_network
 start_transfer
 look
