@@ -123,9 +123,8 @@ void keep_helper(Settings& settings) {
   if (settings.base.helper) return;
   settings.base.helper = true;
   settings.warnings.push_back(
-      "MRC_HELPER=off has no effect: NCCL does not call while it waits for nothing, and peers "
-      "would "
-      "wait for answers until it does");
+      "MRC_HELPER=off has no effect: NCCL does not call while it waits for nothing, when its peers "
+      "may wait for answers");
 }
 
 mrc::Duration read_outage(const Environment& environment) {

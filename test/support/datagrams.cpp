@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/datagrams.hpp"
 
+#include <cstring>
+
 namespace mrc::test {
 
 Datagrams::Datagrams(const DatagramSetup& s, std::uint64_t seed) : setup(s), pair(s.pair, seed) {

@@ -3,10 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "mrc/wire/transport.hpp"

@@ -2,6 +2,7 @@
 #include "engine/rc_model/flow.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace mrc::test::rc {
 

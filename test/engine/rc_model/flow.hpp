@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>

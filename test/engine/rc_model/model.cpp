@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rc_model/model.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 namespace mrc::test::rc {
 
 std::string Op::text() const {
