@@ -9,7 +9,7 @@
 namespace mrc::perf {
 namespace {
 
-constexpr int kRounds = 64;
+constexpr int kRounds = 8;  ///< between two looks at the control connection
 
 /// The client's part for one message size.
 class BandwidthClient {
@@ -143,7 +143,7 @@ void BandwidthClient::finish(Result& result) {
   const std::uint64_t sent = traffic_.sender.posted_messages();
   control_.send({{"op", "end"}, {"sent", sent}});
   const auto totals = control_.wait("totals", session_.patience() + kGrace, [this] {
-    for (int i = 0; i < kRounds / 8; ++i) step();
+    for (int i = 0; i < kRounds; ++i) step();
   });
   session_.stop_faults();
 
@@ -200,7 +200,7 @@ ServerTotals serve_bandwidth(Session& session, Traffic& traffic, std::uint64_t s
   const bool counts = p.check || p.test == Test::write_imm;
   while (!expected || (counts && traffic.receiver.received().messages < *expected) ||
          !traffic.sender.drained()) {
-    for (int i = 0; i < kRounds / 8; ++i) traffic.step();
+    for (int i = 0; i < kRounds; ++i) traffic.step();
     if (g_interrupted) throw Interrupted();
     const Time now = monotonic_now();
     const auto message = lookout.look(now);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <chrono>
 #include <limits>
 
@@ -18,10 +19,10 @@ namespace {
 
 /// Takes a decimal unit, K, M, G or T, from the end of the text; 1 if there is none.
 std::uint64_t take_unit(std::string_view& text) {
-  constexpr std::string_view kUnits = "KMGT", kSmall = "kmgt";
+  constexpr std::string_view kUnits = "kmgt";
   if (text.empty()) return 1;
-  std::size_t at = kUnits.find(text.back());
-  if (at == text.npos) at = kSmall.find(text.back());
+  std::size_t at =
+      kUnits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(text.back()))));
   if (at == text.npos) return 1;
   text.remove_suffix(1);
   std::uint64_t unit = 1000;
