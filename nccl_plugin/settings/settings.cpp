@@ -118,7 +118,8 @@ void read_traffic_class(const Environment& environment, mrc::Config& defaults, S
   defaults.expert.dscp_no_trim = probe.expert.dscp_no_trim;
 }
 
-/// NCCL calls the plugin while it waits for something, and not in between, when peers still do.
+/// NCCL calls the plugin only while it waits for something itself. In between, helper threads
+/// answer its peers.
 void keep_helper(Settings& settings) {
   if (settings.base.helper) return;
   settings.base.helper = true;
