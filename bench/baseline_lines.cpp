@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <net/if.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -35,6 +36,9 @@
 
 #include "common/program.hpp"
 #include "interface_features.hpp"
+#include "mrc/net/address.hpp"
+#include "mrc/net/socket.hpp"
+#include "mrc/net/socket_address.hpp"
 #include "mrc_fabric/command_lines.hpp"
 #include "mrc_fabric/netns.hpp"
 #include "mrc_fabric/wire/wire_socket.hpp"
@@ -147,14 +151,38 @@ class Lines {
     tools::run_program({"ip", "-batch", "-"}, lines.take(), "needed is CONFIG_VETH");
     set_up_middle();
     for (unsigned h = 0; h < s_.hosts; ++h) set_up_host(h);
+    for (unsigned l = 0; s_.nic && l < s_.lines; ++l) check_joined(l);
   }
 
-  static void behave_as_nic(const std::string& line) {
+  static void cut_before(const std::string& line) {
     bench::InterfaceFeatures features(line);
-    features.set({"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation",
-                  "tx-tcp6-segmentation", "tx-udp-segmentation"},
-                 false);
-    features.set({"rx-gro"}, true);
+    features.set(features.segmentation(), false);
+  }
+
+  /// What a host has cut from one datagram has to arrive joined, or figures would be of another
+  /// network: whether veth joins packets depends on features that differ between kernels.
+  void check_joined(unsigned l) {
+    constexpr int kPackets = 8, kSize = 1000;
+    const auto ip = [&](unsigned host) { return port::parse_ip(address(l, host)); };
+    const auto make = [&](unsigned host) {
+      const tools::InNetns inside(s_.netns(host));
+      port::Socket socket = port::make_udp_socket({ip(host), {}});
+      if (!port::try_bind(socket, {ip(host), kPort})) throw_errno("bind");
+      return socket;
+    };
+    const port::Socket from = make(0), to = make(1);
+    port::set_option(from, SOL_UDP, UDP_SEGMENT, kSize, "UDP_SEGMENT");
+    port::set_option(to, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
+    std::array<char, kPackets * kSize> bytes{};
+    const port::SocketAddress target(ip(1), kPort);
+    if (sendto(from.fd(), bytes.data(), bytes.size(), 0, &target.any, target.length) < 0)
+      throw_errno("sendto");
+    pollfd arrival{to.fd(), POLLIN, 0};
+    if (poll(&arrival, 1, 5000) != 1)
+      throw Error(Errc::unreachable, fmt::format("nothing arrives on line {}", l));
+    if (recv(to.fd(), bytes.data(), bytes.size(), 0) <= kSize)
+      throw Error(Errc::unsupported,
+                  "--offloads nic: this kernel's veth does not join the packets of a flow (GRO)");
   }
 
   static void no_ipv6() {
@@ -175,6 +203,9 @@ class Lines {
       if (s_.is_clean()) lines.add("link set dev b{} up", l);
     }
     tools::run_program({"ip", "-batch", "-"}, lines.take(), "needed is CONFIG_BRIDGE");
+    // veth joins packets (GRO) only where they come from an end that takes no large ones.
+    for (unsigned l = 0; l < s_.lines; ++l)
+      for (unsigned h = 0; s_.nic && h < s_.hosts; ++h) cut_before(fmt::format("l{}h{}", l, h));
     // Bridges ask the firewall by default, where the kernel has one for them.
     const std::string firewall = "net/bridge/bridge-nf-call-iptables";
     if (std::filesystem::exists("/proc/sys/" + firewall)) tools::set_sysctl(firewall, "0");
@@ -197,7 +228,12 @@ class Lines {
     tools::run_program({"ip", "-batch", "-"}, lines.take());
     for (unsigned l = 0; l < s_.lines; ++l) {
       const std::string line = fmt::format("line{}", l);
-      s_.nic ? behave_as_nic(line) : tools::switch_offloads_off(line);
+      if (s_.nic) {
+        cut_before(line);
+        bench::InterfaceFeatures(line).set({"rx-gro"}, true);
+      } else {
+        tools::switch_offloads_off(line);
+      }
       while (!tools::interface_state(line).carrier) sched_yield();
     }
   }
@@ -212,6 +248,8 @@ class Lines {
       fmt::print(stderr, "baseline_lines: {}\n", error.what());
     }
   }
+
+  static constexpr std::uint16_t kPort = 9;  // "discard"
 
   const Setup& s_;
 };

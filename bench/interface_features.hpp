@@ -45,6 +45,16 @@ class InterfaceFeatures {
       names_.emplace_back(reinterpret_cast<const char*>(head->data) + i * ETH_GSTRING_LEN);
   }
 
+  /// What cuts large packets of TCP and UDP into those of the wire. Kernels keep adding to these.
+  [[nodiscard]] std::vector<std::string_view> segmentation() const {
+    std::vector<std::string_view> names;
+    for (const std::string& name : names_)
+      if (name == "tx-udp-segmentation" ||
+          (name.starts_with("tx-tcp") && name.ends_with("segmentation")))
+        names.emplace_back(name);
+    return names;
+  }
+
   /// Switches features on or off, of those that the kernel knows. Throws mrc::Error, also if one
   /// can't be changed.
   void set(const std::vector<std::string_view>& names, bool on) {
