@@ -3,6 +3,13 @@
 
 namespace mrc::test {
 
+/// A sanitizer runs along. None works in the child of a fork() of a process that has threads.
+#if defined(MRC_TEST_SANITIZED)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 /// True in sanitized builds (but with MRC_TEST_ALL). They look at what code does, not at how well
 /// or how often: a test that repeats itself for a rate, a mean or a wrap does less of it there.
 #if defined(MRC_TEST_BRIEF)

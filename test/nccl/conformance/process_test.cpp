@@ -10,6 +10,7 @@
 
 #include "nccl/conformance/process.hpp"
 #include "nccl/conformance/traffic.hpp"
+#include "support/brief.hpp"
 
 using namespace nccl_conformance;
 
@@ -202,10 +203,8 @@ TEST_CASE("A process that exits and closes nothing does so at once, and is a rem
 }
 
 TEST_CASE("A child of fork() can end, and can use the plugin anew") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
-  std::puts("[test skipped] no fork beside threads under a sanitizer");
-  return;
-#endif
+  if (mrc::test::kSanitized)
+    return (void)std::puts("[test skipped] no fork beside threads under a sanitizer");
   const Environment environment{kTwoPlanes};
   for (const int version : few_versions()) {
     CAPTURE(version);
