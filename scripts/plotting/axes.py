@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pair of axes of a figure. Everything is placed in pixels, from the top down."""
 
+import math
+
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -215,6 +217,19 @@ class Axes:
             base = axes_top - 7 - row * FLAG_ROW
             write(left + at, base, label, color=style.FAULT_TEXT, weight="semibold", ha="center")
 
+    def tick_texts(self, width):
+        """Of the panel's own ticks, without those that would run into the one before."""
+        scale = math.log if self.panel.log_x else float
+        low, high = map(scale, self.x_limits)
+        texts, end = [], -math.inf
+        for at, text in self.panel.x_ticks:
+            middle = (scale(at / self.x_factor) - low) / (high - low) * width
+            half = self.ink.width(text) / 2
+            fits = middle - half >= end + 6
+            texts.append(text if fits else "")
+            end = middle + half if fits else end
+        return texts
+
     def set_ticks(self, width):
         x, y = self.axes.xaxis, self.axes.yaxis
         x_label = self.panel.x_label
@@ -232,7 +247,7 @@ class Axes:
             x.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 2.5, 5, 10]))
         y.set_major_locator(MaxNLocator(nbins=min(max(int(self.panel.height / 40), 1), 8),
                                         steps=[1, 2, 2.5, 5, 10]))
-        x.set_major_formatter(FixedFormatter([text for _, text in self.panel.x_ticks])
+        x.set_major_formatter(FixedFormatter(self.tick_texts(width))
                               if self.panel.x_ticks else FuncFormatter(number))
         y.set_major_formatter(FuncFormatter(number))
         if any(s.kind == "bars" for s in self.panel.series):

@@ -213,6 +213,17 @@ class BusBandwidthTest(unittest.TestCase):
         self.assertEqual([t.get_text() for t in drawn.axes[0].get_xticklabels()],
                          ["16 KiB", "64 KiB", "256 KiB"])
 
+    def test_ticks_that_would_overlap_have_no_text(self):
+        sizes = [{"size": 2 ** n, "mrc": [1]} for n in range(3, 27)]
+        case = {"title": "t", "collective": "all_reduce", "ranks": 2, "repetitions": 1,
+                "nets": ["mrc"], "sizes": sizes}
+        axes = drawing.draw(busbw.figure("n.json", {"cases": [case, case]})).axes[0]
+        self.assertEqual(len(axes.get_xticks()), len(sizes))
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
+        self.assertGreater(len(boxes), 3)
+        for left, right in zip(boxes, boxes[1:]):
+            self.assertLess(left.x1, right.x0)
+
 
 class ModelTest(unittest.TestCase):
     def test_units(self):
