@@ -339,7 +339,7 @@ TEST_CASE("datagram: connections and datagrams do not take each other's packets"
   };
   const auto* connected = d.b().find_qp(traffic.peer_qpn());
   REQUIRE(connected != nullptr);
-  const QpStats before = connected->stats;
+  const QpStats before = d.b().qp_stats(*connected);
   const Psn expected = connected->rx.window.cack() + 1;
   inject(wire::Opcode::datagram, traffic.peer_qpn(), expected);
   CHECK(drops.unknown_qp == 1);
@@ -347,7 +347,7 @@ TEST_CASE("datagram: connections and datagrams do not take each other's packets"
   CHECK(drops.bad_icrc == 1);
   CHECK(connected->state == QpState::rts);
   CHECK(connected->rx.window.cack() + 1 == expected);
-  CHECK(connected->stats.rx_packets == before.rx_packets);
+  CHECK(d.b().qp_stats(*connected).rx_packets == before.rx_packets);
   for (const wire::Opcode opcode : {wire::Opcode::write_only, wire::Opcode::write_only_imm})
     inject(opcode, d.ends[1].qpn, Psn{0});
   CHECK(drops.unknown_qp == 3);

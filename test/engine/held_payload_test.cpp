@@ -212,7 +212,7 @@ TEST_CASE("placed payload: counts as received, and is not written again") {
   const SentList answers = s.transmit();
   REQUIRE(only(answers, wire::Opcode::sack).size() == 1);
   CHECK(only(answers, wire::Opcode::acknowledge).size() == 1);
-  CHECK(s.qp().stats.rx_bytes == 500);
+  CHECK(s.qp().rx.rx_bytes == 500);
 }
 
 TEST_CASE("placed payload: what the engine does not allow is refused all the same") {

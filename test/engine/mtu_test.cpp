@@ -87,7 +87,7 @@ TEST_CASE("MTU: every length around a multiple, at every offset in a word, with 
         REQUIRE(target == wanted);
         packets += std::max(1u, (length + mtu - 1) / mtu);
       }
-      CHECK(rig.pair[1].find_qp(rig.qpn[1])->stats.rx_packets == packets);
+      CHECK(rig.pair[1].find_qp(rig.qpn[1])->rx.rx_packets == packets);
     }
   }
 }

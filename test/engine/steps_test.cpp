@@ -245,7 +245,7 @@ TEST_CASE("to_rtr, to_rts: limits as responder at RTS while the peer is not know
   CHECK(s.qp().rx.wimms.limit() == 3);
   REQUIRE(s.engine.resolve(s.now, s.qpn, s.remote()) == Errc::ok);
   s.data({});
-  CHECK(s.qp().stats.rx_packets == 1);
+  CHECK(s.qp().rx.rx_packets == 1);
 }
 
 TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was told") {
@@ -263,7 +263,7 @@ TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was
     CHECK(s.qp().attributes.max_wimm_dest == 40);
     CHECK(s.qp().rx.wimms.limit() == 40);
     s.data({});
-    CHECK(s.qp().stats.rx_packets == 1);
+    CHECK(s.qp().rx.rx_packets == 1);
   }
   StateSteps s;  // and none once something has arrived
   REQUIRE(s.engine.to_rtr(s.qpn, s.remote(), told) == Errc::ok);
@@ -276,7 +276,7 @@ TEST_CASE("to_rtr, to_rts: a peer that is known counts on the limits that it was
   CHECK(s.qp().attributes.max_wimm_dest == 5);
   CHECK(s.qp().rx.window.range() == 512);
   s.data({.n = 1});
-  CHECK(s.qp().stats.rx_packets == 2);
+  CHECK(s.qp().rx.rx_packets == 2);
 }
 
 TEST_CASE("to_rtr: whether the peer answers trims, in place of what it says") {
@@ -336,7 +336,7 @@ TEST_CASE(
   s.ack(4, 14);
   CHECK(s.sends().size() == 5);
   s.data({});
-  CHECK(s.qp().stats.rx_packets == 1);
+  CHECK(s.qp().rx.rx_packets == 1);
 }
 
 TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {

@@ -23,7 +23,7 @@ constexpr Counts kAllCounts[] = {Counts::nominal, Counts::udp_length, Counts::pa
                                  Counts::frames,  Counts::nothing,    Counts::too_much};
 
 [[nodiscard]] std::uint32_t counted(const engine::QueuePairState& qp, Counts way) {
-  const std::uint64_t nominal = qp.rx.rcvd_bytes, packets = qp.stats.rx_packets;
+  const std::uint64_t nominal = qp.rx.rcvd_bytes, packets = qp.rx.rx_packets;
   const auto units = [](std::uint64_t bytes) {
     return static_cast<std::uint32_t>((bytes + 255) / 256);
   };
@@ -33,7 +33,7 @@ constexpr Counts kAllCounts[] = {Counts::nominal, Counts::udp_length, Counts::pa
     case Counts::udp_length:
       return units(nominal - packets * wire::kNominalIp);
     case Counts::payload:
-      return units(qp.stats.rx_bytes);
+      return units(qp.rx.rx_bytes);
     case Counts::frames:
       return static_cast<std::uint32_t>(packets);
     case Counts::too_much:

@@ -37,7 +37,7 @@ class DataSender {
   [[nodiscard]] static bool has_room(const Peer& peer, const QueuePairState& qp,
                                      const wire::TxBurst& burst) noexcept {
     const std::uint32_t parts = peer.narrow == 0 ? 1 : wire::parts_of(qp.mtu);
-    return burst.room() > 0 && burst.sge_room() > qp.most_sges() + parts - 1 &&
+    return burst.room() > 0 && burst.sge_room() > qp.tx.most_sges + parts - 1 &&
            (parts <= burst.room() || burst.empty());
   }
 

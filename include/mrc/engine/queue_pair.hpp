@@ -66,7 +66,8 @@ struct RequesterState {
       : queue(writes, init.capacity.send,
               std::max(init.capacity.send_sges, init.capacity.atomics ? 2u : 0u),
               init.capacity.inline_bytes),
-        window(packets, init.attributes.mpr * kMprUnit) {}
+        window(packets, init.attributes.mpr * kMprUnit),
+        most_sges(static_cast<std::uint8_t>(std::max(init.capacity.send_sges, 1u))) {}
 
   SendQueue queue;                    ///< posted requests
   reliability::SendWindow window;     ///< sent packets above the cumulative PSN
@@ -89,11 +90,16 @@ struct RequesterState {
   std::uint32_t reported_early = 0;
   /// How long the peer may take to acknowledge the newest packet, above a round trip.
   Duration patience{};
-  Time last_sent{};            ///< newest transmission of a data packet
-  Time paused_until{};         ///< after a NACK for lack of resources (mrc-1.0 §2.9)
-  Time timer_start{};          ///< of the retransmission timer
-  bool window_exempt = false;  ///< one packet may exceed congestion window and plane windows
-  bool repeat_last = false;    ///< DataSender is to repeat a packet for want of a Transport ACK
+  Time last_sent{};     ///< newest transmission of a data packet
+  Time paused_until{};  ///< after a NACK for lack of resources (mrc-1.0 §2.9)
+  Time timer_start{};   ///< of the retransmission timer
+  // What every packet or SACK counts, beside what it touches anyway.
+  std::uint64_t tx_packets = 0;    ///< as in QpStats
+  std::uint64_t tx_bytes = 0;      ///< likewise
+  std::uint64_t acknowledged = 0;  ///< likewise
+  std::uint8_t most_sges;          ///< of one of its messages; a response has one
+  bool window_exempt = false;      ///< one packet may exceed congestion window and plane windows
+  bool repeat_last = false;        ///< DataSender is to repeat a packet for want of a Transport ACK
   WcStatus failed_status = WcStatus::wr_flush_err;  ///< in ERR: of the request at fault
   std::uint32_t passed = 0;    ///< packets marked Missed::passed since the last loss review
   Time loss_check = kNever;    ///< when to review losses again even if no SACK arrives
@@ -116,6 +122,7 @@ struct RequesterState {
   /// The cumulative PSN advanced or a message completed: timers and retry counters restart
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
+    ++acknowledged;
     retries.reset();
     probes = probe_series = 0;
     timer_start = now;
@@ -159,8 +166,8 @@ struct ResponderState {
   /// Allocates its tables for mpr_dest, max_wimm_dest and the receive queue. `settling`: packets
   /// can be unsettled (RxPacket::unsettled).
   ResponderState(const QpInit& init, bool settling)
-      : wimms(init.attributes.max_wimm_dest),
-        receives(init.capacity.receive, init.capacity.receive_sges),
+      : receives(init.capacity.receive, init.capacity.receive_sges),
+        wimms(init.attributes.max_wimm_dest),
         window(init.attributes.mpr_dest * kMprUnit, settling) {}
 
   /// Gives the tables the sizes that these attributes ask for; what they held is lost. Throws
@@ -172,10 +179,8 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
-  reliability::WimmTable wimms;  ///< WriteImm and SENDs that wait for delivery in order
   /// Posted receive requests; with a shared receive queue, those that were taken from it.
   ReceiveQueue receives;
-  DeferredStores::List deferred;     ///< stores that wait for earlier packets
   std::optional<Psn> refused;        ///< the request whose refusal moved the queue pair to ERR
   std::optional<Psn> doubted;        ///< a write that is not permitted, and may be forged
   Time last_limited{};               ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
@@ -185,8 +190,12 @@ struct ResponderState {
   AnswersPerRoundTrip probes;        ///< answers to reliability probes
   std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
   std::uint32_t messages = 0;        ///< messages that the cumulative PSN has passed
-  // What every packet needs, side by side; the statistics of the queue pair follow.
+  // What every packet needs, side by side.
+  reliability::WimmTable wimms;       ///< WriteImm and SENDs that wait for delivery in order
+  DeferredStores::List deferred;      ///< stores that wait for earlier packets
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
+  std::uint64_t rx_packets = 0;       ///< as in QpStats
+  std::uint64_t rx_bytes = 0;         ///< likewise
   std::uint32_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15]), modulo 2^32
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
   std::uint32_t sack_threshold = 0;   ///< of since_sack
@@ -199,6 +208,12 @@ struct ResponderState {
   bool ack_queued = false;            ///< a Transport ACK is in the control queue
   Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
   Time ack_by = kNever;               ///< for a SACK to travel with, until this time
+
+  /// Prefetches what every packet needs.
+  void prefetch_for_packet() const noexcept {
+    const auto* const from = reinterpret_cast<const char*>(&wimms);
+    prefetch(from, static_cast<std::size_t>(reinterpret_cast<const char*>(this + 1) - from));
+  }
 };
 
 /// Base of what has a timer in an engine: a queue pair or a peer.
@@ -255,30 +270,22 @@ struct QueuePairState : EngineTimer {
   RequesterState tx;                  ///< requester half
   ResponderState rx;                  ///< responder half
   std::unique_ptr<RcState> rc_state;  ///< of both, from RTR on; null if RC is not offered
-  QpStats stats;                      ///< counters; Engine::qp_stats() adds present values
-  QpAttributes attributes;            ///< in force; set at creation and by to_rtr(), to_rts()
+  QpStats stats;  ///< counters, but for those in `tx` and `rx`: Engine::qp_stats() has all
+  QpAttributes attributes;  ///< in force; set at creation and by to_rtr(), to_rts()
 
   /// Prefetches what sending a packet, or an acknowledgement, touches in this object.
   void prefetch_requester() const noexcept {
     prefetch(this, kIdentity);
     prefetch(&ready_hook, sizeof(ready_hook));
     prefetch(&tx, sizeof(tx));
-    prefetch(&stats, sizeof(stats));
   }
   /// Prefetches what a data packet touches in this object.
   void prefetch_responder() const noexcept {
     prefetch(this, kIdentity);
-    prefetch(&rx, sizeof(rx));
-    prefetch(&stats, sizeof(stats));
+    rx.prefetch_for_packet();
   }
   /// Bytes at the beginning with timer, number, state, peer and tags.
   static constexpr std::size_t kIdentity = 128;
-
-  /// See RequesterState::on_progress(), and counts it.
-  void on_progress(Time now) noexcept {
-    ++stats.acknowledged;
-    tx.on_progress(now);
-  }
 
   /// Has the peer been guessed (RemoteQp::presumed), and may it still turn out to offer RC?
   [[nodiscard]] bool presumed() const noexcept {
@@ -295,10 +302,6 @@ struct QueuePairState : EngineTimer {
   /// Is a message to be sent, as far as the queues know?
   [[nodiscard]] bool backlog() const noexcept {
     return tx.queue.backlog() || (rc && rc_state->responses.backlog());
-  }
-  /// Most SGEs of one of its messages; a response has one.
-  [[nodiscard]] std::uint32_t most_sges() const noexcept {
-    return std::max(init.capacity.send_sges, 1u);
   }
   /// The peer has no receive posted for a message that was sent.
   [[nodiscard]] bool waits_for_receiver() const noexcept {

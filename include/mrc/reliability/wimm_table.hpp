@@ -73,8 +73,9 @@ class WimmTable {
   /// The next one to deliver, if the cumulative PSN has passed it and it ends with or before `end`;
   /// else null.
   [[nodiscard]] const WimmEntry* ready(Psn end) const noexcept {
+    if (passed_ == 0) return nullptr;  // before any other memory is touched
     const WimmEntry& e = entries_[head_];
-    return passed_ > 0 && !e.last_psn.after(end) ? &e : nullptr;
+    return e.last_psn.after(end) ? nullptr : &e;
   }
   /// Removes the one that ready() returned.
   void pop() noexcept {

@@ -168,10 +168,11 @@ inline void SoakAudit::check_queue_pairs(const SoakHost& host) const {
   bool waits = false;
   e.for_each_qp([&](const engine::QueuePairState& state) {
     const auto* qp = &state;
-    first += qp->stats.tx_packets;
-    again += qp->stats.retransmits;
-    accepted += qp->stats.rx_packets;
-    duplicates += qp->stats.rx_duplicates;
+    const QpStats stats = e.qp_stats(state);
+    first += stats.tx_packets;
+    again += stats.retransmits;
+    accepted += stats.rx_packets;
+    duplicates += stats.rx_duplicates;
     errors += qp->state == QpState::err;
     const bool open = !qp->tx.window.empty() || qp->tx.queue.backlog();
     waits |= open;

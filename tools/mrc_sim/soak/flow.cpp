@@ -210,7 +210,7 @@ void SoakFlow::audit(std::uint32_t mtu, const SoakFlow* reverse) const {
                      std::all_of(source, source + m.length, [](auto b) { return b == 0xDD; }),
                  [&] { return message(i) + ": the atomic was executed after its completion"; });
   }
-  const engine::QueuePairState &sender = from_.qp(), &receiver = to_.qp();
+  const QpStats sender = from_.stats(), receiver = to_.stats();
   const auto equal = [&](const char* what, std::uint64_t is, std::uint64_t should) {
     soak_require(is == should, [&] {
       return name_ + ": " + what + " is " + std::to_string(is) + ", should be " +
@@ -228,12 +228,12 @@ void SoakFlow::audit(std::uint32_t mtu, const SoakFlow* reverse) const {
   if (reverse != nullptr)
     for (const SoakMessage& m : reverse->messages_)
       if (m.answered()) count(m.length);
-  equal("packets sent", sender.stats.tx_packets, packets);
-  equal("bytes sent", sender.stats.tx_bytes, bytes);
-  equal("packets accepted", receiver.stats.rx_packets, packets);
-  equal("bytes accepted", receiver.stats.rx_bytes, bytes);
-  equal("requests completed", sender.stats.writes_completed, messages_.size());
-  equal("receives completed", receiver.stats.receives_completed, consumers_.size());
+  equal("packets sent", sender.tx_packets, packets);
+  equal("bytes sent", sender.tx_bytes, bytes);
+  equal("packets accepted", receiver.rx_packets, packets);
+  equal("bytes accepted", receiver.rx_bytes, bytes);
+  equal("requests completed", sender.writes_completed, messages_.size());
+  equal("receives completed", receiver.receives_completed, consumers_.size());
 }
 
 }  // namespace mrc::soak

@@ -24,6 +24,7 @@ struct SoakEnd {
   bool failed = false;
 
   [[nodiscard]] const engine::QueuePairState& qp() const { return *host->engine().find_qp(qpn); }
+  [[nodiscard]] QpStats stats() const { return host->engine().qp_stats(qp()); }
   [[nodiscard]] bool in_error() const { return qp().state == QpState::err; }
 };
 

@@ -191,7 +191,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   }
   charge(now, peer, qp, slice.size, path);
   emit(now, peer, qp, message, w, slice, psn, Copy::first, path, burst);
-  ++qp.stats.tx_packets;
+  ++tx.tx_packets;
   ++ctx_.stats.tx_data;
   return SendStatus::sent;
 }
@@ -283,7 +283,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   h.tag = qp.remote_tag;
   h.head_check = peer.head_check;
 
-  qp.stats.tx_bytes += again ? 0 : slice.length;
+  tx.tx_bytes += again ? 0 : slice.length;
   if (peer.narrow != 0) [[unlikely]]
     if ((peer.narrow >> spec.plane & 1) != 0 && slice.length > wire::kPartPayload &&
         qp.remote.parts && wire::parts_of(slice.length) <= burst.room())

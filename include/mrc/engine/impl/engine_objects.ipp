@@ -233,6 +233,11 @@ MRC_DECL const QueuePairState* Engine::find_qp(Qpn qpn) const noexcept {
 
 MRC_DECL QpStats Engine::qp_stats(const QueuePairState& qp) const noexcept {
   QpStats s = qp.stats;
+  s.tx_packets = qp.tx.tx_packets;
+  s.tx_bytes = qp.tx.tx_bytes;
+  s.rx_packets = qp.rx.rx_packets;
+  s.rx_bytes = qp.rx.rx_bytes;
+  s.acknowledged = qp.tx.acknowledged;
   s.smoothed_rtt_ns = static_cast<std::uint32_t>(
       std::clamp<Duration::rep>(qp.tx.rtt.smoothed().count(), 0, 0xFFFFFFFF));
   s.outstanding = qp.tx.window.outstanding();

@@ -301,7 +301,7 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
                           message.position);
   // Else the timer keeps running for what is missing before it: no SACK tells of that.
   wait.oldest = !w.first.after(qp.tx.window.unacked());
-  if (wait.oldest) qp.on_progress(now);
+  if (wait.oldest) qp.tx.on_progress(now);
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
   ctx_.rearm(qp, now);
@@ -420,7 +420,7 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, const Ended& end
     finish_rc(qp, ended);
   qp.heard = true;
   ctx_.retire(qp);
-  qp.on_progress(now);
+  qp.tx.on_progress(now);
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
   ctx_.ready.wake_starved();
@@ -430,7 +430,7 @@ MRC_DECL void Requester::complete(Time now, QueuePairState& qp, const Ended& end
 // ----------------------------------------------------------------------------------- responses
 
 MRC_DECL void Requester::on_response(Time now, QueuePairState& qp) noexcept {
-  qp.on_progress(now);
+  qp.tx.on_progress(now);
 }
 
 MRC_DECL void Requester::on_answered(Time now, QueuePairState& qp) noexcept {

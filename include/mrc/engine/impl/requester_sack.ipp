@@ -101,7 +101,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes()};
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   // A peer that has received everything and answers is at work on a response.
-  if (sack.seth.probe() && qp.rc && tx.window.empty()) qp.on_progress(now);
+  if (sack.seth.probe() && qp.rc && tx.window.empty()) qp.tx.on_progress(now);
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
   if (sample.valid) {
     tx.rtt.sample(sample.rtt);
@@ -202,7 +202,7 @@ MRC_DECL void Requester::take_cack(Time now, QueuePairState& qp, Psn cack) noexc
   if (cack.before(qp.tx.window.unacked())) return;
   qp.tx.window.acknowledge(
       cack, [&](Psn psn, reliability::Packet packet) { on_reported(now, qp, psn, packet); });
-  qp.on_progress(now);
+  qp.tx.on_progress(now);
 }
 
 /// True if a newer SACK has already been processed: its state, the MPR above all, takes precedence.

@@ -90,7 +90,7 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.doubted.reset();
   rx.newest_probe = 0;
   rx.trim_credit = rx.window.range();
-  rx.trim_credit_at = static_cast<std::uint32_t>(qp.stats.rx_packets);
+  rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
   if (!qp.rc) return;
   qp.rc_state->requests.start();
 }
@@ -133,8 +133,8 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
       rx.window.accept(psn, end, !packet.unsettled, detail::PassMessage{qp, misnumbered});
   if (!qp.heard) qp.heard = true;  // that line of memory stays clean
   ++ctx_.stats.rx_data;
-  ++qp.stats.rx_packets;
-  qp.stats.rx_bytes += length;
+  ++rx.rx_packets;
+  rx.rx_bytes += length;
   const std::uint32_t nominal = wire::nominal_size(packet.udp_length);
   rx.rcvd_bytes += nominal;
   rx.since_sack += std::max(nominal, 1024u);
@@ -412,11 +412,11 @@ MRC_DECL bool Responder::may_report_trim(Time now, QueuePairState& qp) noexcept 
   const Duration rtt = std::max(qp.peer->congestion.base_rtt(), detail::kLimitPeriod);
   const auto trips = static_cast<std::uint64_t>((now - rx.trim_credit_time) / rtt);
   const std::uint64_t earned =
-      2 * std::uint64_t{static_cast<std::uint32_t>(qp.stats.rx_packets) - rx.trim_credit_at} +
+      2 * std::uint64_t{static_cast<std::uint32_t>(rx.rx_packets) - rx.trim_credit_at} +
       detail::kTrimsPerRoundTrip * std::min<std::uint64_t>(trips, 1u << 20);
   rx.trim_credit = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(rx.trim_credit + earned, rx.window.range()));
-  rx.trim_credit_at = static_cast<std::uint32_t>(qp.stats.rx_packets);
+  rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
   if (trips > 0) rx.trim_credit_time = now;
   if (rx.trim_credit == 0) return false;
   --rx.trim_credit;

@@ -94,7 +94,7 @@ MRC_DECL SendStatus Scheduler::serve_burst(Time now, Peer& peer, QueuePairState&
     if (!DataSender::has_room(peer, qp, burst)) return SendStatus::burst_full;
     const PlaneMask full = tx.window_exempt ? 0 : peer.full;
     const PlaneMask planes = free_planes & ctx_.usable_planes(peer) & ~full &
-                             ctx_.planes_for_data(peer) & ctx_.planes_for_payload(qp.most_sges());
+                             ctx_.planes_for_data(peer) & ctx_.planes_for_payload(qp.tx.most_sges);
     const SendStatus status = data_.send(now, peer, qp, planes, path, burst);
     if (status != SendStatus::sent) return status;
     if (exempt && !tx.window_exempt) {  // exemption used: other queue pairs may have one too
