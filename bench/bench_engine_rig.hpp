@@ -21,7 +21,7 @@
 namespace mrc::bench {
 
 /// Controls the responder's copies into the application's memory. The rig sets `skip` around the
-/// calls whose copies are to be skipped; the program's memcpy() must obey it and count.
+/// calls whose copies are to be skipped; the program's memcpy() (skip_copies.cpp) obeys and counts.
 struct CopySwitch {
   static inline thread_local std::size_t skip = 0;       ///< length of the copies to skip, 0: none
   static inline thread_local std::uint64_t skipped = 0;  ///< copies skipped
@@ -87,6 +87,10 @@ class Rig {
     requester.packets += sides_[0].engine->stats().tx_data - sent;
     responder.packets += sides_[1].engine->stats().rx_data - taken;
   }
+
+  /// Set while a side works: 1 for the requester, 2 for the responder; for tools that trace memory
+  /// (scripts/bench_lines).
+  static inline volatile std::uint8_t at_work = 0;
 
   [[nodiscard]] const EngineStats& stats(unsigned side) const {
     return sides_[side].engine->stats();
@@ -212,6 +216,7 @@ class Rig {
     Flight& in = lines_[1 - number][round(number) % kDelay];
     CopySwitch::skip = setup_.copy ? 0 : std::min(setup_.message, kMtu);
     const auto start = Clock::now();
+    at_work = static_cast<std::uint8_t>(1 + number);
     if (!in.packets.empty()) e.receive(now_, in.packets);
     CopySwitch::skip = 0;
     std::array<Completion, 64> done;
@@ -221,6 +226,7 @@ class Rig {
     if (e.next_deadline() <= now_) e.on_time(now_);
     side.burst.clear();
     e.poll_transmit(now_, ~PlaneMask{0}, side.burst);
+    at_work = 0;
     const auto time = Clock::now() - start;
     in.packets.clear();
     return time;
