@@ -179,8 +179,6 @@ struct ResponderState {
       wimms = reliability::WimmTable(attributes.max_wimm_dest);
   }
 
-  /// Posted receive requests; with a shared receive queue, those that were taken from it.
-  ReceiveQueue receives;
   std::optional<Psn> refused;        ///< the request whose refusal moved the queue pair to ERR
   std::optional<Psn> doubted;        ///< a write that is not permitted, and may be forged
   Time last_limited{};               ///< newest rate-limited answer (PSN_OOR_WINDOW, or one in ERR)
@@ -190,7 +188,9 @@ struct ResponderState {
   AnswersPerRoundTrip probes;        ///< answers to reliability probes
   std::uint32_t newest_probe = 0;    ///< control queue number of the newest of these
   std::uint32_t messages = 0;        ///< messages that the cumulative PSN has passed
-  // What every packet needs, side by side.
+  // What every packet, or the end of a message, needs, side by side.
+  /// Posted receive requests; with a shared receive queue, those that were taken from it.
+  ReceiveQueue receives;
   reliability::WimmTable wimms;       ///< WriteImm and SENDs that wait for delivery in order
   DeferredStores::List deferred;      ///< stores that wait for earlier packets
   reliability::ReceiveWindow window;  ///< which PSNs have arrived
@@ -209,9 +209,9 @@ struct ResponderState {
   Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
   Time ack_by = kNever;               ///< for a SACK to travel with, until this time
 
-  /// Prefetches what every packet needs.
+  /// Prefetches that.
   void prefetch_for_packet() const noexcept {
-    const auto* const from = reinterpret_cast<const char*>(&wimms);
+    const auto* const from = reinterpret_cast<const char*>(&receives);
     prefetch(from, static_cast<std::size_t>(reinterpret_cast<const char*>(this + 1) - from));
   }
 };
@@ -278,11 +278,13 @@ struct QueuePairState : EngineTimer {
     prefetch(this, kIdentity);
     prefetch(&ready_hook, sizeof(ready_hook));
     prefetch(&tx, sizeof(tx));
+    prefetch(&stats.writes_completed, sizeof(stats.writes_completed));
   }
   /// Prefetches what a data packet touches in this object.
   void prefetch_responder() const noexcept {
     prefetch(this, kIdentity);
     rx.prefetch_for_packet();
+    prefetch(&stats.receives_completed, sizeof(stats.receives_completed));
   }
   /// Bytes at the beginning with timer, number, state, peer and tags.
   static constexpr std::size_t kIdentity = 128;
