@@ -223,6 +223,9 @@ class Axes:
         low, high = map(scale, self.x_limits)
         texts, end = [], -math.inf
         for at, text in self.panel.x_ticks:
+            if self.panel.log_x and at <= 0:  # not on the axis
+                texts.append("")
+                continue
             middle = (scale(at / self.x_factor) - low) / (high - low) * width
             half = self.ink.width(text) / 2
             fits = middle - half >= end + 6
