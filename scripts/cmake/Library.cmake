@@ -51,7 +51,7 @@ set(mrc_whole_units ${mrc_units})
 list(FILTER mrc_whole_units INCLUDE REGEX "/(sim|probe)\\.cpp$")
 list(FILTER mrc_units EXCLUDE REGEX "/(sim|probe)\\.cpp$")
 add_library(openmrc_objects OBJECT ${mrc_units})
-# No packet passes these: optimising their checks takes clang longer than it saves in all tests.
+# Packets seldom pass these: optimising their checks takes clang longer than it saves in all tests.
 if(MRC_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   foreach(unit IN ITEMS control fabric probe)
     set_source_files_properties(${PROJECT_BINARY_DIR}/src/${unit}.cpp PROPERTIES

@@ -3,7 +3,8 @@
 
 namespace mrc::test {
 
-/// A sanitizer runs along. None works in the child of a fork() of a process that has threads.
+/// A sanitizer runs along. In the child of a fork() of a process with threads the one for addresses
+/// does not work, and the one for threads allows no thread.
 #if defined(MRC_TEST_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else
