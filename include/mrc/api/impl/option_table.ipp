@@ -338,7 +338,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
     {"helper_takeover",
      Num<Duration>{&ExpertConfig::helper_takeover, std::chrono::microseconds(1), 10 * kSecond}, "",
      kExpert,
-     "How long the application must not have polled before the helper takes over; up to five times "
+     "How long the application must not have polled before the helper takes over; up to nine times "
      "that, or 1 ms more, after it has polled for long without a pause."},
     {"spin", Num<Duration>{&ExpertConfig::spin, Duration{0}, kSecond}, "", kExpert,
      "How long wait() polls before it sleeps. 0 sleeps at once."},
