@@ -209,7 +209,7 @@ struct ResponderState {
   Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
   Time ack_by = kNever;               ///< for a SACK to travel with, until this time
 
-  /// Prefetches that.
+  /// Prefetches `receives` and all that follows.
   void prefetch_for_packet() const noexcept {
     const auto* const from = reinterpret_cast<const char*>(&receives);
     prefetch(from, static_cast<std::size_t>(reinterpret_cast<const char*>(this + 1) - from));
