@@ -88,9 +88,9 @@ class Rig {
     responder.packets += sides_[1].engine->stats().rx_data - taken;
   }
 
-  /// Set while a side of this thread works: 1 for the requester, 2 for the responder; for tools
-  /// that trace memory (scripts/bench_lines).
-  static inline thread_local volatile std::uint8_t at_work = 0;
+  /// Set while a side works: 1 for the requester, 2 for the responder; for tools that trace memory
+  /// (scripts/bench_lines).
+  static inline volatile std::uint8_t at_work = 0;
 
   [[nodiscard]] const EngineStats& stats(unsigned side) const {
     return sides_[side].engine->stats();
