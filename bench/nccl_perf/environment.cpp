@@ -45,4 +45,21 @@ void enter_environment(const Options& options, int rank) {
   if (options.pin) pin(rank);
 }
 
+ScopedVariables::ScopedVariables(const std::vector<RankVariable>& variables, int rank) {
+  for (const RankVariable& v : variables) {
+    if (v.rank >= 0 && v.rank != rank) continue;
+    const char* const before = getenv(v.name.c_str());
+    before_.emplace_back(v.name, before == nullptr ? std::nullopt : std::optional(before));
+    setenv(v.name.c_str(), v.value.c_str(), 1);
+  }
+}
+
+ScopedVariables::~ScopedVariables() {
+  for (auto v = before_.rbegin(); v != before_.rend(); ++v)
+    if (v->second)
+      setenv(v->first.c_str(), v->second->c_str(), 1);
+    else
+      unsetenv(v->first.c_str());
+}
+
 }  // namespace mrc::nccl_perf

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -140,7 +141,7 @@ class Launcher {
   }
 
   void keep(std::size_t rank, RankResult result) {
-    auto& results = results_[{result.collective, result.size}];
+    auto& results = results_[{result.collective, result.size, result.net}];
     results.resize(processes_.size());
     results[rank] = std::move(result);
     const bool all = std::all_of(results.begin(), results.end(),
@@ -204,7 +205,7 @@ class Launcher {
   std::size_t running_ = 0;
   std::optional<std::size_t> gone_;  // the first rank that ended
   std::optional<Time> first_failure_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<RankResult>> results_;
+  std::map<std::array<std::uint32_t, 3>, std::vector<RankResult>> results_;
   Time start_{};
   Outcome outcome_;
 };

@@ -30,11 +30,11 @@ nccl_host::CommunicatorInit communicator_init() {
 
 }  // namespace
 
-OpenNetwork::OpenNetwork(const Options& options) {
-  if (options.net == "socket")
+OpenNetwork::OpenNetwork(const Options& options, const std::string& net) {
+  if (net == "socket")
     open_sockets(options);
   else
-    open_plugin(options);
+    open_plugin(options, net);
 }
 
 OpenNetwork::~OpenNetwork() {
@@ -44,13 +44,13 @@ OpenNetwork::~OpenNetwork() {
   }
 }
 
-void OpenNetwork::open_plugin(const Options& options) {
+void OpenNetwork::open_plugin(const Options& options, const std::string& net) {
   if (getenv("NCCL_DEBUG") == nullptr) {
     setenv("NCCL_DEBUG", "WARN", 1);
     nccl_host::DebugLog::instance().read_environment();
   }
   nccl_host::Selection selection;
-  selection.plugins = plugin_name(options.net);
+  selection.plugins = plugin_name(net);
   selection.newest_api = options.api != 0 ? options.api : nccl_host::kNewestApi;
   if (options.api != 0) selection.oldest_api = options.api;
   library_ = std::make_unique<nccl_host::PluginLibrary>(selection);

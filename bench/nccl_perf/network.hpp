@@ -9,11 +9,11 @@
 
 namespace mrc::nccl_perf {
 
-/// The network that the options ask for: a plugin, loaded and chosen by NCCL's rules, or TCP.
+/// A network that the options name: a plugin, loaded and chosen by NCCL's rules, or TCP.
 class OpenNetwork {
  public:
   /// Throws Failure, which tells why there is none.
-  explicit OpenNetwork(const Options& options);
+  OpenNetwork(const Options& options, const std::string& net);
   ~OpenNetwork();
   OpenNetwork(const OpenNetwork&) = delete;
   OpenNetwork& operator=(const OpenNetwork&) = delete;
@@ -23,7 +23,7 @@ class OpenNetwork {
   void close();
 
  private:
-  void open_plugin(const Options& options);
+  void open_plugin(const Options& options, const std::string& net);
   void open_sockets(const Options& options);
 
   Network network_;

@@ -63,18 +63,18 @@ std::vector<std::uint64_t> parse_sizes(const std::string& text) {
   return sizes;
 }
 
-RankVariable parse_variable(const std::string& text) {
+RankVariable parse_variable(const std::string& option, const std::string& text) {
   RankVariable v;
   std::string rest = text;
   const std::size_t colon = text.find(':'), equals = text.find('=');
   if (colon < equals) {
     const auto rank = number(text.substr(0, colon));
-    if (!rank || *rank < 0) reject("--env", text, "NAME=VALUE or RANK:NAME=VALUE");
+    if (!rank || *rank < 0) reject(option, text, "NAME=VALUE or RANK:NAME=VALUE");
     v.rank = *rank;
     rest = text.substr(colon + 1);
   }
   const std::size_t at = rest.find('=');
-  if (at == std::string::npos || at == 0) reject("--env", text, "NAME=VALUE or RANK:NAME=VALUE");
+  if (at == std::string::npos || at == 0) reject(option, text, "NAME=VALUE or RANK:NAME=VALUE");
   v.name = rest.substr(0, at);
   v.value = rest.substr(at + 1);
   return v;
@@ -92,6 +92,17 @@ Kill parse_kill(const std::string& text) {
 template <class Parse>
 void add_text(CLI::App& app, const char* name, const char* type, const char* help, Parse parse) {
   app.add_option_function<std::string>(name, parse, help)->type_name(type);
+}
+
+void add_variables(CLI::App& app, const char* name, const char* help,
+                   std::vector<RankVariable>& variables) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [name, &variables](const std::vector<std::string>& all) {
+           for (const auto& t : all) variables.push_back(parse_variable(name, t));
+         },
+         help)
+      ->type_name("VARIABLE");
 }
 
 void add_operation_options(CLI::App& app, Options& o) {
@@ -129,13 +140,10 @@ void add_rank_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   add_text(app, "--netns", "NAMES", "Network namespaces of the ranks, a list (needs root)",
            [&o](const std::string& t) { o.netns = perf::split(t, ','); });
-  app.add_option_function<std::vector<std::string>>(
-         "--env",
-         [&o](const std::vector<std::string>& all) {
-           for (const auto& t : all) o.variables.push_back(parse_variable(t));
-         },
-         "Environment variable of all ranks, NAME=VALUE, or of one, RANK:NAME=VALUE; repeatable")
-      ->type_name("VARIABLE");
+  add_variables(
+      app, "--env",
+      "Environment variable of all ranks, NAME=VALUE, or of one, RANK:NAME=VALUE; repeatable",
+      o.variables);
   app.add_flag("--pin", o.pin, "Rank r stays on processor r, modulo their number");
   add_text(app, "--patience", "TIME",
            "When connections take longer, or nothing moves for so long, it is an error "
@@ -155,6 +163,12 @@ void add_net_options(CLI::App& app, Options& o) {
                  "interfaces that NCCL_SOCKET_IFNAME allows; else a plugin, as in NCCL_NET_PLUGIN")
       ->type_name("NET")
       ->capture_default_str();
+  app.add_option("--against", o.against,
+                 "A second one, which takes turns with the first, measurement by measurement; "
+                 "shows the ratio of their bandwidths")
+      ->type_name("NET");
+  add_variables(app, "--against-env", "Like --env, while the network of --against is opened",
+                o.against_variables);
   app.add_option("--api", o.api, "Version of the plugin's interface (default: the newest it has)")
       ->check(CLI::Range(6, 12));
   app.add_option("--sockets", o.sockets, "TCP: NCCL_NSOCKS_PERTHREAD, connections per thread")
@@ -172,18 +186,30 @@ void validate(const Options& o) {
   if (!o.netns.empty() && o.netns.size() != static_cast<std::size_t>(o.shape.ranks))
     throw CLI::ValidationError(
         fmt::format("--netns: names {} namespaces for {} ranks", o.netns.size(), o.shape.ranks));
-  for (const RankVariable& v : o.variables)
-    if (v.rank >= o.shape.ranks)
-      throw CLI::ValidationError(fmt::format("--env {}:{}: there is no such rank", v.rank, v.name));
+  for (const auto* all : {&o.variables, &o.against_variables})
+    for (const RankVariable& v : *all)
+      if (v.rank >= o.shape.ranks)
+        throw CLI::ValidationError(fmt::format("--{}env {}:{}: there is no such rank",
+                                               all == &o.variables ? "" : "against-", v.rank,
+                                               v.name));
+  if (!o.against_variables.empty() && o.against.empty())
+    throw CLI::ValidationError("--against-env: only with --against");
+  if (!o.against_variables.empty() && o.against == o.net)
+    throw CLI::ValidationError(
+        "--against-env: a plugin reads its settings once; name a copy of its file in --against");
   if (o.kill && o.kill->rank >= o.shape.ranks)
     throw CLI::ValidationError(fmt::format("--kill {}: there is no such rank", o.kill->rank));
   if ((o.sockets > 0) != (o.threads > 0))
     throw CLI::ValidationError("--sockets and --threads: give both or none");
-  if (o.sockets > 0 && o.net != "socket")
-    throw CLI::ValidationError("--sockets and --threads: only with --net socket");
+  if (o.sockets > 0 && o.net != "socket" && o.against != "socket")
+    throw CLI::ValidationError("--sockets and --threads: only with --net or --against socket");
 }
 
 }  // namespace
+
+std::vector<std::string> Options::nets() const {
+  return against.empty() ? std::vector{net} : std::vector{net, against};
+}
 
 int Options::iterations_of(std::uint64_t size) const noexcept {
   if (iterations > 0) return iterations;

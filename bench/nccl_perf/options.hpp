@@ -30,23 +30,27 @@ struct Options {
   std::vector<std::uint64_t> sizes{1 << 20, 4 << 20, 16 << 20};
   Shape shape;
   std::string net = "mrc";  ///< "mrc", "socket", or a name or path for NCCL_NET_PLUGIN
+  std::string against;      ///< likewise: takes turns with `net`; empty: none
   int api = 0;              ///< version of the plugin's interface; 0: the newest
   int sockets = 0;          ///< NCCL_NSOCKS_PERTHREAD
   int threads = 0;          ///< NCCL_SOCKET_NTHREADS
   std::string congestion;   ///< of TCP; empty: the machine's default
   int repetitions = 5;
   int iterations = 0;  ///< operations per repetition; 0: by size
-  int warmup = 2;      ///< operations
+  int warmup = 2;      ///< operations of each network
   bool check = false;
   bool pin = false;
   bool quiet = false;
   Duration patience = std::chrono::seconds(60);
   std::vector<std::string> netns;
   std::vector<RankVariable> variables;
+  std::vector<RankVariable> against_variables;  ///< set while the second network is opened
   std::optional<Kill> kill;
   std::string json;
   std::string command;  ///< as it was given
 
+  /// `net` and, if there is one, `against`.
+  [[nodiscard]] std::vector<std::string> nets() const;
   /// Of an operation of this size: so that a repetition moves 64 MiB or so.
   [[nodiscard]] int iterations_of(std::uint64_t size) const noexcept;
 };

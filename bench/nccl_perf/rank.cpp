@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -40,6 +41,17 @@ class Buffer {
   std::byte* data_;
 };
 
+/// A network's connections for an operation, and the thread that drives them.
+struct Connected {
+  Connected(const SetUp& set_up, const Peers& peers, std::size_t slot)
+      : progress(set_up.network, connections, set_up.patience) {
+    connect_all(set_up, peers, slot, connections);
+  }
+
+  Connections connections;
+  Progress progress;
+};
+
 class Rank {
  public:
   Rank(const Options& options, int rank, UniqueFd socket)
@@ -60,56 +72,71 @@ class Rank {
   ~Rank() { bootstrap_.tell(Message::checked, std::to_string(checked_)); }
 
   void run() {
-    OpenNetwork network(o_);
-    for (std::size_t c = 0; c < o_.collectives.size(); ++c) run_collective(network, c);
-    network.close();
+    std::deque<OpenNetwork> networks;
+    networks.emplace_back(o_, o_.net);
+    if (!o_.against.empty()) {
+      const ScopedVariables variables(o_.against_variables, rank_);
+      networks.emplace_back(o_, o_.against);
+    }
+    for (std::size_t c = 0; c < o_.collectives.size(); ++c) run_collective(networks, c);
+    for (OpenNetwork& network : networks) network.close();
   }
 
  private:
   /// Connects, measures all sizes and closes.
-  void run_collective(OpenNetwork& network, std::size_t index) {
+  void run_collective(const std::deque<OpenNetwork>& networks, std::size_t index) {
     const Collective c = o_.collectives[index];
-    Connections connections;
-    const SetUp set_up{network.get(), bootstrap_, rank_, o_.patience};
-    connect_all(set_up, peers_of(c, o_.shape, rank_), o_.shape.largest(c), connections);
-    Progress progress(network.get(), connections, o_.patience);
+    std::deque<Connected> parties;
+    for (const OpenNetwork& network : networks)
+      parties.emplace_back(SetUp{network.get(), bootstrap_, rank_, o_.patience},
+                           peers_of(c, o_.shape, rank_), o_.shape.largest(c));
     for (std::size_t size = 0; size < o_.sizes.size(); ++size) {
-      RankResult result;
-      result.collective = static_cast<std::uint32_t>(index);
-      result.size = static_cast<std::uint32_t>(size);
-      measure(progress, c, whole_size(c, o_.shape.ranks, o_.sizes[size]), result);
-      bootstrap_.tell(Message::result, to_text(result));
+      auto results = measure(parties, c, whole_size(c, o_.shape.ranks, o_.sizes[size]));
+      for (RankResult& result : results) {
+        result.collective = static_cast<std::uint32_t>(index);
+        result.size = static_cast<std::uint32_t>(size);
+        bootstrap_.tell(Message::result, to_text(result));
+      }
     }
   }
 
-  void measure(Progress& progress, Collective c, std::size_t size, RankResult& result) {
+  /// The networks take turns, measurement by measurement, and to be first as well.
+  std::vector<RankResult> measure(std::deque<Connected>& parties, Collective c, std::size_t size) {
     const auto programs = programs_of(c, o_.shape, rank_, size);
-    const Volume v = volume(c, o_.shape.ranks, size);
-    fill_input(c, rank_, 0, input_->data(), v.input);
-    const auto operate = [&] {
-      if (o_.check) {
-        fill_input(c, rank_, ++round_, input_->data(), v.input);
-        spoil(output_->data(), v.output);
-      }
-      const Duration time = progress.run({&programs, input_->data(), output_->data()});
-      if (o_.check) {
-        const std::size_t wrong = wrong_elements(c, o_.shape, rank_, round_, output_->data(), size);
-        if (wrong != 0)
-          throw Failure(
-              fmt::format("{} of {} bytes: {} floats are wrong", to_string(c), size, wrong));
-        checked_ += v.output;
-      }
-      return time;
-    };
-    bootstrap_.barrier();
-    for (int i = 0; i < o_.warmup; ++i) operate();
-    const int iterations = o_.iterations_of(size);
-    for (int r = 0; r < o_.repetitions; ++r) {
+    fill_input(c, rank_, 0, input_->data(), volume(c, o_.shape.ranks, size).input);
+    std::vector<RankResult> results(parties.size());
+    const auto operate = [&](std::size_t net, int operations) {
       bootstrap_.barrier();
       Duration time{};
-      for (int i = 0; i < iterations; ++i) time += operate();
-      result.seconds.push_back(std::chrono::duration<double>(time).count() / iterations);
+      for (int i = 0; i < operations; ++i)
+        time += operate_once(parties[net].progress, c, programs, size);
+      return std::chrono::duration<double>(time).count() / operations;
+    };
+    for (std::size_t net = 0; net < parties.size() && o_.warmup > 0; ++net) operate(net, o_.warmup);
+    for (int r = 0; r < o_.repetitions; ++r)
+      for (std::size_t turn = 0; turn < parties.size(); ++turn) {
+        const std::size_t net = (turn + static_cast<std::size_t>(r)) % parties.size();
+        if (parties.size() > 1) operate(net, 1);  // the caches have held the other one's
+        results[net].net = static_cast<std::uint32_t>(net);
+        results[net].seconds.push_back(operate(net, o_.iterations_of(size)));
+      }
+    return results;
+  }
+
+  Duration operate_once(Progress& progress, Collective c, const std::vector<Program>& programs,
+                        std::size_t size) {
+    const Volume v = volume(c, o_.shape.ranks, size);
+    if (o_.check) {
+      fill_input(c, rank_, ++round_, input_->data(), v.input);
+      spoil(output_->data(), v.output);
     }
+    const Duration time = progress.run({&programs, input_->data(), output_->data()});
+    if (!o_.check) return time;
+    const std::size_t wrong = wrong_elements(c, o_.shape, rank_, round_, output_->data(), size);
+    if (wrong != 0)
+      throw Failure(fmt::format("{} of {} bytes: {} floats are wrong", to_string(c), size, wrong));
+    checked_ += v.output;
+    return time;
   }
 
   const Options& o_;
@@ -137,7 +164,7 @@ int report_error(int rank, const char* what) {
 std::string to_text(const RankResult& result) {
   std::ostringstream out;
   out.precision(12);
-  out << result.collective << ' ' << result.size;
+  out << result.collective << ' ' << result.size << ' ' << result.net;
   for (const double s : result.seconds) out << ' ' << s;
   return out.str();
 }
@@ -145,7 +172,7 @@ std::string to_text(const RankResult& result) {
 RankResult result_of(const std::string& text) {
   std::istringstream in(text);
   RankResult result;
-  in >> result.collective >> result.size;
+  in >> result.collective >> result.size >> result.net;
   for (double s = 0; in >> s;) result.seconds.push_back(s);
   return result;
 }

@@ -13,6 +13,7 @@ namespace mrc::nccl_perf {
 struct RankResult {
   std::uint32_t collective = 0;   ///< index into Options::collectives
   std::uint32_t size = 0;         ///< index into Options::sizes
+  std::uint32_t net = 0;          ///< index into Options::nets()
   std::vector<double> seconds{};  ///< per operation, of each repetition
 };
 [[nodiscard]] std::string to_text(const RankResult& result);

@@ -11,16 +11,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Row& row) {
-  return {{"collective", to_string(row.collective)},
-          {"size", row.size},
-          {"seconds",
-           {{"median", row.seconds.median},
-            {"min", row.seconds.min},
-            {"max", row.seconds.max},
-            {"all", row.series}}},
-          {"algorithm_gbps", row.algorithm_gbps},
-          {"bus_gbps", row.bus_gbps}};
+Json json_of(const Spread& s) {
+  return {{"median", s.median}, {"min", s.min}, {"max", s.max}};
+}
+
+Json json_of(const Row& row, const Options& o) {
+  Json seconds = json_of(row.seconds);
+  seconds["all"] = row.series;
+  Json json = {{"collective", to_string(row.collective)},
+               {"size", row.size},
+               {"net", o.nets()[row.net]},
+               {"seconds", std::move(seconds)},
+               {"algorithm_gbps", row.algorithm_gbps},
+               {"bus_gbps", row.bus_gbps}};
+  if (row.ratio) json["ratio"] = json_of(*row.ratio);
+  return json;
 }
 
 Json json_of(const Outcome& outcome, const Options& o) {
@@ -50,6 +55,7 @@ void Report::add(const std::vector<RankResult>& ranks) {
   Row row;
   row.collective = o_.collectives[ranks[0].collective];
   row.size = whole_size(row.collective, o_.shape.ranks, o_.sizes[ranks[0].size]);
+  row.net = ranks[0].net;
   row.series.assign(ranks[0].seconds.size(), 0);
   for (const RankResult& r : ranks) {
     for (std::size_t i = 0; i < row.series.size() && i < r.seconds.size(); ++i)
@@ -59,17 +65,34 @@ void Report::add(const std::vector<RankResult>& ranks) {
   if (row.seconds.median > 0)
     row.algorithm_gbps = static_cast<double>(row.size) * 8e-9 / row.seconds.median;
   row.bus_gbps = row.algorithm_gbps * bus_factor(row.collective, o_.shape.ranks);
+  row.ratio = ratio_of(row);
   if (!o_.quiet) print(row);
   rows_.push_back(std::move(row));
 }
 
+std::optional<Spread> Report::ratio_of(const Row& row) const {
+  if (row.net == 0 || rows_.size() < row.net) return std::nullopt;
+  const std::vector<double>& first = rows_[rows_.size() - row.net].series;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(first.size(), row.series.size()); ++i)
+    ratios.push_back(row.series[i] / first[i]);
+  return spread_of(std::move(ratios));
+}
+
 void Report::print(const Row& row) const {
-  if (rows_.empty())
-    fmt::print("{:>14} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "collective", "bytes",
+  const bool several = !o_.against.empty();
+  if (rows_.empty()) {
+    fmt::print("{:>15} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}", "collective", "bytes",
                "median us", "min us", "max us", "alg Gb/s", "bus Gb/s");
-  fmt::print("{:>14} {:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.3f} {:>10.3f}\n",
+    fmt::print("{}\n", several ? "  network, ratio of bandwidths" : "");
+  }
+  fmt::print("{:>15} {:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.3f} {:>10.3f}",
              to_string(row.collective), row.size, row.seconds.median * 1e6, row.seconds.min * 1e6,
              row.seconds.max * 1e6, row.algorithm_gbps, row.bus_gbps);
+  if (several) fmt::print("  {}", o_.nets()[row.net]);
+  if (row.ratio)
+    fmt::print(", {:.2f} ({:.2f} .. {:.2f})", row.ratio->median, row.ratio->min, row.ratio->max);
+  fmt::print("\n");
   std::fflush(stdout);
 }
 
@@ -83,10 +106,11 @@ void Report::finish(const Outcome& outcome) const {
   }
   if (o_.json.empty()) return;
   Json results = Json::array();
-  for (const Row& row : rows_) results.push_back(json_of(row));
+  for (const Row& row : rows_) results.push_back(json_of(row, o_));
   Json all = {{"version", 1},
               {"command", o_.command},
               {"net", o_.net},
+              {"against", o_.against.empty() ? Json(nullptr) : Json(o_.against)},
               {"ranks", o_.shape.ranks},
               {"channels", o_.shape.channels},
               {"chunk", o_.shape.chunk},

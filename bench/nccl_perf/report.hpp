@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "nccl_perf/launcher.hpp"
@@ -17,10 +18,13 @@ struct Spread {
 struct Row {
   Collective collective{};
   std::uint64_t size = 0;
+  std::size_t net = 0;         ///< index into Options::nets()
   Spread seconds;              ///< of an operation at its slowest rank
   std::vector<double> series;  ///< of which that is the spread
   double algorithm_gbps = 0;   ///< by the median
   double bus_gbps = 0;         ///< by the median
+  /// Of the second network's rows: the first one's bandwidth by its own, turn by turn.
+  std::optional<Spread> ratio{};
 };
 
 /// Prints the table while results come, and writes the JSON file.
@@ -34,6 +38,7 @@ class Report : public ResultSink {
 
  private:
   void print(const Row& row) const;
+  [[nodiscard]] std::optional<Spread> ratio_of(const Row& row) const;
 
   const Options& o_;
   std::vector<Row> rows_;

@@ -14,12 +14,16 @@ refused() {  # refused STATUS TEXT OPTION...: exits so, and says so
 
 say 'help and wrong options'
 "$nccl_perf" --help >"$work/help.out"
-expect_text "$work/help.out" --collective --size --netns --kill --json
+expect_text "$work/help.out" --collective --size --netns --kill --against --json
 refused 2 'must be all, or a list of all_reduce' --collective allreduce
 refused 2 'a size from 4 to 1 GiB' --size 3
 refused 2 'RANK@TIME' --kill 1
 refused 2 'there is no such rank' --kill 2@1s
 refused 2 'there is no such rank' --env 2:A=B
+refused 2 'there is no such rank' --against socket --against-env 2:A=B
+refused 2 'only with --against' --against-env A=B
+refused 2 'name a copy' --against mrc --against-env A=B
+refused 2 'NAME=VALUE' --against socket --against-env A
 refused 2 'names 1 namespaces for 2 ranks' --netns a
 refused 2 'give both or none' --net socket --threads 2
 refused 1 "can't write file" --json /nowhere/at/all
@@ -33,6 +37,17 @@ say 'results'
   --json "$work/results.json" >"$work/table.out"
 expect 'sizes' [ "$(json "$work/results.json" size | xargs)" = '65536 131072 262144' ]
 expect 'lines of the table' [ "$(grep -c '^ *all_gather' "$work/table.out")" = 3 ]
+
+say 'two networks take turns'
+"$nccl_perf" --net socket --against socket --size 4,64K --repetitions 3 --iterations 2 --check \
+  --json "$work/turns.json" >"$work/turns.out"
+expect 'sizes' [ "$(json "$work/turns.json" size | xargs)" = '4 4 65536 65536' ]
+expect 'lines with a ratio' [ "$(grep -c 'socket, [0-9.]* ([0-9.]* \.\. [0-9.]*)' \
+  "$work/turns.out")" = 2 ]
+start variable "$nccl_perf" --size 4 --against socket --against-env NCCL_SOCKET_IFNAME=nothing
+exit_code "$pid" 60
+expect 'the exit status' [ "$code" = 3 ]
+expect_text "$work/variable.err" 'ERROR no network'
 
 say 'a variable of one rank'
 start variable "$nccl_perf" --net socket --size 4 --env 1:NCCL_SOCKET_IFNAME=nothing
