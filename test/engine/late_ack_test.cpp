@@ -35,6 +35,27 @@ constexpr Duration kDelay = 200us;
   return found;
 }
 
+/// Packets that count as 1 KiB each, from number `n` on, until one is answered by a SACK.
+[[nodiscard]] std::uint32_t until_sack(Single& s, std::uint32_t& n) {
+  for (std::uint32_t count = 1; count < 1000; ++count, ++n) {
+    s.data({.n = n, .msn = n});
+    if (only(s.transmit(), Opcode::sack).empty()) continue;
+    ++n;
+    return count;
+  }
+  return 0;
+}
+
+/// Which packets of a message of that many KiB ask for a SACK.
+[[nodiscard]] std::vector<std::size_t> asking(Single& s, std::uint32_t kib) {
+  REQUIRE(s.post({.length = kib << 10, .signaled = false}) == Errc::ok);
+  const SentList sent = data_of(s.transmit());
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    if (sent[i].bth().ack_request()) found.push_back(i);
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("late ACK: an unsignaled request asks for no SACK, a signaled one does") {
@@ -132,10 +153,10 @@ TEST_CASE("late ACK: the Transport ACK waits for a SACK, no longer than the dela
     CHECK(sent[1].ack().bth.psn() == s.first + 1);
     CHECK(answers(s.advance(10ms)).empty());
   }
-  SUBCASE("of every 16 KiB") {
+  SUBCASE("of the first 16 KiB") {
     for (std::uint32_t n = 0; n < 16; ++n) {
       CHECK(s.transmit().empty());
-      s.data({.n = n, .offset = n * 64, .msn = n});
+      s.data({.n = n, .msn = n});
     }
     CHECK(s.transmit().size() == 2);
     CHECK(answers(s.advance(10ms)).empty());
@@ -202,4 +223,80 @@ TEST_CASE("late ACK: a queue pair that is made anew owes none") {
   s.setup.receives = 0;
   s.connect();
   CHECK(answers(s.advance(10ms)).empty());
+}
+
+TEST_CASE("fewer SACKs: one each 128 KiB, each 16 KiB after signs of congestion or loss") {
+  Single s(late());
+  std::uint32_t n = 0;
+  CHECK(until_sack(s, n) == 16);  // whose interval began before the queue pair was in RTS
+  CHECK(until_sack(s, n) == 128);
+  SUBCASE("a mark") {
+    s.data({.n = n++, .msn = n, .ecn = Ecn::ce});
+  }
+  SUBCASE("a packet that was sent again") {
+    s.data({.n = n++, .rtx = true, .msn = n});
+  }
+  CHECK(only(s.transmit(), Opcode::sack).size() == 1);
+  for (unsigned i = 0; i < engine::kCalmPackets / 16; ++i) CHECK(until_sack(s, n) == 16);
+  CHECK(until_sack(s, n) == 128);
+}
+
+TEST_CASE("fewer SACKs: the queue pairs of a peer share what may be unanswered") {
+  Single s(late());
+  const Qpn first = s.qpn;
+  const auto sacks_of_each = [&](unsigned queue_pairs) {
+    for (unsigned i = 1; i < queue_pairs; ++i) {
+      s.qpn = s.create();
+      s.connect();
+    }
+    s.qpn = first;
+    std::uint32_t n = 0;
+    (void)until_sack(s, n);  // the next one is counted by the present number
+    return until_sack(s, n);
+  };
+  SUBCASE("4") {
+    CHECK(sacks_of_each(4) == 128);
+  }
+  SUBCASE("16") {
+    CHECK(sacks_of_each(16) == 32);
+  }
+  SUBCASE("40") {
+    CHECK(sacks_of_each(40) == 16);
+  }
+}
+
+TEST_CASE("fewer SACKs: as many as ever for another implementation, or without late ACKs") {
+  SingleSetup setup = late();
+  SUBCASE("without the option") {
+    setup.options.ack_delay = {};
+  }
+  SUBCASE("another implementation") {
+    setup.remote_solicited = false;
+  }
+  Single s(setup);
+  std::uint32_t n = 0;
+  CHECK(until_sack(s, n) == 16);
+  CHECK(until_sack(s, n) == 16);
+}
+
+TEST_CASE("fewer SACKs: the sender asks for one each quarter of what may be in flight") {
+  SingleSetup setup = late();
+  setup.options.cc.algorithm = cc::Algorithm::fixed;
+  setup.options.cc.fixed_window = 1 << 20;
+  SUBCASE("of the congestion window") {
+    setup.options.cc.fixed_window = 64 << 10;
+    Single s(setup);  // 14 packets with their headers are less than 16 KiB, 15 are not
+    CHECK(asking(s, 40) == std::vector<std::size_t>{14, 29});
+  }
+  SUBCASE("of the packets that the peer tracks") {
+    setup.remote_mpr = 1;
+    Single s(setup);
+    CHECK(asking(s, 80) == std::vector<std::size_t>{31, 63});
+  }
+  SUBCASE("of other implementations none, which answer each 16 KiB") {
+    setup.options.cc.fixed_window = 64 << 10;
+    setup.remote_solicited = false;
+    Single s(setup);
+    CHECK(asking(s, 40) == std::vector<std::size_t>{39});  // the last one
+  }
 }
