@@ -126,7 +126,8 @@ void add_operation_options(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--iterations", o.iterations,
-                 "Operations per measurement (default 1 to 1000, so that they move 64 MiB)")
+                 "Operations per measurement (default 1 to 1000, so that they move 64 MiB; with "
+                 "--against no more than 50 ms)")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--warmup", o.warmup, "Operations before the first measurement")
       ->check(CLI::Range(0, 1000))

@@ -41,6 +41,9 @@ class Buffer {
   std::byte* data_;
 };
 
+/// Measurements of networks that take turns are so long, if there is time for an operation.
+constexpr double kTurnSeconds = 0.05;
+
 /// A network's connections for an operation, and the thread that drives them.
 struct Connected {
   Connected(const SetUp& set_up, const Peers& peers, std::size_t slot)
@@ -112,15 +115,28 @@ class Rank {
         time += operate_once(parties[net].progress, c, programs, size);
       return std::chrono::duration<double>(time).count() / operations;
     };
-    for (std::size_t net = 0; net < parties.size() && o_.warmup > 0; ++net) operate(net, o_.warmup);
+    double seconds = 0;
+    for (std::size_t net = 0; net < parties.size() && o_.warmup > 0; ++net)
+      seconds = operate(net, o_.warmup);
+    const int iterations = iterations_of(size, seconds);
     for (int r = 0; r < o_.repetitions; ++r)
       for (std::size_t turn = 0; turn < parties.size(); ++turn) {
         const std::size_t net = (turn + static_cast<std::size_t>(r)) % parties.size();
         if (parties.size() > 1) operate(net, 1);  // the caches have held the other one's
         results[net].net = static_cast<std::uint32_t>(net);
-        results[net].seconds.push_back(operate(net, o_.iterations_of(size)));
+        results[net].seconds.push_back(operate(net, iterations));
       }
     return results;
+  }
+
+  /// Operations of a measurement. Networks that take turns have short ones, as rank 0 says, which
+  /// found that one operation takes `seconds`.
+  int iterations_of(std::size_t size, double seconds) {
+    const int most = o_.iterations_of(size);
+    if (o_.against.empty() || o_.iterations > 0) return most;
+    const double fit = seconds > 0 ? kTurnSeconds / seconds : most;
+    const int own = static_cast<int>(std::clamp<double>(fit, 1, most));
+    return std::stoi(bootstrap_.exchange(std::to_string(own)).front());
   }
 
   Duration operate_once(Progress& progress, Collective c, const std::vector<Program>& programs,
