@@ -431,15 +431,15 @@ TEST_CASE("nscc: asks for a SACK when the window is nearly used or small") {
   NsccOptions o = plain();
   o.max_cwnd = 40'000;
   Nscc cc(o);
-  CHECK_FALSE(cc.wants_ack());
+  CHECK_FALSE(cc.wants_ack(0));
   cc.on_send(40'000 - kMtu, kStart);
-  CHECK_FALSE(cc.wants_ack());
+  CHECK_FALSE(cc.wants_ack(0));
   cc.on_send(1, kStart);
-  CHECK(cc.wants_ack());
+  CHECK(cc.wants_ack(0));
   o.max_cwnd = 16'383;
-  CHECK(Nscc(o).wants_ack());
+  CHECK(Nscc(o).wants_ack(0));
   o.max_cwnd = 16'384;
-  CHECK_FALSE(Nscc(o).wants_ack());
+  CHECK_FALSE(Nscc(o).wants_ack(0));
 }
 
 TEST_CASE("nscc: whatever a peer reports, window and account stay within their bounds") {

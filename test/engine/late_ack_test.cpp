@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/single.hpp"
+#include "support/traffic.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -17,6 +18,7 @@ constexpr Duration kDelay = 200us;
 [[nodiscard]] SingleSetup late() {
   SingleSetup setup;
   setup.options.ack_delay = kDelay;
+  setup.options.calm_sack = 512 << 10;
   setup.remote_solicited = true;  // an OpenMRC peer
   return setup;
 }
@@ -299,4 +301,58 @@ TEST_CASE("fewer SACKs: the sender asks for one each quarter of what may be in f
     Single s(setup);
     CHECK(asking(s, 40) == std::vector<std::size_t>{39});  // the last one
   }
+}
+
+namespace {
+
+struct Outcome {
+  Duration time{};
+  std::uint64_t sacks = 0, probes = 0;
+};
+
+/// Messages of many packets from one side to the other, on a network that loses nothing.
+[[nodiscard]] Outcome stream(EnginePair::Setup setup, std::uint32_t calm, unsigned queue_pairs) {
+  setup.options.ack_delay = kDelay;
+  setup.options.calm_sack = calm;
+  setup.options.burst = 16;
+  setup.rc = true;  // OpenMRC peers
+  EnginePair pair(setup, 1);
+  Traffic traffic(pair, {.queue_pairs = queue_pairs, .messages = 100, .max_size = 400'000}, 1);
+  const Time start = pair.now();
+  CHECK(traffic.run(5s));
+  const Duration time = pair.now() - start;
+  traffic.check();
+  CHECK(pair[0].stats().tx_retransmits == 0);
+  return {time, pair[1].stats().sacks_sent, pair[0].stats().probes_sent};
+}
+
+}  // namespace
+
+TEST_CASE("fewer SACKs: nobody waits for one") {
+  EnginePair::Setup setup;
+  std::uint32_t calm = 512 << 10;
+  unsigned queue_pairs = 1;
+  SUBCASE("with a large window") {}
+  SUBCASE("of four queue pairs") {
+    queue_pairs = 4;
+  }
+  SUBCASE("of more queue pairs than share them") {
+    queue_pairs = 40;
+  }
+  SUBCASE("where little may be in flight in a plane, which the responder knows") {
+    setup.planes = 1;
+    setup.plane_window = 104 << 10;
+    setup.options.cc.algorithm = cc::Algorithm::none;
+    calm = setup.plane_window / 4;
+  }
+  SUBCASE("where the congestion window is small, which the responder does not know") {
+    setup.options.cc.algorithm = cc::Algorithm::fixed;
+    setup.options.cc.fixed_window = 96 << 10;
+  }
+  const Outcome usual = stream(setup, 0, queue_pairs), few = stream(setup, calm, queue_pairs);
+  CAPTURE(usual.sacks);
+  CAPTURE(few.sacks);
+  CHECK(few.sacks <= usual.sacks);
+  CHECK(few.probes <= usual.probes);
+  CHECK(few.time < usual.time + usual.time / 4);  // it is some 200 Gb/s: a SACK each 3 us
 }

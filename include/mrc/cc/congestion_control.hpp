@@ -45,7 +45,9 @@ struct SackSample {
 /// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
 ///   or a Transport ACK reported packets before a SACK did. The window does not change.
 /// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
-/// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8).
+/// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8). `bytes`: sent since
+/// one
+///   was asked for, the packet included, where the peer answers only now and then; else 0.
 /// * window, inflight: bytes.
 /// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
@@ -72,7 +74,7 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   noexcept->std::same_as<void>;
   { k.can_send(bytes) }
   noexcept->std::same_as<bool>;
-  { k.wants_ack() }
+  { k.wants_ack(bytes) }
   noexcept->std::same_as<bool>;
   { k.window() }
   noexcept->std::same_as<std::uint64_t>;

@@ -82,8 +82,8 @@ struct RequesterState {
   std::uint16_t wimm_in_flight = 0;   ///< of these partly or wholly sent, not completed
   SackOrder newest_sack;              ///< of the newest SACK
   std::uint32_t quantum_used = 0;     ///< bytes sent in the present service
-  std::uint32_t unasked = 0;          ///< bytes since the newest packet that asks for a SACK
-  std::uint32_t packets_unasked = 0;  ///< likewise
+  std::uint32_t unasked = 0;          ///< bytes since the newest packet that brings a SACK,
+  std::uint32_t packets_unasked = 0;  ///< and packets
   /// Nominal bytes of its outstanding packets: its part of the congestion context's inflight.
   std::uint32_t inflight = 0;
   /// Bytes that left inflight as reported; the context is not told yet.

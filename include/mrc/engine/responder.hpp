@@ -16,10 +16,8 @@
 namespace mrc::inline v0_1::engine {
 
 /// So many packets without a mark of congestion or a retransmission, and SACKs become fewer
-/// (Responder::sack_threshold()).
+/// (EngineOptions::calm_sack).
 inline constexpr std::uint32_t kCalmPackets = 16 * 1024;
-/// Bytes of all queue pairs of a peer for which a SACK is due then, all queue pairs together.
-inline constexpr std::uint32_t kCalmSack = 512 * 1024;
 
 /// The responder half of queue pairs: places data packets in memory and answers them (mrc-1.0 §2.3,
 /// §2.6 to §2.8).

@@ -95,17 +95,16 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   qp.rc_state->requests.start();
 }
 
-/// Bytes after which the next SACK is due. On ports where each packet takes microseconds, and as
-/// long as nothing shows congestion or loss, one per kCalmSack bytes of the peer's and no more than
-/// eight times as late as usual: an OpenMRC peer asks for those that it needs
+/// Bytes after which the next SACK is due. While nothing shows congestion or loss, an OpenMRC peer
+/// gets up to eight times fewer than usual, and asks for those that it needs
 /// (DataSender::asks_by_now()).
 MRC_DECL std::uint32_t Responder::sack_threshold(const QueuePairState& qp) const noexcept {
   const ResponderState& rx = qp.rx;
   // Larger packets than MRC has would else bring about a SACK each.
   const std::uint32_t usual = ctx_.options.sack_threshold * std::max(qp.mtu / kLargestMrcMtu, 1u);
   const std::uint32_t calm = static_cast<std::uint32_t>(rx.rx_packets) - rx.trouble_at;
-  if (!may_wait(qp) || calm < kCalmPackets) return usual;
-  return std::clamp(kCalmSack / std::max(qp.peer->queue_pairs, 1u), usual, 8 * usual);
+  if (!may_wait(qp) || calm < kCalmPackets || ctx_.pressure.penalty() != 0) return usual;
+  return std::clamp(ctx_.options.calm_sack / std::max(qp.peer->queue_pairs, 1u), usual, 8 * usual);
 }
 
 MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {
