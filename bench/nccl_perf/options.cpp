@@ -127,7 +127,7 @@ void add_operation_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--iterations", o.iterations,
                  "Operations per measurement (default 1 to 1000, so that they move 64 MiB; with "
-                 "--against no more than 50 ms)")
+                 "--against as many as take 50 ms, at least 4)")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--warmup", o.warmup, "Operations before the first measurement")
       ->check(CLI::Range(0, 1000))
@@ -166,7 +166,7 @@ void add_net_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--against", o.against,
                  "A second one, which takes turns with the first, measurement by measurement; "
-                 "shows the ratio of their bandwidths")
+                 "shows the first one's bandwidth as a multiple of its own")
       ->type_name("NET");
   add_variables(app, "--against-env", "Like --env, while the network of --against is opened",
                 o.against_variables);
@@ -195,9 +195,9 @@ void validate(const Options& o) {
                                                v.name));
   if (!o.against_variables.empty() && o.against.empty())
     throw CLI::ValidationError("--against-env: only with --against");
-  if (!o.against_variables.empty() && o.against == o.net)
+  if (o.against == o.net && o.net != "socket")
     throw CLI::ValidationError(
-        "--against-env: a plugin reads its settings once; name a copy of its file in --against");
+        "--against: a plugin serves a process once; name a copy of its file");
   if (o.kill && o.kill->rank >= o.shape.ranks)
     throw CLI::ValidationError(fmt::format("--kill {}: there is no such rank", o.kill->rank));
   if ((o.sockets > 0) != (o.threads > 0))

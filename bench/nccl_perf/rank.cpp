@@ -41,8 +41,10 @@ class Buffer {
   std::byte* data_;
 };
 
-/// Measurements of networks that take turns are so long, if there is time for an operation.
+/// Measurements of networks that take turns are so long, or take that many operations: where
+/// packets are lost, most of the time goes into few of them.
 constexpr double kTurnSeconds = 0.05;
+constexpr int kTurnOperations = 4;
 
 /// A network's connections for an operation, and the thread that drives them.
 struct Connected {
@@ -117,7 +119,7 @@ class Rank {
     };
     double seconds = 0;
     for (std::size_t net = 0; net < parties.size() && o_.warmup > 0; ++net)
-      seconds = operate(net, o_.warmup);
+      seconds = std::max(seconds, operate(net, o_.warmup));
     const int iterations = iterations_of(size, seconds);
     for (int r = 0; r < o_.repetitions; ++r)
       for (std::size_t turn = 0; turn < parties.size(); ++turn) {
@@ -129,13 +131,13 @@ class Rank {
     return results;
   }
 
-  /// Operations of a measurement. Networks that take turns have short ones, as rank 0 says, which
-  /// found that one operation takes `seconds`.
+  /// Operations of a measurement. Networks that take turns have short ones, as rank 0 says, where
+  /// an operation took `seconds` over the slower of them.
   int iterations_of(std::size_t size, double seconds) {
     const int most = o_.iterations_of(size);
     if (o_.against.empty() || o_.iterations > 0) return most;
     const double fit = seconds > 0 ? kTurnSeconds / seconds : most;
-    const int own = static_cast<int>(std::clamp<double>(fit, 1, most));
+    const int own = std::max(static_cast<int>(std::min<double>(fit, most)), kTurnOperations);
     return std::stoi(bootstrap_.exchange(std::to_string(own)).front());
   }
 

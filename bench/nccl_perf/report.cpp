@@ -24,7 +24,8 @@ Json json_of(const Row& row, const Options& o) {
                {"seconds", std::move(seconds)},
                {"algorithm_gbps", row.algorithm_gbps},
                {"bus_gbps", row.bus_gbps}};
-  if (row.ratio) json["ratio"] = json_of(*row.ratio);
+  if (row.ratio)
+    json["ratio"] = {{"total", row.ratio->total}, {"min", row.ratio->min}, {"max", row.ratio->max}};
   return json;
 }
 
@@ -70,13 +71,18 @@ void Report::add(const std::vector<RankResult>& ranks) {
   rows_.push_back(std::move(row));
 }
 
-std::optional<Spread> Report::ratio_of(const Row& row) const {
+std::optional<Ratio> Report::ratio_of(const Row& row) const {
   if (row.net == 0 || rows_.size() < row.net) return std::nullopt;
   const std::vector<double>& first = rows_[rows_.size() - row.net].series;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(first.size(), row.series.size()); ++i)
-    ratios.push_back(row.series[i] / first[i]);
-  return spread_of(std::move(ratios));
+  std::vector<double> turns;
+  double times[2] = {};
+  for (std::size_t i = 0; i < std::min(first.size(), row.series.size()); ++i) {
+    turns.push_back(row.series[i] / first[i]);
+    times[0] += first[i];
+    times[1] += row.series[i];
+  }
+  const Spread spread = spread_of(std::move(turns));
+  return Ratio{times[1] / times[0], spread.min, spread.max};
 }
 
 void Report::print(const Row& row) const {
@@ -84,14 +90,14 @@ void Report::print(const Row& row) const {
   if (rows_.empty()) {
     fmt::print("{:>15} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}", "collective", "bytes",
                "median us", "min us", "max us", "alg Gb/s", "bus Gb/s");
-    fmt::print("{}\n", several ? "  network, ratio of bandwidths" : "");
+    fmt::print("{}\n", several ? "  network, bandwidth of the first by its own" : "");
   }
   fmt::print("{:>15} {:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.3f} {:>10.3f}",
              to_string(row.collective), row.size, row.seconds.median * 1e6, row.seconds.min * 1e6,
              row.seconds.max * 1e6, row.algorithm_gbps, row.bus_gbps);
   if (several) fmt::print("  {}", o_.nets()[row.net]);
   if (row.ratio)
-    fmt::print(", {:.2f} ({:.2f} .. {:.2f})", row.ratio->median, row.ratio->min, row.ratio->max);
+    fmt::print(", {:.2f} ({:.2f} .. {:.2f})", row.ratio->total, row.ratio->min, row.ratio->max);
   fmt::print("\n");
   std::fflush(stdout);
 }

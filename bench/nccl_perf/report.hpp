@@ -14,6 +14,12 @@ struct Spread {
 };
 [[nodiscard]] Spread spread_of(std::vector<double> values);
 
+/// Of two networks that take turns.
+struct Ratio {
+  double total = 0;         ///< of the times of all turns: in a few operations packets are lost
+  double min = 0, max = 0;  ///< of single turns
+};
+
 /// One line of the table.
 struct Row {
   Collective collective{};
@@ -23,8 +29,8 @@ struct Row {
   std::vector<double> series;  ///< of which that is the spread
   double algorithm_gbps = 0;   ///< by the median
   double bus_gbps = 0;         ///< by the median
-  /// Of the second network's rows: the first one's bandwidth by its own, turn by turn.
-  std::optional<Spread> ratio{};
+  /// Of the second network's rows: the first one's bandwidth by its own.
+  std::optional<Ratio> ratio{};
 };
 
 /// Prints the table while results come, and writes the JSON file.
@@ -38,7 +44,7 @@ class Report : public ResultSink {
 
  private:
   void print(const Row& row) const;
-  [[nodiscard]] std::optional<Spread> ratio_of(const Row& row) const;
+  [[nodiscard]] std::optional<Ratio> ratio_of(const Row& row) const;
 
   const Options& o_;
   std::vector<Row> rows_;

@@ -22,7 +22,7 @@ refused 2 'there is no such rank' --kill 2@1s
 refused 2 'there is no such rank' --env 2:A=B
 refused 2 'there is no such rank' --against socket --against-env 2:A=B
 refused 2 'only with --against' --against-env A=B
-refused 2 'name a copy' --against mrc --against-env A=B
+refused 2 'name a copy' --against mrc
 refused 2 'NAME=VALUE' --against socket --against-env A
 refused 2 'names 1 namespaces for 2 ranks' --netns a
 refused 2 'give both or none' --net socket --threads 2
