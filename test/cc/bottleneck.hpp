@@ -142,7 +142,7 @@ class Bottleneck {
     f.sending = false;
     if (!f.active || !f.cc.can_send(kPacket)) return;
     f.cc.on_send(kPacket, now_);
-    post({flow, now_, f.cc.wants_ack(0)}, o_.one_way / 2, Kind::arrive);
+    post({flow, now_, f.cc.wants_ack()}, o_.one_way / 2, Kind::arrive);
     f.sending = true;
     post({flow}, wire_time(), Kind::send);
   }

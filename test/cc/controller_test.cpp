@@ -101,12 +101,12 @@ TEST_CASE("controller: the fixed window limits") {
   CHECK(cc.window() == 20'000);
   CHECK(cc.can_send(100'000));
   cc.on_send(12'000, Time{});
-  CHECK_FALSE(cc.wants_ack(0));
+  CHECK_FALSE(cc.wants_ack());
   CHECK(cc.can_send(8000));
   CHECK_FALSE(cc.can_send(8001));
   cc.on_send(4000, Time{});
-  CHECK(cc.wants_ack(0));
-  CHECK(Controller(options(Algorithm::fixed, 10'000)).wants_ack(0));
+  CHECK(cc.wants_ack());
+  CHECK(Controller(options(Algorithm::fixed, 10'000)).wants_ack());
   CHECK(Controller(options(Algorithm::fixed)).window() == 225'000);
 
   Options below = options(Algorithm::fixed, 20'000);
@@ -122,7 +122,7 @@ TEST_CASE("controller: none never limits") {
   Controller cc(options(Algorithm::none));
   for (int i = 0; i < 1000; ++i) cc.on_send(1u << 31, Time{});
   CHECK(cc.can_send(1u << 31));
-  CHECK_FALSE(cc.wants_ack(0));
+  CHECK_FALSE(cc.wants_ack());
 }
 
 TEST_CASE("controller: bad options are refused whatever the algorithm") {

@@ -73,7 +73,7 @@ TEST_CASE("host link: more destinations share two windows, which NSCC still has"
   for (unsigned i = 0; i < 8; ++i) {
     CHECK(host.fill(i) == part / kPacket * kPacket);
     CHECK(host.contexts[i].window() == kWindow);
-    CHECK(host.contexts[i].wants_ack(0));  // or nothing might open what is full
+    CHECK(host.contexts[i].wants_ack());  // or nothing might open what is full
   }
   // As soon as others have nothing in flight their parts are free.
   for (unsigned i = 4; i < 8; ++i)

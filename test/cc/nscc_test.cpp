@@ -431,15 +431,15 @@ TEST_CASE("nscc: asks for a SACK when the window is nearly used or small") {
   NsccOptions o = plain();
   o.max_cwnd = 40'000;
   Nscc cc(o);
-  CHECK_FALSE(cc.wants_ack(0));
+  CHECK_FALSE(cc.wants_ack());
   cc.on_send(40'000 - kMtu, kStart);
-  CHECK_FALSE(cc.wants_ack(0));
+  CHECK_FALSE(cc.wants_ack());
   cc.on_send(1, kStart);
-  CHECK(cc.wants_ack(0));
+  CHECK(cc.wants_ack());
   o.max_cwnd = 16'383;
-  CHECK(Nscc(o).wants_ack(0));
+  CHECK(Nscc(o).wants_ack());
   o.max_cwnd = 16'384;
-  CHECK_FALSE(Nscc(o).wants_ack(0));
+  CHECK_FALSE(Nscc(o).wants_ack());
 }
 
 TEST_CASE("nscc: whatever a peer reports, window and account stay within their bounds") {

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "support/single.hpp"
-#include "support/traffic.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -18,7 +17,6 @@ constexpr Duration kDelay = 200us;
 [[nodiscard]] SingleSetup late() {
   SingleSetup setup;
   setup.options.ack_delay = kDelay;
-  setup.options.calm_sack = 512 << 10;
   setup.remote_solicited = true;  // an OpenMRC peer
   return setup;
 }
@@ -34,27 +32,6 @@ constexpr Duration kDelay = 200us;
   SentList found;
   for (const Sent& s : sent)
     if (s.opcode() == Opcode::sack || s.opcode() == Opcode::acknowledge) found.push_back(s);
-  return found;
-}
-
-/// Packets that count as 1 KiB each, from number `n` on, until one is answered by a SACK.
-[[nodiscard]] std::uint32_t until_sack(Single& s, std::uint32_t& n) {
-  for (std::uint32_t count = 1; count < 1000; ++count, ++n) {
-    s.data({.n = n, .msn = n});
-    if (only(s.transmit(), Opcode::sack).empty()) continue;
-    ++n;
-    return count;
-  }
-  return 0;
-}
-
-/// Which packets of a message of that many KiB ask for a SACK.
-[[nodiscard]] std::vector<std::size_t> asking(Single& s, std::uint32_t kib) {
-  REQUIRE(s.post({.length = kib << 10, .signaled = false}) == Errc::ok);
-  const SentList sent = data_of(s.transmit());
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < sent.size(); ++i)
-    if (sent[i].bth().ack_request()) found.push_back(i);
   return found;
 }
 
@@ -155,10 +132,10 @@ TEST_CASE("late ACK: the Transport ACK waits for a SACK, no longer than the dela
     CHECK(sent[1].ack().bth.psn() == s.first + 1);
     CHECK(answers(s.advance(10ms)).empty());
   }
-  SUBCASE("of the first 16 KiB") {
+  SUBCASE("of every 16 KiB") {
     for (std::uint32_t n = 0; n < 16; ++n) {
       CHECK(s.transmit().empty());
-      s.data({.n = n, .msn = n});
+      s.data({.n = n, .offset = n * 64, .msn = n});
     }
     CHECK(s.transmit().size() == 2);
     CHECK(answers(s.advance(10ms)).empty());
@@ -225,138 +202,4 @@ TEST_CASE("late ACK: a queue pair that is made anew owes none") {
   s.setup.receives = 0;
   s.connect();
   CHECK(answers(s.advance(10ms)).empty());
-}
-
-TEST_CASE("fewer SACKs: one each 128 KiB, each 16 KiB after signs of congestion or loss") {
-  Single s(late());
-  std::uint32_t n = 0;
-  CHECK(until_sack(s, n) == 16);  // whose interval began before the queue pair was in RTS
-  CHECK(until_sack(s, n) == 128);
-  SUBCASE("a mark") {
-    s.data({.n = n++, .msn = n, .ecn = Ecn::ce});
-  }
-  SUBCASE("a packet that was sent again") {
-    s.data({.n = n++, .rtx = true, .msn = n});
-  }
-  CHECK(only(s.transmit(), Opcode::sack).size() == 1);
-  for (unsigned i = 0; i < engine::kCalmPackets / 16; ++i) {
-    for (unsigned k = 0; k < 16; ++k, ++n) s.data({.n = n, .msn = n});
-    REQUIRE(only(s.transmit(), Opcode::sack).size() == 1);
-  }
-  CHECK(until_sack(s, n) == 128);
-}
-
-TEST_CASE("fewer SACKs: the queue pairs of a peer share what may be unanswered") {
-  Single s(late());
-  const Qpn first = s.qpn;
-  const auto sacks_of_each = [&](unsigned queue_pairs) {
-    for (unsigned i = 1; i < queue_pairs; ++i) {
-      s.qpn = s.create();
-      s.connect();
-    }
-    s.qpn = first;
-    std::uint32_t n = 0;
-    (void)until_sack(s, n);  // the next one is counted by the present number
-    return until_sack(s, n);
-  };
-  SUBCASE("4") {
-    CHECK(sacks_of_each(4) == 128);
-  }
-  SUBCASE("16") {
-    CHECK(sacks_of_each(16) == 32);
-  }
-  SUBCASE("40") {
-    CHECK(sacks_of_each(40) == 16);
-  }
-}
-
-TEST_CASE("fewer SACKs: as many as ever for another implementation, or without late ACKs") {
-  SingleSetup setup = late();
-  SUBCASE("without the option") {
-    setup.options.ack_delay = {};
-  }
-  SUBCASE("another implementation") {
-    setup.remote_solicited = false;
-  }
-  Single s(setup);
-  std::uint32_t n = 0;
-  CHECK(until_sack(s, n) == 16);
-  CHECK(until_sack(s, n) == 16);
-}
-
-TEST_CASE("fewer SACKs: the sender asks for one each quarter of what may be in flight") {
-  SingleSetup setup = late();
-  setup.options.cc.algorithm = cc::Algorithm::fixed;
-  setup.options.cc.fixed_window = 1 << 20;
-  SUBCASE("of the congestion window") {
-    setup.options.cc.fixed_window = 64 << 10;
-    Single s(setup);  // 14 packets with their headers are less than 16 KiB, 15 are not
-    CHECK(asking(s, 40) == std::vector<std::size_t>{14, 29});
-  }
-  SUBCASE("of the packets that the peer tracks") {
-    setup.remote_mpr = 1;
-    Single s(setup);
-    CHECK(asking(s, 80) == std::vector<std::size_t>{31, 63});
-  }
-  SUBCASE("of other implementations none, which answer each 16 KiB") {
-    setup.options.cc.fixed_window = 64 << 10;
-    setup.remote_solicited = false;
-    Single s(setup);
-    CHECK(asking(s, 40) == std::vector<std::size_t>{39});  // the last one
-  }
-}
-
-namespace {
-
-struct Outcome {
-  Duration time{};
-  std::uint64_t sacks = 0, probes = 0;
-};
-
-/// Messages of many packets from one side to the other, on a network that loses nothing.
-[[nodiscard]] Outcome stream(EnginePair::Setup setup, std::uint32_t calm, unsigned queue_pairs) {
-  setup.options.ack_delay = kDelay;
-  setup.options.calm_sack = calm;
-  setup.options.burst = 16;
-  setup.rc = true;  // OpenMRC peers
-  EnginePair pair(setup, 1);
-  Traffic traffic(
-      pair, {.queue_pairs = queue_pairs, .messages = 80 / queue_pairs, .max_size = 400'000}, 1);
-  const Time start = pair.now();
-  CHECK(traffic.run(5s));
-  const Duration time = pair.now() - start;
-  traffic.check();
-  CHECK(pair[0].stats().tx_retransmits == 0);
-  return {time, pair[1].stats().sacks_sent, pair[0].stats().probes_sent};
-}
-
-}  // namespace
-
-TEST_CASE("fewer SACKs: nobody waits for one") {
-  EnginePair::Setup setup;
-  std::uint32_t calm = 512 << 10;
-  unsigned queue_pairs = 1;
-  SUBCASE("with a large window") {}
-  SUBCASE("of four queue pairs") {
-    queue_pairs = 4;
-  }
-  SUBCASE("of more queue pairs than share them") {
-    queue_pairs = 40;
-  }
-  SUBCASE("where little may be in flight in a plane, which the responder knows") {
-    setup.planes = 1;
-    setup.plane_window = 104 << 10;
-    setup.options.cc.algorithm = cc::Algorithm::none;
-    calm = setup.plane_window / 4;
-  }
-  SUBCASE("where the congestion window is small, which the responder does not know") {
-    setup.options.cc.algorithm = cc::Algorithm::fixed;
-    setup.options.cc.fixed_window = 96 << 10;
-  }
-  const Outcome usual = stream(setup, 0, queue_pairs), few = stream(setup, calm, queue_pairs);
-  CAPTURE(usual.sacks);
-  CAPTURE(few.sacks);
-  CHECK(few.sacks <= usual.sacks);
-  CHECK(few.probes <= usual.probes);
-  CHECK(few.time < usual.time + usual.time / 4);  // it is some 200 Gb/s: a SACK each 3 us
 }

@@ -45,8 +45,7 @@ struct SackSample {
 /// * on_forget: removes `bytes` from the bytes in flight without a network event: a QP was flushed,
 ///   or a Transport ACK reported packets before a SACK did. The window does not change.
 /// * can_send: whether a packet of `bytes` may be sent now (mrc-1.0 §6.8, [C-12]).
-/// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8). `bytes` have been sent
-///   since one was asked for, this packet included; 0 if the peer sends SACKs often by itself.
+/// * wants_ack: whether the next packet shall ask for a SACK (mrc-1.0 §6.8).
 /// * window, inflight: bytes.
 /// * base_rtt, target_qdelay: inputs to loss inference, for the age at which a packet is lost.
 template <class C>
@@ -73,7 +72,7 @@ concept CongestionControl = requires(C c, const C& k, const SackSample& sample, 
   noexcept->std::same_as<void>;
   { k.can_send(bytes) }
   noexcept->std::same_as<bool>;
-  { k.wants_ack(bytes) }
+  { k.wants_ack() }
   noexcept->std::same_as<bool>;
   { k.window() }
   noexcept->std::same_as<std::uint64_t>;

@@ -82,8 +82,8 @@ class Controller {
     return dispatch(*this, [&](const auto& c) noexcept { return c.can_send(bytes); });
   }
   /// See CongestionControl.
-  [[nodiscard]] bool wants_ack(std::uint32_t unasked) const noexcept {
-    return dispatch(*this, [unasked](const auto& c) noexcept { return c.wants_ack(unasked); });
+  [[nodiscard]] bool wants_ack() const noexcept {
+    return dispatch(*this, [](const auto& c) noexcept { return c.wants_ack(); });
   }
   /// Window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept {

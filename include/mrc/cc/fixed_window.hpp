@@ -74,10 +74,9 @@ class FixedWindow : public Unsteered {
     if (inflight() <= 0) return true;
     return while_below_ ? window_ > inflight() : inflight() + bytes <= window_;
   }
-  /// Asks for a SACK when the window is nearly used up or below the SACK threshold, or `unasked` is
-  /// a quarter of it.
-  [[nodiscard]] bool wants_ack(std::uint32_t unasked) const noexcept {
-    return window_ - inflight() < mtu_ || window_ < ack_gen_trigger_ || unasked >= window_ / 4;
+  /// Asks for a SACK when the window is nearly used up or below the SACK threshold.
+  [[nodiscard]] bool wants_ack() const noexcept {
+    return window_ - inflight() < mtu_ || window_ < ack_gen_trigger_;
   }
   /// The constant window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept {
@@ -112,7 +111,7 @@ class Unlimited : public Unsteered {
   /// Always true.
   [[nodiscard]] bool can_send(std::uint32_t) const noexcept { return true; }
   /// Always false, since no packet waits for a SACK to open the window.
-  [[nodiscard]] bool wants_ack(std::uint32_t) const noexcept { return false; }
+  [[nodiscard]] bool wants_ack() const noexcept { return false; }
   /// No limit: the largest value.
   [[nodiscard]] std::uint64_t window() const noexcept {
     return std::numeric_limits<std::uint64_t>::max();

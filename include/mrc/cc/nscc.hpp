@@ -64,13 +64,13 @@ class Nscc {
     const auto most = static_cast<std::int64_t>(limit());
     return p_.send_while_below ? most > inflight : inflight + bytes <= most;
   }
-  /// Asks for a SACK when the limit() is nearly reached or small, or `unasked` is a quarter of it.
-  [[nodiscard]] bool wants_ack(std::uint32_t unasked) const noexcept {
+  /// Asks for a SACK when the limit() is nearly reached or small.
+  [[nodiscard]] bool wants_ack() const noexcept {
     // Otherwise a sender whose window is nearly used up, or smaller than the responder's SACK
     // threshold, would wait for a SACK that is never sent.
     const double most = limit();
     return most - static_cast<double>(inflight_.bytes()) < p_.min_wnd ||
-           most < static_cast<double>(p_.ack_gen_trigger) || unasked >= most / 4;
+           most < static_cast<double>(p_.ack_gen_trigger);
   }
   /// Congestion window in bytes.
   [[nodiscard]] std::uint64_t window() const noexcept { return static_cast<std::uint64_t>(cwnd_); }

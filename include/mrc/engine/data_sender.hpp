@@ -70,11 +70,6 @@ class DataSender {
                      path::PathIndex path) noexcept;
   [[nodiscard]] bool may_be_acknowledged_late(const QueuePairState& qp,
                                               const SendWqe& w) const noexcept;
-  /// With so many peers that have something to send, a queue pair asks for a SACK when its turn
-  /// ends.
-  static constexpr std::size_t kManyPeers = 8;
-  [[nodiscard]] bool asks_by_now(const Peer& peer, const QueuePairState& qp,
-                                 std::uint32_t size) const noexcept;
   void emit(Time now, Peer& peer, QueuePairState& qp, const SentMessage& message, SendWqe& w,
             const PacketSlice& slice, Psn psn, Copy copy, path::PathIndex path,
             wire::TxBurst& burst) noexcept;

@@ -53,11 +53,6 @@ struct EngineOptions {
   std::uint32_t resolution_inputs = 0;
   std::uint32_t deferred_stores = 4096;  ///< ends of out-of-order messages (deferred_stores.hpp)
   std::uint32_t sack_threshold = 16 * 1024;  ///< bytes between SACKs (mrc-1.0 §2.6, [C-14])
-  /// With ack_delay: bytes that may arrive from an OpenMRC peer without a SACK, in all of its queue
-  /// pairs together, while nothing shows congestion or loss; but a queue pair gets one after
-  /// sack_threshold to eight times as much. A few times less than what may be in flight to here in
-  /// a plane; 0: sack_threshold alone counts.
-  std::uint32_t calm_sack = 0;
   std::uint32_t burst = 1;  ///< consecutive packets of a queue pair on one path, most
   /// Most bytes of these together, as congestion control counts them; 0: no limit but their number.
   std::uint32_t burst_bytes = 0;

@@ -79,11 +79,9 @@ struct RequesterState {
   Msn next_msn;                   ///< of the next message to be sent
   Rqmsn next_rqmsn;               ///< of the next posted WriteImm or SEND
   std::uint16_t wimm_limit = 0;   ///< most WriteImm and SENDs in flight
-  std::uint16_t wimm_in_flight = 0;   ///< of these partly or wholly sent, not completed
-  SackOrder newest_sack;              ///< of the newest SACK
-  std::uint32_t quantum_used = 0;     ///< bytes sent in the present service
-  std::uint32_t unasked = 0;          ///< bytes since the newest packet that brings a SACK,
-  std::uint32_t packets_unasked = 0;  ///< and packets
+  std::uint16_t wimm_in_flight = 0;  ///< of these partly or wholly sent, not completed
+  SackOrder newest_sack;             ///< of the newest SACK
+  std::uint32_t quantum_used = 0;    ///< bytes sent in the present service
   /// Nominal bytes of its outstanding packets: its part of the congestion context's inflight.
   std::uint32_t inflight = 0;
   /// Bytes that left inflight as reported; the context is not told yet.
@@ -200,17 +198,16 @@ struct ResponderState {
   std::uint64_t rx_bytes = 0;         ///< likewise
   std::uint32_t rcvd_bytes = 0;       ///< nominal bytes of accepted packets ([C-15]), modulo 2^32
   std::uint32_t since_sack = 0;       ///< bytes received since the last SACK (mrc-1.0 §2.6)
-  std::uint32_t sack_threshold = 0;   ///< of since_sack, Responder::sack_threshold()
-  std::uint32_t trouble_at = 0;    ///< low bits of rx_packets when congestion or loss last showed
-  std::uint32_t newest_sack = 0;   ///< control queue number of its newest SACK
-  std::uint32_t sacks_queued = 0;  ///< SACKs in the control queue
-  Psn passed;                      ///< last PSN of the newest of `messages`
-  FinishedMessage finished;        ///< not newer than that
-  std::uint16_t next_msn = 0;      ///< number of the message behind `passed`, as the peer counts
-  std::uint8_t mpr = 0;            ///< sent in SACKs; 0: no dynamic MPR
-  bool ack_queued = false;         ///< a Transport ACK is in the control queue
-  Plane ack_plane = 0;             ///< where the packet came that made one due, which waits
-  Time ack_by = kNever;            ///< for a SACK to travel with, until this time
+  std::uint32_t sack_threshold = 0;   ///< of since_sack
+  std::uint32_t newest_sack = 0;      ///< control queue number of its newest SACK
+  std::uint32_t sacks_queued = 0;     ///< SACKs in the control queue
+  Psn passed;                         ///< last PSN of the newest of `messages`
+  FinishedMessage finished;           ///< not newer than that
+  std::uint16_t next_msn = 0;         ///< number of the message behind `passed`, as the peer counts
+  std::uint8_t mpr = 0;               ///< sent in SACKs; 0: no dynamic MPR
+  bool ack_queued = false;            ///< a Transport ACK is in the control queue
+  Plane ack_plane = 0;                ///< where the packet came that made one due, which waits
+  Time ack_by = kNever;               ///< for a SACK to travel with, until this time
 
   /// Prefetches `receives` and all that follows.
   void prefetch_for_packet() const noexcept {

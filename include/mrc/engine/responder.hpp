@@ -15,10 +15,6 @@
 
 namespace mrc::inline v0_1::engine {
 
-/// So many packets without a mark of congestion or a retransmission, and SACKs become fewer
-/// (EngineOptions::calm_sack).
-inline constexpr std::uint32_t kCalmPackets = 16 * 1024;
-
 /// The responder half of queue pairs: places data packets in memory and answers them (mrc-1.0 §2.3,
 /// §2.6 to §2.8).
 ///
@@ -82,7 +78,6 @@ class Responder {
                                            std::size_t payload) noexcept;
   Fate refuse_in_turn(Time now, QueuePairState& qp, const wire::RxPacket& packet, Psn psn,
                       QpErrorCause cause) noexcept;
-  [[nodiscard]] std::uint32_t sack_threshold(const QueuePairState& qp) const noexcept;
   [[nodiscard]] bool has_receive(QueuePairState& qp, std::uint32_t ahead) noexcept;
   Fate ask_to_wait(Time now, QueuePairState& qp, const wire::RxPacket& packet,
                    const wire::WriteView& w) noexcept;

@@ -211,7 +211,6 @@ class alignas(64) Lane {  // shares no cache line with another one
   [[nodiscard]] std::uint64_t apart(std::uint64_t seed) const noexcept;
   [[nodiscard]] OpenedPlanes open_planes(std::optional<std::uint8_t> slot) const;
   [[nodiscard]] engine::EngineOptions engine_options() const;
-  [[nodiscard]] std::uint32_t calm_sack() const;
   [[nodiscard]] ResolutionOptions resolution_options() const;
   // impl/connect.ipp
   [[nodiscard]] ConnectionInfo info_of(Qpn qpn) const;

@@ -328,8 +328,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      "up to 64 packets. Packet ports take four times as many."},
     {"sack_threshold", U32{&ExpertConfig::sack_threshold, 0, 16 << 20, kSize}, "bytes", kExpert,
      "Received bytes after which a SACK is due; as many times more as packets are larger than "
-     "4096, and up to eight times as many from an OpenMRC peer while nothing is lost or marked, on "
-     "ports that batch (sockets). 0 answers every packet."},
+     "4096. 0 answers every packet."},
     {"cc_receiver_penalty", BoolOption{&ExpertConfig::cc_receiver_penalty}, "", kExpert,
      "Ask senders for smaller windows while more than three quarters of a plane's receive buffer "
      "are in use, up to half a window per round trip when it is full, and give the windows back "

@@ -243,19 +243,6 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
          reliability::timeout_value(qp.attributes.timeout) >= 4 * ctx_.options.ack_delay;
 }
 
-/// Is a SACK needed soon? OpenMRC peers may send them seldom (Responder::sack_threshold()), so they
-/// are asked for one each quarter of what may be in flight, and at the end of a turn if the next
-/// one may be far away.
-[[gnu::always_inline]] inline bool DataSender::asks_by_now(const Peer& peer,
-                                                           const QueuePairState& qp,
-                                                           std::uint32_t size) const noexcept {
-  const RequesterState& tx = qp.tx;
-  if (!qp.remote.solicited) return peer.congestion.wants_ack(0);
-  return peer.congestion.wants_ack(tx.unasked + std::max(size, kLeastCharge)) ||
-         tx.packets_unasked + 1 >= tx.range / 4 ||
-         (tx.quantum_used >= ctx_.options.quantum && ctx_.ready.size() >= kManyPeers);
-}
-
 /// Writes one data packet of a message.
 [[gnu::always_inline]] inline void DataSender::emit(Time now, Peer& peer, QueuePairState& qp,
                                                     const SentMessage& message, SendWqe& w,
@@ -279,11 +266,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   const bool held = options.ack_delay > Duration{} && qp.remote.solicited && slice.last && !again &&
                     message.queue == &tx.queue;
   const bool late = held && may_be_acknowledged_late(qp, w);
-  h.ack_request =
-      (held ? !late : !more) || copy == Copy::repeat || asks_by_now(peer, qp, slice.size);
-  const bool answered = h.ack_request || h.rtx;
-  tx.unasked = answered ? 0 : tx.unasked + std::max(slice.size, kLeastCharge);
-  tx.packets_unasked = answered ? 0 : tx.packets_unasked + 1;
+  h.ack_request = (held ? !late : !more) || copy == Copy::repeat || peer.congestion.wants_ack();
   tx.patience = late && !h.ack_request ? 2 * options.ack_delay : Duration{};
   h.rtx = again;
   h.solicited = slice.last && w.flags.solicited && w.numbered() && qp.remote.solicited;

@@ -88,7 +88,7 @@ MRC_DECL void Requester::attach(Time now, QueuePairState& qp) noexcept {
   tx.next_packet = 0;
   tx.newest_sack = {qp.start_psn - 1};
   tx.inflight = tx.reported = tx.reported_early = 0;
-  tx.quantum_used = tx.unasked = tx.packets_unasked = 0;
+  tx.quantum_used = 0;
   tx.last_sent = tx.timer_start = now;
   tx.passed = 0;
   tx.window_exempt = tx.repeat_last = false;

@@ -76,8 +76,8 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.window.start(qp.remote.start_psn);
   rx.wimms.start();
   rx.rcvd_bytes = rx.since_sack = rx.messages = 0;
-  rx.trouble_at = static_cast<std::uint32_t>(rx.rx_packets) - kCalmPackets;
-  rx.sack_threshold = sack_threshold(qp);
+  // Larger packets than MRC has would else bring about a SACK each.
+  rx.sack_threshold = ctx_.options.sack_threshold * std::max(qp.mtu / kLargestMrcMtu, 1u);
   rx.passed = qp.remote.start_psn - 1;
   rx.finished = {rx.passed, 0xFFFF};
   rx.next_msn = 0;
@@ -93,18 +93,6 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
   if (!qp.rc) return;
   qp.rc_state->requests.start();
-}
-
-/// Bytes after which the next SACK is due. While nothing shows congestion or loss, an OpenMRC peer
-/// gets up to eight times fewer than usual, and asks for those that it needs
-/// (DataSender::asks_by_now()).
-MRC_DECL std::uint32_t Responder::sack_threshold(const QueuePairState& qp) const noexcept {
-  const ResponderState& rx = qp.rx;
-  // Larger packets than MRC has would else bring about a SACK each.
-  const std::uint32_t usual = ctx_.options.sack_threshold * std::max(qp.mtu / kLargestMrcMtu, 1u);
-  const std::uint32_t calm = static_cast<std::uint32_t>(rx.rx_packets) - rx.trouble_at;
-  if (!may_wait(qp) || calm < kCalmPackets || ctx_.pressure.penalty() != 0) return usual;
-  return std::clamp(ctx_.options.calm_sack / std::max(qp.peer->queue_pairs, 1u), usual, 8 * usual);
 }
 
 MRC_DECL Errc Responder::set_mpr(QueuePairState& qp, std::uint8_t units) noexcept {

@@ -13,9 +13,6 @@ MRC_DECL void Responder::queue_sack(QueuePairState& qp, const wire::RxPacket& pa
   ResponderState& rx = qp.rx;
   const auto mark = packet.ecn == Ecn::ce ? wire::SackMark::skip_once : wire::SackMark::none;
   rx.since_sack = 0;
-  if (packet.ecn == Ecn::ce || wire::view_as<wire::Bth>(packet.bytes).rtx())
-    rx.trouble_at = static_cast<std::uint32_t>(rx.rx_packets);
-  rx.sack_threshold = sack_threshold(qp);
   ControlItem* waiting = ctx_.control.find(rx.newest_sack);
   if (waiting == nullptr) rx.sacks_queued = 0;
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&

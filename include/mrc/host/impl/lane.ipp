@@ -21,10 +21,6 @@ inline constexpr std::uint32_t kEarlyPackets = 256;
 /// See engine::EngineOptions::ack_delay. Longer than the pauses between small messages of a
 /// program that waits for each, shorter than anybody notices when one is lost.
 inline constexpr Duration kAckDelay = std::chrono::microseconds(200);
-/// See engine::EngineOptions::calm_sack.
-inline constexpr std::uint64_t kMostCalmSack = 512 * 1024;
-/// With fewer packet records than this none may be held long.
-inline constexpr std::uint32_t kPacketsForCalm = 4096;
 /// Resolution messages that wait between two rounds, most.
 inline constexpr std::uint32_t kResolutionInputs = 256;
 
@@ -137,10 +133,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   }
   o.burst = burst;
   o.peers_stop = burst > 1 && !config_.strict;  // ports that batch are sockets
-  if (o.peers_stop) {                           // where each packet takes microseconds
-    o.ack_delay = kAckDelay;
-    o.calm_sack = calm_sack();
-  }
+  if (o.peers_stop) o.ack_delay = kAckDelay;    // where each packet takes microseconds
   o.paths.active = config_.active_paths;
   o.paths.min_active = config_.min_active_paths;
   o.paths.loss_strikes = config_.expert.loss_strikes;
@@ -160,14 +153,6 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   if (config_.cc_target_delay.count() > 0) n.target_delay = config_.cc_target_delay;
   n.ack_gen_trigger = config_.expert.sack_threshold;
   return o;
-}
-
-/// See engine::EngineOptions::calm_sack: a quarter of what a peer may have in flight to a plane.
-MRC_SETUP std::uint32_t Lane::calm_sack() const {
-  std::uint64_t most = config_.expert.max_outstanding < kPacketsForCalm ? 0 : kMostCalmSack;
-  for (const auto& port : planes_.ports)
-    most = std::min(most, port->capabilities().receive_buffer / config_.expert.receive_shares / 4);
-  return static_cast<std::uint32_t>(most);
 }
 
 MRC_SETUP ResolutionOptions Lane::resolution_options() const {
