@@ -16,7 +16,7 @@ void enter_environment(const Options& options, int rank);
 
 /// Sets the rank's of these environment variables; the destructor restores what they were.
 ///
-/// Thread safety: while no other thread reads the environment.
+/// Thread safety: while no other thread reads the environment. Plugins do when they are opened.
 class ScopedVariables {
  public:
   ScopedVariables(const std::vector<RankVariable>& variables, int rank);
