@@ -19,6 +19,12 @@ anchors() {
     awk '{ print $0 (n[$0] ? "-" n[$0] : ""); ++n[$0] }'
 }
 
+declare -A anchors_of  # by page, a line each
+has_anchor() {  # has_anchor PAGE ANCHOR
+  if [[ ! -v anchors_of[$1] ]]; then anchors_of[$1]=$'\n'$(anchors "$1")$'\n'; fi
+  [[ ${anchors_of[$1]} == *$'\n'"$2"$'\n'* ]]
+}
+
 # LINE<tab>TARGET of the links and pictures of a page outside of code.
 links() {
   awk '/^```/ { code = !code }
@@ -34,15 +40,17 @@ links() {
 
 findings=$(
   for page in "${pages[@]}"; do
+    folder=
+    if [[ $page == */* ]]; then folder=${page%/*}; fi
     while IFS=$'\t' read -r line target; do
       if [[ $target == *://* || $target == mailto:* ]]; then continue; fi
       file=${target%%#*} anchor=
       if [[ $target == *'#'* ]]; then anchor=${target#*#}; fi
       path=$page
-      if [[ -n $file ]]; then path=$(dirname "$page")/$file; fi
+      if [[ -n $file ]]; then path=${folder:+$folder/}$file; fi
       if [[ ! -e $path ]]; then
         echo "$page:$line: no file $target"
-      elif [[ -n $anchor ]] && ! grep -qxF -- "$anchor" <<<"$(anchors "$path")"; then
+      elif [[ -n $anchor ]] && ! has_anchor "$path" "$anchor"; then
         echo "$page:$line: no heading #$anchor in $path"
       fi
     done < <(links "$page")

@@ -10,12 +10,23 @@ cd "${1:-${MRC_SOURCE_DIR:-$here/../..}}"
 page=docs/conformance.md
 
 # FILE<tab>NAME of every test case. Names that were wrapped over lines are put together again.
-cases=$(
-  for file in test/*/*_test.cpp; do
-    tr '\n' ' ' <"$file" | sed -E 's/" +"//g' | grep -oE 'TEST_CASE[A-Z_]*\( *"[^"]*"' |
-      sed -E "s|^[^\"]*\"([^\"]*)\"|${file#test/}\t\1|" || true
-  done
-)
+cases() {
+  awk '
+    function print_names(    name) {
+      gsub(/" +"/, "", text)
+      while (match(text, /TEST_CASE[A-Z_]*\( *"[^"]*"/)) {
+        name = substr(text, RSTART, RLENGTH - 1)
+        sub(/^[^"]*"/, "", name)
+        print file "\t" name
+        text = substr(text, RSTART + RLENGTH)
+      }
+      text = ""
+    }
+    FNR == 1 { print_names(); file = substr(FILENAME, length("test/") + 1) }
+    /TEST_CASE/ { print_names(); wanted = 1 }
+    wanted { text = text $0 " "; if (/\) *\{/) wanted = 0 }
+    END { print_names() }' test/*/*_test.cpp
+}
 
 # LINE<tab>FILE<tab>NAME of each test in a table's last column, where lines are parted by <br>; a
 # reason for having none starts with a dash. LINE<tab>!<tab>FINDING for what is neither.
@@ -37,21 +48,23 @@ named=$(
 )
 
 findings=$(
-  while IFS=$'\t' read -r line file name; do
-    if [[ $file == '!' ]]; then
-      echo "$page:$line: $name"
-    elif ! grep -qxF -- "$file"$'\t'"$name" <<<"$cases"; then
-      echo "$page:$line: no test case \"$name\" in test/$file"
-    fi
-  done <<<"$named"
+  awk -F '\t' -v page="$page" '
+    NR == FNR { there[$0]; next }
+    $2 == "!" { print page ":" $1 ": " $3; next }
+    !(($2 "\t" $3) in there) { print page ":" $1 ": no test case \"" $3 "\" in test/" $2 }
+  ' <(cases) <(printf '%s\n' "$named")
   # Files of the library, in backquotes.
   grep -noE '`[a-z_/0-9]+/[a-z_0-9]+\.[hi]pp`' "$page" | tr -d '`' | sort -u -t: -k2 |
     while IFS=: read -r line file; do
       [[ -f include/mrc/$file ]] || echo "$page:$line: no file include/mrc/$file"
     done
-  for id in C-{1..25} O-{1..30}; do
-    [[ $(grep -c "^| $id |" "$page") == 1 ]] || echo "$page: $id does not have exactly one row"
-  done
+  awk -F ' *\\| *' -v page="$page" '
+    function need(id) { if (rows[id] != 1) print page ": " id " does not have exactly one row" }
+    /^\|/ { ++rows[$2] }
+    END {
+      for (i = 1; i <= 25; ++i) need("C-" i)
+      for (i = 1; i <= 30; ++i) need("O-" i)
+    }' "$page"
 )
 if [[ -n $findings ]]; then
   printf '%s\n' "$findings"

@@ -16,13 +16,14 @@ for folder in include nccl_plugin verbs_shim bench examples test tools; do
   if [[ -d $folder ]]; then folders+=("$folder"); fi
 done
 # Compared here: --dry-run objects to closing comments of inline namespaces that it leaves alone.
-# All of them at once: starting the program takes longer than what it has to do for a file.
+# Many at once, since starting the program takes longer than what it has to do for a file, on all
+# processors.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 find "${folders[@]}" -name '*.[chi]pp' -print0 >"$work/list"
 mkdir "$work/formatted"
 xargs -0 cp --parents -t "$work/formatted" .clang-format <"$work/list"
-(cd "$work/formatted" && xargs -0 "$format" -i <"$work/list")
+(cd "$work/formatted" && xargs -0 -n 100 -P "$(nproc)" "$format" -i <"$work/list")
 findings=0
 while IFS= read -r -d '' file; do
   if ! cmp -s "$file" "$work/formatted/$file"; then

@@ -4,39 +4,43 @@
 # that a rule can't stop working unseen.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+work=$(mktemp -d)
+trap 'wait; rm -rf "$work"' EXIT
+touch "$work/failures"
+processors=$(nproc)
 
 spdx='// SPDX-License-Identifier: Apache-2.0'
 header=$spdx$'\n#pragma once\n'
-failures=0
 
-put() {  # put FILE CONTENT: the tree holds this file only
-  rm -rf "${tree:?}"/*
+put() {  # put FILE CONTENT: a tree that holds this file only
+  tree=$(mktemp -d "$work/tree.XXX")
   mkdir -p "$tree/$(dirname "$1")"
   printf '%s\n' "$2" >"$tree/$1"
+}
+begin() {  # begin COMMAND...: beside the others, as many as there are processors
+  if ((++begun > processors)); then wait -n || true; fi
+  "$@" >>"$work/failures" &
+}
+begun=0
+judge() {  # judge TREE FINDING: style_test.sh makes that finding; none if it is empty
+  local output
+  output=$("$here/style_test.sh" "$1" 2>/dev/null) || true
+  if [[ -z $2 && $output != *': no findings' ]]; then
+    printf 'wrongly found:\n%s\n' "$output"
+  elif [[ $output != *"$2"* ]]; then
+    printf 'expected "%s", got:\n%s\n' "$2" "$output"
+  fi
+}
+found_in_tree() {  # found_in_tree FINDING
+  begin judge "$tree" "$1"
 }
 expect() {  # expect FINDING FILE CONTENT
   put "$2" "$3"
   found_in_tree "$1"
 }
-found_in_tree() {  # found_in_tree FINDING
-  local output
-  if output=$("$here/style_test.sh" "$tree" 2>/dev/null); then
-    echo "not found: $1"
-    failures=$((failures + 1))
-  elif [[ $output != *"$1"* ]]; then
-    printf 'expected "%s", got:\n%s\n' "$1" "$output"
-    failures=$((failures + 1))
-  fi
-}
 accept() {  # accept FILE CONTENT
   put "$1" "$2"
-  local output
-  if ! output=$("$here/style_test.sh" "$tree" 2>/dev/null); then
-    printf 'wrongly found:\n%s\n' "$output"
-    failures=$((failures + 1))
-  fi
+  begin judge "$tree" ''
 }
 
 expect 'white space' include/mrc/core/a.hpp "${header}int a; "
@@ -127,8 +131,10 @@ accept include/mrc/core/a.hpp "${header}namespace mrc::inline v0_1::core {
 namespace detail {"
 accept scripts/a $'#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0'
 
-if ((failures > 0)); then
-  echo "$failures rules do not work" >&2
+wait
+if [[ -s $work/failures ]]; then
+  cat "$work/failures"
+  echo "these rules do not work" >&2
   exit 1
 fi
 echo "all rules work"

@@ -18,40 +18,33 @@ list_files() {
   done
 }
 
-is_text() { [[ ! -s $1 ]] || grep -qI . "$1"; }
-
-# Source files carry a licence line; data and prose are exempt from that and from the sizes.
-is_source() {
-  case $1 in
-    *.hpp | *.ipp | *.cpp | *.h | *.c | *.sh | *.awk | *.cmake | *.cmake.in) true ;;
-    CMakeLists.txt | */CMakeLists.txt) true ;;
-    *) [[ $(head -c 2 "$1") == '#!' ]] ;;
-  esac
+# Of the files on standard input, those that hold text, and the rules for texts apply to.
+texts_of() {
+  grep -vE '\.(svg|csv|json)$|^test/fuzz/corpus/|^LICENSE$' | tr '\n' '\0' | xargs -0 -r grep -lI ''
 }
 
-sources=() texts=() headers=() data_path=() engine=() programs=()
-while IFS= read -r file; do
+# Source files carry a licence line; data and prose are exempt from that and from the sizes.
+sources_of() {
+  awk '/\.(hpp|ipp|cpp|h|c|sh|awk|cmake|cmake\.in)$/ || /(^|\/)CMakeLists\.txt$/ { print; next }
+    { if ((getline line <$0) > 0 && line ~ /^#!/) print; close($0) }'
+}
+
+headers=() data_path=() engine=() programs=()
+mapfile -t texts < <(list_files | texts_of)
+if ((${#texts[@]} == 0)); then
+  echo "no files in $PWD" >&2
+  exit 2
+fi
+mapfile -t sources < <(printf '%s\n' "${texts[@]}" | sources_of)
+for file in "${texts[@]}"; do
   case $file in
-    *.svg | *.csv | *.json | test/fuzz/corpus/* | LICENSE) continue ;;
-  esac
-  is_text "$file" || continue
-  texts+=("$file")
-  case $file in
-    include/mrc/engine/engine.hpp | docs/contracts.md) engine+=("$file") ;;
-  esac
-  is_source "$file" || continue
-  sources+=("$file")
-  case $file in
+    include/mrc/engine/engine.hpp | docs/contracts.md) engine+=("$file") ;;&
     include/mrc/reliability/*.[hi]pp | include/mrc/engine/*.[hi]pp) data_path+=("$file") ;;&
     include/*.[hi]pp) headers+=("$file") ;;
     nccl_plugin/test/*) ;;
     nccl_plugin/*.[ch]pp | verbs_shim/*.[ch]pp) programs+=("$file") ;;
   esac
-done < <(list_files)
-if ((${#texts[@]} == 0)); then
-  echo "no files in $PWD" >&2
-  exit 2
-fi
+done
 
 check() {  # check SCRIPT FILE...: runs an awk script of this folder over the files
   local script=$1
