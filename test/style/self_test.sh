@@ -13,7 +13,7 @@ spdx='// SPDX-License-Identifier: Apache-2.0'
 header=$spdx$'\n#pragma once\n'
 
 put() {  # put FILE CONTENT: a tree that holds this file only
-  tree=$(mktemp -d "$work/tree.XXX")
+  tree=$(mktemp -d "$work/tree.XXXXXX")
   mkdir -p "$tree/$(dirname "$1")"
   printf '%s\n' "$2" >"$tree/$1"
 }
