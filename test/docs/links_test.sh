@@ -40,14 +40,14 @@ links() {
 
 findings=$(
   for page in "${pages[@]}"; do
-    folder=
+    folder=.
     if [[ $page == */* ]]; then folder=${page%/*}; fi
     while IFS=$'\t' read -r line target; do
       if [[ $target == *://* || $target == mailto:* ]]; then continue; fi
       file=${target%%#*} anchor=
       if [[ $target == *'#'* ]]; then anchor=${target#*#}; fi
       path=$page
-      if [[ -n $file ]]; then path=${folder:+$folder/}$file; fi
+      if [[ -n $file ]]; then path=$folder/$file; fi
       if [[ ! -e $path ]]; then
         echo "$page:$line: no file $target"
       elif [[ -n $anchor ]] && ! has_anchor "$path" "$anchor"; then

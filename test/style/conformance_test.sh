@@ -49,10 +49,10 @@ named=$(
 
 findings=$(
   awk -F '\t' -v page="$page" '
-    NR == FNR { there[$0]; next }
+    reading == "cases" { there[$0]; next }
     $2 == "!" { print page ":" $1 ": " $3; next }
     !(($2 "\t" $3) in there) { print page ":" $1 ": no test case \"" $3 "\" in test/" $2 }
-  ' <(cases) <(printf '%s\n' "$named")
+  ' reading=cases <(cases) reading=named <(printf '%s\n' "$named")
   # Files of the library, in backquotes.
   grep -noE '`[a-z_/0-9]+/[a-z_0-9]+\.[hi]pp`' "$page" | tr -d '`' | sort -u -t: -k2 |
     while IFS=: read -r line file; do

@@ -23,13 +23,14 @@ begin() {  # begin COMMAND...: beside the others, as many as there are processor
 }
 begun=0
 judge() {  # judge TREE FINDING: style_test.sh makes that finding; none if it is empty
-  local output
-  output=$("$here/style_test.sh" "$1" 2>/dev/null) || true
-  if [[ -z $2 && $output != *': no findings' ]]; then
-    printf 'wrongly found:\n%s\n' "$output"
-  elif [[ $output != *"$2"* ]]; then
-    printf 'expected "%s", got:\n%s\n' "$2" "$output"
+  local output status=0
+  output=$("$here/style_test.sh" "$1" 2>/dev/null) || status=$?
+  if [[ -z $2 ]]; then
+    if ((status != 0)); then printf 'wrongly found:\n%s\n' "$output"; fi
+  elif ((status != 1)) || [[ $output != *"$2"* ]]; then
+    printf 'expected "%s", got (status %s):\n%s\n' "$2" "$status" "$output"
   fi
+  echo >>"$work/judged"
 }
 found_in_tree() {  # found_in_tree FINDING
   begin judge "$tree" "$1"
@@ -132,6 +133,9 @@ namespace detail {"
 accept scripts/a $'#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0'
 
 wait
+if [[ ! -e $work/judged ]] || (($(wc -l <"$work/judged") != begun)); then
+  echo "a judge died" >>"$work/failures"
+fi
 if [[ -s $work/failures ]]; then
   cat "$work/failures"
   echo "these rules do not work" >&2

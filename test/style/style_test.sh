@@ -20,7 +20,12 @@ list_files() {
 
 # Of the files on standard input, those that hold text, and the rules for texts apply to.
 texts_of() {
-  grep -vE '\.(svg|csv|json)$|^test/fuzz/corpus/|^LICENSE$' | tr '\n' '\0' | xargs -0 -r grep -lI ''
+  local files file
+  files=$(grep -vE '\.(svg|csv|json)$|^test/fuzz/corpus/|^LICENSE$') || return 0
+  tr '\n' '\0' <<<"$files" | xargs -0 -r grep -lI -e '' -- || true
+  while IFS= read -r file; do
+    if [[ ! -s $file ]]; then printf '%s\n' "$file"; fi
+  done <<<"$files"
 }
 
 # Source files carry a licence line; data and prose are exempt from that and from the sizes.
