@@ -1,13 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The layout, from file names, one per line: a reader sees a folder at a glance, and what an
-# application includes has no two headers of one name.
-BEGIN { most = 45 }
-{
-  folder = $0
-  if (!sub(/\/[^\/]*$/, "", folder)) folder = "."
-  if (++files[folder] == most + 1)
-    printf "%s: more than %d files directly in it, make folders\n", folder, most
-}
+# The layout, from file names, one per line: what an application includes has no two headers of one
+# name.
 /^include\/.*\.hpp$/ && !/^include\/mrc\/(sim|probe)\// {
   name = $0
   sub(/.*\//, "", name)

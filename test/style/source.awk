@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Rules for every source file: sizes, licence line, header guard.
+# Rules for every source file: width, licence line, header guard.
 function close_file() {
   if (file == "") return
-  if (lines > 500) printf "%s:%d: %d lines, more than 500\n", file, lines, lines
   if (!licence) printf "%s:1: first line (or second, after #!) has to be the SPDX line\n", file
   if (file ~ /\.(hpp|ipp|h)$/ && !guard) printf "%s:1: no #pragma once\n", file
 }
@@ -12,7 +11,6 @@ FNR == 1 {
   licence = guard = 0
   shebang = /^#!/
 }
-{ lines = FNR }
 FNR == 1 + shebang && /^(\/\/|#) SPDX-License-Identifier: Apache-2\.0$/ { licence = 1 }
 /^#pragma once$/ { guard = 1 }
 {
