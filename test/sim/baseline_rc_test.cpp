@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of the RC baseline, each by itself: every input is given by hand.
+// The two ends of the RC baseline: each by itself, with inputs given by hand, and joined by a pipe
+// that loses and delays.
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
+#include "mrc/core/random.hpp"
 #include "mrc/sim/baseline/go_back_n.hpp"
 
 using namespace mrc;
@@ -344,11 +347,72 @@ TEST_CASE("rc receiver: a duplicate is answered and delivers nothing") {
   CHECK(r.stats().bytes == 100);
 }
 
-TEST_CASE("rc receiver: marks are answered with CNPs, dropped packets' too") {
+TEST_CASE("rc receiver: marks are answered with CNPs at a pace, dropped packets' too") {
   RcReceiver r({.cnp_interval = Duration{1000}});
   CHECK_FALSE(r.on_packet(at_ns(0), packet(0), false).cnp);
   CHECK(r.on_packet(at_ns(1), packet(5), true).cnp);
   CHECK_FALSE(r.on_packet(at_ns(1000), packet(6), true).cnp);
   CHECK(r.on_packet(at_ns(1001), packet(7), true).cnp);
+  CHECK_FALSE(r.on_packet(at_ns(5001), packet(7), false).cnp);
   CHECK(r.stats().cnps == 2);
+  RcReceiver paper;  // one in 50 us
+  for (int us = 10; us < 1010; ++us) (void)paper.on_packet(at_ns(us * 1000), packet(5), true);
+  CHECK(paper.stats().cnps == 20);
+}
+
+TEST_CASE("rc: messages arrive once and in order whatever is lost, also across the PSN wrap") {
+  constexpr Duration kStep{100}, kDelay{5000};  // between packets; each way
+  constexpr std::uint64_t kMessages = 200;
+  std::uint64_t timeouts = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const double loss = 0.02 * static_cast<double>(1 + seed % 4);
+    const Psn start{0xFFFFFF - random.below(500)};
+    RcSender sender({.mtu = 1024,
+                     .window = 64 * 1024,
+                     .ack_timeout = Duration{50'000},
+                     .retry_count = 30,
+                     .first_psn = start});
+    RcReceiver receiver({.first_psn = start});
+    for (std::uint64_t id = 0; id < kMessages; ++id)
+      post(sender, id, random.below(10) == 0 ? 0 : random.below(20'000), id % 3 == 0);
+    std::multimap<Time, RcPacket> data;  // by their arrival; equal times in order of insertion
+    std::multimap<Time, RcReply> answers;
+    std::vector<RcDelivery> delivered;
+    std::vector<RcCompletion> completed;
+    for (Time now = at_ns(0); !sender.idle() && !sender.failed(); now += kStep) {
+      sender.on_timer(now);
+      RcPacket p;
+      if (sender.poll(now, p) && !random.chance(loss))
+        data.emplace(now + kDelay + Duration{random.chance(0.01) ? random.below(3000) : 0}, p);
+      for (; !data.empty() && data.begin()->first <= now; data.erase(data.begin())) {
+        const RcReply r = receiver.on_packet(now, data.begin()->second, false);
+        if (r.delivered) delivered.push_back(r.delivery);
+        if (r.kind != RcReply::Kind::none && !random.chance(loss)) answers.emplace(now + kDelay, r);
+      }
+      for (; !answers.empty() && answers.begin()->first <= now; answers.erase(answers.begin())) {
+        const RcReply& r = answers.begin()->second;
+        r.kind == RcReply::Kind::ack ? sender.on_ack(now, r.psn) : sender.on_nak(now, r.psn);
+      }
+      for (const RcCompletion& c : completions(sender)) completed.push_back(c);
+    }
+    REQUIRE_FALSE(sender.failed());
+    REQUIRE(delivered.size() == kMessages);
+    REQUIRE(completed.size() == kMessages);
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      CHECK(delivered[i].message == i);
+      CHECK(completed[i].message == i);
+      CHECK(completed[i].ok);
+      CHECK(delivered[i].bytes == completed[i].bytes);
+      CHECK(delivered[i].notify == (i % 3 == 0));
+    }
+    timeouts += sender.stats().timeouts;
+    CHECK(sender.stats().retransmitted > 0);
+    // Each packet was taken exactly once.
+    const RcReceiverStats& r = receiver.stats();
+    const RcSenderStats& s = sender.stats();
+    CHECK(r.packets - r.out_of_order - r.duplicates == s.packets - s.retransmitted);
+  }
+  CHECK(timeouts > 20);  // a lost tail, NAK or ACK, and what is lost twice
 }
