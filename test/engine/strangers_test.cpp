@@ -1,21 +1,190 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers of other makes: what they count and number in their own way must not matter (mrc-1.0
-// [C-15], [O-15]).
+// Who may cause what (docs/security.md): packets of hosts that are no peer, of those who send in a
+// peer's name, and of peers. And peers of other makes: what they count and number in their own way
+// must not matter (mrc-1.0 [C-15], [O-15]).
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "support/brief.hpp"
 #include "support/single.hpp"
+#include "support/steps.hpp"
 #include "support/traffic.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
+using wire::EndpointOp;
 using wire::NackReason;
+using wire::Opcode;
 
 namespace {
+
+/// Who sends a packet to a queue pair.
+enum class PacketSource {
+  nobody,  ///< its address is no peer's
+  forger,  ///< in the name of an OpenMRC peer, whose tag it does not know
+  other,   ///< a peer of another make, or whoever sends in its name
+  peer     ///< an OpenMRC peer
+};
+constexpr PacketSource kPacketSources[] = {PacketSource::nobody, PacketSource::forger,
+                                           PacketSource::other, PacketSource::peer};
+
+/// An engine to which somebody sends one packet after having been sent one of 100 bytes, `sent`.
+struct Visited : Single {
+  explicit Visited(PacketSource who) : Single(setup_for(who)), sender(who) {
+    forged = who == PacketSource::forger;
+    REQUIRE(post({}) == Errc::ok);
+    sent = data_of(transmit()).at(0);
+  }
+  static Setup setup_for(PacketSource who) {
+    Setup s;
+    s.options.unconnected_requests = 1;
+    if (who == PacketSource::forger || who == PacketSource::peer)
+      s.remote_tag = 0x1234'5678'9ABC'DEF0;
+    return s;
+  }
+  void hand_in(std::vector<std::uint8_t> bytes, wire::RxPacket facts = Single::from(0)) {
+    if (sender == PacketSource::nobody) facts.source = 0x9999;
+    receive(std::move(bytes), facts);
+  }
+  template <class P>
+  void hand_in(const P& packet) {
+    std::vector<std::uint8_t> bytes(sizeof packet);
+    std::memcpy(bytes.data(), &packet, sizeof packet);
+    hand_in(std::move(bytes));
+  }
+  void ask(Qpn to, EndpointOp op, PlaneMask planes = 0) {
+    wire::EndpointRequestPacket r{wire::Bth::make(Opcode::endpoint_request, to, Psn{77}), {}};
+    r.erth.set_op(op);
+    r.erth.set_vendor_info(1);  // the peer's slot
+    r.erth.set_port_status_mask(planes);
+    forged = forged || to == kEndpointQpn;  // names no connection, so nobody's tag is in it
+    if (sender == PacketSource::peer) r.erth.set_tag(wire::Tag(*engine.tag(qpn)).endpoint());
+    hand_in(r);
+  }
+  void answer(wire::Syndrome code) {
+    wire::AckPacket p{wire::Bth::make(Opcode::acknowledge, qpn, own), {}};
+    p.aeth.set_code(code);
+    hand_in(p);
+  }
+  /// What has come of it, in words; the counter that it was dropped under.
+  std::string outcome() {
+    const DropStats& d = engine.stats().drops;
+    const SentList out = transmit();
+    wire::UnconnectedRequest request;
+    std::string all;
+    const auto note = [&all](bool happened, const char* what) {
+      if (happened) all += (all.empty() ? "" : ", ") + std::string(what);
+    };
+    note(target[0] != 0xEE, "written");
+    note(!sends().empty() && qp().state == QpState::rts, "completed");
+    note(qp().tx.inflight == 0 && qp().state == QpState::rts, "reported");
+    note(!data_of(out).empty(), "sent again");
+    note(out.size() > data_of(out).size(), "answered");
+    note(peer_state().remote_up != ~PlaneMask{0}, "planes out");
+    note(engine.stats().port_updates_received != 0 && peer_state().remote_up == ~PlaneMask{0},
+         "hint");
+    note(engine.poll_unconnected_request(request), "driver");
+    note(qp().state != QpState::rts, "ends");
+    note(d.foreign != 0, "foreign");
+    note(d.bad_tag + d.bad_icrc != 0, "tag");
+    note(d.malformed != 0, "malformed");
+    note(d.bad_key != 0, "bad key");
+    note(d.refused_hint != 0, "refused");
+    note(d.stale != 0, "stale");
+    return all;
+  }
+  const PacketSource sender;
+  Sent sent;
+};
+
+/// A kind of packet, right in all but what its name says, and what comes of it from each sender.
+struct PacketKind {
+  const char* name;
+  void (*send)(Visited&);
+  const char* outcome[4];  ///< in the order of kPacketSources
+};
+const PacketKind kPacketKinds[] = {
+    {"data",
+     [](Visited& v) { v.hand_in(v.build({.n = 0})); },
+     {"foreign", "tag", "written, answered", "written, answered"}},
+    {"data, wrong key",
+     [](Visited& v) { v.hand_in(v.build({.n = 0, .rkey = v.rkey ^ 1})); },
+     {"foreign", "tag", "bad key", "answered, ends"}},
+    {"data, longer than the MTU",
+     [](Visited& v) { v.hand_in(v.build({.length = 5000})); },
+     {"foreign", "tag", "answered, ends", "answered, ends"}},
+    {"data, trimmed",
+     [](Visited& v) {
+       wire::RxPacket facts = Single::from(0);
+       facts.trim = wire::Trim::trimmed;
+       std::vector<std::uint8_t> head = v.build({.n = 0});
+       head.resize(sizeof(wire::Bth));
+       v.hand_in(head, facts);
+     },
+     {"foreign", "tag", "answered", "answered"}},
+    {"SACK",
+     [](Visited& v) {
+       wire::SackPacket p{wire::Bth::make(Opcode::sack, v.qpn, v.own), {}, {}};
+       p.seth.set_cack_psn(v.own);
+       v.hand_in(p);
+     },
+     {"foreign", "tag", "reported", "reported"}},
+    {"SACK for a probe that was not sent",
+     [](Visited& v) {
+       wire::SackPacket p{wire::Bth::make(Opcode::sack, v.qpn, v.own), {}, {}};
+       p.seth.set_cack_psn(v.own);
+       p.seth.set_probe(true);
+       p.seth.set_probe_id(0xBEEF);
+       v.hand_in(p);
+     },
+     {"foreign", "tag", "stale", "stale"}},
+    {"NACK",
+     [](Visited& v) {
+       wire::NackPacket p{wire::Bth::make(Opcode::nack, v.qpn, v.own), {}};
+       p.neth.set_reason(NackReason::trimmed);
+       p.neth.set_nack_psn(v.own);
+       p.neth.set_entropy(v.sent.ev);
+       p.neth.set_tx_timestamp(v.sent.write().tseth->tx_timestamp.value());
+       v.hand_in(p);
+     },
+     {"foreign", "tag", "sent again", "sent again"}},
+    {"Transport ACK",
+     [](Visited& v) { v.answer(wire::Syndrome::ack); },
+     {"foreign", "tag", "completed, reported", "completed, reported"}},
+    {"NAK",
+     [](Visited& v) { v.answer(wire::Syndrome::remote_operational_error); },
+     {"foreign", "tag", "ends", "ends"}},
+    {"reliability probe",
+     [](Visited& v) {
+       v.hand_in(wire::ProbePacket{wire::Bth::make(Opcode::probe, v.qpn, Psn{}), {}});
+     },
+     {"foreign", "tag", "answered", "answered"}},
+    {"EV probe",
+     [](Visited& v) { v.ask(kEndpointQpn, EndpointOp::ev_probe); },
+     {"driver", "driver", "answered", "driver"}},
+    {"EV probe to the queue pair",
+     [](Visited& v) { v.ask(v.qpn, EndpointOp::ev_probe); },
+     {"malformed", "tag", "malformed", "answered"}},
+    {"unknown request",
+     [](Visited& v) { v.ask(kEndpointQpn, static_cast<EndpointOp>(3)); },
+     {"malformed", "malformed", "malformed", "malformed"}},
+    {"port status",
+     [](Visited& v) { v.ask(kEndpointQpn, EndpointOp::port_status, 1); },
+     {"driver", "driver", "answered, hint", "driver"}},
+    {"port status that leaves no plane",
+     [](Visited& v) { v.ask(kEndpointQpn, EndpointOp::port_status, 0xFFFF'FFF0); },
+     {"driver", "driver", "refused", "driver"}},
+    {"port status to the queue pair",
+     [](Visited& v) { v.ask(v.qpn, EndpointOp::port_status, 1); },
+     {"malformed", "tag", "malformed", "answered, planes out"}},
+    {"port status to the queue pair that leaves no plane",
+     [](Visited& v) { v.ask(v.qpn, EndpointOp::port_status); },
+     {"malformed", "tag", "malformed", "refused"}},
+};
 
 /// What a responder may put into CC_STATE.rcvd_bytes.
 enum class Counts { nominal, udp_length, payload, frames, nothing, too_much };
@@ -84,57 +253,38 @@ Streamed stream(const EnginePair::Setup& setup, Counts way, double loss = 0, boo
   EnginePair pair(setup, 5);
   pair.faults.loss = loss;
   constexpr std::uint32_t kMessage = 256 * 1024, kMessages = 200;
-  std::vector<std::uint8_t> source(kMessage), target(kMessage);
-  Qpn qpn[2];
-  CqId cq{};
-  for (unsigned side = 0; side < 2; ++side) {
-    engine::QpInit init;
-    init.pd = pair.pd(side);
-    cq = *pair[side].create_cq(64);
-    init.send_cq = init.receive_cq = cq;
-    init.capacity = {.send = 16, .receive = 16, .send_sges = 1, .inline_bytes = 0};
-    qpn[side] = *pair[side].create_qp(init);
-  }
-  pair.connect(qpn[0], qpn[1]);
-  const std::uint32_t lkey = pair.register_memory(0, source.data(), source.size(), Access::none);
-  const std::uint32_t rkey =
-      pair.register_memory(1, target.data(), target.size(),
-                           Access::local_write | Access::remote_write | Access::relaxed_ordering);
-  disguise(pair, qpn[1], way, Numbers::newest, stamps);
+  Steps steps(pair, {.steps = kMessages, .size = kMessage, .depth = 16, .attributes = {}});
+  disguise(pair, steps.qpn(1), way, Numbers::newest, stamps);
   Streamed result;
   std::int64_t sent = 0;
   pair.filter = [&](unsigned side, const wire::TxPacket&, const std::vector<std::uint8_t>& bytes) {
     if (side == 1 || !wire::is_write(wire::view_as<wire::Bth>(bytes).opcode())) return true;
     const auto& c = pair[0].find_peer(pair.peer(0))->congestion;
     sent += static_cast<std::int64_t>(bytes.size()) + wire::kIcrcSize + wire::kNominalOverhead;
-    const auto received = static_cast<std::int64_t>(pair[1].find_qp(qpn[1])->rx.rcvd_bytes);
+    const auto received = static_cast<std::int64_t>(pair[1].find_qp(steps.qpn(1))->rx.rcvd_bytes);
     const auto window = static_cast<std::int64_t>(c.window());
     result.over = std::max({result.over, sent - received - window, c.inflight() - window});
     return true;
   };
-  std::uint32_t posted = 0, done = 0;
-  const CqId own = CqId{pair[0].find_qp(qpn[0])->init.send_cq};
-  const Time begin = pair.now();
-  const bool finished = pair.run_for(1s, [&] {
-    for (; posted < kMessages; ++posted) {
-      const Sge sge{source.data(), kMessage, lkey};
-      SendRequest r;
-      r.sges = {&sge, 1};
-      r.remote = {reinterpret_cast<std::uint64_t>(target.data()), rkey};
-      r.flags.signaled = true;
-      if (pair[0].post_send(qpn[0], r, pair.now()) != Errc::ok) break;
-    }
-    Completion c[16];
-    done += static_cast<std::uint32_t>(pair[0].poll_cq(own, c));
-    return done == kMessages;
-  });
-  CHECK(finished);
-  result.gbps = 8.0 * kMessage * kMessages / static_cast<double>((pair.now() - begin).count());
+  CHECK(steps.run(1s));
+  result.gbps = 8.0 * kMessage * kMessages / static_cast<double>(steps.elapsed().count());
   CHECK(pair[0].find_peer(pair.peer(0))->congestion.inflight() == 0);
   return result;
 }
 
 }  // namespace
+
+TEST_CASE("strangers: who may cause what") {
+  for (const PacketKind& kind : kPacketKinds)
+    for (const PacketSource who : kPacketSources) {
+      const std::string name = kind.name;
+      CAPTURE(name);
+      CAPTURE(static_cast<int>(who));
+      Visited v(who);
+      kind.send(v);
+      CHECK(v.outcome() == std::string(kind.outcome[static_cast<int>(who)]));
+    }
+}
 
 TEST_CASE("strangers: a peer may count received bytes as it likes [C-15]" *
           doctest::skip(kBrief)) {  // rates; the accounts are below
@@ -343,7 +493,6 @@ TEST_CASE("NACK in: when retries are exhausted the error is the oldest request's
 }
 
 TEST_CASE("strangers: byte_len is what was placed, whatever DMALEN says [C-7]") {
-  using wire::Opcode;
   // By packet, by message, and what is left of the message.
   for (const unsigned way : {0u, 1u, 2u})
     for (const bool reversed : {false, true}) {

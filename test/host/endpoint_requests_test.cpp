@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EV probes and port status that a program sends to any host, over UDP ports.
+// EV probes and port status that a program sends to any host: over UDP ports, which answer those of
+// any host, and in a fabric.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "device/fabric_rig.hpp"
 #include "device/profiles_rig.hpp"
+#include "mrc/plane/udp/udp_port.hpp"
+#include "mrc/plane/udp/udp_responder.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -44,6 +48,19 @@ EndpointRequest request(std::uint16_t id, int from, int to, unsigned plane = 0) 
 
 std::uint64_t answered(const Device& device) {
   return device.stats().unconnected_probes_answered;
+}
+
+/// Those requests are refused, for that reason.
+void refused(Device& device, const std::vector<EndpointRequest>& requests, Errc code,
+             const std::string& text, std::optional<unsigned> dscp = {}) {
+  CAPTURE(text);
+  try {
+    (void)device.request_endpoints(kProbe, requests, kPatience, dscp);
+    FAIL_CHECK("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == make_error_code(code));
+    CHECK(contains(error.what(), text));
+  }
 }
 
 }  // namespace
@@ -95,21 +112,12 @@ TEST_CASE("endpoint requests: by a certain path, as far as the port has it") {
   path::EvValue& bits = strange.ev.value;
   bits = {};
   path::put_bits(bits, 0, 16, 1);  // a privileged source port
-  const auto fails = [&](const EndpointRequest& r, Errc code, const std::string& text) {
-    try {
-      (void)side.device.request_endpoints(kProbe, {&r, 1}, kPatience);
-      FAIL_CHECK("no error: " << text);
-    } catch (const Error& error) {
-      CHECK(error.code() == make_error_code(code));
-      CHECK(std::string(error.what()).find(text) != std::string::npos);
-    }
-  };
-  fails(strange, Errc::unsupported, "is none of UDP plane");
+  refused(side.device, {strange}, Errc::unsupported, "is none of UDP plane");
   strange.mode = path::EvMode::srv6;
-  fails(strange, Errc::unsupported, "do not encapsulate");
+  refused(side.device, {strange}, Errc::unsupported, "do not encapsulate");
   strange = requests[0];
   strange.ev.value[20] = 1;
-  fails(strange, Errc::invalid_argument, "more bits than its mode");
+  refused(side.device, {strange}, Errc::invalid_argument, "more bits than its mode");
 }
 
 TEST_CASE("endpoint requests: mistakes are named, and nothing is sent") {
@@ -117,13 +125,7 @@ TEST_CASE("endpoint requests: mistakes are named, and nothing is sent") {
   const auto fails = [&](std::vector<EndpointRequest> requests, Errc code, const std::string& text,
                          std::optional<unsigned> dscp = {}) {
     requests.insert(requests.begin(), request(1, 7, 8));
-    try {
-      (void)a.device.request_endpoints(kProbe, requests, kPatience, dscp);
-      FAIL_CHECK("no error: " << text);
-    } catch (const Error& error) {
-      CHECK(error.code() == make_error_code(code));
-      CHECK(std::string(error.what()).find(text) != std::string::npos);
-    }
+    refused(a.device, requests, code, text, dscp);
   };
   fails({request(1, 7, 8)}, Errc::invalid_argument, "endpoint request 1: its ID is in the batch");
   fails({request(2, 8, 8)}, Errc::invalid_argument, "is no address of this device");
@@ -144,17 +146,11 @@ TEST_CASE("endpoint requests: mistakes are named, and nothing is sent") {
   config.peers_allowed = "127.0.9.0/24";
   Device choosy(config);
   r = request(2, 10, 8);
-  CHECK_THROWS_WITH_AS((void)choosy.request_endpoints(kProbe, {&r, 1}, kPatience),
-                       doctest::Contains("peers_allowed"), Error);
+  refused(choosy, {r}, Errc::unreachable, "peers_allowed");
   // Planes that can't ask strangers.
   Device memory(test_config(),
                 std::make_unique<MemoryKind>(std::make_shared<MemoryNetwork>(), std::uint8_t{1}));
-  try {
-    (void)memory.request_endpoints(kProbe, {&r, 1}, kPatience);
-    FAIL_CHECK("no error");
-  } catch (const Error& error) {
-    CHECK(error.code() == make_error_code(Errc::unsupported));
-  }
+  refused(memory, {r}, Errc::unsupported, "");
 }
 
 TEST_CASE("endpoint requests: who does not answer is not waited for after the time is over") {
@@ -166,6 +162,8 @@ TEST_CASE("endpoint requests: who does not answer is not waited for after the ti
   CHECK(a.device.request_endpoints(kProbe, {requests, 1}, Duration{}).empty());
   b.device.set_plane_enabled(0, false);
   CHECK(a.device.request_endpoints(kProbe, requests, 50ms).empty());
+  CHECK(b.device.stats().planes[0].rx_disabled > 0);
+  CHECK(answered(b.device) == 1);
   // In a plane that is down here nothing is sent, and nothing awaited.
   b.device.set_plane_enabled(0, true);
   a.device.set_plane_enabled(0, false);
@@ -217,4 +215,78 @@ TEST_CASE("endpoint requests: a device of several lanes asks and is asked once")
   const EndpointRequest requests[] = {request(1, 7, 8), request(2, 7, 8, 1)};
   CHECK(a.request_endpoints(kProbe, requests, kPatience).size() == 2);
   CHECK(answered(b) == 2);
+}
+
+TEST_CASE("endpoint requests: a host that option peers_allowed leaves out gets no answer") {
+  Config config = Host::config(8);
+  config.peers_allowed = "127.0.9.0/24";
+  Device device(config);
+  Host stranger(7), friendly(9);
+  const EndpointRequest requests[] = {request(7, 7, 8), request(7, 9, 8)};
+  CHECK(stranger.device.request_endpoints(kProbe, {requests, 1}, 50ms).empty());
+  CHECK(friendly.device.request_endpoints(kProbe, {requests + 1, 1}, kPatience).size() == 1);
+  CHECK(device.stats().unconnected_probes_refused == 1);
+  CHECK(answered(device) == 1);
+  CHECK(device.stats().peers_refused == 0);
+}
+
+TEST_CASE("strangers: so many answers per host, and in all, however many ask") {
+  using detail::StrangerLimits;
+  port::UdpPortOptions options;
+  options.local = port::parse_local_address("127.0.7.1");
+  options.base_port = 21000;
+  options.paths = 4;
+  port::UdpPort port(options);
+  detail::UdpResponder responder(AllowedPeers(), SipKey{1, 2}, PeerId{1}, 0);
+  const auto answered = [&](const std::string& from, Time now, int requests) {
+    std::uint32_t n = 0;
+    wire::UnconnectedRequest request;
+    request.from = port::parse_ip(from);
+    for (; requests > 0; --requests) n += responder.answer(now, request, 9, port);
+    return n;
+  };
+  CHECK(answered("127.0.7.2", Time{1s}, 2000) == StrangerLimits::kBurstPerHost);
+  CHECK(answered("127.0.7.2", Time{1s} + 10ms, 2000) == StrangerLimits::kAnswersPerHost / 100);
+  std::uint32_t all = 0;
+  for (int host = 1; host < 200; ++host)
+    all += answered("127.0.9." + std::to_string(host), Time{9s}, 30);
+  CHECK(all == StrangerLimits::kBurst);
+  wire::UnconnectedRequest nowhere;  // the port can't say from where
+  CHECK(!responder.answer(Time{20s}, nowhere, 9, port));
+}
+
+TEST_CASE("endpoint requests: hosts of a fabric, by any path that its packets can have") {
+  in_new_network([] {
+    make_neighbours();
+    const DescriptionFile file(kNeighbours);
+    const auto config = [&](const char* host) {
+      Config c = file.config();
+      c.host = host;
+      c.log = LogLevel::off;
+      return c;
+    };
+    const auto in_fabric = [](std::uint16_t id, const char* to = "fd00:1::2") {
+      EndpointRequest r;
+      r.id = id;
+      r.source = port::parse_ip("fd00:1::1");
+      r.destination = port::parse_ip(to);
+      return r;
+    };
+    Device a(config("h0")), b(config("h1"));
+    std::vector<EndpointRequest> requests = {in_fabric(1)};
+    EndpointRequest by_ev = in_fabric(2);  // the host's address in the EV's plane is known
+    by_ev.mode = path::EvMode::stev;
+    by_ev.ev.port = 2;
+    path::put_bits(by_ev.ev.value, 0, 32, 0x1234C0DE);
+    requests.push_back(by_ev);
+    for (const auto operation : {EndpointOperation::ev_probe, EndpointOperation::port_status}) {
+      const auto responses = a.request_endpoints(operation, requests, kPatience);
+      REQUIRE(responses.size() == 2);
+      for (const EndpointResponse& r : responses) CHECK(r.plane == (r.id == 2 ? 1 : 0));
+    }
+    CHECK(answered(b) == 4);
+    by_ev.mode = path::EvMode::srv6;
+    refused(a, {by_ev}, Errc::unsupported, "");
+    refused(a, {in_fabric(3, "fd00:1::77")}, Errc::unreachable, "");
+  });
 }
