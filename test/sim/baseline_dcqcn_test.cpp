@@ -50,6 +50,10 @@ TEST_CASE("dcqcn: alpha decays by 1/256 per period without a CNP, and cuts get s
   CHECK(static_cast<double>(rp.rate()) ==
         doctest::Approx(40e9 * (1 - 0.3671598 / 2)).epsilon(1e-6));
   CHECK(rp.alpha(at(256 * 55)) == doctest::Approx(0.3671598 * 255 / 256 + 1.0 / 256).epsilon(1e-6));
+  DcqcnReactionPoint late(paper());  // the same when nobody asks in between
+  late.on_cnp(at(0));
+  late.on_cnp(at(256 * 55));
+  CHECK(late.rate() == rp.rate());
   CHECK(rp.alpha(at(1e9)) == 0.0);  // a long silence ends, in time and in steps
 }
 
