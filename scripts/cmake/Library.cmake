@@ -32,11 +32,14 @@ target_link_libraries(openmrc INTERFACE
 file(GLOB mrc_units RELATIVE ${PROJECT_SOURCE_DIR}/include/mrc/impl/src CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/mrc/impl/src/*.hpp)
 list(TRANSFORM mrc_units REPLACE "_unit\\.hpp$" "")
-# What no program of a sanitized build uses.
-if(MRC_SANITIZE STREQUAL "thread")
-  list(REMOVE_ITEM mrc_units probe sim)
-elseif(MRC_SANITIZE AND NOT MRC_TEST_ALL)
+# What no program of a sanitized build uses: mrc_ctl uses the prober, too.
+mrc_runs_here(sim/ simulator_here)
+if(NOT simulator_here)
   list(REMOVE_ITEM mrc_units sim)
+endif()
+mrc_runs_here(tools/mrc_ctl/ prober_here)
+if(NOT prober_here)
+  list(REMOVE_ITEM mrc_units probe)
 endif()
 foreach(unit IN LISTS mrc_units)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/${unit}.cpp

@@ -29,13 +29,17 @@ benchmark() {  # benchmark NAME OPTION...: all sizes to 64 MiB; the data is chec
 
 say 'a benchmark: 1 byte to 64 MiB'
 benchmark clean -n 300 -b 1
-say 'with 1 % loss'
-MRC_FAULTS=loss=0.01 benchmark loss -n 40 -w 2
+if full; then
+  say 'with 1 % loss'
+  MRC_FAULTS=loss=0.01 benchmark loss -n 40 -w 2
+fi
 say 'while a plane goes down and comes back'
 MRC_FAULTS='plane=1,down@200ms-1200ms' benchmark down -n 200 -b 1
 
 say 'collectives'
-for faults in '' loss=0.01 'plane=0,down@100ms-600ms'; do
+conditions=(loss=0.01)
+if full; then conditions+=('' 'plane=0,down@100ms-600ms'); fi
+for faults in "${conditions[@]}"; do
   MRC_FAULTS=$faults two "collectives-$faults" "$examples/libmrc_collectives" -n 5 -e 300001
   for side in client server; do
     expect_text "$work/collectives-$faults.$side.out" \

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # One of eight ranks dies by SIGKILL at a random moment, set-up included: all others get an error
-# and end by themselves, although only two of them are its neighbours. MRC_TEST_KILLS times.
+# and end by themselves, although only two of them are its neighbours. 20 times, or 50.
 #
 # Within twice the configured time on a quiet machine; a busy one gets a minute. The test tells what
 # it measured.
-kills=${MRC_TEST_KILLS:-20}  # lib.sh takes MRC_* from the environment
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
 
 seconds=2  # after which a silent peer counts as dead: seven times 1.024 us * 2^18
 export NCCL_MRC_TIMEOUT=18 NCCL_MRC_RETRY_CNT_LINEAR=6 NCCL_MRC_RETRY_CNT_EXP=0
+kills=20
+if [[ $scope == long ]]; then kills=50; fi
 if sanitized "$nccl_perf"; then kills=2; fi
 worst=0
 for ((i = 0; i < kills; ++i)); do

@@ -16,6 +16,10 @@ clean_up() {
 }
 trap clean_up EXIT
 
+# How much the test is to do: check, full or long (test/where.cmake).
+scope=${MRC_TEST_SCOPE:-full}
+full() { [[ $scope != check ]]; }
+
 # The tests' own settings only: no MRC_* from outside, and UDP ports where nothing else is.
 while IFS='=' read -r name _; do
   if [[ $name == MRC_* ]]; then unset "$name"; fi

@@ -3,10 +3,12 @@
 # The scenarios of the repository compute what they did before: engine and simulator behave the same
 # to the bit. Digests are in tools/scenarios/digests.txt; a change that is meant to change behaviour
 # writes it anew with MRC_TEST_UPDATE_DIGESTS=1. Scenarios of more than three seconds only run then,
-# and with MRC_TEST_ALL_SCENARIOS=1.
+# and with MRC_TEST_SCOPE=long.
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-update=${MRC_TEST_UPDATE_DIGESTS:-} all=${MRC_TEST_ALL_SCENARIOS:-$update}
+update=${MRC_TEST_UPDATE_DIGESTS:-}  # lib.sh takes MRC_* from the environment
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+all=$update
+if [[ $scope == long ]]; then all=yes; fi
 mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 list=$source_dir/tools/scenarios/digests.txt

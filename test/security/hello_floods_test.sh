@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs connect by GID while a stranger sends both of their hosts 30,000 hello per second: for
 # queue pairs that do not exist, from many addresses, for those that connect, from one (with
-# -DMRC_TEST_ALL=ON from many, too), and in the peer's name with both queue pair numbers right. All
+# -DMRC_TEST_SCOPE=long from many, too), and in the peer's name with both queue pair numbers right. All
 # connect, the numbers that they exchange are right, nobody is taken for another implementation,
 # answers are limited, and the log says how many questions had none.
 . "$(dirname "${BASH_SOURCE[0]}")/attack_lib.sh"
@@ -121,7 +121,7 @@ peer() { beside "$1" peer 3 0 from=FROM qpn=QPN asker=PEER; }
 nobody any
 one openmrc
 peer openmrc
-if [[ ${MRC_TEST_ALL_SCENARIOS-} ]]; then  # with -DMRC_TEST_ALL=ON
+if [[ $scope == long ]]; then
   nobody openmrc
   one any
   many any

@@ -37,13 +37,19 @@ ucx() {
   grep_all '^Final:' <"$work/$name.client.out" || fail "ucx_perftest $*: no result"
 }
 ucx ud ud_verbs -x ud_verbs -d mrc0:1 -t am_lat
-for options in 'put_lat -D short' 'put_bw -D zcopy -s 65536' 'am_lat -D short' \
-  'am_bw -D bcopy -s 4096' 'get -D zcopy -s 65536' 'fadd' 'cswap'; do
+lower=('put_bw -D zcopy -s 65536')
+upper=('tag_bw -s 65536')
+if full; then
+  lower+=('put_lat -D short' 'am_lat -D short' 'am_bw -D bcopy -s 4096' 'get -D zcopy -s 65536'
+    'fadd' 'cswap')
+  upper+=('tag_lat' 'ucp_put_bw -s 8192' 'ucp_get -s 100000' 'ucp_add' 'ucp_fadd' 'ucp_cswap'
+    'ucp_am_bw -s 1000')
+fi
+for options in "${lower[@]}"; do
   # shellcheck disable=SC2086  # words
   ucx "rc_${options%% *}" rc_verbs -x rc_verbs -d mrc0:1 -s 8 -t $options
 done
-for options in 'tag_lat' 'tag_bw -s 65536' 'ucp_put_bw -s 8192' 'ucp_get -s 100000' 'ucp_add' \
-  'ucp_fadd' 'ucp_cswap' 'ucp_am_bw -s 1000'; do
+for options in "${upper[@]}"; do
   # shellcheck disable=SC2086  # words
   ucx "${options%% *}" rc_verbs,ud_verbs -t $options
 done

@@ -8,7 +8,8 @@ vm_options=(--nics 4 --timeout 1000)
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 perf=$MRC_BUILD_DIR/bench/mrc_perf guard=$MRC_BUILD_DIR/test/vm/verbs_guard
 control_port=18700
-all=${MRC_TEST_ALL_SCENARIOS-}  # with -DMRC_TEST_ALL=ON: checks that take long for what they find
+all=  # checks that take long for what they find
+if [[ ${MRC_TEST_SCOPE-} == long ]]; then all=yes; fi
 
 # perf FROM TO ARGUMENT...: mrc_perf between two lists of devices; its report is $work/perf.
 perf() {
