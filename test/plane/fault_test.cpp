@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -72,6 +72,13 @@ struct FaultRig {
   Ecn ecn = Ecn::ect0;
   bool trimmable = true;
 };
+
+/// All 200 bytes are as they were sent.
+bool intact(const FaultRig::Got& got) {
+  const auto whole = [](std::uint8_t byte) { return byte == 0xA5; };
+  return got.bytes.size() == 200 && std::all_of(got.bytes.begin(), got.bytes.begin() + 8, whole) &&
+         std::all_of(got.bytes.begin() + 12, got.bytes.end(), whole);
+}
 
 FaultSpec with(auto FaultSpec::*member, auto value) {
   FaultSpec spec;
@@ -171,7 +178,10 @@ TEST_CASE("duplicates come twice, all of them in the end") {
   rig.arrive_many(10000);
   rig.release(kStart + 2ms);
   std::map<std::uint32_t, int> times;
-  for (const auto& g : rig.got) ++times[g.number];
+  for (const auto& g : rig.got) {
+    ++times[g.number];
+    REQUIRE(intact(g));
+  }
   CHECK(times.size() == 10000);
   std::uint64_t twice = 0;
   for (const auto& [number, n] : times) {
@@ -195,6 +205,7 @@ TEST_CASE("reordering lets a few packets overtake, and loses none") {
   std::uint64_t displaced = 0;
   std::uint32_t highest = 0;
   for (const auto& g : rig.got) {
+    REQUIRE(intact(g));
     if (g.number < highest) {
       ++displaced;
       REQUIRE(highest - g.number <= FaultHold::kReorderSpan);

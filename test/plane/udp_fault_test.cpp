@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <set>
 #include <thread>
@@ -75,76 +74,6 @@ TEST_CASE("without the iCRC corruption gets through") {
   CHECK(rig.bad_icrc == 0);
 }
 
-TEST_CASE("loss, duplicates and reordering leave packets intact") {
-  MRC_LOOPBACK_OR_SKIP(local, true);
-  Rig rig = make_rig(local);
-  FaultSpec spec;
-  spec.loss = 0.1;
-  spec.duplicate = 0.1;
-  spec.reorder = 0.1;
-  rig.receiver.set_fault(spec);
-  stream(rig, 5000);
-  settle(rig);
-  check_intact(rig);
-  const FaultStats& stats = rig.receiver.fault_stats();
-  CHECK(plausible(stats.lost, 5000, 0.1));
-  CHECK(plausible(stats.duplicated, 4500, 0.1));
-  CHECK(plausible(stats.reordered, 4500, 0.1));
-  CHECK(stats.overflow == 0);
-  CHECK(rig.arrived.size() == 5000 - stats.lost + stats.duplicated);
-  std::set<std::uint32_t> numbers;
-  for (const Arrived& a : rig.arrived) numbers.insert(Rig::number_of(a));
-  CHECK(numbers.size() == 5000 - stats.lost);
-  rig.receiver.clear_faults();
-  rig.arrived.clear();
-  stream(rig, 100);
-  CHECK(rig.arrived.size() == 100);
-}
-
-TEST_CASE("delayed packets come at their time and not before") {
-  MRC_LOOPBACK_OR_SKIP(local, true);
-  Rig rig = make_rig(local);
-  FaultSpec spec;
-  spec.delay = 20ms;
-  spec.jitter = 5ms;
-  rig.receiver.set_fault(spec);
-  const Time start = Rig::now();
-  stream(rig, 64);
-  if (Rig::now() < start + 20ms) CHECK(rig.arrived.empty());
-  const Time next = rig.receiver.next_release();
-  CHECK(next >= start + 20ms);
-  if (next != kNever) CHECK(next < Rig::now() + 25ms);
-  settle(rig);
-  CHECK(Rig::now() >= start + 20ms);
-  CHECK(rig.arrived.size() == 64);
-  check_intact(rig);
-  CHECK(rig.receiver.fault_stats().delayed == 64);
-}
-
-TEST_CASE("ECN marks and trims show in the packets") {
-  MRC_LOOPBACK_OR_SKIP(local, false);
-  Rig rig = make_rig(local);
-  FaultSpec spec;
-  spec.ecn = 0.5;
-  spec.trim = 0.2;
-  spec.trim_last_hop = 0.2;
-  rig.receiver.set_fault(spec);
-  stream(rig, 4000);
-  REQUIRE(rig.arrived.size() == 4000);
-  std::map<wire::Trim, std::uint64_t> trims;
-  std::uint64_t marked = 0;
-  for (const Arrived& a : rig.arrived) {
-    ++trims[a.facts.trim];
-    marked += a.facts.ecn == Ecn::ce ? 1 : 0;
-    CHECK(a.facts.udp_length == 8 + 12 + 256 + 4);
-    const bool whole = a.facts.trim == wire::Trim::none;
-    CHECK(a.bytes.size() == (whole ? 268 : FaultInjector::kTrimKeep));
-  }
-  CHECK(plausible(marked, 4000, 0.5));
-  CHECK(plausible(trims[wire::Trim::trimmed], 4000, 0.2));
-  CHECK(plausible(trims[wire::Trim::trimmed_last_hop], 4000, 0.8 * 0.2));
-}
-
 TEST_CASE("a black hole swallows both directions and looks fine") {
   MRC_LOOPBACK_OR_SKIP(local, true);
   Rig rig = make_rig(local);
@@ -209,14 +138,23 @@ TEST_CASE("a single path can fail on either side") {
   check_intact(rig);
 }
 
-TEST_CASE("more due packets than room: the rest comes next, and wakes the receiver up") {
+TEST_CASE(
+    "delayed packets come whole and not too soon, also when more are due than there is room for") {
   MRC_LOOPBACK_OR_SKIP(local, true);
   Rig rig = make_rig(local);
   FaultSpec spec;
-  spec.delay = 1ms;
+  spec.delay = 20ms;
+  spec.jitter = 5ms;
   rig.receiver.set_fault(spec);
+  const Time start = Rig::now();
   stream(rig, 300);
-  std::this_thread::sleep_for(2ms);
+  const Time next = rig.receiver.next_release();
+  if (Rig::now() < start + 20ms) {
+    CHECK(rig.arrived.empty());
+    CHECK(next >= start + 20ms);
+    CHECK(next < Rig::now() + 25ms);
+  }
+  std::this_thread::sleep_for(30ms);
   settle(rig);
   CHECK(rig.arrived.size() == 300);
   check_intact(rig);
