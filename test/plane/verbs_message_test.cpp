@@ -150,12 +150,5 @@ TEST_CASE("verbs planes: names of devices, ports and addresses") {
   CHECK(parse_verbs_plane("rxe1@10.77.0.1") == VerbsPlaneName{"rxe1", 0, parse_ip("10.77.0.1")});
   CHECK(parse_verbs_plane("rxe1:1@2001:db8::1") ==
         VerbsPlaneName{"rxe1", 1, parse_ip("2001:db8::1")});
-  for (const char* bad : {"", ":1", "@10.0.0.1", "rxe1:", "rxe1:0", "rxe1:256", "rxe1:1x", "rxe1@",
-                          "rxe1@10.0.0", "rxe1@::", "/dev/rxe1"}) {
-    CAPTURE(bad);
-    CHECK_THROWS_AS((void)parse_verbs_plane(bad), Error);
-  }
-  CHECK(error_of([] { (void)parse_verbs_plane("rxe1:x"); }).find("DEVICE:PORT@ADDRESS") !=
-        std::string::npos);
 }
 #endif

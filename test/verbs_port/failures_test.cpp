@@ -21,36 +21,6 @@ using fake_nic::Packet;
   return side.device.stats().planes[0].up;
 }
 
-TEST_CASE("verbs ports: nothing is written behind a completion, however late a first copy comes") {
-  const RdmaNetwork network;
-  RdmaPair pair(true, 256 << 10);
-  pair.until_placed();
-  // First copies take so long that they have been sent again by UD before they come.
-  fake_nic::set_weather(Carrier::uc, {.loss = 0.02, .delay = 4ms});
-  constexpr std::size_t kBytes = 16 << 10;
-  std::vector<std::uint8_t> sealed = pair.b.target;
-  for (std::size_t i = 0; i < 300; ++i) {
-    const std::size_t at = i * kBytes % pair.b.target.size();
-    const Sge sge = pair.a.sge(at, kBytes);
-    SendRequest request;
-    request.sges = {&sge, 1};
-    request.remote = pair.b_memory.remote(at);
-    REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
-    REQUIRE(pair.a.await_one().status == WcStatus::success);
-    const auto begin = pair.b.target.begin() + static_cast<std::ptrdiff_t>(at);
-    REQUIRE(std::equal(begin, begin + kBytes, pair.a.source.begin() + static_cast<int>(at)));
-    // Complete: now the program uses its memory.
-    std::fill_n(begin, kBytes, static_cast<std::uint8_t>(i));
-    std::fill_n(sealed.begin() + static_cast<std::ptrdiff_t>(at), kBytes,
-                static_cast<std::uint8_t>(i));
-  }
-  std::this_thread::sleep_for(20ms);  // until the last of them would have come
-  CHECK(pair.b.target == sealed);
-  const auto stats = RdmaPair::port_of(pair.b);
-  CHECK(stats.rx_unsettled > 0);
-  CHECK(stats.late_writes == 0);
-}
-
 TEST_CASE("verbs ports: a network that duplicates is noticed, and the peer moved to UD") {
   const RdmaNetwork network;
   RdmaPair pair(true);
@@ -104,27 +74,6 @@ TEST_CASE("verbs ports: a silent path is reset, also where devices use numbers a
   }
 }
 
-TEST_CASE("verbs ports: a link goes down and comes up, told or not, and traffic goes on") {
-  for (const bool placement : {false, true})
-    for (const bool told : {false, true}) {
-      CAPTURE(placement);
-      CAPTURE(told);
-      const RdmaNetwork network;
-      RdmaPair pair(placement);
-      if (placement) pair.until_placed();
-      for (const char* name : {"nic0", "nic1"}) {
-        fake_nic::set_link(name, false, told);
-        const Side& side = name[3] == '0' ? pair.a : pair.b;
-        REQUIRE(eventually([&] { return !plane_is_up(side); }));
-        fake_nic::set_link(name, true, told);
-        pair.there();
-        pair.back();
-        CHECK(plane_is_up(side));
-      }
-      if (placement) pair.until_placed();
-    }
-}
-
 TEST_CASE("verbs ports: a disabled plane is silent, and works again when it is enabled") {
   for (const bool placement : {false, true}) {
     CAPTURE(placement);
@@ -163,51 +112,6 @@ TEST_CASE("verbs ports: a disabled plane is silent, and works again when it is e
   }
 }
 
-TEST_CASE("verbs ports: an address that goes, and comes back at another index") {
-  const RdmaNetwork network;
-  RdmaPair pair(true);
-  pair.until_placed();
-  fake_nic::set_gids("nic1", {gid("fe80::2")});
-  REQUIRE(eventually([&] { return !plane_is_up(pair.b); }));
-  fake_nic::set_gids("nic1", {gid("fe80::2"), gid("fe80::3"), gid("fe80::4"), gid("127.0.0.12")});
-  pair.there();
-  pair.back();
-}
-
-TEST_CASE("verbs ports: a device that is removed is closed, and used again when it is back") {
-  for (const bool placement : {false, true}) {
-    CAPTURE(placement);
-    const RdmaNetwork network;
-    RdmaPair pair(placement);
-    if (placement) pair.until_placed();
-    fake_nic::remove("nic1");
-    const int contexts = fake_nic::counts().contexts;
-    REQUIRE(eventually([&] { return fake_nic::counts().contexts < contexts; }));
-    // Memory of that time is registered when the device is back.
-    const MemoryRegion late =
-        pair.b.device.register_memory(std::span(pair.b.target), RdmaPair::kPlaceable);
-    fake_nic::add(RdmaNetwork::nic(1));
-    pair.there();
-    pair.copy(pair.a, pair.b, late);
-    pair.back();
-    if (placement) pair.until_placed();
-  }
-}
-
-TEST_CASE("verbs ports: queue pairs that fail are made anew") {
-  for (const bool placement : {false, true}) {
-    CAPTURE(placement);
-    const RdmaNetwork network;
-    RdmaPair pair(placement);
-    if (placement) pair.until_placed();
-    for (int i = 0; i < 3; ++i) {
-      fake_nic::fail("post_send", 20 * (i + 1), ENOMEM);
-      pair.there();
-      pair.back();
-    }
-  }
-}
-
 TEST_CASE("verbs ports: a peer that ends, and another one at its address") {
   const RdmaNetwork network;
   Side a(rdma_config(0, true));
@@ -227,18 +131,6 @@ TEST_CASE("verbs ports: a peer that ends, and another one at its address") {
       return RdmaPair::port_of(b).rx_placed > 0;
     }));
     CHECK(std::equal(b.target.begin(), b.target.begin() + (64 << 10), a.source.begin()));
-  }
-}
-
-TEST_CASE("verbs ports: a device without queue pairs for placement, or with few, goes on by UD") {
-  const RdmaNetwork network;
-  fake_nic::Nic poor = RdmaNetwork::nic(1);
-  poor.max_qp = 6;  // 4 paths by UD, and 2 more
-  fake_nic::add(poor);
-  RdmaPair pair(true);
-  for (int i = 0; i < 10; ++i) {
-    pair.there();
-    pair.back();
   }
 }
 
