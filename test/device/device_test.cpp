@@ -126,17 +126,6 @@ TEST_CASE("default attributes are those of queue pairs that ask for none") {
   CHECK(own.mpr == 16);
 }
 
-TEST_CASE("the smaller MTU counts") {
-  Config small = test_config("loopback:2", 2);
-  small.mtu = 1024;
-  for (const bool sender_small : {false, true}) {
-    CAPTURE(sender_small);
-    Pair pair(sender_small ? small : test_config(), sender_small ? test_config() : small);
-    pair.copy_all();
-    CHECK(pair.a.qps[0].stats().tx_packets == pair.a.source.size() / 1024);
-  }
-}
-
 TEST_CASE("only the planes that both sides have are used") {
   Pair pair(test_config("loopback:4"), test_config("loopback:2", 2));
   pair.copy_all();

@@ -374,6 +374,7 @@ TEST_CASE("events: queue pairs that fail, and queues that overrun") {
     }
     return failed && overrun;
   }));
+  CHECK(small.overrun());
 }
 
 TEST_CASE("events: more than anybody takes are dropped and counted, and nothing else suffers") {

@@ -64,37 +64,6 @@ TEST_CASE("posting in a state that does not allow it") {
   CHECK(a.device.paths(qp).empty());
 }
 
-TEST_CASE("requests that do not fit are refused and leave no trace") {
-  Pair pair;
-  QueuePair& qp = pair.a.qps[0];
-  const Sge sge = pair.a.sge(0, 64);
-  const std::vector<Sge> two(2, sge), many(1000, sge);
-  const auto post = [&](std::span<const Sge> sges, bool in_request = false) {
-    SendRequest request = empty_write(pair.b);
-    request.sges = sges;
-    request.flags.inline_data = in_request;
-    return qp.post_send(request);
-  };
-  CHECK(post(two) == Errc::too_many_sges);
-  CHECK(post(many) == Errc::too_many_sges);
-  const Sge too_long = pair.a.sge(0, 17);
-  CHECK(post({&too_long, 1}, true) == Errc::too_long);
-  CHECK(post(many, true) == Errc::too_long);
-  Sge wrong = sge;
-  wrong.lkey += 1;
-  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = pair.a.sge(pair.a.source.size() - 63, 64);  // one byte too far
-  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = sge;
-  wrong.address = reinterpret_cast<const void*>(~std::uintptr_t{0} - 10);  // wraps around
-  CHECK(post({&wrong, 1}) == Errc::invalid_lkey);
-  wrong = sge;
-  wrong.length = ~std::uint32_t{0};
-  CHECK(post({&wrong, 1}) == Errc::too_long);
-  CHECK(qp.state() == QpState::rts);
-  CHECK(pair.a.source_region.close() == Errc::ok);  // nothing of that holds it
-}
-
 TEST_CASE("a full send queue says so and takes more after completions") {
   QpCapacity capacity;
   capacity.send = 4;
@@ -464,21 +433,6 @@ TEST_CASE("bad writes fail both sides with a cause") {
     CHECK(contains(pair.a.qps[0].error_text(), "peer 127.0.0.1:21001"));
     CHECK(pair.b.target == before);
   }
-}
-
-TEST_CASE("a completion queue that overflows fails its queue pairs") {
-  Side a(test_config()), b(test_config("loopback:2", 2));
-  auto small = a.device.create_cq(2);
-  QpOptions options;
-  options.send_cq = &small;
-  a.qps.push_back(a.device.create_qp(options));
-  connect(a.qps[0], b.add_qp());
-  for (int i = 0; i < 3; ++i) REQUIRE(post_copy(a, a.qps[0], b, 0, 8) == Errc::ok);
-  const Time end = monotonic_now() + kPatience;
-  while (!small.overrun() && monotonic_now() < end) (void)a.device.progress();
-  CHECK(small.overrun());
-  CHECK(a.qps[0].state() == QpState::err);
-  CHECK(a.qps[0].error_cause() == QpErrorCause::cq_overrun);
 }
 
 }  // namespace

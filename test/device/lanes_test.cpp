@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "gid_rig.hpp"
 #include "lanes_rig.hpp"
 
 using namespace mrc;
@@ -326,21 +327,8 @@ TEST_CASE("lanes: faults hit every lane, and nothing is lost") {
 TEST_CASE("lanes: a queue pair in any lane is found by GID and QPN") {
   LanePair pair;
   QueuePair from = in_lane(pair.a, 1, pair.a.cq), to = in_lane(pair.b, 3, pair.b.cq);
-  const auto connect_by_gid = [](QueuePair& qp, const Device& device, const QueuePair& peer) {
-    QpChange change;
-    change.state = QpState::init;
-    qp.modify(change);
-    change.state = QpState::rtr;
-    change.destination = Destination{device.gid(), peer.qpn()};
-    change.receive_psn = Psn{7};
-    qp.modify(change);
-    change = {};
-    change.state = QpState::rts;
-    change.rts.send_psn = Psn{7};
-    qp.modify(change);
-  };
-  connect_by_gid(from, pair.b.device, to);
-  connect_by_gid(to, pair.a.device, from);
+  connect_by_gid(from, kPsnA, pair.b.device.gid(), to.qpn(), kPsnB);
+  connect_by_gid(to, kPsnB, pair.a.device.gid(), from.qpn(), kPsnA);
   REQUIRE(post_copy(pair.a, from, pair.b, 0, 100'000) == Errc::ok);
   CHECK(pair.a.await_one().status == WcStatus::success);
 }

@@ -16,58 +16,6 @@ using namespace mrc::test;
 
 namespace {
 
-TEST_CASE("first write: the data is there when it completes") {
-  Pair pair(test_config("loopback:1"), 4096);
-  std::fill(pair.b.target.begin(), pair.b.target.end(), std::uint8_t{0xEE});
-  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 100, 1000, 77) == Errc::ok);
-  const Completion done = pair.a.await_one();
-  CHECK(done.wr_id == 77);
-  CHECK(done.status == WcStatus::success);
-  CHECK(done.opcode == WcOpcode::write);
-  CHECK(done.qpn == pair.a.qps[0].qpn());
-  for (std::size_t i = 0; i < 4096; ++i) {
-    const bool written = i >= 100 && i < 1100;
-    REQUIRE(pair.b.target[i] == (written ? pair.a.source[i] : 0xEE));
-  }
-  CHECK(pair.a.qps[0].stats().writes_completed == 1);
-  CHECK(pair.b.qps[0].stats().rx_bytes == 1000);
-}
-
-TEST_CASE("write with immediate: receives complete in order, after their data") {
-  Pair pair(test_config("loopback:4"), 1 << 20);
-  constexpr std::uint32_t kMessages = 64;
-  for (std::uint32_t i = 0; i < kMessages; ++i)
-    REQUIRE(pair.b.qps[0].post_receive(500 + i) == Errc::ok);
-  Random random(7);
-  std::vector<std::uint32_t> lengths;
-  for (std::uint32_t i = 0; i < kMessages; ++i) {
-    lengths.push_back(i == 5 ? 0 : 1 + random.below(16'000));  // one without any data
-    const Sge sge = pair.a.sge(i * 16'000, lengths[i]);
-    SendRequest request;
-    request.wr_id = i;
-    request.sges = {&sge, lengths[i] == 0 ? 0u : 1u};
-    request.remote = pair.b.target_region.remote(i * 16'000);
-    request.opcode = SendOpcode::write_imm;
-    request.immediate = 0xABCD0000 + i;
-    REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
-  }
-  for (std::uint32_t i = 0; i < kMessages; ++i) {
-    const Completion received = pair.b.await_one();
-    CHECK(received.wr_id == 500 + i);
-    CHECK(received.status == WcStatus::success);
-    CHECK(received.opcode == WcOpcode::recv_write_imm);
-    CHECK(received.immediate == 0xABCD0000 + i);
-    CHECK(received.byte_len == lengths[i]);
-    CHECK(std::memcmp(&pair.b.target[i * 16'000], &pair.a.source[i * 16'000], lengths[i]) == 0);
-  }
-  const auto sent = pair.a.await(kMessages);
-  for (std::uint32_t i = 0; i < kMessages; ++i) {
-    CHECK(sent[i].wr_id == i);
-    CHECK(sent[i].opcode == WcOpcode::write_imm);
-    CHECK(sent[i].status == WcStatus::success);
-  }
-}
-
 /// Writes of random sizes from random SGEs, with gaps between them that must stay untouched.
 void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
   constexpr std::uint8_t kGap = 0x5A;
@@ -193,52 +141,6 @@ TEST_CASE("a queue pair's own MTU may differ from its device's") {
     CHECK(a.source == b.target);
     CHECK(a.qps[0].stats().tx_packets == (1u << 20) / mtu);
   }
-}
-
-TEST_CASE("several queue pairs, both directions at once") {
-  Pair pair(test_config("loopback:4"), 2 << 20);
-  for (int i = 1; i < 4; ++i) pair.add_qps();
-  constexpr std::size_t kPiece = 16 << 10;
-  const std::size_t writes = pair.a.source.size() / kPiece;
-  for (std::size_t i = 0; i < writes; ++i) {
-    REQUIRE(post_copy(pair.a, pair.a.qps[i % 4], pair.b, i * kPiece, kPiece) == Errc::ok);
-    REQUIRE(post_copy(pair.b, pair.b.qps[i % 4], pair.a, i * kPiece, kPiece) == Errc::ok);
-  }
-  for (const Completion& c : pair.a.await(writes)) CHECK(c.status == WcStatus::success);
-  for (const Completion& c : pair.b.await(writes)) CHECK(c.status == WcStatus::success);
-  CHECK(pair.a.source == pair.b.target);
-  CHECK(pair.b.source == pair.a.target);
-  for (const QueuePair& qp : pair.a.qps) CHECK(qp.stats().writes_completed == writes / 4);
-}
-
-TEST_CASE("a device can be its own peer") {
-  Side side(test_config());
-  side.qps.reserve(2);
-  QueuePair& one = side.add_qp();
-  connect(one, side.add_qp());
-  REQUIRE(post_copy(side, one, side, 0, side.source.size()) == Errc::ok);
-  CHECK(side.await_one().status == WcStatus::success);
-  CHECK(side.source == side.target);
-}
-
-TEST_CASE("silent writes: one completion speaks for those before it") {
-  Pair pair;
-  std::vector<SendRequest> requests(8);
-  std::vector<Sge> sges(8);
-  for (std::size_t i = 0; i < 8; ++i) {
-    sges[i] = pair.a.sge(i * 8192, 8192);
-    requests[i].wr_id = i;
-    requests[i].sges = {&sges[i], 1};
-    requests[i].remote = pair.b.target_region.remote(i * 8192);
-    requests[i].flags.signaled = i == 7;
-  }
-  std::size_t posted = 0;
-  REQUIRE(pair.a.qps[0].post_sends(requests, posted) == Errc::ok);
-  CHECK(posted == 8);
-  CHECK(pair.a.await_one().wr_id == 7);
-  CHECK(std::memcmp(pair.a.source.data(), pair.b.target.data(), 8 * 8192) == 0);
-  Completion more;
-  CHECK(pair.a.cq.wait({&more, 1}, 20ms) == 0);
 }
 
 }  // namespace

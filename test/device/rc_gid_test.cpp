@@ -5,34 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include "gid_rig.hpp"
 #include "rc_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
-
-namespace {
-
-constexpr Psn kFirstA{0x00FFFFF8}, kFirstB{0x00004321};
-
-/// The steps of a verbs program, as far as `last`.
-void step_by_gid(QueuePair& qp, Psn own, Device& peer, Qpn qpn, Psn theirs,
-                 QpState last = QpState::rts) {
-  QpChange change;
-  change.state = QpState::init;
-  qp.modify(change);
-  change = {};
-  change.state = QpState::rtr;
-  change.destination = Destination{peer.gid(), qpn};
-  change.receive_psn = theirs;
-  qp.modify(change);
-  if (last == QpState::rtr) return;
-  change = {};
-  change.state = QpState::rts;
-  change.rts.send_psn = own;
-  qp.modify(change);
-}
-
-}  // namespace
 
 TEST_CASE("rc by GID: a responder in RTR answers READs and atomics") {
   RcSide a(test_config()), b(Pair::other(test_config()));
@@ -40,8 +17,9 @@ TEST_CASE("rc by GID: a responder in RTR answers READs and atomics") {
   const auto bytes = random_bytes(100'000, 5);
   std::copy(bytes.begin(), bytes.end(), b.target.begin());
   b.words[0] = 40;
-  step_by_gid(qb, kFirstB, a.device, qa.qpn(), kFirstA, QpState::rtr);
-  step_by_gid(qa, kFirstA, b.device, qb.qpn(), kFirstB);
+  qb.modify(to(QpState::init));
+  qb.modify(to_rtr(a.device.gid(), qa.qpn(), kPsnA));
+  connect_by_gid(qa, kPsnA, b.device.gid(), qb.qpn(), kPsnB);
   REQUIRE(post(qa, SendOpcode::read, {a.into(0, 100'000)}, b.target_region.remote(), 1) ==
           Errc::ok);
   REQUIRE(post_atomic(a, qa, b, 0, SendOpcode::fetch_add, 2) == Errc::ok);
@@ -56,31 +34,11 @@ TEST_CASE("rc by GID: a responder in RTR answers READs and atomics") {
   CHECK(post(qb, SendOpcode::send, {}) == Errc::invalid_state);
 
   // It goes on from where its answers have ended.
-  QpChange change;
-  change.state = QpState::rts;
-  change.rts.send_psn = kFirstB;
-  qb.modify(change);
+  qb.modify(to_rts(kPsnB));
   REQUIRE(qa.post_receive(7) == Errc::ok);
   REQUIRE(post(qb, SendOpcode::send, {}) == Errc::ok);
   CHECK(b.await_one().status == WcStatus::success);
   CHECK(a.await_one().wr_id == 7);
-}
-
-TEST_CASE("rc by GID: what is posted before the peer is found waits for it") {
-  RcSide a(test_config()), b(Pair::other(test_config()));
-  QueuePair &qa = a.add(), &qb = b.add();
-  step_by_gid(qa, kFirstA, b.device, qb.qpn(), kFirstB);
-  REQUIRE(post(qa, SendOpcode::send, {a.sge(0, 3000)}, {}, 1) == Errc::ok);
-  REQUIRE(post(qa, SendOpcode::read, {a.into(0, 3000)}, b.target_region.remote(), 2) == Errc::ok);
-  CHECK(qa.query().resolving);
-  REQUIRE(post_receive(qb, {b.into(0, 3000)}) == Errc::invalid_state);
-  step_by_gid(qb, kFirstB, a.device, qa.qpn(), kFirstA);
-  REQUIRE(post_receive(qb, {b.into(0, 3000)}) == Errc::ok);
-  for (const Completion& done : a.await(2)) {
-    INFO(qa.error_text());
-    REQUIRE(done.status == WcStatus::success);
-  }
-  CHECK(std::equal(a.source.begin(), a.source.begin() + 3000, a.target.begin()));
 }
 
 TEST_CASE("rc by GID: a peer that turns out not to offer the operations") {
@@ -90,11 +48,11 @@ TEST_CASE("rc by GID: a peer that turns out not to offer the operations") {
     options.attributes = b.device.default_attributes();
     options.attributes->rc = false;
   });
-  step_by_gid(qa, kFirstA, b.device, qb.qpn(), kFirstB);
+  connect_by_gid(qa, kPsnA, b.device.gid(), qb.qpn(), kPsnB);
   REQUIRE(post(qa, SendOpcode::write, {a.sge(0, 8)}, b.target_region.remote(), 1) == Errc::ok);
   REQUIRE(post(qa, SendOpcode::read, {a.into(0, 8)}, b.target_region.remote(), 2) == Errc::ok);
   REQUIRE(post(qa, SendOpcode::write, {a.sge(0, 8)}, b.target_region.remote(), 3) == Errc::ok);
-  step_by_gid(qb, kFirstB, a.device, qa.qpn(), kFirstA);
+  connect_by_gid(qb, kPsnB, a.device.gid(), qa.qpn(), kPsnA);
   bool found = false;
   for (const Completion& done : a.await(3)) {
     if (done.wr_id == 2) {

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "device/device_rig.hpp"
+#include "device/gid_rig.hpp"
 
 using namespace mrc;
 using namespace mrc::test;
@@ -25,12 +25,6 @@ struct TemporaryFile {
   ~TemporaryFile() { std::filesystem::remove_all(folder); }
   std::string folder, path;
 };
-
-void copy_one(Side& from, QueuePair& qp, Side& to) {
-  REQUIRE(post_copy(from, qp, to, 0, from.source.size()) == Errc::ok);
-  REQUIRE(from.await_one().status == WcStatus::success);
-  CHECK(from.source == to.target);
-}
 
 std::uint64_t bad_tags(const Device& device) {
   return device.stats().engine.drops.bad_tag;

@@ -18,6 +18,7 @@ TEST_CASE(
   for (std::uint64_t i = 0; i < 6; ++i)
     REQUIRE(rig.receive(1, i, {rig.sge(1, i * 1000, 1000)}) == Errc::ok);
   CHECK(rig.pair[1].post_receive(rig.qps[a][1], 9) == Errc::unsupported);
+  CHECK(rig.pair[1].set_srq_limit(rig.srq, 65) == Errc::invalid_argument);  // of 64
   REQUIRE(rig.pair[1].set_srq_limit(rig.srq, 3) == Errc::ok);
   const Sge s = rig.sge(0, 0, 700);
   for (int i = 0; i < 3; ++i)
@@ -31,6 +32,12 @@ TEST_CASE(
   REQUIRE(rig.pair[1].poll_event(event));
   CHECK(event.kind == engine::EngineEvent::Kind::srq_limit);
   CHECK(event.srq == rig.srq);
+  CHECK_FALSE(rig.pair[1].poll_event(event));
+  REQUIRE(rig.pair[1].set_srq_limit(rig.srq, 0) == Errc::ok);
+  CHECK_FALSE(rig.pair[1].poll_event(event));
+  REQUIRE(rig.pair[1].set_srq_limit(rig.srq, 3) == Errc::ok);  // fewer are left: at once
+  REQUIRE(rig.pair[1].poll_event(event));
+  CHECK(event.kind == engine::EngineEvent::Kind::srq_limit);
   CHECK_FALSE(rig.pair[1].poll_event(event));
   std::vector<std::uint64_t> ids;
   for (const Completion& c : rig.done(1)) ids.push_back(c.wr_id);
@@ -130,31 +137,66 @@ TEST_CASE("A READ of a peer that is gone fails, also when its request had arrive
   CHECK(rig.done(0)[0].status == WcStatus::retry_exc_err);
 }
 
-TEST_CASE("Operations that the peer does not offer are refused when they are posted") {
+TEST_CASE("Operations that one side does not offer are refused when they are posted") {
+  enum class Lacks { rc, own_rc, peer_rc, own_reads, peer_reads };
+  for (const Lacks lacks :
+       {Lacks::rc, Lacks::own_rc, Lacks::peer_rc, Lacks::own_reads, Lacks::peer_reads}) {
+    CAPTURE(static_cast<int>(lacks));
+    EnginePair::Setup setup;
+    setup.rc = lacks != Lacks::rc;
+    EnginePair pair(setup, 4);
+    std::vector<std::uint8_t> bytes(64);
+    const std::uint32_t key = pair.register_memory(0, bytes.data(), 64, Access::local_write);
+    Qpn qpn[2];
+    for (unsigned side = 0; side < 2; ++side) {
+      engine::QpInit init;
+      init.pd = pair.pd(side);
+      init.send_cq = init.receive_cq = *pair[side].create_cq(16);
+      init.capacity.atomics = true;
+      init.attributes.rc = lacks != (side == 0 ? Lacks::own_rc : Lacks::peer_rc);
+      if (side == 0 && lacks == Lacks::own_reads) init.attributes.max_rd_atomic = 0;
+      if (side == 1 && lacks == Lacks::peer_reads) init.attributes.max_rd_atomic_dest = 0;
+      qpn[side] = *pair[side].create_qp(init);
+    }
+    pair.connect(qpn[0], qpn[1]);
+    const Sge s{bytes.data(), 8, key};
+    const auto post = [&](unsigned side, SendOpcode opcode, std::span<const Sge> sges) {
+      return pair[side].post_send(qpn[side], {.opcode = opcode, .sges = sges}, pair.now());
+    };
+    for (const SendOpcode op : {SendOpcode::read, SendOpcode::fetch_add})
+      CHECK(post(0, op, {&s, 1}) == Errc::unsupported);
+    // Without READs and atomics there are SENDs, and the other direction has limits of its own.
+    const Errc others = lacks >= Lacks::own_reads ? Errc::ok : Errc::unsupported;
+    CHECK(post(0, SendOpcode::send, {&s, 1}) == others);
+    CHECK(post(1, SendOpcode::read, {}) == others);
+    CHECK(post(0, SendOpcode::write, {}) == Errc::ok);
+  }
+}
+
+TEST_CASE("READs and atomics that do not fit are refused when they are posted, without a trace") {
   RcRig rig;
   rig.add();
-  EnginePair plain({}, 4);
   std::vector<std::uint8_t> bytes(64);
-  const std::uint32_t key = plain.register_memory(0, bytes.data(), 64, Access::remote_read);
-  Qpn qpn[2];
-  for (unsigned side = 0; side < 2; ++side) {
-    engine::QpInit init;
-    init.pd = plain.pd(side);
-    init.send_cq = init.receive_cq = *plain[side].create_cq(16);
-    qpn[side] = *plain[side].create_qp(init);
-  }
-  plain.connect(qpn[0], qpn[1]);
-  const Sge s{bytes.data(), 8, key};
-  for (const SendOpcode op : {SendOpcode::send, SendOpcode::read, SendOpcode::fetch_add})
-    CHECK(plain[0].post_send(qpn[0], {.opcode = op, .sges = {&s, 1}}, plain.now()) ==
-          Errc::unsupported);
-  // A READ needs memory that may be written, an atomic eight bytes.
   const std::uint32_t constant =
       rig.pair.register_memory(0, bytes.data(), bytes.size(), Access::none);
-  const Sge fixed{bytes.data(), 8, constant}, wide = rig.sge(0, 0, 16);
-  CHECK(rig.post(0, {.opcode = SendOpcode::read, .sges = {&fixed, 1}, .remote = rig.at(1, 0)}) ==
-        Errc::access_denied);
-  CHECK(
-      rig.post(0, {.opcode = SendOpcode::fetch_add, .sges = {&wide, 1}, .remote = rig.at(1, 0)}) ==
-      Errc::invalid_argument);
+  const Sge fixed{bytes.data(), 8, constant};  // what they bring needs memory that may be written
+  const auto post = [&](SendOpcode opcode, std::span<const Sge> sges, bool inlined = false) {
+    return rig.post(0, {.opcode = opcode,
+                        .sges = sges,
+                        .remote = rig.at(1, 0),
+                        .flags = {.inline_data = inlined}});
+  };
+  for (const SendOpcode op : {SendOpcode::read, SendOpcode::fetch_add})
+    CHECK(post(op, {&fixed, 1}) == Errc::access_denied);
+  for (const std::size_t length : {0, 4, 16}) {  // an atomic's result has 8 bytes
+    const Sge sge = rig.sge(0, 0, length);
+    CHECK(post(SendOpcode::fetch_add, {&sge, 1}) == Errc::invalid_argument);
+  }
+  CHECK(post(SendOpcode::compare_swap, {}) == Errc::invalid_argument);
+  const Sge sge = rig.sge(0, 0, 8);
+  CHECK(post(SendOpcode::read, {&sge, 1}, true) == Errc::invalid_argument);  // nothing is sent
+  CHECK(rig.pair[0].deregister_memory(constant) == Errc::ok);
+  REQUIRE(post(SendOpcode::read, {&sge, 1}) == Errc::ok);
+  REQUIRE(rig.run(1, 0));
+  CHECK(rig.done(0)[0].status == WcStatus::success);
 }
