@@ -54,11 +54,7 @@ struct Room {
     start(b.qp);
   }
   [[nodiscard]] int receive(std::uint64_t id, ibv_sge sge) const {
-    ibv_recv_wr request{}, *bad = nullptr;
-    request.wr_id = id;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    return ibv_post_recv(b.qp, &request, &bad);
+    return post_receive(b.qp, id, sge);
   }
   /// From a to b. The SGE must stay until it is posted.
   [[nodiscard]] ibv_send_wr request(std::uint64_t id, ibv_sge& sge) const {
@@ -103,11 +99,7 @@ TEST_CASE("verbs datagrams: there, and an answer to the sender that the receive 
   auto* grh = reinterpret_cast<ibv_grh*>(&room.to.bytes[1000]);
   ibv_ah* back = ibv_create_ah_from_wc(room.program.pd, &got, grh, 1);
   REQUIRE(back != nullptr);
-  ibv_sge into = room.to.sge(20'000, 100);
-  ibv_recv_wr receive{}, *bad = nullptr;
-  receive.sg_list = &into;
-  receive.num_sge = 1;
-  REQUIRE(ibv_post_recv(room.a.qp, &receive, &bad) == 0);
+  REQUIRE(post_receive(room.a.qp, 0, room.to.sge(20'000, 100)) == 0);
   std::array<std::uint8_t, 3> text{'y', 'e', 's'};
   ibv_sge inlined{reinterpret_cast<std::uintptr_t>(text.data()), 3, 0};
   request = room.request(6, inlined);
@@ -285,12 +277,7 @@ TEST_CASE("verbs datagrams: posting by ibv_wr_*, and receives of a shared queue"
   ibv_qp* qp = ibv_create_qp_ex(program.context, &wanted);
   REQUIRE(qp != nullptr);
   start(qp);
-  ibv_sge into = to.sge(0, 1000);
-  ibv_recv_wr receive{}, *bad = nullptr;
-  receive.wr_id = 9;
-  receive.sg_list = &into;
-  receive.num_sge = 1;
-  REQUIRE(ibv_post_srq_recv(srq, &receive, &bad) == 0);
+  REQUIRE(post_receive(srq, 9, to.sge(0, 1000)) == 0);
   from.bytes[0] = 77;
 
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);

@@ -80,14 +80,12 @@ TEST_CASE("verbs memory: what is in use can't be destroyed") {
 }
 
 TEST_CASE("verbs memory: a key of another protection domain") {
-  Program program, other;
-  const Memory mine(program), foreign(other);
-  const Queues a(program), b(program);
-  a.connect(b);
-  b.connect(a);
+  const Linked pair;
+  Program other;
+  const Memory foreign(other);
   ibv_sge sge = foreign.sge(0, 8);
-  ibv_send_wr request = write_request(1, sge, mine, 0);
+  ibv_send_wr request = pair.request(IBV_WR_RDMA_WRITE, sge);
   ibv_send_wr* bad = nullptr;
-  CHECK(ibv_post_send(a.qp, &request, &bad) == EINVAL);
+  CHECK(ibv_post_send(pair.a.qp, &request, &bad) == EINVAL);
   CHECK(bad == &request);
 }

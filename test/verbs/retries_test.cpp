@@ -61,13 +61,8 @@ struct Unready {
   Unready& operator=(const Unready&) = delete;
 
   [[nodiscard]] int receive(std::uint64_t id) {
-    ibv_sge sge = to.sge(0, 64);
-    ibv_recv_wr request{}, *bad = nullptr;
-    request.wr_id = id;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
-                          : ibv_post_recv(qp[1], &request, &bad);
+    const ibv_sge sge = to.sge(0, 64);
+    return srq != nullptr ? post_receive(srq, id, sge) : post_receive(qp[1], id, sge);
   }
   [[nodiscard]] int send(std::uint64_t id, ibv_wr_opcode opcode) {
     ibv_sge sge = from.sge(0, 64);

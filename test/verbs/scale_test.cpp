@@ -59,14 +59,8 @@ TEST_CASE("verbs scale: thousands of queue pairs on one completion queue and one
       REQUIRE(ibv_modify_qp(qp, &a, kRtsMask) == 0);
     };
     for (std::size_t i = 0; i < qps.size(); ++i) connect(qps[i], qps[i ^ 1]->qp_num);
-    for (std::size_t i = 0; i < qps.size(); ++i) {
-      ibv_sge sge = to.sge(i * 64, 64);
-      ibv_recv_wr receive{}, *bad = nullptr;
-      receive.wr_id = i;
-      receive.sg_list = &sge;
-      receive.num_sge = 1;
-      REQUIRE(ibv_post_srq_recv(srq, &receive, &bad) == 0);
-    }
+    for (std::size_t i = 0; i < qps.size(); ++i)
+      REQUIRE(post_receive(srq, i, to.sge(i * 64, 64)) == 0);
     for (std::size_t i = 0; i < qps.size(); ++i) {
       const std::size_t at = i * 64;
       const std::uint32_t number = qps[i]->qp_num;
@@ -118,15 +112,11 @@ TEST_CASE("verbs scale: a device that is closed leaves nothing open") {
   { const Program program; }  // what is opened once and stays, like the log
   const std::ptrdiff_t before = open_descriptors();
   {
-    Program program;
-    Memory from(program), to(program);
-    const Queues a(program), b(program);
-    a.connect(b);
-    b.connect(a);
-    ibv_sge sge = from.sge(0, 64);
-    ibv_send_wr request = write_request(1, sge, to, 0);
-    REQUIRE(post(a.qp, request) == 0);
-    REQUIRE(a.next().status == IBV_WC_SUCCESS);
+    const Linked pair;
+    ibv_sge sge = pair.from.sge(0, 64);
+    ibv_send_wr request = pair.request(IBV_WR_RDMA_WRITE, sge);
+    REQUIRE(post(pair.a.qp, request) == 0);
+    REQUIRE(pair.a.next().status == IBV_WC_SUCCESS);
   }
   CHECK(open_descriptors() == before);
 }

@@ -188,5 +188,37 @@ inline int post_receive(ibv_qp* qp, std::uint64_t id) {
   request.wr_id = id;
   return ibv_post_recv(qp, &request, &bad);
 }
+inline int post_receive(ibv_qp* qp, std::uint64_t id, ibv_sge sge) {
+  ibv_recv_wr request{id, nullptr, &sge, 1}, *bad = nullptr;
+  return ibv_post_recv(qp, &request, &bad);
+}
+inline int post_receive(ibv_srq* srq, std::uint64_t id, ibv_sge sge) {
+  ibv_recv_wr request{id, nullptr, &sge, 1}, *bad = nullptr;
+  return ibv_post_srq_recv(srq, &request, &bad);
+}
+
+/// Two connected queue pairs, and memory: `from` holds numbers, `to` is all zero.
+struct Linked {
+  Program program;
+  Memory from{program}, to{program};
+  Queues a, b;
+
+  explicit Linked(ibv_qp_type type = IBV_QPT_RC) : a(program, type), b(program, type) {
+    for (std::size_t i = 0; i < from.bytes.size(); ++i)
+      from.bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 251 + 1);
+    a.connect(b);
+    b.connect(a);
+  }
+  /// From a to b. The SGE must stay until it is posted.
+  [[nodiscard]] ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge& sge,
+                                    std::size_t offset = 0) const {
+    ibv_send_wr request = write_request(1, sge, to, offset);
+    request.opcode = opcode;
+    return request;
+  }
+  [[nodiscard]] bool arrived(std::size_t from_at, std::size_t to_at, std::size_t size) const {
+    return std::memcmp(from.bytes.data() + from_at, to.bytes.data() + to_at, size) == 0;
+  }
+};
 
 }  // namespace mrc::test::verbs
