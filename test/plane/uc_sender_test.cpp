@@ -53,16 +53,6 @@ struct UcSenderRig {
 
 }  // namespace
 
-TEST_CASE("UC sender: numbers from 0 on each path of each peer") {
-  UcSenderRig rig;
-  rig.sender.add_peer(PeerId{0}, rig.now);
-  CHECK(rig.sender.assign(kPeer, 0) == UcName{0, 0, 0});
-  CHECK(rig.sender.assign(kPeer, 0) == UcName{0, 0, 1});
-  CHECK(rig.sender.assign(kPeer, 15) == UcName{15, 0, 0});
-  CHECK(rig.sender.assign(PeerId{0}, 0) == UcName{0, 0, 0});
-  CHECK(rig.sender.assign(kPeer, 0) == UcName{0, 0, 2});
-}
-
 TEST_CASE("UC sender: knows how each packet went") {
   UcSenderRig rig;
   REQUIRE(rig.by_uc(kOwner, 100, 2));
