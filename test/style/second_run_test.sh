@@ -54,7 +54,8 @@ once race 'WARNING: ThreadSanitizer: data race (pid=1)'
 once overflow 'a.cpp:1:2: runtime error: signed integer overflow'
 once crash 'test case CRASHED: SIGSEGV - Segmentation violation signal'
 run 1
-outcomes 'passed one, two: <good>' 'unstable short of "time" & more' 'skipped skipped' 'failed bad' \
+outcomes 'passed one, two: <good>' 'unstable short of "time" & more' 'skipped skipped' \
+  'failed bad' \
   'failed seldom' 'failed missing' 'failed race' 'failed overflow' 'failed crash'
 says '-- bad: failed alone, too'
 

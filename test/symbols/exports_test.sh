@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # exports_test.sh VERSION LIBRARY PLUGIN UNLISTED [HEADER_ONLY]: what shared objects export. VERSION
 # is the project's, as 0.1; LIBRARY is libopenmrc.so, PLUGIN a shared object with libopenmrc.a
-# inside, UNLISTED one without a version script, HEADER_ONLY (if this build has it) one made from the
-# headers without any flag. MRC_UPDATE_EXPORTS=1 writes the list of LIBRARY's exports anew.
+# inside, UNLISTED one without a version script, HEADER_ONLY (if this build has it) one made from
+# the headers without any flag. MRC_UPDATE_EXPORTS=1 writes the list of LIBRARY's exports anew.
 set -euo pipefail
 export LC_ALL=C
 version=$1 library=$2 plugin=$3 unlisted=$4 header_only=${5-}
