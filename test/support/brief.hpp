@@ -12,7 +12,7 @@ inline constexpr bool kSanitized = false;
 #endif
 
 /// True in sanitized builds (but with MRC_TEST_SCOPE=long). They look at what code does, not at how
-/// well or how often: a test that repeats itself for a rate, a mean or a wrap does less of it there.
+/// well or how often: a test that repeats itself for a rate, a mean or a wrap does less of it.
 #if defined(MRC_TEST_BRIEF)
 inline constexpr bool kBrief = true;
 #else
