@@ -8,7 +8,8 @@ decode.py FILE garbage PCAP    writes parts of packets, and packets with random 
 
 Lines of the file, sections of it after `== SECTION`:
   tshark WHAT OPTION...  a run over the section's packets; WHAT: `tree` (all of MRC), `findings`
-  tshark WHAT OPTION...  a run over the packets; WHAT: `tree` (all of MRC), `findings`
+                         (values that MRC does not allow; not in `tree`), or fields, joined by
+                         commas
   NAME = PACKET          for later use, also in other sections
   PACKET -> SHOWN        what the section's runs show, with | between them
     MORE SHOWN           of `tree`
