@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manual page of mrc_ctl has the commands and options that its help has, and no others; the
 # completion for bash offers them, and the devices that are open.
-. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_ctl"
-tool=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../tools/mrc_ctl" && pwd)
+tool=$source_dir/tools/mrc_ctl
 cd "$work"
 
 say 'manual page'
@@ -64,7 +63,7 @@ start_server server "$port"
 start client "$mrc_perf" --port "$port" --size 64K --duration 600 --give-up 600 127.0.0.1
 client=$pid
 mrc_ctl() { "$mrc_ctl" --folder "$work/sockets" --patience 60s "$@"; }
-listed() { [[ $(mrc_ctl --json list | grep -c '"pid"') == 2 ]]; }
+listed() { [[ $(mrc_ctl --json list | jq length) == 2 ]]; }
 until_true 30 listed || fail "not two devices: $(mrc_ctl list)"
 # shellcheck source=/dev/null
 . "$tool/completion.bash"
@@ -94,8 +93,7 @@ offers "$client" paths --pid "$client"
 offers 'mrc_perf' --name mrc
 offers '' probe --time ''
 offers "$work/sockets" --folder "$work/sock"
-mrc_ctl --json list >list.json
-id=$(sed -n 's/.*"device": "\(.*\)",*/\1/p' list.json | head -n 1)
+id=$(mrc_ctl --json list | jq -r '.[0].device')
 offers "$id" --device "${id:0:12}"
 offers '' check --listen n
 kill -INT "$client"

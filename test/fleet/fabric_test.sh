@@ -4,23 +4,14 @@
 # all seen and steered by mrc_ctl at host h0. A plane is drained under load, a link is denied, and
 # captures show that nothing of any process uses them; one process is killed, another one stopped.
 # No process notices what is not its own death.
-. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
-nccl_perf=$build/bench/nccl_perf
-mrcrun=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/verbs_shim/mrcrun
-need_program "$mrc_ctl"
-need_program "$nccl_perf"
+mrcrun=$source_dir/verbs_shim/mrcrun
+need_program "$mrc_ctl" "$nccl_perf"
 [[ -e $build/nccl_plugin/libnccl-net-mrc.so ]] || skip 'the NCCL plugin was not built'
-command -v tcpdump >/dev/null || skip 'tcpdump is not installed'
-while IFS='=' read -r name _; do
-  if [[ $name == NCCL_* ]]; then unset "$name"; fi
-done < <(env)
+need_tool tcpdump
+without NCCL_
 
-cat >"$work/fabric.json" <<'JSON'
-{ "name": "demo", "planes": 4, "t0": 2, "t1": 2, "hosts": 2, "link_speed": 0.5 }
-JSON
-fabric_up "$work/fabric.json"
+fabric_up '{ "name": "demo", "planes": 4, "t0": 2, "t1": 2, "hosts": 2, "link_speed": 0.5 }'
 fabric set t0-host rate=200Mbit ecn=40000:140000 trim=200000 >/dev/null
 mkdir "$work/sockets"
 export MRC_CONTROL=$work/sockets
@@ -78,13 +69,11 @@ perftest=
 if command -v ib_write_bw >/dev/null && [[ -e $build/verbs_shim/libibverbs.so.1 ]]; then
   # perftest's own connection is of IPv4, which the fabric does not carry.
   link_hosts
-  at_host=("$mrc_fabric" exec --prefix "$prefix" "$fabric_file")
   tool=(env "MRC_VERBS_DIR=$build/verbs_shim" MRC_VERBS_MIN_TIMEOUT=60s "$mrcrun" --quiet
     ib_write_bw -d mrc0 -F -p 18600 -s 65536 -D 2 --run_infinitely)
   start perftest-server "${at_host[@]}" h1 -- "${tool[@]}"
   perftest_server=$pid
-  listens() { on h1 cat /proc/net/tcp | awk '$4 == "0A" && $2 ~ /:48A8$/ { n++ } END { exit !n }'; }
-  until_true 20 listens || fail 'ib_write_bw does not listen'
+  until_listening 18600 on h1
   start perftest "${at_host[@]}" h0 -- "${tool[@]}" 192.0.2.2
   perftest=$pid
   running+=("$perftest" "$perftest_server")
@@ -139,10 +128,8 @@ all_run 'link allowed'
 
 if [[ -n $perftest ]]; then
   say 'a process is killed: it disappears, the others go on'
-  kill -KILL "$perftest"
-  wait "$perftest" 2>/dev/null || true
-  kill -KILL "$perftest_server" 2>/dev/null || true  # it may have seen it and ended
-  wait "$perftest_server" 2>/dev/null || true
+  kill_off "$perftest"
+  kill_off "$perftest_server"
   running=("${running[@]:0:4}")
   programs=("${programs[@]:1}")
   expected=$(printf ", '%s'" "${programs[@]}")
@@ -175,9 +162,7 @@ interrupt_pair perf
 checked_result perf
 holds "$work/perf.json" 'no queue pair failed' 'd["device"]["engine"]["qp_errors"] == 0'
 for name in reduce exchange; do
-  kill -INT "${!name}"
-  exit_code "${!name}" 60
-  expect "$name: the exit status after Ctrl-C" [ "$code" = 130 ]
+  interrupt "${!name}" 60 130 "$name"
   expect "$name: bytes checked" [ "$(json "$work/$name.json" checked_bytes | total)" -gt 1000000 ]
   ! grep -q ERROR "$work/$name.err" || fail "$name: a rank saw an error"
 done

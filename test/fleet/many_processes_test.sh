@@ -3,11 +3,9 @@
 # Two hundred processes on one host, each with a device and 16 paths to each of two peers: mrc_ctl
 # shows and steers all of them, two of them move checked data. Further ones take the slots that are
 # left; the one behind the last slot is told so.
-. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 ring=$build/test/ring_of_processes
-need_program "$mrc_ctl"
-need_program "$ring"
+need_program "$mrc_ctl" "$ring"
 mkdir "$work/sockets"
 export MRC_CONTROL=$work/sockets MRC_PLANES=loopback:1 MRC_PATHS=16
 export MRC_RETRY_EXPONENTIAL=25  # a process that waits long for the processor is no dead one
@@ -24,8 +22,7 @@ start_ring() {  # start_ring NAME PROCESSES: all of them have exchanged data
 }
 end_ring() {  # end_ring NAME PID: all of its processes end well
   kill -TERM "$2"
-  exit_code "$2" 30
-  expect "$1: the exit status" [ "$code" = 0 ]
+  exit_code "$2" 30 0 "$1"
   expect_text "$work/$1.out" '0 of '
 }
 
@@ -67,11 +64,8 @@ acknowledged() {
 before=$(acknowledged)
 goes_on() { (($(acknowledged) > before + 1000)); }
 until_true 30 goes_on || fail 'no data'
-kill -INT "$client"
-exit_code "$client" 30
-expect "the client's exit status" [ "$code" = 130 ]
-exit_code "$server" 30
-expect "the server's exit status" [ "$code" = 0 ]
+interrupt "$client" 30
+exit_code "$server" 30 0
 checked_result client
 
 say 'behind the last slot'
@@ -81,8 +75,7 @@ until_true 20 is 'len(d) == 256' list || fail "not 256 devices: $(ctl list | wc 
 port=$(free_port)
 start_server last "$port" --quiet
 start refused "$mrc_perf" 127.0.0.1 --port "$port" --quiet --size 64K --duration 1s
-exit_code "$pid" 20
-expect 'the exit status without a slot' [ "$code" = 1 ]
+exit_code "$pid" 20 1 'the exit status without a slot'
 kill -INT "$server"
 exit_code "$server" 20
 expect_text "$work/refused.err" 'no slot from 0 to 255 is free' 'close others'

@@ -3,8 +3,7 @@
 # libmrc.so.1: what it exports and needs, the names under which programs look for it, and the files
 # that they look for beside the device.
 . "$(dirname "${BASH_SOURCE[0]}")/../verbs/verbs_lib.sh"
-need_tool nm
-need_tool readelf
+need_tool nm readelf
 libmrc=$build/verbs_shim/libmrc.so.1
 [[ -e $libmrc ]] || skip 'libmrc was not built'
 headers=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../verbs_shim/libmrc" && pwd)

@@ -5,21 +5,11 @@
 # a process that is stopped is named; users without CAP_NET_ADMIN are refused.
 . "$(dirname "${BASH_SOURCE[0]}")/../verbs/verbs_lib.sh"
 examples=$build/examples/libmrc
-mrc_ctl=$build/tools/mrc_ctl
-need_program "$examples/libmrc_benchmark"
-need_program "$mrc_ctl"
+need_program "$examples/libmrc_benchmark" "$mrc_ctl"
 cd "$work"
 mkdir sockets
 export MRC_CONTROL=$work/sockets MRC_PATHS=4
 ctl() { "$mrc_ctl" --folder "$work/sockets" --patience 60s "$@"; }
-controller() {  # controller NAME ARGUMENT...
-  local name=$1 run
-  limit 60
-  shift
-  "${run[@]}" "$examples/libmrc_controller_$name" "$@" >"$name.out" 2>&1 ||
-    fail "controller_$name ended with $?: $(cat "$name.out")"
-  expect "$name says so" grep -q '^success$' "$name.out"
-}
 
 # Another program that moves data for as long as the test lasts, and checks it.
 export MRC_RETRY_EXPONENTIAL=25
@@ -50,7 +40,6 @@ say 'events of other processes come to a controller'
 limit 60
 "${run[@]}" "$examples/libmrc_controller_events" 60 >others.out 2>&1 &
 listens=$!
-pids+=("$listens")
 port=$(free_port)
 MRC_FAULTS='plane=1,blackhole@300ms-4s' start_server bad-server "$port" --planes 2 --give-up 600
 MRC_FAULTS='plane=1,blackhole@300ms-4s' start bad "$mrc_perf" --port "$port" --planes 2 --size 64K \
@@ -120,7 +109,5 @@ if command -v setpriv >/dev/null && ((EUID == 0)); then
   fi
 fi
 
-kill -INT "$client"
-exit_code "$client" 30
-expect "the client's exit status" [ "$code" = 130 ]
+interrupt "$client" 30
 ! grep -qi 'error\|wrong' "$work/client.err" || fail "the other program: $(cat "$work/client.err")"

@@ -6,23 +6,8 @@
 examples=$build/examples/libmrc
 need_program "$examples/libmrc_benchmark"
 
-# two NAME PROGRAM OPTION...: a program in two processes, which both must end well.
-two() {
-  local name=$1 port server status=0 run
-  limit 60
-  shift
-  port=$(free_port)
-  "${run[@]}" "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
-  server=$!
-  pids+=("$server")
-  wait_until_listening "$port" "$server"
-  "${run[@]}" "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 || status=$?
-  ((status == 0)) || fail "$name: the client ended with $status"
-  wait "$server" || fail "$name: the server ended with $?"
-}
-
 benchmark() {  # benchmark NAME OPTION...: all sizes to 64 MiB; the data is checked
-  two "$1" "$examples/libmrc_benchmark" "${@:2}"
+  two "$1" 60 "$examples/libmrc_benchmark" "${@:2}"
   expect "$1: 27 sizes" [ "$(grep -cE '^ +[0-9]+ ' "$work/$1.client.out")" -eq 27 ]
   expect_text "$work/$1.server.out" '27 sizes, all data as it was sent'
 }
@@ -40,21 +25,13 @@ say 'collectives'
 conditions=(loss=0.01)
 if full; then conditions+=('' 'plane=0,down@100ms-600ms'); fi
 for faults in "${conditions[@]}"; do
-  MRC_FAULTS=$faults two "collectives-$faults" "$examples/libmrc_collectives" -n 5 -e 300001
+  MRC_FAULTS=$faults two "collectives-$faults" 60 "$examples/libmrc_collectives" -n 5 -e 300001
   for side in client server; do
     expect_text "$work/collectives-$faults.$side.out" \
       '110 operations, all results as they should be'
   done
 done
 
-controller() {  # controller NAME ARGUMENT...
-  local name=$1 run
-  limit 60
-  shift
-  "${run[@]}" "$examples/libmrc_controller_$name" "$@" >"$work/$name.out" 2>&1 ||
-    fail "controller_$name ended with $?"
-  expect "$name says so" grep -q '^success$' "$work/$name.out"
-}
 export MRC_PATHS=4
 say 'controllers: explicit paths'
 controller explicit

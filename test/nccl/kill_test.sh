@@ -18,20 +18,13 @@ for ((i = 0; i < kills; ++i)); do
   start kill "$nccl_perf" --ranks 8 --channels 1 --size 1M --warmup 0 --repetitions 1 \
     --iterations 100000000 --quiet --patience 60s --kill "$rank@${after}ms" \
     --json "$work/kill.json"
-  exit_code "$pid" 100
-  expect "rank $rank killed after $after ms: the exit status" [ "$code" = 3 ]
-  took=$(python3 - "$work/kill.json" <<'PY'
-import json, sys
-end = json.load(open(sys.argv[1]))["end"]
-killed = end["kill"]
-if not killed:
-    sys.exit(print("bad: the ranks had ended before"))
-others = [r for i, r in enumerate(end["ranks"]) if i != killed["rank"]]
-bad = [r for r in others if r["late"] or r["status"] != 3]
-print(f"bad {bad}" if bad else f"{max(r['seconds'] for r in others) - killed['seconds']:.3f}")
-PY
-  )
+  exit_code "$pid" 100 3 "rank $rank killed after $after ms"
+  took=$(jq -r '.end | .kill as $killed | if $killed then
+      (.ranks | to_entries | map(select(.key != $killed.rank).value)) as $others |
+      ($others | map(select(.late or .status != 3))) as $bad |
+      if $bad == [] then ($others | map(.seconds) | max) - $killed.seconds else "bad \($bad)" end
+    else "bad: the ranks had ended before" end' "$work/kill.json")
   [[ $took != bad* ]] || fail "rank $rank killed after $after ms: $took"
-  worst=$(python3 -c "print(max($worst, $took))")
+  worst=$(jq -n "[$worst, $took] | max")
 done
 say "$kills kills: the last rank ended at most $worst s later (time-out $seconds s)"

@@ -3,6 +3,7 @@
 # Two hosts whose planes all fail, so that TCP does not cross either: for some seconds, which costs
 # no connection, and for good, which is an error after the configured time.
 . "$(dirname "${BASH_SOURCE[0]}")/nccl_lib.sh"
+unset NCCL_SOCKET_IFNAME  # planes are named
 two_hosts 2
 planes() {  # planes up|down
   local plane
@@ -32,13 +33,10 @@ sleep 4
 planes up
 until_true 30 moves || fail 'traffic does not go on'
 kill -0 "$pid" 2>/dev/null || fail 'the ranks did not survive'
-kill -INT "$pid"
-exit_code "$pid" 60
-expect 'the exit status after Ctrl-C' [ "$code" = 130 ]
+interrupt "$pid" 60
 
 say 'for good'
 run long --env NCCL_MRC_RETRY_CNT_EXP=8
 planes down
-exit_code "$pid" 60
-expect 'the exit status' [ "$code" = 3 ]
+exit_code "$pid" 60 3
 grep -q 'nor over TCP: its host counts as dead' "$work"/long.* || fail 'no line tells why'

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # run_on_gpu_test.sh CXX: nccl_plugin/test/run_on_gpu as far as it goes without a GPU. Its ranks are
 # run_on_gpu_rank.py, except in the last part, which needs PyTorch.
-. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+here=$source_dir/test/nccl
 cxx=${1:-c++}
-gpu=$(cd "$here/../../nccl_plugin/test/gpu" && pwd)
-command -v python3 >/dev/null || skip 'python3 is not installed'
+gpu=$source_dir/nccl_plugin/test/gpu
 python=$(command -v python3)
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || skip 'python3 is older than 3.9'
 export PYTHONDONTWRITEBYTECODE=1 TMPDIR=$work GPU_DIR=$gpu FAKE_DIR=$work/ranks

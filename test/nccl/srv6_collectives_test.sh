@@ -16,11 +16,6 @@ collectives all "${ranks[@]}" --collective all --size 1000,64K,1500000 --warmup 
 say 'while parts fail'
 start failing "$nccl_perf" --check --json "$work/failing.json" --patience 60s "${ranks[@]}" \
   --collective all_reduce --size 1M --warmup 0 --repetitions 1 --iterations 100000000
-grows() {  # grows PLANE: h0 sends there
-  local before=$(packets h0 "p$1")
-  sleep 0.2
-  [ "$(packets h0 "p$1")" -gt $((before + 100)) ]
-}
 running() { kill -0 "$pid" 2>/dev/null || fail 'the ranks did not survive'; }
 fail_and_return() {  # fail_and_return WHAT PLANE DOWN... -- UP...
   local what=$1 plane=$2 down=()
@@ -40,8 +35,6 @@ until_true 30 grows 1 || fail 'no traffic'
 fail_and_return 'a T1' 1 switch p1t1-0 down -- switch p1t1-0 up
 fail_and_return 'a T0' 2 switch p2t0-1 down -- switch p2t0-1 up
 fail_and_return "a host's port" 3 link h0 p3t0-0 down -- link h0 p3t0-0 up
-kill -INT "$pid"
-exit_code "$pid" 60
-expect 'the exit status after Ctrl-C' [ "$code" = 130 ]
+interrupt "$pid" 60
 expect 'bytes checked' [ "$(json "$work/failing.json" checked_bytes)" -gt 10000000 ]
 ! grep -q ERROR "$work/failing.err" || fail 'a rank saw an error'

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_ctl check between two hosts with two planes: what fits, a plane that is too narrow on the way,
 # planes in another order, a way on which packets vanish, a host that does not answer, and garbage.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
+. "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 need_program "$mrc_ctl"
 cd "$work"
 
@@ -12,25 +11,15 @@ export MRC_PLANES=127.0.0.1
 port=$(free_port)
 start own "$mrc_ctl" check --listen --at "127.0.0.1:$port"
 listener=$pid
-until_true 20 listening "$port" || fail "it does not listen: $(cat own.err)"
-status=0
-"$mrc_ctl" check --wait 60s "127.0.0.1:$port" >self.out 2>self.err || status=$?
-expect 'this host with itself' [ "$status" = 0 ]
+until_listening "$port"
+"$mrc_ctl" check --wait 60s "127.0.0.1:$port" >self.out 2>self.err || fail 'this host with itself'
 # The listener has the port.
 expect_text self.out 'is in use by pid' 'warning' '16 of 16 arrive'
-kill -INT "$listener"
-exit_code "$listener" 20
-expect 'the listener ends by Ctrl-C' [ "$code" = 130 ]
+interrupt "$listener" 20
 expect_text own.out 'answers checks' 'checks this host'
 unset MRC_UDP_PORT MRC_PLANES
 
-fails() {  # fails STATUS TEXT OPTION...: with that on standard error
-  local status=$1 text=$2 code=0
-  shift 2
-  "$mrc_ctl" check "$@" >fails.out 2>fails.err || code=$?
-  [[ $code == "$status" ]] || fail "mrc_ctl check $* ends with $code: $(cat fails.err)"
-  grep -q -- "$text" fails.err || fail "mrc_ctl check $* does not say '$text': $(cat fails.err)"
-}
+fails() { refused "$1" "$2" -- "$mrc_ctl" check "${@:3}"; }  # fails STATUS TEXT OPTION...
 fails 2 'name a host'
 fails 2 'excludes' --listen node1
 fails 2 'NAME=VALUE' --option mtu node1
@@ -58,87 +47,55 @@ for answer in (b"SSH-2.0-x\n", b'{"ok":true}\n', b'{"ok":true,"facts":{"host":7}
 END
 start stranger python3 stranger.py "$port"
 stranger=$pid
-until_true 20 listening "$port" || fail "it does not listen: $(cat stranger.err)"
+until_listening "$port"
 for _ in {1..6}; do
   MRC_PLANES=127.0.0.1 fails 3 "127.0.0.1:$port: " --wait 60s "127.0.0.1:$port"
 done
 exit_code "$stranger" 20
 
-((EUID == 0)) || skip 'the rest: network namespaces need root'
-net=mrc-check-$$
-ip netns add "$net-a" 2>/dev/null || skip 'the rest: network namespaces can not be made here'
-ip netns add "$net-b"
-ip netns add "$net-m"
-trap 'clean_up; for n in a b m; do ip netns del "$net-$n"; done' EXIT
-
-# Plane N: a's pN, a bridge in m, b's pN.
-for n in a b m; do ip -n "$net-$n" link set lo up; done
-for i in 0 1; do
-  ip -n "$net-m" link add "br$i" mtu 9000 type bridge
-  ip -n "$net-m" link set "br$i" up
-  for n in a b; do
-    ip -n "$net-$n" link add "p$i" mtu 9000 type veth peer name "$n$i" netns "$net-m"
-    ip -n "$net-m" link set "$n$i" mtu 9000 master "br$i" up
-    ip -n "$net-$n" addr add "10.8.$i.$([[ $n == a ]]; echo $((1 + $?)))/24" dev "p$i"
-    ip -n "$net-$n" link set "p$i" up
-  done
-done
-running() { [[ $(ip -n "$net-$1" -br link show "$2") == *UP* ]]; }
-for i in 0 1; do
-  for n in a b; do until_true 20 running "$n" "p$i" || fail "p$i of $n is not up"; done
-done
-
+two_hosts_at_switch 2 mtu 9000
 port=9795
 listen() {  # listen PLANES: b answers
-  MRC_PLANES=$1 start listener ip netns exec "$net-b" "$mrc_ctl" check --listen
+  MRC_PLANES=$1 start listener ip netns exec "$b" "$mrc_ctl" check --listen
   listener=$pid
-  until_true 20 ip netns exec "$net-b" bash -c "$(declare -f listening); listening $port" ||
-    fail "b does not listen: $(cat listener.err)"
+  until_listening "$port" ip netns exec "$b"
 }
 end_listener() {
-  kill -INT "$listener"
-  exit_code "$listener" 20
-  expect 'the listener ends by Ctrl-C' [ "$code" = 130 ]
+  interrupt "$listener" 20
 }
-planes_a=10.8.0.1,10.8.1.1
+planes_a=10.9.0.1,10.9.1.1
 wait=60s  # on a busy machine; what is lost takes a third of it
 check() {  # check NAME STATUS OPTION...: a checks b
   local name=$1 wanted=$2 status=0
   shift 2
-  MRC_PLANES=$planes_a ip netns exec "$net-a" "$mrc_ctl" check --wait "$wait" "$@" 10.8.0.2 \
+  MRC_PLANES=$planes_a ip netns exec "$a" "$mrc_ctl" check --wait "$wait" "$@" 10.9.0.2 \
     >"$name.out" 2>"$name.err" || status=$?
   [[ $status == "$wanted" ]] || fail "$name ends with $status, not $wanted: $(cat "$name".*)"
 }
 
 say 'all fits'
-listen 10.8.0.2,10.8.1.2
+listen 10.9.0.2,10.9.1.2
 check fits 0
 expect_text fits.out 'plane 1: 8,904 B packets' 'verdict'
 if grep -q FAILED fits.out; then fail "something does not fit: $(cat fits.out)"; fi
 check json 0 --json
-python3 - json.out <<'END' || fail "the JSON is wrong: $(cat json.out)"
-import json, sys
-hosts = json.load(open(sys.argv[1]))
-assert len(hosts) == 1 and hosts[0]["fits"], hosts
-rows = {row["what"]: row for row in hosts[0]["rows"]}
-assert rows["plane 1: 8,904 B packets"]["there"] == "16 of 16 arrive", rows
-assert rows["plane 1"]["verdict"] == "ok", rows
-assert not any(row["verdict"] == "FAILED" for row in rows.values()), rows
-END
+jq -e 'length == 1 and .[0].fits and (.[0].rows | (INDEX(.what) |
+  .["plane 1: 8,904 B packets"].there == "16 of 16 arrive" and .["plane 1"].verdict == "ok") and
+  all(.verdict != "FAILED"))' json.out >jq.out || fail "the JSON is wrong: $(cat json.out)"
 check few 0 --paths 2
 expect_text few.out '2 of 2 arrive'
 
 say 'several checkers at once, and one that sends garbage'
 checkers=()
 for i in 1 2 3; do
-  MRC_PLANES=$planes_a start "many$i" ip netns exec "$net-a" "$mrc_ctl" check --wait 60s \
-    --udp-port $((20000 + 10 * i)) 10.8.0.2
+  MRC_PLANES=$planes_a start "many$i" ip netns exec "$a" "$mrc_ctl" check --wait 60s \
+    --udp-port $((20000 + 10 * i)) 10.9.0.2
   checkers+=("$pid")
 done
-ip netns exec "$net-a" python3 - <<'END' || fail 'garbage does not end a connection, or all'
+ip netns exec "$a" python3 - <<'END' || fail 'garbage does not end a connection, or all'
 import json, socket
 def talk(data, lines=1):
-    s = socket.create_connection(("10.8.0.2", 9795), 60)
+    s = socket.create_connection(("10.9.0.2", 9795), 60)
     s.settimeout(60)
     try:
         s.sendall(data)
@@ -156,7 +113,7 @@ udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 udp.settimeout(0.5)
 for size in (0, 1, 31, 32, 1400):
     head = b"MRCCHECK" + bytes(16) + b"\x01\x00\x00\x00\x00\x01\x05\x00"
-    udp.sendto(head.ljust(size, b"\0")[:size], ("10.8.0.2", 4791))
+    udp.sendto(head.ljust(size, b"\0")[:size], ("10.9.0.2", 4791))
 try:
     raise SystemExit(f"an answer to a stranger: {udp.recv(2000)!r}")
 except TimeoutError:
@@ -171,47 +128,45 @@ check again 0
 
 say 'a link on the way that is too narrow'
 wait=12s
-for n in a b; do ip -n "$net-m" link set "${n}1" mtu 1500; done
-ip -n "$net-m" link set br1 mtu 1500
+for link in port11 port12 br1; do ip -n "$switch" link set "$link" mtu 1500; done
 check narrow 1
-expect_text narrow.out 'plane 1: packets of 8,904 bytes do not pass from 10.8.1.1' 'of 1,500 do' \
-  'from 10.8.1.2' 'MRC_MTU=1408'
+expect_text narrow.out 'plane 1: packets of 8,904 bytes do not pass from 10.9.1.1' 'of 1,500 do' \
+  'from 10.9.1.2' 'MRC_MTU=1408'
 if grep -q 'plane 0: packets of' narrow.out; then fail 'plane 0 is called narrow, too'; fi
 end_listener
 export MRC_MTU=1408
-listen 10.8.0.2,10.8.1.2
+listen 10.9.0.2,10.9.1.2
 check narrow-mtu 0  # the remedy helps
 end_listener
 unset MRC_MTU
-for n in a b; do ip -n "$net-m" link set "${n}1" mtu 9000; done
-ip -n "$net-m" link set br1 mtu 9000
+for link in port11 port12 br1; do ip -n "$switch" link set "$link" mtu 9000; done
 
 say 'planes in another order'
-listen 10.8.1.2,10.8.0.2
+listen 10.9.1.2,10.9.0.2
 check order 1
 expect_text order.out 'which belongs with plane 1 of' 'give MRC_PLANES in the same order'
 end_listener
-listen 10.8.0.2
+listen 10.9.0.2
 check fewer 1
 expect_text fewer.out 'has 2 planes and'
 end_listener
 
 say 'a way on which packets vanish, by direction'
-listen 10.8.0.2,10.8.1.2
-ip -n "$net-b" neigh replace 10.8.1.1 lladdr 02:00:00:00:00:99 nud permanent dev p1
+listen 10.9.0.2,10.9.1.2
+ip -n "$b" neigh replace 10.9.1.1 lladdr 02:00:00:00:00:99 nud permanent dev p1
 check back 1
-expect_text back.out 'plane 1: nothing arrives from 10.8.1.2'
-if grep -q 'nothing arrives from 10.8.1.1' back.out; then fail "the wrong way: $(cat back.out)"; fi
-ip -n "$net-b" neigh del 10.8.1.1 dev p1
-ip -n "$net-a" neigh replace 10.8.1.2 lladdr 02:00:00:00:00:99 nud permanent dev p1
+expect_text back.out 'plane 1: nothing arrives from 10.9.1.2'
+if grep -q 'nothing arrives from 10.9.1.1' back.out; then fail "the wrong way: $(cat back.out)"; fi
+ip -n "$b" neigh del 10.9.1.1 dev p1
+ip -n "$a" neigh replace 10.9.1.2 lladdr 02:00:00:00:00:99 nud permanent dev p1
 check there 1
-expect_text there.out 'plane 1: nothing arrives from 10.8.1.1' 'not tried'
-ip -n "$net-a" neigh del 10.8.1.2 dev p1
-ip -n "$net-a" route del 10.8.1.0/24 dev p1
+expect_text there.out 'plane 1: nothing arrives from 10.9.1.1' 'not tried'
+ip -n "$a" neigh del 10.9.1.2 dev p1
+ip -n "$a" route del 10.9.1.0/24 dev p1
 check route 1
-expect_text route.out 'there is no route from 10.8.1.1 to 10.8.1.2'
+expect_text route.out 'there is no route from 10.9.1.1 to 10.9.1.2'
 end_listener
 
 say 'nobody listens'
 check nobody 3
-expect_text nobody.err '10.8.0.2 does not answer at TCP port 9795' 'mrc_ctl check --listen'
+expect_text nobody.err '10.9.0.2 does not answer at TCP port 9795' 'mrc_ctl check --listen'

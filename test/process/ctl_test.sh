@@ -2,23 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_ctl beside running programs: what it lists and shows, a plane that goes out of use under load,
 # processes that are killed or stopped, users without rights, bad options.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_ctl"
-press_keys=$(cd "$(dirname "${BASH_SOURCE[0]}")/../support" && pwd)/press_keys.py
 
 cd "$work"
 mkdir sockets
 export MRC_CONTROL=$PWD/sockets
 patience=60s
 ctl() { "$mrc_ctl" --folder sockets --patience "$patience" "$@"; }
-fails() {  # fails STATUS TEXT OPTION...: with that on standard error
-  local status=$1 text=$2 code=0
-  shift 2
-  ctl "$@" >fails.out 2>fails.err || code=$?
-  [[ $code == "$status" ]] || fail "mrc_ctl $* ends with $code, not $status: $(cat fails.err)"
-  grep -q -- "$text" fails.err || fail "mrc_ctl $* does not say '$text': $(cat fails.err)"
-}
+fails() { refused "$1" "$2" -- ctl "${@:3}"; }  # fails STATUS TEXT OPTION...
 
 # Nothing is open.
 [[ $(ctl list) == 'No device is open.' ]] || fail "list without devices: $(ctl list)"
@@ -66,7 +58,7 @@ ctl top --rounds 2 --interval 200ms >top.out || fail 'top'
 grep -Eq 'sending [0-9.]+ Gb/s' top.out || fail "top: $(cat top.out)"
 
 # In a terminal: sorted by name, the second device in detail, a plane drained and used again.
-keys() { python3 "$press_keys" 400 "$@"; }
+keys() { python3 "$support/press_keys.py" 400 "$@"; }
 keys 'recv Gb/s' n 'paths up' j '> mrc_perf' '\n' 'queue pair' d '0-9' 1 'is disabled' \
   d '0-9' 1 'is enabled' '\x1b' 'paths up' q -- \
   "$mrc_ctl" --folder sockets --patience 60s top --interval 300ms >keys.out 2>keys.err ||
@@ -127,7 +119,7 @@ is "$path"'["packets"] == '"$denied_at and $path"'["state"] == "denied"' paths -
   fail 'packets left with an EV that is denied'
 ctl allow --plane "$plane" --ev "$ev" --pid "$client" >allow.out || fail 'allow'
 until_true 60 is "$path"'["packets"] > '"$denied_at" paths --pid "$client" || fail 'not used again'
-fails 2 'a host.s port is in a plane' deny h1
+fails 2 "a host's port is in a plane" deny h1
 fails 1 'no rule denies exactly these' allow --plane 0 --ev 1
 
 # What holds for the host holds for programs that start later.
@@ -189,9 +181,7 @@ sys.exit("connected")' "$(echo "$PWD/sockets/$client"-*.sock)" || fail 'another 
     until_true 30 is 'len(d) == 1 and d[0]["uid"] == 65534' list --pid "$others" ||
       fail "root does not see another user's device: $(ctl list)"
     other "$mrc_ctl" --folder "$PWD/sockets" --json list >other.json || fail 'list of another user'
-    expect "another user's devices" \
-      [ "$(python3 -c 'import json; print([x["pid"] for x in json.load(open("other.json"))])')" = \
-      "[$others]" ]
+    expect "another user's devices" [ "$(jq -c 'map(.pid)' other.json)" = "[$others]" ]
     other "$mrc_ctl" --folder "$PWD/sockets" --patience 60s --pid "$others" plane 1 down \
       >other.out || fail 'another user may not steer its own device'
     is 'd[0]["answer"][1]["enabled"] == False' planes --pid "$others" || fail 'it has no effect'
@@ -221,8 +211,7 @@ is 'len(d) == 1' list --pid "$client" || fail 'one that is stopped hides the oth
 patience=60s
 kill -CONT "$server"
 until_true 20 is 'len(d) == 2' list || fail 'it is not back'
-kill -KILL "$server"
-wait "$server" 2>/dev/null || true
+kill_off "$server"
 unlisted() { is 'len(d) == 0' list --pid "$server"; }
 until_true 20 unlisted || fail "a killed process is still there: $(ctl list)"
 [[ -z $(find sockets -name "$server-*") ]] || fail 'its socket is still there'

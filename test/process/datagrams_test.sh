@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Datagrams between two processes, on one host and on two.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/gid_lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 gid_connect=$build/examples/datagrams # what gid_pair runs
 need_program "$gid_connect"
 
@@ -27,25 +27,10 @@ if has_ipv6; then
 fi
 
 say 'a GID that leads nowhere'
-code=0
-echo 'fd00::1 5 6' | MRC_PLANES=loopback:1 "$gid_connect" >"$work/way.out" 2>"$work/way.err" ||
-  code=$?
-expect 'exit status' [ "$code" = 1 ]
-expect_text "$work/way.err" 'no plane of this device has its IP version'
+gid_refused 'fd00::1 5 6' 'no plane of this device has its IP version' -- env MRC_PLANES=loopback:1
 
-((EUID == 0)) || { say 'two hosts need root: left out' && exit 0; }
-a=ud-a-$$ b=ud-b-$$
-ip netns add "$a" 2>/dev/null || { say 'no network namespaces here: left out' && exit 0; }
-trap 'ip netns del "$a" 2>/dev/null || true; ip netns del "$b" 2>/dev/null || true; clean_up' EXIT
-ip netns add "$b"
-for ns in "$a" "$b"; do ip -n "$ns" link set lo up; done
-for plane in 0 1; do
-  ip link add "ud$plane" netns "$a" type veth peer name "ud$plane" netns "$b"
-  ip -n "$a" address add "10.9.$plane.1/24" dev "ud$plane"
-  ip -n "$b" address add "10.9.$plane.2/24" dev "ud$plane"
-  ip -n "$a" link set "ud$plane" up
-  ip -n "$b" link set "ud$plane" up
-done
+namespaces || { say 'two hosts need network namespaces and root: left out' && exit 0; }
+two_hosts 2
 # shellcheck disable=SC2034
 first=(ip netns exec "$a" env MRC_PLANES=10.9.0.1,10.9.1.1)
 

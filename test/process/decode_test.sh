@@ -10,12 +10,10 @@ if ((EUID == 0)) && [[ -z ${MRC_TEST_OWN_NETWORK:-} ]] && unshare --net true 2>/
   MRC_TEST_OWN_NETWORK=1 exec unshare --net bash "${BASH_SOURCE[0]}" "$@"
 fi
 if [[ -n ${MRC_TEST_OWN_NETWORK:-} ]]; then ip link set lo up; fi
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-support=$source_dir/test/support dissector=$source_dir/tools/wireshark/mrc.lua
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+dissector=$source_dir/tools/wireshark/mrc.lua
 packets=$source_dir/test/process/decode/shown.txt keys=$source_dir/test/process/decode/keys
-command -v tshark >/dev/null || skip 'no tshark'
-command -v python3 >/dev/null || skip 'no python3'
+need_tool tshark
 export PYTHONDONTWRITEBYTECODE=1
 # No preferences or plugins of the user that runs the test.
 export XDG_CONFIG_HOME=$work HOME=$work

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The examples do what they say.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 examples=$build/examples
 need_program "$examples/first_program"
 
 say 'first_program: the text comes over'
-"$examples/first_program" >"$work/first.out"
-expect_text "$work/first.out" success 'hello from the other side'
+succeeds success 'hello from the other side' -- "$examples/first_program"
 
 copy() {  # copy NAME FILE: copies it over MRC and compares
   local port
@@ -16,10 +15,8 @@ copy() {  # copy NAME FILE: copies it over MRC and compares
   start "$1-receiver" "$examples/copy_file" --port "$port" --output "$work/copy"
   local receiver=$pid
   start "$1" "$examples/copy_file" 127.0.0.1 --port "$port" "$2"
-  exit_code "$pid" 100
-  expect "$1: the sender's exit status" [ "$code" = 0 ]
-  exit_code "$receiver" 20
-  expect "$1: the receiver's exit status" [ "$code" = 0 ]
+  exit_code "$pid" 100 0 "$1: the sender"
+  exit_code "$receiver" 20 0 "$1: the receiver"
   cmp "$2" "$work/copy" || fail "$1: the copy differs"
   expect_text "$work/$1.out" "sha256 $(sha256sum <"$2" | cut -d ' ' -f 1) on both sides"
   expect_text "$work/$1-receiver.out" 'on both sides'
@@ -37,10 +34,8 @@ if [[ -x $examples/copy_file ]]; then
   MRC_PLANES=loopback:4 MRC_FAULTS='loss=0.01;plane=0,down@20ms-200ms' copy faulty "$work/large"
 
   say 'copy_file: a file that is not there'
-  start missing "$examples/copy_file" 127.0.0.1 --port 9 "$work/nothing"
-  exit_code "$pid" 10
-  expect 'exit status' [ "$code" = 1 ]
-  expect_text "$work/missing.err" "$work/nothing" 'No such file'
+  refused 1 "$work/nothing" 'No such file' -- \
+    "$examples/copy_file" 127.0.0.1 --port 9 "$work/nothing"
 
   say 'copy_file: the sender is killed; the receiver says so and leaves no copy'
   port=$(free_port)
@@ -50,8 +45,7 @@ if [[ -x $examples/copy_file ]]; then
   MRC_FAULTS=delay=50ms start sender "$examples/copy_file" 127.0.0.1 --port "$port" "$work/large"
   until_true 20 grep -q '%' "$work/receiver.out" || fail 'the copy does not get going'
   kill -KILL "$pid"
-  exit_code "$receiver" 30
-  expect 'exit status' [ "$code" = 1 ]
+  exit_code "$receiver" 30 1
   expect_text "$work/receiver.err" 'sender is gone'
   expect 'no copy' [ ! -e "$work/copy" ]
 else
@@ -64,10 +58,8 @@ start loop-receiver "$examples/event_loop" --port "$port"
 receiver=$pid
 MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start loop "$examples/event_loop" 127.0.0.1 \
   --port "$port" --messages 2000
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-exit_code "$receiver" 20
-expect 'exit status of the receiver' [ "$code" = 0 ]
+exit_code "$pid" 60 0
+exit_code "$receiver" 20 0 'exit status of the receiver'
 expect_text "$work/loop.out" '2000 messages sent'
 expect_text "$work/loop-receiver.out" '2000 received'
 port=$(free_port)
@@ -76,47 +68,30 @@ receiver=$pid
 start loop "$examples/event_loop" 127.0.0.1 --port "$port" --messages 100000000
 until_true 20 grep -q connected "$work/loop-receiver.out" || fail 'event_loop does not connect'
 kill -KILL "$pid"
-exit_code "$receiver" 20
-expect 'exit status after a death' [ "$code" = 1 ]
+exit_code "$receiver" 20 1 'exit status after a death'
 expect_text "$work/loop-receiver.err" event_loop:
 
 say 'ring_allreduce: four ranks, all sums right, also with loss'
-start ring "$examples/ring_allreduce" --ranks 4 --count 100001 --iters 3
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/ring.out" '4 ranks' 'all sums right'
-MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start ring "$examples/ring_allreduce" --ranks 3 \
-  --count 256K --iters 3
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/ring.out" '3 ranks' 'all sums right'
+succeeds '4 ranks' 'all sums right' -- \
+  "$examples/ring_allreduce" --ranks 4 --count 100001 --iters 3
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 succeeds '3 ranks' 'all sums right' -- \
+  "$examples/ring_allreduce" --ranks 3 --count 256K --iters 3
 
 say 'four_lanes: four threads write over one device; also with loss, and with few open files'
-start lanes "$examples/four_lanes" --mib 8
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/lanes.out" 'lane 3: ' '4 lanes: ' 'every byte right'
-MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start lanes "$examples/four_lanes" --mib 2 --lanes 3
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/lanes.out" '3 lanes: ' 'every byte right'
+succeeds 'lane 3: ' '4 lanes: ' 'every byte right' -- "$examples/four_lanes" --mib 8
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 succeeds '3 lanes: ' 'every byte right' -- \
+  "$examples/four_lanes" --mib 2 --lanes 3
 (ulimit -n 100 && exec "$examples/four_lanes" --mib 1) >"$work/few.out" 2>"$work/few.err" ||
   fail 'four_lanes with few open files'
 expect_text "$work/few.out" 'every byte right'
 expect_text "$work/few.err" 'instead of 4' 'ulimit -n'
 
 say 'key_value: all values right, also with loss'
-start store "$examples/key_value" --clients 3 --keys 300
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/store.out" '3 clients, 300 keys: 900 lookups' 'all values right'
-MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 start store "$examples/key_value" --clients 5 --keys 50
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 0 ]
-expect_text "$work/store.out" '5 clients, 50 keys: 250 lookups' 'all values right'
+succeeds '3 clients, 300 keys: 900 lookups' 'all values right' -- \
+  "$examples/key_value" --clients 3 --keys 300
+MRC_PLANES=loopback:2 MRC_FAULTS=loss=0.01 \
+  succeeds '5 clients, 50 keys: 250 lookups' 'all values right' -- \
+  "$examples/key_value" --clients 5 --keys 50
 
 say 'key_value: without these operations it says so'
-MRC_STRICT=1 start strict "$examples/key_value" --keys 5
-exit_code "$pid" 60
-expect 'exit status' [ "$code" = 1 ]
-expect_text "$work/strict.err" 'without option strict' 'not supported'
+MRC_STRICT=1 refused 1 'without option strict' 'not supported' -- "$examples/key_value" --keys 5

@@ -3,19 +3,11 @@
 # mrc_fabric set delay=: packets of the directions named are late by that much and no others, all
 # arrive, whole and in order; the process that holds them is there when it is needed, and only then.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
-mrc_probe=$build/tools/mrc_probe
-need_program "$mrc_perf"
-need_program "$mrc_probe"
-command -v pgrep >/dev/null || skip 'pgrep is not installed'
-delay_probe=$source_dir/test/support/delay_probe.py
-bytes_probe=$source_dir/test/support/bytes_probe.py
+need_program "$mrc_perf" "$mrc_probe"
+need_tool pgrep
+delay_probe=$support/delay_probe.py bytes_probe=$support/bytes_probe.py
 
-tool up "$demo" >up.out
-if ! tool set "$demo" all loss=0 2>set.err; then
-  grep -q 'without switch ports\|does not take' set.err || fail 'set does not work'
-  skip "no switch ports: $(head -n 1 set.err)"
-fi
-tool set "$demo" all clear
+up_with_switch_ports
 
 measure() {  # measure FROM TO ADDRESS [OPTION...]: datagrams one way; result in delays.out
   local from=$1 to=$2 address=$3
@@ -45,7 +37,6 @@ is_late() {  # is_late MICROSECONDS FROM TO ADDRESS: by so much, and not by much
   expect "$2 to $4: at least $1 us" [ "$(delays min)" -ge "$1" ]
 }
 is_punctual() { comes_within "$@"; }  # not delayed by so much
-wires() { pgrep -f "^mrc_fabric wire $1\$" || true; }  # wires FABRIC: process ids
 no_wire() { [[ -z $(wires "$prefix-demo") ]]; }
 
 say 'one direction of one link'
@@ -101,13 +92,10 @@ is_punctual 2000 h1 h0 fd00:1::1
 tool set "$demo" all clear
 
 counters() {  # what the port's interfaces, its program and the wire have counted
-  tool show "$demo" --json | python3 -c '
-import json, sys
-ports = {p["direction"]: p for p in json.load(sys.stdin)["ports"]}
-there, back = ports["h0>p0t0-0"], ports["p0t0-0>h0"]
-print(there["sent_packets"], there["switch_port"]["packets"], there["wire"]["passed"],
-      back["received_packets"], there["sent_bytes"], back["received_bytes"],
-      there["wire"]["dropped"])'
+  tool show "$demo" --json | jq -r '(.ports | INDEX(.direction)) as $ports |
+    $ports["h0>p0t0-0"] as $there | $ports["p0t0-0>h0"] as $back |
+    [$there.sent_packets, $there.switch_port.packets, $there.wire.passed, $back.received_packets,
+     $there.sent_bytes, $back.received_bytes, $there.wire.dropped] | join(" ")'
 }
 say 'nothing is lost, overtaken or counted twice'
 tool set "$demo" 'h0>p0t0-0' delay=5ms
@@ -139,14 +127,9 @@ tool set "$demo" 'p0t0-0>p0t1-0' delay=3ms
 only_these_are_late() {
   tool exec "$demo" h0 -- "$mrc_probe" --only loops --timeout 1s --json "$work/probe.json" \
     >probe.out
-  python3 - probe.json <<'PYTHON'
-import json, sys
-paths = json.load(open(sys.argv[1]))["paths"]
-late = [path["path"] for path in paths if not path["rtt_us"] or path["rtt_us"]["min"] >= 3000]
-those = [path["path"] for path in paths if "p0t0-0 p0t1-0" in path["path"]]
-assert len(those) == 2, those
-sys.exit(0 if late == those else f"late: {late}")
-PYTHON
+  jq -e '[.paths[] | select((.rtt_us | not) or .rtt_us.min >= 3000).path] as $late |
+    [.paths[].path | select(contains("p0t0-0 p0t1-0"))] as $those |
+    ($those | length) == 2 and $late == $those' probe.json >late.out
 }
 until_true 10 only_these_are_late || fail 'round trips'
 
@@ -154,12 +137,10 @@ say 'MRC over delayed links in all planes: every byte'
 tool set "$demo" all delay=300us
 start server "${fabric[@]}" exec "$demo" h1 -- "$mrc_perf" --quiet --port 18515
 server=$pid
-perf_listens() { tool exec "$demo" h1 -- cat /proc/net/tcp6 | grep_all ':4853 .* 0A '; }
-until_true 20 perf_listens || fail 'the server does not listen'
+until_listening 18515 tool exec "$demo" h1 --
 start mrc "${fabric[@]}" exec "$demo" h0 -- "$mrc_perf" fd00:1::2 --port 18515 --check --quiet \
   --size 64K --iters 500 --json "$work/mrc.json"
-exit_code "$pid" 60
-expect 'the exit status' [ "$code" = 0 ]
+exit_code "$pid" 60 0
 exit_code "$server" 20
 checked_result mrc
 
@@ -212,29 +193,16 @@ expect 'a wire of its own' [ "$(wires "${prefix}b-demo" | wc -l)" = 1 ]
 expect 'no wire' [ -z "$(wires "${prefix}b-demo")" ]
 is_late 3000 h0 h1 fd00:1::2
 
-refused() {  # refused WORD: is no delay
-  code=0
-  tool set "$demo" all "delay=$1" 2>refused.err || code=$?
-  expect "exit status of delay=$1" [ "$code" = 2 ]
-  expect_text refused.err "delay=$1" '1us to 10s'
-}
 say 'what is no delay'
-for word in 5 0.5us 11s -1ms fast ''; do refused "$word"; done
+for word in 5 0.5us 11s -1ms fast ''; do
+  refused 2 "delay=$word" '1us to 10s' -- tool set "$demo" all "delay=$word"
+done
 
 say 'names that the wire has'
 sed 's/"hosts": 2/"hosts": [{"name": "wire"}, {}]/' "$demo" >host.json
 sed 's/"hosts": 2/"hosts": [{"interfaces": ["wire0", "a", "b", "c"]}, {}]/' "$demo" >interface.json
-for file in host interface; do
-  code=0
-  tool up $file.json 2>up.err || code=$?
-  expect 'exit status' [ "$code" = 2 ]
-  expect_text up.err "'wire" 'take another name'
-done
+for file in host interface; do refused 2 "'wire" 'take another name' -- tool up $file.json; done
 
-gone_completely() {
-  no_wire && ! ip netns list | grep_all "^$prefix" &&
-    ! compgen -G "/run/openmrc-fabrics/$prefix*" >/dev/null
-}
 say 'down leaves nothing, whoever still runs a program there'
 start sleeper "${fabric[@]}" exec "$demo" p0t0-0 -- sleep 100
 tool down "$demo" >down.out
@@ -245,8 +213,7 @@ tool up "$demo" >up.out
 for moment in 0.01 0.03 0.06 0.1 0.15 0.2; do
   start killed "${fabric[@]}" set "$demo" all "delay=2ms"
   sleep "$moment"
-  kill -KILL "$pid" 2>/dev/null || true
-  wait "$pid" 2>/dev/null || true
+  kill_off "$pid"
   if [[ $moment == 0.03 || $moment == 0.15 ]]; then
     tool set "$demo" 'h0>p0t0-0' delay=2ms
     is_late 2000 h0 h1 fd00:1::2

@@ -2,21 +2,15 @@
 # shellcheck shell=bash
 # What the tests of mrc_fabric share, on top of lib.sh: the demo fabric under a prefix of their own,
 # packets through it. Source it first. What it makes goes with the test.
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-. "$source_dir/test/process/lib.sh"
-mrc_fabric=$build/tools/mrc_fabric
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_fabric"
-((EUID == 0)) || skip 'network namespaces need root'
-for program in ip python3; do
-  command -v $program >/dev/null || skip "$program is not installed"
-done
+need_tool ip
 [[ -e /proc/sys/net/ipv6/conf/all/seg6_enabled ]] || skip 'the kernel has no SRv6'
-ip netns add "mrc-try-$$" 2>/dev/null || skip 'network namespaces can not be made here'
-ip netns del "mrc-try-$$"
+need_namespaces
 
 prefix=t$$
 fabric=("$mrc_fabric" --prefix "$prefix")
-probe=$source_dir/test/support/fabric_probe.py
+probe=$support/fabric_probe.py
 demo=$work/demo.json  # 4 planes, 2 T0 and 2 T1 in each, h0 and h1 under different T0s
 cp "$source_dir/tools/fabrics/demo.json" "$demo"
 cd "$work"
@@ -35,6 +29,20 @@ take_down() {
 trap 'take_down; clean_up' EXIT
 
 tool() { "${fabric[@]}" "$@"; }
+up_with_switch_ports() {  # or the test is skipped
+  tool up "$demo" >up.out
+  if ! tool set "$demo" all loss=0 2>set.err; then
+    grep -q 'without switch ports\|does not take' set.err || fail 'set does not work'
+    skip "no switch ports: $(head -n 1 set.err)"
+  fi
+  tool set "$demo" all clear
+}
+gone_completely() {  # nothing of this test's fabrics is left
+  [[ -z $(wires "$prefix-demo") ]] && ! ip netns list | grep_all "^$prefix" &&
+    ! compgen -G "/run/openmrc-fabrics/$prefix*" >/dev/null &&
+    ! grep -q "/run/openmrc-fabrics/$prefix" /proc/self/mounts
+}
+wires() { pgrep -f "^mrc_fabric wire $1\$" || true; }  # wires FABRIC: process ids
 
 listen() {  # listen NAME HOST COUNT OPTION...: for at most so many; result in NAME.out
   local name=$1 host=$2
@@ -55,8 +63,7 @@ send() { send_plain --inner fd00:1::2 "$@"; }  # send DESTINATION OPTION...: fro
 route() { echo "fcbb:0:1${1}0$3:2${1}0$2:3${1}$((1 - $3))0::"; }  # route PLANE UPLINK FROM_T0
 
 port_value() {  # port_value DIRECTION FIELD: of `show --json`
-  tool show "$demo" --json | awk -v port="\"$1\"," -v field="\"$2\":" '
-    $1 == "\"direction\":" { here = $2 == port }
-    here && $1 == field { gsub(/[",]/, ""); print $2 }'
+  tool show "$demo" --json | jq -r --arg port "$1" --arg field "$2" '
+    .ports[] | select(.direction == $port) | .. | objects | select(has($field))[$field]'
 }
 between() { (($1 <= $2 && $2 <= $3)); }  # between LEAST VALUE MOST

@@ -4,12 +4,7 @@
 # count what they do.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
 
-tool up "$demo" >up.out
-if ! tool set "$demo" all loss=0 2>set.err; then
-  grep -q 'without switch ports\|does not take' set.err || fail 'set does not work'
-  skip "no switch ports: $(head -n 1 set.err)"
-fi
-tool set "$demo" all clear
+up_with_switch_ports
 
 port='p0t0-1>h1'  # the last one on the way from h0 to h1 in plane 0
 way=$(route 0 1 0)

@@ -57,17 +57,12 @@ say 'exec: environment, exit status, signals'
 # shellcheck disable=SC2016  # the shell inside is to expand them
 tool exec "$demo" h1 -- sh -c 'echo "$MRC_HOST $MRC_FABRIC"; cat /sys/class/net/p3/address' >env.out
 expect_text env.out "h1 $demo" 02:0c:00:01:00:03
-code=0
-tool exec "$demo" h1 -- sh -c 'exit 7' || code=$?
-expect 'status of the program' [ "$code" = 7 ]
-code=0
-tool exec "$demo" h1 -- /nonexistent 2>none.err || code=$?
-expect 'status without a program' [ "$code" = 127 ]
+refused 7 -- tool exec "$demo" h1 -- sh -c 'exit 7'
+refused 127 nonexistent -- tool exec "$demo" h1 -- /nonexistent
 start sleeper "${fabric[@]}" exec "$demo" h0 -- sleep 100
 until_true 5 grep -q sleep "/proc/$pid/comm" || fail 'exec does not become the program'
 kill -TERM "$pid"
-exit_code "$pid" 5
-expect 'ended by the signal' [ "$code" = 143 ]
+exit_code "$pid" 5 143 'ended by the signal'
 
 delivers() {  # delivers DESTINATION: 0 or 1
   listen one h1 1
@@ -126,41 +121,29 @@ expect 'nodes' [ "$(json show.json namespace | grep -c "$prefix-demo-")" = 18 ]
 say 'show --watch, until Ctrl-C'
 start watch "${fabric[@]}" show "$demo" --watch
 until_true 5 grep -qs packets/s "$work/watch.out" || fail 'nothing to watch'
-kill -INT "$pid"
-exit_code "$pid" 5
-expect 'exit status' [ "$code" = 0 ]
+interrupt "$pid" 5 0
 
-refused() {  # refused STATUS TEXT... -- ARGUMENT...
-  local status=$1 texts=()
-  shift
-  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
-  shift
-  code=0
-  tool "$@" >"$work/refused.out" 2>"$work/refused.err" </dev/null || code=$?
-  expect "exit status of $*" [ "$code" = "$status" ]
-  expect_text "$work/refused.err" "${texts[@]}"
-}
 say 'bad options name the cause'
-refused 2 subcommand --
-refused 2 nothing.json -- up nothing.json
-refused 2 "no node 'h7'" 'h0 to h1' -- exec "$demo" h7 -- true
-refused 2 'no link between h0 and p0t1-0' p3t0-0 -- link "$demo" h0 p0t1-0 down
-refused 2 sideways -- link "$demo" h0 p0t0-0 sideways
-refused 2 'h0 is a host' -- switch "$demo" h0 down
-refused 2 "no link 'h0>h1'" 'A>B' -- set "$demo" 'h0>h1' loss=0.1
-refused 2 speed=1 'no such condition' -- set "$demo" all speed=1
-refused 2 loss=2 probability -- set "$demo" all loss=2
-refused 2 rate=1 100kbit -- set "$demo" all rate=1
-refused 2 ecn=5 MIN:MAX -- set "$demo" all rate=1Gbit ecn=5
-refused 2 ecn=64K:8K -- set "$demo" all rate=1Gbit ecn=64K:8K
-refused 2 delay=11s '1us to 10s' -- set "$demo" all delay=11s
-refused 2 trim=64K 'needs a rate' -- set "$demo" all trim=64K
-refused 2 ios -- export "$demo" --format ios --out .
-refused 2 --prefix "'a/b'" -- --prefix a/b up "$demo"
+refused 2 subcommand -- tool
+refused 2 nothing.json -- tool up nothing.json
+refused 2 "no node 'h7'" 'h0 to h1' -- tool exec "$demo" h7 -- true
+refused 2 'no link between h0 and p0t1-0' p3t0-0 -- tool link "$demo" h0 p0t1-0 down
+refused 2 sideways -- tool link "$demo" h0 p0t0-0 sideways
+refused 2 'h0 is a host' -- tool switch "$demo" h0 down
+refused 2 "no link 'h0>h1'" 'A>B' -- tool set "$demo" 'h0>h1' loss=0.1
+refused 2 speed=1 'no such condition' -- tool set "$demo" all speed=1
+refused 2 loss=2 probability -- tool set "$demo" all loss=2
+refused 2 rate=1 100kbit -- tool set "$demo" all rate=1
+refused 2 ecn=5 MIN:MAX -- tool set "$demo" all rate=1Gbit ecn=5
+refused 2 ecn=64K:8K -- tool set "$demo" all rate=1Gbit ecn=64K:8K
+refused 2 delay=11s '1us to 10s' -- tool set "$demo" all delay=11s
+refused 2 trim=64K 'needs a rate' -- tool set "$demo" all trim=64K
+refused 2 ios -- tool export "$demo" --format ios --out .
+refused 2 --prefix "'a/b'" -- tool --prefix a/b up "$demo"
 sed 's/"t1": 2/"t1": 3/' "$demo" >other.json
-refused 1 'another description' down -- up other.json
-refused 1 'another description' -- show other.json
-refused 1 'is not up' 'mrc_fabric up' -- show "$larger"
+refused 1 'another description' down -- tool up other.json
+refused 1 'another description' -- tool show other.json
+refused 1 'is not up' 'mrc_fabric up' -- tool show "$larger"
 
 say 'export: a configuration for every switch'
 tool export "$demo" --format sonic --out sonic >export.out
@@ -171,11 +154,6 @@ expect_text sonic/p1t0-0/config_db.json '"MRC|fcbb:0:1100::/48"' '"default|fcbb:
 expect_text frr/p1t1-1/frr.conf 'sid fcbb:0:2101::/48 locator MRC behavior uN' \
   'ipv6 route fcbb:0:3110::/48 fe80::2 l1'
 
-gone_completely() {  # nothing of this test's fabrics is left
-  ! ip netns list | grep_all "^$prefix" &&
-    ! compgen -G "/run/openmrc-fabrics/$prefix*" >/dev/null &&
-    ! grep -q "/run/openmrc-fabrics/$prefix" /proc/self/mounts
-}
 say 'down leaves nothing, and may be said twice'
 tool down "$demo" >down.out
 expect_text down.out 'is removed'
@@ -185,7 +163,7 @@ expect_text down.out 'is not up'
 
 say 'names that somebody else has are left alone'
 ip netns add "$prefix-$foreign"
-refused 1 "$prefix-$foreign" 'ip netns del' -- up "$demo"
+refused 1 "$prefix-$foreign" 'ip netns del' -- tool up "$demo"
 expect 'one namespace' [ "$(ip netns list | grep -c "^$prefix-")" = 1 ]
 ip netns del "$prefix-$foreign"
 
@@ -193,8 +171,7 @@ say 'killed at any point of up: up repairs, down removes'
 for delay in 0.01 0.05 0.1 0.2; do
   start killed "${fabric[@]}" up "$larger"
   sleep "$delay"
-  kill -KILL "$pid" 2>/dev/null || true
-  wait "$pid" 2>/dev/null || true
+  kill_off "$pid"
   if [[ $delay == 0.05 ]]; then tool up "$larger" >up.out; fi
   tool down larger >down.out
   gone_completely || fail "something is left after $delay s"
@@ -210,9 +187,6 @@ if command -v setpriv >/dev/null; then
   chmod 711 "$work"
   install -m 755 "$mrc_fabric" "$work/mrc_fabric"
   chmod 644 "$demo"
-  code=0
-  setpriv --reuid 65534 --regid 65534 --clear-groups "$work/mrc_fabric" up "$demo" \
-    2>"$work/user.err" || code=$?
-  expect 'exit status' [ "$code" = 1 ]
-  expect_text "$work/user.err" root sudo
+  refused 1 root sudo -- \
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$work/mrc_fabric" up "$demo"
 fi

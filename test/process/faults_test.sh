@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # mrc_perf with each kind of fault: slower perhaps, but no byte is wrong and no queue pair fails.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 
 run() {  # run NAME SCHEDULE OPTION...

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Processes that know only GID, QPN and PSN of each other, on one host and on two.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/gid_lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 
 # shellcheck disable=SC2034  # used by name
 plain=(env)
@@ -22,27 +22,14 @@ if has_ipv6; then
 fi
 
 say 'a line that is none, and a GID that leads nowhere'
-code=0
-echo 'hello there' | "$gid_connect" >"$work/line.out" 2>"$work/line.err" || code=$?
-expect 'exit status' [ "$code" = 1 ]
-expect_text "$work/line.err" "'hello there' is not a GID"
-code=0
-echo 'fd00::1 5 6' | MRC_PLANES=loopback:1 "$gid_connect" >"$work/way.out" 2>"$work/way.err" ||
-  code=$?
-expect 'exit status' [ "$code" = 1 ]
-expect_text "$work/way.err" 'no plane of this device has its IP version'
-code=0
-echo '127.0.0.77 5 6' | MRC_PEER=openmrc MRC_PLANES=loopback:1 "$gid_connect" >"$work/nobody.out" \
-  2>"$work/nobody.err" || code=$?
-expect 'exit status' [ "$code" = 1 ]
-expect_text "$work/nobody.err" 'peer not found: 127.0.0.77, queue pair 5: no OpenMRC device answers'
+gid_refused 'hello there' "'hello there' is not a GID" -- env
+gid_refused 'fd00::1 5 6' 'no plane of this device has its IP version' -- env MRC_PLANES=loopback:1
+gid_refused '127.0.0.77 5 6' \
+  'peer not found: 127.0.0.77, queue pair 5: no OpenMRC device answers' -- \
+  env MRC_PEER=openmrc MRC_PLANES=loopback:1
 
-((EUID == 0)) || { say 'two hosts need root: left out' && exit 0; }
-a=gid-a-$$ b=gid-b-$$
-ip netns add "$a" 2>/dev/null || { say 'no network namespaces here: left out' && exit 0; }
-trap 'ip netns del "$a" 2>/dev/null || true; ip netns del "$b" 2>/dev/null || true; clean_up' EXIT
-ip netns add "$b"
-for ns in "$a" "$b"; do ip -n "$ns" link set lo up; done
+namespaces || { say 'two hosts need network namespaces and root: left out' && exit 0; }
+two_hosts 0
 
 say 'a host without any route: the loopback'
 alone=(ip netns exec "$a")
@@ -50,11 +37,7 @@ gid_pair alone 100 alone alone
 expect 'the GID' [ "$(gid_of alone-a)" = 127.0.0.1 ]
 
 say 'two hosts without configuration: their default routes say what the GID is'
-ip link add gidA netns "$a" type veth peer name gidB netns "$b"
-ip -n "$a" address add 10.9.0.1/24 dev gidA
-ip -n "$b" address add 10.9.0.2/24 dev gidB
-ip -n "$a" link set gidA up
-ip -n "$b" link set gidB up
+join_hosts 1
 ip -n "$a" route add default via 10.9.0.2
 ip -n "$b" route add default via 10.9.0.1
 other=(ip netns exec "$b")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Two processes of gid_connect that swap their lines. Source it after lib.sh.
+# Two processes of gid_connect that swap their lines. Source it first.
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 gid_connect=$build/examples/gid_connect
 need_program "$gid_connect"
 
@@ -30,12 +31,20 @@ gid_pair() {
   tell "$name-b" "$name-a"
   if [[ -n ${late-} ]]; then sleep "$late"; fi
   tell "$name-a" "$name-b"
-  exit_code "$a" 60
-  expect "$name: the first one's exit status" [ "$code" = 0 ]
-  exit_code "$b" 60
-  expect "$name: the second one's exit status" [ "$code" = 0 ]
+  exit_code "$a" 60 0 "$name: the first one"
+  exit_code "$b" 60 0 "$name: the second one"
   expect_text "$work/$name-a.out" 'over '
   expect_text "$work/$name-a.out" "$rounds round trips"
   expect_text "$work/$name-b.out" "$rounds round trips"
+}
+gid_refused() {  # gid_refused LINE TEXT... -- COMMAND...: the program, after COMMAND, says so of it
+  local line=$1 texts=()
+  shift
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  code=0
+  "$@" "$gid_connect" <<<"$line" >"$work/refused.out" 2>"$work/refused.err" || code=$?
+  expect "exit status of '$line'" [ "$code" = 1 ]
+  expect_text "$work/refused.err" "${texts[@]}"
 }
 gid_of() { sed -n '1s/ .*//p' "$work/$1.out"; }  # gid_of NAME-a

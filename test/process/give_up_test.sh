@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_perf does not wait for ever where no queue pair has anything to time out: the other process is
 # stopped, and what it owes is a credit or an answer. SIGSTOP leaves the control connection open.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 port=$(free_port)
 
@@ -55,8 +55,7 @@ say 'the server is killed in a checked run, whatever is under way: the client en
 start_pair --check --iters 100M --option timeout=12 --option retry_linear=2 \
   --option retry_exponential=6
 kill -KILL "$server"
-exit_code "$client" 20
-expect 'exit status' [ "$code" = 1 ]
+exit_code "$client" 20 1
 expect "the client's message" [ -s "$work/client.err" ]
 exit_code "$server" 10
 
@@ -69,7 +68,6 @@ sleep 0.7
 kill -STOP "$server"
 sleep 0.7
 kill -CONT "$server"
-exit_code "$client" 90
-expect 'exit status' [ "$code" = 0 ]
+exit_code "$client" 90 0
 checked_result client
 exit_code "$server" 20

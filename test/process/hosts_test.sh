@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a host has besides one pair of processes: more of them, users without rights, and strangers
 # that send to its ports.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 
 say 'two pairs at once on the same addresses: slots keep them apart'
@@ -19,8 +19,7 @@ for i in 0 1; do
   clients+=("$pid")
 done
 for i in 0 1; do
-  exit_code "${clients[i]}" 60
-  expect "pair $i" [ "$code" = 0 ]
+  exit_code "${clients[i]}" 60 0 "pair $i"
   checked_result "pair$i"
 done
 
@@ -36,11 +35,10 @@ if ((EUID == 0)) && command -v setpriv >/dev/null; then
   else
     start nobody-server "${nobody[@]}" "$work/mrc_perf" --port "$port" --quiet
     server=$pid
-    until_true 20 listening "$port" || fail 'the server does not start without privilege'
+    until_listening "$port"
     start nobody "${nobody[@]}" "$work/mrc_perf" 127.0.0.1 --port "$port" --planes 4 --check \
       --size 64K --duration 200ms
-    exit_code "$pid" 60
-    expect 'exit status' [ "$code" = 0 ]
+    exit_code "$pid" 60 0
     grep -Eq '^ +65536 .* 0$' "$work/nobody.out" || fail 'no row without check errors'
     exit_code "$server" 20
   fi

@@ -2,22 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Bad options and environment values: an error that names option, value and what is allowed, at
 # once and with a status of its own.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 port=$(free_port)
 
-refused() {  # refused STATUS TEXT... -- COMMAND...
-  local status=$1 texts=()
-  shift
-  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
-  shift
-  say "$*"
-  start refused "$@"
-  exit_code "$pid" 15
-  expect 'exit status' [ "$code" = "$status" ]
-  expect_text "$work/refused.err" "${texts[@]}"
-}
 client() { refused 2 "${@:1:$#-2}" -- "$mrc_perf" 127.0.0.1 --port "$port" "${@: -2}"; }
 
 client size 0 'sizes, 1 .. 1G' --size 0
@@ -118,5 +106,4 @@ exec 3<>"/dev/tcp/127.0.0.1/$port"
 printf 'GET / HTTP/1.0\r\n\r\n' >&3 || true  # the server may hang up after the first line
 exec 3>&-
 start after "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --check --quiet
-exit_code "$pid" 20
-expect 'the server waits on and serves the next client' [ "$code" = 0 ]
+exit_code "$pid" 20 0 'the server waits on and serves the next client'

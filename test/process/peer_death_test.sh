@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A process is killed or stopped in the middle of a transfer: the other one ends with a cause, in
 # the time that its options give it, or serves the next one.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 
 # Two seconds until a silent peer is given up: a busy machine is not silent for so long.
@@ -23,8 +23,7 @@ end_server() {  # it may be dead already; its port has to be free again
 }
 
 ended_badly() {  # the client did, with the results until then
-  exit_code "$client" 20
-  expect 'exit status' [ "$code" = 1 ]
+  exit_code "$client" 20 1
   expect_text "$work/client.json" '"interrupted": false'
   expect 'results until then are kept' [ "$(json "$work/client.json" iterations | total)" -gt 0 ]
 }
@@ -60,8 +59,7 @@ for life in 1 2 3; do
 done
 start last "$mrc_perf" 127.0.0.1 --port "$port" --planes 4 --size 64K --iters 200 --check --quiet \
   --json "$work/last.json"
-exit_code "$pid" 60
-expect 'the next client is served' [ "$code" = 0 ]
+exit_code "$pid" 60 0 'the next client is served'
 checked_result last
 expect_text "$work/server.err" 'is gone'
 kill -KILL "$server"
@@ -71,5 +69,4 @@ port=$(free_port)
 start_server server "$port"
 start_client "${brief[@]}" --check
 kill -KILL "$client"
-exit_code "$server" 30
-expect 'exit status' [ "$code" = 1 ]
+exit_code "$server" 30 1

@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_perf's server and clients that nobody invited: it serves the next one, does nothing that they
 # ask for beyond the test itself, and shows what they say without its control characters.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 port=$(free_port)
-start server "$mrc_perf" --port "$port" --persistent
-server=$pid
-until_true 20 listening "$port" || fail 'the server does not listen'
+start_server server "$port" --persistent
 
 # guest SCRIPT: connects; s is the socket, send(op, ...) sends a message, said() returns the answer.
 guest() {
@@ -32,16 +30,18 @@ exec(sys.argv[2])
 PYTHON
 }
 PROTOCOL=$(sed -n 's/.*kProtocolVersion = \([0-9]*\).*/\1/p' \
-  "$(dirname "${BASH_SOURCE[0]}")"/../../bench/mrc_perf/*.hpp)
+  "$source_dir"/bench/mrc_perf/*.hpp)
 export PROTOCOL
 
+serves() {  # serves OPTION...: the next client
+  start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet "$@"
+  exit_code "$pid" 30 0
+}
 say 'silent connections keep nobody waiting'
 for i in {1..8}; do start "silent$i" guest 'time.sleep(110)'; done
 sleep 0.5
 start=$SECONDS
-start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet
-exit_code "$pid" 30
-expect 'exit status' [ "$code" = 0 ]
+serves
 # One after the other they would take 80 s, since each has 10 s.
 expect 'it did not wait for one after the other' [ $((SECONDS - start)) -lt 60 ]
 
@@ -52,9 +52,7 @@ done
 welcomed() { cat "$work"/welcome?.out | grep -q welcome; }
 until_true 90 welcomed || fail 'no welcome'
 start=$SECONDS
-start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --quiet
-exit_code "$pid" 30
-expect 'exit status' [ "$code" = 0 ]
+serves
 # These have 20 s each.
 expect 'nor for one of these after the other' [ $((SECONDS - start)) -lt 60 ]
 
@@ -90,8 +88,6 @@ echo "memory of the server, at most: $kib KiB"
 sanitized "$mrc_perf" || expect 'no memory for them' [ "$kib" -lt 200000 ]
 
 say 'and it still serves'
-start client "$mrc_perf" 127.0.0.1 --port "$port" --size 4K --iters 10 --check --quiet
-exit_code "$pid" 30
-expect 'exit status' [ "$code" = 0 ]
+serves --check
 kill -INT "$server"
 exit_code "$server" 20

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Two mrc_perf processes: each test, on one and eight planes, over IPv4 and IPv6, all bytes right.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 
 families=(loopback)
@@ -16,9 +16,9 @@ for family in "${families[@]}"; do
       checked_run "$test" --test "$test" --planes "$family:$planes" --size 777,64K \
         --iters 50 --qps 2
       expect 'a result per size' [ "$(json "$work/$test.json" gbps | wc -l)" = $((2 + 2 * planes)) ]
-      sed '/^  "paths": \[/,$d' "$work/$test.json" >"$work/results.json"
       expect 'each plane carried packets' \
-        [ "$(json "$work/results.json" packets | awk '$1 > 0' | wc -l)" = $((2 * planes)) ]
+        [ "$(jq '.results[].planes[].packets | select(. > 0)' "$work/$test.json" | wc -l)" = \
+        $((2 * planes)) ]
     done
     say "latency over $family:$planes: percentiles in order"
     checked_run latency --test latency --planes "$family:$planes" --size 8 --iters 200
@@ -34,10 +34,8 @@ port=$(free_port)
 start_server sleeping "$port"
 start completion "$mrc_perf" 127.0.0.1 --port "$port" --test completion --size 8,64K --iters 300 \
   --quiet --json "$work/completion.json"
-exit_code "$pid" 60
-expect "the client's exit status" [ "$code" = 0 ]
-exit_code "$server" 20
-expect "the server's exit status" [ "$code" = 0 ]
+exit_code "$pid" 60 0
+exit_code "$server" 20 0
 expect 'two rows of 300 writes' \
   [ "$(json "$work/completion.json" iterations | grep -cx 300)" = 2 ]
 expect_text "$work/sleeping.out" '300 messages received'

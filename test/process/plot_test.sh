@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # scripts/plot: draws what mrc_sim and mrc_perf have written, and says what is wrong with a file.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-plot=$here/../../scripts/plot
-mrc_sim=$build/tools/mrc_sim
-need_program "$mrc_sim"
-need_program "$mrc_perf"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+plot=$source_dir/scripts/plot
+need_program "$mrc_sim" "$mrc_perf"
 texts() {  # texts SVG: the texts that can be read in it, one per line
   /usr/bin/python3 -c 'if True:
     import sys, xml.etree.ElementTree as xml
     for text in xml.parse(sys.argv[1]).iter("{http://www.w3.org/2000/svg}text"): print(text.text)
     ' "$1"
+}
+shows() {  # shows SVG TEXT...: each of the texts is in it
+  local svg=$1 text
+  shift
+  texts "$svg" >texts.out
+  for text in "$@"; do
+    grep -qxF -- "$text" texts.out || fail "$svg does not show '$text'"
+  done
 }
 say 'without matplotlib: a timeline as SVG; for the rest, what to install'
 mkdir "$work/without"
@@ -22,15 +27,10 @@ printf '%s\n' 'time_s,total_gbps,plane0_gbps,plane1_gbps,retransmits,event' \
   '0.1,2,1,1,0,' '0.2,1,1,0,1000000,on: plane 1 "down" & <out>' \
   '0.3,2,1,1,0,off: plane 1 "down" & <out>' '0.4,2,1,1,0,late' >known.csv
 PYTHONPATH=$work/without "$plot" known.csv || fail 'no plot without matplotlib'
-texts known.svg >texts.out
-for text in 'Bandwidth over time, by plane' 'payload bandwidth (Gb/s)' 'time (ms)' 'plane 0' \
-  'plane 1' total 'plane 1 "down" & <out>' late 1,000,000; do
-  grep -qxF -- "$text" texts.out || fail "known.svg does not show '$text'"
-done
-status=0
-PYTHONPATH=$work/without "$plot" known.csv known.png 2>refused.err || status=$?
-expect 'its exit status' [ "$status" = 1 ]
-expect_text refused.err python3-matplotlib 'scripts/install-deps --plots'
+shows known.svg 'Bandwidth over time, by plane' 'payload bandwidth (Gb/s)' 'time (ms)' 'plane 0' \
+  'plane 1' total 'plane 1 "down" & <out>' late 1,000,000
+PYTHONPATH=$work/without refused 1 python3-matplotlib 'scripts/install-deps --plots' -- \
+  "$plot" known.csv known.png
 
 /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || skip 'python3-matplotlib is not installed'
 # Every point is drawn, also one that lies on the line between its neighbours by chance.
@@ -39,16 +39,8 @@ export MATPLOTLIBRC=$work/matplotlibrc
 cd "$work"
 
 say 'the functions, on known data'
-/usr/bin/python3 "$here/plot_test.py" 2>functions.err || fail 'plot_test.py'
+/usr/bin/python3 "$source_dir/test/process/plot_test.py" 2>functions.err || fail 'plot_test.py'
 
-shows() {  # shows SVG TEXT...: each of the texts is in it
-  local svg=$1 text
-  shift
-  texts "$svg" >texts.out
-  for text in "$@"; do
-    grep -qxF -- "$text" texts.out || fail "$svg does not show '$text'"
-  done
-}
 marks() {  # marks SVG SERIES: how many points of the series are marked by dots
   /usr/bin/python3 -c 'if True:
     import sys, xml.etree.ElementTree as xml
@@ -120,9 +112,7 @@ expect 'PDF' [ "$(head -c 4 out.pdf)" = %PDF ]
 say 'mrc_sim: an interrupted run'
 start cut "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' --json cut.json
 until_true 30 busy "$pid" || fail 'it does not get going'
-kill -INT "$pid"
-exit_code "$pid" 30
-expect 'exit status' [ "$code" = 130 ]
+interrupt "$pid" 30
 "$plot" cut.json
 shows cut.svg 'A sweep, and <what> it shows; seed 1; interrupted' 'one plane'
 expect 'no variant that did not run' [ "$(texts cut.svg | grep -c 'four planes' || true)" = 0 ]
@@ -141,34 +131,31 @@ expect 'many intervals' [ "$rows" -ge 5 ]  # 50, or less on a busy machine
 outline=$(corners line.svg panel0-series3)
 expect "an area of $rows intervals" [ "$outline" -gt $((2 * rows * 4 / 5)) ]
 
-refused() {  # refused TEXT... -- ARGUMENT...: the program says so and fails, without a trace
-  local texts=() status=0
+cant() {  # cant TEXT... -- ARGUMENT...: the program says so and fails, without a trace
+  local texts=()
   while [[ $1 != -- ]]; do texts+=("$1") && shift; done
-  shift
-  "$plot" "$@" >refused.out 2>refused.err || status=$?
-  expect "exit status of plot $*" [ "$status" = 1 ]
-  expect_text refused.err 'plot: ' "${texts[@]}"
+  refused 1 'plot: ' "${texts[@]}" -- "$plot" "${@:2}"
   expect 'one line' [ "$(wc -l <refused.err)" = 1 ]
 }
 say 'errors'
-refused "can't read 'nothing.csv'" 'No such file' -- nothing.csv
-refused "'out.gif' must end in" .png -- out.json out.gif
-refused "can't write '/nonexistent/plot.svg'" -- out.json /nonexistent/plot.svg
+cant "can't read 'nothing.csv'" 'No such file' -- nothing.csv
+cant "'out.gif' must end in" .png -- out.json out.gif
+cant "can't write '/nonexistent/plot.svg'" -- out.json /nonexistent/plot.svg
 sed '1s/retransmits/other/' line.csv >bad.csv
-refused "'bad.csv' has no column 'retransmits'" '--timeline' -- bad.csv
+cant "'bad.csv' has no column 'retransmits'" '--timeline' -- bad.csv
 head -n 1 line.csv >bad.csv
-refused "'bad.csv' has no lines" '--timeline-interval' -- bad.csv
+cant "'bad.csv' has no lines" '--timeline-interval' -- bad.csv
 printf 'a,b\n1,2\n' >bad.csv
-refused "'bad.csv' is neither" 'mrc_perf --timeline' 'mrc_sim run --json' -- bad.csv
+cant "'bad.csv' is neither" 'mrc_perf --timeline' 'mrc_sim run --json' -- bad.csv
 head -c 1000 out.json >bad.json
-refused "'bad.json' is damaged or cut short" line -- bad.json
-refused "'timeline.json' is no report of mrc_sim" -- timeline.json
+cant "'bad.json' is damaged or cut short" line -- bad.json
+cant "'timeline.json' is no report of mrc_sim" -- timeline.json
 sed 's/"version": 2/"version": 1/' out.json >bad.json
-refused "'bad.json' was written by another version" 'run the scenario again' -- bad.json
-refused "'out.png' is not a text" -- out.png
+cant "'bad.json' was written by another version" 'run the scenario again' -- bad.json
+cant "'out.png' is not a text" -- out.png
 
 say 'a report without matplotlib'
-PYTHONPATH=$work/without refused python3-matplotlib -- out.json out.svg
+PYTHONPATH=$work/without cant python3-matplotlib -- out.json out.svg
 
 say 'help'
 "$plot" --help >help.out

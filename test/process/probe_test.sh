@@ -3,16 +3,12 @@
 # mrc_probe on a real fabric of network namespaces: everything alive, then one fault after the
 # other, each of which has to be named exactly; recovery, files, and what can't be done.
 . "$(dirname "${BASH_SOURCE[0]}")/fabric_lib.sh"
-mrc_probe=$build/tools/mrc_probe
 need_program "$mrc_probe"
 
 at() { "${fabric[@]}" exec "$demo" "$1" -- "${@:2}"; }  # at HOST COMMAND...
 sweep() {  # sweep HOST OPTION...: exit status in $code, results in sweep.out and sweep.json
   code=0
   at "$1" "$mrc_probe" --json sweep.json "${@:2}" >sweep.out 2>sweep.err || code=$?
-}
-value_of() {  # value_of FILE EXPRESSION: of the JSON object d
-  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
 what_is_wrong() { sed -n 's/^\([a-z]*: .*\) (.*/\1/p' sweep.out; }  # up to the parenthesis
 # On a busy machine probes come late, which looks like a loss: the sweep is repeated, each time with
@@ -105,11 +101,10 @@ if [[ -x $mrc_perf ]]; then
   tool link "$demo" p1t0-0 p1t1-1 down
   start_at perf-server h1 "$mrc_perf" --quiet
   server=$pid
-  until_true 20 at h1 grep -q ':4853 .* 0A ' /proc/net/tcp6 || fail 'mrc_perf does not listen'
+  until_listening 18515 at h1
   start_at perf h0 "$mrc_perf" fd00:1::2 --quiet --size 64K --duration 300ms \
     --fabric "$work/denying.json" --json perf.json
-  exit_code "$pid" 30
-  expect 'mrc_perf' [ "$code" = 0 ]
+  exit_code "$pid" 30 0 'mrc_perf'
   exit_code "$server" 20
   tool link "$demo" p1t0-0 p1t1-1 up
 fi
@@ -127,9 +122,7 @@ tool link "$demo" p1t0-0 p1t1-1 up
 until_true 10 grep -q '^[0-9:.]* back   link p1t0-0 - p1t1-1 ' watch.out || fail 'recovery not seen'
 denies_nothing() { [[ $(value_of watched.json 'd["deny"]') == '[]' ]]; }
 until_true 10 denies_nothing || fail 'what came back is denied'
-kill -INT "$watch"
-exit_code "$watch" 5
-expect 'exit status' [ "$code" = 0 ]
+interrupt "$watch" 5 0
 expect_text watch.out 'at the end:' 'changes;'
 expect 'changes' [ "$(value_of watch.json \
   '[c["change"] for c in d["changes"] if "p1t0-0 - p1t1-1" in c["what"]]')" = "['dead', 'back']" ]
@@ -143,8 +136,7 @@ for _ in {1..20}; do
 done
 expect 'looks that found all threads asleep' [ "$asleep" -ge 10 ]
 kill -TERM "$answers"
-exit_code "$answers" 5
-expect 'exit status' [ "$code" = 0 ]
+exit_code "$answers" 5 0
 expect_text answers.out 'probes answered'
 
 say 'no one answers'
@@ -159,7 +151,7 @@ before=$demo demo=$work/three.json
 tool up "$demo" >up.out
 start_at perf-server h2 "$mrc_perf" --quiet
 server=$pid
-until_true 20 at h2 grep -q ':4853 .* 0A ' /proc/net/tcp6 || fail 'mrc_perf does not listen'
+until_listening 18515 at h2
 # One message at a time, and a server that sleeps: the fabric is idle.
 start_at perf h0 "$mrc_perf" fd00:1::3 --quiet --test completion --size 8 --duration 3600s \
   --fabric "$demo"
@@ -201,26 +193,15 @@ for pid in "${answering[@]}"; do
   kill -TERM "$pid"
   exit_code "$pid" 5
 done
-code=0
-at h0 "$mrc_probe" --only loops >refused.out 2>refused.err || code=$?
-expect 'no loops' [ "$code" = 3 ]
-expect_text refused.err 'nothing leads back'
+refused 3 'nothing leads back' -- at h0 "$mrc_probe" --only loops
 tool down "$demo" >down.out
 demo=$before
 
 say 'what can not be done'
-refused() {  # refused STATUS TEXT COMMAND...
-  local status=$1 text=$2
-  shift 2
-  code=0
-  "$@" >refused.out 2>refused.err || code=$?
-  expect "$*" [ "$code" = "$status" ]
-  expect_text refused.err "$text"
-}
-refused 2 'no fabric is named' "$mrc_probe"
-refused 2 '--tries 0' "$mrc_probe" "$demo" --tries 0
-refused 2 '--to h7' at h0 "$mrc_probe" --to h7
-refused 2 '--to h0: is this host itself' at h0 "$mrc_probe" --to h0
-refused 2 "can't be read" "$mrc_probe" nowhere.json
-refused 3 'this is not host h1' at h0 "$mrc_probe" --host h1
-refused 3 'no host has an address on this machine' "$mrc_probe" "$demo"
+refused 2 'no fabric is named' -- "$mrc_probe"
+refused 2 '--tries 0' -- "$mrc_probe" "$demo" --tries 0
+refused 2 '--to h7' -- at h0 "$mrc_probe" --to h7
+refused 2 '--to h0: is this host itself' -- at h0 "$mrc_probe" --to h0
+refused 2 "can't be read" -- "$mrc_probe" nowhere.json
+refused 3 'this is not host h1' -- at h0 "$mrc_probe" --host h1
+refused 3 'no host has an address on this machine' -- "$mrc_probe" "$demo"

@@ -3,7 +3,7 @@
 # Two processes of one host leave the payload out of the iCRC, over loopback and over an address of
 # another interface. In two network namespaces that a veth pair joins they are two hosts, although
 # one kernel carries every byte. One side's icrc=on is enough to have all of it checked.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/hosts_lib.sh"
 need_program "$mrc_perf"
 
 # heads NAME YES|NO: whether the payload was left out, by log, banner and statistics of the client.
@@ -25,14 +25,11 @@ run() {  # run NAME HOST SERVER_PLANES CLIENT_PLANES
   local name=$1 port=18515
   start "$name-server" "${server_at[@]}" "$mrc_perf" --port "$port" --quiet --planes "$3"
   server=$pid
-  until_true 20 "${server_at[@]}" bash -c "$(declare -f listening); listening $port" ||
-    fail "$name: the server does not listen"
+  until_listening "$port" "${server_at[@]}"
   start "$name" "${client_at[@]}" "$mrc_perf" "$2" --port "$port" --check --warmup 20ms \
     --size 64K,1M --iters 10 --planes "$4" --json "$work/$name.json"
-  exit_code "$pid" 100
-  expect "$name: the client's exit status" [ "$code" = 0 ]
-  exit_code "$server" 20
-  expect "$name: the server's exit status" [ "$code" = 0 ]
+  exit_code "$pid" 100 0 "$name: the client"
+  exit_code "$server" 20 0 "$name: the server"
   checked_result "$name"
 }
 export MRC_LOG=info
@@ -58,24 +55,14 @@ expect_text "$work/strict.out" '4096 B packets'
 MRC_FAULTS=loss=0.001 run faults 127.0.0.1 loopback:2 loopback:2
 heads faults no
 
-((EUID == 0)) || skip 'the rest: network namespaces need root'
-net=mrc-same-$$
-ip netns add "$net-a" 2>/dev/null || skip 'the rest: network namespaces can not be made here'
-ip netns add "$net-b"
-trap 'clean_up; for n in a b; do ip netns del "$net-$n"; done' EXIT
-ip -n "$net-a" link add p0 type veth peer name p0 netns "$net-b"
-for n in a b; do
-  ip -n "$net-$n" link set lo up
-  ip -n "$net-$n" addr add "10.7.0.$([[ $n == a ]]; echo $((1 + $?)))/24" dev p0
-  ip -n "$net-$n" link set p0 up
-done
+two_hosts 1
 
 say 'an address of another interface, packets to which stay on loopback'
-client_at=(ip netns exec "$net-a") server_at=("${client_at[@]}")
-run own_address 10.7.0.1 10.7.0.1 10.7.0.1
+client_at=(ip netns exec "$a") server_at=("${client_at[@]}")
+run own_address 10.9.0.1 10.9.0.1 10.9.0.1
 heads own_address yes
 
 say 'two network namespaces are two hosts'
-server_at=(ip netns exec "$net-b")
-run two_hosts 10.7.0.2 10.7.0.2 10.7.0.1
+server_at=(ip netns exec "$b")
+run two_hosts 10.9.0.2 10.9.0.2 10.9.0.1
 heads two_hosts no

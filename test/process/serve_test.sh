@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_ctl serve beside running programs: metrics as Prometheus wants them, who is answered and who
 # may change something, other hosts that answer or do not, stopped processes, errors, Ctrl-C.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_ctl=$build/tools/mrc_ctl
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_ctl"
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-support=$here/../support
-page=$here/../../docs/serve.md
+page=$source_dir/docs/serve.md
 
 cd "$work"
 mkdir sockets empty
@@ -35,19 +32,10 @@ serve() {  # serve NAME OPTION...: at a free port, in $port; its pid in $pid
   shift
   port=$(free_port)
   start "$name" "$mrc_ctl" --folder sockets serve --listen "127.0.0.1:$port" "$@"
-  until_true 20 listening "$port" || fail "$name does not listen"
-}
-ends() {  # ends PID: by Ctrl-C, with 130
-  kill -INT "$1"
-  exit_code "$1" 20
-  expect 'the exit status after Ctrl-C' [ "$code" = 130 ]
+  until_listening "$port"
 }
 fails() {  # fails STATUS TEXT OPTION...
-  local want=$1 text=$2 code=0
-  shift 2
-  timeout 60 "$mrc_ctl" --folder sockets serve "$@" >fails.out 2>fails.err || code=$?
-  [[ $code == "$want" ]] || fail "serve $* ends with $code, not $want: $(cat fails.err)"
-  grep -q -- "$text" fails.err || fail "serve $* does not say '$text': $(cat fails.err)"
+  refused "$1" "$2" -- "$mrc_ctl" --folder sockets serve "${@:3}"
 }
 
 say 'nothing is open'
@@ -70,7 +58,7 @@ fails 2 '16 characters' --steer --token-file token
 printf '0123456789abcdef-secret\n' >token && chmod 644 token
 fails 2 'chmod 600' --steer --token-file token
 chmod 600 token
-ends "$pid"
+interrupt "$pid" 20
 
 say 'a pair that moves data; the program has a name that needs care'
 export MRC_RETRY_EXPONENTIAL=25  # one that is stopped for a while is no dead one
@@ -78,7 +66,7 @@ name='pe"r\f <b>&'
 perf=$(free_port)
 start server bash -c 'exec -a "$0" "$@"' "$name" "$mrc_perf" --port "$perf" --planes 2 --give-up 600
 server=$pid
-until_true 20 listening "$perf" || fail 'the server does not listen'
+until_listening "$perf"
 start client "$mrc_perf" --port "$perf" --planes 2 --size 64K --rate 200M \
   --duration 600 --give-up 600 127.0.0.1
 client=$pid
@@ -96,7 +84,7 @@ metrics
 grep -q '^Content-Type: text/plain; version=0.0.4' ask.head || fail "content type: $(cat ask.head)"
 python3 -B "$support/prometheus_text.py" metrics.txt --table "$page" >check.out 2>check.err ||
   fail 'the metrics'
-dashboard=$here/../../tools/grafana/openmrc.json
+dashboard=$source_dir/tools/grafana/openmrc.json
 python3 -B "$support/prometheus_text.py" metrics.txt --uses "$dashboard" 2>check.err ||
   fail 'the dashboard'
 if command -v promtool >/dev/null; then
@@ -178,14 +166,14 @@ serve maker --steer
 made=$(sed -n 's/.*token for changes is \([0-9a-f]*\)$/\1/p' maker.out)
 expect 'a token is made' [ ${#made} = 32 ]
 status 200 POST /api/plane "$json" "X-OpenMRC-Token: $made" --body "$up"
-ends "$pid"
+interrupt "$pid" 20
 
 say 'other hosts'
 peers=127.0.0.1:$reader_port
 for kind in silent garbage deep odd; do
   peer=$(free_port)
   start "peer-$kind" python3 -B "$support/odd_http_peer.py" "$peer" "$kind"
-  until_true 20 listening "$peer" || fail "$kind does not listen"
+  until_listening "$peer"
   peers+=,127.0.0.1:$peer
 done
 serve many --peers "$peers,127.0.0.1:1,no-such-host.invalid:9794"
@@ -197,7 +185,7 @@ done
 answered() { is '[len(h.get("devices", [])) for h in d["hosts"]] == [2, 2, 0, 0, 0, 4, 0, 0] and
   [bool(h.get("problem")) for h in d["hosts"]] == [0, 0, 1, 1, 1, 0, 1, 1]' /api/hosts; }
 until_true 30 answered || fail "other hosts: $(ask GET /api/hosts | cut -c -2000)"
-ends "$many"
+interrupt "$many" 20
 
 say 'a process that is stopped is said to be so, and hides nobody'
 port=$reader_port
@@ -217,14 +205,13 @@ is 'any("does not answer" in v["problem"] and not v["up"] for v in d["devices"])
   fail 'the snapshot does not say so'
 kill -CONT "$server"
 until_true 20 up_are 1 1 || fail "it goes on: $(grep device_up metrics.txt)"
-kill -KILL "$server"
-wait "$server" 2>/dev/null || true
+kill_off "$server"
 unlisted() { metrics && ! grep -q "pid=\"$server\"" metrics.txt; }
 until_true 20 unlisted || fail 'a killed process is still there'
 
 say 'Ctrl-C; the port is free at once'
-ends "$steerer"
-ends "$reader"
+interrupt "$steerer" 20
+interrupt "$reader" 20
 start again "$mrc_ctl" --folder sockets serve --listen "127.0.0.1:$reader_port"
-until_true 20 listening "$reader_port" || fail 'it does not listen again'
-ends "$pid"
+until_listening "$reader_port"
+interrupt "$pid" 20

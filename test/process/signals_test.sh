@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Ctrl-C ends each program cleanly, in any phase, with what it has so far.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 port=$(free_port)
 
@@ -16,43 +16,32 @@ start_run() {  # start_run: server and client in the middle of a long run
 
 say 'SIGINT at the client: status 130, partial results and JSON; the server ends well'
 start_run
-kill -INT "$client"
-exit_code "$client" 20
-expect 'exit status' [ "$code" = 130 ]
+interrupt "$client" 20
 expect_text "$work/client.err" interrupted
 expect_text "$work/client.json" '"interrupted": true' '"check_errors": 0'
 expect 'partial results' [ "$(json "$work/client.json" iterations | total)" -gt 0 ]
 expect 'checked bytes' [ "$(json "$work/client.json" checked_bytes | total)" -gt 0 ]
 expect 'the timeline was written' [ "$(wc -l <"$work/timeline.csv")" -gt 1 ]
 grep -Eq '^ +65536 +[0-9]+' "$work/client.out" || fail 'no row of results is printed'
-exit_code "$server" 20
-expect "the server's exit status" [ "$code" = 0 ]
+exit_code "$server" 20 0
 
 say 'SIGTERM does the same'
 start_run
 kill -TERM "$client"
-exit_code "$client" 20
-expect 'exit status' [ "$code" = 130 ]
+exit_code "$client" 20 130
 exit_code "$server" 20
 
 say 'SIGINT at the server in the middle: status 130; the client ends with status 1 and says why'
 start_run --persistent
-kill -INT "$server"
-exit_code "$server" 20
-expect 'exit status' [ "$code" = 130 ]
-exit_code "$client" 40
-expect "the client's exit status" [ "$code" = 1 ]
+interrupt "$server" 20
+exit_code "$client" 40 1
 expect "the client's message" [ -s "$work/client.err" ]
 
 say 'SIGINT at a server that waits for a client'
 start_server server "$port"
-kill -INT "$server"
-exit_code "$server" 10
-expect 'exit status' [ "$code" = 130 ]
+interrupt "$server" 10
 
 say 'SIGINT at a client that looks for its server'
 start client "$mrc_perf" 127.0.0.1 --port "$(free_port)" --size 4K
 until_true 20 catches "$pid" || fail 'it has no handler of SIGINT'
-kill -INT "$pid"
-exit_code "$pid" 10
-expect 'exit status' [ "$code" = 130 ]
+interrupt "$pid" 10

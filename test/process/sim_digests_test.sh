@@ -4,12 +4,10 @@
 # to the bit. Digests are in tools/scenarios/digests.txt; a change that is meant to change behaviour
 # writes it anew with MRC_TEST_UPDATE_DIGESTS=1. Scenarios of more than three seconds only run then,
 # and with MRC_TEST_SCOPE=long.
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 update=${MRC_TEST_UPDATE_DIGESTS:-}  # lib.sh takes MRC_* from the environment
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 all=$update
 if [[ $scope == long ]]; then all=yes; fi
-mrc_sim=$build/tools/mrc_sim
 need_program "$mrc_sim"
 list=$source_dir/tools/scenarios/digests.txt
 long=' allreduce_loss alltoall_loss dead_links recovery recovery_large sendrecv '
@@ -21,8 +19,7 @@ for file in "$source_dir"/tools/scenarios/*.json; do
   if [[ -z $all && $long == *" $name "* ]]; then continue; fi
   "$mrc_sim" run "$file" --json "$work/$name.json" >"$work/$name.out" 2>"$work/$name.err" ||
     fail "mrc_sim run $name"
-  digests=$(python3 -c 'import json, sys
-print(*[run["digest"] for run in json.load(open(sys.argv[1]))["runs"]])' "$work/$name.json")
+  digests=$(jq -r '[.runs[].digest] | join(" ")' "$work/$name.json")
   printf '%s %s\n' "$name" "$digests" >>"$work/new.txt"
   count=$((count + 1))
   if [[ -z $update ]]; then

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # mrc_sim: scenarios run and repeat, their errors name file, line and field, an interrupted run
 # keeps what it measured.
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-mrc_sim=$build/tools/mrc_sim
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_sim"
 cd "$work"
 
@@ -26,8 +24,7 @@ simulate() {  # simulate STATUS OPTION...: runs with these, output in sim.out an
   local status=$1
   shift
   start sim "$mrc_sim" run "$@"
-  exit_code "$pid" 100
-  expect "exit status of $*" [ "$code" = "$status" ]
+  exit_code "$pid" 100 "$status" "exit status of $*"
 }
 digest() { json "$1" digest; }
 
@@ -79,38 +76,28 @@ expect 'a column' grep -Eq '^variant +Tb/s +host min' sim.out
 simulate 0 small.json
 expect 'small ones in Gb/s' grep -Eq 'goodput +[0-9.]+ Gb/s; per host' sim.out
 
-refused() {  # refused TEXT... -- OPTION...
-  local texts=()
-  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
-  shift
-  say "$*"
-  simulate 2 "$@"
-  expect_text sim.err "${texts[@]}"
-}
 say 'errors name file, line and field'
 sed 's/"planes": 2/"planes": 99/' small.json >bad.json
-refused 'bad.json:4: topology.planes: is 99' -- bad.json
+refused 2 'bad.json:4: topology.planes: is 99' -- "$mrc_sim" run bad.json
 sed 's/t1.0.1/t1.0.7/' small.json >bad.json
-refused "bad.json:9: faults[0].target: " "t1.0.7" -- bad.json
+refused 2 "bad.json:9: faults[0].target: " "t1.0.7" -- "$mrc_sim" run bad.json
 sed 's/"t1.0.1"/1/' small.json >bad.json
-refused 'bad.json:9: faults[0].target: is a number, must be a name: h3' -- bad.json
-refused '--set: faults[0].target: ' 'must be a name: h3' -- small.json --set faults[0].target=1
+refused 2 'bad.json:9: faults[0].target: is a number, must be a name: h3' -- "$mrc_sim" run bad.json
+refused 2 '--set: faults[0].target: ' 'must be a name: h3' -- \
+  "$mrc_sim" run small.json --set faults[0].target=1
 sed 's/"depth"/"dept"/' small.json >bad.json
-refused 'bad.json:6: traffic[0].dept: unknown field' depth -- bad.json
+refused 2 'bad.json:6: traffic[0].dept: unknown field' depth -- "$mrc_sim" run bad.json
 sed 's/"title"/"titel"/' small.json >bad.json
-refused 'title' missing -- bad.json
+refused 2 'title' missing -- "$mrc_sim" run bad.json
 printf '{ "title": ' >bad.json
-refused 'bad.json:1:' -- bad.json
-refused nothing.json -- nothing.json
-refused '--set: run.time' -- small.json --set run.time=soon
-refused '--set' PATH=VALUE -- small.json --set run.time
-refused 'topology.nodes' 'unknown field' -- small.json --set topology.nodes=3
+refused 2 'bad.json:1:' -- "$mrc_sim" run bad.json
+refused 2 nothing.json -- "$mrc_sim" run nothing.json
+refused 2 '--set: run.time' -- "$mrc_sim" run small.json --set run.time=soon
+refused 2 '--set' PATH=VALUE -- "$mrc_sim" run small.json --set run.time
+refused 2 'topology.nodes' 'unknown field' -- "$mrc_sim" run small.json --set topology.nodes=3
 sed 's/planes=2/planes=0/' sweep.json >bad.json
-refused 'topology.planes' 'in variant "two"' -- bad.json
-start sim "$mrc_sim" run small.json --json /nonexistent/file
-exit_code "$pid" 20
-expect 'exit status' [ "$code" = 1 ]
-expect_text sim.err /nonexistent/file
+refused 2 'topology.planes' 'in variant "two"' -- "$mrc_sim" run bad.json
+refused 1 /nonexistent/file -- "$mrc_sim" run small.json --json /nonexistent/file
 
 say 'SIGINT: status 130, what was measured is written'
 for threads in 1 2; do
@@ -118,9 +105,7 @@ for threads in 1 2; do
   start sim "$mrc_sim" run sweep.json --set run.time=3600s --set 'traffic[0].count=0' \
     --set traffic[0].depth=8 --threads $threads --json cut.json --csv cut
   until_true 30 busy "$pid" || fail 'it does not get going'
-  kill -INT "$pid"
-  exit_code "$pid" 30
-  expect 'exit status' [ "$code" = 130 ]
+  interrupt "$pid" 30
   expect_text sim.out interrupted 'cut short'
   expect_text sim.err interrupted
   expect_text cut.json '"interrupted": true' '"complete": false'
@@ -130,6 +115,4 @@ done
 say 'help'
 "$mrc_sim" run --help >help.out
 expect_text help.out topology traffic faults --set --threads
-start sim "$mrc_sim"
-exit_code "$pid" 10
-expect 'no command: status 2' [ "$code" = 2 ]
+refused 2 -- "$mrc_sim"

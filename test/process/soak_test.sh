@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Some seconds under faults: memory does not grow in either process.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 need_program "$mrc_perf"
 if sanitized "$mrc_perf"; then skip "a sanitizer's own memory grows"; fi
 
@@ -18,9 +18,7 @@ sleep 3.5  # memory is touched for the first time, and the plane was down and up
 client_before=$(resident "$client") server_before=$(resident "$server")
 sleep 3
 client_after=$(resident "$client") server_after=$(resident "$server")
-kill -INT "$client"
-exit_code "$client" 60
-expect 'exit status' [ "$code" = 130 ]
+interrupt "$client" 60
 exit_code "$server" 20
 checked_result client
 say "client: $client_before KiB, then $client_after KiB; server: $server_before, then $server_after"

@@ -2,17 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The same fabric without source routes: plain IPv6 with structured EVs in flow label and UDP source
 # port, by which the T0s' hash chooses a T1.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
-cat >"$work/fabric.json" <<'JSON'
-{ "name": "demo", "forwarding": "ecmp", "planes": 4, "t0": 2, "t1": 2, "hosts": 2 }
-JSON
-fabric_up "$work/fabric.json"
+fabric_up '{ "name": "demo", "forwarding": "ecmp", "planes": 4, "t0": 2, "t1": 2, "hosts": 2 }'
 
 say 'all T1s of all planes carry traffic, every byte is right'
 start_pair ecmp --size 1M --iters 300 --check --quiet
 end_pair ecmp 60
-expect 'every byte is right' [ "$(json "$work/ecmp.json" check_errors | total)" = 0 ]
 for p in 0 1 2 3; do
   for u in 0 1; do
     n=$(packets "p${p}t0-0" "s$u")
@@ -27,17 +22,13 @@ next_hops() {  # next_hops HOST
   local mac=02:aa:00:00:0$1
   printf '"next_hops": ["%s:00", "%s:01", "%s:02", "%s:03"]' "$mac" "$mac" "$mac" "$mac"
 }
-cat >"$work/fabric.json" <<JSON
-{ "name": "demo", "forwarding": "ecmp", "entropy": "udp", "planes": 4, "t0": 2, "t1": 2,
-  "hosts": [{ $(next_hops 0) }, { $(next_hops 1) }] }
-JSON
-fabric_up "$work/fabric.json"
+fabric_up '{ "name": "demo", "forwarding": "ecmp", "entropy": "udp", "planes": 4, "t0": 2, "t1": 2,
+  "hosts": [{ '"$(next_hops 0)"' }, { '"$(next_hops 1)"' }] }'
 for host in h0 h1; do
   for p in 1 2 3; do on "$host" ip -6 neigh del fe80::1 dev "p$p"; done  # mrc_perf itself needs p0
 done
 start_pair udp --size 1M --iters 100 --check --quiet
 end_pair udp 60
-expect 'every byte is right' [ "$(json "$work/udp.json" check_errors | total)" = 0 ]
 for t1 in p{0,1,2,3}t1-{0,1}; do
   expect "$t1 is used" [ "$(packets "${t1/1-?/0-0}" "s${t1#*-}")" -gt 300 ]
 done
@@ -48,4 +39,3 @@ traffic_takes_all 'before'
 fabric switch p1t1-0 down >/dev/null
 traffic_takes_all 'T1 of plane 1 down' but 1.0
 interrupt_pair dead
-expect 'every byte is right' [ "$(json "$work/dead.json" check_errors | total)" = 0 ]

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # MRC through kernel switches that know nothing but SRv6: every path of the fabric is taken, as
 # often as the engine says, and what is on the wire is what the specification says.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 fabric_up "$source_dir/tools/fabrics/demo.json"

@@ -3,13 +3,8 @@
 # A T1 of a kernel fabric fails under traffic and is repaired: each of its paths carries its share
 # again, by the kernel's count of packets, and paths over it were taken out of use, others not more.
 # h0 sends to two hosts, so that two of its paths lead over each T1.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cat >"$work/fabric.json" <<'JSON'
-{ "name": "demo", "planes": 4, "t0": 3, "t1": 4, "hosts": 3, "link_speed": 0.5 }
-JSON
-fabric_up "$work/fabric.json"
+fabric_up '{ "name": "demo", "planes": 4, "t0": 3, "t1": 4, "hosts": 3, "link_speed": 0.5 }'
 t1=p1t1-2
 
 say "two connections over 4 planes x 4 T1s; $t1 is down for three seconds"
@@ -17,10 +12,10 @@ start_pair one --size 64K --duration 3600s --check --quiet
 pairs=("$pid $server")
 to=2 start_pair two --size 64K --duration 3600s --check --quiet
 pairs+=("$pid $server")
-start counts "$here/../../scripts/path_counts.py" record "$prefix-demo-" "$work/packets.csv"
+start counts "$source_dir/scripts/path_counts.py" record "$prefix-demo-" "$work/packets.csv"
 counts=$pid
 shares() {  # shares SINCE: each path over the T1 carries its share, in a second after that time
-  python3 -B "$here/../support/path_shares.py" "$work/packets.csv" "$t1" "$1" 2>/dev/null
+  python3 -B "$support/path_shares.py" "$work/packets.csv" "$t1" "$1" 2>/dev/null
 }
 until_true 20 shares 0 || fail 'the paths do not carry their shares'
 failed=$EPOCHREALTIME
@@ -41,14 +36,13 @@ for i in 0 1; do
   gone "$pid" && fail 'a run was over before it was interrupted'
   interrupt_pair "${names[i]}"
 done
-python3 -B "$here/../support/path_shares.py" "$work/packets.csv" "$t1" \
+python3 -B "$support/path_shares.py" "$work/packets.csv" "$t1" \
   "$failed" "$broken" "$mending" "$mended" 2>"$work/shares.err" ||
   fail "shares of the paths over $t1"
 
 say 'paths taken out of use: those over it'
 for name in one two; do
   result=$work/$name.json
-  expect "$name: every byte is right" [ "$(json "$result" check_errors | total)" = 0 ]
   value_of "$result" '"\n".join("retired: plane %d T1 %d EV %d %d times, %d losses, %d timeouts" %
     tuple(p[key] for key in ("plane", "port_path", "ev", "times_bad", "losses", "timeouts"))
     for p in d["paths"] if p["times_bad"])'

@@ -3,7 +3,6 @@
 # Congested switch ports: packets are trimmed, asked for again and repaired, not by timeouts; trims
 # at the last hop do not punish a path; marks move traffic away from a slow one. Packets are
 # counted, so the speed of the machine does not matter.
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 command -v tcpdump >/dev/null || skip 'tcpdump is not installed'
 support=$(dirname "${BASH_SOURCE[0]}")/../support

@@ -3,17 +3,13 @@
 # What the attacks share: two victims, a and b, and an attacker, x, each in a network namespace of
 # its own on one bridge; mrc_perf between the victims; forged packets from the attacker. What is
 # made goes with the test. Source it first.
-. "$(dirname "${BASH_SOURCE[0]}")/../process/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 forge=$build/test/security/forge
 victim=$build/test/security/victim
-need_program "$mrc_perf"
-need_program "$forge"
-((EUID == 0)) || skip 'network namespaces and forged addresses need root'
-command -v ip >/dev/null || skip 'ip is not installed'
+need_program "$mrc_perf" "$forge"
+need_namespaces
 unset MRC_UDP_PORT  # nobody else is in these networks
 net=s$$
-ip netns add "$net-try" 2>/dev/null || skip 'network namespaces can not be made here'
-ip netns del "$net-try"
 
 tear_down() {
   local node
@@ -80,10 +76,6 @@ on() {  # on NODE COMMAND...: in its namespace
   shift
   ip netns exec "$net-$node" "$@"
 }
-listening_on() {  # listening_on NODE PORT
-  on "$1" cat /proc/net/tcp /proc/net/tcp6 |
-    awk -v port="$(printf ':%04X$' "$2")" '$4 == "0A" && $2 ~ port { n++ } END { exit n == 0 }'
-}
 
 # Half a minute until a silent peer is given up: stopped processes are no dead ones.
 patient=(--option timeout=14 --option retry_exponential=12)
@@ -96,7 +88,7 @@ load=(--rate 400M)
 transfer_between() {  # transfer_between NODE NODE HOST OPTION...: client, server, its address
   start server ip netns exec "$net-$2" env "${settings_b[@]}" "$mrc_perf" --quiet --port 18515
   server=$pid
-  until_true 20 listening_on "$2" 18515 || fail 'the server does not listen'
+  until_listening 18515 on "$2"
   start client ip netns exec "$net-$1" env "${settings_a[@]}" "$mrc_perf" "$3" --port 18515 \
     --duration 3600s --interval 50ms --json "$work/client.json" --size 64K \
     "${load[@]}" --check "${@:4}"
@@ -120,19 +112,12 @@ still_going() {
 # otherwise the test would show nothing.
 end_transfer() {
   gone "$client" && fail "$1: the transfer has ended: $(tail -n 2 "$work/client.err")"
-  kill -INT "$client"
-  exit_code "$client" 20
-  expect "$1: the client ends by the interrupt" [ "$code" = 130 ]
+  interrupt "$client" 20 130 "$1: the client"
   expect "$1: error" [ "$(json "$work/client.json" error)" = null ]
   expect "$1: check_errors" [ "$(json "$work/client.json" check_errors | total)" = 0 ]
-  exit_code "$server" 20
-  expect "$1: the server's exit status" [ "$code" = 0 ]
+  exit_code "$server" 20 0 "$1: the server"
   local dropped
-  dropped=$(python3 - "$work/client.json" <<'PYTHON'
-import json, sys
-print(sum(json.load(open(sys.argv[1]))["device"]["engine"]["drops"].values()))
-PYTHON
-  )
+  dropped=$(jq '.device.engine.drops | add' "$work/client.json")
   say "$dropped packets dropped by a"
   expect "$1: forged packets have arrived" [ "$dropped" -ge "${2:-0}" ]
 }
@@ -188,7 +173,7 @@ start_victims() {
   start receiver ip netns exec "$net-b" "${environment[@]}" "${settings_b[@]}" \
     "$victim" receive 18516
   receiver=$pid
-  until_true 20 listening_on b 18516 || fail 'the receiver does not listen'
+  until_listening 18516 on b
   mkfifo "$work/orders"
   exec 5<>"$work/orders"
   ip netns exec "$net-a" "${environment[@]}" "${settings_a[@]}" \

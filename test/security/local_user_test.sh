@@ -3,7 +3,7 @@
 # An ordinary user of the same host, without any privilege: loopback addresses are everybody's, so
 # forged packets need no raw socket. Both victims run as root on four loopback planes.
 . "$(dirname "${BASH_SOURCE[0]}")/attack_lib.sh"
-command -v setpriv >/dev/null || skip 'setpriv is not installed'
+need_tool setpriv
 build_network
 chmod 711 "$work"
 install -m 755 "$forge" "$work/forge"

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs of Debian, unmodified, that connect while plane 0 is down, or all planes for a while.
 . "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
-need_tool ibv_rc_pingpong
-need_tool ib_send_bw
+need_tool ibv_rc_pingpong ib_send_bw
 
 say 'plane 0 is down all the time: its address is not the GID'
 export MRC_FAULTS='plane=0,down@0ms-100s'

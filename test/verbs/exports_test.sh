@@ -3,8 +3,7 @@
 # exports_test.sh: the verbs shim exports what libibverbs of any release exports, under the same
 # versions, and can be loaded wherever there is glibc 2.34.
 . "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
-need_tool nm
-need_tool readelf
+need_tool nm readelf
 
 say 'the symbols of all releases of rdma-core, and of the system'"'"'s library'
 listed=$(dirname "${BASH_SOURCE[0]}")/released_symbols.txt

@@ -9,8 +9,7 @@ if command -v fi_info >/dev/null; then
   grep_all 'domain: mrc0' <"$work/fi.out" || fail 'fi_info does not list mrc0'
 fi
 
-need_tool mpicxx
-need_tool mpirun
+need_tool mpicxx mpirun
 mpicxx -std=c++20 -O1 -o "$work/sums" "$(dirname "${BASH_SOURCE[0]}")/mpi_sums.cpp"
 export UCX_NET_DEVICES=mrc0:1 UCX_TLS=self,rc_verbs,ud_verbs
 numbers=(4)

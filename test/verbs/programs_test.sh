@@ -3,8 +3,7 @@
 # Programs of Debian, unmodified, with the verbs shim: what they say of the device, and perftest
 # between two processes, each program once; in all variants where scripts/check --full runs it.
 . "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
-need_tool ibv_devinfo
-need_tool ib_write_bw
+need_tool ibv_devinfo ib_write_bw
 
 say 'ibv_devices, ibv_devinfo'
 "$mrcrun" ibv_devices >"$work/devices.out" 2>"$work/devices.err"
@@ -64,25 +63,19 @@ say 'GID index 3, as scripts for network cards pass it'
 pair index3 60 ib_write_bw -n 300 -x 3
 pingpong index3 ibv_rc_pingpong -g 3
 
-# refused NAME REASON TOOL OPTION...: a tool that can't work says why, once, without being asked.
-refused() {
-  local name=$1 reason=$2 port server run
-  limit 20
+# says_why NAME REASON TOOL OPTION...: a tool that can't work says why, once, without being asked.
+says_why() {
+  local name=$1 reason=$2
   shift 2
-  port=$(free_port)
-  "${run[@]}" "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
-  server=$!
-  pids+=("$server")
-  wait_until_listening "$port" "$server"
-  ! "${run[@]}" "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1 ||
-    fail "$*: succeeded"
+  two_processes "$name" 20 "$@"
+  ((status != 0)) || fail "$*: succeeded"
   wait "$server" || true
   [[ $(cat "$work/$name".*.out | grep -c "$reason") -ge 1 ]] || fail "$*: no reason"
   [[ $(grep -c '^openmrc:' "$work/$name.client.out") -le 1 ]] || fail "$*: said more than once"
 }
 say 'what is refused says why: an index that there is not, a peer by LID'
-refused index7 'GID index 7: there is one GID; indices 0 to 3 name it' ib_write_bw -F -x 7
-refused lid 'address without GRH: RoCE names peers by GID, not by LID' ibv_rc_pingpong
+says_why index7 'GID index 7: there is one GID; indices 0 to 3 name it' ib_write_bw -F -x 7
+says_why lid 'address without GRH: RoCE names peers by GID, not by LID' ibv_rc_pingpong
 
 say 'with losses, corruption, and a plane that goes and comes'
 losses=(0.01)

@@ -3,8 +3,7 @@
 # Programs of Debian that use datagrams, unmodified, with the verbs shim: libibverbs' example,
 # perftest, and UCX, which finds its peers by datagrams.
 . "$(dirname "${BASH_SOURCE[0]}")/verbs_lib.sh"
-need_tool ibv_ud_pingpong
-need_tool ib_send_bw
+need_tool ibv_ud_pingpong ib_send_bw
 
 say 'datagrams alone'
 pingpong ud ibv_ud_pingpong -g 0
@@ -22,19 +21,9 @@ done
 
 # ucx NAME TRANSPORTS OPTION...: ucx_perftest between two processes.
 ucx() {
-  local name=$1 port server run
-  limit 20
-  export UCX_NET_DEVICES=mrc0:1 UCX_TLS=$2
-  shift 2
-  port=$(free_port)
-  "${run[@]}" ucx_perftest -p "$port" >"$work/$name.server.out" 2>&1 &
-  server=$!
-  pids+=("$server")
-  wait_until_listening "$port" "$server"
-  "${run[@]}" ucx_perftest -p "$port" -w 10 -n 200 "$@" 127.0.0.1 \
-    >"$work/$name.client.out" 2>&1 || fail "ucx_perftest $*: the client ended with $?"
-  wait "$server" || fail "ucx_perftest $*: the server ended with $?"
-  grep_all '^Final:' <"$work/$name.client.out" || fail "ucx_perftest $*: no result"
+  local client_options=(-w 10 -n 200 "${@:3}")
+  UCX_NET_DEVICES=mrc0:1 UCX_TLS=$2 two "$1" 20 ucx_perftest
+  grep_all '^Final:' <"$work/$1.client.out" || fail "ucx_perftest ${*:3}: no result"
 }
 ucx ud ud_verbs -x ud_verbs -d mrc0:1 -t am_lat
 lower=('put_bw -D zcopy -s 65536')

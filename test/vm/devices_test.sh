@@ -22,14 +22,10 @@ write_bw() {
   local server status=0
   timeout 60 ib_write_bw -F -d rxe2 -x "$(gid_index 2)" -s 65536 -n "$1" >"$work/server" 2>&1 &
   server=$!
-  wait_for 20 listening 18515 || fail 'ib_write_bw does not listen'
+  until_true 20 listening 18515 || fail 'ib_write_bw does not listen'
   timeout 60 ib_write_bw -F -d rxe1 -x "$(gid_index 1)" -s 65536 -n "$1" 10.77.0.2 || status=$?
   wait "$server" || status=$?
   ((status == 0)) || { cat "$work/server" && fail "ib_write_bw ended with status $status"; }
-}
-listening() {
-  cat /proc/net/tcp /proc/net/tcp6 |
-    awk -v port="$(printf ':%04X$' "$1")" '$4 == "0A" && $2 ~ port { n++ } END { exit n == 0 }'
 }
 
 traffic() {
@@ -59,10 +55,9 @@ traffic_with_loss() {
 bare_verbs() {
   timeout 60 "$program" "$1" --seconds 1 --json >"$work/bare" || fail "exit status $?"
   cat "$work/bare"
-  sent=$(field sent) lost=$(field lost)
+  sent=$(jq .sent "$work/bare") lost=$(jq .lost "$work/bare")
   ((sent > 100)) || fail "$sent messages sent"
 }
-field() { sed -n "s/.*\"$1\": \([0-9]*\),.*/\1/p" "$work/bare"; }
 bare_verbs_without_loss() {
   bare_verbs "$1"
   ((lost == 0)) || fail "$lost messages lost of $sent"
@@ -109,28 +104,28 @@ reorders() {
 
 nic_goes_down() {
   nic_down 3
-  wait_for 10 port_is 3 DOWN || fail 'the port stays active'
+  until_true 10 port_is 3 DOWN || fail 'the port stays active'
   nic_up 3
-  wait_for 10 port_is 3 ACTIVE || fail 'the port stays down'
+  until_true 10 port_is 3 ACTIVE || fail 'the port stays down'
 }
 wire_goes_down() {
   wire_down 3
-  wait_for 10 port_is 3 DOWN || fail 'the port stays active'
+  until_true 10 port_is 3 DOWN || fail 'the port stays active'
   wire_up 3
-  wait_for 10 port_is 3 ACTIVE || fail 'the port stays down'
+  until_true 10 port_is 3 ACTIVE || fail 'the port stays down'
 }
 address_goes() {
   address_delete 3
-  wait_for 10 no_gid 3 || fail 'its GID stays'
+  until_true 10 no_gid 3 || fail 'its GID stays'
   address_add 3
-  wait_for 10 gid_index 3 || fail 'its GID does not come back'
+  until_true 10 gid_index 3 || fail 'its GID does not come back'
 }
 no_gid() { ! gid_index "$1"; }
 device_goes() {
   device_delete 3
-  wait_for 10 no_device 3 || fail 'rxe3 stays'
+  until_true 10 no_device 3 || fail 'rxe3 stays'
   device_add 3
-  wait_for 10 port_is 3 ACTIVE || fail 'rxe3 does not come back'
+  until_true 10 port_is 3 ACTIVE || fail 'rxe3 does not come back'
 }
 
 check 'three devices, ports active, GIDs of IPv4 addresses' devices

@@ -22,6 +22,8 @@ if [[ -z ${OPENMRC_VM-} ]]; then
   exec "$vm_folder/rxe_vm" "${vm_options[@]}" bash "$(realpath "$0")" "$@"
 fi
 
+. "$vm_folder/../../scripts/lib.sh"
+slack=10  # for emulated processors that have little of the real ones
 work=$(mktemp -d)
 passed=0 failed=0 finished=0
 
@@ -76,17 +78,6 @@ at_exit() {
   fi
 }
 trap at_exit EXIT
-
-# wait_for SECONDS COMMAND...: true as soon as the command is, false after ten times that time, for
-# emulated processors that have little of the real ones.
-wait_for() {
-  local end=$((SECONDS + 10 * $1))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    if ((SECONDS >= end)); then return 1; fi
-    sleep 0.05
-  done
-}
 
 # ------------------------------------------------------------------------------ NICs and devices
 address_of() { echo "10.77.0.$1"; }
@@ -147,7 +138,7 @@ capture_start() {  # capture_start N [FILTER...]: of both directions on wireN, R
   tcpdump -i "wire$nic" -U --immediate-mode -s 128 -B 32768 -w "$work/wire$nic.pcap" \
     "${@:-udp dst port 4791}" 2>"$work/wire$nic.tcpdump" </dev/null &
   echo $! >"$work/wire$nic.pid"
-  wait_for 20 grep -q 'listening on' "$work/wire$nic.tcpdump" || fail "tcpdump on wire$nic"
+  until_true 20 grep -q 'listening on' "$work/wire$nic.tcpdump" || fail "tcpdump on wire$nic"
 }
 
 size_rests() {  # size_rests FILE: it has not grown for a while
@@ -159,12 +150,11 @@ size_rests() {  # size_rests FILE: it has not grown for a while
 
 capture_stop() {  # capture_stop N: the file is $work/wireN.pcap
   local pid
-  wait_for 20 size_rests "$work/wire$1.pcap" || fail "packets on wire$1 do not end"
+  until_true 20 size_rests "$work/wire$1.pcap" || fail "packets on wire$1 do not end"
   pid=$(cat "$work/wire$1.pid")
   kill -INT "$pid"
-  wait_for 20 not_running "$pid" || fail "tcpdump on wire$1 does not end"
+  until_true 20 gone "$pid" || fail "tcpdump on wire$1 does not end"
 }
-not_running() { [[ ! -d /proc/$1 ]] || grep -q '^State:.Z' "/proc/$1/status"; }
 
 captured() {  # captured N [FILTER...]: how many packets
   tcpdump -nn -r "$work/wire$1.pcap" "${@:2}" 2>/dev/null | wc -l

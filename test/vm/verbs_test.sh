@@ -18,14 +18,13 @@ perf() {
   control_port=$((control_port + 1))
   timeout 150 "$perf" --verbs "$to" --port $control_port --json "$work/server" >"$work/log" 2>&1 &
   server=$!
-  wait_for 20 listening $control_port || fail 'mrc_perf does not listen'
+  until_true 20 listening $control_port || fail 'mrc_perf does not listen'
   timeout 150 "$perf" --verbs "$from" --port $control_port --size 64K --check --quiet \
     --give-up 100s --json "$work/perf" "$@" 127.0.0.1 || status=$?
   wait $server || status=$?
   ((status == 0)) || { tail -n 5 "$work/log" && fail "mrc_perf ended with status $status"; }
   [[ $(jq '.results[0].check_errors' "$work/perf") == 0 ]] || fail 'bytes differ'
 }
-listening() { ss -Htln "sport = :$1" | grep -q .; }
 sent() { jq ".device.planes[0].port.$1" "$work/perf"; }
 
 plain() {  # plain MODE: on for placement
@@ -52,7 +51,7 @@ both_ways() { perf rxe1 rxe2 --bidirectional --qps 8 --duration 1s --option plac
 once_flowing() {
   local begin
   begin=$(packets_from 1)
-  wait_for 100 sent_since "$begin" || fail 'no data flow'
+  until_true 100 sent_since "$begin" || fail 'no data flow'
   sleep 1
   "$@"
 }
@@ -142,7 +141,7 @@ without_locked_memory() {
 }
 on_a_nic_that_is_down() {
   nic_down 1
-  wait_for 10 port_is 1 DOWN || fail 'the port stays active'
+  until_true 10 port_is 1 DOWN || fail 'the port stays active'
   refused 'is its network interface up?' rxe1
 }
 

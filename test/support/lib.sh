@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the process tests share. Source it first. Programs come from the build in MRC_BUILD_DIR.
-# Everything that a test starts is ended with it, by its process id.
+# What tests that are scripts share. Source it first, or another *_lib.sh, which does that. Programs
+# come from the build in MRC_BUILD_DIR. Everything that a test starts is ended with it, by its
+# process id.
+if declare -F clean_up >/dev/null; then return; fi
 set -euo pipefail
 export LC_ALL=C
 build=${MRC_BUILD_DIR:?set it to the build folder}
-mrc_perf=$build/bench/mrc_perf
+# shellcheck disable=SC2034  # for those who source it
+mrc_perf=$build/bench/mrc_perf nccl_perf=$build/bench/nccl_perf mrc_ctl=$build/tools/mrc_ctl \
+  mrc_fabric=$build/tools/mrc_fabric mrc_probe=$build/tools/mrc_probe mrc_sim=$build/tools/mrc_sim
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+support=$source_dir/test/support
 work=$(mktemp -d)
+. "$source_dir/scripts/lib.sh"
+# Only a hang makes a test wait so long: a machine that is busy gets twenty times the SECONDS that
+# are generous on an idle one.
+slack=20
 
 clean_up() {
   local pid
@@ -20,10 +30,12 @@ trap clean_up EXIT
 scope=${MRC_TEST_SCOPE:-full}
 full() { [[ $scope != check ]]; }
 
-# The tests' own settings only: no MRC_* from outside, and UDP ports where nothing else is.
-while IFS='=' read -r name _; do
-  if [[ $name == MRC_* ]]; then unset "$name"; fi
-done < <(env)
+without() {  # without PREFIX: no variable from outside that begins so
+  local name
+  for name in $(compgen -e "$1"); do unset "$name"; done
+}
+# The tests' own settings only, and UDP ports where nothing else is.
+without MRC_
 export MRC_UDP_PORT=$((12000 + RANDOM % 2000))  # eight planes on one address take 2,048
 
 # mrc_perf polls memory that its peer writes to, as programs do that know RDMA. Seen as C++ that is
@@ -67,26 +79,29 @@ few_lost() { awk '/ lost/ { for (i = 2; i <= NF; i++) if ($i ~ /^lost/) n = $(i 
 # The client of mrc_perf has said so after a message: at 0.00 Gb/s none has come yet.
 client_runs() { grep -Eq '[1-9][0-9.]* Gb/s' "$work/client.out" 2>/dev/null; }
 
-need_program() { [[ -x $1 ]] || skip "${1##*/} was not built"; }
+need_program() {  # need_program FILE...
+  local file
+  for file; do [[ -x $file ]] || skip "${file##*/} was not built"; done
+}
+namespaces() {  # they can be made here
+  ((EUID == 0)) && ip netns add "openmrc-try-$$" 2>/dev/null && ip netns del "openmrc-try-$$"
+}
+need_namespaces() { namespaces || skip 'network namespaces can not be made here, or need root'; }
+need_tool() {  # need_tool NAME...: programs of others
+  local name
+  for name; do
+    command -v "$name" >/dev/null || skip "$name is not installed (scripts/install-deps)"
+  done
+}
 need_serve() {  # need_serve MRC_CTL: it has an HTTP server
   # At an address that no host has.
   if grep_all 'built without cpp-httplib' < <("$1" serve --listen 192.0.2.1:1 2>&1); then
     skip 'mrc_ctl was built without cpp-httplib'
   fi
 }
+need_tool jq python3
 has_ipv6() { grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; }
 sanitized() { grep -q -e __asan_init -e __tsan_init "$1"; }
-
-listening() {  # listening PORT: something accepts TCP connections there
-  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-    awk -v port="$(printf ':%04X$' "$1")" '$4 == "0A" && $2 ~ port { n++ } END { exit n == 0 }'
-}
-
-free_port() {  # prints a TCP port on which nobody listens
-  local port=$((14000 + RANDOM % 4000))
-  while listening "$port"; do port=$((port + 1)); done
-  echo "$port"
-}
 
 start() {  # start NAME COMMAND...: in the background; output in NAME.out and NAME.err, pid in $pid
   local name=$1
@@ -95,39 +110,58 @@ start() {  # start NAME COMMAND...: in the background; output in NAME.out and NA
   pid=$!
 }
 
-# Only a hang makes it wait so long: a machine that is busy gets twenty times the SECONDS that are
-# generous on an idle one.
-until_true() {  # until_true SECONDS COMMAND...: true as soon as the command is
-  local end=$((SECONDS + 20 * $1))
-  shift
-  until "$@"; do
-    if ((SECONDS >= end)); then return 1; fi
-    sleep 0.05
-  done
+until_listening() {  # until_listening PORT [COMMAND...]: as listening()
+  until_true 20 listening "$@" || fail "nobody listens on port $1"
 }
 
-gone() {  # gone PID: it has ended; asked twenty times a second, so without a program
-  local stat
-  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
-  [[ ${stat##*) } == Z* ]]
-}
-
-exit_code() {  # exit_code PID SECONDS: its exit status in $code; a hang fails the test
-  until_true "$2" gone "$1" || fail "process $1 still runs after $((20 * $2)) s"
+# exit_code PID SECONDS [STATUS [WHO]]: its exit status in $code, which has to be that; a hang fails
+# the test
+exit_code() {
+  until_true "$2" gone "$1" || fail "${4:-process $1} still runs after $((20 * $2)) s"
   code=0
   wait "$1" || code=$?
+  [[ $code == "${3:-$code}" ]] || fail "${4:-process $1} ended with status $code, not $3"
+}
+interrupt() {  # interrupt PID SECONDS [STATUS [WHO]]: Ctrl-C, which ends it with STATUS, mostly 130
+  kill -INT "$1"
+  exit_code "$1" "$2" "${3:-130}" "${@:4}"
+}
+kill_off() {  # kill_off PID: whether it runs or not
+  kill -KILL "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
+succeeds() {  # succeeds TEXT... -- COMMAND...: it ends well, and says all that on standard output
+  local texts=() pid
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  start succeeds "$@"
+  exit_code "$pid" 60 0 "$*"
+  expect_text "$work/succeeds.out" "${texts[@]}"
+}
+refused() {  # refused STATUS TEXT... -- COMMAND...: it ends so, and says all that on standard error
+  local status=$1 texts=() pid
+  shift
+  while [[ $1 != -- ]]; do texts+=("$1") && shift; done
+  shift
+  start refused "$@"
+  exit_code "$pid" 30 "$status" "$*"
+  expect_text "$work/refused.err" "${texts[@]}"
 }
 
 start_server() {  # start_server NAME PORT OPTION...: mrc_perf that waits for a client
-  local name=$1 port=$2
-  shift 2
-  start "$name" "$mrc_perf" --port "$port" "$@"
+  start "$1" "$mrc_perf" --port "$2" "${@:3}"
   server=$pid
-  until_true 20 listening "$port" || fail "the server $name does not listen on port $port"
+  until_listening "$2"
 }
 
 json() {  # json FILE FIELD: its values, one per line, wherever they are
-  sed -n 's/^ *"'"$2"'": *\(.*[^,]\),\{0,1\}$/\1/p' "$1"
+  jq -r --arg field "$2" '.. | objects | select(has($field))[$field]' "$1"
+}
+value_of() {  # value_of FILE EXPRESSION: of the JSON object d
+  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
+}
+holds() {  # holds FILE WHAT EXPRESSION: fails with the object's words if it is false
+  [[ $(value_of "$1" "bool($3)") == True ]] || fail "$2: not true: $3"
 }
 
 total() { awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
@@ -151,10 +185,8 @@ checked_run() {  # checked_run NAME OPTION...: server and client; every byte che
   start_server "$name-server" "$port" --quiet
   start "$name" "$mrc_perf" "${host:-127.0.0.1}" --port "$port" --quiet --check \
     --warmup "${warmup:-20ms}" --json "$work/$name.json" "$@"
-  exit_code "$pid" 100
-  expect "$name: the client's exit status" [ "$code" = 0 ]
-  exit_code "$server" 20
-  expect "$name: the server's exit status" [ "$code" = 0 ]
+  exit_code "$pid" 100 0 "$name: the client"
+  exit_code "$server" 20 0 "$name: the server"
   checked_result "$name"
 }
 
@@ -170,7 +202,6 @@ ask() {  # ask EXPRESSION OPTION...: of the JSON that it prints, d
   local expression=$1
   shift
   ctl --json "$@" >"$work/ask.json" 2>"$work/ask.err" || return 1
-  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' \
-    "$work/ask.json" "$expression"
+  value_of "$work/ask.json" "$expression"
 }
 is() { [[ $(ask "$@") == True ]]; }
