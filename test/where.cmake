@@ -16,7 +16,7 @@ set(MRC_TEST_WHERE
   # Two hundred processes. Sanitizers would make them starve.
   "^fleet/"                                                        full     -        -
   # The whole library in one unit, without optimising; benchmarks, whose figures a sanitizer spoils.
-  "^(header_only|header/all)"                                      full     -        -
+  "^(header_only|header/all|docs/readme)"                         full     -        -
   "^bench/"                                                        full     -        -
   # Pages, style, exports and packages: no program, or other people's.
   "^(docs|header|install|style|symbols)/"                          check    -        -
