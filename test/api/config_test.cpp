@@ -22,7 +22,7 @@
 #include "mrc/core/value_text.hpp"
 #include "mrc/wire/dscp.hpp"
 
-namespace {
+namespace config_test {
 
 using mrc::Config;
 using mrc::Duration;
@@ -445,4 +445,4 @@ TEST_CASE("docs/configuration.md has the option table") {
                 "rewrite it");
 }
 
-}  // namespace
+}  // namespace config_test

@@ -10,7 +10,7 @@
 #include "config_rig.hpp"
 #include "mrc/device.hpp"
 
-namespace {
+namespace environment_test {
 
 using mrc::Config;
 using mrc::Duration;
@@ -180,4 +180,4 @@ TEST_CASE("environment: what fails when a device opens names the variables too")
   }
 }
 
-}  // namespace
+}  // namespace environment_test

@@ -11,7 +11,7 @@ using mrc::cc::NsccOptions;
 using mrc::test::Bottleneck;
 using mrc::test::BottleneckOptions;
 
-namespace {
+namespace closed_loop_test {
 
 constexpr Time at(mrc::Duration t) {
   return Time{} + t;
@@ -62,8 +62,6 @@ double unmarked_queue(bool disable_qa) {
   b.run_until(at(10ms));
   return b.statistics.mean_queue();
 }
-
-}  // namespace
 
 TEST_CASE("nscc in a loop: alone it fills the link without a queue") {
   Bottleneck b({}, nscc(), 1);
@@ -200,3 +198,5 @@ TEST_CASE("nscc in a loop: an account corrected by losses never blocks a sender 
     CHECK(b.nscc(0).window() >= Bottleneck::kPacket);
   }
 }
+
+}  // namespace closed_loop_test

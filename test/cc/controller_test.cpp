@@ -10,7 +10,7 @@ using namespace mrc::cc;
 using namespace std::chrono_literals;
 using mrc::Time;
 
-namespace {
+namespace controller_test {
 
 Options options(Algorithm a, std::uint64_t window = 0) {
   Options o;
@@ -28,8 +28,6 @@ SackSample bad_news(std::uint64_t newly) {
   s.rcv_cwnd_pen = 127;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("controller: names of the algorithms") {
   for (const Algorithm a : {Algorithm::nscc, Algorithm::fixed, Algorithm::none}) {
@@ -138,3 +136,5 @@ TEST_CASE("controller: stays small") {
   MESSAGE("sizeof(Controller) = " << sizeof(Controller));
   CHECK(sizeof(Controller) <= 384);
 }
+
+}  // namespace controller_test

@@ -10,7 +10,7 @@
 using namespace mrc::cc;
 using namespace std::chrono_literals;
 
-namespace {
+namespace host_link_test {
 
 constexpr std::uint32_t kPacket = 4096;
 constexpr std::uint64_t kWindow = 225'000;  // 1.5 times 100 Gb/s, 12 us
@@ -32,8 +32,6 @@ struct Host {
   HostLink link;
   std::vector<Controller> contexts;
 };
-
-}  // namespace
 
 TEST_CASE("host link: counts the destinations to which packets are in flight") {
   for (const Algorithm algorithm : {Algorithm::nscc, Algorithm::fixed, Algorithm::none}) {
@@ -107,3 +105,5 @@ TEST_CASE("host link: a fixed window and none are what they say") {
   none.contexts[0].on_send(100'000'000, kNow);
   CHECK(none.contexts[0].can_send(kPacket));
 }
+
+}  // namespace host_link_test

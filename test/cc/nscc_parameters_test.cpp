@@ -12,7 +12,7 @@ using namespace mrc::cc;
 using namespace std::chrono_literals;
 using mrc::Duration;
 
-namespace {
+namespace nscc_parameters_test {
 
 struct Instance {
   std::uint64_t gbps;
@@ -53,8 +53,6 @@ std::string refusal(const NsccOptions& o) {
   }
   return {};
 }
-
-}  // namespace
 
 TEST_CASE("nscc parameters: the instances of the reference") {
   for (const Instance& i : kInstances) {
@@ -160,3 +158,5 @@ TEST_CASE("nscc parameters: a value out of range is refused by name, with what i
           o.fi_scale = std::numeric_limits<double>::infinity();
         }).find("fi_scale") != std::string::npos);
 }
+
+}  // namespace nscc_parameters_test

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using mrc::Duration;
 using mrc::Time;
 
-namespace {
+namespace nscc_test {
 
 constexpr std::uint32_t kMtu = 4096;
 constexpr Duration kBase = 12us;
@@ -61,8 +61,6 @@ double growth(NsccOptions o, std::uint64_t newly, Duration delay, bool ecn = fal
   cc.on_sack(s);
   return static_cast<double>(cc.window()) - 100'000;
 }
-
-}  // namespace
 
 TEST_CASE("nscc: starts with 1.5 bandwidth-delay products and nothing in flight") {
   const Nscc cc(plain());
@@ -498,3 +496,5 @@ TEST_CASE("nscc: whatever a peer reports, window and account stay within their b
     }
   }
 }
+
+}  // namespace nscc_test

@@ -10,7 +10,7 @@
 using namespace mrc::cc;
 using namespace std::chrono_literals;
 
-namespace {
+namespace start_window_test {
 
 constexpr std::uint32_t kPacketSize = 4096;
 constexpr mrc::Time kBegin{1h};
@@ -21,8 +21,6 @@ NsccOptions network() {
   o.mtu = kPacketSize;
   return o;
 }
-
-}  // namespace
 
 TEST_CASE("nscc: a hint divides the start window, down to four packets and the SACK threshold") {
   NsccOptions o = network();
@@ -75,3 +73,5 @@ TEST_CASE("nscc: a hint follows what is measured before the first packet, and en
     CHECK(other.window() == window);
   }
 }
+
+}  // namespace start_window_test

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using wire::EndpointOp;
 using wire::Opcode;
 
-namespace {
+namespace endpoint_test {
 
 Single::Setup two_planes() {
   Single::Setup s;
@@ -53,8 +53,6 @@ PlaneMask planes_used(Single& s) {
   for (const Sent& p : data_of(s.transmit())) planes |= plane_bit(p.plane);
   return planes;
 }
-
-}  // namespace
 
 TEST_CASE("endpoint: EV probes revive a bad path after three answers [C-9] [O-6]") {
   Single s(two_planes());
@@ -330,3 +328,5 @@ TEST_CASE("endpoint: QPNs 0, 1 and 2 are never handed out") {
     if (i > 900) seen.erase(q);
   }
 }
+
+}  // namespace endpoint_test

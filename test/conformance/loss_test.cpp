@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using wire::NackReason;
 using wire::Opcode;
 
-namespace {
+namespace loss_test {
 
 /// One plane, no congestion window, and a retransmission timer that stays out of the way. base_rtt
 /// and target_qdelay are 12 us each, so a packet is old after 24 us.
@@ -31,8 +31,6 @@ SentList send(Single& s, std::uint32_t packets) {
   REQUIRE(out.size() == packets);
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("round trip: measured on exactly the packet that the SACK names") {
   Single s(patient());
@@ -475,3 +473,5 @@ TEST_CASE("reliability probe: with more to send, after three base round trips") 
   REQUIRE_FALSE(probes.empty());
   CHECK(probes[0].when == s.setup.options.start + 36us);
 }
+
+}  // namespace loss_test

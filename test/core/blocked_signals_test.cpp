@@ -7,15 +7,13 @@
 
 using namespace mrc;
 
-namespace {
+namespace blocked_signals_test {
 
 bool blocked(int signal) {
   ::sigset_t now;
   REQUIRE(::pthread_sigmask(SIG_SETMASK, nullptr, &now) == 0);
   return ::sigismember(&now, signal) == 1;
 }
-
-}  // namespace
 
 TEST_CASE("blocked signals: in this thread and those it starts, but for faults, until the end") {
   REQUIRE_FALSE(blocked(SIGUSR1));
@@ -38,3 +36,5 @@ TEST_CASE("blocked signals: in this thread and those it starts, but for faults, 
   ::sigaddset(&alarm, SIGALRM);
   CHECK(::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr) == 0);
 }
+
+}  // namespace blocked_signals_test

@@ -12,7 +12,7 @@
 using mrc::ByteReader;
 using mrc::ByteWriter;
 
-namespace {
+namespace byte_codec_test {
 
 const std::array<std::uint8_t, 3> kThree{7, 8, 9};
 
@@ -22,8 +22,6 @@ std::vector<std::uint8_t> written() {
   ByteWriter(out).bytes(kThree).bytes(std::string("ab"));
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("byte codec: most significant byte first, without gaps") {
   CHECK(written() == std::vector<std::uint8_t>{0xEE, 0xFF, 1,  2,  3,  4, 5, 6, 7,   8,  9,
@@ -60,3 +58,5 @@ TEST_CASE("byte codec: of a number or bytes that are cut short nothing is read")
   expect_nothing([](ByteReader& in) { return in.array<3>(); }, std::array<std::uint8_t, 3>{});
   expect_nothing([](ByteReader& in) { return in.bytes(~std::size_t{0}).size(); }, 0u);
 }
+
+}  // namespace byte_codec_test

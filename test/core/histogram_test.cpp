@@ -14,14 +14,12 @@ using mrc::Duration;
 using mrc::Histogram;
 using namespace std::chrono_literals;
 
-namespace {
+namespace histogram_test {
 
 double relative_error(Duration measured, Duration exact) {
   return std::abs(static_cast<double>((measured - exact).count())) /
          static_cast<double>(std::max<Duration::rep>(exact.count(), 1));
 }
-
-}  // namespace
 
 TEST_CASE("histogram: an empty one answers zero") {
   const Histogram h;
@@ -103,3 +101,5 @@ TEST_CASE("histogram: merge is as if all had been recorded in one") {
 TEST_CASE("histogram: stays small") {
   CHECK(sizeof(Histogram) <= 18 * 1024);
 }
+
+}  // namespace histogram_test

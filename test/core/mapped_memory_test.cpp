@@ -8,7 +8,7 @@
 using namespace mrc;
 using namespace mrc::detail;
 
-namespace {
+namespace mapped_memory_test {
 
 const auto kPage = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 
@@ -41,8 +41,6 @@ void found(MappingFault fault, const void* at, const MappingCheck& check) {
   CHECK(static_cast<int>(check.fault) == static_cast<int>(fault));
   if (fault != MappingFault::none) CHECK(check.address == reinterpret_cast<std::uintptr_t>(at));
 }
-
-}  // namespace
 
 TEST_CASE("mapped memory: rights of every mapping in the range, and of no other") {
   Pages pages(6);  // 0 none, 1 and 2 read and write, 3 read, 4 read and write, 5 none
@@ -96,3 +94,5 @@ TEST_CASE("mapped memory: the text of /proc says the same as the query") {
     CHECK(b->writable == (page == 2));
   }
 }
+
+}  // namespace mapped_memory_test

@@ -18,7 +18,7 @@ using mrc::TimerNode;
 using mrc::TimingWheel;
 using namespace std::chrono_literals;
 
-namespace {
+namespace timing_wheel_test {
 
 // A clock origin as odd as that of a machine that has been up for a while.
 constexpr Time kOrigin{Duration{123'456'789'012'345}};
@@ -32,8 +32,6 @@ std::size_t expire_count(TimingWheel& wheel, Time now) {
   });
   return n;
 }
-
-}  // namespace
 
 TEST_CASE("timing wheel: fires exactly at the deadline, over all levels") {
   for (const Duration delay :
@@ -260,3 +258,5 @@ TEST_CASE("timing wheel: agrees with a sorted map") {
     model.drain();
   }
 }
+
+}  // namespace timing_wheel_test

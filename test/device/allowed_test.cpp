@@ -15,7 +15,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace allowed_test {
 
 constexpr Psn kAnyPsn{77};
 
@@ -63,8 +63,6 @@ bool before_long(const std::function<bool()>& holds) {
   }
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("peers allowed: this side can't connect to others, and hears why") {
   Side a(at("127.0.0.1", "127.0.0.1,10.0.0.0/8")), b(at("127.0.0.5", "", 2));
@@ -142,3 +140,5 @@ TEST_CASE("who is connected is in the log, in the statistics and in their JSON")
   a.qps.clear();
   CHECK(a.device.stats().connected.empty());
 }
+
+}  // namespace allowed_test

@@ -13,7 +13,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace channel_test {
 
 /// A receiver with queues on one channel, a queue pair for each, and a sender.
 struct Channels {
@@ -47,8 +47,6 @@ struct Channels {
   std::vector<CompletionQueue> cqs;
   std::vector<QueuePair> qps;
 };
-
-}  // namespace
 
 TEST_CASE("channel: one event for each armed queue, and none for the others") {
   Channels c;
@@ -194,3 +192,5 @@ TEST_CASE("channel: of another device, or none") {
   CHECK_FALSE(none.poll().has_value());
   CHECK_FALSE(none.wait(1ms).has_value());
 }
+
+}  // namespace channel_test

@@ -16,7 +16,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace datagram_test {
 
 constexpr std::uint32_t kKey = 0x1EE7'0001;
 
@@ -343,4 +343,4 @@ TEST_CASE("datagram: a plane that is a black hole at the receiver, or at the sen
   for (int i = 0; i < 3; ++i) CHECK(send_until_received(a, b, gid) >= 1);
 }
 
-}  // namespace
+}  // namespace datagram_test

@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace device_test {
 
 TEST_CASE("slots: processes on one address get numbers of their own") {
   std::vector<std::unique_ptr<Side>> sides;
@@ -277,4 +277,4 @@ TEST_CASE("UDP sockets see no trimmed packets, so peers are not told to let swit
   CHECK_FALSE(c.add_qp().local_info().trim_nack);
 }
 
-}  // namespace
+}  // namespace device_test

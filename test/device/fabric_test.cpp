@@ -18,7 +18,7 @@ using mrc::test::contains;
 using mrc::test::in_new_network;
 using mrc::test::shell;
 
-namespace {
+namespace fabric_test {
 
 /// What opening a device says; "no error" if it works.
 std::string open_error(const Config& config) {
@@ -34,8 +34,6 @@ void make_host() {
       "ip link add p$p type veth peer name q$p && ip link set p$p mtu 9216 up && "
       "ip link set q$p mtu 9216 up && ip addr add fd00:$((p + 1))::1/128 dev p$p nodad; done");
 }
-
-}  // namespace
 
 TEST_CASE("fabric: a description that is wrong is told by file, line and field") {
   const DescriptionFile file("{\n  \"planes\": 2,\n  \"host\": 2\n}");
@@ -182,3 +180,5 @@ TEST_CASE("fabric: no packet is longer than the description allows") {
     CHECK(mtu_with("1280") == 1024);
   });
 }
+
+}  // namespace fabric_test

@@ -11,7 +11,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace faults_test {
 
 /// Packets hit by faults, on all planes.
 port::FaultStats hits(const Device& device) {
@@ -196,4 +196,4 @@ TEST_CASE("a path that swallows packets is found, left, and revived by probes") 
   pair.copy_all();
 }
 
-}  // namespace
+}  // namespace faults_test

@@ -20,7 +20,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace foreign_test {
 
 ConnectionInfo as_foreign(const QueuePair& qp) {
   const ConnectionInfo info = qp.local_info();
@@ -77,8 +77,6 @@ class RawSocket {
 std::uint16_t udp_port_of(const QueuePair& qp) {
   return qp.local_info().planes.front().udp_port;
 }
-
-}  // namespace
 
 TEST_CASE("a foreign peer: what foreign_peer() says of it, also encoded") {
   const std::vector<port::PeerAddress> planes{{port::make_v4(192, 0, 2, 1), 4791},
@@ -155,3 +153,5 @@ TEST_CASE("a peer in strict mode counts as another implementation") {
   CHECK(a.await_one().status == WcStatus::success);
   if (raw.open()) CHECK(raw.take().wrong_icrc == 0);
 }
+
+}  // namespace foreign_test

@@ -22,7 +22,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace fork_test {
 
 /// Runs f in a forked child, which ends with _exit() and its result, if it returns. The exit
 /// status, or -1 for a child that hung or was killed.
@@ -224,4 +224,4 @@ TEST_CASE("memory that is unmapped after it was registered: as if the program ha
   CHECK(write_with_unmapped(true, false) == static_cast<int>(WcStatus::retry_exc_err));
 }
 
-}  // namespace
+}  // namespace fork_test

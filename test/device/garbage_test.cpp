@@ -13,7 +13,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace garbage_test {
 
 /// A plain socket that sends to a UDP port of 127.0.0.1, from the address 127.0.0.`host`.
 class Sender {
@@ -100,4 +100,4 @@ TEST_CASE("garbage beside a transfer harms nothing and is counted") {
   }
 }
 
-}  // namespace
+}  // namespace garbage_test

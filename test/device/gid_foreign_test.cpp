@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace gid_foreign_test {
 
 /// A device that speaks nothing but MRC, and a queue pair of it that knows `to` already and needs
 /// no answer to begin.
@@ -37,8 +37,6 @@ void write_all(Side& from, Side& to) {
   REQUIRE(done.status == WcStatus::success);
   CHECK(from.source == to.target);
 }
-
-}  // namespace
 
 TEST_CASE("by GID: what another implementation sends before it could be asked is not lost") {
   Config config = test_config("loopback:1");
@@ -113,3 +111,5 @@ TEST_CASE("by GID: peers whose UDP port is another") {
     write_all(a, b);
   }
 }
+
+}  // namespace gid_foreign_test

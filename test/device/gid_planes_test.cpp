@@ -15,7 +15,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace gid_planes_test {
 
 /// Faults by which the planes of the mask are down.
 std::string down(unsigned mask) {
@@ -52,8 +52,6 @@ Errc send_one(Side& from, QueuePair& qp, std::uint64_t id) {
   request.sges = {&sge, 1};
   return qp.post_send(request);
 }
-
-}  // namespace
 
 TEST_CASE("by GID: any plane that is up will do, on either side") {
   std::string planes = "loopback:3";
@@ -202,3 +200,5 @@ TEST_CASE("by GID: a device that was once known as OpenMRC is not taken for anot
   CAPTURE(text);
   CHECK(contains(text, "no OpenMRC device answers there any more, as one did before"));
 }
+
+}  // namespace gid_planes_test

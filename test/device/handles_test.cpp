@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace handles_test {
 
 SendRequest empty_write(const Side& to) {
   SendRequest request;
@@ -435,4 +435,4 @@ TEST_CASE("bad writes fail both sides with a cause") {
   }
 }
 
-}  // namespace
+}  // namespace handles_test

@@ -10,7 +10,7 @@
 using namespace mrc;
 using namespace mrc::detail;
 
-namespace {
+namespace host_addresses_test {
 
 OwnAddress own(const char* ip, unsigned prefix, std::uint16_t port = 4791) {
   const port::IpAddress address = port::parse_ip(ip);
@@ -35,8 +35,6 @@ std::vector<std::string> pairs(const std::vector<OwnAddress>& planes, Plane firs
 }
 
 using Texts = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("host addresses: planes that are numbered alike") {
   const std::vector<OwnAddress> planes = {own("10.0.0.1", 24), own("10.0.1.1", 24),
@@ -91,3 +89,5 @@ TEST_CASE("host addresses: who owns an address speaks for itself only") {
                0, planes);
   CHECK_FALSE(book.knows(gid));
 }
+
+}  // namespace host_addresses_test

@@ -22,7 +22,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace lanes_test {
 
 bool readable(int fd, int timeout_ms = 0) {
   pollfd entry{fd, POLLIN, 0};
@@ -42,8 +42,6 @@ std::map<std::string, std::string> helper_threads() {
   closedir(directory);
   return threads;
 }
-
-}  // namespace
 
 TEST_CASE("lanes: queue pairs go to the lane with the fewest, or where they are told") {
   Side side(lanes_config(3));
@@ -401,3 +399,5 @@ TEST_CASE("lanes: each has a helper thread, on the processor that option helper_
   config.helper_cpus = "3-1";
   CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("0,2,8-11"), Error);
 }
+
+}  // namespace lanes_test

@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace line_order_test {
 
 constexpr std::size_t kWords = 16, kLines = 512;
 constexpr std::uint64_t kRounds = 24;
@@ -99,10 +99,10 @@ void write_flagged_lines(const char* faults, std::uint32_t mtu) {
   CHECK(poller.wrong() == 0);
 }
 
-}  // namespace
-
 TEST_CASE("line ordering: who sees a line's flag sees the line, whatever the network does") {
   write_flagged_lines("", 4096);
   write_flagged_lines("reorder=0.3,duplicate=0.2,loss=0.02", 4096);
   write_flagged_lines("reorder=0.3,duplicate=0.2,loss=0.02", 1408);
 }
+
+}  // namespace line_order_test

@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace log_test {
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
@@ -90,4 +90,4 @@ TEST_CASE("log: what is found out later, in the device's own thread, goes to the
   CHECK_FALSE(contains(all, "openmrc:"));
 }
 
-}  // namespace
+}  // namespace log_test

@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace loopback_test {
 
 /// Writes of random sizes from random SGEs, with gaps between them that must stay untouched.
 void random_writes(Pair& pair, std::uint64_t seed, std::size_t longest) {
@@ -143,4 +143,4 @@ TEST_CASE("a queue pair's own MTU may differ from its device's") {
   }
 }
 
-}  // namespace
+}  // namespace loopback_test

@@ -15,7 +15,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace mtu_test {
 
 Config config_of(std::uint32_t mtu, std::uint64_t seed = 1) {
   Config config = test_config("loopback:2", seed);
@@ -29,8 +29,6 @@ ConnectionInfo without_multiples(ConnectionInfo info, std::uint32_t mtu) {
   info.mtu = mtu;
   return info;
 }
-
-}  // namespace
 
 TEST_CASE("MTU: devices agree on the smaller multiple of 128") {
   for (const std::uint32_t mtu : {384u, 1408u, 3968u}) {
@@ -114,3 +112,5 @@ TEST_CASE("MTU: Ethernet's 1,500 bytes carry 1,408, over IPv4 and IPv6") {
     }
   });
 }
+
+}  // namespace mtu_test

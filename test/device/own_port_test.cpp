@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace own_port_test {
 
 /// A side of a pair over planes in memory.
 struct MemorySide {
@@ -55,8 +55,6 @@ struct MemoryPair {
   std::shared_ptr<MemoryNetwork> network = std::make_shared<MemoryNetwork>();
   MemorySide a, b;
 };
-
-}  // namespace
 
 TEST_CASE("own ports: threads sleep on armed ports of all lanes, and every byte arrives") {
   for (const std::uint16_t lanes : {1, 3})
@@ -160,3 +158,5 @@ TEST_CASE("own ports: a receive buffer that runs full, and an application, make 
   for (int i = 0; i < 100 && window() != full; ++i) write();
   CHECK(window() == full);
 }
+
+}  // namespace own_port_test

@@ -12,7 +12,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace peer_test {
 
 /// What impatient_config() amounts to: 4 x 1 ms and 2 + 4 + .. + 256 ms.
 constexpr Duration kRetries = 514ms;
@@ -207,4 +207,4 @@ TEST_CASE("who claims to be another device does not get its connections") {
   }
 }
 
-}  // namespace
+}  // namespace peer_test

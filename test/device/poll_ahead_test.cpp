@@ -10,7 +10,7 @@
 using namespace mrc;
 using namespace std::chrono_literals;
 
-namespace {
+namespace poll_ahead_test {
 
 /// A program that polls, leaves with completions, and watches memory until data has come.
 struct Watcher {
@@ -38,8 +38,6 @@ struct Watcher {
     return stays;
   }
 };
-
-}  // namespace
 
 TEST_CASE("PollAhead: a poll stays once the program was seen to watch memory") {
   Watcher program(50us);
@@ -114,3 +112,5 @@ TEST_CASE("PollAhead: an answer is expected of a program that watches memory, un
   }
   CHECK_FALSE(program.ahead.expects_answer(program.data + 1));
 }
+
+}  // namespace poll_ahead_test

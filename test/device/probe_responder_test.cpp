@@ -18,7 +18,7 @@ using mrc::test::in_new_network;
 using port::test::make_veth;
 using port::test::packet_options;
 
-namespace {
+namespace probe_responder_test {
 
 /// h0 is at pa, h1 at pb; the others are nowhere.
 fabric::Description describe(const std::string& more = {}) {
@@ -72,8 +72,6 @@ struct Responding {
   port::RxBurst rx{64};
   std::uint16_t id = 0;
 };
-
-}  // namespace
 
 TEST_CASE("probe responder: back over the uplink of the probe, denied or not") {
   in_new_network([] {
@@ -173,3 +171,5 @@ TEST_CASE("probe responder: so many answers per host, and in all, however many p
     CHECK(all == ProbeResponder::kBurst);
   });
 }
+
+}  // namespace probe_responder_test

@@ -13,7 +13,7 @@
 #include "mrc/core/random.hpp"
 #include "support/errors.hpp"
 
-namespace mrc::detail {
+namespace mrc::detail::profile_registry_test {
 namespace {
 
 using test::contains;
@@ -351,4 +351,4 @@ TEST_CASE("profiles: random operations agree with a model, and updates say all t
 }
 
 }  // namespace
-}  // namespace mrc::detail
+}  // namespace mrc::detail::profile_registry_test

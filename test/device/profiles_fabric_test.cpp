@@ -19,7 +19,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace mrc::test::profiles;
 
-namespace {
+namespace profiles_fabric_test {
 
 /// The frames that pass an interface.
 class Tap {
@@ -186,4 +186,4 @@ TEST_CASE("profiles: packet ports of an ECMP fabric send any source port and flo
   });
 }
 
-}  // namespace
+}  // namespace profiles_fabric_test

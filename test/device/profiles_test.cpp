@@ -22,7 +22,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace mrc::test::profiles;
 
-namespace {
+namespace profiles_test {
 
 TEST_CASE("profiles: queue pairs to one destination have paths and windows of their profiles") {
   Net net;
@@ -373,4 +373,4 @@ TEST_CASE("profiles: what a peer says of its ports holds for all profiles") {
   CHECK(pair.a.source == pair.b.target);
 }
 
-}  // namespace
+}  // namespace profiles_test

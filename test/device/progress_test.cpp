@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace progress_test {
 
 /// CPU time of all threads of this process.
 Duration cpu_time() {
@@ -354,4 +354,4 @@ TEST_CASE("faults of the configuration end on time while nobody polls") {
   CHECK(comes_true([&] { return side.device.stats().planes[0].up; }));
 }
 
-}  // namespace
+}  // namespace progress_test

@@ -12,7 +12,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace rights_test {
 
 /// The state that a queue pair reaches in the end.
 QpState state_in_the_end(const QueuePair& qp, QpState wanted) {
@@ -26,8 +26,6 @@ QpState state_in_the_end(const QueuePair& qp, QpState wanted) {
 void completes(RcSide& side) {
   REQUIRE(side.await_one().status == WcStatus::success);
 }
-
-}  // namespace
 
 TEST_CASE("rights: what a queue pair does not allow fails, whatever the memory allows") {
   for (const Access right : {Access::remote_write, Access::remote_read}) {
@@ -77,3 +75,5 @@ TEST_CASE("stop receiving: memory and receives are left alone, and nothing compl
                     [](std::uint8_t byte) { return byte == 0x77; }));
   CHECK(pair.b.qps[0].state() == QpState::rts);
 }
+
+}  // namespace rights_test

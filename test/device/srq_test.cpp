@@ -15,7 +15,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace srq_test {
 
 /// A sender, and a receiver whose queue pair takes its receives from a shared queue.
 struct SrqPair {
@@ -26,8 +26,6 @@ struct SrqPair {
   RcSide a, b;
   SharedReceiveQueue srq;
 };
-
-}  // namespace
 
 TEST_CASE("srq: events of what was closed are gone") {
   SrqPair pair;
@@ -157,3 +155,5 @@ TEST_CASE("srq: a handle keeps the device alive") {
   CHECK(srq->query().depth == 4);
   CHECK(srq->post_receive({}) == Errc::ok);
 }
+
+}  // namespace srq_test

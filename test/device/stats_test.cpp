@@ -15,7 +15,7 @@
 
 #include "mrc/stats_json.hpp"
 
-namespace {
+namespace stats_test {
 
 using nlohmann::json;
 
@@ -132,4 +132,4 @@ TEST_CASE("stats json: a device, there and back") {
   CHECK(read.pds == 5);
 }
 
-}  // namespace
+}  // namespace stats_test

@@ -21,7 +21,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace strict_test {
 
 Config strict_config(bool strict = true) {
   Config config = test_config("loopback:1");
@@ -120,8 +120,6 @@ Seen watch(Inbox& inbox, F&& enough) {
   }
   return seen;
 }
-
-}  // namespace
 
 TEST_CASE("rc: queue pairs offer SEND, READ and atomics, with the limits of their attributes") {
   Side a(strict_config(false));
@@ -340,3 +338,5 @@ TEST_CASE("strict: interfaces that carry less get the power of two below") {
     CHECK(planes.mtu == (strict ? 1024 : 1408));
   }
 }
+
+}  // namespace strict_test

@@ -18,7 +18,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace system_calls_test {
 
 /// From here on this process's calls of `number` fail with `error`.
 bool block(unsigned number, unsigned error) {
@@ -57,8 +57,6 @@ Outcome open_without(const std::string& name, unsigned number, unsigned error) {
   return static_cast<Outcome>(WEXITSTATUS(status));
 }
 
-}  // namespace
-
 struct Call {
   std::string name;
   unsigned number;
@@ -84,3 +82,5 @@ TEST_CASE("blocked system calls: opening a device fails and names the call") {
     }
   CHECK(open_without("none", 0xFFFF, EPERM) == opened);
 }
+
+}  // namespace system_calls_test

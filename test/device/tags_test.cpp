@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace tags_test {
 
 struct TemporaryFile {
   TemporaryFile() {
@@ -29,8 +29,6 @@ struct TemporaryFile {
 std::uint64_t bad_tags(const Device& device) {
   return device.stats().engine.drops.bad_tag;
 }
-
-}  // namespace
 
 TEST_CASE("tags of devices: both sides use them, and a side that was told none has plain packets") {
   for (const bool told : {true, false}) {
@@ -110,3 +108,5 @@ TEST_CASE("keylog: a file that can't be opened is named") {
   CHECK(contains(error.what(), "/nonexistent/keys"));
   CHECK(contains(error.what(), "keylog"));
 }
+
+}  // namespace tags_test

@@ -15,7 +15,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace threads_test {
 
 constexpr std::size_t kPiece = 8 << 10;
 
@@ -184,4 +184,4 @@ TEST_CASE("devices open and close beside one another") {
   CHECK(good == 9);
 }
 
-}  // namespace
+}  // namespace threads_test

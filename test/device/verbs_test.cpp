@@ -10,7 +10,7 @@
 #include "mrc/mrc.hpp"
 #include "support/errors.hpp"
 
-namespace {
+namespace verbs_test {
 
 mrc::Config with_verbs(const std::string& planes) {
   mrc::Config config;
@@ -54,4 +54,4 @@ TEST_CASE("verbs planes: names without sense are refused when the option is set"
   CHECK(config.verbs.empty());
 }
 
-}  // namespace
+}  // namespace verbs_test

@@ -66,7 +66,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace allocation_test {
 
 /// Two engines back to back, without any container of the test's in between: packets go straight
 /// from one's burst into the other's receive().
@@ -162,8 +162,6 @@ class BackToBack {
   wire::TxBurst burst{64, 256};
 };
 
-}  // namespace
-
 TEST_CASE("no allocation after set-up, faults of all kinds included") {
   const auto pair = std::make_unique<BackToBack>();
   const std::uint64_t before = allocations;
@@ -202,3 +200,5 @@ TEST_CASE("no allocation after set-up, faults of all kinds included") {
   CHECK(failed == Errc::ok);
   CHECK(end == start);
 }
+
+}  // namespace allocation_test

@@ -8,7 +8,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace close_test {
 
 enum class End { error, reset, destroy };
 
@@ -22,8 +22,6 @@ Errc end(Engine& e, Qpn qpn, End how) {
       return e.destroy_qp(qpn);
   }
 }
-
-}  // namespace
 
 TEST_CASE("close: with traffic in flight, from either side, in each way, at random moments") {
   unsigned busy = 0;
@@ -77,3 +75,5 @@ TEST_CASE("close: with traffic in flight, from either side, in each way, at rand
   }
   CHECK(busy > 25);
 }
+
+}  // namespace close_test

@@ -10,7 +10,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace datagram_srq_test {
 
 DatagramSetup with_rc() {
   DatagramSetup setup;
@@ -55,8 +55,6 @@ struct SharedDatagrams : Datagrams {
 };
 
 using Kind = engine::EngineEvent::Kind;
-
-}  // namespace
 
 TEST_CASE("datagram: several queue pairs, and a connection, take receives of a shared queue") {
   SharedDatagrams d;
@@ -189,3 +187,5 @@ TEST_CASE("datagram: memory of a shared queue that was withdrawn is not written 
   CHECK(d.b().find_datagram_qp(qpn)->cause == QpErrorCause::memory_withdrawn);
   CHECK(d.left() == 1);
 }
+
+}  // namespace datagram_srq_test

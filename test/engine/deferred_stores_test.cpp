@@ -13,7 +13,7 @@ using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
 
-namespace {
+namespace deferred_stores_test {
 
 struct Packet {
   Single::Data data;
@@ -45,8 +45,6 @@ std::vector<Packet> stream(Random& r, unsigned messages) {
   }
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("copies in ascending order: every length and alignment, nothing else is touched") {
   std::vector<std::uint8_t> from(300);
@@ -145,3 +143,5 @@ TEST_CASE("deferred stores: given back when a queue pair fails, is reset or dest
   for (std::uint32_t n = 1; n <= 4; ++n) s.data({.n = n});
   CHECK(only(s.transmit(), Opcode::nack).empty());
 }
+
+}  // namespace deferred_stores_test

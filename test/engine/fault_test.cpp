@@ -13,7 +13,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace fault_test {
 
 TrafficOptions random_traffic(Random& r) {
   TrafficOptions o;
@@ -35,8 +35,6 @@ TrafficOptions random_traffic(Random& r) {
   o.attributes.trim_nack = r.chance(0.8);
   return o;
 }
-
-}  // namespace
 
 TEST_CASE("seeded faults: every byte once, in order, nothing lost, and done when they end") {
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(100); ++seed) {
@@ -161,3 +159,5 @@ TEST_CASE("a burst loss wider than a SACK comes back together, not a packet for 
     traffic.check();
   }
 }
+
+}  // namespace fault_test

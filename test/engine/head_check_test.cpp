@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
 
-namespace {
+namespace head_check_test {
 
 /// How many packets of an opcode had the bit, and how many had it not.
 struct Seen {
@@ -50,8 +50,6 @@ void exchange_all(RcRig& rig) {
   REQUIRE(rig.run(4, 1));
   for (const Completion& done : rig.done(0)) CHECK(done.status == WcStatus::success);
 }
-
-}  // namespace
 
 TEST_CASE("head check: data packets say so to peers that have agreed, control packets do not") {
   RcRig rig({.head_check = true});
@@ -111,3 +109,5 @@ TEST_CASE("head check: packets in parts, too") {
   CHECK(parts->second.with > 0);
   CHECK(parts->second.without == 0);
 }
+
+}  // namespace head_check_test

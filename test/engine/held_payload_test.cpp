@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace held_payload_test {
 
 SingleSetup holding(std::uint32_t copies = 1000) {
   SingleSetup s;
@@ -31,8 +31,6 @@ std::vector<std::uint64_t> ids(const std::vector<Completion>& completions) {
   for (const Completion& c : completions) all.push_back(c.wr_id);
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("held payload: requests complete in order, each when its last copy is given back") {
   Single s(holding());
@@ -292,3 +290,5 @@ TEST_CASE("unsettled packets: a refusal that settling brings, and a connection t
   settle(s, 0);
   CHECK(s.qp().rx.window.cack() == s.first - 1);
 }
+
+}  // namespace held_payload_test

@@ -10,7 +10,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::Opcode;
 
-namespace {
+namespace late_ack_test {
 
 constexpr Duration kDelay = 200us;
 
@@ -34,8 +34,6 @@ constexpr Duration kDelay = 200us;
     if (s.opcode() == Opcode::sack || s.opcode() == Opcode::acknowledge) found.push_back(s);
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("late ACK: an unsignaled request asks for no SACK, a signaled one does") {
   Single s(late());
@@ -203,3 +201,5 @@ TEST_CASE("late ACK: a queue pair that is made anew owes none") {
   s.connect();
   CHECK(answers(s.advance(10ms)).empty());
 }
+
+}  // namespace late_ack_test

@@ -20,7 +20,7 @@ using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
 
-namespace {
+namespace line_order_test {
 
 constexpr std::size_t kLine = 128;
 
@@ -97,8 +97,6 @@ Single::Setup line_ordered() {
   setup.access = Access::remote_write | Access::line_ordering;
   return setup;
 }
-
-}  // namespace
 
 TEST_CASE("line ordering: every length and alignment, nothing else is touched") {
   std::vector<std::uint8_t> from(600);
@@ -229,3 +227,5 @@ TEST_CASE("line ordering: beside relaxed ordering it counts, for ports that plac
     CHECK((pair.placed(1) == 0) == has(access, Access::line_ordering));
   }
 }
+
+}  // namespace line_order_test

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using reliability::timeout_value;
 using wire::Opcode;
 
-namespace {
+namespace lost_ack_test {
 
 /// The SACK that answers a probe: everything up to `cack` has arrived.
 void answer_probe(Single& s, const Sent& probe, std::int32_t cack) {
@@ -50,8 +50,6 @@ struct Patience {
     if (wire::is_write(s.opcode())) found.push_back(s);
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("lost ACK: probes take turns with the last packet of the oldest message") {
   Single s(with_retries(20, 7, 10));
@@ -189,3 +187,5 @@ TEST_CASE("lost ACK: messages one by one to a peer that repeats ACKs as RoCE doe
     CHECK(pair[side].stats().timeouts == 0);
   }
 }
+
+}  // namespace lost_ack_test

@@ -11,7 +11,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace mtu_test {
 
 /// One queue pair on each side, of packets of `mtu` bytes, and a completion queue for everything.
 struct MtuRig {
@@ -45,8 +45,6 @@ std::vector<std::uint32_t> lengths_around(std::uint32_t mtu) {
     for (std::uint32_t more = 0; more <= 4; ++more) all.push_back(k * mtu + more - 2);
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("MTU: every length around a multiple, at every offset in a word, with losses") {
   for (const std::uint32_t mtu : {384u, 1408u, 3968u}) {
@@ -109,3 +107,5 @@ TEST_CASE("MTU: random traffic in packets that are no power of two") {
     traffic.check();
   }
 }
+
+}  // namespace mtu_test

@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace narrow_plane_test {
 
 constexpr std::uint32_t kSwitchMtu = 1100;  // bytes of payload that still pass
 
@@ -52,8 +52,6 @@ struct FullSize {
 const engine::Peer& peer_of(EnginePair& pair, unsigned side) {
   return *pair[side].find_peer(pair.peer(side));
 }
-
-}  // namespace
 
 TEST_CASE("narrow plane: one of four is found out, named and left alone; the rest carries on") {
   for (const bool parts : {true, false}) {
@@ -264,3 +262,5 @@ TEST_CASE(
   CHECK(swallowed < 100);  // small probes would revive it again and again
   traffic.check();
 }
+
+}  // namespace narrow_plane_test

@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace one_path_test {
 
 /// A transfer in which 15 of 16 paths die, in both directions. True if it ends well.
 bool survives(std::uint64_t seed, std::uint8_t retry_exponential) {
@@ -58,8 +58,6 @@ bool survives(std::uint64_t seed, std::uint8_t retry_exponential) {
   return pair.run_for(300s, work) && !failed && from == to;
 }
 
-}  // namespace
-
 TEST_CASE("one path: with all but one path of the only plane dead, transfers go on") {
   // Both sides have to find that path, of whose answers the other has none; before they searched
   // for it with retransmissions, probes and the answers to them, none of 60 did within the retries.
@@ -70,3 +68,5 @@ TEST_CASE("one path: with all but one path of the only plane dead, transfers go 
   for (std::uint64_t seed = 1; seed <= 60; ++seed) lost += !survives(seed, 25);  // for ever
   CHECK(lost == 0);
 }
+
+}  // namespace one_path_test

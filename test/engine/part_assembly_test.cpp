@@ -11,7 +11,7 @@
 #include "mrc/wire/packet_part.hpp"
 #include "mrc/wire/transport.hpp"
 
-namespace mrc::engine {
+namespace mrc::engine::part_assembly_test {
 namespace {
 
 using Buffer = std::vector<std::uint8_t>;
@@ -203,4 +203,4 @@ TEST_CASE("packet parts: what fits no packet is refused, whatever its bytes are"
 }
 
 }  // namespace
-}  // namespace mrc::engine
+}  // namespace mrc::engine::part_assembly_test

@@ -14,7 +14,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::Opcode;
 
-namespace {
+namespace planes_test {
 
 EnginePair::Setup ten_gbps() {
   EnginePair::Setup s;
@@ -27,8 +27,6 @@ TrafficOptions long_stream() {
   o.max_size = 20'000;
   return o;
 }
-
-}  // namespace
 
 TEST_CASE("planes: one that has carrier again, and does not forward yet, loses no data") {
   for (const unsigned side : {0u, 1u}) {  // the sender's port, and the receiver's
@@ -231,3 +229,5 @@ TEST_CASE("planes: one that dies is held against no path of another one") {
     CHECK(bad_there > 0);
   }
 }
+
+}  // namespace planes_test

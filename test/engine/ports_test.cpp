@@ -10,7 +10,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace ports_test {
 
 /// Data packets that side 0 sent, by plane.
 struct PlaneCount {
@@ -36,8 +36,6 @@ TrafficOptions stream(unsigned messages = 400) {
   o.attributes.timeout = 8;
   return o;
 }
-
-}  // namespace
 
 TEST_CASE("port status: the peer stops using a plane at once, and takes it back") {
   EnginePair pair(slow(), 1);
@@ -279,3 +277,5 @@ TEST_CASE("a lost control packet of any kind never stops a transfer") {
     traffic.check();
   }
 }
+
+}  // namespace ports_test

@@ -11,7 +11,7 @@ using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
 
-namespace {
+namespace post_test {
 
 /// Posts SGEs as they are and returns what goes out.
 Errc post_sges(Single& s, std::span<const Sge> sges, bool inlined = false) {
@@ -30,8 +30,6 @@ std::vector<std::uint8_t> payload_of(const SentList& list) {
   }
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("post: the send queue holds what it was made for") {
   Single s;
@@ -230,3 +228,5 @@ TEST_CASE("events: an armed queue tells once, and not before it is armed again")
   complete_one();
   CHECK(s.engine.poll_event(e));
 }
+
+}  // namespace post_test

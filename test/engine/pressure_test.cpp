@@ -12,7 +12,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::Opcode;
 
-namespace {
+namespace pressure_test {
 
 /// The SACK that a packet in the middle of a message makes.
 wire::SackPacket sack_of(Single& s, std::uint32_t n) {
@@ -26,8 +26,6 @@ wire::SackPacket sack_of(Single& s, std::uint32_t n) {
   REQUIRE(out.size() == 1);
   return out[0].sack();
 }
-
-}  // namespace
 
 TEST_CASE("pressure: the penalty follows the fill of the fullest receive buffer [O-8]") {
   Single s;
@@ -152,3 +150,5 @@ TEST_CASE("pressure: NSCC without time stamps is refused, and the error names th
     CHECK_NOTHROW(Engine{o});
   }
 }
+
+}  // namespace pressure_test

@@ -14,7 +14,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace rc_model_test {
 
 /// What the packets of a program go through.
 enum class Weather { calm, faults, outages, odd_ports };
@@ -75,8 +75,6 @@ void check_seeds(std::uint64_t usual, Weather weather, const rc::ProgramOptions&
   if (weather != Weather::calm && seeds(usual) >= usual) CHECK(retransmits > 10 * usual);
 }
 
-}  // namespace
-
 TEST_CASE("RC model: without faults") {
   check_seeds(100, Weather::calm);
 }
@@ -96,3 +94,5 @@ TEST_CASE("RC model: wrong requests in both directions") {
 TEST_CASE("RC model: wrong requests in every connection") {
   check_seeds(200, Weather::faults, {.connections = 3, .ops = 20, .max_size = 4096, .wrong = 1});
 }
+
+}  // namespace rc_model_test

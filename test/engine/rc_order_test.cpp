@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace rc_order_test {
 
 constexpr std::uint8_t kNew = 0x55;
 
@@ -64,8 +64,6 @@ void lose_first(RcRig& rig, wire::Opcode opcode, const bool& on) {
     return !on || side != 1 || wire::view_as<wire::Bth>(bytes).opcode() != opcode;
   };
 }
-
-}  // namespace
 
 TEST_CASE("responses: the end of one is visible after all of it and of those before it") {
   std::size_t held = 0;
@@ -186,3 +184,5 @@ TEST_CASE("SEND: the end of one is visible after all of it and of those before i
   }
   CHECK(held > 20);
 }
+
+}  // namespace rc_order_test

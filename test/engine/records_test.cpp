@@ -12,7 +12,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::NackReason;
 
-namespace {
+namespace records_test {
 
 SingleSetup full_window(std::uint32_t mtu) {
   SingleSetup setup;
@@ -50,8 +50,6 @@ void trim_and_repeat(Single& s, const SentList& sent, std::uint16_t last_msn) {
   CHECK(s.qp().tx.queue.empty());
   CHECK(std::accumulate(inflight.begin(), inflight.end(), std::uint64_t{0}) == 0);
 }
-
-}  // namespace
 
 TEST_CASE("records: a full window of messages of one packet, whose sizes differ") {
   Single s(full_window(1024));
@@ -117,3 +115,5 @@ TEST_CASE("records: with all requests posted and a full window, 64 KiB are enoug
   CHECK(s.qp().tx.queue.full());
   CHECK(s.qp().memory() <= 64 * 1024);
 }
+
+}  // namespace records_test

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using wire::NackReason;
 using wire::Opcode;
 
-namespace {
+namespace refuse_test {
 
 /// Sends one bad packet; both the NAK and the state of the queue pair are as wanted.
 void refused(Single& s, const Single::Data& d, wire::Syndrome syndrome, QpErrorCause cause) {
@@ -41,8 +41,6 @@ void refused(Single& s, const Single::Data& d, wire::Syndrome syndrome, QpErrorC
 
 constexpr auto kAccess = wire::Syndrome::remote_access_error;
 constexpr auto kInvalid = wire::Syndrome::invalid_request;
-
-}  // namespace
 
 TEST_CASE("refuse: keys, bounds, rights and protection domains") {
   {
@@ -306,3 +304,5 @@ TEST_CASE("drops: everything that is nobody's is counted by kind and leaves no t
   with([](auto&, auto& f) { f.source = Single::kTag + 1; });
   CHECK(s.target[0] == 0x11);
 }
+
+}  // namespace refuse_test

@@ -11,7 +11,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::Opcode;
 
-namespace {
+namespace sack_test {
 
 /// A message of three packets with holes in front never ends, so no Transport ACK disturbs.
 Single::Data middle(std::uint32_t n) {
@@ -24,8 +24,6 @@ Single::Data middle(std::uint32_t n) {
 SentList sacks(Single& s) {
   return only(s.transmit(), Opcode::sack);
 }
-
-}  // namespace
 
 TEST_CASE("SACK: the byte threshold, counted as nominal sizes and at least 1 KiB") {
   Single s;
@@ -278,3 +276,5 @@ TEST_CASE("Transport ACK: a probe before the first message gets none") {
   s.receive_control(wire::ProbePacket{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}});
   CHECK(only(s.transmit(), Opcode::acknowledge).empty());
 }
+
+}  // namespace sack_test

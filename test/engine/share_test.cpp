@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace share_test {
 
 /// More queue pairs like the first one, each towards a remote number of its own.
 std::vector<Qpn> more(Single& s, unsigned n) {
@@ -33,8 +33,6 @@ void post_on(Single& s, Qpn q, std::uint32_t length) {
   REQUIRE(s.post({.length = length}) == Errc::ok);
   s.qpn = before;
 }
-
-}  // namespace
 
 TEST_CASE("fair: equal backlogs advance within a quantum of each other, at every moment") {
   struct Service {
@@ -461,3 +459,5 @@ TEST_CASE("batch: answers to many queue pairs and odd packets between them, rece
   CHECK(s.engine.quiet());
   CHECK(s.sends().size() == qps.size() - 1);
 }
+
+}  // namespace share_test

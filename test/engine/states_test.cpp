@@ -198,7 +198,7 @@ TEST_CASE("reset and destruction: posted requests vanish, shared accounts are se
   }
 }
 
-namespace {
+namespace states_test {
 
 /// Resets the queue pair and connects it again, with other PSNs on both sides.
 void reconnect(Single& s) {
@@ -210,8 +210,6 @@ void reconnect(Single& s) {
   REQUIRE(s.engine.to_rtr(s.qpn, r) == Errc::ok);
   REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
 }
-
-}  // namespace
 
 namespace {
 
@@ -304,3 +302,5 @@ TEST_CASE("stale: what waits for a peer does not outlive it") {
   }
   CHECK(s.engine.stats().drops.stale == first.size());
 }
+
+}  // namespace states_test

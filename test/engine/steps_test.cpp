@@ -50,7 +50,7 @@ TEST_CASE("receive queue: a model of it, with scatter lists of all lengths") {
   }
 }
 
-namespace {
+namespace steps_test {
 
 SingleSetup with_receive_sges() {
   SingleSetup s;
@@ -59,8 +59,6 @@ SingleSetup with_receive_sges() {
   s.receives = 0;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("receives: scatter lists are checked when posted") {
   Single s(with_receive_sges());
@@ -491,3 +489,5 @@ TEST_CASE("presumed: a peer that was heard is no guess any more") {
   CHECK(post_send(s) == Errc::unsupported);
   CHECK(s.qp().peer != nullptr);
 }
+
+}  // namespace steps_test

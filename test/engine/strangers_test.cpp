@@ -20,7 +20,7 @@ using wire::EndpointOp;
 using wire::NackReason;
 using wire::Opcode;
 
-namespace {
+namespace strangers_test {
 
 /// Who sends a packet to a queue pair.
 enum class PacketSource {
@@ -271,8 +271,6 @@ Streamed stream(const EnginePair::Setup& setup, Counts way, double loss = 0, boo
   CHECK(pair[0].find_peer(pair.peer(0))->congestion.inflight() == 0);
   return result;
 }
-
-}  // namespace
 
 TEST_CASE("strangers: who may cause what") {
   for (const PacketKind& kind : kPacketKinds)
@@ -583,3 +581,5 @@ TEST_CASE("strangers: a Transport ACK numbers messages as the peer does [O-15]")
     named(6);
   }
 }
+
+}  // namespace strangers_test

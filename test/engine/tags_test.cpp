@@ -13,7 +13,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using wire::Opcode;
 
-namespace {
+namespace tags_test {
 
 Single::Setup tagged() {
   Single::Setup s;
@@ -72,8 +72,6 @@ void all_kinds(Single& s, const Sent& sent) {
   s.receive_control(wire::ProbePacket{wire::Bth::make(Opcode::probe, s.qpn, Psn{}), {}});
 }
 constexpr unsigned kKinds = 16;
-
-}  // namespace
 
 TEST_CASE("tags: what a tag does to a BTH, and back") {
   wire::Bth bth = wire::Bth::make(Opcode::write_only, Qpn{9}, Psn{5});
@@ -267,3 +265,5 @@ TEST_CASE("tags: a peer's tag is no right to speak for another host") {
   CHECK(s.peer_state().remote_up == ~PlaneMask{0});
   CHECK(s.engine.find_peer(remote.peer)->remote_up == ~PlaneMask{0xE});
 }
+
+}  // namespace tags_test

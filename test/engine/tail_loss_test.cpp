@@ -14,7 +14,7 @@ using namespace mrc;
 using namespace mrc::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace tail_loss_test {
 
 constexpr Duration kRoundTrip = 200us;  // of all networks here, without queues
 
@@ -93,8 +93,6 @@ TEST_CASE("tail loss: where probes arrive and packets never do, the queue pair f
   CHECK(pair[0].find_qp(steps.qpn(0))->cause == QpErrorCause::retry_exhausted);
   CHECK(pair[0].stats().probe_answers > 0);
 }
-
-}  // namespace
 
 TEST_CASE("tail loss: no timeouts with one percent lost in both directions") {
   const Outcome small = run(0.01, {.steps = 500, .size = 4096, .depth = 1});
@@ -233,3 +231,5 @@ TEST_CASE("tail loss: a dead network gets five probes of each queue pair, and th
   pair.faults.black_holes = 0;
   for (auto& steps : all) CHECK(steps->run(1s));
 }
+
+}  // namespace tail_loss_test

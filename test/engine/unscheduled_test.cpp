@@ -14,7 +14,7 @@ using namespace mrc::test;
 using namespace std::chrono_literals;
 using reliability::timeout_value;
 
-namespace {
+namespace unscheduled_test {
 
 EnginePair::Setup busy_hosts() {
   EnginePair::Setup s;
@@ -57,8 +57,6 @@ void stop_within_bursts(EnginePair& pair, Duration length) {
   };
   CHECK(steps.run(60s));
 }
-
-}  // namespace
 
 TEST_CASE("stall: a sender that is stopped within a burst takes nothing for lost") {
   for (const Duration length : {Duration{4ms}, Duration{1ms}, Duration{12ms}}) {
@@ -242,3 +240,5 @@ TEST_CASE("stall: a peer that is stopped between its ports has lost nothing") {
     CHECK(s.engine.stats().inferred_losses == 6);
   }
 }
+
+}  // namespace unscheduled_test

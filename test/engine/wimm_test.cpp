@@ -8,14 +8,12 @@ using namespace mrc;
 using namespace mrc::test;
 using wire::Opcode;
 
-namespace {
+namespace wimm_test {
 
 Single::Data imm(std::uint32_t n, std::uint32_t rqmsn) {
   return {
       .n = n, .opcode = Opcode::write_only_imm, .rqmsn = rqmsn, .msn = n, .immediate = 100 + rqmsn};
 }
-
-}  // namespace
 
 TEST_CASE("WriteImm: delivered in RQMSN order, the receives used in posting order") {
   Single s;
@@ -162,3 +160,5 @@ TEST_CASE("WriteImm: receives can be posted from INIT on, and are used in RTR to
   for (unsigned i = 0; i < 48; ++i) CHECK(s.engine.post_receive(s.qpn, 1) == Errc::ok);
   CHECK(s.engine.post_receive(s.qpn, 1) == Errc::queue_full);
 }
+
+}  // namespace wimm_test

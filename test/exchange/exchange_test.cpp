@@ -20,7 +20,7 @@
 #include "mrc/wire/crc32.hpp"
 #include "support/errors.hpp"
 
-namespace {
+namespace exchange_test {
 
 using mrc::ConnectionInfo;
 using mrc::Duration;
@@ -176,8 +176,6 @@ Blob item_of_example(std::size_t offset) {
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset);
   return {begin, begin + 4 + all[offset + 3]};
 }
-
-}  // namespace
 
 TEST_CASE("connection info: items in any order; unknown, doubled, missing and damaged ones") {
   const Blob device = item_of_example(8), queue_pair = item_of_example(21),
@@ -489,3 +487,5 @@ TEST_CASE("tcp: signals that mean nothing to the wait don't disturb it") {
 }
 
 }  // namespace
+
+}  // namespace exchange_test

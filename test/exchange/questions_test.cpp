@@ -16,7 +16,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace questions_test {
 
 /// A host of the loopback without a device of its own: it only asks.
 class Host {
@@ -156,8 +156,6 @@ struct Asked {
   port::PeerAddress address;
 };
 
-}  // namespace
-
 TEST_CASE("questions: those for queue pairs that do not exist leave all others their answers") {
   Asked device(port::parse_ip("127.0.0.9"));
   const Qpn idle = device.side.add_qp().qpn();
@@ -217,3 +215,5 @@ TEST_CASE("questions: the peer's leave those of others their answers") {
   if (!device.flood({&peer}, device.wanted())) return;
   device.check_answered(stranger, device.wanted());
 }
+
+}  // namespace questions_test

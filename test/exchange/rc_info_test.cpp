@@ -12,7 +12,7 @@
 #include "mrc/wire/crc32.hpp"
 #include "support/errors.hpp"
 
-namespace {
+namespace rc_info_test {
 
 using RcBlob = std::vector<std::uint8_t>;
 
@@ -44,8 +44,6 @@ std::string refusal(const RcBlob& blob) {
   }
   return "";
 }
-
-}  // namespace
 
 TEST_CASE("connection info: SEND, READ and atomics are offered by an item of their own") {
   const RcBlob with = mrc::encode(rc_example());
@@ -143,3 +141,5 @@ TEST_CASE("connection info: the network namespace, which others skip") {
   reseal(blob);
   CHECK_FALSE(refusal(blob).empty());
 }
+
+}  // namespace rc_info_test

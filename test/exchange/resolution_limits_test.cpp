@@ -8,7 +8,7 @@ using namespace mrc;
 using namespace mrc::test;
 using Net = ResolutionNet;
 
-namespace {
+namespace resolution_limits_test {
 
 /// A hello of device 2's queue pair `asking` for device 1's `asked`, as it arrives there.
 ResolutionMessage hello_of(Net& net, Qpn asking, Qpn asked) {
@@ -20,8 +20,6 @@ ResolutionMessage hello_of(Net& net, Qpn asking, Qpn asked) {
   hello.source = port::source_tag(net[2].address.ip);
   return hello;
 }
-
-}  // namespace
 
 TEST_CASE("resolution: while no plane of this side is up silence says nothing") {
   Net net;
@@ -171,3 +169,5 @@ TEST_CASE("resolution: silence counts later while questions here are drowned") {
   net.run(2s);
   CHECK(net[1].silent.size() == 2);
 }
+
+}  // namespace resolution_limits_test

@@ -7,7 +7,7 @@
 
 // Everything that can be wrong with a description has an error with file, line, field and remedy.
 
-namespace mrc::fabric::testing {
+namespace mrc::fabric::testing::errors_test {
 namespace {
 
 /// The error of a small fabric with more fields in its first line.
@@ -259,4 +259,4 @@ TEST_CASE("description: what is denied has to be there") {
         "host or plane");
 }
 
-}  // namespace mrc::fabric::testing
+}  // namespace mrc::fabric::testing::errors_test

@@ -9,7 +9,7 @@
 
 #include "fabric/fixture.hpp"
 
-namespace mrc::fabric::testing {
+namespace mrc::fabric::testing::reader_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -152,4 +152,4 @@ TEST_CASE("description: the examples of tools/fabrics") {
   CHECK(larger.hosts[7].t0 == 3);
 }
 
-}  // namespace mrc::fabric::testing
+}  // namespace mrc::fabric::testing::reader_test

@@ -11,7 +11,7 @@
 
 #include "fabric/fixture.hpp"
 
-namespace mrc::fabric::testing {
+namespace mrc::fabric::testing::routes_test {
 namespace {
 
 /// What a packet goes through in one plane when every node does what its uSID says, such as
@@ -269,4 +269,4 @@ TEST_CASE("routes: ECMP has structured EVs and no addresses") {
         "f.json: " + std::to_string(count) + " paths per plane wanted, must be 1 to 1024"));
 }
 
-}  // namespace mrc::fabric::testing
+}  // namespace mrc::fabric::testing::routes_test

@@ -12,7 +12,7 @@
 
 // docs/fabric.schema.json and docs/fabric.md name the fields that the reader knows, and no others.
 
-namespace mrc::fabric::testing {
+namespace mrc::fabric::testing::schema_test {
 namespace {
 
 std::string text_of(const std::string& name) {
@@ -108,4 +108,4 @@ TEST_CASE("schema: docs/fabric.md has all fields") {
   check_all("deny[].", fields.at("deny").at("items"));
 }
 
-}  // namespace mrc::fabric::testing
+}  // namespace mrc::fabric::testing::schema_test

@@ -9,7 +9,7 @@
 
 #include "fabric/fixture.hpp"
 
-namespace mrc::fabric::testing {
+namespace mrc::fabric::testing::self_test {
 namespace {
 
 using Addresses = std::vector<wire::IpAddress>;
@@ -70,4 +70,4 @@ TEST_CASE("self: nobody, several, or not the one wanted") {
   CHECK(test::contains(self_error(many, {}, "x"), "h6, h7, ...; set"));
 }
 
-}  // namespace mrc::fabric::testing
+}  // namespace mrc::fabric::testing::self_test

@@ -11,7 +11,7 @@ using namespace mrc;
 using namespace mrc::test;
 using Json = nlohmann::json;
 
-namespace {
+namespace control_probe_test {
 
 Json only_peer(ControlClient& client) {
   const Json peers = client.must({{"request", "peers"}})["peers"];
@@ -42,8 +42,6 @@ bool all_answered(const Json& probes) {
     if (!path["rtt_ns"].is_number_unsigned()) return false;
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("control: probe asks each path of a peer, with and without a helper thread") {
   for (const bool helper : {true, false}) {
@@ -142,3 +140,5 @@ TEST_CASE("control: probe refuses what makes no sense") {
   request["plane"] = 9;  // none that the device has
   CHECK(client.must(request)["probes"].empty());
 }
+
+}  // namespace control_probe_test

@@ -308,7 +308,7 @@ TEST_CASE("control: nobody waits at a socket at which as many wait as are possib
   CHECK(!control::remove_if_stale(path));
 }
 
-namespace {
+namespace control_test {
 
 /// Bytes that a local socket buffers if nobody says otherwise.
 std::uint64_t send_buffer() {
@@ -318,8 +318,6 @@ std::uint64_t send_buffer() {
   REQUIRE(getsockopt(socket.fd(), SOL_SOCKET, SO_SNDBUF, &size, &length) == 0);
   return static_cast<std::uint64_t>(size);
 }
-
-}  // namespace
 
 TEST_CASE("control: news for a client that does not read are dropped, and counted") {
   ControlledPair controlled;
@@ -430,3 +428,5 @@ TEST_CASE("control: a queue pair without progress is logged once, and again when
     CHECK(lines.await(name + " makes progress again", lines.count(name + " has made no")));
   }
 }
+
+}  // namespace control_test

@@ -20,7 +20,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace dumps_test {
 
 /// What a child did: its status, and the dumps that it left.
 struct Left {
@@ -59,8 +59,6 @@ Left left_by(F&& child) {
     left.dumps.push_back(nlohmann::json::parse(line));
   return left;
 }
-
-}  // namespace
 
 TEST_CASE("dumps: closed devices, SIGUSR2, exit") {
   const Left left = left_by([](const Config& config) {
@@ -210,3 +208,5 @@ TEST_CASE("dumps: without devices that leave them, no handler is left") {
   config.dump = "relative.json";
   CHECK_THROWS_AS(Device{config}, Error);
 }
+
+}  // namespace dumps_test

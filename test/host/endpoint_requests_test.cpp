@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace endpoint_requests_test {
 
 constexpr auto kProbe = EndpointOperation::ev_probe;
 
@@ -62,8 +62,6 @@ void refused(Device& device, const std::vector<EndpointRequest>& requests, Errc 
     CHECK(contains(error.what(), text));
   }
 }
-
-}  // namespace
 
 TEST_CASE("endpoint requests: EV probes and port status to a host without a queue pair") {
   Host a(7), b(8), c(9);
@@ -290,3 +288,5 @@ TEST_CASE("endpoint requests: hosts of a fabric, by any path that its packets ca
     refused(a, {in_fabric(3, "fd00:1::77")}, Errc::unreachable, "");
   });
 }
+
+}  // namespace endpoint_requests_test

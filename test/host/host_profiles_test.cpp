@@ -32,7 +32,7 @@ using detail::ProfileRegistry;
 using detail::ProfileSet;
 using Json = nlohmann::json;
 
-namespace {
+namespace host_profiles_test {
 
 ProfileRegistry registry() {
   detail::ProfileSurroundings around;
@@ -144,8 +144,6 @@ class Dying {
   UniqueFd listens_;
   std::thread thread_;
 };
-
-}  // namespace
 
 TEST_CASE("host profiles: a process that dies meanwhile is left out") {
   ProfiledHost host;
@@ -471,3 +469,5 @@ TEST_CASE("host profiles: as JSON, there and back, and what is wrong is named") 
   lacks([](ProfileSet& s) { s.ccs[1] = {ProfileState::offline, {}, {}}; }, bad);
   lacks([](ProfileSet& s) { s.ccs[0] = {ProfileState::offline, cc::Algorithm::none, {}}; }, bad);
 }
+
+}  // namespace host_profiles_test

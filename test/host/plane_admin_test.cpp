@@ -11,7 +11,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace plane_admin_test {
 
 /// The next event of a plane, which must come.
 DeviceEvent next_event(Device& device) {
@@ -39,8 +39,6 @@ bool eventually(const Condition& condition) {
   return true;
 }
 using Kind = DeviceEvent::Kind;
-
-}  // namespace
 
 TEST_CASE("plane administration: a disabled plane carries nothing, and the others everything") {
   Pair pair;
@@ -178,3 +176,5 @@ TEST_CASE("plane administration: a plane that there is not is named") {
   CHECK_THROWS_WITH_AS(device.set_plane_enabled(2, false), doctest::Contains("plane 2"), Error);
   CHECK_THROWS_WITH_AS((void)device.plane_state(7), doctest::Contains("plane 7"), Error);
 }
+
+}  // namespace plane_admin_test

@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace same_host_test {
 
 /// What the only peer of a device is.
 PeerReport peer_of(const Device& device) {
@@ -49,8 +49,6 @@ Config with(const char* name, const char* value) {
   config.set(name, value);
   return config;
 }
-
-}  // namespace
 
 TEST_CASE("same host: the payload is left out of the iCRC, over IPv4 and IPv6, on any planes") {
   std::vector<std::string> kinds{"loopback:1", "loopback:3"};
@@ -211,3 +209,5 @@ TEST_CASE("mtu=auto: what the interfaces carry, 4,096 with strict and with other
   REQUIRE(post_copy(a, a.qps[0], b, 0, 100'000) == Errc::ok);
   CHECK(a.await_one().status == WcStatus::success);
 }
+
+}  // namespace same_host_test

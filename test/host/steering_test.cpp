@@ -25,7 +25,7 @@ using detail::HostStoreWriter;
 using detail::SteeringRules;
 using Json = nlohmann::json;
 
-namespace {
+namespace steering_test {
 
 DeniedPaths denied_ev(unsigned plane, std::uint32_t ev) {
   DeniedPaths denied;
@@ -67,8 +67,6 @@ void copy_until(Pair& pair, auto&& done) {
   while (!done() && monotonic_now() < end) pair.copy_all();
   CHECK(done());
 }
-
-}  // namespace
 
 TEST_CASE("steering: a denied EV carries nothing, and data again once it is allowed") {
   ControlledPair controlled;
@@ -350,3 +348,5 @@ TEST_CASE("steering: rules as JSON, there and back") {
   for (unsigned i = 0; i < 257; ++i) many["denied"].push_back({{"plane", 0}, {"ev", i}});
   CHECK_THROWS_AS((void)detail::rules_from_json(many), Error);
 }
+
+}  // namespace steering_test

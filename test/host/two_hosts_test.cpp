@@ -22,7 +22,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace two_hosts_test {
 
 /// The MRC packets that pass the interfaces of this network namespace, out and in, over IPv4.
 class Capture {
@@ -85,8 +85,6 @@ void copy_and_check(Side& a, Side& b) {
   CHECK(a.await_one().status == WcStatus::success);
   CHECK(std::equal(a.source.begin(), a.source.begin() + 300'000, b.target.begin()));
 }
-
-}  // namespace
 
 TEST_CASE("same host: its two messages name the network namespace, and data packets have the bit") {
   in_new_network([] {
@@ -151,3 +149,5 @@ TEST_CASE("two hosts: nothing on the wire is different, although one kernel carr
     other.join();
   });
 }
+
+}  // namespace two_hosts_test

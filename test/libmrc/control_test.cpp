@@ -9,7 +9,7 @@
 using namespace mrc::test;
 using namespace mrc::test::libmrc;
 
-namespace {
+namespace control_test {
 
 /// The EVs of the device's own paths: the only ones that UDP planes send. The tests' device has 4
 /// in each of 2 planes.
@@ -39,8 +39,6 @@ void make_format(mrc_context* mrc, std::uint64_t id) {
   format.ev_fmt_op = {MRC_CTL_EV_FMT_OP_MODIFY_FIELDS, &field, 1};
   REQUIRE(mrc_ctl_modify_ev_fmt_profile(mrc, id, &format, kState | MRC_CTL_EV_FMT_PROFILE_OP) == 0);
 }
-
-}  // namespace
 
 TEST_CASE("what the device says of its control") {
   Program program;
@@ -482,3 +480,5 @@ TEST_CASE("an outage of a plane makes EV events, exactly counted when there is n
   CHECK(mrc_destroy_cq(events) == 0);
   CHECK(mrc_destroy_comp_channel(channel) == 0);
 }
+
+}  // namespace control_test

@@ -14,7 +14,7 @@
 using namespace mrc::test;
 using namespace mrc::test::libmrc;
 
-namespace {
+namespace errors_test {
 
 /// Calls `waiting` in a thread, and interrupts it until it returns. Its result and errno.
 template <class Call>
@@ -45,8 +45,6 @@ std::pair<int, int> interrupted(const Call& waiting) {
 int errno_of(int status) {
   return status == 0 ? 0 : errno;
 }
-
-}  // namespace
 
 TEST_CASE("waiting for events ends with EINTR") {
   Program program;
@@ -306,3 +304,5 @@ TEST_CASE("requests to endpoints: an EV that the planes can't send is ENOTSUP") 
                                             1'000'000, &response, &count)) == ENOTSUP);
   CHECK(count == 0);
 }
+
+}  // namespace errors_test

@@ -9,7 +9,7 @@
 using namespace mrc::test;
 using namespace mrc::test::libmrc;
 
-namespace {
+namespace random_calls_test {
 
 class RandomProgram {
  public:
@@ -297,8 +297,6 @@ class RandomProgram {
   std::vector<mrc_qp_hint*> hints_;
 };
 
-}  // namespace
-
 TEST_CASE("random calls with random attributes leave everything usable") {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
@@ -311,3 +309,5 @@ TEST_CASE("random calls with random attributes leave everything usable") {
     CHECK(fresh.a.next().status == IBV_WC_SUCCESS);
   }
 }
+
+}  // namespace random_calls_test

@@ -6,7 +6,7 @@
 using namespace mrc::test;
 using namespace mrc::test::libmrc;
 
-namespace {
+namespace states_test {
 
 /// Attributes whose bytes outside the masks are whatever was on the stack.
 template <class T>
@@ -28,8 +28,6 @@ mrc_qp_attr in_force(const Pair& pair) {
   REQUIRE(mrc_query_qp(pair.qp, nullptr, 0, &own, 0, nullptr) == 0);
   return own;
 }
-
-}  // namespace
 
 TEST_CASE("INIT with the state alone, RTR without a peer not") {
   Program program;
@@ -212,3 +210,5 @@ TEST_CASE("a query gives what was given and granted") {
   CHECK(initial.protocol_version == MRC_PROTOCOL_VERSION_1);
   CHECK(mrc_query_qp(c.a.qp, nullptr, 0, nullptr, 0, nullptr) == 0);
 }
+
+}  // namespace states_test

@@ -7,7 +7,7 @@
 
 using namespace mrc::test::libmrc;
 
-namespace {
+namespace transfer_test {
 
 ibv_send_wr write(std::uint64_t id, ibv_sge* sge, const Memory& to, std::size_t offset) {
   ibv_send_wr request{};
@@ -21,8 +21,6 @@ ibv_send_wr write(std::uint64_t id, ibv_sge* sge, const Memory& to, std::size_t 
 }
 
 constexpr std::uint32_t kImmediate = 0x0A0B0C0D;
-
-}  // namespace
 
 TEST_CASE("writes arrive, and the immediate completes a receive at the peer") {
   Connected c;
@@ -176,3 +174,5 @@ TEST_CASE("bad keys fail the queue pairs, and the peer learns of it by an event"
   CHECK(flushed.status == IBV_WC_WR_FLUSH_ERR);
   CHECK(flushed.wr_id == 3);
 }
+
+}  // namespace transfer_test

@@ -13,7 +13,7 @@
 using namespace mrc_nccl;
 using State = Channel::State;
 
-namespace {
+namespace channel_test {
 
 using Message = std::vector<std::uint8_t>;
 
@@ -58,8 +58,6 @@ void expect_refused(Channel& channel) {
   CHECK(channel.state() == State::broken);
   CHECK(channel.forged());
 }
-
-}  // namespace
 
 TEST_CASE("channel: messages and the end arrive") {
   const std::vector<Message> messages{{1, 2, 3}, Message(5000, 7), {1, 2, 3}};
@@ -126,3 +124,5 @@ TEST_CASE("channel: the tag is of the handle's secret") {
   end.put(stranger.taken());
   expect_refused(end.channel);
 }
+
+}  // namespace channel_test

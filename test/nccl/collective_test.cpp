@@ -11,7 +11,7 @@
 
 #include "nccl_perf/pattern.hpp"
 
-namespace {
+namespace collective_test {
 
 using namespace mrc::nccl_perf;
 
@@ -199,4 +199,4 @@ TEST_CASE("no rank is an inner node of both trees, but for one") {
   }
 }
 
-}  // namespace
+}  // namespace collective_test

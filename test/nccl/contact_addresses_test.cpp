@@ -8,7 +8,7 @@
 
 using namespace mrc_nccl;
 
-namespace {
+namespace contact_addresses_test {
 
 /// The last bytes of the addresses that are chosen from planes 1, 2, ...; a bit of `up` each.
 std::vector<int> chosen(unsigned planes, unsigned up, std::size_t most) {
@@ -20,8 +20,6 @@ std::vector<int> chosen(unsigned planes, unsigned up, std::size_t most) {
   for (const auto& ip : contact_addresses(all, most)) numbers.push_back(ip[15]);
   return numbers;
 }
-
-}  // namespace
 
 TEST_CASE("contact addresses: all planes if there is room, those that are up first") {
   CHECK(chosen(4, 0xF, 4) == std::vector{1, 2, 3, 4});
@@ -35,3 +33,5 @@ TEST_CASE("contact addresses: spread over many planes, without those that are do
   CHECK(chosen(8, 0xAA, 4) == std::vector{2, 4, 6, 8});
   CHECK(chosen(8, 0xC0, 4) == std::vector{7, 8, 1, 4});
 }
+
+}  // namespace contact_addresses_test

@@ -12,7 +12,7 @@
 
 using mrc_nccl::CopyRing;
 
-namespace {
+namespace copy_ring_test {
 
 mrc::Config quiet() {
   mrc::Config config;
@@ -39,8 +39,6 @@ Copy copy(CopyRing& ring, std::size_t size, std::uint8_t first) {
   c.end = ring.end();
   return c;
 }
-
-}  // namespace
 
 TEST_CASE("copy ring: copies stay as they are until they are released, in any sizes") {
   mrc::Device device(quiet());
@@ -79,3 +77,5 @@ TEST_CASE("copy ring: all of it can be used, and what is taken back is free agai
   CHECK(ring.has_room(CopyRing::kBytes / 2));
   CHECK_FALSE(ring.has_room(CopyRing::kBytes));  // it is free, but not side by side
 }
+
+}  // namespace copy_ring_test

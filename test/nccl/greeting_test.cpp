@@ -11,7 +11,7 @@
 #include "mrc/core/error.hpp"
 #include "support/errors.hpp"
 
-namespace {
+namespace greeting_test {
 
 mrc_nccl::Greeting some_greeting() {
   mrc_nccl::Greeting greeting;
@@ -24,8 +24,6 @@ mrc_nccl::Greeting some_greeting() {
   greeting.planes = {{"eth0", mrc::port::parse_ip("10.0.0.1"), 120, 9000}, {}};
   return greeting;
 }
-
-}  // namespace
 
 TEST_CASE("greeting: what is written is read again") {
   const mrc_nccl::Greeting mine = some_greeting();
@@ -58,3 +56,5 @@ TEST_CASE("greeting: one that is cut short, or of an unknown type, is refused") 
   }
   CHECK_THROWS_AS((void)mrc_nccl::decode_message({}), mrc::Error);
 }
+
+}  // namespace greeting_test

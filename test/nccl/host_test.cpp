@@ -13,7 +13,7 @@
 // Plugins of test/nccl/fake_plugin.cpp, which are found by name beside this program:
 //   fake, versions 6 to 12, named "Fake"; old, versions 6 to 8, "Old"; and empty, without tables.
 
-namespace {
+namespace host_test {
 
 using nccl_abi::LogLevel;
 using nccl_host::Communicator;
@@ -49,8 +49,6 @@ struct Variable {
   ~Variable() { unsetenv(name); }
   const char* name;
 };
-
-}  // namespace
 
 TEST_CASE("NCCL_NET_PLUGIN names up to 14 plugins, and none turns them off") {
   using Names = std::vector<std::string>;
@@ -267,3 +265,5 @@ TEST_CASE("The debug log keeps every line and prints what NCCL_DEBUG asks for") 
   CHECK(lines[0].text == "up 3");
   CHECK(lines[0].flags == nccl_abi::kLogNet);
 }
+
+}  // namespace host_test

@@ -11,7 +11,7 @@ using mrc_nccl::PathWatch;
 using mrc_nccl::PeerPaths;
 using namespace std::chrono_literals;
 
-namespace {
+namespace path_watch_test {
 
 /// A net device of some planes and its peers, looked at every 100 ms.
 struct WatchRig {
@@ -65,8 +65,6 @@ struct WatchRig {
 };
 
 using Lines = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("path watch: one path of two that stays away is told, and its return") {
   WatchRig rig(4, 2);
@@ -222,3 +220,5 @@ TEST_CASE("path watch: a switch that goes and comes does not fill the log") {
   for (const std::string& line : lines) CHECK(line.starts_with("plane 0: all 2 paths work again"));
   CHECK_FALSE(rig.watch.busy());
 }
+
+}  // namespace path_watch_test

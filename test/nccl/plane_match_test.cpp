@@ -19,7 +19,7 @@ using mrc_nccl::PlaneMatch;
 using mrc_nccl::PlaneOffer;
 using mrc_nccl::PlaneSide;
 
-namespace {
+namespace plane_match_test {
 
 /// "eth2 10.0.0.1/24", or without a prefix where the subnet is not known.
 PlaneOffer offer(const std::string& text, std::uint32_t mtu = 1500) {
@@ -45,8 +45,6 @@ PlaneMatch match(const std::vector<std::string>& mine, const std::vector<std::st
 }
 
 const std::string kRemedy = "name the same interfaces in the same order on all hosts";
-
-}  // namespace
 
 TEST_CASE("plane match: planes that fit get no line") {
   const auto fits = [](const std::vector<std::string>& mine,
@@ -179,3 +177,5 @@ TEST_CASE("handle: one of an older version is refused, and why") {
         "the handle to connect to has version 3 of this plugin's set-up, and this process speaks "
         "version 5: use the same OpenMRC on all ranks");
 }
+
+}  // namespace plane_match_test

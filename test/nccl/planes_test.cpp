@@ -11,7 +11,7 @@
 #include "settings_rig.hpp"
 #include "support/own_folder.hpp"
 
-namespace {
+namespace planes_test {
 
 using namespace mrc::test;
 using mrc_nccl::InterfaceFacts;
@@ -387,4 +387,4 @@ TEST_CASE("planes: the interfaces of this host") {
   if (lo->up) CHECK_FALSE(lo->addresses.empty());
 }
 
-}  // namespace
+}  // namespace planes_test

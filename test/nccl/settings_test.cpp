@@ -9,7 +9,7 @@
 #include "nccl_plugin/settings/variables.hpp"
 #include "settings_rig.hpp"
 
-namespace {
+namespace settings_test {
 
 using namespace mrc::test;
 using namespace std::chrono_literals;
@@ -330,4 +330,4 @@ TEST_CASE("settings: the environment of the process") {
   CHECK(contains(text, "environment variable MRC_PATHS: value '0' is not allowed"));
 }
 
-}  // namespace
+}  // namespace settings_test

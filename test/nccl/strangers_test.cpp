@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace {
+namespace strangers_test {
 
 using mrc::port::IpAddress;
 
@@ -22,8 +22,6 @@ std::vector<int> those_in(mrc_nccl::Strangers<int>& strangers) {
   });
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("strangers: one address has half of the places, and its oldest leaves") {
   mrc_nccl::Strangers<int> strangers;
@@ -60,3 +58,5 @@ TEST_CASE("strangers: fewer places than there are strangers, and none") {
   strangers.admit(address(1), 1, 0);  // there is always room for one
   CHECK(strangers.size() == 1);
 }
+
+}  // namespace strangers_test

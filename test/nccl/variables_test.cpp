@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-namespace {
+namespace variables_test {
 
 TEST_CASE("the page about the plugin lists its variables") {
   const std::string begin_mark = "<!-- variables: made by test/nccl/variables_test.cpp -->\n";
@@ -36,4 +36,4 @@ TEST_CASE("the page about the plugin lists its variables") {
                 "to rewrite it");
 }
 
-}  // namespace
+}  // namespace variables_test

@@ -6,7 +6,7 @@
 
 #include "fixture.hpp"
 
-namespace mrc::path {
+namespace mrc::path::active_set_test {
 namespace {
 
 using namespace testing;
@@ -331,4 +331,4 @@ TEST_CASE("path set: bad settings are named") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::active_set_test

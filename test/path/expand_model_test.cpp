@@ -10,7 +10,7 @@
 #include "mrc/core/random.hpp"
 #include "mrc/path/expand.hpp"
 
-namespace mrc::path {
+namespace mrc::path::expand_model_test {
 namespace {
 
 using Bits = std::string;
@@ -199,4 +199,4 @@ TEST_CASE("expand: 5,000 random profiles agree with a model of bit strings") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::expand_model_test

@@ -7,7 +7,7 @@
 
 #include "mrc/core/random.hpp"
 
-namespace mrc::path {
+namespace mrc::path::expand_test {
 namespace {
 
 EvValue bytes(std::initializer_list<int> list) {
@@ -177,4 +177,4 @@ TEST_CASE("structured EVs: which half is the source port [C-5]") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::expand_test

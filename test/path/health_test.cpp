@@ -5,7 +5,7 @@
 
 #include "fixture.hpp"
 
-namespace mrc::path {
+namespace mrc::path::health_test {
 namespace {
 
 using namespace testing;
@@ -221,4 +221,4 @@ TEST_CASE("path set: set_health takes GOOD and DENIED only") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::health_test

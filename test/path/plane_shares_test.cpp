@@ -6,7 +6,7 @@
 #include "fixture.hpp"
 #include "mrc/core/random.hpp"
 
-namespace mrc::path {
+namespace mrc::path::plane_shares_test {
 namespace {
 
 using namespace testing;
@@ -141,4 +141,4 @@ TEST_CASE("plane shares: a backup in place of the lost path keeps the plane whol
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::plane_shares_test

@@ -7,10 +7,9 @@ using namespace mrc;
 using namespace std::chrono_literals;
 using path::PlaneTrials;
 
-namespace {
+namespace plane_trials_test {
 constexpr Duration kRtt = 20us;
 constexpr Time kStart{1s};
-}  // namespace
 
 TEST_CASE(
     "plane trials: a plane that is back is withheld until three probes in a row were answered") {
@@ -126,3 +125,5 @@ TEST_CASE("plane trials: several planes take turns, and each can be stopped") {
   t.stop(31);
   CHECK(t.next_probe() == kNever);
 }
+
+}  // namespace plane_trials_test

@@ -5,7 +5,7 @@
 
 #include "fixture.hpp"
 
-namespace mrc::path {
+namespace mrc::path::probe_test {
 namespace {
 
 using namespace testing;
@@ -202,4 +202,4 @@ TEST_CASE("probe schedule: as a sorted list would do it, under random operations
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::probe_test

@@ -10,7 +10,7 @@
 #include "mrc/path/generate.hpp"
 #include "mrc/path/usid_template.hpp"
 
-namespace mrc::path {
+namespace mrc::path::profile_test {
 namespace {
 
 using namespace testing;
@@ -266,4 +266,4 @@ TEST_CASE("sparse shuffle: a permutation, uniform at its front") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::profile_test

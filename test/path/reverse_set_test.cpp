@@ -8,7 +8,7 @@
 
 #include "fixture.hpp"
 
-namespace mrc::path {
+namespace mrc::path::reverse_set_test {
 namespace {
 
 using namespace testing;
@@ -161,4 +161,4 @@ TEST_CASE("reverse set: no probe into a plane that can't be used; bad settings a
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::reverse_set_test

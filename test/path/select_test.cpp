@@ -8,7 +8,7 @@
 #include "fixture.hpp"
 #include "support/brief.hpp"
 
-namespace mrc::path {
+namespace mrc::path::select_test {
 namespace {
 
 using namespace testing;
@@ -360,4 +360,4 @@ TEST_CASE("find: by EV, by low half where the upper half is zero, nothing for st
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::select_test

@@ -5,7 +5,7 @@
 
 #include "mrc/path/size_trials.hpp"
 
-namespace mrc::path {
+namespace mrc::path::size_trials_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -202,4 +202,4 @@ TEST_CASE("size trials: silence suspects planes whose probes can tell, a stop fo
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::size_trials_test

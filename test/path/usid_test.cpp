@@ -8,7 +8,7 @@
 
 #include "mrc/path/usid_template.hpp"
 
-namespace mrc::path {
+namespace mrc::path::usid_test {
 namespace {
 
 constexpr std::uint32_t kBlock = 0xFC000001;
@@ -143,4 +143,4 @@ TEST_CASE("uSID template: what can't be is refused") {
 }
 
 }  // namespace
-}  // namespace mrc::path
+}  // namespace mrc::path::usid_test

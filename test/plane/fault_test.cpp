@@ -17,7 +17,7 @@ using namespace mrc::port;
 using mrc::test::plausible;
 using namespace std::chrono_literals;
 
-namespace {
+namespace fault_test {
 
 constexpr Time kStart{1s};
 
@@ -85,8 +85,6 @@ FaultSpec with(auto FaultSpec::*member, auto value) {
   spec.*member = value;
   return spec;
 }
-
-}  // namespace
 
 TEST_CASE("without faults the injector is inactive and passes everything") {
   FaultRig rig;
@@ -384,3 +382,5 @@ TEST_CASE("a seed decides") {
   CHECK(run(1) == run(1));
   CHECK(run(1) != run(2));
 }
+
+}  // namespace fault_test

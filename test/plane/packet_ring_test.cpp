@@ -15,7 +15,7 @@ using namespace mrc::port::test;
 using mrc::test::in_new_network;
 using mrc::test::shell;
 
-namespace {
+namespace packet_ring_test {
 
 /// Slots of the rings below: two blocks of 64 KiB, seven slots of 9,312 bytes in each.
 constexpr std::uint32_t kRingSlots = 14;
@@ -72,8 +72,6 @@ class LockedMemory {
   rlimit before_{};
 };
 #endif
-
-}  // namespace
 
 TEST_CASE("packet ring: packets come in order, round and round") {
   in_new_network([] {
@@ -201,3 +199,5 @@ TEST_CASE("packet ring: packets that are too long for slots are read without one
     check_arrived(rig, 30, 4096);
   });
 }
+
+}  // namespace packet_ring_test

@@ -24,7 +24,7 @@
 using namespace mrc;
 using namespace mrc::port;
 
-namespace {
+namespace packet_slot_test {
 
 /// A folder for the life of a test, and in it, the one for locks.
 class Folder {
@@ -59,8 +59,6 @@ bool become_nobody() {
   return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
          ::setresuid(kNobody, kNobody, kNobody) == 0;
 }
-
-}  // namespace
 
 TEST_CASE("packet slots: each claim gets one of its own, and gives it back") {
   const Folder folder;
@@ -172,3 +170,5 @@ TEST_CASE("packet slots: a user without rights in the folder is told what to do"
           return ::open(file.c_str(), O_RDONLY | O_CLOEXEC) < 0 ? 0 : 1;
         }) == 0);
 }
+
+}  // namespace packet_slot_test

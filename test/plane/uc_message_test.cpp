@@ -10,7 +10,7 @@
 using namespace mrc;
 using namespace mrc::port;
 
-namespace {
+namespace uc_message_test {
 
 std::vector<std::uint8_t> numbered(std::size_t size, unsigned first = 1) {
   std::vector<std::uint8_t> bytes(size);
@@ -41,8 +41,6 @@ int count(Bytes message, bool malformed) {
   CHECK_FALSE(reader.next(h));
   return n;
 }
-
-}  // namespace
 
 TEST_CASE("UC names: later and earlier, also across the wrap") {
   CHECK(uc_steps(5, 6) == 1);
@@ -236,3 +234,5 @@ TEST_CASE("UC origins: malformed ones leave nothing") {
   std::fill(bytes.begin() + 1, bytes.end(), std::uint8_t{0xFF});  // no path has one
   CHECK(refused(bytes));
 }
+
+}  // namespace uc_message_test

@@ -13,7 +13,7 @@ using namespace mrc::port;
 using namespace mrc::port::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace uc_model_test {
 
 std::uint64_t seeds(std::uint64_t usual) {
   const char* text = std::getenv("MRC_TEST_SEEDS");
@@ -39,8 +39,6 @@ void check_run(const UcModelOptions& options) {
   UcModel model(options);
   check_run(model);
 }
-
-}  // namespace
 
 TEST_CASE("UC model: nothing is written behind a completion, and all messages complete") {
   for (std::uint64_t seed = 1; seed <= seeds(8); ++seed)
@@ -153,3 +151,5 @@ TEST_CASE("UC model: markers settle packets sooner than resets") {
   }
   CHECK(mean[1] < mean[0] / 10);
 }
+
+}  // namespace uc_model_test

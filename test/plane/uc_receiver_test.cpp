@@ -14,7 +14,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace std::chrono_literals;
 
-namespace {
+namespace uc_receiver_test {
 
 using PacketNames = std::vector<wire::PacketName>;
 
@@ -61,8 +61,6 @@ struct UcReceiverRig {
 constexpr auto kSettled = UcVerdict::settled;
 constexpr auto kUnsettled = UcVerdict::unsettled;
 constexpr auto kDrop = UcVerdict::drop;
-
-}  // namespace
 
 TEST_CASE("UC receiver: payload and header are joined, whichever comes first") {
   UcReceiverRig rig;
@@ -440,3 +438,5 @@ TEST_CASE("UC receiver: options out of range") {
   CHECK_THROWS_AS(UcReceiver({.waits = (1u << 20) + 1}), Error);
   CHECK_THROWS_AS(UcReceiver({.reset_after = 0ms}), Error);
 }
+
+}  // namespace uc_receiver_test

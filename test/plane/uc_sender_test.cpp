@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace std::chrono_literals;
 
-namespace {
+namespace uc_sender_test {
 
 constexpr PeerId kPeer{3};
 constexpr Qpn kOwner{0x010003};
@@ -50,8 +50,6 @@ struct UcSenderRig {
   UcSender sender;
   UcName name;
 };
-
-}  // namespace
 
 TEST_CASE("UC sender: knows how each packet went") {
   UcSenderRig rig;
@@ -266,3 +264,5 @@ TEST_CASE("UC sender: options out of range") {
   UcSender sender;
   CHECK_THROWS_AS(sender.add_peer(PeerId{1u << 21}, Time{}), Error);
 }
+
+}  // namespace uc_sender_test

@@ -16,7 +16,7 @@ using namespace mrc::port::test;
 using mrc::test::plausible;
 using namespace std::chrono_literals;
 
-namespace {
+namespace udp_fault_test {
 
 /// Sends `count` packets in bursts, spread over all paths, receiving in between.
 void stream(Rig& rig, std::uint32_t count, std::size_t payload = 256) {
@@ -44,8 +44,6 @@ void check_intact(const Rig& rig, std::size_t payload = 256) {
     REQUIRE(std::equal(expected.begin(), expected.end(), a.bytes.begin() + 12));
   }
 }
-
-}  // namespace
 
 TEST_CASE("the iCRC catches every corrupted packet") {
   for (const bool v4 : {true, false}) {
@@ -194,3 +192,5 @@ TEST_CASE("delayed packets stay whole when the second standard port has more") {
     CHECK(numbers.size() >= 98);
   });
 }
+
+}  // namespace udp_fault_test

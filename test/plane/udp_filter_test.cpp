@@ -17,7 +17,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
 
-namespace {
+namespace udp_filter_test {
 
 constexpr std::uint32_t kLargest = 1500;
 
@@ -43,8 +43,6 @@ struct Sockets {
   Socket receiver, sender;
   SocketAddress to;
 };
-
-}  // namespace
 
 TEST_CASE("UDP filter: passes what may be MRC, drops the rest in the kernel") {
   for (const bool v4 : {true, false}) {
@@ -101,3 +99,5 @@ TEST_CASE(
     CHECK(rig.receiver.stats().rx_overrun == 16);
   }
 }
+
+}  // namespace udp_filter_test

@@ -18,7 +18,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
 
-namespace {
+namespace udp_head_check_test {
 
 constexpr std::size_t kHead = wire::kMaxTransportHeader;
 
@@ -76,8 +76,6 @@ std::vector<std::uint8_t> damaged(std::vector<std::uint8_t> bytes, std::size_t a
   bytes[at] ^= 0x40;
   return bytes;
 }
-
-}  // namespace
 
 TEST_CASE("head check: of an agreed peer every byte of the head counts, and the iCRC; no payload") {
   for (const bool v4 : {true, false}) {
@@ -207,3 +205,5 @@ TEST_CASE("network namespace: one number in each, and packets to own addresses s
     CHECK_FALSE(stays("fd09::1", "2001:db8::1"));
   });
 }
+
+}  // namespace udp_head_check_test

@@ -16,7 +16,7 @@ using namespace mrc::port;
 using namespace mrc::port::test;
 using namespace std::chrono_literals;
 
-namespace {
+namespace udp_second_test {
 
 constexpr std::size_t kSecondPayload = 500;
 
@@ -53,8 +53,6 @@ struct SecondRig : Rig {
   }
   std::set<std::uint32_t> numbers;
 };
-
-}  // namespace
 
 TEST_CASE("UDP port: the second read of a round leaves what faults delivered in it alone") {
   mrc::test::in_new_network([] {
@@ -120,3 +118,5 @@ TEST_CASE("UDP port: after a pause a round takes all there is, whichever socket 
     }
   });
 }
+
+}  // namespace udp_second_test

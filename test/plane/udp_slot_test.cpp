@@ -10,7 +10,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
 
-namespace {
+namespace udp_slot_test {
 
 constexpr std::uint16_t kBase = 25791;
 
@@ -20,8 +20,6 @@ std::vector<LocalAddress> planes(unsigned count) {
     list.push_back({make_v4(127, 0, 0, static_cast<std::uint8_t>(i)), ""});
   return list;
 }
-
-}  // namespace
 
 TEST_CASE("two claims on one host get two slots, each on all planes") {
   const auto local = planes(4);
@@ -173,3 +171,5 @@ TEST_CASE(
     CHECK(without.notes[0].find("127.0.0.2:4971 is in use") != std::string::npos);
   });
 }
+
+}  // namespace udp_slot_test

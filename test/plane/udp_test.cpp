@@ -17,7 +17,7 @@ using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
 
-namespace {
+namespace udp_test {
 
 /// Sends `count` packets of all sizes on all paths and checks each byte and fact.
 void round_trip(Rig& rig, std::uint32_t count, std::size_t largest) {
@@ -72,8 +72,6 @@ void round_trip_case(bool v4, Offload gso, Offload gro, bool icrc, std::uint16_t
   Rig rig(options, options);
   round_trip(rig, 600, 8192);
 }
-
-}  // namespace
 
 TEST_CASE("bursts arrive complete: IPv4") {
   for (const auto gso : {Offload::automatic, Offload::off})
@@ -496,3 +494,5 @@ TEST_CASE("UDP port: what comes to the second standard port is received as well 
     CHECK(rig.rx.packets().size() == 1);
   });
 }
+
+}  // namespace udp_test

@@ -10,7 +10,7 @@
 #include "mrc/core/error.hpp"
 #include "support/errors.hpp"
 
-namespace {
+namespace verbs_device_test {
 
 using namespace mrc::port;
 
@@ -48,5 +48,6 @@ TEST_CASE("verbs planes: what is no name is refused with the form") {
   }
 }
 
-}  // namespace
 #endif
+
+}  // namespace verbs_device_test

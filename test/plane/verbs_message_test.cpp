@@ -21,7 +21,7 @@ using namespace mrc;
 using namespace mrc::port;
 using mrc::test::error_of;
 
-namespace {
+namespace verbs_message_test {
 
 VerbsContact some_contact(std::size_t paths) {
   VerbsContact c;
@@ -50,8 +50,6 @@ VerbsMessage some_state(std::size_t paths) {
                              static_cast<std::uint8_t>(i + 250)});
   return m;
 }
-
-}  // namespace
 
 TEST_CASE("verbs contact: what is written is read again, with 1 to 64 queue pairs") {
   for (const std::size_t paths : {1, 16, 64}) {
@@ -152,3 +150,5 @@ TEST_CASE("verbs planes: names of devices, ports and addresses") {
         VerbsPlaneName{"rxe1", 1, parse_ip("2001:db8::1")});
 }
 #endif
+
+}  // namespace verbs_message_test

@@ -7,13 +7,11 @@ using namespace std::chrono_literals;
 using namespace mrc::probe;
 using Kind = Trouble::Kind;
 
-namespace {
+namespace changes_test {
 
 WallTime at(mrc::Duration time) {
   return WallTime{} + time;
 }
-
-}  // namespace
 
 TEST_CASE("changes: what is new and what is over is told once") {
   Changes changes;
@@ -56,3 +54,5 @@ TEST_CASE("changes: a sweep without losses does not end lossy") {
   for (unsigned i = 0; i < 4; ++i) CHECK(changes.update(at(4s), {}).empty());
   CHECK(changes.update(at(5s), {}).size() == 1);
 }
+
+}  // namespace changes_test

@@ -11,7 +11,7 @@
 using mrc::probe::smallest_cover;
 using Sets = std::vector<std::vector<std::size_t>>;
 
-namespace {
+namespace cover_test {
 
 /// The size of the smallest cover, by trying all.
 std::size_t least(const Sets& sets, std::size_t elements) {
@@ -32,8 +32,6 @@ std::size_t least(const Sets& sets, std::size_t elements) {
   }
   return best;
 }
-
-}  // namespace
 
 TEST_CASE("cover: nothing to cover, and what can't be covered") {
   CHECK(smallest_cover({}, 0).empty());
@@ -82,3 +80,5 @@ TEST_CASE("cover: a problem without end gets an answer") {
     for (const std::size_t e : sets[s]) covered[e] = true;
   CHECK(std::count(covered.begin(), covered.end(), true) >= 299);
 }
+
+}  // namespace cover_test

@@ -6,7 +6,7 @@
 using namespace mrc::probe;
 using namespace mrc::probe::testing;
 
-namespace {
+namespace paths_test {
 
 ProbePath find(const std::vector<ProbePath>& paths, PathKind kind, unsigned plane, unsigned uplink,
                unsigned far = 0) {
@@ -22,8 +22,6 @@ std::string part_names(const Description& d, const ProbePath& path) {
   for (const Part& part : path.parts) names += (names.empty() ? "" : ", ") + part_name(d, part);
   return names;
 }
-
-}  // namespace
 
 TEST_CASE("probe paths: loops lead back to the host, over every link between switches") {
   const Description d = make_fabric(2, 3, 2, 6);
@@ -137,3 +135,5 @@ TEST_CASE("probe paths: what is denied for a part keeps just the paths over it o
     }
   }
 }
+
+}  // namespace paths_test

@@ -8,7 +8,7 @@
 using namespace mrc::probe;
 using namespace mrc::probe::testing;
 
-namespace {
+namespace report_test {
 
 /// What one sweep finds: of each path so many of 24 probes are answered.
 template <class F>
@@ -28,8 +28,6 @@ Report make_report(const Description& d, F&& answered) {
 }
 
 constexpr const char* kEcmp = R"("forwarding": "ecmp",)";
-
-}  // namespace
 
 TEST_CASE("report: where switches choose, the EVs of a way that fail make one trouble") {
   const Description d = make_fabric(3, 2, 2, 2, kEcmp);
@@ -78,3 +76,5 @@ TEST_CASE("report: of source routes each is a trouble by itself, dead ones befor
   CHECK(all[2].what == "path h0 p0t0-0 p0t1-2 p0t0-1 h1");
   CHECK(all[2].detail == "25.0 % of 24 probes over it lost");
 }
+
+}  // namespace report_test

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using namespace mrc;
 using namespace mrc::probe;
 
-namespace {
+namespace sweep_test {
 
 /// A network in virtual time. Each path has a round trip of its own; a negative one answers never.
 struct Virtual {
@@ -39,8 +39,6 @@ struct Virtual {
     }
   }
 };
-
-}  // namespace
 
 TEST_CASE("sweep: every path gets its tries, and one probe under way") {
   Sweep sweep({10ms, 1e6});
@@ -148,3 +146,5 @@ TEST_CASE("sweep: more can be asked for while it runs") {
   CHECK(sweep.results()[3].tries == 1);
   CHECK(sweep.done());
 }
+
+}  // namespace sweep_test

@@ -10,7 +10,7 @@
 using namespace mrc::probe;
 using namespace mrc::probe::testing;
 
-namespace {
+namespace verdict_test {
 
 /// Everything on a path of the host, but hosts as a whole.
 std::vector<Part> breakable(const Description& d, unsigned self) {
@@ -26,8 +26,6 @@ bool names(const std::vector<Finding>& findings, const Part& part) {
     return f.part == part || std::find(f.alike.begin(), f.alike.end(), part) != f.alike.end();
   });
 }
-
-}  // namespace
 
 TEST_CASE("verdict: nothing is wrong with a whole fabric") {
   const Description d = make_fabric(4, 2, 2, 4);
@@ -199,3 +197,5 @@ TEST_CASE("verdict: large fabrics with many faults are judged soon") {
   CHECK(v.dead.size() <= dead.size());
   CHECK(v.dead_paths.empty());
 }
+
+}  // namespace verdict_test

@@ -9,7 +9,7 @@ using namespace mrc;
 using namespace mrc::reliability;
 using namespace std::chrono_literals;
 
-namespace {
+namespace loss_test {
 
 /// Packets 0 .. n-1, one per microsecond.
 struct Sent {
@@ -39,8 +39,6 @@ struct Sent {
 };
 
 using Lost = std::vector<std::uint32_t>;
-
-}  // namespace
 
 TEST_CASE("loss: nothing is lost without a report of something sent later") {
   Sent s(10);
@@ -177,3 +175,5 @@ TEST_CASE("loss: by send order, not by PSN") {
   CHECK(s.infer(Time{8us}, {.age = 4us}) == Lost{1});
   CHECK(s.window.at(Psn{0}).state() == PacketState::outstanding);
 }
+
+}  // namespace loss_test

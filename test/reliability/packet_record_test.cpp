@@ -14,7 +14,7 @@ using namespace mrc;
 using namespace mrc::reliability;
 using namespace std::chrono_literals;
 
-namespace {
+namespace packet_record_test {
 
 const auto kIgnore = [](Psn, Packet) {};
 
@@ -40,8 +40,6 @@ struct Rig {
   PacketPool pool;
   SendWindow window;
 };
-
-}  // namespace
 
 TEST_CASE("packet record: the time it was sent, exact while a chunk's lie within a second") {
   const Time start{5min};
@@ -155,3 +153,5 @@ TEST_CASE("packet record: largest path and size; a first try that did not take p
     CHECK_FALSE(rig.window.at(psn).first_try());
   }
 }
+
+}  // namespace packet_record_test

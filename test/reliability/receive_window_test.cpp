@@ -12,7 +12,7 @@
 using namespace mrc;
 using namespace mrc::reliability;
 
-namespace {
+namespace receive_window_test {
 
 constexpr std::uint32_t kPsnSpace = 1u << 24;
 using Verdict = ReceiveWindow::Verdict;
@@ -40,8 +40,6 @@ struct Model {
     return a;
   }
 };
-
-}  // namespace
 
 TEST_CASE("receive window: a naive model agrees, across the PSN wrap") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
@@ -174,3 +172,5 @@ TEST_CASE("receive window: tells where each complete message begins and ends, in
       {0xFFFFFE, 0xFFFFFF}, {0, 0}, {1, 1}, {2, 4}};
   CHECK(messages == want);
 }
+
+}  // namespace receive_window_test

@@ -21,7 +21,7 @@ TEST_CASE("retry: the table of T(n)") {
   CHECK(timeout_value(1000) == timeout_value(24));
 }
 
-namespace {
+namespace retry_test {
 
 /// The waits of a counter until it is exhausted, in units of T.
 std::vector<std::int64_t> waits(unsigned n, unsigned linear, unsigned exponential,
@@ -34,8 +34,6 @@ std::vector<std::int64_t> waits(unsigned n, unsigned linear, unsigned exponentia
 }
 
 using Waits = std::vector<std::int64_t>;
-
-}  // namespace
 
 TEST_CASE("retry: linear retries wait as long as the first time, exponential ones double") {
   CHECK(waits(8, 0, 0) == Waits{1});
@@ -169,3 +167,5 @@ TEST_CASE("retry: doubling can end early, and the time until the counters are ex
   // A limit below T does not shorten T.
   CHECK(RetryCounter(12, 0, 3, 2).timeout(Duration{0}) == timeout_value(12));
 }
+
+}  // namespace retry_test

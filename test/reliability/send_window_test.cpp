@@ -12,7 +12,7 @@
 using namespace mrc;
 using namespace mrc::reliability;
 
-namespace {
+namespace send_window_test {
 
 constexpr std::uint32_t kPsns = 1u << 24;
 constexpr std::uint32_t kMaxPath = 0x7FFF;
@@ -214,8 +214,6 @@ class Fixture {
   }
 };
 
-}  // namespace
-
 TEST_CASE("send window: a naive model agrees after every operation, across the PSN wrap") {
   const std::uint32_t limits[] = {1, 64, 100, 128, 256};
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -319,3 +317,5 @@ TEST_CASE("send window: a bitmap's bits are news again when other packets have t
   w.report(Psn{128}, 0xFF, [&](Psn, Packet) { ++news; });
   CHECK(news == 8);
 }
+
+}  // namespace send_window_test

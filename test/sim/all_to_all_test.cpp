@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace all_to_all_test {
 
 constexpr unsigned kRanks = 24;
 
@@ -28,8 +28,6 @@ Summary all_at_once() {
   return mrc::test::result_of(s);
 }
 
-}  // namespace
-
 TEST_CASE("all-to-all: few packets are trimmed, though each host sends to all others at once") {
   const Summary s = all_at_once();
   REQUIRE(s.traffic[0].done);
@@ -40,3 +38,5 @@ TEST_CASE("all-to-all: few packets are trimmed, though each host sends to all ot
   CHECK(s.links.trimmed * 10 < s.hosts.data_packets);
   CHECK(s.hosts.timeouts == 0);
 }
+
+}  // namespace all_to_all_test

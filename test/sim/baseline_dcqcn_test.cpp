@@ -9,7 +9,7 @@
 using namespace mrc;
 using namespace mrc::sim::baseline;
 
-namespace {
+namespace baseline_dcqcn_test {
 
 constexpr std::uint64_t kMega = 1'000'000, kGiga = 1'000'000'000;
 
@@ -21,8 +21,6 @@ constexpr Time at(double us) {
 DcqcnOptions paper() {
   return {.line_rate = 40 * kGiga};
 }
-
-}  // namespace
 
 TEST_CASE("dcqcn: a flow starts at line rate, and the first CNP halves it") {
   DcqcnReactionPoint rp(paper());
@@ -147,3 +145,5 @@ TEST_CASE("dcqcn: bad options are refused") {
                               {.byte_counter = 0}};
   for (const DcqcnOptions& options : bad) CHECK_THROWS_AS(DcqcnReactionPoint{options}, Error);
 }
+
+}  // namespace baseline_dcqcn_test

@@ -13,7 +13,7 @@
 using namespace mrc;
 using namespace mrc::sim::baseline;
 
-namespace {
+namespace baseline_rc_test {
 
 constexpr Time at_ns(std::int64_t ns) {
   return Time{Duration{ns}};
@@ -42,8 +42,6 @@ RcPacket packet(std::uint32_t psn, bool ack_request = false) {
   p.ack_request = ack_request;
   return p;
 }
-
-}  // namespace
 
 TEST_CASE("rc sender: messages become packets of the MTU") {
   RcSender s({.mtu = 1000, .first_psn = Psn{7}});
@@ -416,3 +414,5 @@ TEST_CASE("rc: messages arrive once and in order whatever is lost, also across t
   }
   CHECK(timeouts > 20);  // a lost tail, NAK or ACK, and what is lost twice
 }
+
+}  // namespace baseline_rc_test

@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::sim::baseline;
 
-namespace {
+namespace baseline_roce_wire_test {
 
 using Buffer = std::array<std::uint8_t, 256>;
 
@@ -68,8 +68,6 @@ wire::Envelope envelope(bool v4) {
   e.ecn = Ecn::ect0;
   return e;
 }
-
-}  // namespace
 
 TEST_CASE("roce wire: the fields stand where RoCE has them") {
   Buffer b{};
@@ -222,3 +220,5 @@ TEST_CASE("roce frame: queue pairs spread over the source ports") {
   CHECK(ports.size() > 950);  // 1000 in 16,384: about 970 different ones
   CHECK(roce_source_port(Qpn{1}, Qpn{2}) == roce_source_port(Qpn{1}, Qpn{2}));
 }
+
+}  // namespace baseline_roce_wire_test

@@ -13,15 +13,13 @@ using mrc::tools::distribution;
 using mrc::tools::DistributionPoint;
 using Points = std::vector<DistributionPoint>;
 
-namespace {
+namespace distribution_test {
 
 Points of(const std::vector<int>& sorted, std::size_t resolution = 1000) {
   std::vector<Duration> samples;
   for (const int ns : sorted) samples.emplace_back(ns);
   return distribution(samples, resolution);
 }
-
-}  // namespace
 
 TEST_CASE("distribution: from the smallest sample at 0 % to the largest at 100 %") {
   CHECK(of({}).empty());
@@ -59,3 +57,5 @@ TEST_CASE("distribution: a value that many samples have is kept, whatever the re
   CHECK(of(samples, 2) ==
         Points{{Duration{10}, 0}, {Duration{10}, 100.0 / 1003}, {Duration{50}, 100}});
 }
+
+}  // namespace distribution_test

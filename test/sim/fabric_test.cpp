@@ -13,7 +13,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace fabric_test {
 
 struct Sink : Node {
   explicit Sink(Network& n) : network(n) {}
@@ -69,8 +69,6 @@ FabricSettings clos(Forwarding forwarding = Forwarding::srv6) {
   s.forwarding = forwarding;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("fabric: every SRv6 path goes over its T1 and no other, between all hosts") {
   Rig rig(clos());
@@ -246,3 +244,5 @@ TEST_CASE("fabric: settings out of range are named") {
   s.hosts_per_t0 = 1;
   CHECK_NOTHROW(s.check());
 }
+
+}  // namespace fabric_test

@@ -14,7 +14,7 @@ using namespace mrc::sim;
 using mrc::test::contains;
 using namespace std::chrono_literals;
 
-namespace {
+namespace faults_test {
 
 /// Hears of link states and swallows packets.
 struct Ear : Node {
@@ -59,8 +59,6 @@ std::string not_applied(std::string_view text) {
   }
   return "accepted";
 }
-
-}  // namespace
 
 TEST_CASE("faults: a link is up only when nothing holds it down") {
   FaultsRig rig;
@@ -231,3 +229,5 @@ TEST_CASE("fault swarm: when it is over, the fabric is as it was") {
     }
   }
 }
+
+}  // namespace faults_test

@@ -14,7 +14,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace ledger_test {
 
 struct FailureCase {
   const char* name;
@@ -48,8 +48,6 @@ Scenario eight_hosts(bool roce) {
   s.end = Time{20ms};
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("account: each retransmission is explained by the fate of an earlier copy") {
   for (const FailureCase& failure : kFailures) {
@@ -97,3 +95,5 @@ TEST_CASE("account: a host that hangs takes what was sent to it") {
   CHECK(s.ledger[PacketFate::dead_host] > 0);
   CHECK(s.missing() > 0);
 }
+
+}  // namespace ledger_test

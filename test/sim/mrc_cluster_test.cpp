@@ -10,7 +10,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace mrc_cluster_test {
 
 FabricSettings clos(unsigned hosts, unsigned planes) {
   FabricSettings s;
@@ -73,8 +73,6 @@ struct ClusterRig : FlowListener {
   std::vector<std::string> failures;
   bool stopped = false;
 };
-
-}  // namespace
 
 TEST_CASE("MRC in a fabric: a stream takes all of its NIC, in one T0 and over T1, nothing twice") {
   for (const unsigned to : {1u, 7u}) {
@@ -235,3 +233,5 @@ TEST_CASE("MRC in a fabric: the same run on every machine and compiler") {
   // Changes with the engine's behaviour. That is the point: whoever changes it sees it here.
   CHECK(first == 2712234320914612835u);
 }
+
+}  // namespace mrc_cluster_test

@@ -11,7 +11,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace network_test {
 
 /// Keeps what comes in and what it was told.
 struct Arrivals : Node {
@@ -79,8 +79,6 @@ LinkSettings settings(double gbps, Duration delay) {
   s.delay = delay;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("link: serialisation by its rate, then its delay; packets follow each other") {
   NetworkRig rig(settings(100, 500ns));
@@ -274,3 +272,5 @@ TEST_CASE("network: timers, calls and stopping; the digest tells runs apart") {
   rig.network.run_until(Time{1ms});
   CHECK(rig.network.now() == Time{3us});
 }
+
+}  // namespace network_test

@@ -20,7 +20,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace recorder_test {
 
 /// MRC hosts on one switch per plane, which trims.
 struct RecorderRig : test::ClusterRig {
@@ -49,8 +49,6 @@ double largest(const Series& s) {
 IncastSettings incast() {
   return {.stream = {.bytes = 64 * 1024, .depth = 8, .duration = 300us}, .senders = {1, 2, 3}};
 }
-
-}  // namespace
 
 TEST_CASE("measures: percentiles by nearest rank, by hand") {
   const std::vector<Duration> five{15ns, 20ns, 35ns, 40ns, 50ns};
@@ -249,3 +247,5 @@ TEST_CASE("recorder: CSV, and mistakes") {
   CHECK_THROWS_AS(make({.queues = {"t7.9.9"}}), Error);
   CHECK_THROWS_AS(make({.interval = 0ns}), Error);
 }
+
+}  // namespace recorder_test

@@ -12,7 +12,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace recovery_test {
 
 constexpr unsigned kHosts = 16;
 constexpr Time kDown{400us};
@@ -68,8 +68,6 @@ struct FullLoad {
   std::vector<std::uint64_t> received;
 };
 
-}  // namespace
-
 TEST_CASE("recovery: one T1 of 32 costs its share while it is down, and nothing afterwards") {
   for (const Duration spread : {Duration{}, Duration{100us}}) {
     CAPTURE(spread);
@@ -104,3 +102,5 @@ TEST_CASE("recovery: a cable or a NIC port costs its own share only") {
     CHECK(run.simulation.cluster().stats().duplicates == 0);
   }
 }
+
+}  // namespace recovery_test

@@ -14,7 +14,7 @@ using namespace mrc::sim;
 using namespace mrc::sim::baseline;
 using namespace std::chrono_literals;
 
-namespace {
+namespace roce_cluster_test {
 
 /// Keeps streams going and books of what it is told.
 struct FlowLog : FlowListener {
@@ -119,8 +119,6 @@ RoceCluster::Settings without_dcqcn() {
   s.host.dcqcn = false;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("roce cluster: a stream alone gets the line rate, on one uplink") {
   for (const double gbps : {100.0, 400.0}) {
@@ -451,3 +449,5 @@ TEST_CASE("roce cluster: settings and flows that can't be are refused") {
   CHECK_THROWS_AS(rig.cluster.open(0, 8), Error);
   CHECK_THROWS_AS(rig.cluster.open(0, 1, 0), Error);
 }
+
+}  // namespace roce_cluster_test

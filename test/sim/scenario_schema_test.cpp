@@ -13,7 +13,7 @@
 #include "sim/scenario_rig.hpp"
 #include "support/json_schema.hpp"
 
-namespace mrc::tools::testing {
+namespace mrc::tools::testing::scenario_schema_test {
 namespace {
 
 using test::contains;
@@ -351,4 +351,4 @@ TEST_CASE("scenario schema: both refuse what is wrong") {
   refused(small_scenario({{"sweep", {{{"name", "a"}, {"set", "seed"}}}}}), "sweep[0].set");
 }
 
-}  // namespace mrc::tools::testing
+}  // namespace mrc::tools::testing::scenario_schema_test

@@ -6,7 +6,7 @@
 #include "mrc_sim/metrics.hpp"
 #include "sim/scenario_rig.hpp"
 
-namespace mrc::tools::testing {
+namespace mrc::tools::testing::scenario_test {
 namespace {
 
 sim::Summary run(const ScenarioReader& reader, const Json& scenario) {
@@ -83,4 +83,4 @@ TEST_CASE("scenario: the goodput of a host is a metric") {
   CHECK(metric_unit("goodput h0") == "Gb/s");
 }
 
-}  // namespace mrc::tools::testing
+}  // namespace mrc::tools::testing::scenario_test

@@ -13,7 +13,7 @@ using namespace mrc;
 using namespace mrc::sim;
 using namespace std::chrono_literals;
 
-namespace {
+namespace simulation_test {
 
 Traffic permutation(std::uint64_t count, Time start = Time{}) {
   return {"permutation", start, [count](const Fabric&) {
@@ -46,8 +46,6 @@ Scenario roce(std::uint64_t count = 8) {
   s.fabric.queue.overflow = Overflow::drop;
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("a simulation is the same run in whatever pieces it is run") {
   Simulation whole(small_run());
@@ -147,3 +145,5 @@ TEST_CASE("a simulation plans faults for hosts of either transport") {
   bad.traffic.clear();
   CHECK_THROWS_AS(Simulation{bad}, Error);
 }
+
+}  // namespace simulation_test

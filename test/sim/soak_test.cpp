@@ -14,7 +14,7 @@ using namespace mrc::sim;
 using namespace mrc::soak;
 using mrc::test::contains;
 
-namespace {
+namespace soak_test {
 
 [[nodiscard]] std::uint64_t seeds(std::uint64_t usual) {
   const char* text = std::getenv("MRC_TEST_SEEDS");
@@ -31,8 +31,6 @@ std::string found(SoakSabotage sabotage) {
   }
   return "not found";
 }
-
-}  // namespace
 
 TEST_CASE("soak: seeded fabrics, faults and traffic") {
   unsigned faults = 0, killed = 0, broken = 0, retransmitted = 0, trimmed = 0, dropped = 0;
@@ -90,3 +88,5 @@ TEST_CASE("soak: a run that goes on for too long is ended") {
   options.max_events = 1000;
   CHECK(contains(run_soak_seed(3, options).failure, "no end after"));
 }
+
+}  // namespace soak_test

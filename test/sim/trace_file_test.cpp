@@ -16,13 +16,11 @@ using namespace mrc::sim;
 using test::error_of;
 using namespace std::chrono_literals;
 
-namespace {
+namespace trace_file_test {
 
 std::string trace_error(const std::string& text) {
   return error_of([&] { (void)TraceFile::parse("t.csv", text); });
 }
-
-}  // namespace
 
 TEST_CASE("trace file: read from a file, large enough for several reads") {
   const std::string path = "/tmp/mrc_trace_test." + std::to_string(::getpid()) + ".csv";
@@ -72,3 +70,5 @@ TEST_CASE("trace: errors name file, line and field") {
         "trace file /nonexistent/t.csv: No such file or directory");
   CHECK(error_of([] { (void)TraceFile::read("/"); }).starts_with("trace file /: "));
 }
+
+}  // namespace trace_file_test

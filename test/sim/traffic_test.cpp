@@ -25,7 +25,7 @@ using namespace mrc::sim;
 using test::error_of;
 using namespace std::chrono_literals;
 
-namespace {
+namespace traffic_test {
 
 /// MRC hosts on a small Clos fabric: two T0s of four hosts in each of two planes.
 struct TrafficRig : test::ClusterRig {
@@ -96,8 +96,6 @@ struct FakeCluster : Cluster {
   std::vector<HostPair> flows;
   std::vector<Message> sent;
 };
-
-}  // namespace
 
 TEST_CASE("derangement: nobody sends to itself, everybody receives once, the seed decides") {
   std::set<std::vector<unsigned>> seen;
@@ -478,3 +476,5 @@ TEST_CASE("workloads: one after another on the same cluster") {
   CHECK(second.started() >= first.finished());
   CHECK(rig.log.messages().size() == 16 + 56);
 }
+
+}  // namespace traffic_test

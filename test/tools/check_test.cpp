@@ -16,7 +16,7 @@
 #include "mrc_ctl/check/session.hpp"
 #include "mrc_ctl/check/token_text.hpp"
 
-namespace {
+namespace check_test {
 
 using namespace mrc;
 using namespace mrc::check_tool;
@@ -80,8 +80,6 @@ bool says(const Row& row, const std::string& text) {
   CHECK(row.remedy.find(text) != std::string::npos);
   return row.remedy.find(text) != std::string::npos;
 }
-
-}  // namespace
 
 TEST_CASE("check: two hosts that fit") {
   const Checked checked;
@@ -390,3 +388,5 @@ TEST_CASE("check: who has a UDP port") {
   CHECK(udp_inode("", local, 53) == std::nullopt);
   CHECK(udp_inode("no : such table\n:\n\n", local, 53) == std::nullopt);
 }
+
+}  // namespace check_test

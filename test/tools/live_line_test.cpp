@@ -10,7 +10,7 @@
 using mrc::perf::live_line;
 using mrc::perf::LiveLine;
 
-namespace {
+namespace live_line_test {
 
 LiveLine line_of(std::vector<double> shares) {
   for (double& share : shares) share *= 123.45;
@@ -30,8 +30,6 @@ std::size_t filled(const std::string& text, std::size_t plane) {  // '#' in the 
   while (text[at + n] == '#') ++n;
   return n;
 }
-
-}  // namespace
 
 TEST_CASE("tools: live lines fit the terminal, with any number of planes") {
   for (std::size_t planes = 1; planes <= 32; ++planes) {
@@ -59,3 +57,5 @@ TEST_CASE("tools: bars are to scale, and say so when they can't be") {
   CHECK(text.find('>') != text.npos);
   CHECK(live_line(line_of({0.5, 0.5}), 80, false).find('>') == std::string::npos);
 }
+
+}  // namespace live_line_test

@@ -11,7 +11,7 @@
 #include "mrc_ctl/serve/site.hpp"
 #include "mrc_ctl/serve/snapshot.hpp"
 
-namespace {
+namespace serve_test {
 
 using namespace mrc::ctl_tool;
 
@@ -50,8 +50,6 @@ bool has_line(const std::string& text, const std::string& line) {
 
 const std::string kDevice = R"(pid="7",program="a\"b\\c\nd",device="00ff")";
 const std::string kPeer = kDevice + R"(,peer="10.0.0.2:4791",lane="0",peer_number="0")";
-
-}  // namespace
 
 TEST_CASE("serve: metrics have names, types, explanations, and labels with escapes") {
   const std::string text = metrics_text(some_host(), false);
@@ -165,3 +163,5 @@ TEST_CASE("serve: the page is in the program, and whole") {
   CHECK(find_page_file("/nothing") == nullptr);
   CHECK(find_page_file("/")->content.find("</html>") != std::string_view::npos);
 }
+
+}  // namespace serve_test

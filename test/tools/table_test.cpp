@@ -11,7 +11,7 @@
 using mrc::tools::table_text;
 using mrc::tools::TableColumn;
 
-namespace {
+namespace table_test {
 
 std::vector<TableColumn> wide() {
   return {{"name", true, {"a", "bcd"}},
@@ -26,8 +26,6 @@ std::size_t longest_line(const std::string& text) {
   for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
   return most;
 }
-
-}  // namespace
 
 TEST_CASE("tools: a table that fits shows every column") {
   CHECK(table_text(wide(), 80) ==
@@ -47,3 +45,5 @@ TEST_CASE("tools: then it goes on in a block below, with names") {
   CHECK(table_text(wide(), 16).find("name  sent\na       10\nbcd   2000\n\nname      bytes\n") ==
         0);
 }
+
+}  // namespace table_test

@@ -17,7 +17,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace calls_test {
 
 std::string text_of(const std::string& name) {
   std::ifstream file(std::string(MRC_TEST_SHIM_FOLDER) + "/" + name);
@@ -145,8 +145,6 @@ call(void* function, void* first = call_room.data()) {
   return reinterpret_cast<Result (*)(void*, void*, long, long, long, long)>(function)(
       first, other_call_room.data(), 0, 0, 0, 0);
 }
-
-}  // namespace
 
 TEST_CASE("verbs calls: every exported symbol is there, under its version, and is called") {
   const auto symbols = exported();
@@ -339,3 +337,5 @@ TEST_CASE("verbs calls: resizing a completion queue") {
   CHECK(ibv_create_cq(program.context, 1, nullptr, nullptr, 1) == nullptr);
   CHECK(errno == EINVAL);
 }
+
+}  // namespace calls_test

@@ -6,7 +6,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace datagrams_test {
 
 constexpr std::uint32_t kKey = 0x1111'1111;
 constexpr std::uint32_t kGrh = 40;
@@ -70,8 +70,6 @@ struct Room {
     return request;
   }
 };
-
-}  // namespace
 
 TEST_CASE("verbs datagrams: there, and an answer to the sender that the receive names") {
   Room room;
@@ -309,3 +307,5 @@ TEST_CASE("verbs datagrams: posting by ibv_wr_*, and receives of a shared queue"
   CHECK(ibv_destroy_srq(srq) == 0);
   CHECK(ibv_destroy_cq(cq) == 0);
 }
+
+}  // namespace datagrams_test

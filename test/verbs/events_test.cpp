@@ -10,7 +10,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace events_test {
 
 bool readable(int fd, int milliseconds) {
   pollfd ready{fd, POLLIN, 0};
@@ -54,8 +54,6 @@ struct Watched {
     REQUIRE(post(a.qp, request) == 0);
   }
 };
-
-}  // namespace
 
 TEST_CASE("verbs events: an armed queue, a descriptor, one event") {
   Watched w;
@@ -184,3 +182,5 @@ TEST_CASE("verbs events: an access error is told to the context that owns the qu
   // The requester has its completion, and no event.
   CHECK(ibv_get_async_event(w.program.context, &event) == -1);
 }
+
+}  // namespace events_test

@@ -10,7 +10,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace guarantees_test {
 
 /// Faults of the devices that are opened while it exists.
 struct FaultsHere {
@@ -79,8 +79,6 @@ void check_last_byte_last(const Linked& pair, ibv_wr_opcode opcode, const Memory
   CHECK(seen == kRounds);
   CHECK(early == 0);
 }
-
-}  // namespace
 
 TEST_CASE("verbs guarantees: bytes of a write appear in order, the last one last") {
   const FaultsHere faults(kFaults);
@@ -158,3 +156,5 @@ TEST_CASE("verbs guarantees: what qp_access_flags do not allow is refused") {
     CHECK(run() == IBV_WC_REM_ACCESS_ERR);
   }
 }
+
+}  // namespace guarantees_test

@@ -9,7 +9,7 @@
 using namespace mrc::test::verbs;
 using namespace mrc_verbs::later;
 
-namespace {
+namespace later_test {
 
 /// A function of the shim, by the type that a later header declares.
 template <class Function>
@@ -51,8 +51,6 @@ int registered(ibv_pd* pd, const MrAttributes& wanted) {
   CHECK(ibv_dereg_mr(mr) == 0);
   return 0;
 }
-
-}  // namespace
 
 TEST_CASE("verbs later: a buffer of the library's is memory like any other") {
   Program program, other;
@@ -134,3 +132,5 @@ TEST_CASE("verbs later: the speed of the port, in units of 100 Mb/s") {
   CHECK(speed > 0);
   CHECK(query(program.context, 2, &speed) == EINVAL);
 }
+
+}  // namespace later_test

@@ -16,7 +16,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace linger_test {
 
 /// What one program tells the other.
 struct Name {
@@ -109,8 +109,6 @@ constexpr int kStalled = 2;
   ::exit(sent ? 0 : stall > std::chrono::milliseconds(50) ? kStalled : 1);
 }
 
-}  // namespace
-
 TEST_CASE("verbs linger: a program that ends after its last message leaves no error behind") {
   int stalled = 0;  // rounds that tell nothing, of which a busy machine has some
   for (int round = 0; round < 12; ++round) {
@@ -133,3 +131,5 @@ TEST_CASE("verbs linger: a program that ends after its last message leaves no er
       CHECK(status == 0);
   }
 }
+
+}  // namespace linger_test

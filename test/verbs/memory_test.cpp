@@ -5,7 +5,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace memory_test {
 
 /// errno of registering with these flags; 0 if it works.
 int registered(Program& program, unsigned access, std::uint64_t iova_shift = 0) {
@@ -22,8 +22,6 @@ int registered(Program& program, unsigned access, std::uint64_t iova_shift = 0) 
   CHECK(ibv_dereg_mr(mr) == 0);
   return 0;
 }
-
-}  // namespace
 
 TEST_CASE("verbs memory: access flags") {
   Program program;
@@ -89,3 +87,5 @@ TEST_CASE("verbs memory: a key of another protection domain") {
   CHECK(ibv_post_send(pair.a.qp, &request, &bad) == EINVAL);
   CHECK(bad == &request);
 }
+
+}  // namespace memory_test

@@ -11,7 +11,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace retries_test {
 
 /// Two connected queue pairs; `b` takes its receives from a shared queue if asked.
 struct Unready {
@@ -91,8 +91,6 @@ struct Unready {
     return true;
   }
 };
-
-}  // namespace
 
 TEST_CASE("verbs retries: no receive, and as many waits as the program counts") {
   // IBTA 1.4, table 45: the timer 18 is 5.12 ms.
@@ -212,3 +210,5 @@ TEST_CASE("verbs retries: an option lengthens the program's time for a silent pe
     CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(1500));
   }
 }
+
+}  // namespace retries_test

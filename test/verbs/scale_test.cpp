@@ -11,7 +11,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace scale_test {
 
 constexpr int kPairs = mrc::test::kBrief ? 150 : 1000, kPerThread = mrc::test::kBrief ? 1000 : 5000;
 
@@ -19,8 +19,6 @@ std::ptrdiff_t open_descriptors() {
   const std::filesystem::directory_iterator entries("/proc/self/fd");
   return std::distance(begin(entries), end(entries));
 }
-
-}  // namespace
 
 TEST_CASE("verbs scale: thousands of queue pairs on one completion queue and one receive queue") {
   // Thousands of queue pairs take a second of the processor, and a busy machine has 5 % for it.
@@ -193,3 +191,5 @@ TEST_CASE("verbs scale: two threads post, two poll one completion queue") {
   for (ibv_qp* qp : qps) CHECK(ibv_destroy_qp(qp) == 0);
   CHECK(ibv_destroy_cq(cq) == 0);
 }
+
+}  // namespace scale_test

@@ -9,7 +9,7 @@
 
 using namespace mrc::test::verbs;
 
-namespace {
+namespace states_test {
 
 constexpr std::array kStates{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
                              IBV_QPS_SQD,   IBV_QPS_SQE,  IBV_QPS_ERR};
@@ -181,8 +181,6 @@ void check_step(ibv_qp* qp, ibv_qp_state from, ibv_qp_state to, int mask, bool l
   CHECK(modify(qp, a, mask | IBV_QP_STATE) == (legal ? 0 : EINVAL));
   CHECK(state_of(qp) == (legal ? to : from));
 }
-
-}  // namespace
 
 TEST_CASE("verbs states: every transition, each attribute too few or too many") {
   Program program;
@@ -380,3 +378,5 @@ TEST_CASE("verbs states: a mistake in UC stops the send queue alone, until RTS")
   REQUIRE(post(queues.qp, request) == 0);
   CHECK(queues.next().status == IBV_WC_SUCCESS);
 }
+
+}  // namespace states_test

@@ -17,7 +17,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace control_test {
 
 using port::VerbsMessage;
 using port::VerbsMessageType;
@@ -290,4 +290,4 @@ TEST_CASE("verbs ports: more keys than are asked for at a time, whose answers ar
     }));
 }
 
-}  // namespace
+}  // namespace control_test

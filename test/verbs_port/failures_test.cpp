@@ -11,7 +11,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace failures_test {
 
 using fake_nic::Carrier;
 using fake_nic::Fate;
@@ -201,4 +201,4 @@ TEST_CASE("verbs ports: devices, ports and addresses are chosen by what they are
   CHECK(contains(refusal("all"), "2001:db8::4"));
 }
 
-}  // namespace
+}  // namespace failures_test

@@ -13,7 +13,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace limits_test {
 
 using fake_nic::Carrier;
 
@@ -171,4 +171,4 @@ TEST_CASE("verbs ports: all devices are those that others can reach") {
   CHECK(contains(refusal(), "modprobe"));
 }
 
-}  // namespace
+}  // namespace limits_test

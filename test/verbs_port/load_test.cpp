@@ -14,7 +14,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace load_test {
 
 using fake_nic::Carrier;
 using fake_nic::Fate;
@@ -227,4 +227,4 @@ TEST_CASE("verbs ports under load: memory comes and goes while the device is awa
   }
 }
 
-}  // namespace
+}  // namespace load_test

@@ -22,7 +22,7 @@ using mrc::test::shell;
 using mrc::test::thrown_by;
 namespace fake_nic = mrc::test::fake_nic;
 
-namespace {
+namespace raw_test {
 
 /// NICs nic_pa and nic_pb behind the ends of a veth pair.
 struct RawNetwork : mrc::test::FakeNics {
@@ -325,4 +325,4 @@ TEST_CASE("raw packets: the RDMA device of an interface") {
         Errc::not_found);
 }
 
-}  // namespace
+}  // namespace raw_test

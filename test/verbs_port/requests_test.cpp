@@ -12,7 +12,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace requests_test {
 
 using fake_nic::Carrier;
 
@@ -131,4 +131,4 @@ TEST_CASE("verbs ports: several queue pairs, both ways at once") {
   });
 }
 
-}  // namespace
+}  // namespace requests_test

@@ -9,7 +9,7 @@
 using namespace mrc;
 using namespace mrc::test;
 
-namespace {
+namespace transfer_test {
 
 /// UD only, and with placement.
 template <class Test>
@@ -69,4 +69,4 @@ TEST_CASE("verbs ports: packets that the peer's device cannot place go by UD") {
   CHECK(RdmaPair::port_of(strict.b).rx_placed == placed);
 }
 
-}  // namespace
+}  // namespace transfer_test

@@ -14,7 +14,7 @@
 #include "mrc/wire/crc32.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::crc32_test {
 namespace {
 
 /// The definition, bit by bit.
@@ -121,4 +121,4 @@ TEST_CASE("CRC-32: each bit of a long input counts") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::crc32_test

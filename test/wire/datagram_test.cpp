@@ -9,7 +9,7 @@
 #include "mrc/wire/transport.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::datagram_test {
 namespace {
 
 using test::Buffer;
@@ -114,4 +114,4 @@ TEST_CASE("GRH: the IP header of a packet, as it was on the wire") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::datagram_test

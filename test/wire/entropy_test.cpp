@@ -4,7 +4,7 @@
 #include "mrc/wire/dscp.hpp"
 #include "mrc/wire/entropy.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::entropy_test {
 namespace {
 
 TEST_CASE("EV to header fields and back, in all formats") {
@@ -56,4 +56,4 @@ TEST_CASE("DSCP map: defaults, classification, validity") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::entropy_test

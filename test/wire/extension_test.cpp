@@ -11,7 +11,7 @@
 #include "mrc/wire/packet.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::extension_test {
 namespace {
 
 using test::Buffer;
@@ -184,4 +184,4 @@ TEST_CASE("worked SEND, READ and atomics: a switch trims them like writes") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::extension_test

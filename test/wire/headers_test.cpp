@@ -11,7 +11,7 @@
 #include "mrc/wire/endpoint_headers.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::headers_test {
 namespace {
 
 using test::Buffer;
@@ -255,4 +255,4 @@ TEST_CASE("ERTH and EETH: op at different places, API numbers translated") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::headers_test

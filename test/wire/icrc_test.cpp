@@ -9,7 +9,7 @@
 #include "mrc/wire/icrc.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::icrc_test {
 namespace {
 
 using test::Buffer, test::random_bytes;
@@ -129,4 +129,4 @@ TEST_CASE("iCRC is stored least significant byte first") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::icrc_test

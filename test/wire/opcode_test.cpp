@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace mrc::wire {
+namespace mrc::wire::opcode_test {
 namespace {
 
 /// Letters for what holds of a code: d data, w Write, s SEND, q asks for a response, a atomic,
@@ -102,4 +102,4 @@ TEST_CASE("opcodes: the operation of RC is in the lower five bits") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::opcode_test

@@ -12,7 +12,7 @@
 #include "mrc/wire/packet.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::packet_test {
 namespace {
 
 using test::Buffer;
@@ -441,4 +441,4 @@ TEST_CASE("build and parse: random packets of all kinds round trip") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::packet_test

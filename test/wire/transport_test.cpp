@@ -10,7 +10,7 @@
 #include "mrc/wire/transport.hpp"
 #include "vectors.hpp"
 
-namespace mrc::wire {
+namespace mrc::wire::transport_test {
 namespace {
 
 using test::Buffer;
@@ -269,4 +269,4 @@ TEST_CASE("errors have names of their own") {
 }
 
 }  // namespace
-}  // namespace mrc::wire
+}  // namespace mrc::wire::transport_test

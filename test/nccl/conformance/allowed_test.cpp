@@ -16,7 +16,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace allowed_test {
 
 /// The TCP port in a handle of this plugin; 0 in one of another plugin.
 std::uint16_t tcp_port_of(const char* handle) {
@@ -48,8 +48,6 @@ bool closed(int fd) {
   char byte = 0;
   return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
-
-}  // namespace
 
 TEST_CASE(
     "MRC_PEERS_ALLOWED: a host that is not on the list is sent away at once, others are not") {
@@ -90,3 +88,5 @@ TEST_CASE("MRC_PEERS_ALLOWED: connecting to a host that is not on the list fails
   });
   setup.close_listener();
 }
+
+}  // namespace allowed_test

@@ -11,7 +11,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace eager_test {
 
 constexpr std::size_t kSmall = 1008;  // the largest one
 
@@ -102,8 +102,6 @@ class Ends {
 };
 
 const Environment::Variable kLossy{"MRC_FAULTS", "loss=0.05;reorder=0.1;duplicate=0.02"};
-
-}  // namespace
 
 TEST_CASE("Small messages leave before their receives, as many as there is room for") {
   const Environment environment{kTwoPlanes};
@@ -223,3 +221,5 @@ TEST_CASE("Nothing leaves before its receive where these may complete early") {
   CHECK_FALSE(
       for_a_while(std::chrono::milliseconds(20), [&] { return ends.isend(8, 1, 1) != nullptr; }));
 }
+
+}  // namespace eager_test

@@ -12,7 +12,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace fault_test {
 
 /// Random traffic in both directions of two ranks.
 void exchange(int version, const Plan& plan) {
@@ -39,8 +39,6 @@ std::vector<int> tcp_connections() {
   ::closedir(folder);
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("Nothing is lost where packets are: 1 % on each of four planes") {
   const Environment environment{{"MRC_PLANES", "loopback:4"}, {"MRC_FAULTS", "loss=0.01"}};
@@ -157,3 +155,5 @@ TEST_CASE("Nobody answers while a receive waits, and the TCP connection ends: th
     return receiver.step() && sent;
   });
 }
+
+}  // namespace fault_test

@@ -12,7 +12,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace interface_test {
 
 /// What the profiler was told.
 struct Events {
@@ -83,8 +83,6 @@ void check_refused(int version, const Environment::Variable& variable) {
   CHECK(warnings[0].text.find(variable.first) != std::string::npos);
   CHECK(warnings[0].text.find(variable.second) != std::string::npos);
 }
-
-}  // namespace
 
 TEST_CASE("The name is constant, and NCCL_NET may ask for it") {
   const Environment environment{kTwoPlanes};
@@ -371,3 +369,5 @@ TEST_CASE("Misuse is an error") {
     run(job, {&connection}, {.groups = 5});
   }
 }
+
+}  // namespace interface_test

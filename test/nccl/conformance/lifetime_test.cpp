@@ -9,7 +9,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace lifetime_test {
 
 /// Receives that are posted, and sends of some, none of which anybody waits for.
 struct Pending {
@@ -60,8 +60,6 @@ bool fails_or_ends(Net& net, const std::vector<void*>& requests) {
   }
   return false;
 }
-
-}  // namespace
 
 TEST_CASE("Many communicators live at once and end in any order") {
   const Environment environment{kTwoPlanes};
@@ -249,3 +247,5 @@ TEST_CASE("The file can be closed and opened again while nothing uses it") {
     CHECK(dlclose(handle) == 0);
   }
 }
+
+}  // namespace lifetime_test

@@ -7,7 +7,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace memory_test {
 
 void* registered(Net& net, void* comm, void* data, std::size_t size) {
   void* mr = nullptr;
@@ -42,8 +42,6 @@ void send_by(Job& job, Connection& connection, char* data, void* data_mr, char* 
     });
   }
 }
-
-}  // namespace
 
 TEST_CASE("Memory is registered and deregistered while messages go") {
   const Environment environment{kTwoPlanes};
@@ -233,3 +231,5 @@ TEST_CASE("A handle that was deregistered is an error, and the connection goes o
     run(job, {&connection}, {.groups = 5});
   }
 }
+
+}  // namespace memory_test

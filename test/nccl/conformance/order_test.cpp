@@ -11,7 +11,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace order_test {
 
 /// Lines of `words` words of 8 bytes. Words before the last are data, the last one's upper half is
 /// the flag, and its lower half is data.
@@ -190,8 +190,6 @@ void run_protocols(std::initializer_list<Environment::Variable> variables) {
   }
 }
 
-}  // namespace
-
 TEST_CASE("A flag in the data is never seen before its data") {
   run_protocols({{"MRC_PLANES", "loopback:2"}});
 }
@@ -200,3 +198,5 @@ TEST_CASE("A flag in the data is never seen before its data, in packets that com
   run_protocols(
       {{"MRC_PLANES", "loopback:4"}, {"MRC_FAULTS", "loss=0.005;reorder=0.1;duplicate=0.02"}});
 }
+
+}  // namespace order_test

@@ -14,7 +14,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace process_test {
 
 /// A second process (test/nccl/peer.cpp).
 class Peer {
@@ -99,8 +99,6 @@ void talk_to_process(int version, int seed) {
     CHECK(peer.end() == 0);
   }
 }
-
-}  // namespace
 
 TEST_CASE("Two processes exchange random messages") {
   const Environment environment{kTwoPlanes};
@@ -257,3 +255,5 @@ TEST_CASE("A listener whose process was killed does not keep connect waiting") {
   CHECK(failed);
   CHECK(there.send == nullptr);
 }
+
+}  // namespace process_test

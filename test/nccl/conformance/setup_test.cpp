@@ -7,7 +7,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace setup_test {
 
 /// A short message over every connection.
 void use(Job& job, std::vector<Setup>& setups) {
@@ -21,8 +21,6 @@ void use(Job& job, std::vector<Setup>& setups) {
     });
   }
 }
-
-}  // namespace
 
 TEST_CASE("Connections are set up in any interleaving") {
   const Environment environment{kTwoPlanes};
@@ -213,3 +211,5 @@ TEST_CASE("A handle that no listener made is refused") {
     }
   }
 }
+
+}  // namespace setup_test

@@ -17,7 +17,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace strangers_test {
 
 /// The TCP port in a handle of this plugin; 0 in one of another plugin.
 std::uint16_t port_of(const char* handle) {
@@ -104,8 +104,6 @@ class FileLimit {
  private:
   rlimit old_{};
 };
-
-}  // namespace
 
 TEST_CASE("Strangers that say nothing keep nobody out of a listener") {
   const Environment environment{kTwoPlanes};
@@ -227,3 +225,5 @@ TEST_CASE("Connecting to a listener at which nobody accepts ends after 20 s") {
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::seconds(20));
   setup.close_listener();
 }
+
+}  // namespace strangers_test

@@ -7,7 +7,7 @@
 
 using namespace nccl_conformance;
 
-namespace {
+namespace transfer_test {
 
 /// Connections in both directions.
 std::vector<std::unique_ptr<Connection>> connections_of(Job& job, int count) {
@@ -33,8 +33,6 @@ std::vector<std::size_t> sizes_to(std::size_t most) {
   }
   return sizes;
 }
-
-}  // namespace
 
 TEST_CASE("Messages of 0 bytes to 64 MiB arrive whole") {
   const Environment environment{kTwoPlanes};
@@ -185,3 +183,5 @@ TEST_CASE("A receive that is too small fails at both ends, and nothing is writte
     }
   }
 }
+
+}  // namespace transfer_test
