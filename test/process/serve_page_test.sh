@@ -19,7 +19,7 @@ mkdir "$work/h0" "$work/h1"
 start server "${at_host[@]}" h1 -- env MRC_CONTROL="$work/h1" "$mrc_perf" --quiet
 until_listening 18515 on h1
 start client "${at_host[@]}" h0 -- env MRC_CONTROL="$work/h0" "$mrc_perf" fd00:1::2 --size 64K \
-  --duration 3600s --bidirectional --quiet
+  --duration 3600s --bidirectional --rate 50M --quiet
 
 start serve-h1 unshare --uts bash -c 'hostname h1 && exec "$@"' - "$mrc_ctl" --folder "$work/h1" \
   serve --listen 127.0.0.1:9795 --fabric "$fabric_file"
