@@ -6,8 +6,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -21,6 +19,7 @@
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/core/value_text.hpp"
 #include "mrc/wire/dscp.hpp"
+#include "support/doc_table.hpp"
 
 namespace config_test {
 
@@ -155,85 +154,26 @@ TEST_CASE("option table: each option has its own member and takes what it writes
     CHECK(config.get(option.name) == value);
   }
   // Values other than the defaults: exactly one option changes.
-  const std::vector<std::pair<const char*, const char*>> changes{{"planes", "10.0.0.1,10.0.1.1"},
-                                                                 {"paths", "8"},
-                                                                 {"udp_port", "4971"},
-                                                                 {"peer_ports", "10.0.0.7=4971"},
-                                                                 {"peers_allowed", "10.0.0.0/8"},
-                                                                 {"slot", "3"},
-                                                                 {"lock_folder", "/run/mine"},
-                                                                 {"active_paths", "4"},
-                                                                 {"min_active_paths", "2"},
-                                                                 {"loss_strikes", "5"},
-                                                                 {"probe_successes", "1"},
-                                                                 {"mtu", "1024"},
-                                                                 {"burst", "1"},
-                                                                 {"icrc", "off"},
-                                                                 {"receive_buffer", "1M"},
-                                                                 {"receive_shares", "8"},
-                                                                 {"send_buffer", "2M"},
-                                                                 {"rx_batch", "64"},
-                                                                 {"gso", "off"},
-                                                                 {"gro", "on"},
-                                                                 {"cc", "fixed"},
-                                                                 {"cc_link_speed", "0.5"},
-                                                                 {"cc_base_rtt", "12us"},
-                                                                 {"cc_target_delay", "9us"},
-                                                                 {"cc_fixed_window", "64K"},
-                                                                 {"cc_receiver_penalty", "off"},
-                                                                 {"mpr", "8"},
-                                                                 {"mpr_dest", "16"},
-                                                                 {"max_wimm", "32"},
-                                                                 {"max_wimm_dest", "64"},
-                                                                 {"max_rd_atomic", "128"},
-                                                                 {"max_rd_atomic_dest", "0"},
-                                                                 {"rnr_retry", "0"},
-                                                                 {"min_rnr_timer", "31"},
-                                                                 {"timeout", "8"},
-                                                                 {"retry_linear", "3"},
-                                                                 {"retry_exponential", "25"},
-                                                                 {"dynamic_mpr", "off"},
-                                                                 {"trim", "off"},
-                                                                 {"peer", "openmrc"},
-                                                                 {"connect_timeout", "20s"},
-                                                                 {"strict", "on"},
-                                                                 {"sack_threshold", "4K"},
-                                                                 {"max_qps", "65000"},
-                                                                 {"max_cqs", "2"},
-                                                                 {"max_srqs", "5"},
-                                                                 {"max_mrs", "3"},
-                                                                 {"max_pds", "4"},
-                                                                 {"max_peers", "5"},
-                                                                 {"max_outstanding", "128"},
-                                                                 {"lanes", "auto"},
-                                                                 {"helper", "off"},
-                                                                 {"helper_cpus", "0,2,8-11"},
-                                                                 {"helper_takeover", "1ms"},
-                                                                 {"spin", "0"},
-                                                                 {"poll_ahead", "40us"},
-                                                                 {"dscp_no_trim", "1"},
-                                                                 {"dscp_trimmable", "2"},
-                                                                 {"dscp_trimmable_retx", "3"},
-                                                                 {"dscp_trimmed", "60"},
-                                                                 {"dscp_trimmed_last_hop", "61"},
-                                                                 {"dscp_control", "48"},
-                                                                 {"faults", "loss=0.001"},
-                                                                 {"fabric", "/dev/null"},
-                                                                 {"host", "h7"},
-                                                                 {"verbs", "mlx5_0,mlx5_1:1"},
-                                                                 {"placement", "off"},
-                                                                 {"seed", "7"},
-                                                                 {"keylog", "/tmp/keys"},
-                                                                 {"log", "info"},
-                                                                 {"control", "/run/mine"},
-                                                                 {"stall_warning", "2s"},
-                                                                 {"dump", "/tmp/dump"}};
+  std::istringstream changes(R"(
+    planes=10.0.0.1,10.0.1.1 paths=8 udp_port=4971 peer_ports=10.0.0.7=4971
+    peers_allowed=10.0.0.0/8 slot=3 lock_folder=/run/mine active_paths=4 min_active_paths=2
+    loss_strikes=5 probe_successes=1 mtu=1024 burst=1 icrc=off receive_buffer=1M
+    receive_shares=8 send_buffer=2M rx_batch=64 gso=off gro=on cc=fixed cc_link_speed=0.5
+    cc_base_rtt=12us cc_target_delay=9us cc_fixed_window=64K cc_receiver_penalty=off mpr=8
+    mpr_dest=16 max_wimm=32 max_wimm_dest=64 max_rd_atomic=128 max_rd_atomic_dest=0
+    rnr_retry=0 min_rnr_timer=31 timeout=8 retry_linear=3 retry_exponential=25 dynamic_mpr=off
+    trim=off peer=openmrc connect_timeout=20s strict=on sack_threshold=4K max_qps=65000
+    max_cqs=2 max_srqs=5 max_mrs=3 max_pds=4 max_peers=5 max_outstanding=128 lanes=auto
+    helper=off helper_cpus=0,2,8-11 helper_takeover=1ms spin=0 poll_ahead=40us dscp_no_trim=1
+    dscp_trimmable=2 dscp_trimmable_retx=3 dscp_trimmed=60 dscp_trimmed_last_hop=61
+    dscp_control=48 faults=loss=0.001 fabric=/dev/null host=h7 verbs=mlx5_0,mlx5_1:1
+    placement=off seed=7 keylog=/tmp/keys log=info control=/run/mine stall_warning=2s
+    dump=/tmp/dump)");
   const Config defaults;
-  std::set<std::string_view> seen;
-  for (const auto& change : changes) {
-    const char* const name = change.first;
-    const char* const value = change.second;
-    CAPTURE(name);
+  std::set<std::string> seen;
+  for (std::string change; changes >> change;) {
+    CAPTURE(change);
+    const auto name = change.substr(0, change.find('=')), value = change.substr(name.size() + 1);
     seen.insert(name);
     Config config;
     config.set(name, value);
@@ -418,31 +358,8 @@ TEST_CASE("config: planes written out") {
 }
 
 TEST_CASE("docs/configuration.md has the option table") {
-  constexpr std::string_view kBegin = "<!-- options: begin -->\n", kEnd = "<!-- options: end -->";
-#ifdef MRC_SOURCE_DIR
-  const std::filesystem::path root = MRC_SOURCE_DIR;
-#else
-  const auto root = std::filesystem::absolute(__FILE__).parent_path().parent_path().parent_path();
-#endif
-  const auto path = root / "docs" / "configuration.md";
-  std::ifstream in(path);
-  std::stringstream buffer;
-  buffer << in.rdbuf();
-  std::string text = buffer.str();
-  const auto begin = text.find(kBegin), end = text.find(kEnd);
-  REQUIRE_MESSAGE((begin != std::string::npos && end != std::string::npos && begin < end),
-                  path.string(), " lacks the lines between which the table stands");
-  const auto from = begin + kBegin.size();
-  const std::string wanted = "\n" + mrc::options_markdown() + "\n";
-  if (getenv("MRC_UPDATE_DOCS") != nullptr && text.substr(from, end - from) != wanted) {
-    text.replace(from, end - from, wanted);
-    std::ofstream(path) << text;
-    MESSAGE("rewrote ", path.string());
-    return;
-  }
-  CHECK_MESSAGE(text.substr(from, end - from) == wanted, path.string(),
-                " is not what the option table says; run this test with MRC_UPDATE_DOCS=1 to "
-                "rewrite it");
+  mrc::test::check_doc_table("configuration.md", "<!-- options: begin -->\n",
+                             "<!-- options: end -->", "\n" + mrc::options_markdown() + "\n");
 }
 
 }  // namespace config_test
