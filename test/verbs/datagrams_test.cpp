@@ -257,10 +257,7 @@ TEST_CASE("verbs datagrams: posting by ibv_wr_*, and receives of a shared queue"
   Memory from(program), to(program);
   const Address host(program);
   ibv_cq* cq = ibv_create_cq(program.context, 64, nullptr, nullptr, 0);
-  ibv_srq_init_attr shared{};
-  shared.attr = {16, 1, 0};
-  ibv_srq* srq = ibv_create_srq(program.pd, &shared);
-  REQUIRE(srq != nullptr);
+  ibv_srq* srq = make_srq(program.pd, 16);
   ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = wanted.recv_cq = cq;
   wanted.srq = srq;
@@ -288,12 +285,8 @@ TEST_CASE("verbs datagrams: posting by ibv_wr_*, and receives of a shared queue"
   ibv_wr_set_sge(extended, from.mr->lkey, from.address(), 8);
   REQUIRE(ibv_wr_complete(extended) == 0);
   bool received = false;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  for (int n = 0; n < 2;) {
-    ibv_wc wc{};
-    REQUIRE(std::chrono::steady_clock::now() < end);
-    if (ibv_poll_cq(cq, 1, &wc) == 0) continue;
-    ++n;
+  for (int n = 0; n < 2; ++n) {
+    const ibv_wc wc = next_of(cq);
     CHECK(wc.status == IBV_WC_SUCCESS);
     if (wc.opcode != IBV_WC_RECV) continue;
     received = true;

@@ -125,12 +125,7 @@ TEST_CASE("verbs events: a queue waits for its acknowledgements before it goes")
   ibv_cq* cq = ibv_create_cq(program.context, 4, nullptr, channel, 0);
   {
     const Queues other(program);
-    ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = cq;
-    wanted.qp_type = IBV_QPT_RC;
-    wanted.cap = {1, 1, 1, 1, 0};
-    ibv_qp* qp = ibv_create_qp(program.pd, &wanted);
-    REQUIRE(qp != nullptr);
+    ibv_qp* qp = make_qp(program.pd, cq, {1, 1, 1, 1, 0});
     ibv_qp_attr a = init_attributes();
     REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
     REQUIRE(ibv_req_notify_cq(cq, 0) == 0);

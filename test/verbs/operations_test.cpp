@@ -97,10 +97,7 @@ TEST_CASE("verbs operations: memory without the right is not read") {
 TEST_CASE("verbs operations: a shared receive queue, and the last of its receives") {
   Program program;
   const Memory memory(program);
-  ibv_srq_init_attr wanted{};
-  wanted.attr = {16, 2, 0};
-  ibv_srq* srq = ibv_create_srq(program.pd, &wanted);
-  REQUIRE(srq != nullptr);
+  ibv_srq* srq = make_srq(program.pd, 16, 2);
   ibv_srq_attr attributes{};
   REQUIRE(ibv_query_srq(srq, &attributes) == 0);
   CHECK(attributes.max_wr == 16);
@@ -109,24 +106,11 @@ TEST_CASE("verbs operations: a shared receive queue, and the last of its receive
     ibv_cq* cq = ibv_create_cq(program.context, 64, nullptr, nullptr, 0);
     std::array<ibv_qp*, 2> qps{};
     for (ibv_qp*& qp : qps) {
-      ibv_qp_init_attr init{};
-      init.send_cq = init.recv_cq = cq;
-      init.srq = srq;
-      init.qp_type = IBV_QPT_RC;
-      init.cap = {16, 0, 1, 0, 0};
-      qp = ibv_create_qp(program.pd, &init);
-      REQUIRE(qp != nullptr);
+      qp = make_qp(program.pd, cq, {16, 0, 1, 0, 0}, srq);
       CHECK(qp->srq == srq);
     }
     CHECK(ibv_destroy_srq(srq) == EBUSY);
-    for (int i = 0; i < 2; ++i) {
-      ibv_qp_attr a = init_attributes();
-      REQUIRE(ibv_modify_qp(qps[i], &a, kInitMask) == 0);
-      a = rtr_attributes(program.context, qps[1 - i]->qp_num);
-      REQUIRE(ibv_modify_qp(qps[i], &a, kRtrMask) == 0);
-      a = rts_attributes();
-      REQUIRE(ibv_modify_qp(qps[i], &a, kRtsMask) == 0);
-    }
+    for (int i = 0; i < 2; ++i) connect_to(qps[i], qps[1 - i]->qp_num);
     REQUIRE(post_receive(srq, 1, memory.sge(0, 100)) == 0);
     REQUIRE(post_receive(srq, 2, memory.sge(100, 100)) == 0);
     attributes = {};
@@ -137,9 +121,7 @@ TEST_CASE("verbs operations: a shared receive queue, and the last of its receive
     request.num_sge = 1;
     request.opcode = IBV_WR_SEND;
     REQUIRE(post(qps[0], request) == 0);
-    ibv_wc wc{};
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (ibv_poll_cq(cq, 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
+    const ibv_wc wc = next_of(cq);
     CHECK(wc.wr_id == 1);
     CHECK(wc.qp_num == qps[1]->qp_num);
 

@@ -22,33 +22,17 @@ struct Unready {
   ibv_qp* qp[2]{};
 
   Unready(std::uint8_t retries, std::uint8_t timer, bool shared) {
-    if (shared) {
-      ibv_srq_init_attr wanted{};
-      wanted.attr = {8, 1, 0};
-      srq = ibv_create_srq(program.pd, &wanted);
-      REQUIRE(srq != nullptr);
-    }
+    if (shared) srq = make_srq(program.pd, 8);
     for (int i = 0; i < 2; ++i) {
       cq[i] = ibv_create_cq(program.context, 64, nullptr, nullptr, 0);
       REQUIRE(cq[i] != nullptr);
-      ibv_qp_init_attr wanted{};
-      wanted.send_cq = wanted.recv_cq = cq[i];
-      wanted.srq = i == 1 ? srq : nullptr;
-      wanted.qp_type = IBV_QPT_RC;
-      wanted.cap = {8, 8, 1, 1, 0};
-      qp[i] = ibv_create_qp(program.pd, &wanted);
-      REQUIRE(qp[i] != nullptr);
+      qp[i] = make_qp(program.pd, cq[i], {8, 8, 1, 1, 0}, i == 1 ? srq : nullptr);
     }
-    for (int i = 0; i < 2; ++i) {
-      ibv_qp_attr a = init_attributes();
-      REQUIRE(ibv_modify_qp(qp[i], &a, kInitMask) == 0);
-      a = rtr_attributes(program.context, qp[1 - i]->qp_num);
-      a.min_rnr_timer = timer;
-      REQUIRE(ibv_modify_qp(qp[i], &a, kRtrMask) == 0);
-      a = rts_attributes();
-      a.rnr_retry = retries;
-      REQUIRE(ibv_modify_qp(qp[i], &a, kRtsMask) == 0);
-    }
+    for (int i = 0; i < 2; ++i)
+      connect_to(qp[i], qp[1 - i]->qp_num, [&](ibv_qp_attr& a) {
+        a.min_rnr_timer = timer;
+        a.rnr_retry = retries;
+      });
   }
   ~Unready() {
     for (int i = 0; i < 2; ++i) {
@@ -70,12 +54,7 @@ struct Unready {
     request.opcode = opcode;
     return post(qp[0], request);
   }
-  [[nodiscard]] ibv_wc next(int side) const {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    ibv_wc wc{};
-    while (ibv_poll_cq(cq[side], 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
-    return wc;
-  }
+  [[nodiscard]] ibv_wc next(int side) const { return next_of(cq[side]); }
   [[nodiscard]] ibv_qp_state state(int side) const {
     ibv_qp_attr a{};
     ibv_qp_init_attr initial{};

@@ -31,32 +31,12 @@ TEST_CASE("verbs scale: thousands of queue pairs on one completion queue and one
     Memory from(program), to(program);
     ibv_cq* cq = ibv_create_cq(program.context, 8 * kPairs, nullptr, nullptr, 0);
     REQUIRE(cq != nullptr);
-    ibv_srq_init_attr wanted{};
-    wanted.attr.max_wr = 2 * kPairs;
-    wanted.attr.max_sge = 1;
-    ibv_srq* srq = ibv_create_srq(program.pd, &wanted);
-    REQUIRE(srq != nullptr);
+    ibv_srq* srq = make_srq(program.pd, 2 * kPairs);
     std::vector<ibv_qp*> qps(2 * kPairs);
-    for (ibv_qp*& qp : qps) {
-      ibv_qp_init_attr init{};
-      init.send_cq = init.recv_cq = cq;
-      init.srq = srq;
-      init.qp_type = IBV_QPT_RC;
-      init.cap.max_send_wr = 4;
-      init.cap.max_send_sge = 1;
-      qp = ibv_create_qp(program.pd, &init);
-      REQUIRE(qp != nullptr);
-    }
-    const auto connect = [&](ibv_qp* qp, std::uint32_t peer) {
-      ibv_qp_attr a = init_attributes();
-      REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
-      a = rtr_attributes(program.context, peer);
-      REQUIRE(ibv_modify_qp(qp, &a, kRtrMask) == 0);
-      a = rts_attributes();
-      a.timeout = 22;  // 17 s, eight times
-      REQUIRE(ibv_modify_qp(qp, &a, kRtsMask) == 0);
-    };
-    for (std::size_t i = 0; i < qps.size(); ++i) connect(qps[i], qps[i ^ 1]->qp_num);
+    for (ibv_qp*& qp : qps) qp = make_qp(program.pd, cq, {4, 0, 1, 0, 0}, srq);
+    for (std::size_t i = 0; i < qps.size(); ++i)
+      connect_to(qps[i], qps[i ^ 1]->qp_num,
+                 [](ibv_qp_attr& a) { a.timeout = 22; });  // 17 s, eight times
     for (std::size_t i = 0; i < qps.size(); ++i)
       REQUIRE(post_receive(srq, i, to.sge(i * 64, 64)) == 0);
     for (std::size_t i = 0; i < qps.size(); ++i) {
@@ -126,22 +106,8 @@ TEST_CASE("verbs scale: two threads post, two poll one completion queue") {
   ibv_cq* cq = ibv_create_cq(program.context, 1024, nullptr, nullptr, 0);
   REQUIRE(cq != nullptr);
   std::array<ibv_qp*, 2 * kThreads> qps{};
-  for (ibv_qp*& qp : qps) {
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.qp_type = IBV_QPT_RC;
-    init.cap = {128, 1, 1, 1, 16};
-    qp = ibv_create_qp(program.pd, &init);
-    REQUIRE(qp != nullptr);
-  }
-  for (std::size_t i = 0; i < qps.size(); ++i) {
-    ibv_qp_attr a = init_attributes();
-    REQUIRE(ibv_modify_qp(qps[i], &a, kInitMask) == 0);
-    a = rtr_attributes(program.context, qps[i ^ 1]->qp_num);
-    REQUIRE(ibv_modify_qp(qps[i], &a, kRtrMask) == 0);
-    a = rts_attributes();
-    REQUIRE(ibv_modify_qp(qps[i], &a, kRtsMask) == 0);
-  }
+  for (ibv_qp*& qp : qps) qp = make_qp(program.pd, cq, {128, 1, 1, 1, 16});
+  for (std::size_t i = 0; i < qps.size(); ++i) connect_to(qps[i], qps[i ^ 1]->qp_num);
   std::atomic<int> done{0}, failed{0};
   const auto end = std::chrono::steady_clock::now() + kPatience;
   const auto late = [end] { return std::chrono::steady_clock::now() > end; };

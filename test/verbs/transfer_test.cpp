@@ -167,12 +167,7 @@ TEST_CASE("verbs transfer: requests put together piece by piece, completions rea
   REQUIRE(qp != nullptr);
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
   REQUIRE(extended != nullptr);
-  ibv_qp_attr a = init_attributes();
-  REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
-  a = rtr_attributes(program.context, qp->qp_num);
-  REQUIRE(ibv_modify_qp(qp, &a, kRtrMask) == 0);
-  a = rts_attributes();
-  REQUIRE(ibv_modify_qp(qp, &a, kRtsMask) == 0);
+  connect_to(qp, qp->qp_num);
   REQUIRE(post_receive(qp, 9) == 0);
 
   from.bytes.assign(from.bytes.size(), 0x33);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 /// A verbs program in this process, over the loopback: what tests of the shim have in common. Only
@@ -121,6 +122,50 @@ inline ibv_qp_attr rts_attributes() {
   return a;
 }
 
+/// A queue pair whose completions all go to `cq`.
+inline ibv_qp* make_qp(ibv_pd* pd, ibv_cq* cq, const ibv_qp_cap& capacity, ibv_srq* srq = nullptr,
+                       ibv_qp_type type = IBV_QPT_RC) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = cq;
+  wanted.srq = srq;
+  wanted.qp_type = type;
+  wanted.cap = capacity;
+  ibv_qp* qp = ibv_create_qp(pd, &wanted);
+  REQUIRE(qp != nullptr);
+  return qp;
+}
+
+inline ibv_srq* make_srq(ibv_pd* pd, std::uint32_t receives, std::uint32_t sges = 1) {
+  ibv_srq_init_attr wanted{};
+  wanted.attr = {receives, sges, 0};
+  ibv_srq* srq = ibv_create_srq(pd, &wanted);
+  REQUIRE(srq != nullptr);
+  return srq;
+}
+
+/// To RTS, as far as this side is concerned. `change` alters the attributes of the last two steps.
+inline void connect_to(
+    ibv_qp* qp, std::uint32_t peer,
+    const std::function<void(ibv_qp_attr&)>& change = [](ibv_qp_attr&) {}) {
+  const bool rc = qp->qp_type == IBV_QPT_RC;
+  ibv_qp_attr a = init_attributes();
+  REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
+  a = rtr_attributes(qp->context, peer);
+  change(a);
+  REQUIRE(ibv_modify_qp(qp, &a, rc ? kRtrMask : kUcRtrMask) == 0);
+  a = rts_attributes();
+  change(a);
+  REQUIRE(ibv_modify_qp(qp, &a, rc ? kRtsMask : kUcRtsMask) == 0);
+}
+
+/// The next completion; fails the test if none comes.
+inline ibv_wc next_of(ibv_cq* cq) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  ibv_wc wc{};
+  while (ibv_poll_cq(cq, 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
+  return wc;
+}
+
 /// A queue pair with a completion queue of its own.
 struct Queues {
   ibv_cq* cq = nullptr;
@@ -130,12 +175,7 @@ struct Queues {
                   ibv_comp_channel* channel = nullptr) {
     cq = ibv_create_cq(program.context, 256, this, channel, 0);
     REQUIRE(cq != nullptr);
-    ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = cq;
-    wanted.qp_type = type;
-    wanted.cap = {64, 64, 4, 4, 64};
-    qp = ibv_create_qp(program.pd, &wanted);
-    REQUIRE(qp != nullptr);
+    qp = make_qp(program.pd, cq, {64, 64, 4, 4, 64}, nullptr, type);
   }
   ~Queues() {
     if (qp != nullptr) CHECK(ibv_destroy_qp(qp) == 0);
@@ -144,24 +184,9 @@ struct Queues {
   Queues(const Queues&) = delete;
   Queues& operator=(const Queues&) = delete;
 
-  void connect(std::uint32_t peer) const {
-    const bool rc = qp->qp_type == IBV_QPT_RC;
-    ibv_qp_attr a = init_attributes();
-    REQUIRE(ibv_modify_qp(qp, &a, kInitMask) == 0);
-    a = rtr_attributes(qp->context, peer);
-    REQUIRE(ibv_modify_qp(qp, &a, rc ? kRtrMask : kUcRtrMask) == 0);
-    a = rts_attributes();
-    REQUIRE(ibv_modify_qp(qp, &a, rc ? kRtsMask : kUcRtsMask) == 0);
-  }
+  void connect(std::uint32_t peer) const { connect_to(qp, peer); }
   void connect(const Queues& peer) const { connect(peer.qp->qp_num); }
-
-  /// The next completion; fails the test if none comes.
-  [[nodiscard]] ibv_wc next() const {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    ibv_wc wc{};
-    while (ibv_poll_cq(cq, 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
-    return wc;
-  }
+  [[nodiscard]] ibv_wc next() const { return next_of(cq); }
 };
 
 /// A write request of one SGE. The SGE must stay until it is posted.
