@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,29 +30,6 @@ void ask_for(QueuePair& qp, const port::IpAddress& gid, Qpn remote) {
   qp.modify(to(QpState::init));
   qp.modify(to_rtr(gid, remote, kAnyPsn));
 }
-
-/// The lines that a device logs.
-class LogLines {
- public:
-  void capture(Config& config) {
-    config.log = LogLevel::info;
-    config.log_sink = [this](LogLevel, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(line);
-    };
-  }
-  /// How many lines have that in them.
-  [[nodiscard]] std::size_t count(std::string_view part) {
-    const std::lock_guard lock(mutex_);
-    std::size_t n = 0;
-    for (const std::string& line : lines_) n += contains(line, part);
-    return n;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
 
 bool before_long(const std::function<bool()>& holds) {
   const Time end = monotonic_now() + kPatience;

@@ -12,12 +12,18 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/random.hpp"
 #include "mrc/mrc.hpp"
+#include "mrc/plane/plane_kind.hpp"
 #include "support/errors.hpp"
 
 /// Whole devices for tests: two of them in one process, over real sockets of the loopback.
@@ -69,13 +75,49 @@ inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint64_t se
   return bytes;
 }
 
+/// What devices log, from any of their threads.
+class LogLines {
+ public:
+  /// That config's devices log to here.
+  void capture(Config& config, LogLevel level = LogLevel::info) {
+    config.log = level;
+    config.log_sink = [this](LogLevel of_line, std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(of_line, line);
+    };
+  }
+  /// How many lines have that in them.
+  [[nodiscard]] std::size_t count(std::string_view part) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::count_if(lines_.begin(), lines_.end(),
+                      [&](const auto& line) { return contains(line.second, part); }));
+  }
+  [[nodiscard]] std::vector<std::pair<LogLevel, std::string>> all() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<LogLevel, std::string>> lines_;
+};
+
+/// Descriptors that this process has open.
+inline std::ptrdiff_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
 /// A device with what a program has: memory to send from and to be written to, one completion queue
 /// and queue pairs.
 struct Side {
-  explicit Side(const Config& config, std::size_t bytes = 1 << 20)
+  /// `kind`: planes of the test's own.
+  explicit Side(const Config& config, std::size_t bytes = 1 << 20,
+                std::unique_ptr<detail::PlaneKind> kind = nullptr)
       : source(random_bytes(bytes, config.seed)),
         target(bytes),
-        device(config),
+        device(kind ? Device(config, std::move(kind)) : Device(config)),
         source_region(device.register_memory(std::span(source), Access::none)),
         target_region(
             device.register_memory(std::span(target), Access::local_write | Access::remote_write)),

@@ -173,27 +173,4 @@ TEST_CASE("a plane that goes down and comes back is left and used again") {
   CHECK(pair.a.device.stats().engine.qp_errors == 0);
 }
 
-TEST_CASE("a path that swallows packets is found, left, and revived by probes") {
-  Pair pair(test_config("loopback:2"), 1 << 20);
-  pair.copy_all();
-  pair.b.device.set_faults("plane=0,blackhole");
-  const Time end = monotonic_now() + kPatience;
-  const auto count = [&](const char* state) {
-    std::size_t n = 0;
-    for (const PathReport& path : pair.a.device.paths(pair.a.qps[0]))
-      n += path.plane == 0 && path.state == state;
-    return n;
-  };
-  while (count("assumed_bad") < 4 && monotonic_now() < end) pair.copy_all();
-  CHECK(count("assumed_bad") == 4);
-  pair.b.device.set_faults("");
-  while (count("assumed_bad") > 0 && monotonic_now() < end) std::this_thread::sleep_for(5ms);
-  CHECK(count("assumed_bad") == 0);
-  CHECK(pair.a.device.stats().engine.ev_probe_answers >= 3);
-  for (const PathReport& path : pair.a.device.paths(pair.a.qps[0])) {
-    if (path.plane == 0) CHECK(path.times_bad > 0);
-  }
-  pair.copy_all();
-}
-
 }  // namespace faults_test

@@ -30,14 +30,6 @@ struct PlainSide : Side {
   }
 };
 
-void write_all(Side& from, Side& to) {
-  REQUIRE(post_copy(from, from.qps[0], to, 0, from.source.size()) == Errc::ok);
-  const Completion done = from.await_one();
-  INFO(from.qps[0].error_text());
-  REQUIRE(done.status == WcStatus::success);
-  CHECK(from.source == to.target);
-}
-
 TEST_CASE("by GID: what another implementation sends before it could be asked is not lost") {
   Config config = test_config("loopback:1");
   PlainSide b(Pair::other(config));
@@ -46,10 +38,10 @@ TEST_CASE("by GID: what another implementation sends before it could be asked is
   Side a(config);
   b.join(a.add_qp());
   connect_by_gid(a.qps[0], kPsnA, b.device.gid(), info.qpn, info.start_psn);
-  write_all(b, a);
+  copy_one(b, b.qps[0], a);
   CHECK_FALSE(a.qps[0].query().resolving);
   CHECK(a.device.stats().engine.drops.wrong_state == 0);
-  write_all(a, b);
+  copy_one(a, a.qps[0], b);
 }
 
 TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answered") {
@@ -69,7 +61,7 @@ TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answere
   CHECK(a.qps[0].query().resolving);
   CHECK(a.target == std::vector<std::uint8_t>(a.target.size()));
   connect_by_gid(b.qps[0], psn, a.device.gid(), a.qps[0].qpn(), kPsnA);
-  write_all(b, a);
+  copy_one(b, b.qps[0], a);
 }
 
 TEST_CASE("by GID: an OpenMRC peer that was silent is foreign until it is known") {
@@ -82,7 +74,7 @@ TEST_CASE("by GID: an OpenMRC peer that was silent is foreign until it is known"
   CHECK(a.device.stats().connected[0].foreign);  // so its packets leave one by one
   b.device.set_faults("");
   connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
-  write_all(a, b);
+  copy_one(a, a.qps[0], b);
   REQUIRE(a.device.stats().connected.size() == 1);
   CHECK_FALSE(a.device.stats().connected[0].foreign);
 }
@@ -94,10 +86,9 @@ TEST_CASE("by GID: peers whose UDP port is another") {
     config.peer_ports = "127.0.0.9=1,127.0.0.0/8=22000";
     other.peer_ports = "127.0.0.0/8=21000";
     Side a(config), b(other);
-    connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-    connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
-    write_all(a, b);
-    write_all(b, a);
+    connect_by_gid(a, a.add_qp(), b, b.add_qp());
+    copy_one(a, a.qps[0], b);
+    copy_one(b, b.qps[0], a);
     CHECK(a.device.paths(a.qps[0]).size() == 8);
   }
   SUBCASE("another implementation, at exactly that port") {
@@ -108,7 +99,7 @@ TEST_CASE("by GID: peers whose UDP port is another") {
     Side a(config);
     b.join(a.add_qp());
     connect_by_gid(a.qps[0], kPsnA, b.device.gid(), info.qpn, info.start_psn);
-    write_all(a, b);
+    copy_one(a, a.qps[0], b);
   }
 }
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -25,24 +23,6 @@ std::string down(unsigned mask) {
       faults += (faults.empty() ? "plane=" : ";plane=") + std::to_string(plane) + ",down";
   return faults;
 }
-
-/// What a device logs.
-struct Logged {
-  void log_to(Config& config) {
-    config.log = LogLevel::info;
-    config.log_sink = [this](LogLevel, std::string_view line) {
-      const std::lock_guard lock(mutex);
-      lines.emplace_back(line);
-    };
-  }
-  bool has(const std::string& text) {
-    const std::lock_guard lock(mutex);
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return contains(line, text); });
-  }
-  std::mutex mutex;
-  std::vector<std::string> lines;
-};
 
 Errc send_one(Side& from, QueuePair& qp, std::uint64_t id) {
   const Sge sge = from.sge(0, 1000);
@@ -73,8 +53,7 @@ TEST_CASE("by GID: any plane that is up will do, on either side") {
         CHECK(a.device.gid()[15] == 1 + std::countr_one(dead_a));
         CHECK(b.device.gid()[15] == 1 + std::countr_one(dead_b));
       }
-      connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-      connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+      connect_by_gid(a, a.add_qp(), b, b.add_qp());
       if ((dead_a | dead_b) != 7) {  // data needs a plane that works at both ends
         copy_one(a, a.qps[0], b);
         copy_one(b, b.qps[0], a);
@@ -106,19 +85,18 @@ TEST_CASE("by GID: a host is found by the address of any of its planes") {
 
 TEST_CASE("by GID: the plane of the GID is a black hole, and the log says who has answered") {
   Config config = test_config();
-  Logged lines;
-  lines.log_to(config);
+  LogLines lines;
+  lines.capture(config);
   config.peer = PeerKind::openmrc;
   config.faults = "plane=0,blackhole";
   Config other = Pair::other(config);
   other.log = LogLevel::off;
   Side a(config), b(other);
   CHECK(a.device.gid()[15] == 1);  // nobody knows
-  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  connect_by_gid(a, a.add_qp(), b, b.add_qp());
   copy_one(a, a.qps[0], b);
   copy_one(b, b.qps[0], a);
-  CHECK(lines.has("found by plane 1 to 127.0.0.2, not by plane 0 to 127.0.0.1"));
+  CHECK(lines.count("found by plane 1 to 127.0.0.2, not by plane 0 to 127.0.0.1") > 0);
 }
 
 TEST_CASE("by GID: the GID is that of a plane that is up, and stays while it is") {
@@ -149,8 +127,7 @@ TEST_CASE("by GID: an outage at the start delays what waits, whatever it is") {
   Side a(config), b(Pair::other(config));
   QpCapacity capacity;
   capacity.receive_sges = 1;
-  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp(capacity).qpn(), kPsnB);
-  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  connect_by_gid(a, a.add_qp(), b, b.add_qp(capacity));
   const Sge room{b.target.data(), 1000, b.target_region.lkey()};
   REQUIRE(b.qps[0].post_receive(ReceiveRequest{1, {&room, 1}}) == Errc::ok);
   bool late = false;

@@ -38,6 +38,12 @@ inline void connect_by_gid(QueuePair& qp, Psn own, const port::IpAddress& gid, Q
 
 inline constexpr Psn kPsnA{0xFFFFF0}, kPsnB{0x000123};
 
+/// Both of them, one after the other.
+inline void connect_by_gid(const Side& a, QueuePair& qa, const Side& b, QueuePair& qb) {
+  connect_by_gid(qa, kPsnA, b.device.gid(), qb.qpn(), kPsnB);
+  connect_by_gid(qb, kPsnB, a.device.gid(), qa.qpn(), kPsnA);
+}
+
 template <class F>
 bool soon(F&& holds) {
   const Time end = monotonic_now() + kPatience;

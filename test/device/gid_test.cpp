@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queue pairs that are connected step by step, by GID, QPN and PSN, as verbs programs do.
 #include <doctest/doctest.h>
-#include <poll.h>
 
 #include <cstdint>
 #include <cstring>
@@ -82,8 +81,7 @@ TEST_CASE("by GID: with itself, and two queue pairs of one device") {
   copy_one(a, self, a);
   QueuePair& left = a.add_qp();
   QueuePair& right = a.add_qp();
-  connect_by_gid(left, kPsnA, a.device.gid(), right.qpn(), kPsnB);
-  connect_by_gid(right, kPsnB, a.device.gid(), left.qpn(), kPsnA);
+  connect_by_gid(a, left, a, right);
   std::fill(a.target.begin(), a.target.end(), std::uint8_t{0});
   copy_one(a, right, a);
 }
@@ -175,8 +173,7 @@ TEST_CASE("by GID: devices that don't fit each other say so") {
   other.icrc = port::Offload::off;
   Side a(config), b(other);
   // Without iCRC there is 0 in its place, so neither hears the other.
-  connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-  connect_by_gid(b.qps[0], kPsnB, a.device.gid(), a.qps[0].qpn(), kPsnA);
+  connect_by_gid(a, a.add_qp(), b, b.add_qp());
   REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));
   QueuePair& qp = a.add_qp();
   qp.modify(to(QpState::init));
@@ -332,27 +329,6 @@ TEST_CASE("modify: with PSNs of one's own, where one side offers no more than MR
     CHECK(qa.query().send_psn == kPsnA);
     CHECK(qa.query().receive_psn == kPsnB);
   }
-}
-
-TEST_CASE("events: planes that go and come, with a descriptor to wait on") {
-  Side a(test_config());
-  const auto readable = [&] {
-    pollfd fd{a.device.event_fd(), POLLIN, 0};
-    return poll(&fd, 1, 0) == 1;
-  };
-  CHECK_FALSE(readable());
-  DeviceEvent event;
-  CHECK_FALSE(a.device.poll_event(event));
-  a.device.set_faults("plane=1,down");
-  REQUIRE(soon(readable));
-  REQUIRE(a.device.poll_event(event));
-  CHECK(event.kind == DeviceEvent::Kind::plane_down);
-  CHECK(event.plane == 1);
-  CHECK_FALSE(readable());
-  a.device.set_faults("");
-  REQUIRE(soon(readable));
-  REQUIRE(a.device.poll_event(event));
-  CHECK(event.kind == DeviceEvent::Kind::plane_up);
 }
 
 TEST_CASE("events: queue pairs that fail, and queues that overrun") {

@@ -295,11 +295,14 @@ TEST_CASE("lanes: limits of objects of the device count once, and numbers are us
 TEST_CASE("lanes: events of all lanes in one queue, and planes are reported once") {
   LanePair pair;
   DeviceEvent event;
+  CHECK_FALSE(readable(pair.a.device.event_fd()));
+  CHECK_FALSE(pair.a.device.poll_event(event));
   pair.a.device.set_faults("plane=1,down");
   REQUIRE(readable(pair.a.device.event_fd(), 10'000));
   REQUIRE(pair.a.device.poll_event(event));
   CHECK(event.kind == DeviceEvent::Kind::plane_down);
   CHECK(event.plane == 1);
+  CHECK_FALSE(readable(pair.a.device.event_fd()));
   pair.a.device.set_faults("");
   while (!pair.a.device.poll_event(event)) REQUIRE(readable(pair.a.device.event_fd(), 10'000));
   CHECK(event.kind == DeviceEvent::Kind::plane_up);
@@ -325,8 +328,7 @@ TEST_CASE("lanes: faults hit every lane, and nothing is lost") {
 TEST_CASE("lanes: a queue pair in any lane is found by GID and QPN") {
   LanePair pair;
   QueuePair from = in_lane(pair.a, 1, pair.a.cq), to = in_lane(pair.b, 3, pair.b.cq);
-  connect_by_gid(from, kPsnA, pair.b.device.gid(), to.qpn(), kPsnB);
-  connect_by_gid(to, kPsnB, pair.a.device.gid(), from.qpn(), kPsnA);
+  connect_by_gid(pair.a, from, pair.b, to);
   REQUIRE(post_copy(pair.a, from, pair.b, 0, 100'000) == Errc::ok);
   CHECK(pair.a.await_one().status == WcStatus::success);
 }

@@ -3,15 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "device_rig.hpp"
+#include "gid_rig.hpp"
 #include "support/memory_planes.hpp"
 
 using namespace mrc;
@@ -34,21 +31,15 @@ class TalkativeKind final : public MemoryKind {
 };
 
 /// What a device with that level says while it opens, apart from what it says of the environment.
-Lines said_at(LogLevel level, unsigned lanes = 1) {
+Lines said_at(LogLevel level, unsigned lane_count = 1) {
   (void)unknown_variables_once();
-  std::mutex mutex;
-  Lines lines;
+  LogLines lines;
   Config config = test_config();
-  config.log = level;
-  config.lanes = static_cast<std::uint16_t>(lanes);
-  config.log_sink = [&](LogLevel of_line, std::string_view line) {
-    const std::lock_guard lock(mutex);
-    lines.emplace_back(of_line, line);
-  };
+  lines.capture(config, level);
+  config.lanes = static_cast<std::uint16_t>(lane_count);
   const Device device(config, std::make_unique<TalkativeKind>());
   CHECK(device.config().log_sink);
-  const std::lock_guard lock(mutex);
-  return lines;
+  return lines.all();
 }
 
 TEST_CASE("log: a device's messages go to the sink, bare, up to the level asked for") {
@@ -61,33 +52,15 @@ TEST_CASE("log: a device's messages go to the sink, bare, up to the level asked 
 }
 
 TEST_CASE("log: what is found out later, in the device's own thread, goes to the sink too") {
-  std::mutex mutex;
-  std::string all;
+  LogLines lines;
   Config config = test_config("loopback:1");
-  config.log = LogLevel::warn;
-  config.log_sink = [&](LogLevel, std::string_view line) {
-    const std::lock_guard lock(mutex);
-    all.append(line).append("\n");
-  };
+  lines.capture(config, LogLevel::warn);
   Side side(config, 4096);
   QueuePair& qp = side.add_qp();
-  QpChange change;
-  change.state = QpState::init;
-  qp.modify(change);
-  change = {};
-  change.state = QpState::rtr;
-  change.destination = Destination{side.device.gid(), Qpn{0xFE0102}};  // a slot that nobody has
-  change.receive_psn = Psn{1};
-  qp.modify(change);
-  const auto warned = [&] {
-    const std::lock_guard lock(mutex);
-    return contains(all, "no OpenMRC device answers at");
-  };
-  const Time end = monotonic_now() + kPatience;
-  while (!warned() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
-  CHECK(warned());
-  const std::lock_guard lock(mutex);
-  CHECK_FALSE(contains(all, "openmrc:"));
+  qp.modify(to(QpState::init));
+  qp.modify(to_rtr(side.device.gid(), Qpn{0xFE0102}, Psn{1}));  // a slot that nobody has
+  CHECK(soon([&] { return lines.count("no OpenMRC device answers at") > 0; }));
+  CHECK(lines.count("openmrc:") == 0);
 }
 
 }  // namespace log_test

@@ -16,35 +16,17 @@ using namespace mrc::test;
 
 namespace own_port_test {
 
-/// A side of a pair over planes in memory.
-struct MemorySide {
+/// A side of a pair over planes in memory, with a queue pair in each lane.
+struct MemorySide : Side {
   MemorySide(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, const Config& config,
              bool holds)
-      : source(random_bytes(1 << 20, host)),
-        target(source.size()),
-        device(config, std::make_unique<MemoryKind>(network, host, holds)),
-        source_region(device.register_memory(source, Access::none)),
-        target_region(device.register_memory(target, Access::remote_write)),
-        cq(device.create_cq(256)) {
-    for (unsigned lane = 0; lane < device.lane_count(); ++lane) {
-      QpOptions options;
-      options.send_cq = &cq;
-      options.lane = lane;
-      qps.push_back(device.create_qp(options));
-    }
+      : Side(config, 1 << 20, std::make_unique<MemoryKind>(network, host, holds)) {
+    for (unsigned lane = 0; lane < device.lane_count(); ++lane)
+      qps.push_back(in_lane(*this, lane, cq));
   }
-  Errc post(std::size_t qp, const MemorySide& to, std::size_t offset, std::size_t size) {
-    const Sge sge{source.data() + offset, static_cast<std::uint32_t>(size), source_region.lkey()};
-    SendRequest request;
-    request.sges = {&sge, 1};
-    request.remote = to.target_region.remote(offset);
-    return qps[qp].post_send(request);
+  Errc post(std::size_t qp, const Side& to, std::size_t offset, std::size_t size) {
+    return post_copy(*this, qps[qp], to, offset, size);
   }
-  std::vector<std::uint8_t> source, target;
-  Device device;
-  MemoryRegion source_region, target_region;
-  CompletionQueue cq;
-  std::vector<QueuePair> qps;
 };
 
 struct MemoryPair {

@@ -153,25 +153,6 @@ TEST_CASE("reset and connect again, also out of ERR and in the middle of a trans
   CHECK(pair.a.cq.poll({&none, 1}) == 0);
 }
 
-TEST_CASE("the peer's queue pair in ERR is told to this one") {
-  Pair pair(impatient_config(), impatient_config("loopback:2", 2));
-  CHECK(pair.b.qps[0].to_error() == Errc::ok);
-  REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 1000) == Errc::ok);
-  CHECK(pair.a.await_one().status == WcStatus::rem_op_err);
-  CHECK(pair.a.qps[0].error_cause() == QpErrorCause::peer_in_error);
-}
-
-TEST_CASE("a write with immediate without a receive fails both sides, as MRC has it") {
-  Config config = test_config();
-  config.strict = true;
-  Pair pair(config);
-  SendRequest request;
-  request.opcode = SendOpcode::write_imm;
-  REQUIRE(pair.a.qps[0].post_send(request) == Errc::ok);
-  CHECK(pair.a.await_one().status == WcStatus::rem_op_err);
-  CHECK(pair.b.qps[0].error_cause() == QpErrorCause::no_receive);
-}
-
 TEST_CASE("writing before the peer has connected") {
   Side a(test_config(), 64 << 10), b(test_config("loopback:2", 2), 64 << 10);
   QueuePair &one = a.add_qp(), &two = b.add_qp();

@@ -73,16 +73,10 @@ inline Config patient_config(std::uint64_t seed = 1) {
   return config;
 }
 
-/// A host with what a program has.
-struct MemoryHost {
-  MemoryHost(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, const Config& config,
-             std::size_t bytes = 1 << 20)
-      : source(random_bytes(bytes, host)),
-        target(bytes),
-        device(config, std::make_unique<MemoryKind>(network, host)),
-        source_region(device.register_memory(source, Access::none)),
-        target_region(device.register_memory(target, Access::remote_write)),
-        cq(device.create_cq(1024)) {
+/// A host over planes in memory.
+struct MemoryHost : Side {
+  MemoryHost(const std::shared_ptr<MemoryNetwork>& network, std::uint8_t host, const Config& config)
+      : Side(config, 1 << 20, std::make_unique<MemoryKind>(network, host)) {
     qps.reserve(64);
   }
   QueuePair& add_qp(const QpProfiles& profiles = {}, std::optional<unsigned> lane = {}) {
@@ -93,11 +87,6 @@ struct MemoryHost {
     qps.push_back(device.create_qp(options));
     return qps.back();
   }
-  std::vector<std::uint8_t> source, target;
-  Device device;
-  MemoryRegion source_region, target_region;
-  CompletionQueue cq;
-  std::vector<QueuePair> qps;
 };
 
 /// Host 1 and host 2 of a network in memory.
@@ -111,12 +100,7 @@ struct Net {
     return qp;
   }
   Errc post(QueuePair& qp, std::size_t offset, std::size_t length) {
-    const Sge sge{a.source.data() + offset, static_cast<std::uint32_t>(length),
-                  a.source_region.lkey()};
-    SendRequest request;
-    request.sges = {&sge, 1};
-    request.remote = b->target_region.remote(offset);
-    return qp.post_send(request);
+    return post_copy(a, qp, *b, offset, length);
   }
   /// Copies all of a's source, and calls `meanwhile` after each piece.
   void copy(QueuePair& qp, const std::function<void(std::size_t)>& meanwhile = {}) {

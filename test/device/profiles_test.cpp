@@ -15,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "gid_rig.hpp"
 #include "lanes_rig.hpp"
 #include "profiles_rig.hpp"
 
@@ -270,19 +271,7 @@ TEST_CASE("profiles: by GID, in every lane, and AUTO profiles") {
         Errc::unsupported);
 
   QueuePair &a = net.a.add_qp({2, {}}), &b = net.b->add_qp();
-  for (QueuePair* qp : {&a, &b}) {
-    QueuePair& other = qp == &a ? b : a;
-    qp->modify({});
-    QpChange rtr;
-    rtr.state = QpState::rtr;
-    rtr.destination = Destination{(qp == &a ? net.b->device : net.a.device).gid(), other.qpn()};
-    rtr.receive_psn = Psn{7};
-    qp->modify(rtr);
-    QpChange rts;
-    rts.state = QpState::rts;
-    rts.rts.send_psn = Psn{7};
-    qp->modify(rts);
-  }
+  connect_by_gid(net.a, a, *net.b, b);
   net.copy(a);
   unsigned active = 0;
   for (const PathReport& r : net.a.device.paths(a)) active += r.active;

@@ -8,10 +8,10 @@
 #include <memory>
 #include <set>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "device_rig.hpp"
+#include "gid_rig.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/host/strict.hpp"
 #include "mrc/wire/bth.hpp"
@@ -34,13 +34,12 @@ Config strict_config(bool strict = true) {
 }
 
 /// A device whose peer is the test: it sees every packet that the device sends, and answers none.
-struct Observed {
-  explicit Observed(const Config& config)
-      : source(random_bytes(1 << 14, 1)),
-        device(config, std::make_unique<MemoryKind>(network, std::uint8_t{1})),
-        region(device.register_memory(source, Access::none)),
-        cq(device.create_cq(64)),
-        qp(device.create_qp({.send_cq = &cq})) {
+struct Observed : Side {
+  explicit Observed(const Config& config) : Observed(config, std::make_shared<MemoryNetwork>()) {}
+  Observed(const Config& config, std::shared_ptr<MemoryNetwork> of)
+      : Side(config, 1 << 14, std::make_unique<MemoryKind>(of, std::uint8_t{1})),
+        network(std::move(of)),
+        qp(add_qp()) {
     gid[0] = 0xfd;
     gid[14] = 2;
     inbox = network->open({gid, kSlot});
@@ -60,31 +59,24 @@ struct Observed {
     info.receive_window = 1 << 20;
     return info;
   }
-  void connect_by_gid() {
-    qp.modify({.state = QpState::init});
-    QpChange change{.state = QpState::rtr};
-    change.destination = Destination{gid, info().qpn};
-    change.receive_psn = Psn{5};
-    qp.modify(change);
+  void find_by_gid() {
+    qp.modify(to(QpState::init));
+    qp.modify(to_rtr(gid, info().qpn, Psn{5}));
   }
   void post(std::uint32_t bytes) {
-    const Sge sge{source.data(), bytes, region.lkey()};
+    const Sge data = sge(0, bytes);
     SendRequest request;
     request.opcode = SendOpcode::write_imm;
-    request.sges = {&sge, 1};
+    request.sges = {&data, 1};
     request.flags.solicited = true;
     REQUIRE(qp.post_send(request) == Errc::ok);
   }
 
   static constexpr std::uint8_t kSlot = 9;
   port::IpAddress gid{};
-  std::shared_ptr<MemoryNetwork> network = std::make_shared<MemoryNetwork>();
+  std::shared_ptr<MemoryNetwork> network;
   std::shared_ptr<Inbox> inbox;
-  std::vector<std::uint8_t> source;
-  Device device;
-  MemoryRegion region;
-  CompletionQueue cq;
-  QueuePair qp;
+  QueuePair& qp;
 };
 
 /// What there is of extensions in packets.
@@ -220,7 +212,7 @@ TEST_CASE("strict: a peer that is known by GID is not asked") {
     Config config = strict_config(strict);
     config.udp_port = Observed::kSlot;  // where a peer of which nothing is known receives
     Observed o(config);
-    o.connect_by_gid();
+    o.find_by_gid();
     CHECK(o.qp.query().resolving == !strict);
     o.qp.modify({.state = QpState::rts});
     o.post(1000);
@@ -233,17 +225,13 @@ TEST_CASE("strict: a peer that is known by GID is not asked") {
 
 TEST_CASE("strict: who asks for a queue pair gets no answer") {
   Observed o(strict_config());
-  o.connect_by_gid();
+  o.find_by_gid();
   Config config = strict_config(false);
   config.seed = 99;
-  Device other(config, std::make_unique<MemoryKind>(o.network, std::uint8_t{3}));
-  const CompletionQueue cq = other.create_cq(4);
-  QueuePair asks = other.create_qp({.send_cq = &cq});
-  asks.modify({.state = QpState::init});
-  QpChange change{.state = QpState::rtr};
-  change.destination = Destination{o.device.gid(), o.qp.qpn()};
-  change.receive_psn = Psn{5};
-  asks.modify(change);
+  Side other(config, 4096, std::make_unique<MemoryKind>(o.network, std::uint8_t{3}));
+  QueuePair& asks = other.add_qp();
+  asks.modify(to(QpState::init));
+  asks.modify(to_rtr(o.device.gid(), o.qp.qpn(), Psn{5}));
   CHECK(asks.query().resolving);
   // Of a device that has answered it would wait for more.
   const Time end = monotonic_now() + kPatience;
@@ -269,22 +257,11 @@ TEST_CASE("rc: SEND needs the agreement of both sides, by whatever way they conn
       Side a(strict_config(false)), b(Pair::other(strict_config(strict)));
       const QpCapacity capacity{.receive_sges = 1};
       QueuePair &from = a.add_qp(capacity), &to = b.add_qp(capacity);
-      if (by_gid) {
-        // PSNs that only the programs know: those that the devices have told each other count.
-        for (const auto& [qp, other, peer] :
-             {std::tuple{&from, &b, &to}, std::tuple{&to, &a, &from}}) {
-          qp->modify({.state = QpState::init});
-          QpChange change{.state = QpState::rtr};
-          change.destination = Destination{other->device.gid(), peer->qpn()};
-          change.receive_psn = Psn{1};
-          qp->modify(change);
-          change = QpChange{.state = QpState::rts};
-          change.rts.send_psn = Psn{1};
-          qp->modify(change);
-        }
-      } else {
+      // PSNs that only the programs know: those that the devices have told each other count.
+      if (by_gid)
+        connect_by_gid(a, from, b, to);
+      else
         connect(from, to);
-      }
       const Sge target{b.target.data(), 5000, b.target_region.lkey()};
       REQUIRE(to.post_receive({.wr_id = 9, .sges = {&target, 1}}) == Errc::ok);
       const Sge sge = a.sge(100, 5000);
@@ -315,7 +292,7 @@ TEST_CASE("rc: a SEND posted to a peer that never says that it is an OpenMRC dev
   Config config = strict_config(false);
   config.connect_timeout = 500ms;
   Observed o(config);
-  o.connect_by_gid();
+  o.find_by_gid();
   o.qp.modify({.state = QpState::rts});
   SendRequest request;
   request.wr_id = 5;

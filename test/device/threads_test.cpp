@@ -76,38 +76,6 @@ TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one cha
   CHECK(pair.a.source == pair.b.target);
 }
 
-TEST_CASE("each thread has its queue pair and its completion queue") {
-  Side b(test_config("loopback:2", 2), 1 << 20);
-  Side a(test_config(), 1 << 20);
-  constexpr std::size_t kThreads = 4, kShare = (1 << 20) / kThreads;
-  b.qps.reserve(kThreads);
-  std::array<CompletionQueue, kThreads> cqs;
-  std::array<QueuePair, kThreads> qps;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    cqs[t] = a.device.create_cq(256);
-    QpOptions options;
-    options.send_cq = &cqs[t];
-    qps[t] = a.device.create_qp(options);
-    connect(qps[t], b.add_qp());
-  }
-  std::atomic<std::size_t> good{0};
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (std::size_t at = t * kShare; at < (t + 1) * kShare; at += kPiece) {
-        if (post_copy(a, qps[t], b, at, kPiece, at) != Errc::ok) return;
-        Completion done;
-        if (cqs[t].wait({&done, 1}, kPatience) != 1) return;
-        if (done.status == WcStatus::success && done.wr_id == at && done.qpn == qps[t].qpn())
-          ++good;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(good == (1 << 20) / kPiece);
-  CHECK(a.source == b.target);
-}
-
 TEST_CASE("objects are made and closed while others transfer") {
   Pair pair(test_config("loopback:2"), 1 << 20);
   std::atomic<bool> stop{false};
@@ -143,26 +111,6 @@ TEST_CASE("objects are made and closed while others transfer") {
   CHECK(rounds >= 20);
   CHECK(pair.a.device.stats().qps == 1);
   CHECK(pair.a.device.stats().cqs == 1);
-}
-
-TEST_CASE("many waiters on one queue: each completion goes to one of them") {
-  Pair pair(test_config("loopback:2"), 64 << 10);
-  std::atomic<std::size_t> taken{0};
-  constexpr std::size_t kWrites = 60;
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([&] {
-      std::array<Completion, 4> done;
-      const Time end = monotonic_now() + kPatience;
-      while (taken < kWrites && monotonic_now() < end) taken += pair.a.cq.wait(done, 50ms);
-    });
-  }
-  for (std::size_t i = 0; i < kWrites; ++i) {
-    REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, i) == Errc::ok);
-    if (i % 8 == 0) std::this_thread::sleep_for(2ms);
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(taken == kWrites);
 }
 
 TEST_CASE("devices open and close beside one another") {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 #include <thread>
 
 #include "host/control_rig.hpp"
@@ -385,30 +384,17 @@ TEST_CASE("control: threads that read while data moves, and a device that goes m
 }
 
 TEST_CASE("control: a queue pair without progress is logged once, and again when it goes on") {
-  struct Lines {
-    std::mutex mutex;
-    std::vector<std::string> all;
-    [[nodiscard]] std::size_t count(const std::string& text) {
-      const std::lock_guard lock(mutex);
-      return static_cast<std::size_t>(std::count_if(
-          all.begin(), all.end(),
-          [&](const std::string& line) { return line.find(text) != std::string::npos; }));
-    }
-    [[nodiscard]] bool await(const std::string& text, std::size_t times) {
-      const Time end = monotonic_now() + kPatience;
-      while (count(text) < times && monotonic_now() < end)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      return count(text) >= times;
-    }
-  } lines;
+  LogLines lines;
+  const auto await_line = [&](const std::string& text, std::size_t times) {
+    const Time end = monotonic_now() + kPatience;
+    while (lines.count(text) < times && monotonic_now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return lines.count(text) >= times;
+  };
   Config config = test_config();
   config.stall_warning = std::chrono::milliseconds(100);
   config.retry_exponential = 25;  // for ever
-  config.log = LogLevel::warn;
-  config.log_sink = [&](LogLevel, std::string_view line) {
-    const std::lock_guard lock(lines.mutex);
-    lines.all.emplace_back(line);
-  };
+  lines.capture(config, LogLevel::warn);
   ControlledPair controlled(config);
   Pair& pair = controlled.pair;
   pair.copy_all();
@@ -419,13 +405,13 @@ TEST_CASE("control: a queue pair without progress is logged once, and again when
     const std::size_t of_paths = lines.count("it waits for path");
     for (const unsigned plane : {0u, 1u}) pair.a.device.set_plane_enabled(plane, false);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 4096) == Errc::ok);
-    CHECK(lines.await(name + " has made no progress", told + 1));
+    CHECK(await_line(name + " has made no progress", told + 1));
     CHECK(lines.count("it waits for path") == of_paths + 1);
     ControlClient client = controlled.client();
     CHECK(client.must({{"request", "queue_pairs"}})["queue_pairs"][0]["waits_for"] == "path");
     for (const unsigned plane : {0u, 1u}) pair.a.device.set_plane_enabled(plane, true);
     CHECK(pair.a.await_one().status == WcStatus::success);
-    CHECK(lines.await(name + " makes progress again", lines.count(name + " has made no")));
+    CHECK(await_line(name + " makes progress again", lines.count(name + " has made no")));
   }
 }
 

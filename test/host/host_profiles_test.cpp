@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -68,13 +67,23 @@ struct ProfiledHost {
   Net net{in(folder.path)};
 
   [[nodiscard]] detail::HostSearch search() const { return {{folder.path}, kPatience, kPatience}; }
-  /// What change(set) makes of the host's profiles is told to all devices.
-  detail::HostChange change(const std::function<void(ProfileSet&)>& change) {
-    HostStoreWriter store(folder.path, kPatience);
+  /// What the store has, after change(set).
+  static HostState changed(HostStoreWriter& store, const std::function<void(ProfileSet&)>& change) {
     HostState wanted = store.rules();
     ProfileSet set = *wanted.profiles;
     change(set);
     wanted.profiles = std::make_shared<const ProfileSet>(set);
+    return wanted;
+  }
+  /// The host's profiles change, and nobody tells the devices.
+  void write(const std::function<void(ProfileSet&)>& change) const {
+    HostStoreWriter store(folder.path, kPatience);
+    store.write(changed(store, change));
+  }
+  /// What change(set) makes of the host's profiles is told to all devices.
+  detail::HostChange change(const std::function<void(ProfileSet&)>& change) {
+    HostStoreWriter store(folder.path, kPatience);
+    const HostState wanted = changed(store, change);
     detail::HostChange done = detail::change_host(store, wanted, search());
     for (const std::string& why : done.unconfirmed) FAIL_CHECK(why);
     return done;
@@ -227,14 +236,7 @@ TEST_CASE("host profiles: devices look before they send, and those that open lat
   (void)host.change([&](ProfileSet& set) { set = explicit_set(5, evs); });
   QueuePair& qp = host.net.pair({5, {}});
   host.net.copy(qp);
-  {  // nobody tells them
-    HostStoreWriter store(host.folder.path, kPatience);
-    HostState wanted = store.rules();
-    ProfileSet set = *wanted.profiles;
-    set.evs[5].entries[3].denied = true;
-    wanted.profiles = std::make_shared<const ProfileSet>(set);
-    store.write(wanted);
-  }
+  host.write([](ProfileSet& set) { set.evs[5].entries[3].denied = true; });
   const auto before = host.net.paths(qp);
   host.net.copy(qp);
   const auto after = host.net.paths(qp);
@@ -257,15 +259,10 @@ TEST_CASE(
   (void)host.change([&](ProfileSet& set) { set = explicit_set(5, evs_from(0x1000, 2)); });
   QueuePair& qp = host.net.pair({5, {}});
   host.net.copy(qp);
-  {  // as if a queue pair had come after the devices were asked
-    HostStoreWriter store(host.folder.path, kPatience);
-    HostState wanted = store.rules();
-    ProfileSet set = *wanted.profiles;
+  host.write([](ProfileSet& set) {  // as if a queue pair had come after the devices were asked
     set.evs[5].min_active = 2;
     set.evs[5].entries[3].denied = true;
-    wanted.profiles = std::make_shared<const ProfileSet>(set);
-    store.write(wanted);
-  }
+  });
   std::size_t named = 0;
   for (const auto& file : control::sockets_in(host.folder.path)) {
     ControlClient client(file.path);
@@ -327,6 +324,11 @@ TEST_CASE("host profiles: congestion control, and devices that can't send an EV"
   QueuePair& qp = host.net.pair({{}, 3});
   CHECK(qp.stats().cwnd <= 32768);
   host.net.copy(qp);
+  const auto add_evs = [](ProfileSet& set) {
+    const ProfileSet evs = explicit_set(5, evs_from(0x1000, 2));
+    set.formats = evs.formats;
+    set.evs = evs.evs;
+  };
   {
     Config config = test_config();  // UDP sockets send their own EVs alone
     config.control = host.folder.path;
@@ -334,11 +336,7 @@ TEST_CASE("host profiles: congestion control, and devices that can't send an EV"
     const Device sockets(config);
     // It goes without, since such EVs are others' by nature, unless all are to be had.
     HostStoreWriter store(host.folder.path, kPatience);
-    HostState wanted = store.rules();
-    ProfileSet set = explicit_set(5, evs_from(0x1000, 2));
-    set.ccs = wanted.profiles->ccs;
-    wanted.profiles = std::make_shared<const ProfileSet>(set);
-    (void)store.propose(wanted);
+    (void)store.propose(ProfiledHost::changed(store, add_evs));
     for (const auto& file : control::sockets_in(host.folder.path)) {
       ControlClient client(file.path);
       const Json request{{"request", "check_rules"}, {"proposed", true}};
@@ -352,30 +350,17 @@ TEST_CASE("host profiles: congestion control, and devices that can't send an EV"
         CHECK(client.must(all)["unknown"] == 0);
     }
   }
-  (void)host.change([&](ProfileSet& set) {
-    const ProfileSet evs = explicit_set(5, evs_from(0x1000, 2));
-    set.formats = evs.formats;
-    set.evs = evs.evs;
-  });
+  (void)host.change(add_evs);
   CHECK(host.fails([&](ProfileSet& set) { set.evs[5].entries[0].ev.port = 3; }) ==
         make_error_code(Errc::invalid_argument));
   CHECK(host.stored().evs.at(5).entries[0].ev.port == 1);
   // One that opens later goes without it, and says so.
   Config config = test_config();
   config.control = host.folder.path;
-  std::vector<std::string> lines;
-  std::mutex mutex;
-  config.log = LogLevel::warn;
-  config.log_sink = [&](LogLevel, std::string_view line) {
-    const std::lock_guard lock(mutex);
-    lines.emplace_back(line);
-  };
+  LogLines lines;
+  lines.capture(config, LogLevel::warn);
   const Device sockets(config);
-  {
-    const std::lock_guard lock(mutex);
-    const auto told = [](const std::string& line) { return contains(line, "EV profile 5"); };
-    CHECK(std::any_of(lines.begin(), lines.end(), told));
-  }
+  CHECK(lines.count("EV profile 5") > 0);
 }
 
 TEST_CASE("host profiles: as JSON, there and back, and what is wrong is named") {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "device/gid_rig.hpp"
 #include "device/lanes_rig.hpp"
 
 using namespace mrc;
@@ -132,21 +133,7 @@ TEST_CASE("plane administration: nobody is asked, and nobody answered, in a disa
   b.device.set_plane_enabled(1, false);
   QueuePair& qp = a.add_qp();
   QueuePair& other = b.add_qp();
-  const auto connect = [](QueuePair& from, const Device& to_device, const QueuePair& to) {
-    QpChange change;
-    change.state = QpState::init;
-    from.modify(change);
-    change.state = QpState::rtr;
-    change.destination = Destination{to_device.gid(), to.qpn()};
-    change.receive_psn = Psn{1};
-    from.modify(change);
-    change = {};
-    change.state = QpState::rts;
-    change.rts.send_psn = Psn{1};
-    from.modify(change);
-  };
-  connect(qp, b.device, other);
-  connect(other, a.device, qp);
+  connect_by_gid(a, qp, b, other);
   REQUIRE(post_copy(a, qp, b, 0, 4096) == Errc::ok);
   std::this_thread::sleep_for(100ms);
   CHECK(sent_in(a.device, 0) == 0);

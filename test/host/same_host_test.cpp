@@ -87,14 +87,11 @@ TEST_CASE("same host: by GID") {
 }
 
 TEST_CASE("same host: the log says so, once for each peer") {
-  std::vector<std::string> lines;
+  LogLines lines;
   Config config = test_config();
-  config.log = LogLevel::info;
-  config.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  lines.capture(config);
   const Pair pair(config, Pair::other(test_config()));
-  CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
-          return contains(line, "on this host: the iCRC leaves the payload out");
-        }) == 1);
+  CHECK(lines.count("on this host: the iCRC leaves the payload out") == 1);
 }
 
 TEST_CASE("same host: icrc=on at either side, strict, or faults keep the payload in") {
