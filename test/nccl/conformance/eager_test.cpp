@@ -24,31 +24,26 @@ class Ends {
   void* isend(std::size_t size, int tag, std::uint64_t key) {
     char* from = from_.at(place_of(key), 0);
     fill(from, size, key);
-    void* request = nullptr;
-    ok(net().isend(connection_.send, from, size, tag, from_.mr(), nullptr, &request), "isend");
-    return request;
+    return try_isend(net(), connection_.send, from, size, tag, from_.mr());
   }
   /// Sends, in time.
   void send(std::size_t size, int tag, std::uint64_t key) {
     void* request = nullptr;
     until("isend", [&] { return (request = isend(size, tag, key)) != nullptr; });
-    finish(request);
+    finish(net(), request);
   }
   /// Posts a receive of one buffer; null: not now.
   void* irecv_into(void* data, void* mr, std::size_t room, int tag) {
-    void* parent = nullptr;
-    void* request = nullptr;
-    ok(net().irecv(connection_.receive, 1, &data, &room, &tag, &mr, &parent, &request), "irecv");
-    return request;
+    return try_irecv(net(), connection_.receive, data, room, tag, mr);
   }
   /// The same, into the place of `key`.
-  void* try_irecv(std::size_t room, int tag, std::uint64_t key) {
+  void* irecv_now(std::size_t room, int tag, std::uint64_t key) {
     return irecv_into(to_.at(place_of(key), 0), to_.mr(), room, tag);
   }
   /// Posts it, in time.
   void* irecv(std::size_t room, int tag, std::uint64_t key) {
     void* request = nullptr;
-    until("irecv", [&] { return (request = try_irecv(room, tag, key)) != nullptr; });
+    until("irecv", [&] { return (request = irecv_now(room, tag, key)) != nullptr; });
     return request;
   }
   /// Is the receive of message `key` done? Checks every byte.
@@ -63,25 +58,6 @@ class Ends {
   }
   void received(void* request, std::size_t size, std::uint64_t key) {
     until("a receive", [&] { return try_finish(request, size, key); });
-  }
-  /// The error with which a receive fails, in time.
-  Result error_of(void* request) {
-    Result result = Result::success;
-    until("the receive fails", [&] {
-      int done = 0;
-      result = net().test(request, &done, nullptr);
-      expect(!done, "the receive is done");
-      return result != Result::success;
-    });
-    return result;
-  }
-  /// A send is done, in time.
-  void finish(void* request) {
-    until("a send", [&] {
-      int done = 0;
-      ok(net().test(request, &done, nullptr), "test");
-      return done != 0;
-    });
   }
 
   [[nodiscard]] Net& net() { return job_.net(); }
@@ -119,7 +95,7 @@ TEST_CASE("Small messages leave before their receives, as many as there is room 
         if (request == nullptr && round > 0 && sizes.size() >= 4) break;
         if (request == nullptr)
           until("room", [&] { return (request = ends.isend(size, 3, key)) != nullptr; });
-        ends.finish(request);
+        finish(ends.net(), request);
         sizes.push_back(size);
         ++key;
       }
@@ -171,9 +147,9 @@ TEST_CASE("Small messages and receives meet in any order, by their tags") {
       const std::uint64_t key = key_of(t, sent[t]);
       // Null: no room, not a small one, or receives of other tags are to be served first.
       void* request = ends.isend(size_of(key), static_cast<int>(t), key);
-      if (request != nullptr) ++sent[t], ends.finish(request);
+      if (request != nullptr) ++sent[t], finish(ends.net(), request);
     } else if (action == 1 && posted[t] < each && posted[t] < received[t] + 10) {
-      void* request = ends.try_irecv(4000, static_cast<int>(t), key_of(t, posted[t]));
+      void* request = ends.irecv_now(4000, static_cast<int>(t), key_of(t, posted[t]));
       if (request != nullptr) receives[t].push_back(request), ++posted[t];
     } else if (action == 2 && !receives[t].empty()) {
       const std::uint64_t key = key_of(t, received[t]);
@@ -187,12 +163,12 @@ TEST_CASE("Small messages and receives meet in any order, by their tags") {
 TEST_CASE("A small message that is too large for its receive fails there, and is not written") {
   const Environment environment{kTwoPlanes};
   Ends ends(few_versions().front());
-  ends.finish(ends.isend(100, 1, 1));
+  finish(ends.net(), ends.isend(100, 1, 1));
   std::array<char, 8192> memory{};
   void* mr = nullptr;
   ok(ends.net().reg(ends.receiver(), memory.data(), memory.size(), nccl_abi::kHostMemory, &mr),
      "reg");
-  CHECK(ends.error_of(ends.irecv_into(memory.data(), mr, 99, 1)) == Result::invalid_usage);
+  CHECK(failure_of(ends.net(), ends.irecv_into(memory.data(), mr, 99, 1)) == Result::invalid_usage);
   CHECK(std::count(memory.begin(), memory.end(), 0) == 8192);
   ok(ends.net().dereg(ends.receiver(), mr), "dereg");
 }
@@ -207,8 +183,8 @@ TEST_CASE("A small message is not written to memory that is not, or no longer, r
     ok(ends.net().reg(ends.receiver(), memory.data(), 4096, nccl_abi::kHostMemory, &mr), "reg");
     void* request = ends.irecv_into(memory.data() + (gone ? 0 : 3 * 4096), mr, 100, 1);
     if (gone) ok(ends.net().dereg(ends.receiver(), mr), "dereg");
-    ends.finish(ends.isend(100, 1, 1));  // the sender has not been told of the receive
-    CHECK(ends.error_of(request) != Result::success);
+    finish(ends.net(), ends.isend(100, 1, 1));  // the sender has not been told of the receive
+    CHECK(failure_of(ends.net(), request) != Result::success);
     CHECK(std::count(memory.begin(), memory.end(), 't') == 5 * 4096);
     if (!gone) ok(ends.net().dereg(ends.receiver(), mr), "dereg");
   }

@@ -42,29 +42,11 @@ Result record_event(void** handle, int type, void* parent, std::int64_t plugin, 
 void profiled_message(Net& net, Connection& connection) {
   Pool from(net, connection.send, 1, 10'000);
   Pool to(net, connection.receive, 1, 10'000);
-  void* receive = nullptr;
-  void* send = nullptr;
-  void* data = to.at(0, 0);
-  void* mr = to.mr();
   void* parent = &parent_of_events;
-  std::size_t size = 10'000;
-  int tag = 0;
-  until("irecv", [&] {
-    ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &receive), "irecv");
-    return receive != nullptr;
-  });
+  void* receive = irecv(net, connection.receive, to.at(0, 0), 10'000, 0, to.mr(), parent);
   ask(net, receive);
-  until("isend", [&] {
-    ok(net.isend(connection.send, from.at(0, 0), size, tag, from.mr(), parent, &send), "isend");
-    return send != nullptr;
-  });
-  for (void* request : {send, receive}) {
-    until("test", [&] {
-      int done = 0;
-      ok(net.test(request, &done, nullptr), "test");
-      return done != 0;
-    });
-  }
+  void* send = isend(net, connection.send, from.at(0, 0), 10'000, 0, from.mr(), parent);
+  for (void* request : {send, receive}) finish(net, request);
 }
 
 /// The plugin under a wrong configuration: not chosen, and why is in one warning.
@@ -156,20 +138,9 @@ TEST_CASE("A virtual device is made of devices that exist") {
     Setup setup{.job = &job};
     setup.device = device;
     setup.listen();
-    until("set-up", [&] {
-      const bool connected = setup.connect();
-      return setup.accept() && connected;
-    });
-    {
-      Sender sender(job.net(), setup.send, {.groups = 20});
-      Receiver receiver(job.net(), setup.receive, {.groups = 20});
-      until("traffic", [&] {
-        const bool sent = sender.step();
-        return receiver.step() && sent;
-      });
-    }
-    setup.close_send();
-    setup.close_receive();
+    setup.complete();
+    exchange(job.net(), setup.send, setup.receive, {.groups = 20});
+    setup.close();
   }
 }
 

@@ -22,24 +22,13 @@ Pending leave_pending(Net& net, Connection& connection, const Pool& from, const 
   Pending pending;
   const auto receives = 1 + random.below(20);
   const auto sends = random.below(receives + 1);
-  std::size_t size = 100'000;
-  int tag = 0;
-  void* parent = nullptr;
-  for (std::uint64_t i = 0; i < receives; ++i) {
-    void* request = nullptr;
-    void* data = to.at(0, 0);
-    void* mr = to.mr();
-    until("irecv", [&] {
-      ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &request), "irecv");
-      return request != nullptr;
-    });
-    pending.receives.push_back(request);
-  }
+  constexpr std::size_t kSize = 100'000;
+  for (std::uint64_t i = 0; i < receives; ++i)
+    pending.receives.push_back(irecv(net, connection.receive, to.at(0, 0), kSize, 0, to.mr()));
   for (std::uint64_t i = 0; i < sends; ++i) {
     void* request = nullptr;
     for_a_while(std::chrono::milliseconds(1), [&] {
-      ok(net.isend(connection.send, from.at(0, 0), size, tag, from.mr(), nullptr, &request),
-         "isend");
+      request = try_isend(net, connection.send, from.at(0, 0), kSize, 0, from.mr());
       return request != nullptr;
     });
     if (request) pending.sends.push_back(request);
@@ -72,12 +61,7 @@ TEST_CASE("Many communicators live at once and end in any order") {
       const std::size_t from = random.below(8);
       {
         Connection connection(job, from, (from + 1 + random.below(7)) % 8);
-        Sender sender(job.net(), connection.send, {.groups = 5});
-        Receiver receiver(job.net(), connection.receive, {.groups = 5});
-        until("traffic", [&] {
-          const bool sent = sender.step();
-          return receiver.step() && sent;
-        });
+        exchange(job.net(), connection.send, connection.receive, {.groups = 5});
       }
       while (job.ranks() > 2) ok(job.remove(random.below(job.ranks())), "finalize");
     }
@@ -161,38 +145,21 @@ TEST_CASE("What was sent arrives, though its sender closes at once and packets a
       Pool from(net, connection.send, 1, kCount * kBytes);
       Pool to(net, connection.receive, 1, kCount * kBytes);
       std::memset(from.at(0, 0), 1 + round, kCount * kBytes);
-      std::vector<void*> receives(kCount);
-      std::size_t size = kBytes;
-      int tag = 0;
-      void *parent = nullptr, *mr = to.mr();
+      std::vector<void*> receives;
       for (std::size_t i = 0; i < kCount; ++i)
-        until("irecv", [&] {
-          void* data = to.at(0, i * kBytes);
-          ok(net.irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &receives[i]),
-             "irecv");
-          return receives[i] != nullptr;
-        });
+        receives.push_back(
+            irecv(net, connection.receive, to.at(0, i * kBytes), kBytes, 0, to.mr()));
       int done = 0;
       ok(net.test(receives.back(), &done, nullptr), "test");  // the peer is told of all
       for (std::size_t i = 0; i < kCount; ++i) {
-        void* request = nullptr;
-        until("isend", [&] {
-          ok(net.isend(connection.send, from.at(0, i * kBytes), kBytes, 0, from.mr(), nullptr,
-                       &request),
-             "isend");
-          return request != nullptr;
-        });
+        void* request = isend(net, connection.send, from.at(0, i * kBytes), kBytes, 0, from.mr());
         ok(net.test(request, &done, nullptr), "test");
         CHECK(done);
       }
       from.dereg();
       connection.close_send();
       std::memset(from.at(0, 0), 0xEE, kCount * kBytes);
-      for (void* request : receives)
-        until("a message whose sender has closed", [&] {
-          ok(net.test(request, &done, nullptr), "test");
-          return done != 0;
-        });
+      for (void* request : receives) finish(net, request);  // although their sender has closed
       const std::vector<char> expected(kCount * kBytes, static_cast<char>(1 + round));
       CHECK(std::memcmp(to.at(0, 0), expected.data(), expected.size()) == 0);
     }

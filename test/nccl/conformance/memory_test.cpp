@@ -19,28 +19,11 @@ void* registered(Net& net, void* comm, void* data, std::size_t size) {
 /// One message from `data` to `target`, by those registrations.
 void send_by(Job& job, Connection& connection, char* data, void* data_mr, char* target,
              void* target_mr, std::size_t bytes) {
-  void* receive = nullptr;
-  void* place = target;
-  void* parent = nullptr;
-  int tag = 1;
-  until("irecv", [&] {
-    ok(job.net().irecv(connection.receive, 1, &place, &bytes, &tag, &target_mr, &parent, &receive),
-       "irecv");
-    return receive != nullptr;
-  });
-  ask(job.net(), receive);
-  void* send = nullptr;
-  until("isend", [&] {
-    ok(job.net().isend(connection.send, data, bytes, tag, data_mr, nullptr, &send), "isend");
-    return send != nullptr;
-  });
-  for (void* request : {send, receive}) {
-    until("test", [&] {
-      int done = 0;
-      ok(job.net().test(request, &done, nullptr), "test");
-      return done != 0;
-    });
-  }
+  Net& net = job.net();
+  void* receive = irecv(net, connection.receive, target, bytes, 1, target_mr);
+  ask(net, receive);
+  void* send = isend(net, connection.send, data, bytes, 1, data_mr);
+  for (void* request : {send, receive}) finish(net, request);
 }
 
 TEST_CASE("Memory is registered and deregistered while messages go") {

@@ -79,6 +79,58 @@ inline void until(const std::string& what, const std::function<bool()>& step) {
   }
 }
 
+/// Posts a receive of one buffer; null: not now.
+inline void* try_irecv(Net& net, void* comm, void* data, std::size_t room, int tag, void* mr,
+                       void* parent = nullptr) {
+  void* request = nullptr;
+  ok(net.irecv(comm, 1, &data, &room, &tag, &mr, &parent, &request), "irecv");
+  return request;
+}
+/// Posts it, in time.
+inline void* irecv(Net& net, void* comm, void* data, std::size_t room, int tag, void* mr,
+                   void* parent = nullptr) {
+  void* request = nullptr;
+  until("irecv",
+        [&] { return (request = try_irecv(net, comm, data, room, tag, mr, parent)) != nullptr; });
+  return request;
+}
+
+/// Sends; null: not now.
+inline void* try_isend(Net& net, void* comm, void* data, std::size_t size, int tag, void* mr,
+                       void* parent = nullptr) {
+  void* request = nullptr;
+  ok(net.isend(comm, data, size, tag, mr, parent, &request), "isend");
+  return request;
+}
+/// Sends, in time.
+inline void* isend(Net& net, void* comm, void* data, std::size_t size, int tag, void* mr,
+                   void* parent = nullptr) {
+  void* request = nullptr;
+  until("isend",
+        [&] { return (request = try_isend(net, comm, data, size, tag, mr, parent)) != nullptr; });
+  return request;
+}
+
+/// A send or a receive is done, in time.
+inline void finish(Net& net, void* request) {
+  until("a request", [&] {
+    int done = 0;
+    ok(net.test(request, &done, nullptr), "test");
+    return done != 0;
+  });
+}
+/// The error with which a receive fails, in time.
+inline Result failure_of(Net& net, void* request) {
+  Result result = Result::success;
+  until("the receive fails", [&] {
+    int done = 0;
+    result = net.test(request, &done, nullptr);
+    expect(!done, "the receive is done");
+    return result != Result::success;
+  });
+  return result;
+}
+
 /// Asks once for a receive that was just posted, as NCCL does: the sender is told of it.
 inline void ask(Net& net, void* receive) {
   int done = 0;
@@ -215,6 +267,13 @@ struct Setup {
     close_listener();
     return true;
   }
+  /// Both, until the connection is made.
+  void complete() {
+    until("set-up", [&] {
+      const bool connected = connect();
+      return accept() && connected;
+    });
+  }
   void close_listener() {
     if (listener) ok(job->net().close_listen(std::exchange(listener, nullptr)), "close_listen");
   }
@@ -224,6 +283,11 @@ struct Setup {
   }
   void close_receive() {
     if (receive) ok(job->net().close_receive(std::exchange(receive, nullptr)), "close_receive");
+  }
+  void close() {
+    close_send();
+    close_receive();
+    close_listener();
   }
 };
 
@@ -235,10 +299,7 @@ class Connection : public Setup {
     from = from_rank;
     to = to_rank;
     listen();
-    until("set-up", [&] {
-      const bool connected = connect();
-      return accept() && connected;
-    });
+    complete();
   }
   ~Connection() {  // errors are those of tests that ask for them
     if (send) (void)job->net().close_send(send);

@@ -13,12 +13,7 @@ namespace setup_test {
 void use(Job& job, std::vector<Setup>& setups) {
   for (Setup& setup : setups) {
     const Plan plan{.seed = 9, .groups = 1, .most_in_group = 1, .depth = 1, .most_bytes = 512};
-    Sender sender(job.net(), setup.send, plan);
-    Receiver receiver(job.net(), setup.receive, plan);
-    until("message", [&] {
-      const bool sent = sender.step();
-      return receiver.step() && sent;
-    });
+    exchange(job.net(), setup.send, setup.receive, plan);
   }
 }
 
@@ -145,16 +140,10 @@ TEST_CASE("A set-up that one side gives up does not disturb the others") {
       std::vector<Setup> setups(1);
       setups[0].job = &job;
       setups[0].listen();
-      until("set-up", [&] {
-        const bool connected = setups[0].connect();
-        return setups[0].accept() && connected;
-      });
+      setups[0].complete();
       use(job, setups);
-      given_up.close_listener();
-      given_up.close_send();
-      given_up.close_receive();
-      setups[0].close_send();
-      setups[0].close_receive();
+      given_up.close();
+      setups[0].close();
     }
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections to a listener from those who do not have its handle.
+// Connections to a listener from those who do not have its handle, or whom MRC_PEERS_ALLOWED leaves
+// out.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 
@@ -24,6 +26,29 @@ std::uint16_t port_of(const char* handle) {
   std::uint16_t port = 0;
   if (std::memcmp(handle, "MRCN", 4) == 0) std::memcpy(&port, handle + 4, sizeof port);
   return port;
+}
+
+sockaddr_in loopback(std::uint16_t port, unsigned last_byte) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(0x7F000000 + last_byte);
+  return address;
+}
+
+/// Connects to that port from 127.0.0.`last_byte`, and says nothing. Returns the socket.
+int connect_from(unsigned last_byte, std::uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in from = loopback(0, last_byte), to = loopback(port, 1);
+  expect(::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0, "bind");
+  expect(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0, "connect");
+  return fd;
+}
+
+/// Has the other side closed the connection?
+bool closed(int fd) {
+  char byte = 0;
+  return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 /// TCP connections that say nothing. The oldest are reset when there are too many.
@@ -49,13 +74,6 @@ class Crowd {
   }
 
  private:
-  static sockaddr_in loopback(std::uint16_t port, unsigned last_byte) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(0x7F000000 + last_byte);
-    return address;
-  }
   void drop() {
     const linger reset{1, 0};
     ::setsockopt(sockets_.front(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
@@ -66,20 +84,6 @@ class Crowd {
   const std::size_t most_;
   std::deque<int> sockets_;
 };
-
-/// Connects and accepts until both sides have a connection.
-void set_up(Setup& setup) {
-  until("set-up beside strangers", [&] {
-    const bool connected = setup.connect();
-    return setup.accept() && connected;
-  });
-}
-
-void close(Setup& setup) {
-  setup.close_send();
-  setup.close_receive();
-  setup.close_listener();
-}
 
 /// The next descriptor that this process would get.
 rlim_t next_descriptor() {
@@ -119,8 +123,8 @@ TEST_CASE("Strangers that say nothing keep nobody out of a listener") {
       REQUIRE(crowd.come(port, 1 + i % addresses));
       CHECK_FALSE(setup.accept());
     }
-    set_up(setup);
-    close(setup);
+    setup.complete();
+    setup.close();
   }
 }
 
@@ -148,8 +152,8 @@ TEST_CASE("Peers get in beside a flood of strangers") {
       port = port_of(setup.handle);
       // The flood is there first.
       for_a_while(std::chrono::milliseconds(50), [&] { return setup.accept(); });
-      set_up(setup);
-      close(setup);
+      setup.complete();
+      setup.close();
       ++made;
     }
   } catch (...) {
@@ -181,8 +185,8 @@ TEST_CASE("A process without free descriptors keeps its listeners") {
   for (int round = 0; round < 100; ++round)
     for (Setup& setup : setups) CHECK_FALSE(setup.accept());
   limit.set(4096);
-  for (Setup& setup : setups) set_up(setup);
-  for (Setup& setup : setups) close(setup);
+  for (Setup& setup : setups) setup.complete();
+  for (Setup& setup : setups) setup.close();
 }
 
 TEST_CASE("Listeners have the address and the ports that were asked for") {
@@ -202,8 +206,8 @@ TEST_CASE("Listeners have the address and the ports that were asked for") {
     }
     Setup fifth{.job = &job};
     CHECK_THROWS_AS(fifth.listen(), Failure);  // all are taken
-    for (Setup& setup : setups) set_up(setup);
-    for (Setup& setup : setups) close(setup);
+    for (Setup& setup : setups) setup.complete();
+    for (Setup& setup : setups) setup.close();
   }
 }
 
@@ -223,6 +227,42 @@ TEST_CASE("Connecting to a listener at which nobody accepts ends after 20 s") {
   CHECK(result == Result::remote_error);
   CHECK(setup.send == nullptr);
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::seconds(20));
+  setup.close_listener();
+}
+
+TEST_CASE(
+    "MRC_PEERS_ALLOWED: a host that is not on the list is sent away at once, others are not") {
+  if (keeps_old_environment()) return;
+  const Environment environment{kTwoPlanes, {"MRC_PEERS_ALLOWED", "127.0.0.0/30"}};
+  Job job(12);
+  Setup setup{.job = &job};
+  setup.listen();
+  const std::uint16_t port = port_of(setup.handle);
+  if (port == 0) return (void)std::puts("[test skipped] not this plugin");
+  const int stranger = connect_from(9, port), guest = connect_from(3, port);
+  until("the stranger is sent away", [&] {
+    (void)setup.accept();
+    return closed(stranger);
+  });
+  CHECK_FALSE(closed(guest));
+  ::close(stranger);
+  ::close(guest);
+  setup.complete();
+  setup.close();
+}
+
+TEST_CASE("MRC_PEERS_ALLOWED: connecting to a host that is not on the list fails") {
+  if (keeps_old_environment()) return;
+  const Environment environment{kTwoPlanes, {"MRC_PEERS_ALLOWED", "10.0.0.0/8"}};
+  Job job(12);
+  Setup setup{.job = &job};
+  setup.listen();
+  if (port_of(setup.handle) == 0) return (void)std::puts("[test skipped] not this plugin");
+  until("an error", [&] {
+    const Result result = job.net().connect(job.context(0), 0, setup.handle, &setup.send);
+    CHECK(setup.send == nullptr);
+    return result != Result::success;
+  });
   setup.close_listener();
 }
 

@@ -237,6 +237,15 @@ bool Receiver::step() {
   return groups_.empty() && next_ == groups_of(plan_);
 }
 
+void exchange(Net& net, void* send, void* receive, const Plan& plan) {
+  Sender sender(net, send, plan);
+  Receiver receiver(net, receive, plan);
+  until("traffic", [&] {
+    const bool sent = sender.step();
+    return receiver.step() && sent;
+  });
+}
+
 void run(Job& job, const std::vector<Connection*>& connections, const Plan& plan) {
   std::vector<std::unique_ptr<Sender>> senders[2];
   std::vector<std::unique_ptr<Receiver>> receivers[2];

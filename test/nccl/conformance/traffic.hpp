@@ -147,6 +147,9 @@ class Receiver {
   int next_ = 0;
 };
 
+/// A plan over one connection, both ends moved by this thread.
+void exchange(Net& net, void* send, void* receive, const Plan& plan);
+
 /// Plans over connections, all at once: rank 0's ends are moved by one thread, rank 1's by another,
 /// as NCCL's progress threads do. Connections of rank 0 to 1 and back.
 void run(Job& job, const std::vector<Connection*>& connections, const Plan& plan);

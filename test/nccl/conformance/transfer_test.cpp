@@ -86,41 +86,19 @@ TEST_CASE("A send waits for its receive with null requests") {
     Pool from(job.net(), connection.send, 1, kSize);
     Pool to(job.net(), connection.receive, 1, kSize);
     fill(from.at(0, 0), kSize, 6);
-    const auto isend = [&](int tag) {
-      void* request = nullptr;
-      ok(job.net().isend(connection.send, from.at(0, 0), kSize, tag, from.mr(), nullptr, &request),
-         "isend");
-      return request;
+    const auto send_now = [&](int tag) {
+      return try_isend(job.net(), connection.send, from.at(0, 0), kSize, tag, from.mr());
     };
-    for_a_while(std::chrono::milliseconds(20), [&] { return isend(7) != nullptr; });
-    CHECK(isend(7) == nullptr);
+    for_a_while(std::chrono::milliseconds(20), [&] { return send_now(7) != nullptr; });
+    CHECK(send_now(7) == nullptr);
 
-    void* receive = nullptr;
-    void* data = to.at(0, 0);
-    void* mr = to.mr();
-    void* parent = nullptr;
-    std::size_t size = kSize;
-    int tag = 7;
-    until("irecv", [&] {
-      ok(job.net().irecv(connection.receive, 1, &data, &size, &tag, &mr, &parent, &receive),
-         "irecv");
-      return receive != nullptr;
-    });
+    void* receive = irecv(job.net(), connection.receive, to.at(0, 0), kSize, 7, to.mr());
     ask(job.net(), receive);
     // Nor is a receive of another tag used.
-    for_a_while(std::chrono::milliseconds(20), [&] { return isend(8) != nullptr; });
-    CHECK(isend(8) == nullptr);
-    void* send = nullptr;
-    until("isend", [&] { return (send = isend(7)) != nullptr; });
-    const auto completes = [&](void* request) {
-      until("test", [&] {
-        int done = 0;
-        ok(job.net().test(request, &done, nullptr), "test");
-        return done != 0;
-      });
-    };
-    completes(send);
-    completes(receive);
+    for_a_while(std::chrono::milliseconds(20), [&] { return send_now(8) != nullptr; });
+    CHECK(send_now(8) == nullptr);
+    finish(job.net(), isend(job.net(), connection.send, from.at(0, 0), kSize, 7, from.mr()));
+    finish(job.net(), receive);
     check(to.at(0, 0), kSize, 6, "the message");
   }
 }
@@ -169,13 +147,7 @@ TEST_CASE("A receive that is too small fails at both ends, and nothing is writte
         return result != Result::success;
       });
       CHECK(result == Result::invalid_usage);
-      until("error of the receive", [&] {
-        int done = 0;
-        int received[4];
-        result = job.net().test(receive, &done, received);
-        expect(!done, "the receive is done");
-        return result != Result::success;
-      });
+      CHECK(failure_of(job.net(), receive) != Result::success);
       for (int i = 0; i < group; ++i) {
         const char* buffer = to.at(static_cast<std::size_t>(i), 0);
         for (std::size_t byte = 4999; byte < 5512; ++byte) expect(buffer[byte] == 1, "overrun");
