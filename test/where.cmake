@@ -11,7 +11,6 @@ set(MRC_TEST_WHERE
   # pattern                                                        release  address  thread
 
   # Minutes, and a package of 60 MB and more, for what others of the same folder stand on.
-  "^vm/devices"                                                    long     -        -
   "^vm/"                                                           full     -        -
   # Two hundred processes. Sanitizers would make them starve.
   "^fleet/"                                                        full     -        -

@@ -81,7 +81,6 @@ trap at_exit EXIT
 
 # ------------------------------------------------------------------------------ NICs and devices
 address_of() { echo "10.77.0.$1"; }
-gid_of() { printf '0000:0000:0000:0000:0000:ffff:0a4d:%04x\n' "$1"; }
 
 nic_down() { ip link set "nic$1" down; }
 nic_up() { ip link set "nic$1" up; }
@@ -92,20 +91,7 @@ address_add() { ip addr add "$(address_of "$1")/24" dev "nic$1"; }
 device_delete() { timeout 30 rdma link del "rxe$1"; }  # waits for programs that have it open
 device_add() { timeout 30 rdma link add "rxe$1" type rxe netdev "nic$1"; }
 
-device_is_there() { [[ -d /sys/class/infiniband/rxe$1 ]]; }
-no_device() { ! device_is_there "$1"; }
 port_is() { grep -qw "$2" "/sys/class/infiniband/rxe$1/ports/1/state"; }  # N ACTIVE or N DOWN
-
-gid_index() {  # prints where the IPv4-mapped GID of rxeN stands, as RoCE v2; false if nowhere
-  local port=/sys/class/infiniband/rxe$1/ports/1 file
-  for file in $(grep -slx "$(gid_of "$1")" "$port"/gids/*); do
-    if grep -qs 'RoCE v2' "$port/gid_attrs/types/${file##*/}"; then
-      echo "${file##*/}"
-      return
-    fi
-  done
-  return 1
-}
 
 # ------------------------------------------------------------------------------ faults
 # Each replaces the one before, on packets to nicN; faults takes what tc-netem(8) does.
@@ -115,30 +101,23 @@ faults() {  # faults N NETEM_ARGUMENT...
   tc qdisc replace dev "wire$nic" root netem limit 100000 "$@"
 }
 lose() { faults "$1" loss "$2%"; }            # lose N PERCENT
-delay() { faults "$1" delay "${@:2}"; }       # delay N TIME [JITTER]
 duplicate() { faults "$1" duplicate "$2%"; }  # duplicate N PERCENT
-reorder() { faults "$1" delay "${3:-20ms}" reorder "$2%"; }  # reorder N PERCENT_AHEAD [TIME]
 no_faults() { tc qdisc delete dev "wire$1" root 2>/dev/null || true; }
+
 # One processor receives from all NICs: with several, packets that netem delays overtake others.
 keep_order() {
   local queue
   for queue in /sys/class/net/{nic,wire}*/queues/rx-*/rps_cpus; do echo 1 >"$queue"; done
 }
-lost() {  # prints how many packets the faults to nicN have lost since they began
-  tc -s qdisc show dev "wire$1" root | sed -n 's/.*(dropped \([0-9]*\),.*/\1/p'
-}
 
 packets_from() { cat "/sys/class/net/wire$1/statistics/rx_packets"; }  # that nicN has sent
-packets_to() { cat "/sys/class/net/wire$1/statistics/tx_packets"; }    # on their way to nicN
 
 # ------------------------------------------------------------------------------ captures
-capture_start() {  # capture_start N [FILTER...]: of both directions on wireN, RoCE alone by default
-  local nic=$1
-  shift
-  tcpdump -i "wire$nic" -U --immediate-mode -s 128 -B 32768 -w "$work/wire$nic.pcap" \
-    "${@:-udp dst port 4791}" 2>"$work/wire$nic.tcpdump" </dev/null &
-  echo $! >"$work/wire$nic.pid"
-  until_true 20 grep -q 'listening on' "$work/wire$nic.tcpdump" || fail "tcpdump on wire$nic"
+capture_start() {  # capture_start N: RoCE in both directions on wireN
+  tcpdump -i "wire$1" -U --immediate-mode -s 128 -B 32768 -w "$work/wire$1.pcap" \
+    'udp dst port 4791' 2>"$work/wire$1.tcpdump" </dev/null &
+  echo $! >"$work/wire$1.pid"
+  until_true 20 grep -q 'listening on' "$work/wire$1.tcpdump" || fail "tcpdump on wire$1"
 }
 
 size_rests() {  # size_rests FILE: it has not grown for a while
@@ -154,10 +133,6 @@ capture_stop() {  # capture_stop N: the file is $work/wireN.pcap
   pid=$(cat "$work/wire$1.pid")
   kill -INT "$pid"
   until_true 20 gone "$pid" || fail "tcpdump on wire$1 does not end"
-}
-
-captured() {  # captured N [FILTER...]: how many packets
-  tcpdump -nn -r "$work/wire$1.pcap" "${@:2}" 2>/dev/null | wc -l
 }
 
 source_ports() {  # source_ports N FROM: UDP source ports of RoCE packets from nicFROM, one a line

@@ -152,6 +152,15 @@ nccl() {
   grep -q '1 passed' "$work/nccl" || fail 'there is no such case'
 }
 
+bare_verbs() {  # bare_verbs MODE: the benchmark, on a wire that loses nothing, and some of it
+  local percent report
+  for percent in 0 5; do
+    lose 2 $percent
+    report=$(timeout 60 "$MRC_BUILD_DIR/bench/bare_verbs" "$1" --seconds 1 --json)
+    jq -e ".sent > 100 and (.lost > 0) == ($percent > 0)" <<<"$report" || fail "$report"
+  done
+}
+
 no_faults_left() { for n in 1 2 3 4; do no_faults $n; done; }
 
 for mode in off on; do
@@ -171,6 +180,8 @@ if [[ -x $MRC_BUILD_DIR/test/test_nccl_conformance ]]; then
 fi
 if [[ $all ]]; then  # test_verbs_port has these, too, with devices of its own, or any plane
   for mode in off on; do check "placement $mode: both ways, 8 queue pairs" both_ways $mode; done
+  for mode in ud uc; do check "bare_verbs $mode: what the wire loses" bare_verbs $mode; done
+  no_faults_left
   check 'two planes, one goes down and up' two_planes
   check 'device deleted and added' broken on device_goes 2
   check 'sender: NIC down and up' broken on down_and_up 1
