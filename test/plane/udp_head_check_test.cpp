@@ -191,7 +191,8 @@ TEST_CASE("network namespace: one number in each, and packets to own addresses s
     };
     mrc::test::shell(
         "ip link set lo up; ip link add p0 type veth peer name q0; ip link set q0 up; ip link set "
-        "p0 up; ip addr add 10.9.0.1/24 dev p0; ip addr add fd09::1/64 dev p0 nodad");
+        "p0 up; ip addr add 10.9.0.1/24 dev p0; ip addr add fd09::1/64 dev p0 nodad; " +
+        mrc::test::await_own_route("fd09::1"));
     CHECK(stays("127.0.0.1", "127.0.0.1"));
     CHECK(stays("127.0.0.1", "127.0.0.9"));
     CHECK(stays("10.9.0.1", "10.9.0.1"));

@@ -24,6 +24,13 @@ inline std::string await_carrier(const std::string& interfaces) {
          "n=$((n + 1)); test $n -lt 3000 || exit 1; sleep 0.01; done; done";
 }
 
+/// A command that waits until this own IPv6 address has its route, by loopback: where it was added
+/// with `nodad`, a work queue of the kernel enters it, after the command that adds the address.
+inline std::string await_own_route(const std::string& address) {
+  return "n=0; until ip -6 route show table local | grep -q '^local " + address +
+         " '; do n=$((n + 1)); test $n -lt 3000 || exit 1; sleep 0.01; done";
+}
+
 /// Runs `body` in a new network namespace, or skips the test case where that is not allowed. The
 /// doctest reporters need the thread to end before the test case does.
 template <class Body>
