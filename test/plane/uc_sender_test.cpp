@@ -51,23 +51,6 @@ struct UcSenderRig {
   UcName name;
 };
 
-TEST_CASE("UC sender: knows how each packet went") {
-  UcSenderRig rig;
-  REQUIRE(rig.by_uc(kOwner, 100, 2));
-  REQUIRE(rig.by_uc(kOwner, 101, 2));
-  REQUIRE(rig.by_ud(kOwner, 102));
-  REQUIRE(rig.by_uc(kOwner, 103, 5));
-  CHECK(rig.named(kOwner, 100, {2, 0, 0}));
-  CHECK(rig.named(kOwner, 101, {2, 0, 1}));
-  CHECK(rig.kind(kOwner, 102) == UcOriginKind::none);
-  CHECK(rig.named(kOwner, 103, {5, 0, 0}));
-  CHECK(rig.named(kOwner, 103, {5, 0, 0}));  // also for the next retransmission
-  CHECK(rig.kind(kOwner, 104) == UcOriginKind::unknown);
-  CHECK(rig.kind(kOther, 100) == UcOriginKind::unknown);
-  CHECK(rig.sender.stats().forgotten == 2);
-  CHECK(rig.sender.stats().refused == 0);
-}
-
 TEST_CASE("UC sender: a packet that was not sent gives its number back") {
   UcSenderRig rig;
   const UcName first = rig.sender.assign(kPeer, 1);
@@ -80,18 +63,6 @@ TEST_CASE("UC sender: a packet that was not sent gives its number back") {
   REQUIRE(rig.by_uc(kOwner, 1, 4));
   rig.sender.take_back(kPeer, {4, 0, 0});
   CHECK(rig.kind(kOwner, 1) == UcOriginKind::unknown);  // nobody has that number
-}
-
-TEST_CASE("UC sender: the barrier is the newest packet of every path in use") {
-  UcSenderRig rig({.paths = 64});
-  CHECK(rig.barrier().empty());
-  CHECK(rig.barrier(PeerId{50}).empty());
-  for (int i = 0; i < 3; ++i) (void)rig.sender.assign(kPeer, 7);
-  (void)rig.sender.assign(kPeer, 9);
-  CHECK(rig.barrier() == std::vector<UcName>{{7, 0, 2}, {9, 0, 0}});
-  for (std::uint16_t path = 0; path < 64; ++path) (void)rig.sender.assign(kPeer, path);
-  CHECK(rig.barrier().size() == kMaxUcPaths);
-  CHECK(rig.barrier()[7] == UcName{7, 0, 3});
 }
 
 TEST_CASE("UC sender: a path that was reset begins anew, and settles what was before") {

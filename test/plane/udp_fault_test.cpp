@@ -3,10 +3,8 @@
 
 #include <chrono>
 #include <map>
-#include <set>
 #include <thread>
 
-#include "support/network.hpp"
 #include "support/plausible.hpp"
 #include "udp_rig.hpp"
 
@@ -156,41 +154,6 @@ TEST_CASE(
   settle(rig);
   CHECK(rig.arrived.size() == 300);
   check_intact(rig);
-}
-
-TEST_CASE("delayed packets stay whole when the second standard port has more") {
-  mrc::test::in_new_network([] {
-    mrc::test::shell("ip link set lo up");
-    UdpPortOptions options = options_for({make_v4(127, 0, 0, 1), ""});
-    UdpPort sender = open_port(options);
-    options.base_port = wire::kUdpPort;
-    SlotClaim claim = claim_slot(std::array{options.local});
-    Rig rig(std::move(sender),
-            UdpPort(options, std::move(claim.sockets[0]), std::move(claim.second_sockets[0])));
-    const PeerAddress first = rig.receiver.address();
-    const PeerAddress second{first.ip, wire::kUdpPortAlternative};
-    FaultSpec spec;
-    spec.delay = std::chrono::microseconds(100);
-    rig.receiver.set_fault(spec);
-
-    // A call that delivers what was held back from the first socket, finds nothing new there, and
-    // holds back what came to the second.
-    Time now = monotonic_now() + std::chrono::seconds(1);
-    for (std::uint32_t n = 0; n < 100; ++n) {  // twice each, since they take turns to come first
-      (void)rig.sender.add_peer(PeerId{5}, n % 4 < 2 ? first : second);
-      rig.add(n, 1000, 0);
-      CHECK(rig.send() == 1);
-      now += std::chrono::microseconds(100);
-      rig.rx.clear();
-      rig.receiver.receive(now, rig.rx);
-      for (const wire::RxPacket& p : rig.rx.packets())
-        rig.arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-    }
-    std::set<std::uint32_t> numbers;
-    for (const Arrived& a : rig.arrived) numbers.insert(Rig::number_of(a));
-    CHECK(numbers.size() == rig.arrived.size());
-    CHECK(numbers.size() >= 98);
-  });
 }
 
 }  // namespace udp_fault_test

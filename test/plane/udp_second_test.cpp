@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A UDP port that receives on both standard ports, with injected faults: a round may read twice,
-// and what it returns must stay as it was.
+// A UDP port that receives on both standard ports: a round may read twice, and what it returns must
+// stay as it was, with injected faults, too.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -45,6 +45,7 @@ struct SecondRig : Rig {
     rx.clear();
     receiver.receive(at, rx);
     for (const wire::RxPacket& p : rx.packets()) {
+      CHECK(p.check == 0);
       const auto n = wire::view_as<wire::Bth>(p.bytes).psn().value();
       REQUIRE(p.bytes.size() == sizeof(wire::Bth) + kSecondPayload);
       CHECK(std::ranges::equal(p.bytes.subspan(sizeof(wire::Bth)), payload_of(n, kSecondPayload)));
@@ -53,6 +54,38 @@ struct SecondRig : Rig {
   }
   std::set<std::uint32_t> numbers;
 };
+
+TEST_CASE("UDP port: what comes to the second standard port is received as well [C-1]") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link set lo up");
+    SecondRig rig = SecondRig::make();
+    CHECK(rig.receiver.address().udp_port == wire::kUdpPort);
+    REQUIRE(rig.receiver.link_fd() >= 0);
+
+    // To the second only; a thread that was asleep finds it at once.
+    rig.send_to(true, 0, 40);
+    CHECK(readable(rig.receiver.link_fd()));
+    CHECK_FALSE(readable(rig.receiver.poll_fd()));
+    CHECK(rig.receiver.arm());
+    rig.round(monotonic_now());
+    CHECK_FALSE(rig.numbers.empty());
+
+    // To both, without a sleep: in virtual time, so that pauses end when they should.
+    Time now = monotonic_now() + 1s;
+    for (std::uint32_t n = 40; n < 120; ++n) rig.send_to(n % 2 == 1, n, 1);
+    for (int i = 0; i < 200; ++i) rig.round(now += 10us);
+    CHECK(rig.numbers.size() == 120);
+    CHECK(rig.receiver.stats().rx_packets == 120);
+
+    // While nothing comes, it is looked at once in a while, not in each call.
+    rig.round(now += 1s);
+    rig.send_to(true, 200, 1);
+    rig.round(now + UdpPort::kSecondPause / 2);
+    CHECK(rig.rx.empty());
+    rig.round(now + UdpPort::kSecondPause);
+    CHECK(rig.rx.packets().size() == 1);
+  });
+}
 
 TEST_CASE("UDP port: the second read of a round leaves what faults delivered in it alone") {
   mrc::test::in_new_network([] {

@@ -10,7 +10,6 @@
 #include "mrc/net/socket_address.hpp"
 #include "mrc/plane/udp/udp_path.hpp"
 #include "mrc/plane/udp/udp_transmit.hpp"
-#include "support/network.hpp"
 #include "udp_rig.hpp"
 
 using namespace mrc;
@@ -432,67 +431,6 @@ TEST_CASE("options out of range are named") {
   rejected([](auto& o) { o.dscp.control = 64; }, "DSCP");
   rejected([](auto& o) { o.faults.loss = 2; }, "rates");
   rejected([](auto& o) { o.local = {}; }, "local address");
-}
-
-TEST_CASE("UDP port: what comes to the second standard port is received as well [C-1]") {
-  mrc::test::in_new_network([] {
-    mrc::test::shell("ip link set lo up");
-    UdpPortOptions options = options_for({make_v4(127, 0, 0, 1), ""});
-    UdpPort sender = open_port(options);
-    options.base_port = wire::kUdpPort;
-    SlotClaim claim = claim_slot(std::array{options.local});
-    Rig rig(std::move(sender),
-            UdpPort(options, std::move(claim.sockets[0]), std::move(claim.second_sockets[0])));
-    CHECK(rig.receiver.address().udp_port == wire::kUdpPort);
-    REQUIRE(rig.receiver.link_fd() >= 0);
-    const PeerAddress first = rig.receiver.address();
-    const PeerAddress second{first.ip, wire::kUdpPortAlternative};
-
-    // To the second only; a thread that was asleep finds it at once.
-    (void)rig.sender.add_peer(PeerId{5}, second);
-    for (std::uint32_t n = 0; n < 40; ++n) rig.add(n, 1000, static_cast<std::uint16_t>(n % 4));
-    CHECK(rig.send() == 40);
-    CHECK(readable(rig.receiver.link_fd()));
-    CHECK_FALSE(readable(rig.receiver.poll_fd()));
-    CHECK(rig.receiver.arm());
-    rig.receive();
-    CHECK_FALSE(rig.arrived.empty());
-
-    // To both, without a sleep: in virtual time, so that pauses end when they should.
-    Time now = monotonic_now() + std::chrono::seconds(1);
-    for (std::uint32_t n = 40; n < 120; ++n) {
-      (void)rig.sender.add_peer(PeerId{5}, n % 2 == 0 ? first : second);
-      rig.add(n, 1000, 0);
-      CHECK(rig.send() == 1);
-    }
-    for (int round = 0; round < 200; ++round) {
-      rig.rx.clear();
-      rig.receiver.receive(now, rig.rx);
-      for (const wire::RxPacket& p : rig.rx.packets()) {
-        rig.bad_icrc += p.check != 0;
-        rig.arrived.push_back({p, {p.bytes.begin(), p.bytes.end()}});
-      }
-      now += std::chrono::microseconds(10);
-    }
-    CHECK(rig.bad_icrc == 0);
-    std::set<std::uint32_t> numbers;
-    for (const Arrived& a : rig.arrived) numbers.insert(Rig::number_of(a));
-    CHECK(numbers.size() == 120);
-    CHECK(rig.arrived.size() == 120);
-    CHECK(rig.receiver.stats().rx_packets == 120);
-
-    // While nothing comes, it is looked at once in a while, not in each call.
-    now += std::chrono::seconds(1);
-    rig.receiver.receive(now, rig.rx);
-    (void)rig.sender.add_peer(PeerId{5}, second);
-    rig.add(200, 1000, 0);
-    CHECK(rig.send() == 1);
-    rig.rx.clear();
-    rig.receiver.receive(now + UdpPort::kSecondPause / 2, rig.rx);
-    CHECK(rig.rx.empty());
-    rig.receiver.receive(now + UdpPort::kSecondPause, rig.rx);
-    CHECK(rig.rx.packets().size() == 1);
-  });
 }
 
 }  // namespace udp_test

@@ -14,6 +14,14 @@ namespace verbs_device_test {
 
 using namespace mrc::port;
 
+TEST_CASE("verbs planes: names of devices, ports and addresses") {
+  CHECK(parse_verbs_plane("mlx5_0") == VerbsPlaneName{"mlx5_0", 0, {}});
+  CHECK(parse_verbs_plane("mlx5_0:2") == VerbsPlaneName{"mlx5_0", 2, {}});
+  CHECK(parse_verbs_plane("rxe1@10.77.0.1") == VerbsPlaneName{"rxe1", 0, parse_ip("10.77.0.1")});
+  CHECK(parse_verbs_plane("rxe1:1@2001:db8::1") ==
+        VerbsPlaneName{"rxe1", 1, parse_ip("2001:db8::1")});
+}
+
 TEST_CASE("verbs planes: what is no name is refused with the form") {
   struct Case {
     const char* text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verbs ports tell one another, and how planes on devices are named: no device is needed.
+// What verbs ports tell one another. No device is needed.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -12,10 +12,6 @@
 #include "mrc/plane/verbs/verbs_format.hpp"
 #include "mrc/plane/verbs/verbs_message.hpp"
 #include "support/errors.hpp"
-
-#if __has_include(<infiniband/verbs.h>)
-#include "mrc/plane/verbs/verbs_device.hpp"
-#endif
 
 using namespace mrc;
 using namespace mrc::port;
@@ -140,15 +136,5 @@ TEST_CASE("verbs format: immediates keep kind, header and path apart") {
   CHECK(read.header_length == 48);
   CHECK(read.path == 0xFFFF);
 }
-
-#if __has_include(<infiniband/verbs.h>)
-TEST_CASE("verbs planes: names of devices, ports and addresses") {
-  CHECK(parse_verbs_plane("mlx5_0") == VerbsPlaneName{"mlx5_0", 0, {}});
-  CHECK(parse_verbs_plane("mlx5_0:2") == VerbsPlaneName{"mlx5_0", 2, {}});
-  CHECK(parse_verbs_plane("rxe1@10.77.0.1") == VerbsPlaneName{"rxe1", 0, parse_ip("10.77.0.1")});
-  CHECK(parse_verbs_plane("rxe1:1@2001:db8::1") ==
-        VerbsPlaneName{"rxe1", 1, parse_ip("2001:db8::1")});
-}
-#endif
 
 }  // namespace verbs_message_test
