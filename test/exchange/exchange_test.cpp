@@ -49,8 +49,10 @@ ConnectionInfo example() {
   return info;
 }
 
-/// Puts a matching checksum on a blob, so that what is behind it is tested too.
+/// Puts a matching length and checksum on a blob, so that what is between them is tested too.
 void seal(Blob& blob) {
+  blob[6] = static_cast<std::uint8_t>(blob.size() >> 8);
+  blob[7] = static_cast<std::uint8_t>(blob.size());
   const auto crc = mrc::wire::crc32(0, mrc::Bytes(blob).first(blob.size() - 4));
   for (unsigned i = 0; i < 4; ++i)
     blob[blob.size() - 1 - i] = static_cast<std::uint8_t>(crc >> (8 * i));
@@ -165,8 +167,6 @@ Blob enveloped(std::initializer_list<Blob> items) {
   Blob blob{'O', 'M', 'R', 'C', 0, 2, 0, 0};
   for (const Blob& item : items) blob.insert(blob.end(), item.begin(), item.end());
   blob.resize(blob.size() + 4);
-  blob[6] = static_cast<std::uint8_t>(blob.size() >> 8);
-  blob[7] = static_cast<std::uint8_t>(blob.size());
   seal(blob);
   return blob;
 }
@@ -223,6 +223,62 @@ TEST_CASE("connection info: items in any order; unknown, doubled, missing and da
                  "beyond 31"));
 }
 
+/// With the items that are left out where they say nothing, and that older releases skip.
+ConnectionInfo with_offers() {
+  ConnectionInfo info = example();
+  info.rc = true;
+  info.max_rd_atomic_dest = 16;
+  info.network_namespace = 0x0102030405060708;
+  return info;
+}
+
+TEST_CASE("connection info: SEND, READ and atomics are offered by an item of their own") {
+  ConnectionInfo info = example();
+  const Blob without = mrc::encode(info);
+  CHECK_FALSE(mrc::decode_connection_info(without).rc);
+  CHECK_FALSE(contains(mrc::to_string(info), " rc"));
+  info.rc = true;
+  info.max_rd_atomic_dest = 16;
+  // Nothing else changes, so an older release, which skips what it does not know, loses nothing.
+  const Blob item{0, 9, 0, 1, 16}, with = mrc::encode(info);
+  REQUIRE(with.size() == without.size() + item.size());
+  CHECK(Blob(with.end() - 9, with.end() - 4) == item);
+  CHECK(Blob(with.begin() + 8, with.end() - 9) == Blob(without.begin() + 8, without.end() - 4));
+
+  for (const unsigned limit : {0u, 1u, 16u, 128u}) {
+    info.max_rd_atomic_dest = static_cast<std::uint8_t>(limit);
+    CHECK(mrc::decode_connection_info(mrc::encode(info)) == info);
+    CHECK(contains(mrc::to_string(info), " rc " + std::to_string(limit) + " "));
+  }
+}
+
+TEST_CASE("connection info: the network namespace, which others skip") {
+  ConnectionInfo info = example();
+  CHECK(mrc::decode_connection_info(mrc::encode(info)).network_namespace == 0);
+  info.network_namespace = 0x0102030405060708;
+  Blob blob = mrc::encode(info);
+  CHECK(mrc::decode_connection_info(blob) == info);
+  CHECK(contains(mrc::to_string(info), "head"));
+  CHECK(Blob(blob.end() - 16, blob.end() - 4) == Blob{0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8});
+  blob[blob.size() - 15] = 0x7F;  // unknown, as 10 is to an older release
+  seal(blob);
+  CHECK(mrc::decode_connection_info(blob) == example());
+}
+
+TEST_CASE("connection info: items that older releases skip, damaged") {
+  const auto error = [](const Blob& item) {
+    Blob blob = mrc::encode(example());
+    blob.insert(blob.end() - 4, item.begin(), item.end());
+    seal(blob);
+    return decode_error(blob);
+  };
+  CHECK(error({0, 9, 0, 1, 128}).empty());
+  CHECK(contains(error({0, 9, 0, 1, 129}), "READs and atomics is over 128"));
+  CHECK(contains(error({0, 9, 0, 2, 16, 0}), "item 9 is 2 bytes long"));
+  CHECK(contains(error({0, 9, 0, 1, 16, 0, 9, 0, 1, 16}), "item 9 is there twice"));
+  CHECK(contains(error({0, 10, 0, 7, 1, 2, 3, 4, 5, 6, 7}), "item 10 is 7 bytes long"));
+}
+
 TEST_CASE("connection info: what nobody would take is not sent") {
   const auto refused = [](auto change) {
     ConnectionInfo info = example();
@@ -240,6 +296,10 @@ TEST_CASE("connection info: what nobody would take is not sent") {
     i.mtu_multiples = true;
   }));
   CHECK(refused([](auto& i) { i.planes[1] = {}; }));
+  CHECK(refused([](auto& i) {
+    i.rc = true;
+    i.max_rd_atomic_dest = 129;
+  }));
 }
 
 TEST_CASE("connection info: an MTU that is no power of two, and what older readers see of it") {
@@ -259,21 +319,23 @@ TEST_CASE("connection info: an MTU that is no power of two, and what older reade
 
 TEST_CASE("connection info: random damage is refused or harmless") {
   mrc::Random random(1);
-  unsigned accepted = 0;
+  unsigned accepted = 0, offers = 0;
   for (int round = 0; round < 20'000; ++round) {
-    Blob blob = mrc::encode(example());
+    Blob blob = mrc::encode(with_offers());
     for (auto flips = 1 + random.below(8); flips > 0; --flips)
       blob[random.below(static_cast<std::uint32_t>(blob.size()))] =
           static_cast<std::uint8_t>(random.next());
-    if (random.chance(0.3)) blob.resize(random.below(120));
+    if (random.chance(0.3)) blob.resize(random.below(140));
     if (blob.size() >= 12 && random.chance(0.7)) {  // get past the envelope
-      const Blob head{'O', 'M', 'R', 'C', 0, 2, 0, static_cast<std::uint8_t>(blob.size())};
+      const Blob head{'O', 'M', 'R', 'C', 0, 2};
       std::copy(head.begin(), head.end(), blob.begin());
       seal(blob);
     }
     try {
       const auto info = mrc::decode_connection_info(blob);
       ++accepted;
+      offers += info.rc;
+      CHECK((info.rc ? info.max_rd_atomic_dest <= 128 : info.max_rd_atomic_dest == 0));
       CHECK(mrc::decode_connection_info(mrc::encode(info)) == info);  // nothing is made up
     } catch (const mrc::Error& error) {
       CHECK(error.code() == mrc::Errc::bad_message);
@@ -281,6 +343,7 @@ TEST_CASE("connection info: random damage is refused or harmless") {
   }
   CHECK(accepted > 100);
   CHECK(accepted < 19'900);
+  CHECK(offers > 100);
   for (int round = 0; round < 20'000; ++round) {
     Blob noise(random.below(200));
     for (auto& byte : noise) byte = static_cast<std::uint8_t>(random.next());
