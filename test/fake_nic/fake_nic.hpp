@@ -64,15 +64,13 @@ struct Packet {
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint32_t immediate = 0;  ///< host byte order
-  std::size_t length = 0;       ///< bytes of payload
 };
 
 /// What the network does with a packet.
 enum class Fate : std::uint8_t {
   deliver,
   drop,
-  duplicate,  ///< delivers it twice
-  hold,       ///< until release()
+  hold,  ///< until release()
 };
 
 /// What the network does to all packets of a kind.
@@ -87,8 +85,6 @@ struct Weather {
 struct Counts {
   int contexts = 0, pds = 0, mrs = 0, channels = 0, cqs = 0, srqs = 0, qps = 0, ahs = 0, flows = 0;
   std::uint64_t overruns = 0;         ///< completions that a completion queue had no room for
-  std::uint64_t misuses = 0;          ///< calls that break the rules; see misuses()
-  std::uint64_t bad_rkeys = 0;        ///< writes that a device refused
   std::uint64_t without_receive = 0;  ///< packets that found no receive posted
   std::uint64_t to_nobody = 0;        ///< packets to queue pairs that do not exist
 
@@ -108,8 +104,6 @@ MRC_FAKE void set_link(const std::string& name, bool up, bool with_event = true)
 MRC_FAKE void set_gids(const std::string& name, const std::vector<Gid>& gids);
 /// What happens to packets of a kind from now on.
 MRC_FAKE void set_weather(Carrier carrier, const Weather& weather);
-/// The same for what one device sends; it comes before the above.
-MRC_FAKE void set_weather(const std::string& from, Carrier carrier, const Weather& weather);
 /// Judges each packet; empty: all are delivered, as far as the weather allows.
 MRC_FAKE void set_judge(std::function<Fate(const Packet&)> judge);
 /// Delivers what was held, in the order in which it was sent. Returns how many.

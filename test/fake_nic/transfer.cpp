@@ -51,7 +51,6 @@ void execute(Qp& qp, Send send) {
     qp.state = IBV_QPS_ERR;
     return report(qp, send, IBV_WC_LOC_PROT_ERR);
   }
-  send.message.facts.length = send.message.bytes.size();
   if (send.message.bytes.size() > 4096 && send.message.facts.carrier != Carrier::raw)
     world().misuse("a message longer than the path MTU");
   if (is_active(*qp.card, qp.port)) world().send(send.message);

@@ -104,23 +104,26 @@ struct Failure {
   int after = 0, times = 0, error = 0;
 };
 
-/// Everything. One lock guards it.
-class World {
- public:
-  World() : thread_([this] { run(); }) { thread_.detach(); }  // lives as long as the process
-
-  std::mutex mutex;
-  std::condition_variable acknowledged;  ///< events of completion queues
+/// What reset() puts back.
+struct State {
   std::map<std::string, std::unique_ptr<Card>> cards;
   std::vector<std::unique_ptr<Card>> former;  ///< that someone has open
   std::map<std::string, Failure> failures;
   std::function<Fate(const Packet&)> judge;
-  std::map<std::pair<std::string, Carrier>, Weather> local_weather;
   Weather weather[3];
   std::vector<Message> held;
   Counts counts;
   std::vector<std::string> misuses;
   std::mt19937 random{1};
+};
+
+/// Everything. One lock guards it.
+class World : public State {
+ public:
+  World() : thread_([this] { run(); }) { thread_.detach(); }  // lives as long as the process
+
+  std::mutex mutex;
+  std::condition_variable acknowledged;  ///< events of completion queues
 
   /// Whether this call is to fail; sets errno.
   [[nodiscard]] bool fails(const std::string& function);

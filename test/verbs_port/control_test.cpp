@@ -134,11 +134,7 @@ struct Relayed {
     b.qps[0].connect(info_a);
   }
   void write(std::size_t at, const MemoryRegion& memory, std::size_t in_memory, std::size_t bytes) {
-    const Sge sge = a.sge(at, bytes);
-    SendRequest request;
-    request.sges = {&sge, 1};
-    request.remote = memory.remote(in_memory);
-    REQUIRE(a.qps[0].post_send(request) == Errc::ok);
+    REQUIRE(post_write(a, at, bytes, memory, in_memory) == Errc::ok);
     const Completion done = a.await_one();
     INFO(a.qps[0].error_text());
     REQUIRE(done.status == WcStatus::success);
@@ -164,7 +160,7 @@ TEST_CASE("verbs ports: control messages are lost, duplicated, swapped and damag
   // States that change all the time.
   for (int i = 0; i < 3; ++i) {
     fake_nic::set_gids("nic1", {gid("fe80::9")});
-    REQUIRE(eventually([&] { return !pair.b.device.stats().planes[0].up; }));
+    REQUIRE(eventually([&] { return !plane_is_up(pair.b); }));
     fake_nic::set_gids("nic1", {gid("fe80::9"), gid("fe80::8"), gid("127.0.0.12")});
     REQUIRE(pair.places());
   }

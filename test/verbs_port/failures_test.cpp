@@ -17,10 +17,6 @@ using fake_nic::Carrier;
 using fake_nic::Fate;
 using fake_nic::Packet;
 
-[[nodiscard]] bool plane_is_up(const Side& side) {
-  return side.device.stats().planes[0].up;
-}
-
 TEST_CASE("verbs ports: a network that duplicates is noticed, and the peer moved to UD") {
   const RdmaNetwork network;
   RdmaPair pair(true);
@@ -44,12 +40,7 @@ TEST_CASE("verbs ports: a network that duplicates is noticed, and the peer moved
 TEST_CASE("verbs ports: a silent path is reset, also where devices use numbers again at once") {
   for (const bool reuses : {false, true}) {
     CAPTURE(reuses);
-    const RdmaNetwork network;
-    for (int i = 0; i < 2; ++i) {
-      fake_nic::Nic nic = RdmaNetwork::nic(i);
-      nic.reuses_numbers = reuses;
-      fake_nic::add(nic);
-    }
+    const RdmaNetwork network([&](fake_nic::Nic& nic) { nic.reuses_numbers = reuses; });
     RdmaPair pair(true);
     pair.until_placed();
     // A queue pair of nic1 gets nothing more; its successor does.
@@ -88,15 +79,8 @@ TEST_CASE("verbs ports: a disabled plane is silent, and works again when it is e
       packets += packet.from == "nic0";
       return Fate::deliver;
     });
-    const auto post = [](Side& from, const MemoryRegion& memory) {
-      const Sge sge = from.sge(0, 64 << 10);
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.remote = memory.remote(0);
-      return from.qps[0].post_send(request);
-    };
-    REQUIRE(post(pair.a, pair.b_memory) == Errc::ok);
-    REQUIRE(post(pair.b, pair.a_memory) == Errc::ok);
+    REQUIRE(post_write(pair.a, 0, 64 << 10, pair.b_memory, 0) == Errc::ok);
+    REQUIRE(post_write(pair.b, 0, 64 << 10, pair.a_memory, 0) == Errc::ok);
     std::this_thread::sleep_for(50ms);
     CHECK(packets == 0);
     CHECK(pair.a.target == std::vector<std::uint8_t>(pair.a.target.size(), 0x5E));
@@ -122,11 +106,7 @@ TEST_CASE("verbs ports: a peer that ends, and another one at its address") {
     connect(a.add_qp(), b.add_qp());
     const MemoryRegion memory = b.device.register_memory(std::span(b.target), RdmaPair::kPlaceable);
     REQUIRE(eventually([&] {
-      const Sge sge = a.sge(0, 64 << 10);
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.remote = memory.remote(0);
-      REQUIRE(a.qps[0].post_send(request) == Errc::ok);
+      REQUIRE(post_write(a, 0, 64 << 10, memory, 0) == Errc::ok);
       REQUIRE(a.await_one().status == WcStatus::success);
       return RdmaPair::port_of(b).rx_placed > 0;
     }));

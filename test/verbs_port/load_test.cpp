@@ -33,12 +33,7 @@ void under_load(const std::function<void(RdmaPair&, const std::function<void()>&
     for (const bool fragile : fragile_ones) {
       CAPTURE(placement);
       CAPTURE(fragile);
-      const RdmaNetwork network;
-      for (int i = 0; i < 2; ++i) {
-        fake_nic::Nic nic = RdmaNetwork::nic(i);
-        nic.fragile = fragile;
-        fake_nic::add(nic);
-      }
+      const RdmaNetwork network([&](fake_nic::Nic& nic) { nic.fragile = fragile; });
       RdmaPair pair(placement, 512 << 10);
       if (placement) pair.until_placed();
       SealedTraffic there(pair.a, pair.b, pair.b_memory);
@@ -64,17 +59,13 @@ void under_load(const std::function<void(RdmaPair&, const std::function<void()>&
     }
 }
 
-[[nodiscard]] bool load_up(const Side& side) {
-  return side.device.stats().planes[0].up;
-}
-
 TEST_CASE("verbs ports under load: links go down and come up") {
   under_load([](RdmaPair& pair, const auto& goes_on) {
     for (int i = 0; i < 2; ++i)
       for (const char* name : {"nic0", "nic1"}) {
         const Side& side = name[3] == '0' ? pair.a : pair.b;
         fake_nic::set_link(name, false, i == 0);
-        REQUIRE(eventually([&] { return !load_up(side); }));
+        REQUIRE(eventually([&] { return !plane_is_up(side); }));
         fake_nic::set_link(name, true, i == 0);
         goes_on();
       }
@@ -93,7 +84,7 @@ TEST_CASE("verbs ports under load: an address goes, and comes back at other indi
     const auto other = gid("fe80::7"), own = gid("127.0.0.11");
     for (const Gids& gids : {Gids{own}, Gids{other, other, other, own}, Gids{other, own}}) {
       fake_nic::set_gids("nic0", {other});
-      REQUIRE(eventually([&] { return !load_up(pair.a); }));
+      REQUIRE(eventually([&] { return !plane_is_up(pair.a); }));
       fake_nic::set_gids("nic0", gids);
       goes_on();
     }
@@ -111,7 +102,7 @@ TEST_CASE("verbs ports under load: devices are removed and added again") {
           const int before = fake_nic::counts().contexts;
           fake_nic::remove(name);
           REQUIRE(eventually([&] { return fake_nic::counts().contexts < before; }));
-          CHECK_FALSE(load_up(i == 0 ? pair.a : pair.b));
+          CHECK_FALSE(plane_is_up(i == 0 ? pair.a : pair.b));
           fake_nic::add(RdmaNetwork::nic(i));
           goes_on();
         }
@@ -201,7 +192,7 @@ TEST_CASE("verbs ports under load: memory comes and goes while the device is awa
     RdmaPair pair(true);
     pair.until_placed();
     removed ? fake_nic::remove("nic1") : fake_nic::set_link("nic1", false);
-    REQUIRE(eventually([&] { return !load_up(pair.b); }));
+    REQUIRE(eventually([&] { return !plane_is_up(pair.b); }));
     std::vector<std::uint8_t> late(1 << 20);
     {
       const MemoryRegion gone =
@@ -212,11 +203,7 @@ TEST_CASE("verbs ports under load: memory comes and goes while the device is awa
       fake_nic::add(RdmaNetwork::nic(1));
     else
       fake_nic::set_link("nic1", true);
-    const auto placed = RdmaPair::port_of(pair.b).rx_placed;
-    REQUIRE(eventually([&] {
-      pair.there();
-      return RdmaPair::port_of(pair.b).rx_placed > placed;
-    }));
+    pair.until_placed();
     pair.back();
     // Each port: its own memory, three regions of the side, and nothing of what is gone. Handles
     // of former regions are the program's, which has none.

@@ -201,13 +201,16 @@ TEST_CASE(
     const RawNetwork network;
     PacketRig rig(raw_port(packet_options(true)), raw_port(packet_options(false)), packet_routes());
     std::uint32_t next = 0;
+    const auto try_one = [&] {
+      rig.add(next++, 300, 0);
+      (void)rig.send();
+      rig.PortRig::receive();
+    };
     /// Packets arrive again, sooner or later.
     const auto goes_on = [&] {
       return eventually([&] {
         const std::size_t before = rig.arrived.size();
-        rig.add(next++, 300, 0);
-        (void)rig.send();
-        rig.PortRig::receive();
+        try_one();
         return rig.arrived.size() > before;
       });
     };
@@ -220,10 +223,7 @@ TEST_CASE(
       const bool sends = name[5] == 'a';
       // It is closed, so that the removal can end.
       REQUIRE(eventually([&] {
-        (void)goes_on;
-        rig.add(next++, 300, 0);
-        (void)rig.send();
-        rig.PortRig::receive();
+        try_one();
         return !(sends ? rig.sender.link_up() : rig.receiver.link_up());
       }));
       CHECK(fake_nic::counts().contexts == 1);
@@ -235,9 +235,7 @@ TEST_CASE(
     }
     shell("ip link set pa down");
     REQUIRE(eventually([&] {
-      rig.PortRig::receive();
-      rig.add(next++, 300, 0);
-      (void)rig.send();
+      try_one();
       return !rig.sender.link_up();
     }));
     shell("ip link set pa up");
@@ -304,10 +302,10 @@ TEST_CASE("raw packets: two devices in a fabric") {
     fake_nic::set_weather(fake_nic::Carrier::raw, {.loss = 0.03});
     pair.copy_all(5000);
     fake_nic::remove("nic_a0");
-    REQUIRE(eventually([&] { return !pair.a.device.stats().planes[0].up; }));
+    REQUIRE(eventually([&] { return !plane_is_up(pair.a); }));
     pair.copy_all();
     fake_nic::add(RawNetwork::nic("a0"));
-    REQUIRE(eventually([&] { return pair.a.device.stats().planes[0].up; }));
+    REQUIRE(eventually([&] { return plane_is_up(pair.a); }));
     pair.copy_all();
   });
 }

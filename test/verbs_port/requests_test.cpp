@@ -115,11 +115,8 @@ TEST_CASE("verbs ports: several queue pairs, both ways at once") {
       for (std::size_t i = 0; i < kQps; ++i)
         for (const bool there : {true, false}) {
           Side& from = there ? pair.a : pair.b;
-          const Sge sge = from.sge(i * share, share);
-          SendRequest request;
-          request.sges = {&sge, 1};
-          request.remote = (there ? pair.b_memory : pair.a_memory).remote(i * share);
-          REQUIRE(from.qps[i].post_send(request) == Errc::ok);
+          const MemoryRegion& memory = there ? pair.b_memory : pair.a_memory;
+          REQUIRE(post_write(from, i * share, share, memory, i * share, 0, i) == Errc::ok);
         }
       for (Side* side : {&pair.a, &pair.b})
         for (const Completion& done : side->await(kQps)) REQUIRE(done.status == WcStatus::success);

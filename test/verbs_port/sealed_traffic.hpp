@@ -81,12 +81,8 @@ class SealedTraffic {
   [[nodiscard]] bool post(std::uint64_t number) {
     const std::size_t slot = number % seals_.size();
     check_seal(slot);
-    const Sge sge = from_.sge(source_of(number), bytes_);
-    SendRequest request;
-    request.wr_id = number;
-    request.sges = {&sge, 1};
-    request.remote = memory_.remote(slot * bytes_);
-    const bool good = from_.qps[0].post_send(request) == Errc::ok;
+    const bool good =
+        post_write(from_, source_of(number), bytes_, memory_, slot * bytes_, number) == Errc::ok;
     if (!good) fail("a message can't be posted: " + from_.qps[0].error_text());
     return good;
   }

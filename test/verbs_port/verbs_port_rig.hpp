@@ -38,8 +38,15 @@ struct FakeNics {
 
 /// nic0 and nic1, 127.0.0.11 and 127.0.0.12, on one network.
 struct RdmaNetwork : FakeNics {
-  RdmaNetwork() {
-    for (int i = 0; i < 2; ++i) fake_nic::add(nic(i));
+  RdmaNetwork() : RdmaNetwork([](fake_nic::Nic&) {}) {}
+  /// After that change of each.
+  template <class Change>
+  explicit RdmaNetwork(const Change& change) {
+    for (int i = 0; i < 2; ++i) {
+      fake_nic::Nic one = nic(i);
+      change(one);
+      fake_nic::add(one);
+    }
   }
   [[nodiscard]] static fake_nic::Nic nic(int number) {
     fake_nic::Nic nic;
@@ -70,6 +77,21 @@ template <class Condition>
   return true;
 }
 
+[[nodiscard]] inline bool plane_is_up(const Side& side) {
+  return side.device.stats().planes[0].up;
+}
+
+/// Posts a write of that part of the source to an offset of a peer's memory.
+inline Errc post_write(Side& from, std::size_t at, std::size_t bytes, const MemoryRegion& to,
+                       std::size_t offset, std::uint64_t wr_id = 0, std::size_t qp = 0) {
+  const Sge sge = from.sge(at, bytes);
+  SendRequest request;
+  request.wr_id = wr_id;
+  request.sges = {&sge, 1};
+  request.remote = to.remote(offset);
+  return from.qps[qp].post_send(request);
+}
+
 /// Two devices and a connected queue pair on each. The peers' devices may place what is written to
 /// `a_memory` and `b_memory`, in the targets.
 struct RdmaPair : Pair {
@@ -88,11 +110,7 @@ struct RdmaPair : Pair {
     while (posted < from.source.size() || waiting > 0) {
       const std::size_t n = std::min(size, from.source.size() - posted);
       if (n > 0 && waiting < 16) {
-        const Sge sge = from.sge(posted, n);
-        SendRequest request;
-        request.sges = {&sge, 1};
-        request.remote = memory.remote(posted);
-        REQUIRE(from.qps[0].post_send(request) == Errc::ok);
+        REQUIRE(post_write(from, posted, n, memory, posted) == Errc::ok);
         posted += n;
         ++waiting;
         continue;
