@@ -19,6 +19,7 @@ DISSECTOR = pathlib.Path(__file__).resolve().parents[2] / "tools" / "wireshark" 
 FIELDS = """ipv6.src ipv6.dst ipv6.routing.srh.addr mrc.opcode mrc.trimmed mrc.icrc.status
     mrc.tag.status _ws.expert.message""".split()
 FINDING = re.compile(r"\S.* is .*, expected ")  # how the dissector words them
+PROBE = 0xDE  # opcode
 BLOCK, FIRST_LOCAL, PLANE = 0xFCBB0000, 0xE000, 0x0F00  # uSIDs from FIRST_LOCAL on have no plane
 
 
@@ -86,8 +87,11 @@ def main():
         opcode, trimmed, icrc, tag, messages = lists[3:]
         if not opcode:
             continue
-        opcodes[int(opcode[0], 0)] += 1
-        counts.update(mrc=1, trimmed=len(trimmed), verified=icrc == ["1"], tagged=tag == ["1"],
+        kind = int(opcode[0], 0)
+        opcodes[kind] += 1
+        # Reliability probes are of the class of the data, but nothing of them is to be repaired.
+        name = "trimmed probes" if kind == PROBE else "trimmed"
+        counts.update({name: len(trimmed)}, mrc=1, verified=icrc == ["1"], tagged=tag == ["1"],
                       unchecked=tag == ["2"])
         wrong = [text for text in messages if FINDING.match(text)]
         if network and len(destinations) > 1:

@@ -550,6 +550,14 @@ local function in_class(dscp, names)
   return false
 end
 
+-- Data, reliability probes, which are of its class, and requests, which may be; §1.14.
+local function may_be_trimmed(p)
+  for _, name in ipairs(classes_of(p)) do
+    if name:find("^trimmable") then return true end
+  end
+  return false
+end
+
 local function check_classes(p)
   local first, ip, names = p.outer or p.ip, p.ip, classes_of(p)
   local wanted = table.concat(names, ", ")
@@ -618,7 +626,9 @@ local function check_transport(p)
     if payload < 0 or not (p.opcode == REQUEST and p.tag_state) then
       expect(p, "mrc.payload_length", payload, 0, e.malformed)
     end
-    if p.trimmed then wrong(p, "ip.dscp", (p.outer or p.ip).dscp, "trimmed data only") end
+    if p.trimmed and not may_be_trimmed(p) then
+      wrong(p, "ip.dscp", (p.outer or p.ip).dscp, table.concat(classes_of(p), ", "))
+    end
   elseif payload < 0 then
     wrong(p, "mrc.payload_length", format("%d", payload), "room for headers and iCRC", e.malformed)
   else
@@ -971,11 +981,11 @@ local function dissect(tvb, pinfo, root)
     generated(p, "payload_length", p.payload)
     check_transport(p)
     if ip and prefs.strict and not pinfo.in_error_pkt then check_classes(p) end
-    details = format("QP 0x%06x ", p.v.dqp)
+    details = format("QP 0x%06x", p.v.dqp)
     if p.data then
-      details = details .. data_details(p)
+      details = details .. " " .. data_details(p)
     elseif whole then
-      details = details .. DETAILS[p.opcode](p)
+      details = details .. " " .. DETAILS[p.opcode](p)
     end
     if whole or p.data then
       if prefs.find_answers and not pinfo.in_error_pkt then match(p, pinfo) end
