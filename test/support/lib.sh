@@ -26,6 +26,14 @@ clean_up() {
 }
 trap clean_up EXIT
 
+# Debian's modules are those of Debian's Python. And what pyenv calls python3 is a script, which
+# takes longer to find one than most tests need it.
+if [[ -x /usr/bin/python3 ]]; then
+  mkdir "$work/bin"
+  ln -s /usr/bin/python3 "$work/bin/python3"
+  PATH=$work/bin:$PATH
+fi
+
 # How much the test is to do: check, full or long (test/where.cmake).
 scope=${MRC_TEST_SCOPE:-full}
 full() { [[ $scope != check ]]; }
@@ -114,10 +122,25 @@ until_listening() {  # until_listening PORT [COMMAND...]: as listening()
   until_true 20 listening "$@" || fail "nobody listens on port $1"
 }
 
+where_is() {  # where_is PID: what each of its threads does, as far as the machine tells
+  local task
+  for task in "/proc/$1/task"/*; do
+    printf -- '---- thread %s of process %s\n' "$(cat "$task/comm")" "$1"
+    grep -E '^(State|SigBlk|voluntary_ctxt)' "$task/status"
+    cat "$task/syscall" "$task/stack"
+  done 2>/dev/null
+  if command -v gdb >/dev/null; then
+    timeout 60 gdb -p "$1" -batch -ex 'thread apply all backtrace' </dev/null 2>/dev/null
+  fi
+}
+
 # exit_code PID SECONDS [STATUS [WHO]]: its exit status in $code, which has to be that; a hang fails
-# the test
+# the test, and shows where it hangs
 exit_code() {
-  until_true "$2" gone "$1" || fail "${4:-process $1} still runs after $((20 * $2)) s"
+  if ! until_true "$2" gone "$1"; then
+    where_is "$1" >&2 || true
+    fail "${4:-process $1} still runs after $((slack * $2)) s"
+  fi
   code=0
   wait "$1" || code=$?
   [[ $code == "${3:-$code}" ]] || fail "${4:-process $1} ended with status $code, not $3"
