@@ -201,7 +201,7 @@ TEST_CASE("planes: one with a lost path and marks waits for others, but never in
 
 TEST_CASE("planes: one that dies is held against no path of another one") {
   // Seeds with which sack_threshold from 64 KiB on makes SACKs too few to show what has arrived.
-  for (const std::uint64_t seed : {2, 9, 11}) {
+  for (const std::uint64_t seed : {3, 7, 20}) {
     CAPTURE(seed);
     EnginePair::Setup setup;
     setup.planes = 2;

@@ -75,26 +75,31 @@ void Traffic::open() {
   pair_.connect(qpn[0], qpn[1], options_.near_wrap);
   for (unsigned side = 0; side < (options_.both ? 2u : 1u); ++side) {
     Flow f;
+    f.contents = Random(random_.next());
     f.side = side;
     f.qpn = qpn[side];
     f.peer_qpn = qpn[1 - side];
     f.send_cq = send[side];
     f.receive_cq = receive[1 - side];
-    const std::size_t bytes = std::size_t{options_.messages} * (options_.max_size + 8);
-    f.source.resize(bytes);
-    f.target.assign(bytes, 0xEE);
-    for (std::size_t i = 0; i < bytes; i += 8) {
-      const std::uint64_t word = random_.next();
-      std::memcpy(f.source.data() + i, &word, std::min<std::size_t>(8, bytes - i));
-    }
-    f.sent = f.source;
+    const std::size_t bytes = std::size_t{options_.messages} * (options_.max_size + 8) + 8;
+    for (auto* memory : {&f.source, &f.target, &f.sent})
+      *memory = std::make_unique_for_overwrite<std::uint8_t[]>(bytes);
     Access access = Access::local_write | Access::remote_write;
     if (options_.relaxed) access = access | Access::relaxed_ordering;
-    f.lkey = pair_.register_memory(side, f.source.data(), bytes, Access::none);
-    f.rkey = pair_.register_memory(1 - side, f.target.data(), bytes, access);
+    f.lkey = pair_.register_memory(side, f.source.get(), bytes, Access::none);
+    f.rkey = pair_.register_memory(1 - side, f.target.get(), bytes, access);
     for (std::uint32_t i = 0; i < options_.capacity.receive; ++i)
       CHECK(pair_[1 - side].post_receive(f.peer_qpn, i) == Errc::ok);
     flows_.push_back(std::move(f));
+  }
+}
+
+void Traffic::fill(Flow& f, std::size_t bytes) {
+  for (; f.filled < bytes; f.filled += 8) {
+    const std::uint64_t word = f.contents.next();
+    std::memcpy(f.source.get() + f.filled, &word, 8);
+    std::memcpy(f.sent.get() + f.filled, &word, 8);
+    std::memset(f.target.get() + f.filled, 0xEE, 8);
   }
 }
 
@@ -110,11 +115,12 @@ void Traffic::post(Flow& f) {
     m.with_immediate = random_.chance(options_.immediates) || m.id + 1 == options_.messages;
     m.signaled = random_.chance(options_.signaled) || m.id + 1 == options_.messages;
     m.verified = false;
+    fill(f, m.offset + m.length + 8);
     std::vector<Sge> sges = cut(f, m);
     SendRequest r;
     r.wr_id = m.id;
     r.sges = sges;
-    r.remote = {reinterpret_cast<std::uint64_t>(f.target.data()) + m.offset, f.rkey};
+    r.remote = {reinterpret_cast<std::uint64_t>(f.target.get()) + m.offset, f.rkey};
     if (m.with_immediate) r.opcode = SendOpcode::write_imm;
     r.immediate = m.immediate;
     r.flags.signaled = m.signaled;
@@ -132,7 +138,7 @@ std::vector<Sge> Traffic::cut(Flow& f, const Message& m) {
   std::vector<Sge> sges;
   if (m.length == 0) return sges;
   const std::uint32_t first = random_.below(m.length + 1);
-  const std::uint8_t* data = f.source.data() + m.offset;
+  const std::uint8_t* data = f.source.get() + m.offset;
   sges.push_back({data, first, f.lkey});
   if (first < m.length) sges.push_back({data + first, m.length - first, f.lkey});
   return sges;
@@ -162,14 +168,13 @@ void Traffic::poll(Flow& f) {
 }
 
 void Traffic::take_back(Flow& f, const Message& m) {
-  std::fill_n(f.source.begin() + static_cast<std::ptrdiff_t>(m.offset), m.length,
-              std::uint8_t{0xDD});
+  std::fill_n(f.source.get() + m.offset, m.length, std::uint8_t{0xDD});
 }
 
 void Traffic::verify(Flow& f, Message& m) {
   if (m.verified) return;
   m.verified = true;
-  REQUIRE(std::memcmp(f.target.data() + m.offset, f.sent.data() + m.offset, m.length) == 0);
+  REQUIRE(std::memcmp(f.target.get() + m.offset, f.sent.get() + m.offset, m.length) == 0);
   for (std::uint32_t i = 0; i < m.length; ++i) f.target[m.offset + i] ^= 0xFF;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "support/engine_pair.hpp"
@@ -56,8 +57,11 @@ class Traffic {
     unsigned side;
     Qpn qpn, peer_qpn;
     CqId send_cq, receive_cq;  ///< receive_cq: on the other side
-    std::vector<std::uint8_t> source, target;
-    std::vector<std::uint8_t> sent;  ///< what source holds until the application gets it back
+    std::unique_ptr<std::uint8_t[]> source, target;
+    std::unique_ptr<std::uint8_t[]> sent;  ///< what source holds until the application gets it back
+    std::size_t filled = 0;  ///< bytes of them, from the start: what the largest messages would
+                             ///< need is a multiple of what messages do need
+    Random contents{0};
     std::uint32_t lkey, rkey;
     std::vector<Message> all;
     std::vector<std::size_t> wimms;  ///< indices into all
@@ -67,6 +71,9 @@ class Traffic {
   };
 
   void open();
+
+  /// Gives the first `bytes` of a flow's memory their contents.
+  static void fill(Flow& f, std::size_t bytes);
 
   void post(Flow& f);
   std::vector<Sge> cut(Flow& f, const Message& m);
