@@ -156,48 +156,38 @@ struct Asked {
   port::PeerAddress address;
 };
 
-TEST_CASE("questions: those for queue pairs that do not exist leave all others their answers") {
+TEST_CASE("questions: floods of one kind leave the other kinds their answers") {
   Asked device(port::parse_ip("127.0.0.9"));
   const Qpn idle = device.side.add_qp().qpn();
   const DatagramQueuePair datagrams = device.datagrams();
   const Host peer(9), stranger(99);
-  const Qpn nobody{value(idle) + 0x700};
-  const auto check = [&](const Host& host, const Question& question) {
-    CAPTURE(value(question.asked));
-    CAPTURE(value(question.asker));
-    if (!device.flood(device.all_strangers(), {nobody, Asked::kPeer})) return;
-    device.check_answered(host, question);
+  const std::vector<const Host*> strangers = device.all_strangers();
+  const Question wanted = device.wanted(), of_another{wanted.asked, Asked::kOther},
+                 for_idle{idle, Asked::kPeer}, for_datagrams{datagrams.qpn(), Asked::kPeer},
+                 for_nobody{Qpn{value(idle) + 0x700}, Asked::kPeer};
+  const struct {
+    std::vector<const Host*> flood;
+    Question by;
+    const Host& host;
+    Question question;  ///< that has its answers all the same
+  } cases[] = {
+      {strangers, for_nobody, peer, wanted},
+      // Together fewer than a host may ask at once.
+      {strangers, for_nobody, stranger, wanted},
+      {strangers, for_nobody, stranger, of_another},
+      {strangers, for_nobody, stranger, for_idle},
+      {strangers, for_nobody, stranger, for_datagrams},
+      // Only the peer's are wanted.
+      {strangers, wanted, peer, wanted},
+      {{&peer}, of_another, peer, wanted},
+      {{&peer}, for_idle, peer, wanted},
+      {{&peer}, for_datagrams, peer, wanted},
   };
-  check(peer, device.wanted());
-  // Together fewer than a host may ask at once.
-  check(stranger, device.wanted());
-  check(stranger, {device.wanted().asked, Asked::kOther});
-  check(stranger, {idle, Asked::kPeer});
-  check(stranger, {datagrams.qpn(), Asked::kPeer});
-}
-
-TEST_CASE("questions: only the peer's are wanted") {
-  Asked device(port::parse_ip("127.0.0.9"));
-  const Host peer(9);
-  const Qpn idle = device.side.add_qp().qpn();
-  const DatagramQueuePair datagrams = device.datagrams();
-  std::vector<const Host*> hosts = device.all_strangers();
-  Question question = device.wanted();
-  SUBCASE("not those of other hosts") {}
-  SUBCASE("not those of its host's other queue pairs") {
-    hosts = {&peer};
-    question.asker = Asked::kOther;
+  for (const auto& c : cases) {
+    CAPTURE(&c - cases);
+    if (!device.flood(c.flood, c.by)) return;
+    device.check_answered(c.host, c.question);
   }
-  SUBCASE("not those for other queue pairs") {
-    hosts = {&peer};
-    question.asked = idle;
-  }
-  SUBCASE("not those for one of datagrams") {
-    hosts = {&peer};
-    question.asked = datagrams.qpn();
-  }
-  if (!device.flood(hosts, question)) return;
-  device.check_answered(peer, device.wanted());
 }
 
 TEST_CASE("questions: the peer may ask from the address of any of its planes") {

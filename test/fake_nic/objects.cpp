@@ -25,6 +25,12 @@ T* made(T* object, int& count) {
   return object;
 }
 
+/// Whether an object may not be destroyed, since others stand on it.
+bool in_use(int users, const char* misuse) {
+  if (users > 0) world().misuse(misuse);
+  return users > 0;
+}
+
 int event_counter() {
   return ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 }
@@ -112,10 +118,7 @@ MRC_FAKE ibv_context* ibv_open_device(ibv_device* device) {
 MRC_FAKE int ibv_close_device(ibv_context* c) {
   const std::lock_guard lock(world().mutex);
   Context& context = of(c);
-  if (context.users > 0) {
-    world().misuse("a device is closed that has objects");
-    return EBUSY;
-  }
+  if (in_use(context.users, "a device is closed that has objects")) return EBUSY;
   std::erase(context.card->contexts, &context);
   ::close(c->async_fd);
   --world().counts.contexts;
@@ -189,10 +192,8 @@ MRC_FAKE ibv_pd* ibv_alloc_pd(ibv_context* c) {
 }
 MRC_FAKE int ibv_dealloc_pd(ibv_pd* pd) {
   const std::lock_guard lock(world().mutex);
-  if (static_cast<Pd*>(pd)->users > 0) {
-    world().misuse("a protection domain is deallocated that has objects");
+  if (in_use(static_cast<Pd*>(pd)->users, "a protection domain is deallocated that has objects"))
     return EBUSY;
-  }
   --of(pd->context).users;
   --world().counts.pds;
   delete static_cast<Pd*>(pd);
@@ -241,10 +242,7 @@ MRC_FAKE ibv_comp_channel* ibv_create_comp_channel(ibv_context* c) {
 }
 MRC_FAKE int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const std::lock_guard lock(world().mutex);
-  if (channel->refcnt > 0) {
-    world().misuse("a completion channel is destroyed that has queues");
-    return EBUSY;
-  }
+  if (in_use(channel->refcnt, "a completion channel is destroyed that has queues")) return EBUSY;
   ::close(channel->fd);
   --of(channel->context).users;
   --world().counts.channels;
@@ -274,10 +272,7 @@ MRC_FAKE ibv_cq* ibv_create_cq(ibv_context* c, int entries, void* user, ibv_comp
 MRC_FAKE int ibv_destroy_cq(ibv_cq* cq) {
   std::unique_lock lock(world().mutex);
   auto* own = static_cast<Cq*>(cq);
-  if (own->users > 0) {
-    world().misuse("a completion queue is destroyed that has queue pairs");
-    return EBUSY;
-  }
+  if (in_use(own->users, "a completion queue is destroyed that has queue pairs")) return EBUSY;
   if (cq->channel != nullptr) std::erase(static_cast<Channel*>(cq->channel)->events, cq);
   if (!world().acknowledged.wait_for(lock, std::chrono::seconds(60),
                                      [own] { return own->unacknowledged == 0; }))
@@ -329,10 +324,9 @@ MRC_FAKE ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
 }
 MRC_FAKE int ibv_destroy_srq(ibv_srq* srq) {
   const std::lock_guard lock(world().mutex);
-  if (static_cast<Srq*>(srq)->users > 0) {
-    world().misuse("a shared receive queue is destroyed that has queue pairs");
+  if (in_use(static_cast<Srq*>(srq)->users,
+             "a shared receive queue is destroyed that has queue pairs"))
     return EBUSY;
-  }
   --static_cast<Pd*>(srq->pd)->users;
   --world().counts.srqs;
   delete static_cast<Srq*>(srq);

@@ -13,13 +13,13 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "mrc/core/error.hpp"
 #include "support/network.hpp"
+#include "support/own_folder.hpp"
 
 using namespace mrc;
 using namespace mrc::port;
@@ -27,21 +27,13 @@ using namespace mrc::port;
 namespace packet_slot_test {
 
 /// A folder for the life of a test, and in it, the one for locks.
-class Folder {
- public:
-  Folder() { REQUIRE(::mkdtemp(base_.data()) != nullptr); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { mrc::test::shell("rm -r " + base_); }
-  [[nodiscard]] std::string locks() const { return base_ + "/locks"; }
+struct Folder : mrc::test::OwnFolder {
+  [[nodiscard]] std::string locks() const { return path + "/locks"; }
   [[nodiscard]] std::string file() const {
     struct stat s {};
     REQUIRE(::stat("/proc/thread-self/ns/net", &s) == 0);
     return locks() + "/net-" + std::to_string(s.st_ino) + ".slots";
   }
-
- private:
-  std::string base_ = "/tmp/openmrc-test-XXXXXX";
 };
 
 template <class F>

@@ -40,9 +40,9 @@ done
 dmesg | sed -n 's/.*tsc: Detected \([0-9]*\)\.\([0-9]\{3\}\) MHz.*/\1\2/p' >$control/tsc
 cat /proc/uptime >$control/up.part && mv $control/up.part $control/up
 if ((merge)); then
-  bash $control/command.sh <$control/stdin >$control/out 2>&1
+  bash $control/command.sh </dev/null >$control/out 2>&1
 else
-  bash $control/command.sh <$control/stdin >$control/out 2>$control/err
+  bash $control/command.sh </dev/null >$control/out 2>$control/err
 fi
 status=$?
 cat /proc/uptime >$control/down
