@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run after a unit test executable was linked: writes LIST_FILE, which gives ctest one entry per
 # test case of EXECUTABLE, named "LAYER: name", run by LAUNCHER if there is one, with PROPERTIES.
-# GROUPED: one entry for consecutive cases whose names begin with the same words before a colon.
+# With GROUPED one entry for consecutive cases whose names begin with the same words before a colon.
 # One that skipped itself would be the result of all, so those that may are left alone.
 #
 # Cases are run by their number, not by name: doctest's name filter gives a meaning to commas, stars
