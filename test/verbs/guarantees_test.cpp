@@ -70,9 +70,7 @@ void check_last_byte_last(const Linked& pair, ibv_wr_opcode opcode, const Memory
     ibv_send_wr request = pair.request(opcode, sge, 0);
     CHECK(post(pair.a.qp, request) == 0);
     CHECK(pair.a.next().status == IBV_WC_SUCCESS);
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (seen < round && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    if (seen < round) break;
+    if (!eventually([&] { return seen >= round; }, std::this_thread::yield)) break;
   }
   stop = true;
   watcher.join();

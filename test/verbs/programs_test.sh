@@ -25,7 +25,7 @@ fi
 
 say 'perftest'
 pair bw 60 ib_write_bw -n 1000
-pair all 100 ib_write_bw -n 200 -a
+pair all 100 ib_write_bw -n 20 -a
 expect 'every size was measured' [ "$(lines all)" -eq 23 ]
 pair latency 60 ib_write_lat -n 200
 if full; then
@@ -41,8 +41,8 @@ say 'SEND, READ, atomics'
 for tool in ib_send_bw ib_read_bw ib_atomic_bw; do pair "$tool" 60 "$tool" -n 500; done
 for tool in ib_send_lat ib_read_lat ib_atomic_lat; do pair "$tool" 60 "$tool" -n 100; done
 if full; then
-  pair send_all 100 ib_send_bw -n 100 -a
-  pair read_all 100 ib_read_bw -n 100 -a
+  pair send_all 100 ib_send_bw -n 20 -a
+  pair read_all 100 ib_read_bw -n 20 -a
   pair send_srq 60 ib_send_bw -n 500 --use-srq
   pair send_events 60 ib_send_bw -n 500 -e
   pair send_uc 60 ib_send_bw -n 500 -c UC

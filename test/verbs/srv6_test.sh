@@ -7,11 +7,11 @@ unset MRC_PLANES
 . "$(dirname "${BASH_SOURCE[0]}")/../process/srv6_lib.sh"
 need_tool ib_write_bw
 fabric_up "$source_dir/tools/fabrics/demo.json"
-seconds=40
+seconds=40  # at half a Gbit/s, so that other tests have a processor, too
 # perftest's own connection is of IPv4, which the fabric does not carry.
 link_hosts
 tool=(env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet ib_write_bw -d mrc0 -F -p 18515 -s 65536
-  -D "$seconds" --report_gbits)
+  -D "$seconds" --report_gbits --rate_limit 0.5 --rate_units g --rate_limit_type SW)
 
 start server "${at_host[@]}" h1 -- "${tool[@]}"
 server=$pid

@@ -6,18 +6,20 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <thread>
 #include <vector>
+
+#include "support/wait.hpp"
 
 /// A verbs program in this process, over the loopback: what tests of the shim have in common. Only
 /// the verbs API is used, as programs do that know nothing of OpenMRC.
 namespace mrc::test::verbs {
 
-/// No test waits longer for something that has to happen.
-inline constexpr auto kPatience = std::chrono::seconds(30);
+using test::eventually;
+using test::kPatience;
 
 /// The device of the tests: on the loopback, where nothing else is, and silent. Before main(), when
 /// nobody reads the environment.
@@ -160,9 +162,8 @@ inline void connect_to(
 
 /// The next completion; fails the test if none comes.
 inline ibv_wc next_of(ibv_cq* cq) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
   ibv_wc wc{};
-  while (ibv_poll_cq(cq, 1, &wc) == 0) REQUIRE(std::chrono::steady_clock::now() < end);
+  REQUIRE(eventually([&] { return ibv_poll_cq(cq, 1, &wc) != 0; }, std::this_thread::yield));
   return wc;
 }
 
