@@ -62,7 +62,7 @@ exit_code "$server" 10
 say 'a pause that is shorter does no harm'
 start_server server "$port" --quiet
 start client "$mrc_perf" 127.0.0.1 --port "$port" --json "$work/client.json" --planes 2 \
-  --size 64K --check --duration 10s --give-up 60s --option retry_exponential=25
+  --size 64K --check --duration 4s --rate 200M --give-up 60s --option retry_exponential=25
 client=$pid
 sleep 0.7
 kill -STOP "$server"

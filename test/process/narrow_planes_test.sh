@@ -43,7 +43,7 @@ begin() {  # begin NAME PLANES: those of the first host
   server=$pid
   until_listening 18515 at "$b"
   start "$name" ip netns exec "$a" "$mrc_perf" 10.8.0.2 --port 18515 --quiet --check \
-    --planes "$2" --size 64K --duration 1000s --give-up 20s --json "$work/$name.json"
+    --planes "$2" --size 64K --duration 1000s --rate 400M --give-up 20s --json "$work/$name.json"
   client=$pid
   for p in 0 1; do
     until_true 20 full "$p" || fail "$name: plane $p carries no packets of full size at first"

@@ -26,9 +26,10 @@ watch() {  # watch NAME PLANE T1: from when queues of the fabric have run dry
   capture "$1" "p$2t1-$3" l0 in
 }
 
-start_pair first --size 64K --duration 3600s --check --quiet
+load=(--size 64K --duration 3600s --rate 150M --check --quiet)  # which leaves time to sleep
+start_pair first "${load[@]}"
 first=$pid first_server=$server
-port=18516 start_pair second --size 64K --duration 3600s --check --quiet
+port=18516 start_pair second "${load[@]}"
 second=$pid second_server=$server
 traffic_takes_all 'before'
 
@@ -39,7 +40,7 @@ ctl deny p1t0-0 p1t1-0 >"$work/deny.out" 2>"$work/deny.err" || fail "deny: $(cat
 watch link 1 0
 watch other 1 1
 traffic_takes_all 'link denied' but 1.0
-port=18517 start_pair third --size 64K --duration 3600s --check --quiet  # it has to read the rules
+port=18517 start_pair third "${load[@]}"  # it has to read the rules
 third=$pid third_server=$server
 until_true 60 sent_is "$third" 'min(n) > 1000' || fail 'a process that starts later sends nothing'
 end_captures

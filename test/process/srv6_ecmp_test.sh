@@ -6,13 +6,13 @@
 fabric_up '{ "name": "demo", "forwarding": "ecmp", "planes": 4, "t0": 2, "t1": 2, "hosts": 2 }'
 
 say 'all T1s of all planes carry traffic, every byte is right'
-start_pair ecmp --size 1M --iters 300 --check --quiet
+start_pair ecmp --size 1M --iters 100 --check --quiet
 end_pair ecmp 60
 for p in 0 1 2 3; do
   for u in 0 1; do
     n=$(packets "p${p}t0-0" "s$u")
     say "plane $p T1 $u: $n packets"
-    expect "the hash uses T1 $u of plane $p" [ "$n" -gt 1000 ]
+    expect "the hash uses T1 $u of plane $p" [ "$n" -gt 300 ]
   done
 done
 
@@ -34,7 +34,7 @@ for t1 in p{0,1,2,3}t1-{0,1}; do
 done
 
 say 'a path that dies is taken out of use, and the other T1 carries its plane'
-start_pair dead --size 1M --duration 3600s --check --quiet
+start_pair dead --size 64K --duration 3600s --rate 200M --check --quiet
 traffic_takes_all 'before'
 fabric switch p1t1-0 down >/dev/null
 traffic_takes_all 'T1 of plane 1 down' but 1.0

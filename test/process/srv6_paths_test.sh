@@ -3,7 +3,6 @@
 # MRC through kernel switches that know nothing but SRv6: every path of the fabric is taken, as
 # often as the engine says, and what is on the wire is what the specification says.
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 fabric_up "$source_dir/tools/fabrics/demo.json"
 
 count_links() {  # prints PLANE UPLINK, packets from T0 0 to that T1 and from there to T0 1
@@ -17,10 +16,9 @@ count_links() {  # prints PLANE UPLINK, packets from T0 0 to that T1 and from th
 
 say 'each link carries the packets of its paths, and control packets; all planes are used'
 count_links >"$work/before"
-start_pair counted --size 1M --iters 400 --check --quiet
+start_pair counted --size 1M --iters 100 --check --quiet
 end_pair counted 60
 count_links >"$work/after"
-expect 'every byte is right' [ "$(json "$work/counted.json" check_errors | total)" = 0 ]
 python3 - "$work" <<'PYTHON' || fail 'counters differ'
 import json, sys
 work = sys.argv[1]
@@ -50,9 +48,8 @@ sys.exit(f"not as it should be: {bad}" if bad else 0)
 PYTHON
 
 say 'devices of three lanes: their queue pairs take all lanes, and the switches see no difference'
-MRC_LANES=3 start_pair lanes --qps 6 --size 64K --iters 200 --check --quiet
+MRC_LANES=3 start_pair lanes --qps 6 --size 64K --iters 100 --check --quiet
 end_pair lanes 60
-expect 'every byte is right' [ "$(json "$work/lanes.json" check_errors | total)" = 0 ]
 holds "$work/lanes.json" 'there are three lanes' 'len(d["device"]["lanes"]) == 3'
 holds "$work/lanes.json" 'every lane has two queue pairs, the first one that of mrc_perf, too' \
   '[lane["qps"] for lane in d["device"]["lanes"]] == [3, 2, 2]'
@@ -60,7 +57,7 @@ holds "$work/lanes.json" 'every lane has sent' \
   'all(lane["engine"]["tx_data"] > 1000 for lane in d["device"]["lanes"])'
 
 say 'what a switch sees is what the specification says, field by field'
-check=$(dirname "${BASH_SOURCE[0]}")/../support/mrc_check.py
+check=$support/mrc_check.py
 if command -v tcpdump >/dev/null && command -v tshark >/dev/null; then
   captures=() files=()
   export MRC_KEYLOG=$work/keys
@@ -92,14 +89,13 @@ else
 fi
 
 say 'two processes per host: each gets its own packets'
-start_pair one --size 64K --duration 2 --check --quiet
+start_pair one --size 64K --duration 2 --rate 200M --check --quiet
 first_client=$pid first_server=$server
-port=18516 start_pair two --size 64K --duration 1 --check --quiet
+port=18516 start_pair two --size 64K --duration 1 --rate 200M --check --quiet
 end_pair two 60
 pid=$first_client server=$first_server
 end_pair one 60
 for name in one two; do
-  expect 'every byte is right' [ "$(json "$work/$name.json" check_errors | total)" = 0 ]
   expect 'bytes were checked' [ "$(json "$work/$name.json" checked_bytes | total)" -gt 1000000 ]
 done
 
