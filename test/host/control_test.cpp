@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device tells through its control socket, what can be changed, and what it says of queue
 // pairs that make no progress.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -381,6 +382,22 @@ TEST_CASE("control: threads that read while data moves, and a device that goes m
   CHECK(asked >= 300);
   controlled.reset();
   for (std::thread& reader : readers) reader.join();
+}
+
+TEST_CASE("control: a device closes also where no descriptor may be polled any more") {
+  const OwnFolder folder;
+  Config config = test_config();
+  config.control = folder.path;
+  config.stall_warning = std::chrono::milliseconds(40);  // its thread wakes every 10 ms
+  std::optional<Device> device(std::in_place, config);
+  ::rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const ::rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  device.reset();  // does not wait for ever
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(control::sockets_in(folder.path).empty());
 }
 
 TEST_CASE("control: a queue pair without progress is logged once, and again when it goes on") {

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +20,9 @@
 #include "mrc/core/system_error.hpp"
 
 namespace mrc::inline v0_1::control {
+
+/// Between two tries to wait, if that is refused.
+inline constexpr Duration kRefusedNap = std::chrono::milliseconds(10);
 
 MRC_SETUP LineServer::LineServer(std::string path, LineHandler& handler)
     : path_(std::move(path)), handler_(handler), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -90,6 +96,8 @@ MRC_SETUP LineServer::Clients::iterator LineServer::drop(Clients::iterator clien
   return clients_.erase(client);
 }
 
+/// Programs that shut themselves in set RLIMIT_NOFILE to 0, and then no descriptor can be polled.
+/// Nobody is served any more, but the server still has to end.
 MRC_SETUP void LineServer::wait(Time until, std::unique_lock<std::mutex>& working) {
   polled_.clear();
   polled_.push_back({stop_.fd(), POLLIN, 0});
@@ -111,9 +119,13 @@ MRC_SETUP void LineServer::wait(Time until, std::unique_lock<std::mutex>& workin
   accepting_ = true;
   working.unlock();
   const int found = ::ppoll(polled_.data(), polled_.size(), &limit, nullptr);
+  const bool refused = found < 0 && errno != EINTR;
+  if (refused) std::this_thread::sleep_for(kRefusedNap);
   working.lock();
-  if (found < 0)
-    for (::pollfd& entry : polled_) entry.revents = 0;
+  if (found >= 0) return;
+  for (::pollfd& entry : polled_) entry.revents = 0;
+  std::uint64_t asked = 0;
+  if (refused && ::read(stop_.fd(), &asked, sizeof asked) > 0) polled_[0].revents = POLLIN;
 }
 
 MRC_SETUP void LineServer::accept_clients(Time now) {
