@@ -6,7 +6,8 @@
 demo=$source_dir/scripts/demo_srv6
 
 say 'scripts/demo_srv6'
-start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out"
+start demo "$demo" --build "$(cd "$build" && pwd)" --prefix "$prefix" --out "$work/out" \
+  --rate 100Mbit
 exit_code "$pid" 90 0
 grep -E '^ +(on|off): ' "$work/demo.out"
 sed -n '/^packets per path/,/^paths over/p' "$work/demo.out"
