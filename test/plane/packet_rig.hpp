@@ -3,11 +3,9 @@
 
 #include <sys/socket.h>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +32,15 @@ inline void make_veth(unsigned mtu = 9216) {
       " address 02:00:00:00:00:0b && ip link set pa up && ip link set pb up && "
       "ip addr add fd00::a/128 dev pa nodad && ip addr add fd00::b/128 dev pb nodad && " +
       mrc::test::await_carrier("pa pb"));
+}
+
+/// Runs `body` in a network of its own that has the pair, or skips the test case.
+template <class Body>
+void on_veth(const Body& body) {
+  mrc::test::in_new_network([&] {
+    make_veth();
+    body();
+  });
 }
 
 inline PacketPortOptions packet_options(bool first) {
@@ -82,12 +89,9 @@ struct PacketRig : PortRig<PacketPort> {
 
   using PortRig::receive;
   /// A veth pair delivers within the send call, or soon after by a soft interrupt: waits for
-  /// `expected` packets, up to a second.
+  /// `expected` packets.
   void receive(std::size_t expected) {
-    for (int i = 0; i < 1000 && arrived.size() < expected; ++i) {
-      receive();
-      if (arrived.size() < expected) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    CHECK(eventually([&] { return arrived.size() >= expected; }, [&] { receive(); }));
     receive();
   }
   /// The payload of an arrived packet.

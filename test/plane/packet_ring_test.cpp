@@ -12,7 +12,6 @@
 using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
-using mrc::test::in_new_network;
 using mrc::test::shell;
 
 namespace packet_ring_test {
@@ -77,8 +76,7 @@ class LockedMemory {
 #endif
 
 TEST_CASE("packet ring: packets come in order, round and round") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig(packet_options(true), small_ring(), packet_routes());
     CHECK(rig.receiver.notes().empty());
     CHECK(rig.receiver.capabilities().receive_buffer == std::uint64_t{kRingSlots} * 768);
@@ -94,18 +92,12 @@ TEST_CASE("packet ring: packets come in order, round and round") {
 }
 
 TEST_CASE("packet ring: what does not fit is dropped and counted, and the fill is known") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions b = small_ring();
     b.receive_slots = 4;
     PacketRig rig(packet_options(true), b, packet_routes());
     send_some(rig, 0, kRingSlots + 10, 100);
-    std::uint64_t dropped = 0;
-    for (int i = 0; i < 1000 && dropped < 10; ++i) {
-      dropped = rig.receiver.stats().rx_overrun;
-      if (dropped < 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    CHECK(dropped == 10);
+    CHECK(eventually([&] { return rig.receiver.stats().rx_overrun == 10; }));
     RxBurst rx;
     rig.receiver.receive(rig.now(), rx);
     REQUIRE(rx.packets().size() == 4);
@@ -122,8 +114,7 @@ TEST_CASE("packet ring: what does not fit is dropped and counted, and the fill i
 }
 
 TEST_CASE("packet ring: frames that are longer than a slot come in their order, whole") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions b = packet_options(false);
     b.mtu = 1500;  // as if the interface's MTU had grown since
     PacketRig rig(packet_options(true), b, packet_routes());
@@ -137,8 +128,7 @@ TEST_CASE("packet ring: frames that are longer than a slot come in their order, 
 }
 
 TEST_CASE("packet ring: a port sleeps when nothing is there, and wakes up for one packet") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     RxBurst rx;
     rig.receiver.receive(rig.now(), rx);
@@ -167,8 +157,7 @@ TEST_CASE("packet ring: a port sleeps when nothing is there, and wakes up for on
 
 #if !defined(MRC_THREAD_SANITIZER)
 TEST_CASE("packet ring: where there can be none, a port works without, and says so") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions b = packet_options(false);
     b.receive_slots = 8;
     const LockedMemory limit(8 << 20);  // the ring would have 16 MiB
@@ -185,8 +174,7 @@ TEST_CASE("packet ring: where there can be none, a port works without, and says 
 #endif
 
 TEST_CASE("packet ring: packets that are too long for slots are read without one") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     shell("ip link set pa mtu 40000 && ip link set pb mtu 40000");
     PacketPortOptions b = packet_options(false);
     b.mtu = 40'000;

@@ -14,8 +14,7 @@ using mrc::test::in_new_network;
 using mrc::test::shell;
 
 TEST_CASE("packet port: packets arrive whole, with what the headers say") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     for (const bool srh : {false, true}) {
       PacketPortOptions a = packet_options(true), b = packet_options(false);
       if (srh) a.encapsulation = b.encapsulation = wire::Encapsulation::srh;
@@ -47,8 +46,7 @@ TEST_CASE("packet port: packets arrive whole, with what the headers say") {
 }
 
 TEST_CASE("packet port: without encapsulation the EV is in flow label and source port") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions a = packet_options(true), b = packet_options(false);
     a.encapsulation = b.encapsulation = wire::Encapsulation::none;
     PacketRig rig(a, b, {});
@@ -66,8 +64,7 @@ TEST_CASE("packet port: without encapsulation the EV is in flow label and source
 }
 
 TEST_CASE("packet port: a batch larger than a system call") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     for (std::uint32_t i = 0; i < 200; ++i)
       rig.add(i, 1000, static_cast<std::uint16_t>(i % kRoutes));
@@ -97,8 +94,7 @@ TEST_CASE("packet port: what can't be sent is lost, the rest goes") {
 }
 
 TEST_CASE("packet port: marks of the outer header count") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     FrameSender frames;
     auto frame = make_frame(make_envelope(), Qpn{7}, 100);
@@ -111,8 +107,7 @@ TEST_CASE("packet port: marks of the outer header count") {
 }
 
 TEST_CASE("packet port: trimmed packets come with the length that they had") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     FrameSender frames;
     const wire::DscpMap dscp;
@@ -132,8 +127,7 @@ TEST_CASE("packet port: trimmed packets come with the length that they had") {
 }
 
 TEST_CASE("packet port: damaged, foreign and meaningless frames are counted") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     FrameSender frames;
     auto damaged = make_frame(make_envelope(), Qpn{7}, 100);
@@ -163,8 +157,7 @@ TEST_CASE("packet port: damaged, foreign and meaningless frames are counted") {
 }
 
 TEST_CASE("packet port: any bytes behind the filter are safe") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     FrameSender frames;
     Random random(1);
@@ -186,8 +179,7 @@ TEST_CASE("packet port: any bytes behind the filter are safe") {
 }
 
 TEST_CASE("packet port: each process gets the packets of its slot") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     PacketPortOptions other = packet_options(false);
     other.slot = 9;
@@ -219,28 +211,26 @@ TEST_CASE("packet port: each process gets the packets of its slot") {
 }
 
 TEST_CASE("packet port: a link that goes down and comes back") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     // The kernel reports changes of links once a second, whatever their number.
     const auto await_link = [&] {
-      for (int i = 0; i < 1500 && !(rig.sender.link_up() && rig.receiver.link_up()); ++i) {
-        std::this_thread::sleep_for(2 * PacketPort::kLinkCheck);
+      CHECK(eventually([&] {
         rig.receive();
         rig.rx.clear();
         rig.sender.receive(PacketRig::now(), rig.rx);
-      }
-      CHECK(rig.sender.link_up());
+        return rig.sender.link_up() && rig.receiver.link_up();
+      }));
     };
     await_link();
     shell("ip link set pb down");
     // Other hosts of this machine may keep the kernel from looking at once.
     const auto await_loss_of_link = [&] {
-      for (int i = 0; i < 15'000 && rig.sender.link_up(); ++i) {
-        std::this_thread::sleep_for(2 * PacketPort::kLinkCheck);
+      CHECK(eventually([&] {
         rig.rx.clear();
         rig.sender.receive(PacketRig::now(), rig.rx);
-      }
+        return !rig.sender.link_up();
+      }));
     };
     CHECK(readable(rig.sender.link_fd()));
     await_loss_of_link();
@@ -287,11 +277,11 @@ TEST_CASE("packet port: an interface that is not there yet") {
     rig.add(0, 10, 0);
     CHECK(rig.send() == 0);
     make_veth();
-    for (int i = 0; i < 1000 && !(rig.sender.link_up() && rig.receiver.link_up()); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(eventually([&] {
       (void)rig.send();
       rig.PortRig::receive();
-    }
+      return rig.sender.link_up() && rig.receiver.link_up();
+    }));
     rig.add(1, 10, 0);
     CHECK(rig.send() == 1);
     rig.receive(1);
@@ -300,8 +290,7 @@ TEST_CASE("packet port: an interface that is not there yet") {
 }
 
 TEST_CASE("packet port: the next hop is what routes and neighbours say") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions a = packet_options(true), b = packet_options(false);
     a.next_hop.reset();
     PacketPort sender(a), receiver(b);
@@ -334,8 +323,7 @@ TEST_CASE("packet port: what an operator should know is noted") {
 }
 
 TEST_CASE("packet port: a next hop that changes is followed") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     shell(
         "ip -6 route add fcbb::/32 via fe80::77 dev pa && "
         "ip neigh add fe80::77 lladdr 02:00:00:00:00:0c dev pa nud permanent");
@@ -357,8 +345,7 @@ TEST_CASE("packet port: a next hop that changes is followed") {
 }
 
 TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     shell("ip -6 route add fcbb::/32 via fe80::77 dev pa");
     const auto stale = [](const std::string& neighbour) {
       return std::system(("ip neigh show " + neighbour + " dev pa | grep -q STALE").c_str()) == 0;
@@ -383,17 +370,15 @@ TEST_CASE("packet port: the kernel checks on a next hop that grows old in use") 
       CHECK(rig.send() == 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     };
-    CHECK(stale("fe80::77"));                                   // nothing was sent yet
-    for (int i = 0; i < 500 && stale("fe80::77"); ++i) send();  // it looks around once a second
-    CHECK(!stale("fe80::77"));
+    CHECK(stale("fe80::77"));                                     // nothing was sent yet
+    CHECK(eventually([&] { return !stale("fe80::77"); }, send));  // it looks around once a second
     CHECK(stale("fe80::78"));
     CHECK(rig.sender.stats().tx_errors == 0);  // meanwhile the old address does
   });
 }
 
 TEST_CASE("packet port: faults work as on UDP ports") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketRig rig;
     rig.sender.set_path_fault(1, {.black_hole = true});
     for (std::uint32_t i = 0; i < 9; ++i) rig.add(i, 10, static_cast<std::uint16_t>(i % kRoutes));
@@ -406,9 +391,8 @@ TEST_CASE("packet port: faults work as on UDP ports") {
     rig.receiver.set_fault({.corrupt = 1});
     rig.add(0, 100, 0);
     CHECK(rig.send() == 1);
-    for (int i = 0; i < 1000 && rig.bad_icrc == 0; ++i) rig.receive();
+    CHECK(eventually([&] { return rig.bad_icrc == 1; }, [&] { rig.receive(); }));
     CHECK(rig.arrived.empty());
-    CHECK(rig.bad_icrc == 1);
     rig.receiver.clear_faults();
     rig.sender.set_fault({.down = true});
     CHECK_FALSE(rig.sender.link_up());
@@ -418,8 +402,7 @@ TEST_CASE("packet port: faults work as on UDP ports") {
 }
 
 TEST_CASE("packet port: opening fails with cause and remedy") {
-  in_new_network([] {
-    make_veth();
+  on_veth([] {
     PacketPortOptions options = packet_options(true);
     options.interface = "p7";
     CHECK_THROWS_WITH_AS(PacketPort{options}, doctest::Contains("there is no interface p7"), Error);

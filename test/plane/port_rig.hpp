@@ -12,9 +12,12 @@
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/bth.hpp"
 #include "mrc/wire/burst.hpp"
+#include "support/wait.hpp"
 
 /// Two ports of one kind, and packets from one to the other.
 namespace mrc::port::test {
+
+using mrc::test::eventually;
 
 /// True if the descriptor is readable now.
 inline bool readable(int fd) {

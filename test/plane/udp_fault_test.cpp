@@ -29,8 +29,7 @@ void stream(Rig& rig, std::uint32_t count, std::size_t payload = 256) {
 
 /// Receives until no packet is held back.
 void settle(Rig& rig) {
-  const Time limit = Rig::now() + 2s;
-  while (rig.receiver.next_release() != kNever && Rig::now() < limit) rig.receive();
+  CHECK(eventually([&] { return rig.receiver.next_release() == kNever; }, [&] { rig.receive(); }));
   rig.receive();
 }
 
