@@ -5,6 +5,7 @@
 # again after the repair. Screenshots are in test/serve_page of the build.
 . "$(dirname "${BASH_SOURCE[0]}")/srv6_lib.sh"
 need_tool chromium chromedriver
+python3 -c 'import selenium' 2>/dev/null || skip 'python3-selenium is not installed'
 need_program "$mrc_ctl"
 need_serve "$mrc_ctl"
 pictures=$build/test/serve_page

@@ -12,17 +12,65 @@ has the token, and another host's snapshot is full of markup (odd_http_peer.py o
 screenshots in the folder PICTURES.
 """
 
+import base64
 import os
 import re
 import subprocess
 import sys
+import time
 
-from webdriver import Browser
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
 
 CELLS = """return [...document.querySelectorAll('button.cell')].map(cell => ({
   state: cell.dataset.state, plane: Number(cell.dataset.plane), route: cell.dataset.route,
   label: cell.getAttribute('aria-label')}))"""
 LONG = 600  # seconds; only a hang takes so long
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb",
+         "--window-size=1280,900"]
+
+
+class Browser(webdriver.Chrome):
+    """Headless Chromium with one window. Use it in a with statement."""
+
+    def __init__(self, log):
+        options = webdriver.ChromeOptions()
+        for flag in FLAGS:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        super().__init__(service=Service(log_path=log), options=options)
+        self.run = self.execute_script  # what a JavaScript function body returns
+        self.open = self.get
+
+    def screen(self, width, height, dark=False):
+        """The size of the screen, and whether it is a dark one."""
+        self.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 640})
+        self.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+
+    def colours(self, deficiency):
+        """What somebody sees: "none", "achromatopsia" (no colours), "deuteranopia" and so on."""
+        self.execute_cdp_cmd("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
+
+    def screenshot(self, file, whole):
+        height, width = self.run("const page = document.documentElement;"
+                                 "return [page.scrollHeight, page.clientWidth]")
+        clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        picture = self.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": whole, **(clip if whole else {})})
+        with open(file, "wb") as out:
+            out.write(base64.b64decode(picture["data"]))
+
+    def wait(self, seconds, check, what):
+        """Until check() says that nothing is missing."""
+        deadline = time.monotonic() + seconds
+        while missing := check():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{what}: {missing}")
+            time.sleep(0.2)
 
 
 def route_over(t1, source, target):
@@ -144,7 +192,8 @@ def check_repair(page, t1):
 
 
 def no_complaints(browser):
-    errors = browser.console()
+    errors = [entry["message"] for entry in browser.get_log("browser")
+              if entry["level"] in ("SEVERE", "WARNING")]
     if errors:
         raise SystemExit(f"the browser complains: {errors}")
 
@@ -171,12 +220,12 @@ def check_steering(browser, url, token):
 
 def main(url, folder, t1, hosts, steered, token, command):
     a, b = hosts.split(",")
-    with Browser(log=os.path.join(folder, "chromedriver.log")) as browser:
+    with Browser(os.path.join(folder, "chromedriver.log")) as browser:
         page = Page(browser, folder)
         browser.screen(1280, 900)
         browser.open(url)
         browser.wait(LONG, page.all_good, "before the failure")
-        browser.wait(LONG, lambda: "" if browser.run("return document.body.dataset.rounds >= 12")
+        browser.wait(LONG, lambda: "" if browser.run("return document.body.dataset.rounds >= 5")
                      else "no further rounds", "the page goes on")
         page.picture("good")
         check_keys(browser)
