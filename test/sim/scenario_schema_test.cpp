@@ -28,7 +28,7 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 const JsonSchema& schema() {
-  static const JsonSchema s(Json::parse(text_of(source_file("docs/scenario.schema.json"))));
+  static const JsonSchema s(source_file("docs/scenario.schema.json"));
   return s;
 }
 
@@ -161,10 +161,11 @@ std::uint64_t digest_of(const ScenarioReader& reader, const Json& scenario) {
 
 TEST_CASE("scenario schema: the same fields as the reader's") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   for (const Place& place : all_places(reader)) {
     CAPTURE(place.scenario.dump());
     CHECK(reader.error(place.scenario) == "no error");
-    CHECK(schema().error(place.scenario).empty());
+    documents.accepts(place.scenario);
     CHECK((place.known.value("additionalProperties", Json(true)) == false ||
            place.known.value("unevaluatedProperties", Json(true)) == false));
     json_file::Names names;
@@ -173,13 +174,13 @@ TEST_CASE("scenario schema: the same fields as the reader's") {
     const std::string error = reader.error(place.with("????????????", 0));
     CHECK(error.substr(0, error.find(" (in variant")) ==
           path + "????????????: unknown field; known here: " + json_file::joined(names));
-    CHECK(schema().error(place.with("????????????", 0)) ==
-          place.pointer + "/????????????: unknown");
+    documents.refuses(place.with("????????????", 0));
   }
 }
 
 TEST_CASE("scenario schema: its limits are the reader's") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   unsigned limits = 0;
   const auto check = [&](const Place& place, const std::string& name, const Json& limit, int step) {
     ++limits;
@@ -187,9 +188,9 @@ TEST_CASE("scenario schema: its limits are the reader's") {
                             ? Json(limit.get<std::int64_t>() + step)
                             : Json(limit.get<double>() + step);
     const std::string range = name + ": is ";
-    CHECK_FALSE(schema().error(place.with(name, beyond)).empty());
+    documents.refuses(place.with(name, beyond));
     CHECK(contains(reader.error(place.with(name, beyond)), range));
-    CHECK(schema().error(place.with(name, limit)).empty());
+    documents.accepts(place.with(name, limit));
     const std::string error = reader.error(place.with(name, limit));
     const bool in_range = !contains(error, range) || !contains(error, ", must be ");
     CHECK_MESSAGE(in_range, error);
@@ -207,10 +208,11 @@ TEST_CASE("scenario schema: its limits are the reader's") {
 
 TEST_CASE("scenario schema: its words are the reader's") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   for_all(reader, "enum", [&](const Place& place, const std::string& name, const Json& words) {
     CHECK(contains(reader.error(place.with(name, "no such word")),
                    "must be one of " + json_file::joined(words.get<std::vector<std::string>>())));
-    CHECK_FALSE(schema().error(place.with(name, "no such word")).empty());
+    documents.refuses(place.with(name, "no such word"));
   });
   for (const char* kinds : {"pattern", "fault"}) {
     const Json pattern = {{"kind", "no such word"}, {"target", "h0"}};
@@ -227,6 +229,7 @@ TEST_CASE("scenario schema: its words are the reader's") {
 
 TEST_CASE("scenario schema: its defaults are the reader's") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   for (const Place& place : all_places(reader)) {
     Json written = place.scenario;
     Json& object = written[Json::json_pointer(place.pointer)];
@@ -234,7 +237,7 @@ TEST_CASE("scenario schema: its defaults are the reader's") {
       if (field.is_object() && field.contains("default") && !object.contains(name))
         object[name] = field.at("default");
     CAPTURE(written.dump());
-    CHECK(schema().error(written).empty());
+    documents.accepts(written);
     REQUIRE(reader.error(written) == "no error");
     CHECK(digest_of(reader, written) == digest_of(reader, place.scenario));
   }
@@ -279,12 +282,11 @@ TEST_CASE("scenario schema: docs/simulator.md has all fields") {
 }
 
 TEST_CASE("scenario schema: the scenarios of the repository are valid") {
+  JsonSchema::Documents documents(schema());
   unsigned count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_file("tools/scenarios"))) {
     if (entry.path().extension() != ".json") continue;
-    const Json scenario = Json::parse(text_of(entry.path()), nullptr, true, true);
-    CHECK_MESSAGE(schema().error(scenario).empty(), entry.path().string(),
-                  schema().error(scenario));
+    documents.accepts(Json::parse(text_of(entry.path()), nullptr, true, true));
     ++count;
   }
   CHECK(count >= 14);
@@ -292,25 +294,28 @@ TEST_CASE("scenario schema: the scenarios of the repository are valid") {
 
 TEST_CASE("scenario schema: both accept every form of a value") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   for (const char* time : {"500ns", "1.5us", "2ms", "0.5s", ".5us", "1e3us", "5.us"})
     for (const char* size : {"4096", "512B", "64KiB", "64K", "64k", "1MB", "1.5KiB", "1e6"}) {
       const Json scenario =
           small_scenario({{"run", {{"time", time}}}, {"topology", {{"queue", {{"limit", size}}}}}});
       CAPTURE(scenario.dump());
-      CHECK((schema().error(scenario).empty() &&
-             contains(reader.error(scenario), "topology.queue") == (std::string(size) == "512B")));
+      documents.accepts(scenario);
+      CHECK(contains(reader.error(scenario), "topology.queue") == (std::string(size) == "512B"));
     }
   for (const Json& pairs : {Json{{{"from", "h0"}, {"to", "h3"}}}, Json{{{"from", 0}, {"to", 3}}}}) {
     const Json scenario = small_scenario({{"traffic", {{{"kind", "streams"}, {"pairs", pairs}}}}});
-    CHECK((schema().error(scenario).empty() && reader.error(scenario) == "no error"));
+    documents.accepts(scenario);
+    CHECK(reader.error(scenario) == "no error");
   }
 }
 
 TEST_CASE("scenario schema: both refuse what is wrong") {
   const ScenarioReader reader;
+  JsonSchema::Documents documents(schema());
   const auto refused = [&](const Json& scenario, const std::string& field) {
     CAPTURE(scenario.dump());
-    CHECK_FALSE(schema().error(scenario).empty());
+    documents.refuses(scenario);
     CHECK(contains(reader.error(scenario), field));
   };
   const auto traffic = [](const Json& pattern) { return small_scenario({{"traffic", {pattern}}}); };
