@@ -103,8 +103,8 @@ class TimelineTest(unittest.TestCase):
 
     def test_errors(self):
         lines = TIMELINE.splitlines(keepends=True)
-        for text, cause in [(lines[0], "no lines below"),
-                            (TIMELINE.replace("retransmits", "other"), "'retransmits'"),
+        for text, cause in [(lines[0], "no lines below.*--timeline-interval"),
+                            (TIMELINE.replace("retransmits", "other"), "no column 'retransmits'.*--timeline"),
                             (TIMELINE.replace("plane", "path"), "plane0_gbps"),
                             (TIMELINE + "0.6,10", "cut short"),
                             (lines[0] + lines[2] + lines[1], "goes back"),
@@ -183,7 +183,7 @@ class SimulationTest(unittest.TestCase):
                 del report[path[-1]]
             return change
         for change, cause in [(drop("runs"), "no report of mrc_sim"),
-                              (lambda r: r.update(version=1), "another version"),
+                              (lambda r: r.update(version=1), "another version.*run the scenario again"),
                               (drop("runs", 0, "faults"), "damaged .* 'faults' is missing"),
                               (lambda r: r["plots"][0].update(show="x"), "damaged .* no series 'x'")]:
             with self.assertRaisesRegex(PlotError, cause):

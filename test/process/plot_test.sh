@@ -141,17 +141,10 @@ say 'errors'
 cant "can't read 'nothing.csv'" 'No such file' -- nothing.csv
 cant "'out.gif' must end in" .png -- out.json out.gif
 cant "can't write '/nonexistent/plot.svg'" -- out.json /nonexistent/plot.svg
-sed '1s/retransmits/other/' line.csv >bad.csv
-cant "'bad.csv' has no column 'retransmits'" '--timeline' -- bad.csv
-head -n 1 line.csv >bad.csv
-cant "'bad.csv' has no lines" '--timeline-interval' -- bad.csv
 printf 'a,b\n1,2\n' >bad.csv
 cant "'bad.csv' is neither" 'mrc_perf --timeline' 'mrc_sim run --json' -- bad.csv
 head -c 1000 out.json >bad.json
 cant "'bad.json' is damaged or cut short" line -- bad.json
-cant "'timeline.json' is no report of mrc_sim" -- timeline.json
-sed 's/"version": 2/"version": 1/' out.json >bad.json
-cant "'bad.json' was written by another version" 'run the scenario again' -- bad.json
 cant "'out.png' is not a text" -- out.png
 
 say 'a report without matplotlib'

@@ -44,27 +44,14 @@ expect 'JSON' [ "$(value_of sweep.json 'd["all_alive"], d["dead"], d["host"]')" 
 sweep_says h1 0 '' --only loops
 expect_text sweep.out '20 paths'
 
-found() {  # found NAME TROUBLE: by h0, while the fabric is as it was made
-  sweep_says h0 1 "dead: $1"
+found() {  # found NAME [OPTION...]: by h0, while the fabric is as it was made
+  sweep_says h0 1 "dead: $1" "${@:2}"
   expect "JSON: $1" [ "$(value_of sweep.json '[f["part"] for f in d["dead"]]')" = "['$1']" ]
 }
 say 'each of these is found, and nothing else'
 tool link "$demo" p1t0-0 p1t1-1 down
-found 'link p1t0-0 - p1t1-1'
-at h0 "$mrc_probe" --timeout 5s --deny denying.json >sweep.out && fail 'exit status with --deny'
+found 'link p1t0-0 - p1t1-1' --deny denying.json
 tool link "$demo" p1t0-0 p1t1-1 up
-
-tool link "$demo" p3t1-0 p3t0-1 down
-found 'link p3t0-1 - p3t1-0'
-tool link "$demo" p3t1-0 p3t0-1 up
-
-tool switch "$demo" p2t1-1 down
-found 'switch p2t1-1'
-tool switch "$demo" p2t1-1 up
-
-tool switch "$demo" p0t0-1 down
-found 'switch p0t0-1'
-tool switch "$demo" p0t0-1 up
 
 tool link "$demo" h1 p3t0-1 down
 found 'link h1 - p3t0-1'
@@ -110,7 +97,7 @@ if [[ -x $mrc_perf ]]; then
 fi
 
 say '--watch sees it go and come back'
-start_at watch h0 "$mrc_probe" --watch --interval 100ms --timeout 2s --json "$work/watch.json" \
+start_at watch h0 "$mrc_probe" --watch --interval 100ms --timeout 1s --json "$work/watch.json" \
   --deny "$work/watched.json"
 watch=$pid
 until_true 10 grep -qs 'all alive' watch.out || fail 'no first sweep'
