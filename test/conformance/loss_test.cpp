@@ -234,9 +234,7 @@ TEST_CASE("loss: at once when another queue pair's packet has passed it on its p
   const Psn first_psn = s.own;
   s.now += 1us;
   s.qpn = s.create();
-  REQUIRE(s.engine.to_init(s.qpn) == Errc::ok);
-  REQUIRE(s.engine.to_rtr(s.qpn, s.remote()) == Errc::ok);
-  REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
+  s.connect(s.qpn, s.remote());
   s.own = *s.engine.start_psn(s.qpn);
   const SentList other = send(s, 2);
   REQUIRE(other[0].ev != other[1].ev);
@@ -416,6 +414,7 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
     CHECK(p.peth.has_timestamp());
     CHECK(p.peth.tx_timestamp() == wire::timestamp_of(probes[i].when));
     CHECK(probes[i].dscp == s.setup.options.dscp.trimmable);  // the data class
+    CHECK(probes[i].ecn == Ecn::ect0);  // marked where data would be, not dropped
     ids.insert(p.peth.probe_id());
   }
   CHECK(ids.size() == 5);
@@ -439,6 +438,9 @@ TEST_CASE("reliability probe: after a round trip of silence, five at most, no PS
   answer.seth.set_probe_id(more[0].as<wire::ProbePacket>().peth.probe_id());
   s.receive_control(answer);
   CHECK(data_of(s.transmit()).size() == 1);
+  s.ack(0, 0);  // no need for any more
+  CHECK(s.advance(100ms).empty());
+  CHECK(s.engine.next_deadline() == kNever);
 }
 
 TEST_CASE("reliability probe: after the usual round trip, at most two measured ones") {

@@ -51,28 +51,6 @@ TEST_CASE("seeded faults: every byte once, in order, nothing lost, and done when
   }
 }
 
-TEST_CASE("seeded outages: ports, planes and paths go and come at random times") {
-  for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(60); ++seed) {
-    INFO("seed ", seed);
-    Random r(seed ^ 0x5EED);
-    const EnginePair::Setup setup = random_setup(r);
-    EnginePair pair(setup, seed);
-    TrafficOptions o = random_traffic(r);
-    o.messages = 150;
-    o.max_size = 20'000;
-    Traffic traffic(pair, o, seed);
-    if (r.chance(0.5)) pair.faults = random_faults(r);
-    bool done = false;
-    for (unsigned i = 0; i < 30 && !done; ++i) {
-      outage(pair, setup, r);
-      done = traffic.run(Duration{r.below(1'500'000)});
-    }
-    mend(pair, setup);
-    REQUIRE(traffic.run(1s));
-    traffic.check();
-  }
-}
-
 TEST_CASE("seeded faults: ports that read payload late and place it by themselves") {
   std::uint64_t placed = 0;
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(100); ++seed) {

@@ -183,15 +183,6 @@ TEST_CASE("line ordering: packets are visible on arrival, ends of messages too")
   }
 }
 
-TEST_CASE("line ordering: no end of a message is held back, so none finds no room") {
-  Single::Setup setup = line_ordered();
-  setup.options.deferred_stores = 4;
-  Single s(setup);
-  for (std::uint32_t n = 1; n <= 8; ++n) s.data({.n = n});
-  CHECK(only(s.transmit(), Opcode::nack).empty());
-  CHECK(s.target[63] == 0x11);
-}
-
 TEST_CASE("line ordering: beside relaxed ordering it counts, for ports that place payload too") {
   constexpr Access kBoth = Access::remote_write | Access::line_ordering | Access::relaxed_ordering;
   CHECK_FALSE(has(in_force(kBoth), Access::relaxed_ordering));

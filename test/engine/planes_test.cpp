@@ -163,15 +163,6 @@ TEST_CASE("round-trip time: lost probes leave what was configured, and cost noth
   traffic.check();
 }
 
-TEST_CASE("reliability probes are marked where data would be, not dropped") {
-  Single s;
-  REQUIRE(s.post({}) == Errc::ok);
-  (void)s.transmit();
-  const SentList probes = only(s.advance(10ms), Opcode::probe);
-  REQUIRE_FALSE(probes.empty());
-  for (const Sent& p : probes) CHECK(p.ecn == Ecn::ect0);
-}
-
 TEST_CASE("planes: one with a lost path and marks waits for others, but never in vain") {
   Single::Setup setup;
   setup.options.cc.algorithm = cc::Algorithm::none;

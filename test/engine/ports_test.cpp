@@ -60,24 +60,6 @@ TEST_CASE("port status: the peer stops using a plane at once, and takes it back"
   CHECK(pair[0].stats().port_updates_received == 2);
 }
 
-TEST_CASE("port status: sent until it is answered") {
-  EnginePair pair(slow(), 2);
-  Traffic traffic(pair, stream(20), 2);
-  CHECK(traffic.run(1s));
-  pair.faults.loss = 1;
-  pair.set_port(1, 0, false);
-  pair.run_for(5ms);
-  CHECK(pair[1].stats().port_updates_sent >= 2);
-  CHECK(pair[0].stats().port_updates_received == 0);
-  pair.faults.loss = 0;
-  pair.run_for(20ms);
-  CHECK(pair[0].stats().port_updates_received >= 1);
-  CHECK(pair[0].find_peer(pair.peer(0))->remote_up == ~plane_bit(0));
-  const auto updates = pair[1].stats().port_updates_sent;
-  pair.run_for(1s);
-  CHECK(pair[1].stats().port_updates_sent == updates);
-}
-
 TEST_CASE("port status: planes that go one right after another, at both sides, leave no dead end") {
   // As the second goes, each side still takes the first for down at the other: the word that it is
   // back was on its way in the plane that has just gone.
@@ -115,28 +97,6 @@ TEST_CASE("port status: a peer that connects later learns of a port that is down
   CHECK(pair[0].find_peer(pair.peer(0))->remote_up == ~plane_bit(1));
   Traffic again(pair, stream(20), 4);
   CHECK(again.run(1s));
-  CHECK(pair[0].find_peer(pair.peer(0))->remote_up == ~PlaneMask{0});
-}
-
-TEST_CASE("port status: one that was overtaken by a newer one changes nothing") {
-  EnginePair pair(slow(), 4);
-  std::vector<std::vector<std::uint8_t>> updates;
-  pair.tap = [&](unsigned side, const wire::TxPacket&, std::vector<std::uint8_t>& bytes) {
-    if (side != 1 || wire::view_as<wire::Bth>(bytes).opcode() != wire::Opcode::endpoint_request)
-      return;
-    updates.push_back(bytes);
-  };
-  Traffic traffic(pair, stream(20), 4);
-  CHECK(traffic.run(1s));
-  pair.set_port(1, 2, false);
-  pair.run_for(1ms);
-  pair.set_port(1, 2, true);
-  pair.run_for(1ms);
-  REQUIRE(updates.size() >= 2);
-  wire::RxPacket p;
-  p.bytes = updates[0];
-  p.source = EnginePair::source_tag(1, 0);
-  pair.inject(0, p);
   CHECK(pair[0].find_peer(pair.peer(0))->remote_up == ~PlaneMask{0});
 }
 
@@ -195,27 +155,6 @@ TEST_CASE("single paths that die are left out, and revived when they work again"
   const auto* peer = pair[0].find_peer(pair.peer(0));
   CHECK(path::usable(peer->paths.health(peer->paths.find(Ev{0x1001}))));
   CHECK(path::usable(peer->paths.health(peer->paths.find(Ev{0x2005}))));
-}
-
-TEST_CASE("plane flaps, all planes but one, all planes: the queue pairs live on") {
-  EnginePair pair(slow(), 7);
-  TrafficOptions o = stream(800);
-  o.queue_pairs = 3;
-  o.both = true;
-  Traffic traffic(pair, o, 7);
-  for (unsigned i = 0; i < 20; ++i) {
-    pair.set_port(i % 2, static_cast<Plane>(i % 4), false);
-    (void)traffic.run(100us);
-    pair.set_port(i % 2, static_cast<Plane>(i % 4), true);
-    (void)traffic.run(20us);
-  }
-  for (Plane p = 0; p < 3; ++p) pair.set_port(0, p, false);
-  (void)traffic.run(1ms);
-  pair.set_port(0, 3, false);
-  (void)traffic.run(1ms);
-  for (Plane p = 0; p < 4; ++p) pair.set_port(0, p, true);
-  CHECK(traffic.run(5s));
-  traffic.check();
 }
 
 TEST_CASE("a peer that dies: every queue pair fails with retry exhaustion in its time") {

@@ -55,14 +55,6 @@ TEST_CASE("requester: message numbers count messages, RQMSN only those with imme
   }
 }
 
-TEST_CASE("requester: data to a peer that does not answer trims is not trimmable") {
-  Single::Setup setup;
-  setup.remote_trim_nack = false;
-  Single s(setup);
-  REQUIRE(s.post({}) == Errc::ok);
-  CHECK(data_of(s.transmit()).at(0).dscp == setup.options.dscp.no_trim);
-}
-
 TEST_CASE("completion: by Transport ACK only, in posting order, signaled ones only") {
   Single s;
   for (std::uint64_t i = 0; i < 6; ++i)

@@ -21,9 +21,7 @@ std::vector<Qpn> more(Single& s, unsigned n) {
     const Qpn q = s.create();
     RemoteQp r = s.remote();
     r.qpn = Qpn{value(Single::kRemote) + i};
-    REQUIRE(s.engine.to_init(q) == Errc::ok);
-    REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
-    REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+    s.connect(q, r);
     all.push_back(q);
   }
   return all;
@@ -114,9 +112,7 @@ TEST_CASE("fair: peers take turns burst by burst, whatever the quantum of their 
   RemoteQp r = s.remote();
   r.peer = second;
   r.qpn = Qpn{value(Single::kRemote) + 1};
-  REQUIRE(s.engine.to_init(q) == Errc::ok);
-  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
-  REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+  s.connect(q, r);
   post_on(s, s.qpn, 1024 * 60);
   post_on(s, q, 1024 * 60);
   const SentList out = data_of(s.transmit());
@@ -169,9 +165,7 @@ TEST_CASE("congestion window: one for all queue pairs to a peer, one more for an
   const Qpn q = s.create();
   RemoteQp r = s.remote();
   r.peer = second;
-  REQUIRE(s.engine.to_init(q) == Errc::ok);
-  REQUIRE(s.engine.to_rtr(q, r) == Errc::ok);
-  REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+  s.connect(q, r);
   post_on(s, q, 1024 * 60);
   CHECK(data_of(s.transmit()).size() == alone);
   CHECK(s.engine.to_error(qps[0]) == Errc::ok);  // what it had in flight is free for the others
@@ -222,22 +216,6 @@ TEST_CASE(
   CHECK(traffic.run(5s));
   CHECK(pair[0].stats().timeouts > 0);
   CHECK(most <= 60'000 + 2 * (4096 + 100));  // and the packet that the timeout itself sends
-  traffic.check();
-}
-
-TEST_CASE("plane window: a plane takes no more than the receiver's buffer, others go on") {
-  EnginePair::Setup setup;
-  setup.planes = 2;
-  setup.plane_window = 16'000;
-  EnginePair pair(setup, 1);
-  std::uint64_t most = 0;
-  pair.tap = [&](unsigned, const wire::TxPacket&, std::vector<std::uint8_t>&) {
-    for (const auto n : pair[0].find_peer(pair.peer(0))->plane_inflight) most = std::max(most, n);
-  };
-  Traffic traffic(pair, {.queue_pairs = 3, .messages = 60}, 1);
-  CHECK(traffic.run(1s));
-  CHECK(most >= 16'000);
-  CHECK(most <= 16'000 + 4096 + 100);
   traffic.check();
 }
 
@@ -311,24 +289,6 @@ TEST_CASE("reverse paths: answers go by the path that worked last in the trigger
     REQUIRE(sacks.size() == 1);
     CHECK(sacks[0].ev == out.ev);
   }
-}
-
-TEST_CASE("reverse paths: a side that only receives probes for one, once per interval and plane") {
-  Single s;
-  for (std::uint32_t n = 0; n < 4; ++n) s.data({.n = n, .plane = static_cast<Plane>(n)});
-  (void)s.transmit();
-  const SentList probes = only(s.advance(10ms), wire::Opcode::endpoint_request);
-  REQUIRE(probes.size() == 4);
-  std::set<Plane> planes;
-  for (const Sent& p : probes) planes.insert(p.plane);
-  CHECK(planes.size() == 4);
-  wire::EndpointResponsePacket answer{
-      wire::Bth::make(wire::Opcode::endpoint_response, kEndpointQpn, probes[2].psn()), {}};
-  answer.eeth.set_op(wire::EndpointOp::ev_probe);
-  answer.eeth.set_tx_timestamp(probes[2].as<wire::EndpointRequestPacket>().erth.tx_timestamp());
-  s.receive_control(answer);
-  CHECK(s.peer_state().reverse.confirmed(probes[2].plane) == s.path_of(probes[2]));
-  CHECK(s.advance(10s).empty());  // nothing more came in
 }
 
 /// Up to 15 packets on one path, of `bytes` together (0: any); no window holds them up.

@@ -140,6 +140,14 @@ TEST_CASE("solicited: the flag travels to peers that know it, and to no other") 
   }
 }
 
+/// What is known of a peer without an answer of it.
+RemoteQp unknown_peer(const Single& s) {
+  RemoteQp r;
+  r.qpn = Single::kRemote;
+  r.start_psn = s.first;
+  return r;
+}
+
 // --- Steps between states ---------------------------------------------------------------------
 
 namespace {
@@ -230,10 +238,7 @@ TEST_CASE("to_rtr, to_rts: limits as requester in either step, the last ones cou
 
 TEST_CASE("to_rtr, to_rts: limits as responder at RTS while the peer is not known") {
   StateSteps s;
-  RemoteQp unknown;
-  unknown.qpn = Single::kRemote;
-  unknown.start_psn = s.first;
-  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown, {.mpr_dest = 8, .max_wimm_dest = 9}) ==
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s), {.mpr_dest = 8, .max_wimm_dest = 9}) ==
           Errc::ok);
   RtsAttributes rts;
   rts.mpr_dest = 2;
@@ -313,10 +318,7 @@ TEST_CASE("to_rtr: whether the peer answers trims, in place of what it says") {
 TEST_CASE(
     "unresolved: what is posted waits, what arrives is dropped, both go on when it is known") {
   StateSteps s;
-  RemoteQp unknown;
-  unknown.qpn = Single::kRemote;
-  unknown.start_psn = s.first;
-  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s)) == Errc::ok);
   REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
   REQUIRE(s.engine.to_rts(s.qpn, s.now, {.send_psn = Psn{77}}) == Errc::ok);
   for (std::uint64_t i = 0; i < 5; ++i)
@@ -339,10 +341,7 @@ TEST_CASE(
 
 TEST_CASE("unresolved: an error, a reset, and a peer that does not fit") {
   const auto unresolved = [](StateSteps& s) {
-    RemoteQp unknown;
-    unknown.qpn = Single::kRemote;
-    unknown.mtu = 1024;
-    REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+    REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s)) == Errc::ok);
     REQUIRE(s.engine.to_rts(s.qpn, s.now) == Errc::ok);
     REQUIRE(s.post({}) == Errc::ok);
   };
@@ -376,10 +375,7 @@ TEST_CASE(
   s.data({.opcode = wire::Opcode::write_only_imm, .unsettled = true});
   REQUIRE(s.engine.to_reset(s.qpn) == Errc::ok);
   REQUIRE(s.engine.to_init(s.qpn) == Errc::ok);
-  RemoteQp unknown;
-  unknown.qpn = Single::kRemote;
-  unknown.start_psn = s.first;
-  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s)) == Errc::ok);
   REQUIRE(s.engine.post_receive(s.qpn, 1) == Errc::ok);
   const wire::PacketName late{s.qpn, s.first};
   s.engine.on_settled(s.now, 0, {&late, 1});
@@ -447,10 +443,7 @@ Errc post_send(Single& s) {
 
 TEST_CASE("presumed: a SEND makes the peer unknown again, and waits with what is posted") {
   StateSteps s;
-  RemoteQp unknown;
-  unknown.qpn = Single::kRemote;
-  unknown.start_psn = s.first;
-  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown) == Errc::ok);
+  REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s)) == Errc::ok);
   REQUIRE(s.engine.to_rts(s.qpn, s.now, {.send_psn = s.own}) == Errc::ok);
   RemoteQp guess = s.remote();
   guess.presumed = true;

@@ -65,6 +65,14 @@ struct Visited : Single {
     if (sender == PacketSource::peer) r.erth.set_tag(wire::Tag(*engine.tag(qpn)).endpoint());
     hand_in(r);
   }
+  void refuse(NackReason reason) {
+    wire::NackPacket p{wire::Bth::make(Opcode::nack, qpn, own), {}};
+    p.neth.set_reason(reason);
+    p.neth.set_nack_psn(own);
+    p.neth.set_entropy(sent.ev);
+    p.neth.set_tx_timestamp(sent.write().tseth->tx_timestamp.value());
+    hand_in(p);
+  }
   void answer(wire::Syndrome code) {
     wire::AckPacket p{wire::Bth::make(Opcode::acknowledge, qpn, own), {}};
     p.aeth.set_code(code);
@@ -80,6 +88,7 @@ struct Visited : Single {
       if (happened) all += (all.empty() ? "" : ", ") + std::string(what);
     };
     note(target[0] != 0xEE, "written");
+    note(!receives().empty() && qp().state == QpState::rts, "received");
     note(!sends().empty() && qp().state == QpState::rts, "completed");
     note(qp().tx.inflight == 0 && qp().state == QpState::rts, "reported");
     note(!data_of(out).empty(), "sent again");
@@ -111,6 +120,9 @@ const PacketKind kPacketKinds[] = {
     {"data",
      [](Visited& v) { v.hand_in(v.build({.n = 0})); },
      {"foreign", "tag", "written, answered", "written, answered"}},
+    {"data with immediate",
+     [](Visited& v) { v.hand_in(v.build({.n = 0, .opcode = Opcode::write_only_imm})); },
+     {"foreign", "tag", "written, received, answered", "written, received, answered"}},
     {"data, wrong key",
      [](Visited& v) { v.hand_in(v.build({.n = 0, .rkey = v.rkey ^ 1})); },
      {"foreign", "tag", "bad key", "answered, ends"}},
@@ -143,15 +155,11 @@ const PacketKind kPacketKinds[] = {
      },
      {"foreign", "tag", "stale", "stale"}},
     {"NACK",
-     [](Visited& v) {
-       wire::NackPacket p{wire::Bth::make(Opcode::nack, v.qpn, v.own), {}};
-       p.neth.set_reason(NackReason::trimmed);
-       p.neth.set_nack_psn(v.own);
-       p.neth.set_entropy(v.sent.ev);
-       p.neth.set_tx_timestamp(v.sent.write().tseth->tx_timestamp.value());
-       v.hand_in(p);
-     },
+     [](Visited& v) { v.refuse(NackReason::trimmed); },
      {"foreign", "tag", "sent again", "sent again"}},
+    {"NACK from ERR",
+     [](Visited& v) { v.refuse(NackReason::unexp_event); },
+     {"foreign", "tag", "ends", "ends"}},
     {"Transport ACK",
      [](Visited& v) { v.answer(wire::Syndrome::ack); },
      {"foreign", "tag", "completed, reported", "completed, reported"}},

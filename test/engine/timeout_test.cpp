@@ -76,9 +76,7 @@ TEST_CASE("retry exhaustion: also without a plane, and for every queue pair at t
     std::vector<Qpn> others;
     for (unsigned i = 0; i < 10; ++i) {
       const Qpn q = s.create();
-      REQUIRE(s.engine.to_init(q) == Errc::ok);
-      REQUIRE(s.engine.to_rtr(q, s.remote()) == Errc::ok);
-      REQUIRE(s.engine.to_rts(q, s.now) == Errc::ok);
+      s.connect(q, s.remote());
       others.push_back(q);
     }
     if (down_first) all_down();
@@ -110,54 +108,6 @@ TEST_CASE("timeouts: progress gives all retries back, and the first value") {
   CHECK(s.qp().stats.timeouts == 3);
 }
 
-TEST_CASE("timeouts: never sooner than two base round trips") {
-  Single s(with_retries(0, 7, 10));
-  REQUIRE(s.post({}) == Errc::ok);
-  (void)s.advance(2 * s.peer_state().congestion.base_rtt() - 1ns);
-  CHECK(s.qp().stats.timeouts == 0);
-  (void)s.advance(1ns);
-  CHECK(s.qp().stats.timeouts == 1);
-}
-
-TEST_CASE("timeouts: the path is ASSUMED_BAD, is probed, and carries data again") {
-  Single s(with_retries(8, 7, 10));
-  REQUIRE(s.post({}) == Errc::ok);
-  const Sent lost = data_of(s.transmit()).at(0);
-  s.now += 200us;
-  s.sack({});  // the peer is alive
-  SentList out = s.advance(timeout_value(8) - 200us);
-  const path::PathIndex path = s.path_of(lost);
-  CHECK(s.peer_state().paths.health(path) == path::Health::assumed_bad);
-  REQUIRE(data_of(out).size() == 1);
-  s.sack({.cack = 0});
-  s.ack(0, 0);
-  const Time marked = s.now;
-  unsigned probes = 0;
-  const Duration first = 4 * s.peer_state().congestion.base_rtt();
-  while (s.peer_state().paths.health(path) == path::Health::assumed_bad && probes < 10) {
-    out = only(s.advance(first / 2), Opcode::endpoint_request);
-    for (const Sent& p : out) {
-      const auto& request = p.as<wire::EndpointRequestPacket>();
-      REQUIRE(request.erth.op() == wire::EndpointOp::ev_probe);
-      CHECK(p.ev == lost.ev);
-      CHECK(p.plane == lost.plane);
-      if (probes++ == 0) {
-        CHECK(p.when - marked >= first);
-        CHECK(p.when - marked < first + 10us);
-      }
-      wire::EndpointResponsePacket answer{
-          wire::Bth::make(Opcode::endpoint_response, kEndpointQpn, request.bth.psn()), {}};
-      answer.eeth.set_op(wire::EndpointOp::ev_probe);
-      answer.eeth.set_tx_timestamp(request.erth.tx_timestamp());
-      s.receive_control(answer);
-      s.receive_control(answer);  // a copy does not count
-    }
-  }
-  CHECK(probes == 3);
-  CHECK(s.peer_state().paths.health(path) == path::Health::good);
-  CHECK(s.engine.stats().ev_probe_answers == 3);
-}
-
 TEST_CASE("timeout: its packet goes although lost ones fill the window") {
   Single s(with_retries(6, 7, 3));  // NSCC: one packet of window from the second timeout on
   REQUIRE(s.post({.length = 1024 * 40}) == Errc::ok);
@@ -167,46 +117,6 @@ TEST_CASE("timeout: its packet goes although lost ones fill the window") {
   CHECK(s.engine.stats().timeouts == 10);
   REQUIRE(again.size() == 10);
   for (const Sent& p : again) CHECK(p.psn() == out[0].psn());
-}
-
-TEST_CASE("inferred losses: three in a row on a path make it bad, and probing starts") {
-  Single::Setup setup;
-  setup.options.cc.algorithm = cc::Algorithm::none;
-  setup.planes = 1;
-  setup.paths = 4;
-  Single s(setup);
-  path::PathIndex bad = path::kNoPath;
-  std::uint32_t sent = 0, cack = 0;
-  unsigned losses = 0;
-  for (unsigned round = 0; round < 40 && losses < 3; ++round) {
-    REQUIRE(s.post({.length = 1024 * 32}) == Errc::ok);
-    const SentList out = data_of(s.transmit());
-    if (bad == path::kNoPath) bad = s.path_of(out[0]);
-    // All but one packet of the bad path come through; its losses follow each other.
-    std::size_t victim = out.size();
-    for (std::size_t i = 0; i < out.size() && victim == out.size(); ++i)
-      if (s.path_of(out[i]) == bad) victim = i;
-    REQUIRE(victim < out.size());
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < out.size(); ++i)
-      if (s.path_of(out[i]) != bad) bits |= std::uint64_t{1} << i;
-    CHECK(s.peer_state().paths.health(bad) == path::Health::good);
-    sent += 32;
-    s.now += 45us;  // nothing passes them on a path that is dead, so it takes their age
-    s.sack({.cack = static_cast<std::int32_t>(cack) - 1, .offset = 1, .bitmap = bits});
-    losses = static_cast<unsigned>(s.engine.stats().inferred_losses);
-    s.engine.on_time(s.now);
-    (void)s.transmit();
-    losses = static_cast<unsigned>(s.engine.stats().inferred_losses);
-    s.sack({.cack = static_cast<std::int32_t>(sent) - 1});
-    s.ack(static_cast<std::uint16_t>(round), sent - 1);
-    cack = sent;
-  }
-  CHECK(losses >= 3);
-  CHECK(s.peer_state().paths.health(bad) == path::Health::assumed_bad);
-  const SentList probes = only(s.advance(100us), Opcode::endpoint_request);
-  REQUIRE(!probes.empty());
-  for (const Sent& p : probes) CHECK(s.path_of(p) == bad);
 }
 
 TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
@@ -224,49 +134,6 @@ TEST_CASE("marks: CE skips the path once, ALWAYS_SKIP until probes succeed") {
   const SentList probes = only(s.advance(100us), Opcode::endpoint_request);
   REQUIRE(!probes.empty());
   CHECK(s.path_of(probes[0]) == s.path_of(out));
-}
-
-TEST_CASE("reliability probe: after a silent round trip, five at most, and not without need") {
-  Single s(with_retries(14, 7, 10));
-  const Duration base =
-      s.peer_state().congestion.base_rtt() + s.peer_state().congestion.target_qdelay();
-  REQUIRE(s.post({}) == Errc::ok);
-  CHECK(only(s.advance(base - 1ns), Opcode::probe).empty());
-  SentList probes = only(s.advance(1ns), Opcode::probe);
-  REQUIRE(probes.size() == 1);
-  const auto& p = probes[0].as<wire::ProbePacket>();
-  CHECK(p.bth.dqp() == Single::kRemote);
-  CHECK(p.bth.psn() == Psn{0});
-  CHECK(p.peth.has_timestamp());
-  CHECK(probes[0].dscp == s.setup.options.dscp.trimmable);
-  const auto id = p.peth.probe_id();
-  probes = only(s.advance(10ms), Opcode::probe);
-  REQUIRE(probes.size() == 4);
-  CHECK(probes[0].as<wire::ProbePacket>().peth.probe_id() == static_cast<std::uint16_t>(id + 1));
-  s.sack({.cack = 0});
-  s.ack(0, 0);
-  CHECK(s.advance(100ms).empty());
-  CHECK(s.engine.next_deadline() == kNever);
-}
-
-TEST_CASE("reliability probe: its answer makes the lost tail of a message known") {
-  Single s(with_retries(20, 7, 10));
-  REQUIRE(s.post({.length = 3000}) == Errc::ok);
-  const Sent last = data_of(s.transmit()).at(2);
-  s.now += 10us;
-  s.sack({.cack = 1});
-  const SentList probes = only(s.advance(50us), Opcode::probe);
-  REQUIRE(!probes.empty());
-  wire::SackPacket answer{wire::Bth::make(Opcode::sack, s.qpn, s.own + 1), {}, {}};
-  answer.seth.set_cack_psn(s.own + 1);
-  answer.seth.set_probe(true);
-  answer.seth.set_probe_id(probes.back().as<wire::ProbePacket>().peth.probe_id());
-  answer.seth.set_sack_offset(1);
-  s.receive_control(answer);
-  const SentList again = data_of(s.advance(100us));
-  REQUIRE(again.size() == 1);
-  CHECK(again[0].psn() == last.psn());
-  CHECK(s.qp().stats.timeouts == 0);
 }
 
 TEST_CASE("a port without room: the packet goes out again by another, and nothing is inferred") {

@@ -109,34 +109,6 @@ TEST_CASE("expand: every check of mrc-1.0 §3.3") {
   CHECK(error({ok}, {EvMode::srv6, true, std::vector<FormatField>(33, {1})}) == Errc::no_resources);
 }
 
-TEST_CASE("expand: one to one, and extract turns it round, for any masks") {
-  Random random(11);
-  for (int round = 0; round < 100; ++round) {
-    EvFormatProfile format{EvMode::srv6, true, {}};
-    std::vector<EvField> fields;
-    unsigned bits = 0;
-    for (unsigned i = 0; i < 4; ++i) {
-      const unsigned width = 1 + random.below(40);
-      std::uint64_t mask = random.next() & random.next() & random.next() & low_mask(width);
-      while (bits + static_cast<unsigned>(std::popcount(mask)) > 8) mask &= mask - 1;
-      bits += static_cast<unsigned>(std::popcount(mask));
-      fields.push_back(field(width, random.next() & low_mask(width), mask));
-      format.fields.push_back({static_cast<std::uint16_t>(width + random.below(20))});
-    }
-    std::set<EvValue> seen;
-    for (unsigned v = 0; v < 1u << bits; ++v) {
-      EvValue ev{};
-      put_bits(ev, 0, bits, v);
-      const auto out = expand(ev, fields, format);
-      REQUIRE(out.ok());
-      CHECK(seen.insert(out.value()).second);
-      const auto back = extract(out.value(), fields, format);
-      REQUIRE(back.ok());
-      CHECK(back.value() == ev);
-    }
-  }
-}
-
 TEST_CASE("extract: a foreign value is not found") {
   const std::vector<EvField> fields = {field(16, 0x1000, 0x0F0F)};
   const EvFormatProfile format{EvMode::stev, false, {{16}}};

@@ -70,6 +70,12 @@ void Single::connect() {
   own = *engine.start_psn(qpn);
 }
 
+void Single::connect(Qpn q, const RemoteQp& to) {
+  REQUIRE(engine.to_init(q) == Errc::ok);
+  REQUIRE(engine.to_rtr(q, to) == Errc::ok);
+  REQUIRE(engine.to_rts(q, now) == Errc::ok);
+}
+
 void Single::receive(std::vector<std::uint8_t> bytes, const wire::RxPacket& facts) {
   wire::RxPacket p = facts;
   if (setup.remote_tag != 0 && !forged && bytes.size() >= sizeof(wire::Bth)) {

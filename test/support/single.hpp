@@ -97,6 +97,8 @@ class Single {
   [[nodiscard]] Qpn create();
   [[nodiscard]] RemoteQp remote() const;
   void connect();
+  /// From RESET to RTS, without receives.
+  void connect(Qpn q, const RemoteQp& to);
 
   // ---- in
 
