@@ -311,7 +311,8 @@ class World {
     w.opcode = static_cast<SendOpcode>(in_.below(7));
     std::array<Sge, 4> sges;
     const bool lands = has_response(w.opcode);
-    w.sges = draw_sges(side, sges, lands ? 1 : 0, w.opcode >= SendOpcode::compare_swap ? 8 : 0);
+    w.sges =
+        draw_sges(in_, s, sges, lands ? 1 : 0, w.opcode >= SendOpcode::compare_swap ? 8 : 0).sges;
     w.wr_id = in_.byte();
     const auto& theirs = sides_[1 - side].regions;
     const Region to =
@@ -329,24 +330,9 @@ class World {
     w.flags.inline_data = !lands && (flags & 12) == 12;
     (void)s.engine->post_send(any_qp(side), w, now_);
   }
-  /// Up to four SGEs, mostly of the region with this index. `whole`: a single one of that length.
-  std::span<const Sge> draw_sges(unsigned side, std::array<Sge, 4>& sges, std::size_t usual,
-                                 std::uint32_t whole = 0) {
-    Side& s = sides_[side];
-    const Region none{in_.byte(), 0};
-    const Region from = in_.below(8) != 0 && usual < s.regions.size()
-                            ? s.regions[usual]
-                            : choose(in_, s.regions, none);
-    const std::uint32_t count = whole != 0 ? 1 : in_.below(5);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint32_t offset = in_.byte();
-      sges[i] = {s.arena.slot(from.slot) + offset, whole != 0 ? whole : in_.byte(), from.key};
-    }
-    return {sges.data(), count};
-  }
   void post_receive(unsigned side, bool shared) {
     std::array<Sge, 4> sges;
-    const ReceiveRequest request{in_.byte(), draw_sges(side, sges, 1)};
+    const ReceiveRequest request{in_.byte(), draw_sges(in_, sides_[side], sges, 1).sges};
     if (shared)
       (void)sides_[side].engine->post_receive(any_srq(side), request);
     else

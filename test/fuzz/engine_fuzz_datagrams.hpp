@@ -58,14 +58,9 @@ class DatagramSteps {
   }
   void post(unsigned side) {
     Side& s = sides_[side];
-    const Region any = choose(in_, s.regions, Region{in_.byte(), 0});
-    const Region from = in_.below(8) != 0 && !s.regions.empty() ? s.regions[0] : any;
     std::array<Sge, 3> sges;
-    const std::uint32_t count = in_.below(4);
-    for (std::uint32_t i = 0; i < count; ++i)
-      sges[i] = {s.arena.slot(from.slot) + in_.byte(), in_.byte(), from.key};
     DatagramRequest r;
-    r.sges = {sges.data(), count};
+    r.sges = draw_sges(in_, s, sges, 0).sges;
     r.remote_qpn = choose(in_, sides_[1 - side].datagram_qps, other_qp(1 - side));
     r.remote_q_key = in_.below(8) == 7 ? 1 : 0;
     const std::uint8_t flags = in_.byte();
@@ -78,16 +73,13 @@ class DatagramSteps {
   }
   void post_receive(unsigned side) {
     Side& s = sides_[side];
-    const Region any = choose(in_, s.regions, Region{in_.byte(), 0});
-    const Region to = in_.below(8) != 0 && s.regions.size() > 1 ? s.regions[1] : any;
     std::array<Sge, 3> sges;
-    const std::uint32_t count = in_.below(4);
-    for (std::uint32_t i = 0; i < count; ++i)
-      sges[i] = {s.arena.slot(to.slot) + in_.byte(), in_.byte(), to.key};
+    const DrawnSges to = draw_sges(in_, s, sges, 1);
     const Qpn q = choose(in_, s.datagram_qps, Qpn{7});
-    const ReceiveRequest r{in_.byte(), {sges.data(), count}};
+    const ReceiveRequest r{in_.byte(), to.sges};
     // What is received there is no breach of the arena.
-    if (s.engine->post_datagram_receive(q, r) == Errc::ok && count > 0) s.arena.grant(to.slot);
+    if (s.engine->post_datagram_receive(q, r) == Errc::ok && !to.sges.empty())
+      s.arena.grant(to.slot);
   }
 
  private:

@@ -8,40 +8,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/engine/engine.hpp"
 
-// What engine_fuzz.cpp is made of: its input, the memory that it watches, what it knows of a side.
+// What engine_fuzz.cpp is made of: the memory that it watches, what it knows of a side.
 namespace mrc::fuzz {
 
 using namespace mrc::engine;
-
-inline void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-/// The rest of the input; zeros when it is used up.
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
-  [[nodiscard]] bool done() const { return left_ == 0; }
-  std::uint8_t byte() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-  std::uint32_t word() {
-    std::uint32_t w = 0;
-    for (int i = 0; i < 4; ++i) w = w << 8 | byte();
-    return w;
-  }
-  std::uint32_t below(std::uint32_t n) { return n == 0 ? 0 : byte() % n; }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t left_;
-};
 
 /// Memory of one side in slots, some of which get granted. The others must never change.
 class Arena {
@@ -158,6 +134,27 @@ template <class T>
 T choose(Input& in, const std::vector<T>& from, T otherwise) {
   const std::uint8_t b = in.byte();
   return from.empty() || b == 0xFF ? otherwise : from[b % from.size()];
+}
+
+/// SGEs of one slot.
+struct DrawnSges {
+  std::span<const Sge> sges;
+  std::size_t slot;
+};
+/// As many SGEs as `sges` has room for, or fewer, mostly of the region with the index `usual`.
+/// `whole`: a single one of that length.
+template <std::size_t N>
+DrawnSges draw_sges(Input& in, Side& s, std::array<Sge, N>& sges, std::size_t usual,
+                    std::uint32_t whole = 0) {
+  const Region none{in.byte(), 0};
+  const Region from =
+      in.below(8) != 0 && usual < s.regions.size() ? s.regions[usual] : choose(in, s.regions, none);
+  const std::uint32_t count = whole != 0 ? 1 : in.below(N + 1);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t offset = in.byte();
+    sges[i] = {s.arena.slot(from.slot) + offset, whole != 0 ? whole : in.byte(), from.key};
+  }
+  return {{sges.data(), count}, from.slot};
 }
 
 /// Removes an entry for which `call` returns ok.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
 #include "mrc/fabric/routes.hpp"
 #include "mrc/fabric/self.hpp"
@@ -19,10 +20,7 @@ namespace {
 
 using namespace mrc;
 using namespace mrc::fabric;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using mrc::fuzz::require;
 
 /// The last uSID that a packet shows when every node has done its step.
 Usid last_usid(path::UsidRoute route) {
@@ -57,9 +55,8 @@ void check_description(const Description& d) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    check_description(parse("f.json", text));
+    check_description(parse("f.json", fuzz::text_of({data, size})));
   } catch (const json_file::FileError& error) {
     require(std::string_view(error.what()).starts_with("f.json:"));
   }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/wire/icrc.hpp"
 #include "mrc/wire/packet.hpp"
 
@@ -18,11 +19,8 @@ namespace {
 
 using namespace mrc;
 using namespace mrc::wire;
+using mrc::fuzz::require;
 using Buffer = std::vector<std::uint8_t>;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 bool inside(Bytes part, Bytes whole) {
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/exchange/resolution.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/wire/transport.hpp"
@@ -25,35 +26,10 @@
 namespace {
 
 using namespace mrc;
+using namespace mrc::fuzz;
 using namespace std::chrono_literals;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 constexpr unsigned kQps = 3;  ///< of each device
-
-/// The input; zeros when it is used up.
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : rest_(data, size) {}
-  [[nodiscard]] bool done() const { return rest_.empty(); }
-  std::uint8_t byte() {
-    if (rest_.empty()) return 0;
-    const std::uint8_t value = rest_.front();
-    rest_ = rest_.subspan(1);
-    return value;
-  }
-  unsigned below(unsigned n) { return byte() % n; }
-  Bytes take(std::size_t count) {
-    const Bytes taken = rest_.first(std::min(count, rest_.size()));
-    rest_ = rest_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  Bytes rest_;
-};
 
 wire::ResolutionStep step_of(const ResolutionMessage& message) {
   wire::ResolutionPacket packet;

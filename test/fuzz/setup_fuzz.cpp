@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/api/fault_schedule.hpp"
 #include "mrc/api/peer_lists.hpp"
 #include "mrc/config.hpp"
@@ -28,14 +29,7 @@
 namespace {
 
 using namespace mrc;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-std::string_view text_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using mrc::fuzz::require, mrc::fuzz::text_of;
 
 /// The input with the envelope of a ConnectionInfo around it, which no fuzzer would guess.
 std::vector<std::uint8_t> sealed(Bytes items) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/plane/verbs/uc_message.hpp"
 
 // Fuzzes the readers of what the two ends of a verbs port say about placed payload. The first input
@@ -16,11 +17,8 @@ namespace {
 
 using namespace mrc;
 using namespace mrc::port;
+using mrc::fuzz::require;
 using Buffer = std::vector<std::uint8_t>;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 void exercise_headers(Bytes message) {
   Buffer built(message.size());

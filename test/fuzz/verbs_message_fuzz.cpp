@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <span>
-#include <vector>
 
+#include "fuzz/fuzz.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/plane/verbs/verbs_contact.hpp"
 #include "mrc/plane/verbs/verbs_message.hpp"
@@ -14,6 +12,7 @@
 
 using namespace mrc;
 using namespace mrc::port;
+using mrc::fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -21,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((data[0] & 1) != 0) {
     try {
       const VerbsContact contact = decode_verbs_contact(input);
-      if (decode_verbs_contact(encode(contact)) != contact) std::abort();
+      require(decode_verbs_contact(encode(contact)) == contact);
     } catch (const Error&) {
     }
     return 0;
@@ -29,11 +28,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto message = decode_verbs_message(input);
   if (!message) return 0;
   const auto again = decode_verbs_message(encode(*message));
-  if (!again || again->type != message->type || again->to != message->to ||
-      again->from != message->from || again->key != message->key ||
-      again->device_key != message->device_key || again->state.paths != message->state.paths ||
-      again->state.version != message->state.version ||
-      again->state.sender != message->state.sender)
-    std::abort();
+  require(again && again->type == message->type && again->to == message->to &&
+          again->from == message->from && again->key == message->key &&
+          again->device_key == message->device_key && again->state.paths == message->state.paths &&
+          again->state.version == message->state.version &&
+          again->state.sender == message->state.sender);
   return 0;
 }
