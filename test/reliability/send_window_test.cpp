@@ -289,20 +289,6 @@ TEST_CASE("send window: a probe that was answered overtook what was sent before 
   CHECK(w.reports_after(SendOrder(w).psn(), 0) == 0);  // sent after the probe
 }
 
-TEST_CASE("send window: transmissions that did not take place count for nothing") {
-  PacketPool pool(64);
-  SendWindow w(pool, 64);
-  w.start(Psn{0});
-  for (std::uint32_t i = 0; i < 10; ++i) {
-    REQUIRE(w.append(Time{}, 0, 100));
-  }
-  for (std::uint32_t i = 4; i < 8; ++i) w.unsend(Psn{i});
-  CHECK(w.lost() == 4);
-  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 0);
-  w.report(Psn{9}, [](Psn, Packet) {});
-  CHECK(w.reports_after(SendOrder(w).psn(), 0) == 1);
-}
-
 TEST_CASE("send window: a bitmap's bits are news again when other packets have the records") {
   PacketPool pool(128);
   SendWindow w(pool, 128);
