@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "mrc/engine/placement.hpp"
 #include "support/single.hpp"
 
 using namespace mrc;
@@ -44,19 +43,6 @@ std::vector<Packet> stream(Random& r, unsigned messages) {
     offset += length + 8;
   }
   return all;
-}
-
-TEST_CASE("copies in ascending order: every length and alignment, nothing else is touched") {
-  std::vector<std::uint8_t> from(300);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i * 7 + 1);
-  for (std::size_t to = 8; to < 16; ++to) {
-    for (std::size_t n = 0; n < 200; ++n) {
-      std::vector<std::uint8_t> copy(300, 0xEE), wanted = copy;
-      engine::copy_ascending(&copy[to], &from[n % 9], n);
-      std::copy_n(&from[n % 9], n, &wanted[to]);
-      REQUIRE(copy == wanted);
-    }
-  }
 }
 
 TEST_CASE("deferred stores: checked at every delivered packet, in random orders with duplicates") {
