@@ -56,28 +56,15 @@ template <class P>
   return first;
 }
 
-/// mask=N: port status of process slot=N.
-Maker status(const Arguments& a) {
+/// Port status of process slot=N with mask=N, or an EV probe of it. The answer copies stamp=N.
+Maker request(const Arguments& a, wire::EndpointOp op) {
   const auto mask = static_cast<PlaneMask>(a.number("mask", 0));
   const auto slot = static_cast<std::uint8_t>(a.number("slot", 0));
   const auto stamp = static_cast<std::uint16_t>(a.number("stamp", 1));
   return [=](std::uint64_t, Qpn qpn, Psn psn) {
     wire::EndpointRequestPacket p{Bth::make(Opcode::endpoint_request, qpn, psn), {}};
-    p.erth.set_op(wire::EndpointOp::port_status);
+    p.erth.set_op(op);
     p.erth.set_port_status_mask(mask);
-    p.erth.set_vendor_info(slot);
-    p.erth.set_tx_timestamp(stamp);
-    return whole(p);
-  };
-}
-
-/// EV probe of process slot=N; the answer copies stamp=N.
-Maker ev_probe(const Arguments& a) {
-  const auto slot = static_cast<std::uint8_t>(a.number("slot", 0));
-  const auto stamp = static_cast<std::uint16_t>(a.number("stamp", 1));
-  return [=](std::uint64_t, Qpn qpn, Psn psn) {
-    wire::EndpointRequestPacket p{Bth::make(Opcode::endpoint_request, qpn, psn), {}};
-    p.erth.set_op(wire::EndpointOp::ev_probe);
     p.erth.set_vendor_info(slot);
     p.erth.set_tx_timestamp(stamp);
     return whole(p);
@@ -214,8 +201,8 @@ Maker garbage(const Arguments& a) {
 }
 
 Maker maker_of(const std::string& kind, const Arguments& a) {
-  if (kind == "status") return status(a);
-  if (kind == "evprobe") return ev_probe(a);
+  if (kind == "status") return request(a, wire::EndpointOp::port_status);
+  if (kind == "evprobe") return request(a, wire::EndpointOp::ev_probe);
   if (kind == "response") return response(a);
   if (kind == "ack") return transport_ack(a, wire::Syndrome::ack);
   if (kind == "nak") return transport_ack(a, wire::Syndrome::remote_access_error);
