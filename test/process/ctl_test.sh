@@ -198,7 +198,7 @@ fi
 # One that is stopped is named, and delays the others by a second; one that is killed disappears.
 kill -STOP "$server"
 patience=50ms
-for _ in {1..80}; do  # more than its socket keeps
+for _ in {1..66}; do  # more than its socket keeps
   begin=$(date +%s%N)
   fails 1 'does not answer' list
   took=$((($(date +%s%N) - begin) / 1000000))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine on simulated fabrics: rates, failures, and that a run is the same everywhere.
+// The engine on simulated fabrics: rates, incast, trims and damage.
 #include "mrc/sim/mrc_cluster.hpp"
 
 #include <doctest/doctest.h>
 
-#include <functional>
+#include <memory>
 
 using namespace mrc;
 using namespace mrc::sim;
@@ -23,9 +23,9 @@ FabricSettings clos(unsigned hosts, unsigned planes) {
 
 /// Streams of messages; each that is sent makes room for the next.
 struct ClusterRig : FlowListener {
-  ClusterRig(const FabricSettings& f, MrcCluster::Settings s = {}, std::uint64_t seed = 1)
-      : network(seed), cluster(network, f.hosts, told(f, s), seed + 1) {
-    fabric = std::make_unique<Fabric>(network, f, cluster.nodes(), seed + 2);
+  explicit ClusterRig(const FabricSettings& f, MrcCluster::Settings s = {})
+      : network(1), cluster(network, f.hosts, told(f, s), 2) {
+    fabric = std::make_unique<Fabric>(network, f, cluster.nodes(), 3);
     cluster.attach(*fabric);
     cluster.set_listener(this);
   }
@@ -62,9 +62,6 @@ struct ClusterRig : FlowListener {
       network.run_until(network.now() + 10us);
     return delivered == sent && acknowledged == sent;
   }
-  void set_up(const char* name, bool up) {
-    for (const LinkId id : fabric->find(name)) network.set_link_up(id, up);
-  }
 
   Network network;
   MrcCluster cluster;
@@ -84,24 +81,6 @@ TEST_CASE("MRC in a fabric: a stream takes all of its NIC, in one T0 and over T1
     CHECK(rig.cluster.stats().retransmitted == 0);
     CHECK(rig.cluster.received_bytes(to) == rig.sent * 256 * 1024);
   }
-}
-
-TEST_CASE("MRC in a fabric: a permutation over all T1s, 9 of 10 parts of the wire's best") {
-  ClusterRig rig(clos(16, 4));
-  for (unsigned h = 0; h < 16; ++h) rig.stream(h, (h + 8) % 16, 256 * 1024);
-  (void)rig.rate(0, 100us);
-  double least = 1e9;
-  const Time end = rig.network.now() + 400us;
-  std::vector<std::uint64_t> before(16);
-  for (unsigned h = 0; h < 16; ++h) before[h] = rig.cluster.received_bytes(h);
-  rig.network.run_until(end);
-  for (unsigned h = 0; h < 16; ++h)
-    least =
-        std::min(least, static_cast<double>(rig.cluster.received_bytes(h) - before[h]) * 8 / 400e3);
-  CHECK(least > 0.85 * 0.96 * 400);
-  CHECK(rig.drain(2ms));
-  const ClusterStats s = rig.cluster.stats();
-  CHECK(s.duplicates * 1000 < s.data_packets);
 }
 
 TEST_CASE("MRC in a fabric: 16 senders that know of each other hardly overflow the last link") {
@@ -154,26 +133,6 @@ TEST_CASE("MRC in a fabric: real bytes with iCRC over links that turn bits over"
   CHECK(rig.failures.empty());
 }
 
-TEST_CASE("MRC in a fabric: a dead T0 costs its plane's share, a dead T1 nothing that lasts") {
-  ClusterRig rig(clos(8, 4));
-  rig.stream(0, 7, 256 * 1024);
-  (void)rig.rate(7, 100us);
-  const double before = rig.rate(7, 300us);
-  rig.set_up("t0.1.0", false);
-  (void)rig.rate(7, 100us);
-  const double three = rig.rate(7, 300us);
-  CHECK(three > 0.73 * before);
-  CHECK(three < 0.77 * before);
-  rig.set_up("t0.1.0", true);
-  (void)rig.rate(7, 300us);
-  CHECK(rig.rate(7, 300us) > 0.99 * before);
-  rig.set_up("t1.2.3", false);
-  (void)rig.rate(7, 300us);
-  CHECK(rig.rate(7, 300us) > 0.97 * before);
-  CHECK(rig.drain(3ms));
-  CHECK(rig.failures.empty());
-}
-
 TEST_CASE("MRC in a fabric: trimmed packets come again within round trips, without a timeout") {
   FabricSettings f = clos(8, 2);
   f.queue.data_limit = 32 * 1024;
@@ -199,39 +158,6 @@ TEST_CASE("MRC in a fabric: structured EVs and hashed ones work too") {
     CHECK(rig.rate(7, 300us) > 0.8 * 400);
     CHECK(rig.drain(3ms));
   }
-}
-
-TEST_CASE("MRC in a fabric: a peer that hangs fails the flow, with its reason") {
-  MrcCluster::Settings s;
-  s.attributes.timeout = 4;
-  s.attributes.retry_linear = 2;
-  s.attributes.retry_exponential = 2;
-  ClusterRig rig(clos(8, 2), s);
-  rig.stream(0, 7, 4096);
-  (void)rig.rate(7, 20us);
-  rig.cluster.host(7).kill();
-  (void)rig.rate(7, 3ms);
-  REQUIRE(rig.failures.size() == 1);
-  CHECK(rig.failures[0].find("retry") != std::string::npos);
-}
-
-TEST_CASE("MRC in a fabric: the same run on every machine and compiler") {
-  const auto run = [](std::uint64_t seed) {
-    ClusterRig rig(clos(12, 3), {}, seed);
-    for (unsigned h = 0; h < 12; ++h)
-      rig.stream(h, (h * 5 + 1) % 12 == h ? 0 : (h * 5 + 1) % 12, 100'000, 1 + h % 3);
-    for (std::uint32_t i = 0; i < rig.network.link_count(); i += 3)
-      rig.network.set_loss(LinkId{i}, 0.002);
-    rig.network.call_at(Time{100us}, [&] { rig.set_up("t1.0.1", false); });
-    rig.network.call_at(Time{200us}, [&] { rig.set_up("t1.0.1", true); });
-    rig.network.run_until(Time{400us});
-    return rig.network.digest();
-  };
-  const std::uint64_t first = run(1);
-  CHECK(first == run(1));
-  CHECK(first != run(2));
-  // Changes with the engine's behaviour. That is the point: whoever changes it sees it here.
-  CHECK(first == 2712234320914612835u);
 }
 
 }  // namespace mrc_cluster_test
