@@ -26,9 +26,6 @@ if has_ipv6; then
   expect 'the GID' [ "$(gid_of six-a)" = ::1 ]
 fi
 
-say 'a GID that leads nowhere'
-gid_refused 'fd00::1 5 6' 'no plane of this device has its IP version' -- env MRC_PLANES=loopback:1
-
 namespaces || { say 'two hosts need network namespaces and root: left out' && exit 0; }
 two_hosts 2
 # shellcheck disable=SC2034
