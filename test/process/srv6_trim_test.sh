@@ -63,26 +63,16 @@ fabric set 'p1t0-0>p1t1-0' rate=5Mbit ecn=5000:15000 trim=60000 >/dev/null
 start_pair marks --size 64K --duration 250s --check --quiet
 # Until the switch has sent half as much that way; the slower the machine, the longer that takes. A
 # SACK tells of several marks at once.
-cat >"$work/moved.py" <<'PYTHON'
-import json, sys
-ports = {p["direction"]: p for p in json.load(sys.stdin)["ports"]}
-slow, other = ports["p1t0-0>p1t1-0"], ports["p1t0-0>p1t1-1"]
-moved = slow["sent_packets"] < 0.5 * other["sent_packets"]
-sys.exit(not (slow["switch_port"]["marked"] > 60 and moved))
-PYTHON
-moved() { fabric show --json | python3 "$work/moved.py"; }
+moved() {
+  fabric show --json | jq -e '(.ports | INDEX(.direction)) as $ports |
+    $ports["p1t0-0>p1t1-0"] as $slow | $ports["p1t0-0>p1t1-1"] as $other |
+    $slow.switch_port.marked > 60 and $slow.sent_packets < 0.5 * $other.sent_packets' >/dev/null
+}
 until_true 10 moved || fail 'the slow link slows down the rest, or marks nothing'
 interrupt_pair marks
-python3 - "$work/marks.json" <<'PYTHON' || fail 'the slow link slows down the rest'
-import json, sys
-d = json.load(open(sys.argv[1]))
-sent, marks = {}, {}
-for p in d["paths"]:  # of two EVs each
-    path = p["plane"], p["port_path"]
-    sent[path] = sent.get(path, 0) + p["packets"]
-    marks[path] = marks.get(path, 0) + p["marks"]
-print("packets of plane 1:", sent[1, 0], "over the slow link,", sent[1, 1], "over the other;",
-      marks[1, 0], "marks on the slow one")
 # The plane has 20 Mb/s for both, of which the slow link can carry 5.
-sys.exit(not (marks[1, 0] > 10 and sent[1, 0] < 0.65 * sent[1, 1]))
-PYTHON
+sum_of() { printf '(lambda t1: sum(p["%s"] for p in d["paths"] if (p["plane"], p["port_path"]) ==
+  (1, t1)))(%d)' "$1" "$2"; }
+holds "$work/marks.json" 'marks on the slow link' "$(sum_of marks 0) > 10"
+holds "$work/marks.json" 'the slow link does not slow down the rest' \
+  "$(sum_of packets 0) < 0.65 * $(sum_of packets 1)"
