@@ -19,9 +19,6 @@ gid_pair same 300 h0 h0
 say 'the plane of the GID is a black hole: the others are asked'
 MRC_FAULTS='plane=0,blackhole' gid_pair hole 100 h0 h1
 
-say 'the second one connects two seconds later'
-late=2 gid_pair late 100 h0 h1
-
 say 'an address that is not in the fabric'
 gid_refused 'fd00:77::1 5 6' 'GID fd00:77::1: no host of fabric' 'add the peer to it' -- "${h0[@]}"
 
