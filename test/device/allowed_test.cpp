@@ -3,9 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gid_rig.hpp"
@@ -31,15 +29,6 @@ void ask_for(QueuePair& qp, const port::IpAddress& gid, Qpn remote) {
   qp.modify(to_rtr(gid, remote, kAnyPsn));
 }
 
-bool before_long(const std::function<bool()>& holds) {
-  const Time end = monotonic_now() + kPatience;
-  while (!holds()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 TEST_CASE("peers allowed: this side can't connect to others, and hears why") {
   Side a(at("127.0.0.1", "127.0.0.1,10.0.0.0/8")), b(at("127.0.0.5", "", 2));
   a.qps.reserve(2);
@@ -59,14 +48,14 @@ TEST_CASE("peers allowed: others that ask by GID get no answer, and are counted"
   lines.capture(config);
   Side a(config), stranger(at("127.0.0.5", "", 2)), friendly(at("127.0.0.1", "", 3));
   ask_for(stranger.add_qp(), a.device.gid(), a.add_qp().qpn());
-  CHECK(before_long([&] { return a.device.stats().peers_refused >= 5; }));
+  CHECK(eventually([&] { return a.device.stats().peers_refused >= 5; }));
   CHECK(stranger.qps[0].query().resolving);
   CHECK(stranger.device.stats().engine.rx_control == 0);
   CHECK(lines.count("127.0.0.5") >= 1);
   CHECK(lines.count("option peers_allowed leaves it out") < 6);  // as the count doubles
   ask_for(friendly.add_qp(), a.device.gid(), a.qps[0].qpn());
   ask_for(a.qps[0], friendly.device.gid(), friendly.qps[0].qpn());
-  CHECK(before_long(
+  CHECK(eventually(
       [&] { return !a.qps[0].query().resolving && !friendly.qps[0].query().resolving; }));
 }
 
@@ -87,7 +76,7 @@ TEST_CASE("peers allowed: datagrams of others are dropped and counted") {
   const Sge sge = stranger.sge(0, 100);
   request.sges = {&sge, 1};
   REQUIRE(from.post_send(request) == Errc::ok);
-  CHECK(before_long([&] { return a.device.stats().peers_refused == 1; }));
+  CHECK(eventually([&] { return a.device.stats().peers_refused == 1; }));
   CHECK(to.query().stats.rx_packets == 0);
   CHECK(a.device.stats().engine.drops.no_receive == 0);
   request.to.gid = stranger.device.gid();

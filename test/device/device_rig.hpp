@@ -25,14 +25,12 @@
 #include "mrc/mrc.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "support/errors.hpp"
+#include "support/wait.hpp"
 
 /// Whole devices for tests: two of them in one process, over real sockets of the loopback.
 namespace mrc::test {
 
 using namespace std::chrono_literals;
-
-/// No test waits longer than this for something that has to happen. Only a hang gets there.
-inline constexpr Duration kPatience = 30s;
 
 /// Settings for tests: seeded, silent, unseen, and on UDP ports where nothing else is.
 inline Config test_config(const std::string& planes = "loopback:2", std::uint64_t seed = 1) {

@@ -106,8 +106,7 @@ TEST_CASE("fabric: an interface that is missing, and a peer that is no host") {
     usleep(100'000);
     CHECK(!up(1));  // its packets would not fit
     shell("ip link set q1 mtu 9216 && ip link set p1 mtu 9216");
-    for (int i = 0; i < 500 && !up(1); ++i) usleep(10'000);
-    CHECK(up(1));
+    CHECK(eventually([&] { return up(1); }));
     shell("ip link del p0 && ip link del p1 && ip addr add fd00:1::1/128 dev lo");
     CHECK(contains(open_error(file.config()), "there is no interface p0 for plane 0"));
   });

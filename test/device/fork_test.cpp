@@ -32,11 +32,10 @@ int in_child(F&& f) {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid == 0) ::_exit(f());
-  const Time end = monotonic_now() + kPatience;
   int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (monotonic_now() > end) ::kill(pid, SIGKILL);
-    std::this_thread::sleep_for(1ms);
+  if (!eventually([&] { return ::waitpid(pid, &status, WNOHANG) != 0; })) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -145,8 +144,7 @@ TEST_CASE("fork: children forked in mid-transfer fail cleanly and end, the paren
         }
         return 0;
       });
-      const Time end = monotonic_now() + kPatience;
-      while (copied == before && monotonic_now() < end) std::this_thread::yield();
+      CHECK(eventually([&] { return copied != before; }));
     }
     CHECK(wrong == 0);
     traffic.request_stop();
@@ -209,11 +207,11 @@ int write_with_unmapped(bool at_sender, bool icrc) {
     request.remote = pair.b.target_region.remote();
     if (pair.a.qps[0].post_send(request) != Errc::ok) return 101;
     Completion done;
-    for (const Time end = monotonic_now() + kPatience; monotonic_now() < end;) {
-      if (pair.a.cq.poll({&done, 1}) == 1) return static_cast<int>(done.status);
+    const bool came = eventually([&] {
       (void)pair.b.device.progress();
-    }
-    return 100;
+      return pair.a.cq.poll({&done, 1}) == 1;
+    });
+    return came ? static_cast<int>(done.status) : 100;
   });
 }
 

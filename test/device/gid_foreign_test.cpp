@@ -54,10 +54,7 @@ TEST_CASE("by GID: plain packets do not replace an OpenMRC peer that has answere
   std::this_thread::sleep_for(1s);  // b answers that it is not ready
   stranger.join(a.qps[0]);
   REQUIRE(post_copy(stranger, stranger.qps[0], a, 0, 4096) == Errc::ok);
-  const Time end = monotonic_now() + kPatience;
-  while (a.device.stats().engine.drops.wrong_state == 0 && monotonic_now() < end)
-    std::this_thread::sleep_for(1ms);
-  CHECK(a.device.stats().engine.drops.wrong_state > 0);
+  CHECK(eventually([&] { return a.device.stats().engine.drops.wrong_state > 0; }));
   CHECK(a.qps[0].query().resolving);
   CHECK(a.target == std::vector<std::uint8_t>(a.target.size()));
   connect_by_gid(b.qps[0], psn, a.device.gid(), a.qps[0].qpn(), kPsnA);
@@ -68,8 +65,7 @@ TEST_CASE("by GID: an OpenMRC peer that was silent is foreign until it is known"
   Side a(test_config("loopback:1")), b(Pair::other(test_config("loopback:1")));
   b.device.set_faults("blackhole");
   connect_by_gid(a.add_qp(), kPsnA, b.device.gid(), b.add_qp().qpn(), kPsnB);
-  const Time end = monotonic_now() + kPatience;
-  while (a.qps[0].query().resolving && monotonic_now() < end) std::this_thread::sleep_for(1ms);
+  CHECK(eventually([&] { return !a.qps[0].query().resolving; }));
   REQUIRE(a.device.stats().connected.size() == 1);
   CHECK(a.device.stats().connected[0].foreign);  // so its packets leave one by one
   b.device.set_faults("");

@@ -58,7 +58,8 @@ TEST_CASE("by GID: any plane that is up will do, on either side") {
         copy_one(a, a.qps[0], b);
         copy_one(b, b.qps[0], a);
       } else {
-        CHECK(soon([&] { return !a.qps[0].query().resolving && !b.qps[0].query().resolving; }));
+        CHECK(
+            eventually([&] { return !a.qps[0].query().resolving && !b.qps[0].query().resolving; }));
       }
     }
 }

@@ -44,16 +44,6 @@ inline void connect_by_gid(const Side& a, QueuePair& qa, const Side& b, QueuePai
   connect_by_gid(qb, kPsnB, a.device.gid(), qa.qpn(), kPsnA);
 }
 
-template <class F>
-bool soon(F&& holds) {
-  const Time end = monotonic_now() + kPatience;
-  while (!holds()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 /// Two devices whose first queue pairs are connected by GID, one after the other.
 struct GidPair {
   explicit GidPair(const Config& config = test_config(), Duration between = {})

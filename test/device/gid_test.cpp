@@ -59,7 +59,7 @@ TEST_CASE("by GID: a peer that is heard only after this side has given up asking
   qpn = b.add_qp().qpn();
   b.device.set_faults("blackhole");
   connect_by_gid(a.add_qp(), kPsnA, gid, qpn, kPsnB);
-  REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));  // taken for plain MRC
+  REQUIRE(eventually([&] { return !a.qps[0].query().resolving; }));  // taken for plain MRC
   CHECK(a.device.stats().peers == 1);
   CHECK(a.qps[0].query().mtu == 1024);  // which has powers of two only
   CHECK(a.device.paths(a.qps[0]).size() > 0);
@@ -174,7 +174,7 @@ TEST_CASE("by GID: devices that don't fit each other say so") {
   Side a(config), b(other);
   // Without iCRC there is 0 in its place, so neither hears the other.
   connect_by_gid(a, a.add_qp(), b, b.add_qp());
-  REQUIRE(soon([&] { return !a.qps[0].query().resolving; }));
+  REQUIRE(eventually([&] { return !a.qps[0].query().resolving; }));
   QueuePair& qp = a.add_qp();
   qp.modify(to(QpState::init));
   QpChange larger = to_rtr(b.device.gid(), Qpn{0x010004}, kPsnB);
@@ -219,7 +219,7 @@ TEST_CASE("by GID: trimmed packets while the peer is looked for") {
     (void)::sendto(fd, bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&target),
                    sizeof target);
   ::close(fd);
-  REQUIRE(soon([&] { return a.device.stats().engine.rx_trimmed > 0; }));
+  REQUIRE(eventually([&] { return a.device.stats().engine.rx_trimmed > 0; }));
   CHECK(a.qps[0].state() == QpState::rts);
   CHECK(a.device.stats().engine.drops.wrong_state > 0);
 }
@@ -341,7 +341,7 @@ TEST_CASE("events: queue pairs that fail, and queues that overrun") {
   for (int i = 0; i < 3; ++i)
     if (post_copy(pair.a, qp, pair.b, 0, 100) != Errc::ok) CHECK(qp.state() == QpState::err);
   bool failed = false, overrun = false;
-  REQUIRE(soon([&] {
+  REQUIRE(eventually([&] {
     DeviceEvent event;
     while (pair.a.device.poll_event(event)) {
       failed = failed || (event.kind == DeviceEvent::Kind::qp_error && event.qpn == qp.qpn() &&

@@ -354,10 +354,8 @@ TEST_CASE("destruction in any order") {
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
     pair.a.cq = CompletionQueue();
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100'000) == Errc::ok);
-    const Time end = monotonic_now() + kPatience;
-    while (pair.a.qps[0].stats().writes_completed < 2 && monotonic_now() < end)
-      (void)pair.a.device.progress();
-    CHECK(pair.a.qps[0].stats().writes_completed == 2);
+    CHECK(eventually([&] { return pair.a.qps[0].stats().writes_completed == 2; },
+                     [&] { (void)pair.a.device.progress(); }));
   }
   SUBCASE("memory goes while it is being sent") {
     Pair pair;

@@ -120,13 +120,11 @@ TEST_CASE("lanes: a completion queue holds as many completions of each lane as a
   }
   std::size_t n = 0;
   std::array<Completion, 16> done;
-  const Time end = monotonic_now() + kPatience;
-  const auto all_done = [&] {
+  CHECK(eventually([&] {
     return std::all_of(from.begin(), from.end(),
                        [](const QueuePair& qp) { return qp.stats().writes_completed == 4; });
-  };
-  while (!all_done() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
-  while (n < 16 && monotonic_now() < end) n += small.poll(done);
+  }));
+  CHECK(eventually([&] { return (n += small.poll(done)) >= 16; }));
   CHECK(n == 16);
   CHECK_FALSE(small.overrun());
 }
@@ -393,9 +391,7 @@ TEST_CASE("lanes: each has a helper thread, on the processor that option helper_
       CHECK(CPU_ISSET(cpu, &set));
     }
   }
-  const Time end = monotonic_now() + kPatience;  // a thread that has ended is listed for a moment
-  while (!helper_threads().empty() && monotonic_now() < end) std::this_thread::yield();
-  CHECK(helper_threads().empty());
+  CHECK(eventually([] { return helper_threads().empty(); }));  // they end, listed for a moment
   config.helper_cpus = "1023";
   CHECK_THROWS_WITH_AS((void)Device(config), doctest::Contains("helper_cpus"), Error);
   config.helper_cpus = "3-1";

@@ -90,11 +90,7 @@ void write_flagged_lines(const char* faults, std::uint32_t mtu) {
     request.remote = to.remote(0);
     REQUIRE(a.qps[0].post_send(request) == Errc::ok);
     REQUIRE(a.await_one().status == WcStatus::success);
-    const Time end = monotonic_now() + kPatience;
-    while (poller.rounds() < round) {
-      REQUIRE(monotonic_now() < end);
-      std::this_thread::yield();
-    }
+    REQUIRE(eventually([&] { return poller.rounds() >= round; }, std::this_thread::yield));
   }
   CHECK(poller.wrong() == 0);
 }

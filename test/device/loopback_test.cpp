@@ -71,13 +71,10 @@ void write_over_all_paths(Pair& pair, std::uint64_t seed, std::size_t longest) {
     return std::count_if(paths.begin(), paths.end(),
                          [](const PathReport& path) { return path.packets == 0 || !path.active; });
   };
-  const Time end = monotonic_now() + kPatience;
-  std::ptrdiff_t left = 0;
-  do {
+  CHECK(eventually([&] {
     random_writes(pair, seed++, longest);
-    left = unused();
-  } while (left > 0 && monotonic_now() < end);
-  CHECK(left == 0);
+    return unused() == 0;
+  }));
 }
 
 TEST_CASE("random sizes over four planes: every byte right, every path used") {

@@ -66,17 +66,15 @@ TEST_CASE("own ports: a region is deregistered when the port has given all of it
     MemoryPair pair(lanes_config(lanes), true);
     pair.network->stalled = true;
     REQUIRE(pair.a.post(last, pair.b, 0, 8192) == Errc::ok);
-    const Time end = monotonic_now() + kPatience;
-    while (pair.a.qps[last].stats().tx_packets == 0 && monotonic_now() < end)
-      (void)pair.a.device.progress();
+    CHECK(eventually([&] { return pair.a.qps[last].stats().tx_packets > 0; },
+                     [&] { (void)pair.a.device.progress(); }));
     CHECK(pair.a.source_region.close() == Errc::in_use);
     std::atomic<bool> closed{false};
     std::jthread closing([&] {
       pair.a.source_region = MemoryRegion();  // by force: the request fails
       closed = true;
     });
-    while (pair.a.qps[last].state() != QpState::err && monotonic_now() < end)
-      std::this_thread::yield();
+    CHECK(eventually([&] { return pair.a.qps[last].state() == QpState::err; }));
     std::this_thread::sleep_for(20ms);
     CHECK_FALSE(closed);
     pair.network->stalled = false;

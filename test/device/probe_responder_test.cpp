@@ -48,7 +48,8 @@ struct Responding {
     return arrived();
   }
   std::optional<Ev> arrived() {
-    for (int i = 0; i < 1000; ++i) {
+    std::optional<Ev> ev;
+    (void)eventually([&] {
       rx.clear();
       asker.receive(monotonic_now(), rx);
       for (const wire::RxPacket& packet : rx.packets()) {
@@ -57,11 +58,11 @@ struct Responding {
         CHECK(p.bth.psn().value() == id);
         CHECK(p.eeth.op() == wire::EndpointOp::ev_probe);
         CHECK(p.eeth.tx_timestamp() == 0x4711);
-        return packet.entropy;
+        ev = packet.entropy;
       }
-      std::this_thread::sleep_for(1ms);
-    }
-    return std::nullopt;
+      return ev.has_value();
+    });
+    return ev;
   }
 
   fabric::Description d;

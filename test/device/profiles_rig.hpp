@@ -127,15 +127,11 @@ struct Net {
     for (const PathReport& r : a.device.paths(qp)) out[value(r.ev)] = r;
     return out;
   }
-  template <class F>
-  bool soon(F&& holds) {
-    const Time end = monotonic_now() + kPatience;
-    while (!holds()) {
-      if (monotonic_now() > end) return false;
+  [[nodiscard]] bool eventually(auto&& condition) {
+    return test::eventually(condition, [&] {
       (void)a.device.progress();
       (void)b->device.progress();
-    }
-    return true;
+    });
   }
   std::shared_ptr<MemoryNetwork> network = std::make_shared<MemoryNetwork>();
   MemoryHost a;

@@ -129,7 +129,7 @@ TEST_CASE("profiles: EVs are denied and replaced under traffic") {
     CHECK(qp.stats().tx_packets == 0);
     operate(net.a.device, 1, {set_state(evs[5], EvState::good)});
     std::array<Completion, 1> c;
-    REQUIRE(net.soon([&] { return net.a.cq.poll(c) == 1; }));
+    REQUIRE(net.eventually([&] { return net.a.cq.poll(c) == 1; }));
     CHECK(c[0].status == WcStatus::success);
     for (const auto& [name, report] : net.paths(qp))
       CHECK((report.packets > 0) == (name == 0x1005));
@@ -156,7 +156,7 @@ TEST_CASE("profiles: EV events say which path became bad and good, and what was 
     return ::poll(&p, 1, 0) == 1;
   };
   const auto await = [&](const std::function<bool()>& complete) {
-    REQUIRE(net.soon([&] {
+    REQUIRE(net.eventually([&] {
       const bool waits = readable(all);
       const std::size_t n = all.poll(events);
       CHECK((!waits || n > 0));
@@ -209,7 +209,7 @@ TEST_CASE("profiles: EV events say which path became bad and good, and what was 
   net.a.device.modify_ev_profile(3, mask);
   while (all.poll(events) > 0) continue;
   net.network->set_dead(Ev{0x1001}, false);
-  REQUIRE(net.soon([&] { return state_of(1) == EvState::good; }));
+  REQUIRE(net.eventually([&] { return state_of(1) == EvState::good; }));
   CHECK(all.poll(events) == 0);
 }
 
@@ -344,10 +344,8 @@ TEST_CASE("profiles: what a peer says of its ports holds for all profiles") {
       CHECK(pair.a.await_one().status == WcStatus::success);
     }
   };
-  const Time end = monotonic_now() + kPatience;
-  while (pair.a.device.stats().engine.port_updates_received == 0 && monotonic_now() < end)
-    (void)pair.a.device.progress();
-  REQUIRE(pair.a.device.stats().engine.port_updates_received > 0);
+  REQUIRE(eventually([&] { return pair.a.device.stats().engine.port_updates_received > 0; },
+                     [&] { (void)pair.a.device.progress(); }));
   add(2);  // who connects later has heard of it, too
   const auto in_plane_1 = [&] {
     std::uint64_t packets = 0;

@@ -26,17 +26,6 @@ Duration cpu_time() {
   return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
 }
 
-/// Becomes true when `condition` does, within the patience of tests. Sleeps; makes no progress.
-template <class F>
-bool comes_true(F&& condition) {
-  const Time end = monotonic_now() + kPatience;
-  while (monotonic_now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(1ms);
-  }
-  return false;
-}
-
 /// Waits on the queue in a thread of its own.
 class Waiter {
  public:
@@ -76,7 +65,7 @@ TEST_CASE("progress: after a pause one round takes all that waits in the sockets
   constexpr unsigned kPackets = 100;  // one reading takes 16
   for (unsigned i = 0; i < kPackets; ++i)
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, i * 64, 64) == Errc::ok);
-  CHECK(comes_true([&] { return pair.a.device.stats().engine.tx_data == kPackets; }));
+  CHECK(eventually([&] { return pair.a.device.stats().engine.tx_data == kPackets; }));
   CHECK(pair.b.device.stats().engine.rx_data == 0);
   std::this_thread::sleep_for(2ms);
   (void)pair.b.device.progress();
@@ -129,11 +118,11 @@ TEST_CASE("wait: the thread that sleeps there sends again what was lost") {
     Waiter waiter(pair.a.cq);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 1) == Errc::ok);
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100, 2) == Errc::ok);
-    CHECK(comes_true([&] { return pair.a.device.stats().engine.tx_retransmits > 0; }));
+    CHECK(eventually([&] { return pair.a.device.stats().engine.tx_retransmits > 0; }));
     pair.b.device.set_faults("");
     // Without helpers this thread has to see to the peer.
     if (!helper)
-      CHECK(comes_true([&] {
+      CHECK(eventually([&] {
         (void)pair.b.device.progress();
         return pair.a.qps[0].stats().writes_completed == 2;
       }));
@@ -183,7 +172,7 @@ TEST_CASE("a program may poll the last byte of a message, whoever writes it") {
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, offset, size) == Errc::ok);
     // The thread sanitizer would complain if what is read below were not ordered by this.
     const std::atomic_ref<std::uint8_t> polled(pair.b.target[offset + size - 1]);
-    CHECK(comes_true([&] { return polled.load(std::memory_order_acquire) == last; }));
+    CHECK(eventually([&] { return polled.load(std::memory_order_acquire) == last; }));
     CHECK(std::memcmp(&pair.a.source[offset], &pair.b.target[offset], size) == 0);
     CHECK(pair.a.await_one().status == WcStatus::success);
     offset += size + offset % 3;  // also odd places
@@ -200,8 +189,10 @@ TEST_CASE("without a helper nothing moves between polls") {
   CHECK(pair.b.device.stats().helper_rounds == 0);
   // Each side has to be called.
   Completion done;
-  const Time end = monotonic_now() + kPatience;
-  while (pair.a.cq.poll({&done, 1}) == 0 && monotonic_now() < end) (void)pair.b.device.progress();
+  CHECK(eventually([&] {
+    (void)pair.b.device.progress();
+    return pair.a.cq.poll({&done, 1}) == 1;
+  }));
   CHECK(done.status == WcStatus::success);
   CHECK(std::equal(pair.b.target.begin(), pair.b.target.begin() + 100'000, pair.a.source.begin()));
 }
@@ -231,7 +222,7 @@ TEST_CASE("arm: the queue's descriptor works with epoll") {
     CHECK(done.wr_id == round);
     // Once is once: without arming there is no second event.
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
-    CHECK(comes_true([&] { return pair.a.qps[0].stats().writes_completed == 2 * round + 2; }));
+    CHECK(eventually([&] { return pair.a.qps[0].stats().writes_completed == 2 * round + 2; }));
     CHECK_FALSE(fires(5));
     REQUIRE(pair.a.cq.poll({&done, 1}) == 1);
   }
@@ -252,7 +243,7 @@ TEST_CASE("an idle device rests") {
   // What is under way comes to its end: late acknowledgements, probes, the look after a busy time.
   // Then nothing happens at all, not even a timer.
   Duration cpu{};
-  CHECK(comes_true([&] {
+  CHECK(eventually([&] {
     const auto before = rounds();
     cpu = cpu_time();
     std::this_thread::sleep_for(500ms);
@@ -268,9 +259,8 @@ TEST_CASE("an idle device rests") {
 /// Device b polls until a packet is there, and not again.
 void poll_for_one(Pair& pair) {
   REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
-  const Time end = monotonic_now() + kPatience;
-  while (pair.b.qps[0].stats().rx_packets == 0 && monotonic_now() < end)
-    (void)pair.b.device.progress();
+  CHECK(eventually([&] { return pair.b.qps[0].stats().rx_packets > 0; },
+                   [&] { (void)pair.b.device.progress(); }));
   CHECK(std::equal(&pair.a.source[0], &pair.a.source[100], &pair.b.target[0]));
 }
 std::uint64_t answers(const Device& device) {
@@ -307,9 +297,9 @@ TEST_CASE("a poll that finds completions sends what is left before the program w
   Config config = test_config("loopback:1");
   config.helper = false;
   Pair pair(config, 4096);
-  const Time end = monotonic_now() + kPatience;
   REQUIRE(post_copy(pair.b, pair.b.qps[0], pair.a, 0, 100) == Errc::ok);
-  while (answers(pair.a.device) < 2 && monotonic_now() < end) (void)pair.a.device.progress();
+  CHECK(eventually([&] { return answers(pair.a.device) >= 2; },
+                   [&] { (void)pair.a.device.progress(); }));
   poll_for_one(pair);  // that brings b a completion, and a message to answer
   CHECK(answers(pair.b.device) == 0);
   Completion done;
@@ -338,10 +328,9 @@ TEST_CASE("a program that polls once and leaves does not keep the answer back") 
     const std::uint64_t before = answers(pair.b.device), packets = pair.b.qps[0].stats().rx_packets;
     std::this_thread::sleep_for(5 * config.expert.helper_takeover);  // it sleeps deeply now
     REQUIRE(post_copy(pair.a, pair.a.qps[0], pair.b, 0, 100) == Errc::ok);
-    const Time end = monotonic_now() + kPatience;
-    while (pair.b.qps[0].stats().rx_packets == packets && monotonic_now() < end)
-      (void)pair.b.device.progress();
-    CHECK(comes_true([&] { return answers(pair.b.device) >= before + 2; }));
+    CHECK(eventually([&] { return pair.b.qps[0].stats().rx_packets > packets; },
+                     [&] { (void)pair.b.device.progress(); }));
+    CHECK(eventually([&] { return answers(pair.b.device) >= before + 2; }));
     CHECK(pair.a.await_one().status == WcStatus::success);
   }
 }
@@ -351,7 +340,7 @@ TEST_CASE("faults of the configuration end on time while nobody polls") {
   config.faults = "down@0s-3s";
   Side side(config, 4096);
   CHECK_FALSE(side.device.stats().planes[0].up);
-  CHECK(comes_true([&] { return side.device.stats().planes[0].up; }));
+  CHECK(eventually([&] { return side.device.stats().planes[0].up; }));
 }
 
 }  // namespace progress_test

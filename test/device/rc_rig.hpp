@@ -96,12 +96,9 @@ inline Errc post_atomic(const RcSide& from, QueuePair& qp, const RcSide& to, std
 
 /// The next event of that kind; others are passed over.
 inline DeviceEvent await_event(Device& device, DeviceEvent::Kind kind) {
-  const Time end = monotonic_now() + kPatience;
   DeviceEvent event;
-  while (monotonic_now() < end)
-    if (device.poll_event(event) && event.kind == kind) return event;
-  FAIL("the event did not come");
-  return {};
+  REQUIRE(eventually([&] { return device.poll_event(event) && event.kind == kind; }));
+  return event;
 }
 
 }  // namespace mrc::test

@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <vector>
 
 #include "rc_rig.hpp"
@@ -13,14 +11,6 @@ using namespace mrc;
 using namespace mrc::test;
 
 namespace rights_test {
-
-/// The state that a queue pair reaches in the end.
-QpState state_in_the_end(const QueuePair& qp, QpState wanted) {
-  const Time end = monotonic_now() + kPatience;
-  while (qp.state() != wanted && monotonic_now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return qp.state();
-}
 
 /// The next completion of a side is a success.
 void completes(RcSide& side) {
@@ -40,8 +30,8 @@ TEST_CASE("rights: what a queue pair does not allow fails, whatever the memory a
     pair.b.target[20'000] = 0x11;
     REQUIRE(post(pair.a.qps[0], refused, {pair.a.into(0, 5000)},
                  pair.b.target_region.remote(20'000)) == Errc::ok);
-    CHECK(state_in_the_end(pair.a.qps[0], QpState::err) == QpState::err);
-    CHECK(state_in_the_end(pair.b.qps[0], QpState::err) == QpState::err);
+    CHECK(eventually([&] { return pair.a.qps[0].state() == QpState::err; }));
+    CHECK(eventually([&] { return pair.b.qps[0].state() == QpState::err; }));
     CHECK(pair.b.qps[0].error_cause() == QpErrorCause::bad_access);
     CHECK(pair.b.target[20'000] == 0x11);
   }

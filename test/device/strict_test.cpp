@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -104,12 +103,11 @@ template <class F>
 Seen watch(Inbox& inbox, F&& enough) {
   Seen seen;
   Inbox::Packets packets;
-  const Time end = monotonic_now() + kPatience;
-  while (!enough(seen) && monotonic_now() < end) {
+  (void)eventually([&] {
     inbox.take(packets);
     for (const auto& packet : packets.facts) seen.add(packet);
-    std::this_thread::yield();
-  }
+    return enough(seen);
+  });
   return seen;
 }
 
@@ -234,9 +232,7 @@ TEST_CASE("strict: who asks for a queue pair gets no answer") {
   asks.modify(to_rtr(o.device.gid(), o.qp.qpn(), Psn{5}));
   CHECK(asks.query().resolving);
   // Of a device that has answered it would wait for more.
-  const Time end = monotonic_now() + kPatience;
-  while (asks.query().resolving && monotonic_now() < end) std::this_thread::sleep_for(1ms);
-  CHECK_FALSE(asks.query().resolving);
+  CHECK(eventually([&] { return !asks.query().resolving; }));
 }
 
 TEST_CASE("strict: devices connect and copy, whoever of them is strict") {

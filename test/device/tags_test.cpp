@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "device/gid_rig.hpp"
 
@@ -55,10 +54,7 @@ TEST_CASE("tags of devices: a peer with a wrong tag gets nothing done") {
   from.connect(to.local_info());
   to.connect(wrong);
   REQUIRE(post_copy(a, to, b, 0, 1000) == Errc::ok);
-  const Time end = monotonic_now() + kPatience;
-  while (b.device.stats().engine.drops.bad_icrc == 0 && monotonic_now() < end)
-    std::this_thread::yield();
-  CHECK(b.device.stats().engine.drops.bad_icrc > 0);
+  CHECK(eventually([&] { return b.device.stats().engine.drops.bad_icrc > 0; }));
   CHECK(from.stats().rx_packets == 0);
   CHECK(to.stats().writes_completed == 0);
 }

@@ -67,8 +67,7 @@ TEST_CASE("one thread posts, one polls, one waits, one reads statistics, one cha
       std::this_thread::sleep_for(2ms);
     }
   });
-  const Time end = monotonic_now() + kPatience;
-  while (!finished() && monotonic_now() < end) std::this_thread::sleep_for(1ms);
+  (void)eventually(finished);
   stop = true;
   for (auto& thread : threads) thread.join();
   CHECK(completed == writes);

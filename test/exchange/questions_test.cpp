@@ -109,9 +109,8 @@ struct Asked {
     for (int i = 0; i < kFew; ++i)
       hosts[static_cast<std::size_t>(i) % hosts.size()]->ask(address, question.asked,
                                                              question.asker);
-    const Time end = monotonic_now() + kPatience;
-    while (settled() < before + kFew && monotonic_now() < end) (void)side.device.progress();
-    REQUIRE(settled() == before + kFew);
+    REQUIRE(eventually([&] { return settled() == before + kFew; },
+                       [&] { (void)side.device.progress(); }));
   }
   /// Asks until not everything is answered. False: this machine is too slow to ask more than is
   /// answered per second, of 20,000 at most.

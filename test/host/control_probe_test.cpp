@@ -29,11 +29,8 @@ Json probe(const Json& peer, std::uint64_t patience = 1000) {
 /// Probes until `holds` is true: on a busy machine answers may be late.
 template <class Holds>
 Json probed_until(ControlClient& client, const Json& request, Holds holds) {
-  const Time end = monotonic_now() + kPatience;
   Json probes;
-  do {
-    probes = client.must(request)["probes"];
-  } while (!holds(probes) && monotonic_now() < end);
+  (void)eventually([&] { return holds(probes = client.must(request)["probes"]); });
   return probes;
 }
 

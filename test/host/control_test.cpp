@@ -87,10 +87,8 @@ TEST_CASE("control: requests tell what the API tells") {
 
   // On a busy machine a path may be out of use for a moment.
   const auto settled = [&](const char* list, auto&& holds, Json request) {
-    const Time end = monotonic_now() + kPatience;
-    Json answer = client.must(request)[list];
-    for (; !holds(answer) && monotonic_now() < end; answer = client.must(request)[list])
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Json answer;
+    (void)eventually([&] { return holds(answer = client.must(request)[list]); });
     return answer;
   };
   const Json peers =
@@ -377,9 +375,7 @@ TEST_CASE("control: threads that read while data moves, and a device that goes m
       } catch (const Error&) {  // the device has gone
       }
     });
-  const Time end = monotonic_now() + kPatience;
-  while (asked < 300 && monotonic_now() < end) controlled->pair.copy_all();
-  CHECK(asked >= 300);
+  CHECK(eventually([&] { return asked >= 300; }, [&] { controlled->pair.copy_all(); }));
   controlled.reset();
   for (std::thread& reader : readers) reader.join();
 }
@@ -403,10 +399,7 @@ TEST_CASE("control: a device closes also where no descriptor may be polled any m
 TEST_CASE("control: a queue pair without progress is logged once, and again when it goes on") {
   LogLines lines;
   const auto await_line = [&](const std::string& text, std::size_t times) {
-    const Time end = monotonic_now() + kPatience;
-    while (lines.count(text) < times && monotonic_now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return lines.count(text) >= times;
+    return eventually([&] { return lines.count(text) >= times; });
   };
   Config config = test_config();
   config.stall_warning = std::chrono::milliseconds(100);

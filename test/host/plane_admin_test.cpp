@@ -17,11 +17,7 @@ namespace plane_admin_test {
 /// The next event of a plane, which must come.
 DeviceEvent next_event(Device& device) {
   DeviceEvent event;
-  const Time end = monotonic_now() + kPatience;
-  while (!device.poll_event(event)) {
-    REQUIRE(monotonic_now() < end);
-    std::this_thread::sleep_for(1ms);
-  }
+  REQUIRE(eventually([&] { return device.poll_event(event); }));
   return event;
 }
 bool is(const DeviceEvent& event, DeviceEvent::Kind kind, Plane plane) {
@@ -29,15 +25,6 @@ bool is(const DeviceEvent& event, DeviceEvent::Kind kind, Plane plane) {
 }
 std::uint64_t sent_in(const Device& device, unsigned plane) {
   return device.stats().planes[plane].port.tx_packets;
-}
-template <class Condition>
-bool eventually(const Condition& condition) {
-  const Time end = monotonic_now() + kPatience;
-  while (!condition()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
 }
 using Kind = DeviceEvent::Kind;
 

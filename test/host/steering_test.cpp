@@ -63,9 +63,7 @@ std::string file_of(const OwnFolder& folder, const char* extension) {
 
 /// Traffic until `done`, or for as long as a test waits.
 void copy_until(Pair& pair, auto&& done) {
-  const Time end = monotonic_now() + kPatience;
-  while (!done() && monotonic_now() < end) pair.copy_all();
-  CHECK(done());
+  CHECK(eventually(done, [&] { pair.copy_all(); }));
 }
 
 TEST_CASE("steering: a denied EV carries nothing, and data again once it is allowed") {
@@ -131,11 +129,9 @@ TEST_CASE("steering: without a path packets wait, and go on when one is allowed"
   CHECK(answer["peers_cut_off"] == 1);
   const Json before = paths_of(client);
   std::thread copies([&] { pair.copy_all(); });
-  const Time end = monotonic_now() + kPatience;
-  std::string waits;
-  while (waits != "path" && monotonic_now() < end)
-    waits = client.must({{"request", "queue_pairs"}})["queue_pairs"][0]["waits_for"];
-  CHECK(waits == "path");
+  CHECK(eventually([&] {
+    return client.must({{"request", "queue_pairs"}})["queue_pairs"][0]["waits_for"] == "path";
+  }));
   CHECK(used(before, paths_of(client)) == 0);
   (void)client.must({{"request", "allow"}, {"all", true}});
   copies.join();  // every byte was checked
@@ -277,8 +273,7 @@ TEST_CASE("steering: a controller that is killed while it changes the rules leav
       for (HostStoreWriter store(folder.path, kPatience);;) store.write({});
     });
     const std::uint64_t before = device.number();
-    const Time end = monotonic_now() + kPatience;
-    while (device.number() - before < 20 && monotonic_now() < end) std::this_thread::yield();
+    CHECK(eventually([&] { return device.number() - before >= 20; }, std::this_thread::yield));
     std::this_thread::sleep_for(std::chrono::microseconds(7 * n));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

@@ -30,12 +30,10 @@ std::pair<int, int> interrupted(const Call& waiting) {
     result = {status, errno};
     returned = true;
   });
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!returned && std::chrono::steady_clock::now() < end) {
+  REQUIRE(eventually([&] {
     ::pthread_kill(thread.native_handle(), SIGUSR1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  REQUIRE(returned);
+    return returned.load();
+  }));
   thread.join();
   REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
   return result;

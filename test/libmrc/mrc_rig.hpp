@@ -10,7 +10,6 @@
 /// API alone.
 namespace mrc::test::libmrc {
 
-using verbs::kPatience;
 using verbs::Memory;
 using verbs::Program;
 
@@ -92,12 +91,11 @@ struct Pair {
 
   /// The next completion; fails the test if none comes.
   [[nodiscard]] ibv_wc next() const {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
     ibv_wc wc{};
-    for (int got = 0; got == 0; got = mrc_poll_cq(cq, 1, &wc)) {
-      REQUIRE(got >= 0);
-      REQUIRE(std::chrono::steady_clock::now() < end);
-    }
+    int got = 0;
+    REQUIRE(
+        eventually([&] { return (got = mrc_poll_cq(cq, 1, &wc)) != 0; }, nap));
+    REQUIRE(got == 1);
     return wc;
   }
   [[nodiscard]] int post(ibv_send_wr& request) const {

@@ -163,7 +163,7 @@ inline void connect_to(
 /// The next completion; fails the test if none comes.
 inline ibv_wc next_of(ibv_cq* cq) {
   ibv_wc wc{};
-  REQUIRE(eventually([&] { return ibv_poll_cq(cq, 1, &wc) != 0; }, std::this_thread::yield));
+  REQUIRE(eventually([&] { return ibv_poll_cq(cq, 1, &wc) != 0; }, nap));
   return wc;
 }
 

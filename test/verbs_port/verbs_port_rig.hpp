@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -64,17 +63,6 @@ inline Config rdma_config(int number, bool placement) {
   config.placement = placement;
   config.seed = static_cast<std::uint64_t>(number + 1);
   return config;
-}
-
-/// Waits until something is so; false if it never is.
-template <class Condition>
-[[nodiscard]] bool eventually(const Condition& condition) {
-  const Time end = monotonic_now() + kPatience;
-  while (!condition()) {
-    if (monotonic_now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
 }
 
 [[nodiscard]] inline bool plane_is_up(const Side& side) {

@@ -214,7 +214,7 @@ TEST_CASE("A child of fork() can end, and can use the plugin anew") {
       const pid_t child = fork();
       REQUIRE(child >= 0);
       if (child == 0) {
-        alarm(static_cast<unsigned>(kPatience.count()));
+        alarm(static_cast<unsigned>(mrc::test::kPatience.count()));
         bool fine = true;
         try {
           if (uses) {

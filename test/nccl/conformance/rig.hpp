@@ -16,6 +16,7 @@
 
 #include "nccl_plugin/host/debug_log.hpp"
 #include "nccl_plugin/host/library.hpp"
+#include "support/wait.hpp"
 
 /// What the conformance tests of the built plugin have in common. Failures are exceptions, since
 /// most happen in threads other than the test's.
@@ -67,16 +68,9 @@ inline int scaled(int count) {
   return std::max(1, count * (percent ? std::atoi(percent) : 100) / 100);
 }
 
-/// No step of a test takes longer, on a machine however busy.
-inline constexpr std::chrono::seconds kPatience{60};
-
 /// Runs step() until it returns true; fails if that takes longer than a test may.
 inline void until(const std::string& what, const std::function<bool()>& step) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!step()) {
-    if (std::chrono::steady_clock::now() > end) throw Failure("takes too long: " + what);
-    std::this_thread::yield();
-  }
+  if (!mrc::test::eventually(step, mrc::test::nap)) throw Failure("takes too long: " + what);
 }
 
 /// Posts a receive of one buffer; null: not now.
