@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # public_includes_test.sh COMPILER: with MRC_SEPARATE_COMPILATION, mrc/mrc.hpp includes declarations
-# only: no third-party library, no socket header, not the engine, no definitions (*.ipp). Then the
-# check itself: it has to report each of these headers when it is included after mrc/mrc.hpp.
+# only: no third-party library, no socket header, not the engine, no definitions (*.ipp).
 set -euo pipefail
 export LC_ALL=C
 source_dir=${MRC_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -18,11 +17,6 @@ dependencies() {  # dependencies HEADER...: every file that a unit with these he
   printf '#include "%s"\n' "$@" |
     "$compiler" -std=c++20 -DMRC_SEPARATE_COMPILATION -I "$source_dir/include" -M -x c++ - |
     sed -e 's/^[^ ]*\.o://' -e 's/\\$//' | tr -s ' ' '\n' | sed '/^$/d' | sort -u
-}
-findings() { dependencies "$@" | grep -E "$forbidden" || true; }
-exists() {  # exists HEADER: whether the compiler finds it
-  printf '#if !__has_include("%s")\n#error\n#endif\n' "$1" |
-    "$compiler" -std=c++20 -I "$source_dir/include" -E -x c++ - >/dev/null 2>&1
 }
 
 failed=0
@@ -41,16 +35,6 @@ for header in "${public[@]}"; do
   done <<<"$found"
 done
 
-for header in nlohmann/json.hpp boost/version.hpp fmt/format.h sys/socket.h netinet/in.h \
-  arpa/inet.h net/if.h netdb.h poll.h immintrin.h mrc/engine/engine.hpp \
-  mrc/exchange/impl/connection_info.ipp; do
-  if ! exists "$header"; then
-    echo "not installed, so not used as an example: $header"
-  elif [[ -z $(findings mrc/mrc.hpp "$header") ]]; then
-    echo "the check does not report $header" >&2
-    failed=1
-  fi
-done
 if ((failed == 0)); then
   echo "mrc/mrc.hpp: $(dependencies mrc/mrc.hpp | wc -l) files, none forbidden"
 fi
