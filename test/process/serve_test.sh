@@ -116,13 +116,9 @@ status 405 GET /api/plane
 status 405 DELETE /api/snapshot
 status 400 GET "/api/events?since=x"
 status 400 GET "/$(printf 'x%.0s' {1..1000})"
-for host in localhost "LOCALHOST:$port" '[::1]:80' 127.0.0.1; do
-  status 200 GET /metrics "Host: $host"
-done
-for host in evil.example "127.0.0.1.evil.example:$port" 'a b' '' 10.0.0.1 '[::2]'; do
-  status 421 GET /metrics "Host: $host"
-  status 421 POST /api/plane "Host: $host" --body '{}'
-done
+status 200 GET /metrics "Host: LOCALHOST:$port"
+status 421 GET /metrics 'Host: evil.example'
+status 421 POST /api/plane 'Host: evil.example' --body '{}'
 
 say 'who may change something'
 id=$(ask GET /api/snapshot | python3 -c 'import json, sys
@@ -196,10 +192,8 @@ up_are() {  # up_are SERVER CLIENT
     grep -q "^openmrc_device_up{pid=\"$client\".* $2\$" metrics.txt
 }
 until_true 20 up_are 0 1 || fail "stopped: $(grep device_up metrics.txt)"
-for _ in {1..40}; do  # more than its socket keeps
-  metrics
-  python3 -B "$support/prometheus_text.py" metrics.txt >/dev/null || fail 'metrics of a stopped one'
-done
+for _ in {1..40}; do metrics; done  # more than its socket keeps
+python3 -B "$support/prometheus_text.py" metrics.txt >/dev/null || fail 'metrics of a stopped one'
 up_are 0 1 || fail "still stopped: $(grep device_up metrics.txt)"
 is 'any("does not answer" in v["problem"] and not v["up"] for v in d["devices"])' /api/snapshot ||
   fail 'the snapshot does not say so'

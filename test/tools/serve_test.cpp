@@ -140,7 +140,7 @@ TEST_CASE("serve: which names the server goes by") {
        {"localhost", "LOCALHOST:1", "127.0.0.1:9794", "[::1]:9794", "node7", "metrics.example:443"})
     CHECK_MESSAGE(loopback.allow(host), host);
   for (const char* host : {"", "evil.example", "localhost.evil.example", "10.0.0.1", "localhost:x",
-                           "localhost:9794:1", "127.0.0.1@evil.example", "[::2]"})
+                           "a b", "localhost:9794:1", "127.0.0.1@evil.example", "[::2]"})
     CHECK_MESSAGE(!loopback.allow(host), host);
   const AllowedHosts all({"0.0.0.0", 9794}, "node7", {});
   CHECK(all.allow("10.0.0.1:9794"));
