@@ -80,5 +80,6 @@ for name in third second first; do
   pid=${!name} server=${!server}
   gone "$pid" && fail "$name was over before"
   interrupt_pair "$name"
+  checked_result "$name"
   holds "$work/$name.json" 'no queue pair failed' 'd["device"]["engine"]["qp_errors"] == 0'
 done

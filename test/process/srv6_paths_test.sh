@@ -88,17 +88,6 @@ else
   say 'tcpdump or tshark is not installed: left out'
 fi
 
-say 'two processes per host: each gets its own packets'
-start_pair one --size 64K --duration 2 --rate 200M --check --quiet
-first_client=$pid first_server=$server
-port=18516 start_pair two --size 64K --duration 1 --rate 200M --check --quiet
-end_pair two 60
-pid=$first_client server=$first_server
-end_pair one 60
-for name in one two; do
-  expect 'bytes were checked' [ "$(json "$work/$name.json" checked_bytes | total)" -gt 1000000 ]
-done
-
 say 'another host under the same T0 is reached by its uSID alone, past all T1s'
 fabric_down
 cat >"$work/one_rack.json" <<'JSON'
