@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace mrc;
@@ -320,20 +319,6 @@ TEST_CASE("roce cluster: with several planes each queue pair is bound to one") {
   CHECK(rates[0] > 95);
   CHECK(rates[0] < 98);
   CHECK(rates[1] > 200);
-}
-
-TEST_CASE("roce cluster: a run follows from its seeds") {
-  const auto run = [](std::uint64_t seed) {
-    RoceRig rig(small(), {}, seed);
-    FlowLog traffic(rig.cluster);
-    for (unsigned h = 0; h < 8; ++h) traffic.stream(h, (h + 3) % 8, 2, 100'000);
-    rig.network.set_loss(rig.fabric.host_down(3, 0), 0.001);
-    rig.run(2ms);
-    return std::pair{rig.network.digest(), rig.cluster.stats().data_packets};
-  };
-  const auto first = run(1);
-  CHECK(first == run(1));
-  CHECK(first.first != run(2).first);  // other source ports, other paths
 }
 
 TEST_CASE("roce cluster: a link that stays down fails the flows over it, and only these") {

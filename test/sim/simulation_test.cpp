@@ -48,23 +48,25 @@ Scenario roce(std::uint64_t count = 8) {
 }
 
 TEST_CASE("a simulation is the same run in whatever pieces it is run") {
-  Simulation whole(small_run());
-  whole.run();
-  REQUIRE(whole.traffic_done());
-  CHECK(whole.network().now() < whole.scenario().end);
-  CHECK(whole.messages().delivered() == 64);
-  for (const Duration piece : {Duration{37}, Duration{1000}, Duration{9001}}) {
-    Simulation pieces(small_run());
-    while (pieces.advance(piece)) {
+  for (Scenario (*scenario)(std::uint64_t) : {small_run, roce}) {
+    Simulation whole(scenario(8));
+    whole.run();
+    REQUIRE(whole.traffic_done());
+    CHECK(whole.network().now() < whole.scenario().end);
+    CHECK(whole.messages().delivered() == 64);
+    for (const Duration piece : {Duration{37}, Duration{1000}, Duration{9001}}) {
+      Simulation pieces(scenario(8));
+      while (pieces.advance(piece)) {
+      }
+      CHECK(pieces.network().digest() == whole.network().digest());
+      CHECK(pieces.network().events() == whole.network().events());
     }
-    CHECK(pieces.network().digest() == whole.network().digest());
-    CHECK(pieces.network().events() == whole.network().events());
+    Scenario other = scenario(8);
+    other.seed = 2;
+    Simulation seed_2(other);
+    seed_2.run();
+    CHECK(seed_2.network().digest() != whole.network().digest());
   }
-  Scenario other = small_run();
-  other.seed = 2;
-  Simulation seed_2(other);
-  seed_2.run();
-  CHECK(seed_2.network().digest() != whole.network().digest());
 }
 
 TEST_CASE("a simulation's patterns share the cluster, and each is told of its own flows") {
