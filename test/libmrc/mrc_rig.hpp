@@ -93,8 +93,7 @@ struct Pair {
   [[nodiscard]] ibv_wc next() const {
     ibv_wc wc{};
     int got = 0;
-    REQUIRE(
-        eventually([&] { return (got = mrc_poll_cq(cq, 1, &wc)) != 0; }, nap));
+    REQUIRE(eventually([&] { return (got = mrc_poll_cq(cq, 1, &wc)) != 0; }, nap));
     REQUIRE(got == 1);
     return wc;
   }
