@@ -102,7 +102,8 @@ TEST_CASE("MTU: Ethernet's 1,500 bytes carry 1,408, over IPv4 and IPv6") {
     shell(
         "ip link set lo mtu 1500 up; ip link add p0 mtu 1500 type veth peer name q0; ip link set "
         "q0 up; "
-        "ip link set p0 up; ip addr add 10.9.0.1/24 dev p0; ip addr add fd09::1/64 dev p0 nodad");
+        "ip link set p0 up; ip addr add 10.9.0.1/24 dev p0; ip addr add fd09::1/64 dev p0 nodad; " +
+        await_own_route("fd09::1"));
     for (const char* address : {"10.9.0.1", "fd09::1"}) {
       CAPTURE(address);
       Config config = test_config(address), other = test_config(address, 2);
