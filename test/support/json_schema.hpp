@@ -53,7 +53,7 @@ class JsonSchema {
       const auto script = std::filesystem::absolute(__FILE__).replace_filename("json_schema.py");
       // Debian's modules are those of Debian's Python.
       const std::string command =
-          "/usr/bin/python3 " + script.string() + ' ' + schema_.string() + ' ' + asked;
+          "/usr/bin/python3 '" + script.string() + "' '" + schema_.string() + "' '" + asked + "'";
       CHECK_MESSAGE(std::system(command.c_str()) == 0, schema_.string(), ": see above");
     }
     void accepts(Json document) { asked_.push_back({std::move(document), true}); }
