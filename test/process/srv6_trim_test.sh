@@ -71,8 +71,9 @@ moved() {
 until_true 10 moved || fail 'the slow link slows down the rest, or marks nothing'
 interrupt_pair marks
 # The plane has 20 Mb/s for both, of which the slow link can carry 5.
-sum_of() { printf '(lambda t1: sum(p["%s"] for p in d["paths"] if (p["plane"], p["port_path"]) ==
-  (1, t1)))(%d)' "$1" "$2"; }
+sum_of() {  # sum_of FIELD T1: of the paths of plane 1 over it
+  printf 'sum(p["%s"] for p in d["paths"] if (p["plane"], p["port_path"]) == (1, %d))' "$@"
+}
 holds "$work/marks.json" 'marks on the slow link' "$(sum_of marks 0) > 10"
 holds "$work/marks.json" 'the slow link does not slow down the rest' \
   "$(sum_of packets 0) < 0.65 * $(sum_of packets 1)"
