@@ -46,3 +46,20 @@ function(mrc_add_tool name)
       FILES_MATCHING PATTERN "*.json")
   endif()
 endfunction()
+
+# Tests and examples compute nothing: the library does. clang takes six tenths of the time for them
+# that g++ takes, which compiles them in the debug build; gold, a part of Debian's binutils, half of
+# the time for linking.
+find_program(MRC_QUICK_COMPILER clang++)
+find_program(MRC_QUICK_LINKER ld.gold)
+mark_as_advanced(MRC_QUICK_COMPILER MRC_QUICK_LINKER)
+function(mrc_build_quickly target)
+  if(MRC_QUICK_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+      AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${PROJECT_SOURCE_DIR}/scripts/cmake/clang_instead;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+  if(MRC_QUICK_LINKER AND NOT MRC_SANITIZE)
+    target_link_options(${target} PRIVATE -fuse-ld=gold)
+  endif()
+endfunction()
