@@ -32,7 +32,7 @@ sends() {
   local average=$(((after[0] - before[0]) / packets))
   ((average >= $2 && average <= $3))
 }
-full() { sends "$1" 2000 9000; }
+whole() { sends "$1" 2000 9000; }
 parts() { sends "$1" 500 1300; }
 says() { grep -qE -- "$1" "$work/$name.err"; }
 
@@ -43,10 +43,10 @@ begin() {  # begin NAME PLANES: those of the first host
   server=$pid
   until_listening 18515 at "$b"
   start "$name" ip netns exec "$a" "$mrc_perf" 10.8.0.2 --port 18515 --quiet --check \
-    --planes "$2" --size 64K --duration 1000s --rate 400M --give-up 20s --json "$work/$name.json"
+    --planes "$2" --size 64K --duration 1000s --rate 200M --give-up 20s --json "$work/$name.json"
   client=$pid
   for p in 0 1; do
-    until_true 20 full "$p" || fail "$name: plane $p carries no packets of full size at first"
+    until_true 20 whole "$p" || fail "$name: plane $p carries no packets of full size at first"
   done
 }
 finish() {
@@ -71,6 +71,7 @@ for planes in "${four%,*}" "${six%,*}"; do
   family=v4
   if [[ $planes == *:* ]]; then family=v6; fi
   for place in own switch; do
+    if ! full && [[ $family$place == v4own || $family$place == v6switch ]]; then continue; fi
     if sanitized "$mrc_perf" && [[ $family$place != v4switch ]]; then continue; fi
     say "$family, $place: one plane, then both, then none"
     begin "$family-$place" "$planes"
@@ -81,14 +82,14 @@ for planes in "${four%,*}" "${six%,*}"; do
       until_true 20 says 'plane 1 to .*: packets of [0-9]+ bytes do not pass' ||
         fail "$name: plane 1 is not named"
     fi
-    until_true 20 full 0 || fail "$name: plane 0 does not carry on"
+    until_true 20 whole 0 || fail "$name: plane 0 does not carry on"
     mtu 1500 "$place" 0
     for p in 0 1; do
       until_true 20 parts "$p" || fail "$name: plane $p carries no parts"
     done
     mtu 9000 "$place" 0 1
     for p in 0 1; do
-      until_true 20 full "$p" || fail "$name: plane $p is not used again"
+      until_true 20 whole "$p" || fail "$name: plane $p is not used again"
     done
     expect "$name: the log says so" says 'bytes pass again'
     finish
@@ -117,7 +118,7 @@ at "$switch" python3 "$work/forge.py"
 believes() { ip -n "$a" route get 10.9.0.2 | grep_all 'mtu 600'; }
 until_true 5 believes || fail 'the kernel has not believed the forged message: it tests nothing'
 for p in 0 1; do
-  until_true 20 full "$p" || fail "plane $p carries no packets of full size"
+  until_true 20 whole "$p" || fail "plane $p carries no packets of full size"
 done
 if says 'do not pass'; then fail 'a plane was called narrow'; fi
 finish

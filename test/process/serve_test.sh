@@ -67,7 +67,7 @@ perf=$(free_port)
 start server bash -c 'exec -a "$0" "$@"' "$name" "$mrc_perf" --port "$perf" --planes 2 --give-up 600
 server=$pid
 until_listening "$perf"
-start client "$mrc_perf" --port "$perf" --planes 2 --size 64K --rate 200M \
+start client "$mrc_perf" --port "$perf" --planes 2 --size 64K --rate 40M \
   --duration 600 --give-up 600 127.0.0.1
 client=$pid
 serve reader --paths
