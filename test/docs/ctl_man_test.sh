@@ -60,7 +60,7 @@ mkdir sockets
 export MRC_CONTROL=$PWD/sockets
 port=$(free_port)
 start_server server "$port"
-start client "$mrc_perf" --port "$port" --size 64K --duration 600 --give-up 600 127.0.0.1
+start client "$mrc_perf" --port "$port" --size 64K --rate 40M --duration 600 --give-up 600 127.0.0.1
 client=$pid
 mrc_ctl() { "$mrc_ctl" --folder "$work/sockets" --patience 60s "$@"; }
 listed() { [[ $(mrc_ctl --json list | jq length) == 2 ]]; }

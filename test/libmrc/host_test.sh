@@ -16,7 +16,7 @@ export MRC_RETRY_EXPONENTIAL=25
 port=$(free_port)
 start_server server "$port" --planes 2 --give-up 600
 start client "$mrc_perf" --port "$port" --planes 2 --size 64K --duration 3600s --check --quiet \
-  --give-up 600 127.0.0.1
+  --rate 100M --give-up 600 127.0.0.1
 client=$pid
 sent() { ask "[p['port']['tx_packets'] for p in d[0]['answer']]" planes --pid "$client"; }
 carries() {
@@ -43,7 +43,7 @@ listens=$!
 port=$(free_port)
 MRC_FAULTS='plane=1,blackhole@300ms-4s' start_server bad-server "$port" --planes 2 --give-up 600
 MRC_FAULTS='plane=1,blackhole@300ms-4s' start bad "$mrc_perf" --port "$port" --planes 2 --size 64K \
-  --duration 8s --check --quiet --give-up 600 127.0.0.1
+  --duration 8s --rate 100M --check --quiet --give-up 600 127.0.0.1
 heard() { grep -q 'port 2, .*ASSUMED_BAD' others.out && grep -q 'port 2, .*: GOOD' others.out; }
 until_true 60 heard || fail "no event of another process: $(cat others.out)"
 wait "$listens" || fail "controller_events ended with $?: $(cat others.out)"

@@ -82,9 +82,9 @@ patient=(--option timeout=14 --option retry_exponential=12)
 start_transfer() {  # start_transfer OPTION...: from a to b, until it is interrupted
   transfer_between a b "$(address b 0)" "$@"
 }
-# 0.4 Gb/s leave the processors to the flood. With load=() data is always under way, which
+# 0.2 Gb/s leave the processors to the flood. With load=() data is always under way, which
 # forged acknowledgements need: others are stale.
-load=(--rate 400M)
+load=(--rate 200M)
 transfer_between() {  # transfer_between NODE NODE HOST OPTION...: client, server, its address
   start server ip netns exec "$net-$2" env "${settings_b[@]}" "$mrc_perf" --quiet --port 18515
   server=$pid
