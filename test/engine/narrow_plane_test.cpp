@@ -3,6 +3,7 @@
 // has shrunk under traffic.
 #include <doctest/doctest.h>
 
+#include <span>
 #include <vector>
 
 #include "support/brief.hpp"
@@ -135,6 +136,39 @@ TEST_CASE("narrow plane: one whose paths were retired before it was suspected is
   pair.faults = {};
   REQUIRE(traffic.run(20s));
   traffic.check();
+}
+
+// As between virtual machines: a link lets the piece pass whose packets are too long for it.
+TEST_CASE("narrow plane: bursts that pass in one piece say nothing of single packets") {
+  for (const unsigned planes : {1u, 2u}) {
+    for (const std::uint32_t mtu : {4096u, 8192u}) {
+      CAPTURE(planes);
+      CAPTURE(mtu);
+      EnginePair::Setup s = setup_of(planes, true);
+      s.options.burst = 7;
+      s.options.segmenting_planes = (PlaneMask{1} << planes) - 1;
+      EnginePair pair(s, planes + mtu);
+      bool shrunk = false;
+      pair.pieces = [&](unsigned, std::span<const wire::TxPacket> piece) {
+        const bool too_long = shrunk && piece.front().payload_length > kSwitchMtu;
+        return piece.size() == 1 && too_long ? 0 : piece.size();
+      };
+      TrafficOptions o = traffic_of(3000, mtu);
+      o.max_size = 8 * mtu + 1;
+      Traffic traffic(pair, o, mtu);
+      REQUIRE(run_to(pair, traffic, 50, 5s));
+      shrunk = true;
+      pair.faults.loss = 0.001;  // something that has to be sent again
+      REQUIRE(run_to(pair, traffic, 2000, 20s));
+      CHECK(peer_of(pair, 0).narrow == (1u << planes) - 1);
+      CHECK(pair[0].stats().tx_parts > 500);
+      shrunk = false;
+      pair.run_for(3s);
+      CHECK(peer_of(pair, 0).narrow == 0);
+      REQUIRE(traffic.run(20s));
+      traffic.check();
+    }
+  }
 }
 
 TEST_CASE("narrow plane: one message at a time, with the usual number of retries") {

@@ -14,7 +14,7 @@ constexpr Duration kRtt = 10us;
 
 /// A plane 3 that answers as told, and the time.
 struct Rig {
-  explicit Rig(bool probed = true) {
+  explicit Rig(bool probed = true, PlaneMask segmenting = 0) : trials(segmenting) {
     if (probed) trials.allow_probes();
   }
   void lose(unsigned n) {
@@ -71,6 +71,31 @@ TEST_CASE("size trials: one answer to a full-size probe, or data that arrives, c
     rig.lose(1);  // losses count from the beginning
     CHECK(rig.trials.next_probe() == kNever);
   }
+}
+
+TEST_CASE("size trials: where bursts leave in one piece, only probes clear a plane") {
+  Rig rig(true, plane_bit(3));
+  rig.lose(1);
+  rig.trials.on_delivered(3);
+  rig.lose(1);
+  rig.trials.on_delivered(3);
+  CHECK(rig.trials.next_probe() == rig.now);
+  rig.answers_full = true;
+  CHECK(rig.run(10s) == 2);
+  CHECK(rig.trials.doubted() == 0);
+  // Losses go on: a round each millisecond at most.
+  unsigned probes = 0;
+  for (const Time end = rig.now + 100ms; rig.now < end; rig.now += 20us) {
+    rig.lose(2);
+    rig.trials.on_delivered(3);
+    probes += rig.run(0s);
+  }
+  CHECK(probes <= 2 * 101);
+  CHECK(rig.trials.narrow() == 0);
+  Rig data(false, plane_bit(3));  // without probes of full size data must do
+  data.lose(1);
+  data.trials.on_delivered(3);
+  CHECK(data.trials.doubted() == 0);
 }
 
 TEST_CASE("size trials: answers to small probes from before a round do not count for it") {

@@ -4,9 +4,26 @@
 #include <algorithm>
 
 #include "mrc/core/mtu.hpp"
+#include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/crc32.hpp"
 
 namespace mrc::test {
+namespace {
+
+/// How many of the first packets of a group a UDP port hands over in one piece.
+std::size_t piece_length(std::span<const wire::TxPacket> packets) {
+  const std::uint32_t segment = packets.front().transport_length();
+  std::size_t n = 1, bytes = segment;
+  for (; n < packets.size() && n < port::UdpTransmitter::kMaxSegments; ++n) {
+    const std::uint32_t length = packets[n].transport_length();
+    bytes += length;
+    if (length > segment || bytes > port::UdpTransmitter::kMaxMessage) break;
+    if (length < segment) return n + 1;
+  }
+  return n;
+}
+
+}  // namespace
 
 EnginePair::EnginePair(const Setup& setup, std::uint64_t seed) : setup_(setup), random_(seed) {
   for (unsigned side = 0; side < 2; ++side) {
@@ -149,10 +166,29 @@ void EnginePair::flush() {
       if (setup_.habits.places)
         for (const auto& packet : burst_.packets())
           if (FakePort::placeable(packet)) copies_[1 - side].add(FakePort::name_of(packet));
-      for (const auto& g : burst_.groups())
-        (void)ports_[side][g.plane].transmit(now_, burst_, {&g, 1});
+      for (const auto& g : burst_.groups()) transmit(side, g);
     }
   }
+}
+
+void EnginePair::transmit(unsigned side, const wire::TxGroup& group) {
+  FakePort& port = ports_[side][group.plane];
+  if (!pieces) {
+    (void)port.transmit(now_, burst_, {&group, 1});
+    return;
+  }
+  const auto packets = burst_.packets(group);
+  for (std::size_t begin = 0; begin < packets.size();) {
+    const auto piece = packets.subspan(begin, piece_length(packets.subspan(begin)));
+    const std::size_t whole = std::min(pieces(side, piece), piece.size());
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      vanishes_ = i >= whole;
+      const wire::TxGroup one{group.first + static_cast<std::uint32_t>(begin + i), 1, group.plane};
+      (void)port.transmit(now_, burst_, {&one, 1});
+    }
+    begin += piece.size();
+  }
+  vanishes_ = false;
 }
 
 void EnginePair::send(unsigned side, const wire::TxPacket& p, std::vector<std::uint8_t> bytes) {
@@ -169,6 +205,7 @@ void EnginePair::send(unsigned side, const wire::TxPacket& p, std::vector<std::u
            p.check_seed,
            setup_.habits.places && FakePort::placeable(p),
            FakePort::name_of(p)};
+  if (vanishes_) return lost(f);
   if (filter && !filter(side, p, f.bytes)) return lost(f);
   f.udp_length = 8 + static_cast<std::uint32_t>(f.bytes.size()) + 4;
   if (swallowed(side, p)) return lost(f);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <queue>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "mrc/core/random.hpp"
@@ -91,6 +92,9 @@ class EnginePair {
   /// Decides what a side's packet comes to, before the network does: false swallows it.
   std::function<bool(unsigned side, const wire::TxPacket&, const std::vector<std::uint8_t>&)>
       filter;
+  /// Ports hand a burst over in one piece where a UDP port does: this is called for each, and for
+  /// each packet that leaves by itself, and says how many of the first packets come out of it.
+  std::function<std::size_t(unsigned side, std::span<const wire::TxPacket> piece)> pieces;
   /// A port's state, on one side.
   void set_port(unsigned side, Plane plane, bool up);
   /// Puts a packet in front of a side, as if the network had delivered it.
@@ -126,6 +130,7 @@ class EnginePair {
   [[nodiscard]] Time wakes(unsigned side) const;
 
   void flush();
+  void transmit(unsigned side, const wire::TxGroup& group);
 
   void send(unsigned side, const wire::TxPacket& p, std::vector<std::uint8_t> bytes);
 
@@ -161,6 +166,7 @@ class EnginePair {
   PlaceableCopies copies_[2];  ///< by the side that receives them
   port::RxBurst rx_;
   std::uint64_t number_ = 0;
+  bool vanishes_ = false;  ///< what is being sent does not come out of its piece
   wire::TxBurst burst_{64, 1024};
 };
 

@@ -36,6 +36,9 @@ struct EngineOptions {
   /// Ports of this engine; port status names no others as up.
   PlaneMask planes = ~PlaneMask{0};
   bool icrc = true;  ///< the ports check the iCRC, so that a tag (wire::Tag) can be part of it
+  /// Planes whose ports hand bursts over in one piece, which is cut into packets somewhere behind
+  /// them (Capabilities::segmentation).
+  PlaneMask segmenting_planes = 0;
   /// Planes whose ports may read payload after transmit() has returned (TxPacket::copy).
   PlaneMask holding_planes = 0;
   /// Copies of payload that these ports can hold at a time, 0 .. 65,535; more are not sent before

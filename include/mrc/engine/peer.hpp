@@ -34,6 +34,7 @@ struct Peer : EngineTimer {
         slot(spec.slot),
         planes(spec.planes),
         head_check(spec.head_check),
+        sizes(options.segmenting_planes),
         source_tags(spec.source_tags),
         plane_window(spec.plane_window),
         congestion(spec.cc.value_or(options.cc)),

@@ -24,13 +24,21 @@ namespace mrc::inline v0_1::path {
 /// * narrow: probed in full size, at intervals that double. Wide again after kAnswers answers in a
 ///   row.
 ///
-/// To peers that know no full-size probes data is the probe: many packets have to be lost in a row,
-/// and for a while, before the plane is suspected, and a narrow plane is tried again with data.
+/// Data that arrives clears a plane as well, but not where a burst leaves in one piece
+/// (segmentation offload): between virtual interfaces such a piece passes links that are too narrow
+/// for its packets one by one, and single ones, such as retransmissions, never would.
+///
+/// To peers that know no full-size probes data is the probe in all planes: many packets have to be
+/// lost in a row, and for a while, before the plane is suspected, and a narrow plane is tried again
+/// with data.
 ///
 /// Sans-IO: the caller sends the probes, the full-size one first, on any path of the plane. No
 /// allocation. One thread at a time.
 class SizeTrials {
  public:
+  /// `segmenting`: planes in which bursts leave in one piece.
+  explicit SizeTrials(PlaneMask segmenting = 0) noexcept : segmenting_(segmenting) {}
+
   /// Full-size packets lost in a row that make a plane suspected.
   static constexpr std::uint8_t kLosses = 2;
   /// The same where full-size packets can't be probed.
@@ -87,6 +95,7 @@ class SizeTrials {
   /// A full-size packet that was sent in the plane has arrived.
   void on_delivered(Plane plane) noexcept {
     if ((doubted_ >> plane & 1) == 0 || (narrow_ >> plane & 1) != 0) return;
+    if (probed_ && (segmenting_ >> plane & 1) != 0) return;
     clear(plane);
     trials_[plane].doublings = 0;
   }
@@ -157,15 +166,15 @@ class SizeTrials {
 
  private:
   struct Trial {
-    Time next{};                     ///< when to probe; unprobed: before, time of the first loss
-    Time asked{};                    ///< suspected: when the present round began
-    std::uint8_t losses = 0;         ///< in a row
-    std::uint8_t rounds = 0;         ///< in which only the small probe was answered
-    std::uint8_t silent_rounds = 0;  ///< in a row
-    std::uint8_t answers = 0;        ///< narrow: in a row
-    std::uint8_t doublings = 0;      ///< narrow: of the interval; outlives trials with data
-    bool pending = false;            ///< probes were sent, and a narrow plane's is unanswered
-    bool small_answered = false;     ///< of the present round
+    Time next{};  ///< when to probe; unprobed: before, time of the first loss
+    Time asked = Time{Duration::min() / 2};  ///< when the present round began, or the last one
+    std::uint8_t losses = 0;                 ///< in a row
+    std::uint8_t rounds = 0;                 ///< in which only the small probe was answered
+    std::uint8_t silent_rounds = 0;          ///< in a row
+    std::uint8_t answers = 0;                ///< narrow: in a row
+    std::uint8_t doublings = 0;              ///< narrow: of the interval; outlives trials with data
+    bool pending = false;         ///< probes were sent, and a narrow plane's is unanswered
+    bool small_answered = false;  ///< of the present round
   };
 
   /// The interval, which is twice as long the next time.
@@ -180,7 +189,8 @@ class SizeTrials {
     suspected_ |= plane_bit(plane);
     trials_[plane].rounds = trials_[plane].silent_rounds = 0;
     trials_[plane].pending = trials_[plane].small_answered = false;
-    trials_[plane].next = now;
+    // Where only probes clear a plane, it is suspected as often as packets are lost.
+    trials_[plane].next = std::max(now, trials_[plane].asked + kShortestWait);
     return true;
   }
   void make_narrow(Plane plane, Time now) noexcept {
@@ -196,11 +206,13 @@ class SizeTrials {
     suspected_ &= ~plane_bit(plane);
     narrow_ &= ~plane_bit(plane);
     doubted_ &= ~plane_bit(plane);
-    const std::uint8_t doublings = trials_[plane].doublings;
+    const Trial before = trials_[plane];
     trials_[plane] = {};
-    trials_[plane].doublings = doublings;
+    trials_[plane].doublings = before.doublings;
+    trials_[plane].asked = before.asked;
   }
 
+  PlaneMask segmenting_;
   bool probed_ = false;
   PlaneMask suspected_ = 0;
   PlaneMask narrow_ = 0;

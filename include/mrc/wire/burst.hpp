@@ -113,7 +113,10 @@ class TxBurst {
       : packets_(packets), sges_(sges), groups_(packets) {}
 
   /// Removes all packets.
-  void clear() noexcept { packet_count_ = sge_count_ = group_count_ = control_groups_ = 0; }
+  void clear() noexcept {
+    packet_count_ = sge_count_ = group_count_ = control_groups_ = 0;
+    open_ = false;
+  }
   /// Whether there are no packets.
   [[nodiscard]] bool empty() const noexcept { return packet_count_ == 0; }
   /// Number of packets.
@@ -168,7 +171,7 @@ class TxBurst {
   /// Engine: closes the packet appended last and puts it into a group.
   void commit() noexcept {
     const TxPacket& p = packets_[packet_count_ - 1];
-    if (group_count_ > 0) {
+    if (open_) {
       TxGroup& g = groups_[group_count_ - 1];
       const TxPacket& head = packets_[g.first];
       if (g.plane == p.plane && head.peer == p.peer && head.port_path == p.port_path) {
@@ -177,6 +180,14 @@ class TxBurst {
       }
     }
     groups_[group_count_++] = {static_cast<std::uint32_t>(packet_count_ - 1), 1, p.plane};
+    open_ = true;
+  }
+  /// Engine: the same for a packet that must not leave in one piece with others: it is to show what
+  /// becomes of single ones.
+  void commit_alone() noexcept {
+    open_ = false;
+    commit();
+    open_ = false;
   }
   /// Engine: the packets so far are control packets, and no others are.
   void end_control() noexcept { control_groups_ = group_count_; }
@@ -189,6 +200,7 @@ class TxBurst {
   std::size_t sge_count_ = 0;
   std::size_t group_count_ = 0;
   std::size_t control_groups_ = 0;
+  bool open_ = false;  ///< the newest group takes further packets
 };
 
 /// An endpoint request (mrc-1.0 §5) of a host that is no peer, or whose request carries no tag: an

@@ -43,8 +43,12 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     packet.plane = spec.plane;
     packet.entropy = spec.ev;
     packet.port_path = spec.port_path;
-    if (item.full_size) burst.add_sge(detail::kPadding.data(), padding_to(*peer), 0);
-    burst.commit();
+    if (item.full_size) {
+      burst.add_sge(detail::kPadding.data(), padding_to(*peer), 0);
+      burst.commit_alone();
+    } else {
+      burst.commit();
+    }
     ++ctx_.stats.tx_control;
   }
 }

@@ -109,6 +109,7 @@ MRC_SETUP engine::EngineOptions Lane::engine_options() const {
   o.max_outstanding = config_.expert.max_outstanding;
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const port::Capabilities& c = planes_.ports[i]->capabilities();
+    if (c.segmentation) o.segmenting_planes |= plane_bit(static_cast<Plane>(i));
     if (c.holds_payload) o.holding_planes |= plane_bit(static_cast<Plane>(i));
     if (c.places_payload) o.placing_planes |= plane_bit(static_cast<Plane>(i));
   }
