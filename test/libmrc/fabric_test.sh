@@ -34,7 +34,9 @@ say 'probes to a host that nobody is connected to'
 start idle "${at_host[@]}" h1 -- env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet \
   "$build/examples/libmrc/libmrc_benchmark"
 until_listening 18515 on h1
-start probe "${at_host[@]}" h0 -- env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet \
-  "$build/examples/libmrc/libmrc_controller_probe" fd00:1::2
-exit_code "$pid" 60 0
-expect_text "$work/probe.out" '2 of 2 paths answered'
+answered() {  # the example gives up after a second, in which a busy machine may answer nothing
+  "${at_host[@]}" h0 -- env "MRC_FABRIC=$fabric_file" "$mrcrun" --quiet \
+    "$build/examples/libmrc/libmrc_controller_probe" fd00:1::2 >"$work/probe.out" \
+    2>"$work/probe.err" && grep -q '2 of 2 paths answered' "$work/probe.out"
+}
+until_true 60 answered || fail 'no answers to probes'
