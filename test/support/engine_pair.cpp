@@ -4,22 +4,18 @@
 #include <algorithm>
 
 #include "mrc/core/mtu.hpp"
-#include "mrc/plane/udp/udp_transmit.hpp"
 #include "mrc/wire/crc32.hpp"
 
 namespace mrc::test {
 namespace {
 
-/// How many of the first packets of a group a UDP port hands over in one piece.
+/// How many of the first packets of a group leave in one piece: all of a length, and a shorter one.
 std::size_t piece_length(std::span<const wire::TxPacket> packets) {
   const std::uint32_t segment = packets.front().transport_length();
-  std::size_t n = 1, bytes = segment;
-  for (; n < packets.size() && n < port::UdpTransmitter::kMaxSegments; ++n) {
-    const std::uint32_t length = packets[n].transport_length();
-    bytes += length;
-    if (length > segment || bytes > port::UdpTransmitter::kMaxMessage) break;
-    if (length < segment) return n + 1;
-  }
+  std::size_t n = 1;
+  while (n < packets.size() && packets[n - 1].transport_length() == segment &&
+         packets[n].transport_length() <= segment)
+    ++n;
   return n;
 }
 
