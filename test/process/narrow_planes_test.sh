@@ -71,6 +71,7 @@ for planes in "${four%,*}" "${six%,*}"; do
   family=v4
   if [[ $planes == *:* ]]; then family=v6; fi
   for place in own switch; do
+    # One family each will do for `scripts/check`.
     if ! full && [[ $family$place == v4own || $family$place == v6switch ]]; then continue; fi
     if sanitized "$mrc_perf" && [[ $family$place != v4switch ]]; then continue; fi
     say "$family, $place: one plane, then both, then none"
