@@ -19,15 +19,16 @@ struct Interface {
   std::string name;          ///< empty if none was found
   std::uint32_t index = 0;   ///< the kernel's interface index; 0 if none was found
   std::uint32_t mtu = 1500;  ///< bytes of the largest IP packet; Ethernet's where not known
+  bool running = true;       ///< up and with a carrier, or that can't be told
+  /// Packets can leave by it. The loopback interface and those that only hold addresses (dummy,
+  /// VRF) are no links.
+  bool link = true;
 };
 
-/// True if the interface is up and has a carrier, or if its state can't be read. One system call;
-/// any name is allowed, an empty one too.
-[[nodiscard]] bool interface_running(const Socket& socket, const std::string& name) noexcept;
-
-/// The MTU of the interface of that name in bytes; `fallback` if that can't be told.
-[[nodiscard]] std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
-                                          std::uint32_t fallback) noexcept;
+/// Reads name, MTU and state of the interface anew, by its index: names change. What can't be read
+/// stays. False if there is no such interface any more, which is not running then. Three system
+/// calls.
+[[nodiscard]] bool refresh(const Socket& socket, Interface& interface) noexcept;
 
 /// All IP addresses of this host, or of this network namespace. Throws Error.
 [[nodiscard]] std::vector<IpAddress> local_addresses();
@@ -41,8 +42,9 @@ struct Interface {
 /// there is neither address nor interface, or if the interface has no address.
 [[nodiscard]] LocalAddress resolve(LocalAddress local);
 
-/// The interface that has the address `local`. A loopback address that no interface lists
-/// (127.0.0.2, say) belongs to the loopback interface.
+/// The interface that is named, or, if there is none of that name or none is named, that has the
+/// address. A loopback address that no interface lists (127.0.0.2, say) belongs to the loopback
+/// interface. Throws Error.
 [[nodiscard]] Interface find_interface(const Socket& socket, const LocalAddress& local);
 
 namespace detail {

@@ -130,7 +130,7 @@ void refresh(OwnHost& own) {
     const port::Interface found = own.planes[i].interface();
     plane.interface = found.name;
     plane.interface_mtu = found.mtu;
-    plane.running = port::interface_running(own.planes[i].receiver(), found.name);
+    plane.running = found.running;
   }
   fit_mtu(own.facts, own.config);
 }

@@ -28,8 +28,6 @@ class PlaneSockets {
   [[nodiscard]] port::Interface interface() const {
     return port::find_interface(receiver_, local_);
   }
-  /// That receives.
-  [[nodiscard]] const port::Socket& receiver() const noexcept { return receiver_; }
 
   /// Sends a packet of `size` bytes on a path. 0, or the errno of the kernel; a socket that is full
   /// is waited for, for a moment.

@@ -45,20 +45,25 @@ void for_each_address(Visit visit) {
 
 }  // namespace detail
 
-MRC_SETUP bool interface_running(const Socket& socket, const std::string& name) noexcept {
-  ifreq request;
-  if (name.empty()) return true;
-  if (!detail::ask_interface(socket, name, SIOCGIFFLAGS, request)) return errno != ENODEV;
-  return detail::is_running(request);
-}
-
-MRC_SETUP std::uint32_t interface_mtu(const Socket& socket, const std::string& name,
-                                      std::uint32_t fallback) noexcept {
-  ifreq request;
-  if (name.empty() || !detail::ask_interface(socket, name, SIOCGIFMTU, request) ||
-      request.ifr_mtu <= 0)
-    return fallback;
-  return static_cast<std::uint32_t>(request.ifr_mtu);
+MRC_SETUP bool refresh(const Socket& socket, Interface& interface) noexcept {
+  if (interface.index == 0) return true;
+  ifreq request{};
+  request.ifr_ifindex = static_cast<int>(interface.index);
+  if (ioctl(socket.fd(), SIOCGIFNAME, &request) == 0) {
+    interface.name.assign(request.ifr_name, strnlen(request.ifr_name, IFNAMSIZ));
+  } else if (errno == ENODEV) {
+    interface.running = false;
+    return false;
+  }
+  if (detail::ask_interface(socket, interface.name, SIOCGIFFLAGS, request)) {
+    interface.running = detail::is_running(request);
+    const auto flags = static_cast<unsigned>(request.ifr_flags);
+    interface.link =
+        (flags & IFF_LOOPBACK) == 0 && ((flags & IFF_NOARP) == 0 || (flags & IFF_POINTOPOINT) != 0);
+  }
+  if (detail::ask_interface(socket, interface.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
+    interface.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+  return true;
 }
 
 MRC_SETUP std::vector<IpAddress> local_addresses() {
@@ -106,18 +111,16 @@ MRC_SETUP LocalAddress resolve(LocalAddress local) {
 
 MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& local) {
   Interface found;
-  found.name = local.interface;
-  if (found.name.empty()) {
+  found.index = if_nametoindex(local.interface.c_str());
+  if (found.index == 0) {
     detail::for_each_address([&](const ifaddrs& entry, const IpAddress& ip) {
       if (ip != local.ip && !(is_loopback(local.ip) && (entry.ifa_flags & IFF_LOOPBACK) != 0))
         return false;
-      found.name = entry.ifa_name;
+      found.index = if_nametoindex(entry.ifa_name);
       return true;
     });
   }
-  if (found.name.empty()) return found;
-  found.index = if_nametoindex(found.name.c_str());
-  found.mtu = interface_mtu(socket, found.name, found.mtu);
+  (void)refresh(socket, found);
   return found;
 }
 

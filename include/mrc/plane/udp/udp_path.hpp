@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ struct UdpPath {
                                               const LocalAddress& local,
                                               std::uint32_t interface_index,
                                               std::vector<std::string>& notes);
+
+/// Opens sockets for the same paths, whose packets leave by the interface of that name and index.
+/// Throws Error.
+[[nodiscard]] std::vector<UdpPath> open_paths(const UdpPortOptions& options,
+                                              const LocalAddress& local,
+                                              std::uint32_t interface_index,
+                                              std::span<const UdpPath> like);
 
 }  // namespace mrc::inline v0_1::port
 

@@ -57,7 +57,8 @@ struct UdpRoute {
 ///   by its DSCP.
 ///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
-/// receive() do neither. In capabilities(), `segmentation` and `max_burst` change if a device
+/// receive() do neither, but where an interface has been deleted and its address is back on another
+/// one. In capabilities(), `segmentation` and `max_burst` change if a device
 /// refuses GSO later on, and `max_packet` with the MTU of the interface, which is read when its
 /// state is, and when the kernel refuses a packet for it (EMSGSIZE); `receive_buffer` holds for
 /// packets with 1 KiB of payload or more, see kBufferShare. One thread at a time. Movable; a
@@ -70,6 +71,8 @@ class UdpPort final : public CopyingPort {
   static constexpr Duration kLinkCheckUp = std::chrono::milliseconds{100};
   /// The same while it is down.
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
+  /// The same for an interface with the plane's address, while the former one does not exist.
+  static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
   /// How often receive() looks at the second socket while nothing comes there. A look is a system
   /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
   /// something has come, and after a sleep, receive() looks there as often as at the first one, for
@@ -107,7 +110,8 @@ class UdpPort final : public CopyingPort {
 
   /// False while a `down` fault is set, or the interface is administratively down or
   /// without a carrier. transmit() and receive() check the interface, every kLinkCheckUp (or
-  /// kLinkCheckDown) and when the kernel reports that the network is down.
+  /// kLinkCheckDown) and when the kernel reports that the network is down. An interface that is
+  /// renamed stays the plane's; if it is deleted, one that gets the address takes its place.
   [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
 
   /// The receiving socket. The port has no epoll instance of its own: registering the
@@ -156,7 +160,8 @@ class UdpPort final : public CopyingPort {
   /// force.
   [[nodiscard]] bool enable(Offload wanted, int name, int value, const char* what);
 
-  void open_second(bool gro);
+  /// The second socket, if there is one, receives as the first does.
+  void open_second();
 
   /// Receives from the second socket; true if anything was there.
   bool receive_second(Time now, RxBurst& rx) noexcept;
@@ -181,8 +186,18 @@ class UdpPort final : public CopyingPort {
                                           std::span<const wire::TxPacket> packets, UdpPeer& peer,
                                           const UdpPath& path) noexcept;
 
+  /// Sets a receiving socket's options, those of the first one.
+  void equip(const Socket& socket) const;
+
   void check_link(Time now) noexcept;
   void look_at_link() noexcept;
+
+  /// The interface was deleted: looks for the one that has the address now.
+  void search_interface() noexcept;
+
+  /// Opens the sockets anew, which were tied to an interface that does not exist any more, and ties
+  /// them to that one. Throws Error.
+  void tie_to(const Interface& interface);
   [[nodiscard]] std::uint32_t room() const noexcept;
 
   void note_gso() noexcept;
@@ -200,8 +215,11 @@ class UdpPort final : public CopyingPort {
   std::uint16_t udp_port_ = 0;
   wire::EvFormat ev_format_ = wire::EvFormat::udp;
   bool interface_up_ = true;
+  std::uint32_t filter_size_ = 0;  ///< bytes of the largest packet that receiving sockets take
   std::uint64_t first_drops_ = 0;
   Time next_link_check_ = Time::min();
+  Time next_search_ = Time::min();
+  bool interface_gone_ = false;
   Interface interface_;
   PortStats stats_;
   std::vector<UdpPath> paths_;

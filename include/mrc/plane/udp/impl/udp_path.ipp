@@ -97,4 +97,19 @@ MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const L
   return paths;
 }
 
+MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const LocalAddress& local,
+                                          std::uint32_t interface_index,
+                                          std::span<const UdpPath> like) {
+  std::vector<UdpPath> paths;
+  paths.reserve(like.size());
+  for (const UdpPath& path : like) {
+    paths.push_back(detail::open_path(options, local, interface_index, path.source_port));
+    if (path.flow_label != 0 &&
+        !detail::lease_flow_label(paths.back().socket, local.ip, path.flow_label))
+      throw_errno("cannot lease an IPv6 flow label");
+    paths.back().flow_label = path.flow_label;
+  }
+  return paths;
+}
+
 }  // namespace mrc::inline v0_1::port

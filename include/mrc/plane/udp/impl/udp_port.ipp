@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -127,7 +131,7 @@ MRC_SETUP void UdpPort::open_receiving() {
     throw Error(Errc::invalid_argument, "the receive socket given is not bound to " +
                                             format_address({local_.ip, udp_port_}));
   interface_ = find_interface(socket_, local_);
-  interface_up_ = interface_running(socket_, interface_.name);
+  interface_up_ = interface_.running;
   const bool gro = enable(options_.gro, UDP_GRO, 1, "UDP_GRO");
   const std::uint64_t buffer =
       set_buffer(socket_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
@@ -136,21 +140,25 @@ MRC_SETUP void UdpPort::open_receiving() {
   capabilities_.coalescing = gro;
   capabilities_.exact_icrc = !is_v4(local_.ip);
   capabilities_.outer_headers = true;
-  open_second(gro);
-  for (const Socket* socket : {&socket_, &second_})
-    if (socket->open()) attach_udp_filter(*socket, capabilities_.max_packet);
+  filter_size_ = capabilities_.max_packet;
+  attach_udp_filter(socket_, filter_size_);
+  open_second();
   first_drops_ = kernel_drops();
 }
 
-/// The second socket, if there is one, receives as the first does.
-MRC_SETUP void UdpPort::open_second(bool gro) {
+MRC_SETUP void UdpPort::open_second() {
   if (!second_.open()) return;
   if (bound_port(second_) != second_port(options_.base_port, options_.slot))
     throw Error(Errc::invalid_argument,
                 "the second receive socket given is not bound to UDP port " +
                     std::to_string(wire::kUdpPortAlternative));
-  if (gro) set_option(second_, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
-  (void)set_buffer(second_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
+  equip(second_);
+}
+
+MRC_SETUP void UdpPort::equip(const Socket& socket) const {
+  if (capabilities_.coalescing) set_option(socket, SOL_UDP, UDP_GRO, 1, "UDP_GRO");
+  (void)set_buffer(socket, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
+  attach_udp_filter(socket, filter_size_);
 }
 
 MRC_SETUP void UdpPort::open_sending() {
@@ -248,6 +256,10 @@ MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
 MRC_DECL void UdpPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   look_at_link();
+  if (interface_gone_ && now >= next_search_) {
+    next_search_ = now + kSearchInterval;
+    search_interface();
+  }
   next_link_check_ = now + (interface_up_ ? kLinkCheckUp : kLinkCheckDown);
 }
 
@@ -268,12 +280,47 @@ MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
 }
 
 MRC_DECL void UdpPort::look_at_link() noexcept {
-  interface_up_ = interface_running(socket_, interface_.name);
-  const std::uint32_t mtu = interface_mtu(socket_, interface_.name, interface_.mtu);
+  const std::uint32_t mtu = interface_.mtu;
+  interface_gone_ = !refresh(socket_, interface_);
+  interface_up_ = interface_.running;
   if (mtu == interface_.mtu) return;
-  interface_.mtu = mtu;
   capabilities_.max_packet = room();
   transmitter_->set_max_packet(capabilities_.max_packet);
+}
+
+MRC_SETUP void UdpPort::search_interface() noexcept try {
+  const Interface found = find_interface(socket_, local_);
+  if (found.index == 0) return;
+  if (!local_.interface.empty()) tie_to(found);
+  interface_.index = found.index;
+  look_at_link();
+} catch (const std::exception&) {  // the address is not usable yet, or memory is short: next time
+}
+
+MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
+  const LocalAddress local{local_.ip, interface.name};
+  std::vector<UdpPath> paths = open_paths(options_, local, interface.index, paths_);
+  const std::array<Socket*, 2> sockets{&socket_, &second_};
+  std::array<Socket, 2> fresh;
+  for (std::size_t i = 0; i < sockets.size(); ++i) {
+    if (!sockets[i]->open()) continue;
+    const std::uint16_t port = i == 0 ? udp_port_ : wire::kUdpPortAlternative;
+    fresh[i] = detail::open_receive_socket(local, port);
+    if (!fresh[i].open()) detail::throw_in_use(format_address({local.ip, port}) + " is in use");
+    equip(fresh[i]);
+  }
+  const std::uint64_t drops = kernel_drops();
+  for (std::size_t i = 0; i < sockets.size(); ++i)  // threads that sleep know their descriptors
+    if (fresh[i].open() && ::dup3(fresh[i].fd(), sockets[i]->fd(), O_CLOEXEC) < 0)
+      throw_errno("cannot replace a socket");
+  first_drops_ += kernel_drops() - drops;
+  paths_ = std::move(paths);
+  local_ = local;
+  for (UdpPeer& peer : peers_)
+    if (peer.address.length != 0 && !is_v4(local_.ip)) {
+      const PeerAddress address = peer.address.peer();
+      peer.address = SocketAddress(address.ip, address.udp_port, interface.index);
+    }
 }
 
 /// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
