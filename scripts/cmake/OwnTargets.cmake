@@ -47,9 +47,9 @@ function(mrc_add_tool name)
   endif()
 endfunction()
 
-# Tests and examples compute nothing: the library does. clang takes six tenths of the time for them
-# that g++ takes, which compiles them in the debug build; gold, a part of Debian's binutils, half of
-# the time for linking.
+# Tests, tools and examples compute nothing: the library does. clang takes six tenths of g++'s time
+# for them; g++ compiles them in the debug build, and the tools where no tests are built. gold, a
+# part of Debian's binutils, takes half of the time for linking.
 find_program(MRC_QUICK_COMPILER clang++)
 find_program(MRC_QUICK_LINKER ld.gold)
 mark_as_advanced(MRC_QUICK_COMPILER MRC_QUICK_LINKER)
