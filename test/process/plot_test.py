@@ -38,8 +38,8 @@ REPORT = {
         "metrics": {"p99": 10.0 + n, "bus_bandwidth": None}, "flows": [{"gbps": 7.5}],
         "host_gbps": {"all": [0, 150, 50]},
         "faults": [{"at_us": 0, "kind": "loss", "target": "p1", "value": 0.01},
-                   {"at_us": 200, "kind": "down", "target": "t1.0.2", "value": None},
-                   {"at_us": 400, "kind": "up", "target": "t1.0.2", "value": None},
+                   {"at_us": 200, "kind": "down", "target": "p0t1-2", "value": None},
+                   {"at_us": 400, "kind": "up", "target": "p0t1-2", "value": None},
                    {"at_us": 500, "kind": "loss", "target": "h0", "value": 0.2},
                    {"at_us": 600, "kind": "loss", "target": "h0", "value": 0},
                    {"at_us": 700, "kind": "slow", "target": "h1", "value": 4},
@@ -129,7 +129,7 @@ class SimulationTest(unittest.TestCase):
     def test_faults(self):
         found = self.figure().panels[0].windows
         self.assertEqual([(w.label, round(w.start * 1e6), round(w.end * 1e6)) for w in found],
-                         [("t1.0.2 down", 200, 400), ("h0 20 % loss", 500, 600),
+                         [("p0t1-2 down", 200, 400), ("h0 20 % loss", 500, 600),
                           ("h1 4 x slower", 700, 1000)])
         many = [{"at_us": 10, "kind": "kill", "target": "h1", "value": None}] * 25
         report = report_with(lambda r: r["runs"][0].update(faults=many))

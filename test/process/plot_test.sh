@@ -62,7 +62,7 @@ cat >sweep.json <<'JSON'
   "title": "A sweep, and <what> it shows",
   "topology": { "planes": 2, "hosts": 4, "hosts_per_t0": 2, "t1s": 2 },
   "traffic": [{ "kind": "permutation", "bytes": "64KiB", "depth": 2, "count": 40 }],
-  "faults": [{ "at": "10us", "kind": "down", "target": "t1.0.1", "for": "30us" }],
+  "faults": [{ "at": "10us", "kind": "down", "target": "p0t1-1", "for": "30us" }],
   "run": { "time": "200us" },
   "samples": { "interval": "5us" },
   "plots": [
@@ -82,7 +82,7 @@ JSON
 "$mrc_sim" run sweep.json --json out.json >sim.out
 "$plot" out.json
 shows out.svg 'Goodput of all' 'A sweep, and <what> it shows; seed 1' 'goodput (Gb/s)' 'line rate' \
-  'one plane' 'four planes' 't1.0.1 down' 'time (µs)' 'queue deepest (kB)' \
+  'one plane' 'four planes' 'p0t1-1 down' 'time (µs)' 'queue deepest (kB)' \
   'Message completion times' 'messages (%)' 'completion time (µs)' 'median per host (Gb/s)' \
   permutation planes
 expect 'a dot per variant' [ "$(marks out.svg panel3-series0)" = 3 ]

@@ -15,7 +15,7 @@ cat >small.json <<'JSON'
     { "kind": "permutation", "bytes": "64KiB", "depth": 2, "count": 10 },
     { "kind": "all_reduce", "bytes": "64KiB", "start": "20us" }
   ],
-  "faults": [{ "at": "10us", "kind": "down", "target": "t1.0.1", "for": "30us" }],
+  "faults": [{ "at": "10us", "kind": "down", "target": "p0t1-1", "for": "30us" }],
   "run": { "time": "20ms" }
 }
 JSON

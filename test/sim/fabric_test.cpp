@@ -79,9 +79,9 @@ TEST_CASE("fabric: every SRv6 path goes over its T1 and no other, between all ho
         for (unsigned u = 0; u < rig.fabric->paths(from, to) && from != to; ++u) {
           std::set<std::string> expected;
           const std::string p = std::to_string(plane);
-          const std::string t0 = "t0." + p + "." + std::to_string(from / 4);
-          const std::string last = "t0." + p + "." + std::to_string(to / 4);
-          const std::string t1 = "t1." + p + "." + std::to_string(u);
+          const std::string t0 = switch_name(0, plane, from / 4);
+          const std::string last = switch_name(0, plane, to / 4);
+          const std::string t1 = switch_name(1, plane, u);
           expected.insert("h" + std::to_string(from) + ".p" + p + ">" + t0);
           if (from / 4 != to / 4) {
             expected.insert(t0 + ">" + t1);
@@ -171,7 +171,7 @@ TEST_CASE("fabric: a structured EV names the uplink, a hashed one spreads and av
   for (unsigned u = 0; u < 3; ++u) {
     const auto links = stev.send(0, 9, 0, u);
     REQUIRE(links.size() == 4);
-    CHECK(std::find(links.begin(), links.end(), "t0.0.0>t1.0." + std::to_string(u)) != links.end());
+    CHECK(std::find(links.begin(), links.end(), "p0t0-0>" + switch_name(1, 0, u)) != links.end());
   }
   FabricSettings s = clos(Forwarding::udp);
   s.t1s = 4;
@@ -180,16 +180,16 @@ TEST_CASE("fabric: a structured EV names the uplink, a hashed one spreads and av
     std::map<std::string, int> n;
     for (unsigned ev = 0; ev < 64; ++ev)
       for (const auto& link : udp.send(0, 9, 0, ev))
-        if (link.starts_with("t0.0.0>t1")) ++n[link];
+        if (link.starts_with("p0t0-0>p0t1-")) ++n[link];
     return n;
   };
   auto n = used();
   CHECK(n.size() == 4);
   for (const auto& [link, count] : n) CHECK(count > 5);
-  for (const LinkId id : udp.fabric->find("t0.0.0-t1.0.2")) udp.network.set_link_up(id, false);
+  for (const LinkId id : udp.fabric->find("p0t0-0-p0t1-2")) udp.network.set_link_up(id, false);
   n = used();
   CHECK(n.size() == 3);
-  CHECK(n.find("t0.0.0>t1.0.2") == n.end());
+  CHECK(n.find("p0t0-0>p0t1-2") == n.end());
 }
 
 TEST_CASE("fabric: single switch and dumbbell") {
@@ -203,7 +203,7 @@ TEST_CASE("fabric: single switch and dumbbell") {
     Rig two(s);
     CHECK(two.send(0, 4, 1, 0).size() == 2);
     CHECK(two.send(0, 9, 1, 0) ==
-          std::vector<std::string>{"h0.p1>t0.1.0", "t0.1.1>h9.p1", "t0.1.0>t0.1.1"});
+          std::vector<std::string>{"h0.p1>p1t0-0", "p1t0-1>h9.p1", "p1t0-0>p1t0-1"});
     CHECK(two.send(9, 0, 0, 0).size() == 3);
   }
 }
@@ -213,20 +213,40 @@ TEST_CASE("fabric: names of parts") {
   const Fabric& f = *rig.fabric;
   CHECK(f.find("h3.p1").size() == 2);
   CHECK(f.find("h3").size() == 4);
-  CHECK(f.find("t0.1.2").size() == 2 * (2 + 3));  // the last T0 has two hosts
-  CHECK(f.find("t1.0.1").size() == 2 * 3);
+  CHECK(f.find("p1t0-2").size() == 2 * (2 + 3));  // the last T0 has two hosts
+  CHECK(f.find("p0t1-1").size() == 2 * 3);
   CHECK(f.find("p0").size() == 2 * (10 + 9));
-  CHECK(f.find("t0.0.1-t1.0.2").size() == 2);
-  CHECK(f.find("t1.0.2>t0.0.1") == std::vector<LinkId>{f.fabric_down(0, 1, 2)});
-  CHECK(f.find("h3.p1>t0.1.0") == std::vector<LinkId>{f.host_up(3, 1)});
+  CHECK(f.find("p0t0-1-p0t1-2").size() == 2);
+  CHECK(f.find("p0t1-2>p0t0-1") == std::vector<LinkId>{f.fabric_down(0, 1, 2)});
+  CHECK(f.find("h3.p1>p1t0-0") == std::vector<LinkId>{f.host_up(3, 1)});
   CHECK(f.host_of("h9") == 9);
   CHECK(f.host_of("h10") == -1);
-  CHECK(f.host_of("t0.0.0") == -1);
-  for (const char* bad : {"", "h", "h10", "h3.p2", "t0", "t0.", "t0.0.3", "t1.0.0-t1.0.1", "p2",
-                          "x", "h3>h4", "t0.0.0.0", "h99999999999"}) {
+  CHECK(f.host_of("p0t0-0") == -1);
+  // As mrc_probe prints a cable; a host has one port in the plane of a switch.
+  CHECK(f.find("h3 - p1t0-0") == f.find("h3.p1-p1t0-0"));
+  CHECK(f.find("h3>p1t0-0") == f.find("h3.p1>p1t0-0"));
+  for (const char* bad :
+       {"", "h", "h10", "h3.p2", "t0", "t0.", "p0t0-3", "p0t1-0-p0t1-1", "p2", "x", "h3>h4",
+        "h3-p1t0-1", "p0t0-0-", "p0t0-0.0", "p0t2-0", "p0t0.0", "t0.0.3", "h99999999999"}) {
     INFO(bad);
     CHECK_THROWS_WITH_AS((void)f.find(bad), doctest::Contains("nothing is called"), Error);
   }
+}
+
+TEST_CASE("fabric: switches are called as everywhere else; older names are read") {
+  Rig rig(clos());
+  const Fabric& f = *rig.fabric;
+  for (const auto& [older, name] :
+       {std::pair("t0.1.2", "p1t0-2"), std::pair("t1.0.1", "p0t1-1"),
+        std::pair("t0.0.1-t1.0.2", "p0t0-1-p0t1-2"), std::pair("t1.0.2>t0.0.1", "p0t1-2>p0t0-1"),
+        std::pair("h3.p1>t0.1.0", "h3.p1>p1t0-0"), std::pair("h3 - t0.1.0", "h3.p1-p1t0-0")}) {
+    CHECK(canonical_name(older) == name);
+    CHECK(canonical_name(name) == name);
+    CHECK(f.find(older) == f.find(name));
+  }
+  for (const char* other : {"deepest", "", "t0.1", "p1t0-2-"})
+    CHECK(canonical_name(other) == other);
+  for (const Link& link : rig.network.links()) CHECK(canonical_name(link.name) == link.name);
 }
 
 TEST_CASE("fabric: settings out of range are named") {

@@ -60,42 +60,50 @@ std::string not_applied(std::string_view text) {
   return "accepted";
 }
 
+TEST_CASE("faults: both names of a switch are one target") {
+  FaultsRig rig;
+  rig.apply("10us down t1.0.2; 20us up p0t1-2");
+  CHECK_FALSE(rig.at(10us, "p0t0-1>p0t1-2").up);
+  CHECK(rig.at(20us, "p0t0-1>p0t1-2").up);
+  CHECK(FaultSchedule::parse("1us down t1.0.2").text() == "1us down p0t1-2");
+}
+
 TEST_CASE("faults: a link is up only when nothing holds it down") {
   FaultsRig rig;
-  rig.apply("10us down t1.0.2; 20us down p0; 30us up t1.0.2; 40us up p0");
-  CHECK(rig.at(9us, "t0.0.1>t1.0.2").up);
-  CHECK_FALSE(rig.at(10us, "t0.0.1>t1.0.2").up);
-  CHECK(rig.at(10us, "t0.0.1>t1.0.1").up);
-  CHECK_FALSE(rig.at(20us, "t0.0.1>t1.0.1").up);
-  CHECK_FALSE(rig.at(30us, "t0.0.1>t1.0.2").up);  // its plane is down still
-  CHECK(rig.at(40us, "t0.0.1>t1.0.2").up);
-  CHECK(rig.at(40us, "h3.p0>t0.0.0").up);
+  rig.apply("10us down p0t1-2; 20us down p0; 30us up p0t1-2; 40us up p0");
+  CHECK(rig.at(9us, "p0t0-1>p0t1-2").up);
+  CHECK_FALSE(rig.at(10us, "p0t0-1>p0t1-2").up);
+  CHECK(rig.at(10us, "p0t0-1>p0t1-1").up);
+  CHECK_FALSE(rig.at(20us, "p0t0-1>p0t1-1").up);
+  CHECK_FALSE(rig.at(30us, "p0t0-1>p0t1-2").up);  // its plane is down still
+  CHECK(rig.at(40us, "p0t0-1>p0t1-2").up);
+  CHECK(rig.at(40us, "h3.p0>p0t0-0").up);
   CHECK(rig.hosts[3]->changes == 4);  // both directions of its port, once down and once up
 }
 
 TEST_CASE("faults: what went down twice comes up with the second end") {
   FaultsRig rig;
   rig.apply("10us down h1.p1 for 30us; 20us down h1.p1 for 10us");
-  CHECK_FALSE(rig.at(30us, "h1.p1>t0.1.0").up);
-  CHECK_FALSE(rig.at(39us, "t0.1.0>h1.p1").up);
-  CHECK(rig.at(40us, "t0.1.0>h1.p1").up);
+  CHECK_FALSE(rig.at(30us, "h1.p1>p1t0-0").up);
+  CHECK_FALSE(rig.at(39us, "p1t0-0>h1.p1").up);
+  CHECK(rig.at(40us, "p1t0-0>h1.p1").up);
   CHECK(rig.hosts[1]->changes == 4);
 }
 
 TEST_CASE("faults: one direction of a cable") {
   FaultsRig rig;
-  rig.apply("1us down t0.1.0>t1.1.2 for 1us");
-  CHECK_FALSE(rig.at(1us, "t0.1.0>t1.1.2").up);
-  CHECK(rig.at(1us, "t1.1.2>t0.1.0").up);
-  CHECK(rig.at(2us, "t0.1.0>t1.1.2").up);
+  rig.apply("1us down p1t0-0>p1t1-2 for 1us");
+  CHECK_FALSE(rig.at(1us, "p1t0-0>p1t1-2").up);
+  CHECK(rig.at(1us, "p1t1-2>p1t0-0").up);
+  CHECK(rig.at(2us, "p1t0-0>p1t1-2").up);
 }
 
 TEST_CASE("faults: rates of several causes combine, and each end takes its own away") {
   FaultsRig rig;
   rig.apply(
-      "1us loss t0.0.0 0.5; 2us loss h0.p0 0.5; 3us black_hole p0; 4us loss t0.0.0 0;"
+      "1us loss p0t0-0 0.5; 2us loss h0.p0 0.5; 3us black_hole p0; 4us loss p0t0-0 0;"
       "5us heal p0; 6us loss h0.p0 0");
-  const char* link = "h0.p0>t0.0.0";
+  const char* link = "h0.p0>p0t0-0";
   CHECK(rig.at(1us, link).loss == doctest::Approx(0.5));
   CHECK(rig.at(2us, link).loss == doctest::Approx(0.75));
   CHECK(rig.at(3us, link).loss == 1);
@@ -109,9 +117,9 @@ TEST_CASE("faults: rates of several causes combine, and each end takes its own a
 TEST_CASE("faults: corruption, and the slowest rate rules") {
   FaultsRig rig;
   rig.apply(
-      "1us slow t0.0.0 4 for 4us; 2us slow h0.p0 10 for 1us; 1us corruption h0 0.25 for 2us;"
+      "1us slow p0t0-0 4 for 4us; 2us slow h0.p0 10 for 1us; 1us corruption h0 0.25 for 2us;"
       "1us slow h0.p0 2 for 9us");
-  const char* link = "t0.0.0>h0.p0";
+  const char* link = "p0t0-0>h0.p0";
   const std::int64_t full = rig.at(0us, link).fs_per_byte;
   CHECK(rig.at(1us, link).fs_per_byte == 4 * full);
   CHECK(rig.at(1us, link).corruption == doctest::Approx(0.25));
@@ -134,8 +142,8 @@ TEST_CASE("faults: flaps") {
 
 TEST_CASE("faults: text and schedule are the same") {
   const std::string text =
-      "0ns down t0.1.0-t1.1.1; 1500ns loss h3.p0>t0.0.0 0.015; 20us slow p1 2.5; 1ms kill h3; "
-      "2ms black_hole t1.0.1; 3s heal t1.0.1";
+      "0ns down p1t0-0-p1t1-1; 1500ns loss h3.p0>p0t0-0 0.015; 20us slow p1 2.5; 1ms kill h3; "
+      "2ms black_hole p0t1-1; 3s heal p0t1-1";
   const FaultSchedule schedule = FaultSchedule::parse(text);
   CHECK(schedule.text() == text);
   CHECK(FaultSchedule::parse(schedule.text()).faults() == schedule.faults());
@@ -158,7 +166,7 @@ TEST_CASE("faults: errors name the word and what is allowed") {
 }
 
 TEST_CASE("faults: schedules that do not fit the fabric are refused as a whole") {
-  CHECK(contains(not_applied("1us down h1; 2us down t1.0.9"), "nothing is called 't1.0.9'"));
+  CHECK(contains(not_applied("1us down h1; 2us down p0t1-9"), "nothing is called 'p0t1-9'"));
   CHECK(contains(not_applied("1us down h1; 2us up h1.p0"), "'2us up h1.p0' ends what has not"));
   CHECK(contains(not_applied("1us heal h1"), "ends what has not begun"));
   CHECK(contains(not_applied("1us kill h1"), "these hosts can't be killed"));
@@ -175,7 +183,7 @@ TEST_CASE("faults: killed hosts") {
   rig.network.run_until(Time{2us});
   CHECK(killed == std::vector<unsigned>{3, 0});
   try {
-    FaultSchedule::parse("1us kill t0.0.0").apply(rig.network, *rig.fabric, [](unsigned) {});
+    FaultSchedule::parse("1us kill p0t0-0").apply(rig.network, *rig.fabric, [](unsigned) {});
     FAIL("a switch was killed");
   } catch (const Error& e) {
     CHECK(contains(e.what(), "only hosts can be killed"));

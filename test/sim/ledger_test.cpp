@@ -53,7 +53,7 @@ TEST_CASE("account: each retransmission is explained by the fate of an earlier c
   for (const FailureCase& failure : kFailures) {
     CAPTURE(failure.name);
     Scenario scenario = eight_hosts(false);
-    scenario.faults.add_for({Time{50us}, failure.kind, "t1.0.1", failure.value}, 150us);
+    scenario.faults.add_for({Time{50us}, failure.kind, "p0t1-1", failure.value}, 150us);
     Simulation simulation(scenario);
     // At any time, while packets are under way, and when all have arrived.
     for (bool more = true; more;) {

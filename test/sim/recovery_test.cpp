@@ -77,7 +77,7 @@ TEST_CASE("recovery: one T1 of 32 costs its share while it is down, and nothing 
     CHECK(usual > 0.97 * 0.961 * 400 * kHosts);
     CHECK(healthy.simulation.cluster().stats().retransmitted == 0);
 
-    FullLoad run("t1.1.3", spread);
+    FullLoad run("p1t1-3", spread);
     CHECK(run.goodput(kDown + 100us, kUp) > 0.94 * usual);  // 0.969 are left
     // Hosts that began in step, with hardly a queue, are not in step any more.
     CHECK(run.goodput(kUp + 100us, kEnd) > (spread > 0us ? 0.99 : 0.98) * usual);
@@ -95,7 +95,7 @@ TEST_CASE("recovery: a cable, a NIC port or a T0 costs its own share only") {
   FullLoad healthy(nullptr, 100us);
   const double usual = healthy.goodput(kDown, kEnd);
   for (const auto& one :
-       {std::pair("t0.1.0-t1.1.3", 0.969), std::pair("h3.p1", 0.969), std::pair("t0.1.0", 0.75)}) {
+       {std::pair("p1t0-0-p1t1-3", 0.969), std::pair("h3.p1", 0.969), std::pair("p1t0-0", 0.75)}) {
     const char* failed = one.first;
     const double left = one.second;
     CAPTURE(failed);

@@ -90,11 +90,12 @@ void add_faults(std::vector<Place>& all) {
   };
   for (const char* kind : {"down", "black_hole"}) add("outage", {{"kind", kind}, {"target", "h1"}});
   add("damage", {{"kind", "loss"}, {"target", "h1.p0"}, {"value", 0.1}});
-  add("damage", {{"kind", "corruption"}, {"target", {"p1", "t1.0.1"}}, {"value", 0.1}});
-  add("slow", {{"kind", "slow"}, {"target", "h1.p0>t0.0.0"}, {"value", 2}});
+  add("damage", {{"kind", "corruption"}, {"target", {"p1", "p0t1-1"}}, {"value", 0.1}});
+  add("slow", {{"kind", "slow"}, {"target", "h1.p0>p0t0-0"}, {"value", 2}});
+  add("slow", {{"kind", "slow"}, {"target", {"t1.0.1", "h1 - p0t0-0"}}, {"value", 2}});
   add("kill", {{"kind", "kill"}, {"target", "h3"}});
   add("flap", {{"kind", "flap"},
-               {"target", "t0.0.0-t1.0.1"},
+               {"target", "p0t0-0-p0t1-1"},
                {"until", "9us"},
                {"period", "2us"},
                {"down", "1us"}});
@@ -333,8 +334,8 @@ TEST_CASE("scenario schema: both refuse what is wrong") {
   for (const Json& host :
        {Json("3"), Json("host3"), Json("h"), Json("h1.p0"), Json(-1), Json("h-1")})
     refused(traffic({{"kind", "incast"}, {"receiver", host}}), "traffic[0].receiver");
-  for (const Json& target : {Json(3), Json("3"), Json("t0.1"), Json("h1.0"), Json("h1-t0.0.0"),
-                             Json("t2.0.0"), Json(Json::array())})
+  for (const Json& target : {Json(3), Json("3"), Json("t0.1"), Json("h1.0"), Json("p0t0"),
+                             Json("p0t2-0"), Json("t2.0.0"), Json(Json::array())})
     refused(fault({{"kind", "down"}, {"target", target}}), "faults[0].target");
   refused(fault({{"kind", "down"}}), "faults[0].target: is missing");
   refused(fault({{"kind", "down"}, {"target", "h1"}, {"value", 1}}), "faults[0].value");

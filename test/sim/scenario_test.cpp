@@ -56,8 +56,20 @@ TEST_CASE("scenario: errors of hosts and targets show the names that there are")
     return small_scenario({{"faults", {{{"kind", "down"}, {"target", target}}}}});
   };
   CHECK(reader.error(fault(3)) ==
-        "faults[0].target: is a number, must be a name: h3, h3.p0, t0.1.2 ..");
+        "faults[0].target: is a number, must be a name: h3, h3.p0, p1t0-2 ..");
   CHECK(test::contains(reader.error(fault("3")), "nothing is called '3'; there are h0 to h3"));
+}
+
+TEST_CASE("scenario: older names of switches, in faults, samples and plots") {
+  const ScenarioReader reader;
+  const Job job = reader.read(
+      small_scenario({{"faults", {{{"kind", "slow"}, {"target", "t0.0.0"}, {"value", 2}}}},
+                      {"samples", {{"queues", {"t0.0.0>h1.p0"}}}},
+                      {"plots", {{{"show", "queue t0.0.0>h1.p0"}}}}}));
+  CHECK(job.variants.at(0).scenario.faults.text() == "0ns slow p0t0-0 2");
+  sim::Simulation simulation(job.variants.at(0).scenario);
+  CHECK(job.plots.at(0).show == "queue p0t0-0>h1.p0");
+  CHECK(simulation.recorder()->series().at(1).name == job.plots.at(0).show);
 }
 
 TEST_CASE("scenario: plots of some variants") {

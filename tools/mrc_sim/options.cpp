@@ -27,8 +27,8 @@ be left out.
   traffic    a list (needed) of {kind, start, queue_pairs, ...}; kind: streams, send_recv,
              permutation, incast, all_reduce, all_to_all or trace; hosts are named: h3
   faults     a list of {at, kind, target, value, for}; kind: down, up, black_hole, heal, loss,
-             corruption, slow, kill or flap {until, period, down}; target: h3, h3.p0, t0.1.2,
-             t1.1.2, t0.1.2-t1.1.3, h3.p0>t0.0.1, p1, or a list of such names
+             corruption, slow, kill or flap {until, period, down}; target: h3, h3.p0, p1t0-2,
+             p1t1-2, p1t0-2-p1t1-3, h3.p0>p0t0-1, p1, or a list of such names
   random_faults {begin, end, max_faults, ...}       bad_cables {share, loss}
   samples    interval, per_host, queues: names of links, or deepest
   plots      for scripts/plot: a list of {show, title, reference, ...}; show: a series (goodput,

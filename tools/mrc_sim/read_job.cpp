@@ -98,8 +98,9 @@ bool is_series(const std::string& name, const sim::Scenario& s) {
     const auto [stop, failed] = std::from_chars(name.data() + 9, end, host);
     return failed == std::errc{} && stop == end && host < s.fabric.hosts;
   }
-  return std::any_of(s.samples->queues.begin(), s.samples->queues.end(),
-                     [&](const std::string& queue) { return name == "queue " + queue; });
+  return std::any_of(
+      s.samples->queues.begin(), s.samples->queues.end(),
+      [&](const std::string& queue) { return name == "queue " + sim::canonical_name(queue); });
 }
 
 /// The fields of a variant in the file's sweep.
@@ -123,6 +124,9 @@ PlotRequest read_plot(const json_file::Object& o, const sim::Scenario& s,
                       const std::vector<SweepEntry>& sweep) {
   PlotRequest p;
   p.show = o.text("show");
+  constexpr std::string_view kQueue = "queue ";
+  if (p.show.starts_with(kQueue))
+    p.show = std::string(kQueue) + sim::canonical_name(p.show.substr(kQueue.size()));
   p.title = o.text("title", "");
   p.x_label = o.text("x_label", "");
   if (o.has("reference")) p.reference = o.number("reference", -1e12, 1e12);

@@ -45,7 +45,7 @@ void read_fault(const json_file::Object& o, sim::FaultSchedule& schedule) {
   const Time at{o.duration("at", 0ns, kLongest, 0ns)};
   const std::string word = o.choice("kind", kKinds);
   if (!o.has("target")) (void)o.text("target");  // fails with the error for a missing field
-  if (o.is_number("target")) o.fail("target", "is a number, must be a name: h3, h3.p0, t0.1.2 ..");
+  if (o.is_number("target")) o.fail("target", "is a number, must be a name: h3, h3.p0, p1t0-2 ..");
   if (word == "flap") return read_flap(o, at, schedule);
   sim::Fault fault{at, kind_of(word), {}, 0};
   if (fault.kind == sim::FaultKind::slow)

@@ -57,12 +57,20 @@ struct FabricSettings {
   [[nodiscard]] unsigned t1_count() const noexcept { return topology == Topology::clos ? t1s : 0; }
 };
 
+/// The name of a part of a fabric as reports have it: with today's names of switches. Text that is
+/// no such name is returned as it is.
+[[nodiscard]] std::string canonical_name(std::string_view name);
+/// The name of a switch of `tier` 0 or 1: "p1t0-2".
+[[nodiscard]] std::string switch_name(unsigned tier, unsigned plane, unsigned number);
+
 /// Switches and links of a fabric, with the names used by faults and reports:
 ///
 ///   h3                host 3, all its links            h3.p0       its port in plane 0
-///   t0.1.2            T0 switch 2 of plane 1           t1.1.2      T1 switch 2 of plane 1
-///   t0.1.2-t1.1.3     cable, both directions           p1          all of plane 1
-///   t0.1.2>t1.1.3     one direction; also h3.p0>t0.0.1
+///   p1t0-2            T0 switch 2 of plane 1           p1t1-2      T1 switch 2 of plane 1
+///   p1t0-2-p1t1-3     cable, both directions           p1          all of plane 1
+///   p1t0-2>p1t1-3     one direction; also h3.p0>p0t0-1
+///
+/// Older files call switches t0.1.2 and t1.1.2 (PLANE.N); these names are read, too.
 ///
 /// One thread at a time, that of its network.
 class Fabric {

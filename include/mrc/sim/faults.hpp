@@ -64,7 +64,7 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-/// "20us down t1.0.2" or "1ms loss h3.p0>t0.0.1 0.02": accepted by FaultSchedule::parse().
+/// "20us down p0t1-2" or "1ms loss h3.p0>p0t0-1 0.02": accepted by FaultSchedule::parse().
 [[nodiscard]] std::string to_string(const Fault& fault);
 /// Text of a time, in the largest unit that divides it: "20us".
 [[nodiscard]] std::string time_text(Duration t);
@@ -76,7 +76,7 @@ struct Fault {
 ///
 /// Text form, entries separated by `;` or newlines, `#` starts a comment:
 ///
-///   TIME KIND TARGET [VALUE] [for SPAN]     20us down t1.0.2 for 1ms;  0us loss p1 0.01
+///   TIME KIND TARGET [VALUE] [for SPAN]     20us down p0t1-2 for 1ms;  0us loss p1 0.01
 ///   TIME flap TARGET UNTIL PERIOD SPAN      1ms flap h3.p0 5ms 200us 50us
 ///
 /// `for` adds the end of the fault after SPAN. Times are numbers with ns, us, ms or s.

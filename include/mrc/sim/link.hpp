@@ -96,7 +96,7 @@ struct alignas(64) Link {
   std::uint64_t buffered = 0;  ///< bytes in the receiving switch that arrived by this link (PFC)
   Time paused_at{};            ///< start of the current pause
   double slow = 1;             ///< divisor of the rate
-  std::string name;            ///< "h3.p0>t0.0.1"
+  std::string name;            ///< "h3.p0>p0t0-1"
 
   /// Bytes in both queues.
   [[nodiscard]] std::uint64_t queued() const noexcept { return control.bytes + data.bytes; }

@@ -73,50 +73,124 @@ MRC_DECL Ev Fabric::ev(unsigned plane, unsigned uplink) const noexcept {
 
 namespace detail {
 
-/// Parses names like "t0.1.2": leading letters, then numbers separated by dots.
-struct Name {
-  std::string_view kind;
-  unsigned numbers[2] = {0, 0};
-  unsigned count = 0;
+/// A part of a fabric, by its name.
+struct Part {
+  enum class Kind : std::uint8_t { host, port, plane, t0, t1 };
+  Kind kind{};
+  unsigned plane = 0;   ///< of all but hosts
+  unsigned number = 0;  ///< of the host or switch
+
+  [[nodiscard]] bool is_switch() const noexcept { return kind >= Kind::t0; }
+  [[nodiscard]] std::string name() const {
+    const std::string in_plane = "p" + std::to_string(plane);
+    switch (kind) {
+      case Kind::host:
+        return "h" + std::to_string(number);
+      case Kind::port:
+        return "h" + std::to_string(number) + "." + in_plane;
+      case Kind::plane:
+        return in_plane;
+      default:
+        return in_plane + (kind == Kind::t0 ? "t0-" : "t1-") + std::to_string(number);
+    }
+  }
 };
 
-[[nodiscard]] inline std::optional<Name> parse_name(std::string_view text) {
-  Name n;
-  if (text.starts_with("t0.") || text.starts_with("t1.")) {
-    n.kind = text.substr(0, 2);
-    text.remove_prefix(3);
-  } else if (text.starts_with("h") || text.starts_with("p")) {
-    n.kind = text.substr(0, 1);
-    text.remove_prefix(1);
-  } else {
-    return std::nullopt;
+/// Two ends of a cable, or of one of its directions.
+struct Ends {
+  Part from, to;
+  bool one_way = false;
+};
+
+/// Takes a prefix off a text.
+[[nodiscard]] inline bool take(std::string_view& text, std::string_view prefix) noexcept {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+/// Takes a number off a text.
+[[nodiscard]] inline bool take(std::string_view& text, unsigned& number) noexcept {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+/// Takes the name of a part off a text: h3, h3.p0, p1, p1t0-2, or the older t0.1.2.
+[[nodiscard]] inline std::optional<Part> take_part(std::string_view& text) noexcept {
+  Part p;
+  if (take(text, "h")) {
+    if (!take(text, p.number)) return std::nullopt;
+    p.kind = Part::Kind::host;
+    if (!take(text, ".p")) return p;
+    p.kind = Part::Kind::port;
+    return take(text, p.plane) ? std::optional(p) : std::nullopt;
   }
-  for (;;) {
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), n.numbers[n.count]);
-    if (error != std::errc{}) return std::nullopt;
-    ++n.count;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.empty()) return n;
-    if (n.count == 2) return std::nullopt;
-    if (text.starts_with(".p"))
-      text.remove_prefix(2);
-    else if (text.starts_with("."))
-      text.remove_prefix(1);
-    else
-      return std::nullopt;
-  }
+  const bool older = text.starts_with("t");
+  if (!older && !(take(text, "p") && take(text, p.plane))) return std::nullopt;
+  p.kind = Part::Kind::plane;
+  if (!take(text, "t")) return p;
+  unsigned tier = 0;
+  if (!take(text, tier) || tier > 1) return std::nullopt;
+  p.kind = tier == 0 ? Part::Kind::t0 : Part::Kind::t1;
+  if (older && !(take(text, ".") && take(text, p.plane))) return std::nullopt;
+  if (!take(text, older ? "." : "-") || !take(text, p.number)) return std::nullopt;
+  return p;
+}
+
+[[nodiscard]] inline std::optional<Part> parse_part(std::string_view text) noexcept {
+  const auto part = take_part(text);
+  return text.empty() ? part : std::nullopt;
+}
+
+/// A-B or A>B, with or without spaces around the sign. A host stands for its port in the plane of
+/// the switch.
+[[nodiscard]] inline std::optional<Ends> parse_ends(std::string_view text) noexcept {
+  const auto skip_spaces = [&] {
+    while (take(text, " ")) {
+    }
+  };
+  const auto from = take_part(text);
+  if (!from) return std::nullopt;
+  skip_spaces();
+  Ends ends{*from, {}, text.starts_with(">")};
+  if (!ends.one_way && !text.starts_with("-")) return std::nullopt;
+  text.remove_prefix(1);
+  skip_spaces();
+  const auto to = parse_part(text);
+  if (!to) return std::nullopt;
+  ends.to = *to;
+  const auto as_port = [](Part& host, const Part& other) {
+    if (host.kind == Part::Kind::host && other.is_switch())
+      host = {Part::Kind::port, other.plane, host.number};
+  };
+  as_port(ends.from, ends.to);
+  as_port(ends.to, ends.from);
+  return ends;
 }
 
 }  // namespace detail
 
+MRC_DECL std::string canonical_name(std::string_view name) {
+  if (const auto part = detail::parse_part(name)) return part->name();
+  if (const auto ends = detail::parse_ends(name))
+    return ends->from.name() + (ends->one_way ? ">" : "-") + ends->to.name();
+  return std::string(name);
+}
+
+MRC_DECL std::string switch_name(unsigned tier, unsigned plane, unsigned number) {
+  const auto kind = tier == 0 ? detail::Part::Kind::t0 : detail::Part::Kind::t1;
+  return detail::Part{kind, plane, number}.name();
+}
+
 MRC_DECL int Fabric::host_of(std::string_view name) const {
-  const auto n = detail::parse_name(name);
-  if (!n || n->kind != "h" || n->count != 1 || n->numbers[0] >= settings_.hosts) return -1;
-  return static_cast<int>(n->numbers[0]);
+  const auto part = detail::parse_part(name);
+  if (!part || part->kind != detail::Part::Kind::host || part->number >= settings_.hosts) return -1;
+  return static_cast<int>(part->number);
 }
 
 MRC_DECL std::vector<LinkId> Fabric::find(std::string_view name) const {
+  using detail::Part;
   std::vector<LinkId> found;
   const auto add_where = [&](auto&& wanted) {
     for (std::uint32_t i = 0; i < network_.link_count(); ++i) {
@@ -125,37 +199,31 @@ MRC_DECL std::vector<LinkId> Fabric::find(std::string_view name) const {
       if (wanted(link.substr(0, cut), link.substr(cut + 1))) found.push_back(LinkId{i});
     }
   };
-  const std::size_t arrow = name.find('>'), dash = name.find('-');
-  if (arrow != std::string_view::npos) {
+  if (const auto ends = detail::parse_ends(name)) {
+    const std::string a = ends->from.name(), b = ends->to.name();
     add_where([&](auto from, auto to) {
-      return from == name.substr(0, arrow) && to == name.substr(arrow + 1);
+      return (from == a && to == b) || (!ends->one_way && from == b && to == a);
     });
-  } else if (dash != std::string_view::npos) {
-    const auto a = name.substr(0, dash), b = name.substr(dash + 1);
-    add_where([&](auto from, auto to) { return (from == a && to == b) || (from == b && to == a); });
-  } else if (const auto n = detail::parse_name(name); n && n->kind == "p" && n->count == 1) {
-    const auto in_plane = [&](std::string_view node) {
-      const auto m = detail::parse_name(node);
-      return m && (m->kind == "h" ? m->numbers[1] : m->numbers[0]) == n->numbers[0];
+  } else if (const auto part = detail::parse_part(name)) {
+    const std::string whole = part->name();
+    const auto belongs = [&](std::string_view node) {
+      if (part->kind == Part::Kind::host) return node.starts_with(whole + ".");
+      if (part->kind != Part::Kind::plane) return node == whole;
+      const auto other = detail::parse_part(node);
+      return other && other->plane == part->plane;
     };
-    add_where([&](auto from, auto to) { return in_plane(from) || in_plane(to); });
-  } else if (n && n->kind == "h" && n->count == 1) {
-    const std::string prefix = std::string(name) + ".";
-    add_where(
-        [&](auto from, auto to) { return from.starts_with(prefix) || to.starts_with(prefix); });
-  } else {
-    add_where([&](auto from, auto to) { return from == name || to == name; });
+    add_where([&](auto from, auto to) { return belongs(from) || belongs(to); });
   }
   if (found.empty())
     throw Error(Errc::invalid_argument,
                 "fabric: nothing is called '" + std::string(name) + "'; there are h0 to h" +
                     std::to_string(settings_.hosts - 1) + ", h0.p0, p0 to p" +
-                    std::to_string(settings_.planes - 1) + ", t0.PLANE.0 to t0.PLANE." +
+                    std::to_string(settings_.planes - 1) + ", p0t0-0 to p0t0-" +
                     std::to_string(settings_.t0s() - 1) +
                     (settings_.t1_count() > 0
-                         ? ", t1.PLANE.0 to t1.PLANE." + std::to_string(settings_.t1_count() - 1)
+                         ? ", p0t1-0 to p0t1-" + std::to_string(settings_.t1_count() - 1)
                          : std::string()) +
-                    ", cables A-B and directions A>B between them");
+                    " in each plane, cables A-B and directions A>B between them");
   return found;
 }
 
@@ -234,7 +302,7 @@ MRC_DECL void Fabric::connect_hosts(unsigned plane, std::span<const NodeId> host
   for (unsigned h = 0; h < settings_.hosts; ++h) {
     const unsigned j = t0_of(h);
     const std::string host = "h" + std::to_string(h) + ".p" + std::to_string(plane);
-    const std::string t0 = "t0." + std::to_string(plane) + "." + std::to_string(j);
+    const std::string t0 = switch_name(0, plane, j);
     const std::size_t at = std::size_t{h} * settings_.planes + plane;
     host_up_[at] = network_.add_link(hosts[h], t0s[j],
                                      link(settings_.host_gbps, settings_.host_delay, true, false),
@@ -253,9 +321,9 @@ MRC_DECL void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
   for (unsigned u = 0; u < settings_.t1s; ++u) {
     NodeId node;
     Switch& t1 = add_switch(usid(UsidKind::t1, plane, u), random, node);
-    const std::string t1_name = "t1." + std::to_string(plane) + "." + std::to_string(u);
+    const std::string t1_name = switch_name(1, plane, u);
     for (unsigned j = 0; j < settings_.t0s(); ++j) {
-      const std::string t0_name = "t0." + std::to_string(plane) + "." + std::to_string(j);
+      const std::string t0_name = switch_name(0, plane, j);
       const std::size_t at = (std::size_t{plane} * settings_.t0s() + j) * settings_.t1s + u;
       const LinkSettings l = link(settings_.fabric_gbps, settings_.fabric_delay, false, false);
       fabric_up_[at] = network_.add_link(t0s[j], node, l, t0_name + ">" + t1_name);
@@ -276,8 +344,8 @@ MRC_DECL void Fabric::connect_tiers(unsigned plane, std::span<const NodeId> t0s,
 MRC_DECL void Fabric::connect_dumbbell(unsigned plane, std::span<const NodeId> t0s,
                                        std::span<Switch*> t0_switches) {
   for (unsigned j = 0; j < 2; ++j) {
-    const std::string from = "t0." + std::to_string(plane) + "." + std::to_string(j);
-    const std::string to = "t0." + std::to_string(plane) + "." + std::to_string(1 - j);
+    const std::string from = switch_name(0, plane, j);
+    const std::string to = switch_name(0, plane, 1 - j);
     const LinkId id = network_.add_link(
         t0s[j], t0s[1 - j], link(settings_.fabric_gbps, settings_.fabric_delay, false, false),
         from + ">" + to);

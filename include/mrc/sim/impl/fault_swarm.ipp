@@ -129,28 +129,27 @@ MRC_DECL void FaultSwarm::add_kills(FaultSchedule& schedule) {
 }
 
 MRC_DECL std::string FaultSwarm::name(Place place) {
-  const std::string plane = std::to_string(random_.below(settings_.planes));
+  const unsigned plane = random_.below(settings_.planes);
   const unsigned host = random_.below(settings_.hosts);
-  std::string t0 = "t0." + plane + "." + std::to_string(random_.below(settings_.t0s()));
-  const std::string port = "h" + std::to_string(host) + ".p" + plane;
+  std::string t0 = switch_name(0, plane, random_.below(settings_.t0s()));
+  const std::string port = "h" + std::to_string(host) + ".p" + std::to_string(plane);
   switch (place) {
     case Place::port:
-      return one_way_ ? one_way(port, "t0." + plane + "." + std::to_string(fabric_.t0_of(host)))
-                      : port;
+      return one_way_ ? one_way(port, switch_name(0, plane, fabric_.t0_of(host))) : port;
     case Place::host:
       return "h" + std::to_string(host);
     case Place::t0:
       return t0;
     case Place::t1:
-      return "t1." + plane + "." + std::to_string(random_.below(settings_.t1s));
+      return switch_name(1, plane, random_.below(settings_.t1s));
     case Place::plane:
-      return "p" + plane;
+      return "p" + std::to_string(plane);
     case Place::cable:
       break;
   }
   if (settings_.topology == Topology::dumbbell)
-    return cable("t0." + plane + ".0", "t0." + plane + ".1");
-  return cable(t0, "t1." + plane + "." + std::to_string(random_.below(settings_.t1s)));
+    return cable(switch_name(0, plane, 0), switch_name(0, plane, 1));
+  return cable(t0, switch_name(1, plane, random_.below(settings_.t1s)));
 }
 
 }  // namespace detail

@@ -138,6 +138,7 @@ MRC_DECL std::string to_string(const Fault& f) {
 }
 
 MRC_DECL void FaultSchedule::add(Fault fault) {
+  fault.target = canonical_name(fault.target);  // both names of a switch are one target
   const double v = fault.value;
   const bool rate = fault.kind == FaultKind::loss || fault.kind == FaultKind::corruption;
   if (rate && !(v >= 0 && v <= 1))

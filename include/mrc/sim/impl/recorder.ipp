@@ -20,7 +20,8 @@ MRC_DECL Recorder::Recorder(Network& network, const Fabric& fabric, const Cluste
   series_.push_back({"goodput", "Gb/s", Series::Merge::mean, {}});
   for (unsigned h = 0; settings_.per_host && h < cluster.hosts(); ++h)
     series_.push_back({"goodput h" + std::to_string(h), "Gb/s", Series::Merge::mean, {}});
-  for (const std::string& name : settings_.queues) {
+  for (const std::string& queue : settings_.queues) {
+    const std::string name = canonical_name(queue);
     std::vector<LinkId> links;
     if (name != "deepest")
       links = fabric.find(name);

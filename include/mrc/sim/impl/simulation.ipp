@@ -65,11 +65,8 @@ MRC_DECL FaultSchedule Simulation::draw_bad_cables() const {
   std::vector<std::string> cables;
   for (unsigned p = 0; p < f.planes; ++p)
     for (unsigned j = 0; j < f.t0s(); ++j)
-      for (unsigned u = 0; u < f.t1_count(); ++u) {
-        const std::string plane = std::to_string(p) + ".";
-        cables.push_back("t0." + plane + std::to_string(j) + join + "t1." + plane +
-                         std::to_string(u));
-      }
+      for (unsigned u = 0; u < f.t1_count(); ++u)
+        cables.push_back(switch_name(0, p, j) + join + switch_name(1, p, u));
   Random random(seeds_[4]);
   random.shuffle(std::span<std::string>(cables));
   const auto count = static_cast<std::size_t>(bad.share * static_cast<double>(cables.size()) + 0.5);
