@@ -60,6 +60,40 @@ TEST_CASE("scenario: errors of hosts and targets show the names that there are")
   CHECK(test::contains(reader.error(fault("3")), "nothing is called '3'; there are h0 to h3"));
 }
 
+TEST_CASE("scenario: what would have no effect is an error") {
+  const ScenarioReader reader;
+  const auto error = [&](const Json& changes) { return reader.error(small_scenario(changes)); };
+  const std::string late = "is not before the end of the run";
+  const Json run = {{"time", "100us"}};
+  const auto fault = [&](const Json& f) { return error({{"run", run}, {"faults", {f}}}); };
+  CHECK(fault({{"at", "100us"}, {"kind", "down"}, {"target", "h1"}}) == "faults[0].at: " + late);
+  CHECK(fault({{"at", "2ms"},
+               {"kind", "flap"},
+               {"target", "h1"},
+               {"until", "3ms"},
+               {"period", "20us"},
+               {"down", "10us"}}) == "faults[0].at: " + late);
+  CHECK(error({{"run", run}, {"random_faults", {{"end", "101us"}}}}) ==
+        "random_faults.end: is after the end of the run");
+  CHECK(error({{"run", run}, {"traffic", {{{"kind", "incast"}, {"start", "100us"}}}}}) ==
+        "traffic[0].start: " + late);
+  const Json pair = {{"from", "h0"}, {"to", "h1"}, {"delay", "60us"}};
+  CHECK(error({{"run", run},
+               {"traffic", {{{"kind", "streams"}, {"start", "50us"}, {"pairs", {pair}}}}}}) ==
+        "traffic[0].pairs[0].delay: " + late);
+  for (const char* forwarding : {"srv6", "stev"})
+    CHECK(error({{"topology", {{"hosts", 4}, {"t1s", 8}, {"forwarding", forwarding}}},
+                 {"transport", {{"paths", 9}}}}) ==
+          "transport.paths: is above topology.t1s: there is one path over each T1");
+  CHECK(error({{"topology", {{"hosts", 4}, {"kind", "single_switch"}}},
+               {"transport", {{"paths", 2}}}}) ==
+        "transport.paths: is above 1: there is one path per plane without T1s");
+  CHECK(reader
+            .read(small_scenario({{"topology", {{"hosts", 4}, {"t1s", 8}, {"forwarding", "udp"}}},
+                                  {"transport", {{"paths", 16}}}}))
+            .variants.size() == 1);
+}
+
 TEST_CASE("scenario: older names of switches, in faults, samples and plots") {
   const ScenarioReader reader;
   const Job job = reader.read(

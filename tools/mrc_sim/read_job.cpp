@@ -49,6 +49,25 @@ void read_samples(const json_file::Object& samples, sim::Scenario& s) {
   s.samples = r;
 }
 
+/// What would happen after the end of the run does not happen.
+void check_times(const json_file::Object& root, const sim::Scenario& s) {
+  const Duration end = s.end.time_since_epoch();
+  const auto check = [&](const json_file::Object& o, const char* field, Duration latest) {
+    if (o.has(field) && o.duration(field, 0ns, kLongest) > latest)
+      o.fail(field,
+             latest == end ? "is after the end of the run" : "is not before the end of the run");
+  };
+  for (const json_file::Object& fault : root.array("faults")) check(fault, "at", end - 1ns);
+  if (root.has("random_faults")) check(root.object("random_faults"), "end", end);
+  for (const json_file::Object& pattern : root.array("traffic")) {
+    check(pattern, "start", end - 1ns);
+    const Duration start = pattern.duration("start", 0ns, kLongest, 0ns);
+    if (pattern.text("kind") != "streams") continue;
+    for (const json_file::Object& pair : pattern.array("pairs"))
+      check(pair, "delay", end - start - 1ns);
+  }
+}
+
 /// Validates names of the fabric's parts; errors name their position in the file.
 void check_names(const json_file::Object& root, const sim::Scenario& s) {
   if (s.faults.empty() && s.samples->queues == std::vector<std::string>{"deepest"}) return;
@@ -83,6 +102,7 @@ sim::Scenario read_scenario(const json_file::Object& root, std::optional<std::ui
   read_samples(root.object("samples"), s);
   read_faults(root, s);
   read_traffic(root, facts.queue_pairs, s);
+  check_times(root, s);
   check_names(root, s);
   return s;
 }

@@ -94,6 +94,10 @@ sim::MrcCluster::Settings read_mrc(const json_file::Object& t, const sim::Fabric
   e.cc = read_cc(t, f, s.host.mtu);
   e.paths = read_paths(t);
   s.host.paths_per_plane = t.integer<unsigned>("paths", 0, 256, 0);
+  if (f.forwarding != sim::Forwarding::udp && s.host.paths_per_plane > std::max(1u, f.t1_count()))
+    t.fail("paths", f.topology == sim::Topology::clos
+                        ? "is above topology.t1s: there is one path over each T1"
+                        : "is above 1: there is one path per plane without T1s");
   e.burst = t.integer<std::uint32_t>("burst", 1, 1'000'000, e.burst);
   e.sack_threshold =
       static_cast<std::uint32_t>(t.bytes("sack_threshold", 1, kGiB, e.sack_threshold));
