@@ -2,6 +2,7 @@
 #include "mrc/plane/udp/udp_port.hpp"
 
 #include <doctest/doctest.h>
+#include <netinet/udp.h>
 
 #include <algorithm>
 #include <map>
@@ -330,6 +331,30 @@ TEST_CASE("foreign datagrams are counted and dropped") {
     CHECK(rig.receiver.stats().rx_overrun == 12);  // shorter than a BTH
     CHECK(rig.receiver.stats().rx_malformed == 4);
     CHECK(rig.bad_icrc == 64);
+  }
+}
+
+TEST_CASE("a packet without a UDP checksum arrives, as NICs and packet ports send it") {
+  for (const bool v4 : {true, false}) {
+    MRC_LOOPBACK_OR_SKIP(local, v4);
+    Rig rig = make_rig(local);
+    Socket stranger = make_udp_socket(local);
+    REQUIRE(try_bind(stranger, SocketAddress(local.ip, 0)));
+    const bool without = v4 ? try_option(stranger, SOL_SOCKET, SO_NO_CHECK, 1)
+                            : try_option(stranger, SOL_UDP, UDP_NO_CHECK6_TX, 1);
+    REQUIRE(without);
+    const auto bth = wire::Bth::make(wire::Opcode{0xCA}, Qpn{7}, Psn{1});
+    std::array<std::uint8_t, 16> packet{};
+    std::memcpy(packet.data(), &bth, sizeof bth);
+    const PeerAddress target = rig.receiver.address();
+    auto prefix = wire::IcrcPrefix::make(local.ip, target.ip, target.udp_port);
+    prefix.patch(bound_port(stranger), 24);
+    wire::store_icrc(packet.data() + 12, wire::icrc(prefix, Bytes(packet).first(12)));
+    const SocketAddress to(target.ip, target.udp_port);
+    REQUIRE(sendto(stranger.fd(), packet.data(), packet.size(), 0, &to.any, to.length) == 16);
+    rig.receive();
+    CHECK(rig.arrived.size() == 1);
+    CHECK(rig.bad_icrc == 0);
   }
 }
 

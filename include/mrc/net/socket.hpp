@@ -36,7 +36,8 @@ std::uint64_t set_buffer(const Socket& socket, int name, int force, std::uint32_
 [[nodiscard]] std::uint32_t receive_buffer_fill(const Socket& socket) noexcept;
 
 /// A non-blocking UDP socket of the family of `local.ip`, tied to `local.interface` if one is
-/// named. Not bound to an address yet. Throws Error.
+/// named. Over IPv6 it receives packets without a UDP checksum, too (mrc-1.0 §1.2). Not bound to an
+/// address yet. Throws Error.
 [[nodiscard]] Socket make_udp_socket(const LocalAddress& local);
 
 }  // namespace mrc::inline v0_1::port

@@ -3,6 +3,7 @@
 
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,7 +50,11 @@ MRC_SETUP Socket make_udp_socket(const LocalAddress& local) {
   Socket socket(::socket(is_v4(local.ip) ? AF_INET : AF_INET6,
                          SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
   if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_ip(local.ip));
-  if (!is_v4(local.ip)) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
+  if (!is_v4(local.ip)) {
+    set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
+    // NICs and packet ports send UDP checksum 0 (mrc-1.0 §1.2), which the kernel drops otherwise.
+    (void)try_option(socket, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+  }
   if (!local.interface.empty() &&
       setsockopt(socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, local.interface.data(),
                  static_cast<socklen_t>(local.interface.size())) != 0)
