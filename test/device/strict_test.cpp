@@ -47,6 +47,7 @@ struct Observed : Side {
   /// What the peer would say: everything there is.
   [[nodiscard]] ConnectionInfo info() const {
     ConnectionInfo info;
+    info.foreign = false;
     info.device_guid = 77;
     info.qpn = Qpn{kSlot << 16 | 0x1234u};
     info.slot = kSlot;

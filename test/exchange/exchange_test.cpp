@@ -33,6 +33,8 @@ using Blob = std::vector<std::uint8_t>;
 
 ConnectionInfo example() {
   ConnectionInfo info;
+  info.foreign = false;
+  info.solicited = true;
   info.device_guid = 0x0123456789ABCDEF;
   info.qpn = mrc::Qpn{0x070123};
   info.start_psn = mrc::Psn{0xFEDCBA};
@@ -199,11 +201,13 @@ TEST_CASE("connection info: items in any order; unknown, doubled, missing and da
   const ConnectionInfo least = mrc::decode_connection_info(enveloped({device, queue_pair, planes}));
   CHECK(least.receive_window == 0);
   CHECK_FALSE(least.solicited);
+  CHECK_FALSE(least.foreign);  // as OpenMRC's form shows
   CHECK_FALSE(least.parts);
   ConnectionInfo parts = example();  // each capability by itself
-  for (unsigned bits = 0; bits < 4; ++bits) {
+  for (unsigned bits = 0; bits < 8; ++bits) {
     parts.solicited = (bits & 1) != 0;
     parts.parts = (bits & 2) != 0;
+    parts.foreign = (bits & 4) != 0;
     CHECK(mrc::decode_connection_info(mrc::encode(parts)) == parts);
   }
   CHECK(contains(decode_error(enveloped({queue_pair, planes})), "item 1 is missing"));

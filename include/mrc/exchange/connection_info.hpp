@@ -27,10 +27,12 @@ struct ConnectionInfo {
   bool icrc = true;                   ///< sends and checks the iCRC
   std::uint8_t slot = 0;              ///< which process of its host it is
   std::uint64_t receive_window = 0;   ///< bytes per plane that it can buffer; 0: not known
-  bool foreign = false;               ///< of another implementation of MRC: see foreign_peer()
-  bool solicited = true;              ///< understands solicited events
-  bool parts = false;  ///< takes packets in parts, and EV probes of full size (RemoteQp::parts)
-  bool rc = false;     ///< offers SEND, READ and atomics (RemoteQp::rc)
+  /// Of another implementation of MRC; false in what OpenMRC devices say of themselves. A record
+  /// that a program fills in itself is foreign, therefore: see foreign_peer().
+  bool foreign = true;
+  bool solicited = false;  ///< understands solicited events
+  bool parts = false;      ///< takes packets in parts, and EV probes of full size (RemoteQp::parts)
+  bool rc = false;         ///< offers SEND, READ and atomics (RemoteQp::rc)
   /// With `rc`: READs and atomics in flight that it tracks as responder, 0 .. 128. Not encoded
   /// without `rc`.
   std::uint8_t max_rd_atomic_dest = 0;

@@ -20,8 +20,6 @@ namespace mrc::inline v0_1 {
 [[nodiscard]] inline ConnectionInfo foreign_peer(Qpn qpn, Psn start_psn,
                                                  std::vector<port::PeerAddress> planes) {
   ConnectionInfo info;
-  info.foreign = true;
-  info.solicited = false;
   if (!planes.empty()) info.device_guid = port::source_tag(planes.front().ip);
   info.qpn = qpn;
   info.start_psn = start_psn;

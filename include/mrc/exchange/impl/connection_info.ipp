@@ -202,9 +202,9 @@ class InfoItems {
   }
 
   ConnectionInfo info_ = [] {
-    ConnectionInfo nothing_said;
-    nothing_said.solicited = false;
-    return nothing_said;
+    ConnectionInfo of_openmrc;  // unless the capabilities say otherwise
+    of_openmrc.foreign = false;
+    return of_openmrc;
   }();
   std::uint32_t exact_mtu_ = 0;
   unsigned seen_ = 0;

@@ -43,6 +43,8 @@ MRC_SETUP ConnectionInfo Lane::info_of(Qpn qpn) const {
   if (qp == nullptr) throw Error(Errc::not_found, "this queue pair was closed");
   const QpAttributes& a = qp->attributes;
   ConnectionInfo info;
+  info.foreign = false;
+  info.solicited = true;
   info.device_guid = guid_;
   info.qpn = qpn;
   info.start_psn = *engine_.start_psn(qpn);
