@@ -951,9 +951,18 @@ local function add_path(p)
   end
 end
 
+-- Bytes from BTH on that were sent. Of what an ICMP error quotes, which may end early, Wireshark
+-- knows no more than there is; its IP header says it.
+local function sent_size(tvb, pinfo, ip, outer, udp)
+  local size, first = tvb:reported_len(), outer or ip
+  if not (pinfo.in_error_pkt and first and udp) then return size end
+  return math.max(size, first.says - (udp.offset - first.offset) - UDP_SIZE)
+end
+
 local function dissect(tvb, pinfo, root)
   local ip, outer, udp = surroundings()
-  local p = { tvb = tvb, at = 0, sent = tvb:reported_len(), v = {}, items = {}, ip = ip,
+  local sent = sent_size(tvb, pinfo, ip, outer, udp)
+  local p = { tvb = tvb, at = 0, sent = sent, v = {}, items = {}, ip = ip,
     outer = outer, udp = udp, opcode = tvb(0, 1):uint(), payload = 0 }
   p.length = udp and udp.length or p.sent + UDP_SIZE
   p.data = DATA[p.opcode] or false
