@@ -2,14 +2,20 @@
 #include "mrc/plane/packet/packet_port.hpp"
 
 #include <linux/capability.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include <cerrno>
+
+#include "mrc/net/socket_address.hpp"
 #include "plane/packet_rig.hpp"
 #include "support/errors.hpp"
+#include "support/wait.hpp"
 
 using namespace mrc;
 using namespace mrc::port;
 using namespace mrc::port::test;
+using mrc::test::eventually;
 using mrc::test::in_new_network;
 using mrc::test::shell;
 
@@ -60,6 +66,52 @@ TEST_CASE("packet port: without encapsulation the EV is in flow label and source
     shell(
         "test $(awk '$1 == \"Icmp6OutDestUnreachs\" { print $2 }' /proc/thread-self/net/snmp6) = "
         "0");
+  });
+}
+
+/// A datagram to a port of fd00::b.
+class Sent {
+ public:
+  explicit Sent(std::uint16_t udp_port) : socket_(make_udp_socket({parse_ip("fd00::a"), {}})) {
+    const SocketAddress to(parse_ip("fd00::b"), udp_port);
+    REQUIRE(::connect(socket_.fd(), &to.any, to.length) == 0);
+    REQUIRE(::send(socket_.fd(), "x", 1, 0) == 1);
+  }
+  [[nodiscard]] bool refused() const {
+    char byte = 0;
+    return ::recv(socket_.fd(), &byte, 1, 0) == -1 && errno == ECONNREFUSED;
+  }
+
+ private:
+  Socket socket_;
+};
+
+/// Whether the kernel answers a datagram to that port with "port unreachable".
+bool is_refused(std::uint16_t udp_port) {
+  const Sent first(udp_port), later(4800);  // which nobody has
+  REQUIRE(eventually([&] { return later.refused(); }));
+  return first.refused();
+}
+
+TEST_CASE("packet port: the kernel does not answer plain IPv6 to its UDP ports") {
+  on_veth([] {
+    CHECK((is_refused(4791) && is_refused(4971)));
+    for (const auto encapsulation : {wire::Encapsulation::none, wire::Encapsulation::srh}) {
+      PacketPortOptions options = packet_options(false);
+      options.encapsulation = encapsulation;
+      const PacketPort port(options), of_another_process(options);
+      CHECK((port.notes().empty() && of_another_process.notes().empty()));
+      CHECK_FALSE(is_refused(4791));
+      CHECK_FALSE(is_refused(4971));
+    }
+  });
+  // Another program that has the port keeps the kernel quiet, too.
+  on_veth([] {
+    const Socket other = make_udp_socket({parse_ip("fd00::b"), {}});
+    REQUIRE(try_bind(other, SocketAddress(parse_ip("fd00::b"), 4791)));
+    const PacketPort port(packet_options(false));
+    CHECK(port.notes().empty());
+    CHECK_FALSE(is_refused(4971));
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -154,8 +155,8 @@ class PacketPort final : public CopyingPort {
 
   PacketPortOptions options_;
   std::unique_ptr<FrameChannel> frames_;
-  Socket ask_;  ///< to ask the kernel for the interface's state
-  Socket silence_;
+  Socket ask_;                     ///< to ask the kernel for the interface's state
+  std::array<Socket, 2> silence_;  ///< one for each UDP port that MRC packets come to
   NetlinkMonitor monitor_;
   std::uint32_t index_ = 0;
   MacAddress own_{};

@@ -35,9 +35,10 @@ struct InterfaceState {
 /// Whether the kernel forwards IPv6 packets that come in by the interface.
 [[nodiscard]] bool forwards_ipv6(const std::string& interface);
 
-/// Binds a UDP socket that discards everything. Without it, the kernel would answer packets without
-/// encapsulation, which are addressed to this host, with ICMPv6 "port unreachable". If that fails,
-/// `notes` gets a line and the socket is closed.
+/// Binds a UDP socket that discards everything. Without one, the kernel would answer packets that
+/// arrive as plain IPv6 and with a UDP checksum with ICMPv6 "port unreachable". Closed where
+/// another program has the port, which keeps the kernel quiet as well; if something else fails,
+/// `notes` gets a line, too.
 [[nodiscard]] Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
                                  std::vector<std::string>& notes);
 

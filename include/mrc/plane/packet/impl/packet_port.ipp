@@ -36,8 +36,10 @@ MRC_DECL PacketPort::PacketPort(PacketPortOptions options, std::unique_ptr<Frame
                                      std::to_string(options_.plane) +
                                      "; `ip link` lists those that there are");
   note_surroundings();
-  if (options_.encapsulation == wire::Encapsulation::none)
-    silence_ = silence_udp(options_.local, options_.udp_port, notes_);
+  // With encapsulation, too: the last switch may have removed it.
+  silence_[0] = silence_udp(options_.local, options_.udp_port, notes_);
+  if (options_.udp_port != wire::kUdpPortAlternative)
+    silence_[1] = silence_udp(options_.local, wire::kUdpPortAlternative, notes_);
   capabilities_.receive_buffer = frames_->buffer() / kBufferShare;
   capabilities_.exact_icrc = capabilities_.outer_headers = true;
   capabilities_.trimmed_packets = true;

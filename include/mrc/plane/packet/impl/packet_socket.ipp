@@ -74,6 +74,7 @@ MRC_DECL Socket silence_udp(const IpAddress& local, std::uint16_t udp_port,
       setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0 &&
       try_bind(socket, SocketAddress(local, udp_port)))
     return socket;
+  if (errno == EADDRINUSE) return {};
   notes.push_back("UDP port " + format_address({local, udp_port}) + " could not be reserved (" +
                   std::generic_category().message(errno) +
                   "): the kernel may answer packets with port unreachable");
