@@ -90,7 +90,9 @@ TEST_CASE("routes: the demo fabric, planes in turn") {
   for (std::size_t i = 0; i < all.size(); ++i) {
     CHECK(all[i].plane == i % 4);
     CHECK(all[i].uplink == i / 4);
-    CHECK(value(all[i].ev) == (i % 4) * 2 + i / 4);
+    CHECK(value(all[i].ev) == 1 + (i % 4) * 2 + i / 4);
+    CHECK(uplink_of(d, all[i].ev) == i / 4);
+    CHECK(uplink_of(d, Ev{value(all[i].ev) | 1u << 16}) == i / 4);  // its second EV
     CHECK_FALSE((all[i].denied || all[i].route.has_srh));
     CHECK(walk(d, d.hosts[0], all[i]) == "t0-0 t1-" + std::to_string(all[i].uplink) + " t0-1 h1");
   }
@@ -127,7 +129,9 @@ TEST_CASE("routes: the EVs of the largest fabric fit 16 bits") {
                                             blocks + "] }");
   const auto all = paths(d, d.hosts[0], d.hosts[1]);
   CHECK(all.size() == path::kMaxPaths);
-  CHECK(value(all.back().ev) == 0x7FFF);
+  CHECK(value(all.back().ev) == 0x8000);
+  CHECK(uplink_of(d, all.back().ev) == 1023);
+  for (const Path& p : all) CHECK((value(p.ev) & 0xFFFF) != 0);  // the UDP source port
   CHECK(walk(d, d.hosts[0], all.back()) == "t0-0 t1-1023 t0-1 h1");
 }
 
@@ -171,7 +175,7 @@ TEST_CASE("routes: planes told apart by their blocks, a single T1") {
   const auto all = paths(d, d.hosts[0], d.hosts[1]);
   REQUIRE(all.size() == 2);
   CHECK(all[1].route.destination == address("fcbb:2:1000:2000:3010::"));
-  CHECK((value(all[0].ev) == 0 && value(all[1].ev) == 1));
+  CHECK((value(all[0].ev) == 1 && value(all[1].ev) == 2));
   for (const Path& p : all) CHECK(walk(d, d.hosts[0], p) == "t0-0 t1-0 t0-1 h1");
 }
 

@@ -36,10 +36,15 @@ inline constexpr std::uint16_t kEcmpFirstPort = 0xC000;
 inline constexpr unsigned kEcmpPorts = 0x10000 - kEcmpFirstPort;
 static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 
-/// The EV of a path through a plane and an uplink, as path::UsidTemplate makes it: the plane above
-/// as many bits as the uplinks need. Always below 2^16.
+/// The EV of a path through a plane and an uplink: the plane above as many bits as the uplinks
+/// need, plus one, since its low half is the UDP source port ([O-17]), which must not be 0. 1 ..
+/// 2^15.
 [[nodiscard]] constexpr Ev path_ev(const Description& d, Plane plane, unsigned uplink) noexcept {
-  return Ev{std::uint32_t{plane} << std::bit_width(d.t1 - 1) | uplink};
+  return Ev{(std::uint32_t{plane} << std::bit_width(d.t1 - 1) | uplink) + 1};
+}
+/// The uplink of a path by the low 16 bits of its EV.
+[[nodiscard]] constexpr unsigned uplink_of(const Description& d, Ev ev) noexcept {
+  return ((value(ev) & 0xFFFF) - 1) & ((1u << std::bit_width(d.t1 - 1)) - 1);
 }
 
 /// Every path of a plane from a host to another, by uplink. To a host under the same T0 there is

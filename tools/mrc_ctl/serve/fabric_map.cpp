@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mrc_ctl/serve/fabric_map.hpp"
 
-#include <bit>
-
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/fabric_address.hpp"
 #include "mrc/fabric/fabric_reader.hpp"
+#include "mrc/fabric/routes.hpp"
 #include "mrc/probe/paths.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 
@@ -68,10 +67,9 @@ void FabricMap::add_routes(PeerSnapshot& peer, const fabric::Host& from, const f
   }
   std::map<const Stops*, int> numbers;
   for (PathSnapshot& path : peer.paths) {
-    // Bits of the uplink: path::UsidTemplate. A path's second EV differs in bit 16 alone.
-    const unsigned mask = (1u << std::bit_width(description_.t1 - 1)) - 1;
     const bool source_routed = description_.forwarding == fabric::Forwarding::srv6;
-    const auto route = known->find({path.plane, source_routed ? path.ev & mask : 0});
+    const auto route =
+        known->find({path.plane, source_routed ? fabric::uplink_of(description_, Ev{path.ev}) : 0});
     if (route == known->end()) continue;
     const auto [number, is_new] =
         numbers.try_emplace(&route->second, static_cast<int>(peer.routes.size()));
