@@ -85,10 +85,9 @@ TEST_CASE("description: uSIDs that can't be") {
       "its own");
   CHECK(error(R"("t1": "0x2100")") ==
         "f.json:1: usids.t1: is 0x2100, must have zeros where plane (0x0f00) is filled in");
-  for (const char* usid : {"0x0000", "0xe000"})
-    CHECK(error("\"host\": \"" + std::string(usid) + "\"") ==
-          "f.json:1: usids.host: is " + std::string(usid) +
-              ", must be 0x0001 to 0xdfff, the range of nodes (mrc-1.0 §4.1)");
+  CHECK(error(R"("host": "0x0000")") ==
+        "f.json:1: usids.host: is 0x0000, must be 0x0001 to 0xdfff, the range of nodes, or from "
+        "0xe000 on, that of links (mrc-1.0 §4.1)");
   CHECK(test::contains(error(R"("t0": "1000")"),
                        "f.json:1: usids.t0: is \"1000\", must be a number"));
   CHECK(test::contains(error(R"("t0": 65536)"), "is 65536, must be 0 to 65535"));
@@ -125,24 +124,56 @@ TEST_CASE("description: two nodes with one uSID, and uSIDs outside the range of 
         "range of nodes (mrc-1.0 §4.1)");
 }
 
+TEST_CASE("description: uSIDs of links are unique at their switch, and stand where it has them") {
+  const auto error = [](const std::string& usids, const std::string& more = "") {
+    return error_with("\"usids\": {" + usids + "}" + (more.empty() ? "" : ", " + more));
+  };
+  const std::string all = R"("t0": "0xe000", "t1": "0xf000", "host": "0xe000", "host_t0": 0)";
+  CHECK(error(all) == "no error");
+  CHECK(
+      error(R"("t1": "0xe000", "host": "0xe000", "host_t0": 0)") ==
+      "f.json:1: usids.host: gives host h0 the uSID 0xe000, which is that of T1 0 at the same T0");
+  CHECK(error(R"("host": "0xe000", "host_t0": "0x0010", "downlink": 0)") == "no error");
+  CHECK(parse_error(R"({ "hosts": 2, "usids": { "host": "0xe000", "host_t0": 0, "downlink": 0 } })")
+            .find("usids.downlink") != std::string::npos);
+  const auto remote = [&](const std::string& steps) {
+    return error(all, "\"templates\": [{ \"remote\": " + steps + " }]");
+  };
+  const std::string at = "f.json:1: templates[0].remote";
+  CHECK(remote(R"(["t1", "host_t0", "host"])") == "no error");
+  CHECK(remote(R"(["t0", "t1", "host_t0", "host"])") ==
+        at + "[0]: can't stand here: usids.t0 (0xe000) is in the range of links, so a T1 must come "
+             "before it");
+  CHECK(remote(R"(["t1", "host"])") ==
+        at + "[1]: can't stand here: usids.host (0xe000) is in the range of links, so the T0 of "
+             "the host, \"host_t0\", must come before it");
+  CHECK(remote(R"(["t1", "0xe004", "t1", "host"])") == at +
+                                                           "[2]: is the second \"t1\": an EV names "
+                                                           "one uplink");
+  CHECK(remote(R"(["t1", "0xe004", "host"])") == "no error");
+  CHECK(error(R"("t1": "0xf000")", R"("templates": [{ "local": ["t1", "t1", "host"] }])") ==
+        "f.json:1: templates[0].local[1]: is the second \"t1\": an EV names one uplink");
+}
+
 TEST_CASE("description: templates that can't be") {
   const auto error = [](const std::string& steps) {
     return error_with("\"templates\": [{ \"remote\": " + steps + " }]");
   };
   const std::string at = "f.json:1: templates[0].remote";
-  CHECK(error(R"(["t0", "t1"])") == at + "[1]: must be \"host\": all patterns end at one");
+  CHECK(error(R"(["t0", "t1"])") == at + "[1]: must be \"host\": all patterns lead to one");
   CHECK(error(R"(["t0", "host", "t1", "host"])") ==
-        at + "[1]: must be the last: a host forwards nothing");
+        at + "[2]: must not come after \"host\": what follows is for the host itself, written out");
   CHECK(error(R"(["t0", "host"])") == at + ": lacks \"t1\": no other switch joins the 2 T0s");
   CHECK(error(R"(["t1", "t1", "host"])") ==
         at + "[1]: is the second \"t1\": an EV names one uplink");
   CHECK(error(R"(["t1", "spine", "host"])") ==
-        at + "[1]: is \"spine\", must be \"t0\", \"t1\", \"host\" or a uSID such as \"0x1001\"");
+        at + "[1]: is \"spine\", must be \"t0\", \"t1\", \"host_t0\", \"host\" or a uSID such as "
+             "\"0x1001\"");
   CHECK(error(R"(["t1", "0x1101", "host"])") ==
         at + "[1]: is \"0x1101\", must have zeros where usids.plane (0x0f00) is filled in");
-  for (const char* usid : {"0x0000", "0xe000", "0xf000"})
-    CHECK(test::contains(error("[\"t1\", \"" + std::string(usid) + "\", \"host\"]"),
-                         "must be 0x0001 to 0xdfff in every plane"));
+  CHECK(test::contains(error(R"(["t1", "0x0000", "host"])"),
+                       "must be 0x0001 to 0xdfff in every plane"));
+  CHECK(error(R"(["t1", "0xe000", "host", "0xd001"])") == "no error");
   std::string many = R"(["t1", )";
   for (int i = 0; i < 10; ++i) many += "\"0x1001\", ";
   CHECK(error(many + "\"host\"]") == "no error");

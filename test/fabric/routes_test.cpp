@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fabric/fixture.hpp"
+#include "mrc/fabric/fabric_address.hpp"
 
 namespace mrc::fabric::testing::routes_test {
 namespace {
@@ -31,6 +32,12 @@ class Walk {
         if (path::step(route) == path::UsidStep::last) return way + "lost";
         active = path::usid_at(route.destination, 0);
       }
+      if (path::is_local(active)) {  // out by a link of this switch, or not at all
+        if (const auto host = host_at(*at, active)) return way + *host;
+        at = over_link(*at, active);
+        if (!at || path::step(route) == path::UsidStep::last) return way + "lost";
+        continue;
+      }
       for (const Host& h : d_.hosts) {
         if (d_.usids.of_host(plane_, h.t0, h.downlink) != active) continue;
         if (!at->is_t1 && at->number == h.t0) return way + h.name;
@@ -47,8 +54,23 @@ class Walk {
     unsigned number;
   };
 
+  /// 0: it has none.
   [[nodiscard]] Usid own(const Switch& s) const {
+    if (path::is_local(s.is_t1 ? d_.usids.t1 : d_.usids.t0)) return 0;
     return s.is_t1 ? d_.usids.of_t1(plane_, s.number) : d_.usids.of_t0(plane_, s.number);
+  }
+  [[nodiscard]] std::optional<std::string> host_at(const Switch& at, Usid link) const {
+    for (const Host& h : d_.hosts)
+      if (!at.is_t1 && at.number == h.t0 && d_.usids.of_host(plane_, h.t0, h.downlink) == link)
+        return h.name;
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<Switch> over_link(const Switch& at, Usid link) const {
+    for (unsigned j = 0; !at.is_t1 && j < d_.t1; ++j)
+      if (d_.usids.of_t1(plane_, j) == link) return Switch{true, j};
+    for (unsigned i = 0; at.is_t1 && i < d_.t0; ++i)
+      if (d_.usids.of_t0(plane_, i) == link) return Switch{false, i};
+    return std::nullopt;
   }
   /// A T0 knows the T1s, a T1 knows the T0s and their hosts.
   [[nodiscard]] std::optional<Switch> next(const Switch& at, Usid active) const {
@@ -80,6 +102,16 @@ std::string denied_of(const Description& d, const std::string& from = "h0",
           (text.empty() ? "p" : " p") + std::to_string(p.plane) + ":" + std::to_string(p.uplink);
   return text;
 }
+
+/// Two planes told apart by their blocks, three T0s with up to sixteen hosts, and whatever else.
+Description linked(const std::string& usids, const std::string& more = "") {
+  return parse("f.json", R"({ "planes": 2, "t0": 3, "t1": 2, "blocks": ["fc00::/32", "fc00:1::/32"],
+    "hosts": [{ "t0": 0, "downlink": 9 }, { "t0": 1, "downlink": 9 }, { "t0": 1, "downlink": 10 },
+              { "t0": 2, "downlink": 9 }],
+    "usids": { "plane": 0, )" +
+                             usids + " }" + more + " }");
+}
+const std::string kAllLinks = R"("t0": "0xe000", "t1": "0xf000", "host": "0xe000", "host_t0": 0)";
 
 }  // namespace
 
@@ -164,6 +196,7 @@ TEST_CASE("routes: what a route leads over is what the list deny keeps paths off
   check(small_fabric());
   check(read(source_file("tools/fabrics/larger.json").string()));
   check(small_fabric(R"("forwarding": "ecmp",)"));
+  check(linked(kAllLinks));
   // More uSIDs than one address holds: the rest is in the segment routing header.
   check(small_fabric(R"("templates": [{ "remote": ["t0", "t1", "0x1001", "0x2001", "0x1000",
     "0x2000", "host"] }],)"));
@@ -199,6 +232,65 @@ TEST_CASE("routes: templates by the destination's T0, literal uSIDs, a routing h
   CHECK(p.route.destination == address("fcbb:0:1100:2101:1101:2100:1100:2101"));
   CHECK(p.route.segment == address("fcbb:0:1102:3120::"));
   CHECK(walk(d, d.hosts[0], p) == "t0-0 t1-1 t0-1 t1-0 t0-0 t1-1 t0-2 h4");
+}
+
+TEST_CASE("routes: uSIDs of links, each of one switch") {
+  // The T1s are uplinks of T0s, the T0s links of T1s, and a host is the downlink of its T0: 0xe001
+  // is the link to T0 1 at a T1, 0xe009 that to downlink 9 at each T0.
+  const Description d = linked(kAllLinks);
+  CHECK(paths(d, d.hosts[0], d.hosts[1])[3].route.destination ==
+        address("fc00:1:f001:e001:e009::"));
+  CHECK(paths(d, d.hosts[1], d.hosts[2])[0].route.destination == address("fc00:0:e00a::"));
+  for (const Host& from : d.hosts)
+    for (const Host& to : d.hosts) {
+      const auto all = paths(d, from, to);
+      REQUIRE(all.size() == (from.t0 == to.t0 ? 2 : 4));
+      for (const Path& p : all) {
+        const std::string middle = from.t0 == to.t0 ? ""
+                                                    : "t1-" + std::to_string(p.uplink) + " t0-" +
+                                                          std::to_string(to.t0) + " ";
+        CHECK(walk(d, from, p) == "t0-" + std::to_string(from.t0) + " " + middle + to.name);
+      }
+    }
+  // As public labs of SONiC have it: a uSID of the host's own ends the address.
+  const Description lab =
+      linked(kAllLinks, R"(, "templates": [{ "remote": ["t1", "host_t0", "host", "0xd001"],
+                                      "local": ["host", "0xd001"] }])");
+  CHECK(paths(lab, lab.hosts[0], lab.hosts[3])[2].route.destination ==
+        address("fc00:0:f001:e002:e009:d001::"));
+  CHECK(paths(lab, lab.hosts[1], lab.hosts[2])[0].route.destination ==
+        address("fc00:0:e00a:d001::"));
+  CHECK(walk(lab, lab.hosts[0], paths(lab, lab.hosts[0], lab.hosts[3])[2]) == "t0-0 t1-1 t0-2 h3");
+  CHECK(usids_behind(lab, 0, lab.hosts[0], lab.hosts[3]) == std::vector<Usid>{0xD001});
+  CHECK(usids_behind(d, 0, d.hosts[0], d.hosts[3]).empty());
+}
+
+TEST_CASE("routes: uSIDs of links beside those of nodes") {
+  const auto first = [](const Description& d) {
+    const Path p = paths(d, d.hosts[0], d.hosts[1])[2];
+    const std::string way = walk(d, d.hosts[0], p);
+    return fabric::format_ipv6(p.route.destination) + (way == "t0-0 t1-1 t0-1 h1" ? "" : way);
+  };
+  const std::string wide = R"(, "downlink": "0x000f")";
+  CHECK(first(linked(R"("t1": "0xe000")" + wide)) == "fc00:0:1000:e001:3019::");
+  CHECK(first(linked(R"("t0": "0xe000")" + wide)) == "fc00:0:2001:3019::");
+  CHECK(first(linked(R"("host": "0xe000")" + wide)) == "fc00:0:1000:2001:1001:e019::");
+  CHECK(first(linked(R"("t0": "0xe000", "host": "0xe100")" + wide)) == "fc00:0:2001:e001:e119::");
+  // Written out, for one T0 each.
+  CHECK(first(linked(kAllLinks, R"(, "templates": [{ "t0s": 1,
+    "remote": ["t1", "0xe001", "host"] }])")) == "fc00:0:f001:e001:e009::");
+}
+
+TEST_CASE("routes: what is denied on uSIDs of links") {
+  const auto denied = [](const std::string& deny, const char* from, const char* to) {
+    return denied_of(linked(kAllLinks, R"(, "deny": [)" + deny + "]"), from, to);
+  };
+  CHECK(denied(R"({ "plane": 1, "t0": 1, "t1": 0 })", "h0", "h1") == "p1:0");
+  CHECK(denied(R"({ "plane": 1, "t0": 1, "t1": 0 })", "h1", "h0") == "p1:0");
+  CHECK(denied(R"({ "plane": 1, "t0": 1, "t1": 0 })", "h0", "h3").empty());
+  CHECK(denied(R"({ "plane": 0, "t1": 1 })", "h0", "h1") == "p0:1");
+  CHECK(denied(R"({ "plane": 0, "t1": 1 })", "h1", "h2").empty());
+  CHECK(denied(R"({ "plane": 0, "t0": 2 })", "h0", "h3") == "p0:0 p0:1");
 }
 
 TEST_CASE("routes: what is denied") {

@@ -68,6 +68,31 @@ TEST_CASE("probe paths: planes that only their blocks tell apart") {
   CHECK(path_name(d, loop) == "h0 p1t0-0 p1t1-1 p1t0-0 h0");
 }
 
+TEST_CASE("probe paths: over uSIDs of links, each of one switch") {
+  const Description d =
+      make_fabric(2, 3, 2, 3, R"("blocks": ["fcbb:1::/32", "fcbb:2::/32"], "usids": { "plane": 0,
+      "t0": "0xe000", "t1": "0xf000", "host": "0xe000", "host_t0": 0 }, "templates": [{
+      "remote": ["t1", "host_t0", "host", "0xd001"], "local": ["host", "0xd001"] }],)");
+  const PathMaker maker(d, 1);
+  const auto loops = maker.loops();
+  CHECK(loops.size() == 2 * (1 + 2 + 2 * 2));
+  const auto check = [&](const ProbePath& path, const char* route, const char* name) {
+    CHECK(path.route.destination == mrc::fabric::parse_ipv6(route));
+    CHECK(path_name(d, path) == name);
+  };
+  check(find(loops, PathKind::t0_loop, 1, 0, 1), "fcbb:2:e000:d001::", "h1 p1t0-1 h1");
+  check(find(loops, PathKind::t1_loop, 1, 1, 1),
+        "fcbb:2:f001:e001:e000:d001::", "h1 p1t0-1 p1t1-1 p1t0-1 h1");
+  check(find(loops, PathKind::far_loop, 0, 1, 2), "fcbb:1:f001:e002:f001:e001:e000:d001",
+        "h1 p0t0-1 p0t1-1 p0t0-2 p0t1-1 p0t0-1 h1");
+  check(maker.paths_to(2)[3], "fcbb:2:f001:e002:e000:d001::", "h1 p1t0-1 p1t1-1 p1t0-2 h2");
+  // Eight uSIDs: two of them are in the segment routing header.
+  const ProbePath detour = maker.detour(0, 1, 2, 0);
+  CHECK(detour.route.has_srh);
+  check(detour, "fcbb:1:f000:e002:f001:e002:f000:e001",
+        "h1 p0t0-1 p0t1-0 p0t0-2 p0t1-1 p0t0-2 p0t1-0 p0t0-1 h1");
+}
+
 TEST_CASE("probe paths: a detour gets to a T1 around the own uplink") {
   const Description d = make_fabric(1, 2, 3, 2);
   const ProbePath path = PathMaker(d, 0).detour(0, 2, 1, 1);

@@ -27,7 +27,12 @@ class NodeBatch {
         if (used_[node_.ports[p]]) add_host_plane(static_cast<Plane>(p));
     } else {
       add_own_usid();
-      for (const SwitchRoute& r : switch_routes(plan_, node_)) route(r.prefix, r.ports);
+      for (const SwitchRoute& r : switch_routes(plan_, node_)) {
+        if (r.shifts)
+          add_link_usid(r.prefix, r.ports.front());
+        else
+          route(r.prefix, r.ports);
+      }
     }
     return lines_.take();
   }
@@ -55,9 +60,26 @@ class NodeBatch {
   /// Shifts the own uSID out and looks up the next one (uN, mrc-1.0 §4.1).
   void add_own_usid() {
     lines_.add("link set dev {} addrgenmode none mtu 65535 up", kAnchor);
+    const std::string own = own_prefix(plan_, node_);
+    if (own.empty()) return;
     lines_.add(
         "route replace {} encap seg6local action End flavors next-csid lblen 32 nflen 16 dev {}",
-        own_prefix(plan_, node_), kAnchor);
+        own, kAnchor);
+  }
+
+  /// Shifts the uSID of a link out and sends over that link (uA, mrc-1.0 §4.1). The next hop has to
+  /// name the link, which kGateway does not.
+  void add_link_usid(const std::string& prefix, std::size_t port) {
+    if (!used_[port]) return;
+    const std::string next = fmt::format("{}{:x}", kLinkGateways, port + 1);
+    const std::string& interface = plan_.ports[port].interface;
+    lines_.add("neigh replace {} lladdr {} dev {} nud permanent", next,
+               plan_.ports[Plan::peer(port)].mac, interface);
+    lines_.add("route replace {}/128 dev {}", next, interface);
+    lines_.add(
+        "route replace {} encap seg6local action End.X nh6 {} flavors next-csid lblen 32 nflen 16 "
+        "dev {}",
+        prefix, next, kAnchor);
   }
 
   void add_host_plane(Plane p) {

@@ -13,6 +13,9 @@ namespace mrc::tools {
 /// All neighbours have this address; permanent neighbour entries map it to an Ethernet address on
 /// each port.
 inline constexpr const char* kGateway = "fe80::1";
+/// The neighbours of a switch, once more, by the number of its port: next hops of uA routes.
+/// Nothing else has addresses of 100::/64 (RFC 6666).
+inline constexpr const char* kLinkGateways = "100::";
 /// The interface of uN routes. No packet passes it; on a veth the routes would be deleted with it.
 inline constexpr const char* kAnchor = "usid0";
 

@@ -20,6 +20,14 @@ std::string next_hop(std::size_t port) {
 int run_export(const Options& o) {
   namespace fs = std::filesystem;
   const Fabric f(o);
+  const fabric::UsidPlan& usids = f.description.usids;
+  for (const auto& [name, usid] :
+       {std::pair("t0", usids.t0), {"t1", usids.t1}, {"host", usids.host}})
+    if (path::is_local(usid))
+      throw Error(Errc::unsupported,
+                  fmt::format("{}: usids.{} is in the range of links (uA), and export writes "
+                              "uSIDs of nodes (uN) only",
+                              o.file, name));
   const bool sonic = o.format == "sonic";
   const char* const file = sonic ? "config_db.json" : "frr.conf";
   std::size_t written = 0;

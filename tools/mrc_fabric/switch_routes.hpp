@@ -14,6 +14,7 @@ namespace mrc::tools {
 struct SwitchRoute {
   std::string prefix;
   std::vector<std::size_t> ports;
+  bool shifts = false;  ///< a uSID of the switch's own, for its link at the one port (uA)
 };
 
 /// "fcbb:0:1000::/48".
@@ -21,7 +22,8 @@ struct SwitchRoute {
 [[nodiscard]] std::string host_usid_prefix(const fabric::Description& d, Plane plane,
                                            const fabric::Host& host);
 
-/// The prefix of the switch's own uSID, which it shifts out.
+/// The prefix of the switch's own uSID, which it shifts out (uN); empty if uSIDs of its kind are
+/// those of links.
 [[nodiscard]] std::string own_prefix(const Plan& plan, const FabricNode& node);
 
 /// uSIDs of neighbours and hosts; for plain IPv6 the addresses of hosts.

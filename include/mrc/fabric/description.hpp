@@ -34,13 +34,17 @@ enum class NodeKind : std::uint8_t { host, t0, t1 };
 
 /// The numbers that name switches and downlinks. All uSIDs have the plane in the same bits, so a
 /// route is moved to another plane by one mask (mrc-1.0 §4.2).
+///
+/// Each kind is in the range of nodes (path::is_global()), or in that of links (path::is_local()),
+/// whose uSIDs are those of one switch: of a T0 its uplinks to the T1s and its downlinks to hosts,
+/// of a T1 its links to the T0s (mrc-1.0 §4.1).
 struct UsidPlan {
   UsidBits plane{8, 4};      ///< bits of the plane in every uSID
   Usid t0 = 0x1000;          ///< T0 i of plane p: this, with plane and t0_number filled in
   UsidBits t0_number{0, 8};  ///< bits of the number of a T0
   Usid t1 = 0x2000;          ///< T1 j of plane p, likewise
   UsidBits t1_number{0, 8};  ///< bits of the number of a T1
-  /// A host's uSID names its T0 and the downlink there.
+  /// A host's uSID names its T0 and the downlink there. That of a link need not name the T0.
   Usid host = 0x3000;
   UsidBits host_t0{4, 4};   ///< bits of the T0 of a host
   UsidBits downlink{0, 4};  ///< bits of its downlink there
@@ -76,6 +80,7 @@ struct PatternStep {
   enum class Kind : std::uint8_t {
     source_t0,  ///< "t0": the T0 of the sending host
     t1,         ///< "t1": takes the uplink of the EV
+    host_t0,    ///< "host_t0": the T0 of the destination
     host,       ///< "host": the destination's T0 and downlink
     literal,    ///< a uSID written out; the plane is put into it
   };
@@ -85,9 +90,11 @@ struct PatternStep {
 
 /// Route pattern for a class of destinations; the first one that names the destination's T0 counts.
 struct RoutePattern {
-  std::vector<unsigned> t0s;        ///< destinations under these T0s; empty: all
-  std::vector<PatternStep> remote;  ///< to a host under another T0: 1 .. path::kMaxUsids steps
-  std::vector<PatternStep> local;   ///< to a host under the same T0
+  std::vector<unsigned> t0s;  ///< destinations under these T0s; empty: all
+  /// To a host under another T0: 1 .. path::kMaxUsids steps, "host" among them. What follows it is
+  /// written out, for the host itself.
+  std::vector<PatternStep> remote;
+  std::vector<PatternStep> local;  ///< to a host under the same T0
 };
 
 /// Paths of one plane that must not be used: those over the parts named, or all of the plane if no

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
@@ -47,6 +48,21 @@ static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
   return ((value(ev) & 0xFFFF) - 1) & ((1u << std::bit_width(d.t1 - 1)) - 1);
 }
 
+/// A host or a switch on a path.
+struct Node {
+  NodeKind kind = NodeKind::host;  ///< host or switch
+  unsigned number = 0;             ///< among the hosts, or the T0s or T1s of the plane
+
+  /// Equal in both fields.
+  friend constexpr bool operator==(const Node&, const Node&) = default;
+};
+
+/// Where a uSID of a plane leads (mrc-1.0 §4.1): a global one to its node, a local one over a link
+/// of the node `at` that the packet has come to. Nothing if the description has no such node or
+/// link, or if `at`, which decides, is not known.
+[[nodiscard]] std::optional<Node> next_node(const Description& d, Plane plane,
+                                            const std::optional<Node>& at, Usid usid);
+
 /// Every path of a plane from a host to another, by uplink. To a host under the same T0 there is
 /// one, unless its template says otherwise. With ECMP the paths are `ecmp_count` EVs.
 ///
@@ -63,6 +79,11 @@ static_assert(kMaxPlanes * kMaxEcmpPaths <= path::kMaxPaths);
 /// the route has. An empty route: with ECMP, where switches choose the T1.
 [[nodiscard]] bool leads_over(const Description& d, const Denied& part, const Host& from,
                               const Host& to, const path::UsidRoute& route);
+
+/// The uSIDs that routes to a host have behind its own, for the host itself; none if its template
+/// has none.
+[[nodiscard]] std::vector<Usid> usids_behind(const Description& d, Plane plane, const Host& from,
+                                             const Host& to);
 
 /// The largest encapsulation that the description's routes need.
 [[nodiscard]] wire::Encapsulation encapsulation_of(const Description& d);

@@ -27,6 +27,10 @@ struct UsidBits {
   [[nodiscard]] constexpr Usid mask() const noexcept {
     return static_cast<Usid>((limit() - 1) << shift);
   }
+  /// The field's value in `usid`.
+  [[nodiscard]] constexpr unsigned get(Usid usid) const noexcept {
+    return static_cast<unsigned>((usid & mask()) >> shift);
+  }
   /// `usid` with this field set to `v`.
   [[nodiscard]] constexpr Usid set(Usid usid, std::uint32_t v) const noexcept {
     return static_cast<Usid>((usid & ~mask()) | (v << shift & mask()));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -89,24 +88,27 @@ class PathMaker {
 
  private:
   [[nodiscard]] unsigned home() const noexcept { return d_.hosts[self_].t0; }
-  [[nodiscard]] fabric::Usid t0(Plane p, unsigned i) const { return d_.usids.of_t0(p, i); }
-  [[nodiscard]] fabric::Usid t1(Plane p, unsigned j) const { return d_.usids.of_t1(p, j); }
-  [[nodiscard]] fabric::Usid host_usid(Plane p, unsigned k) const;
+  using Switch = fabric::Node;
+  [[nodiscard]] static Switch t0(unsigned i) noexcept { return {fabric::NodeKind::t0, i}; }
+  [[nodiscard]] static Switch t1(unsigned j) noexcept { return {fabric::NodeKind::t1, j}; }
 
-  /// The path over `usids` and back to the host itself.
+  /// The uSIDs that lead over `switches`, in turn, and back to the host itself.
+  [[nodiscard]] std::vector<fabric::Usid> usids_over(Plane plane,
+                                                     const std::vector<Switch>& switches) const;
+
+  /// The path over `switches` and back to the host itself.
   [[nodiscard]] ProbePath make_loop(PathKind kind, Plane plane, unsigned uplink, unsigned far,
-                                    std::vector<fabric::Usid> usids) const;
+                                    const std::vector<Switch>& switches) const;
 
   /// Fills in stops and parts, from the route or, with ECMP, from the ends of the path.
   [[nodiscard]] ProbePath trace(ProbePath p) const;
 
-  [[nodiscard]] Stop stop_at(fabric::Usid usid) const;
+  [[nodiscard]] static Stop stop_of(const fabric::Node& node) noexcept;
 
   void find_parts(ProbePath& p) const;
 
   const Description& d_;
   unsigned self_;
-  std::map<fabric::Usid, Stop> owners_;
 };
 
 }  // namespace mrc::inline v0_1::probe

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mrc/fabric/description.hpp"
@@ -69,9 +70,10 @@ struct UsidPart {
 inline Usid read_base(const json_file::Object& usids, std::string_view field, Usid fallback,
                       const std::vector<UsidPart>& parts) {
   const Usid base = usids.hex(field, fallback);
-  if (!path::is_global(base))
-    usids.fail(field, "is " + json_file::hex_text(base) +
-                          ", must be 0x0001 to 0xdfff, the range of nodes (mrc-1.0 §4.1)");
+  if (base == 0)
+    usids.fail(field,
+               "is 0x0000, must be 0x0001 to 0xdfff, the range of nodes, or from 0xe000 on, that "
+               "of links (mrc-1.0 §4.1)");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
       if ((parts[i].bits.mask() & parts[j].bits.mask()) != 0)
@@ -119,33 +121,44 @@ inline void check_sizes(const json_file::Object& root, const Description& d) {
                   "is the block of plane " + std::to_string(q) +
                       " as well: without usids.plane every plane needs its own");
   fits("t0", d.t0, {"t0_number", plan.t0_number});
-  fits("t0", d.t0, {"host_t0", plan.host_t0});
+  // A link is one of its T0 whether or not it names it.
+  if (!path::is_local(plan.host) || plan.host_t0.width != 0)
+    fits("t0", d.t0, {"host_t0", plan.host_t0});
   fits("t1", d.t1, {"t1_number", plan.t1_number});
 }
 
-/// Throws unless the nodes of a plane have different uSIDs in the range of nodes. uSIDs of
-/// different planes differ in the plane bits only, so checking the first and the last plane is
-/// enough.
+/// Throws unless each uSID of a plane has one meaning: one of a node in the whole plane, one of a
+/// link at its switch. uSIDs of different planes differ in the plane bits only, so checking the
+/// first and the last plane is enough.
 inline void check_nodes(const json_file::Object& usids, const Description& d) {
   const auto last = static_cast<Plane>(d.planes - 1);
-  std::map<Usid, std::string> owners;
-  const auto add = [&](std::string_view field, const std::string& node, Usid first, Usid highest) {
-    if (!path::is_global(highest))
+  constexpr unsigned kPlane = ~0u, kEveryT1 = ~1u,
+                     kEveryT0 = ~2u;  // where; else the number of a T0
+  std::map<std::pair<unsigned, Usid>, std::string> owners;
+  const auto add = [&](std::string_view field, const std::string& node, unsigned at, Usid first,
+                       Usid highest) {
+    const bool local = path::is_local(first);
+    if (!local && path::is_local(highest))
       usids.fail(field, "gives " + node + " of plane " + std::to_string(last) + " the uSID " +
                             json_file::hex_text(highest) +
                             ", outside 0x0001 to 0xdfff, the range of nodes (mrc-1.0 §4.1)");
-    const auto [owner, is_new] = owners.try_emplace(first, node);
-    if (!is_new)
+    const auto refuse = [&](const std::string& owner, const char* where) {
       usids.fail(field, "gives " + node + " the uSID " + json_file::hex_text(first) +
-                            ", which is that of " + owner->second + " in every plane");
+                            ", which is that of " + owner + where);
+    };
+    if (const auto uplink = owners.find({kEveryT0, first});
+        local && at < d.t0 && uplink != owners.end())
+      refuse(uplink->second, " at the same T0");
+    const auto [owner, is_new] = owners.try_emplace({local ? at : kPlane, first}, node);
+    if (!is_new) refuse(owner->second, local ? " at the same switch" : " in every plane");
   };
   const UsidPlan& plan = d.usids;
   for (unsigned i = 0; i < d.t0; ++i)
-    add("t0", "T0 " + std::to_string(i), plan.of_t0(0, i), plan.of_t0(last, i));
+    add("t0", "T0 " + std::to_string(i), kEveryT1, plan.of_t0(0, i), plan.of_t0(last, i));
   for (unsigned j = 0; j < d.t1; ++j)
-    add("t1", "T1 " + std::to_string(j), plan.of_t1(0, j), plan.of_t1(last, j));
+    add("t1", "T1 " + std::to_string(j), kEveryT0, plan.of_t1(0, j), plan.of_t1(last, j));
   for (const Host& h : d.hosts)
-    add("host", "host " + h.name, plan.of_host(0, h.t0, h.downlink),
+    add("host", "host " + h.name, h.t0, plan.of_host(0, h.t0, h.downlink),
         plan.of_host(last, h.t0, h.downlink));
 }
 

@@ -12,14 +12,6 @@ namespace mrc::inline v0_1::fabric {
 
 namespace detail {
 
-/// A switch that a path goes through.
-struct Hop {
-  NodeKind kind;
-  unsigned number;
-
-  friend bool operator==(const Hop&, const Hop&) = default;
-};
-
 /// The steps that lead from a host to another.
 inline const std::vector<PatternStep>& steps_between(const Description& d, const Host& from,
                                                      const Host& to) {
@@ -33,41 +25,37 @@ inline const std::vector<PatternStep>& steps_between(const Description& d, const
   return from.t0 == to.t0 ? pattern->local : pattern->remote;
 }
 
-/// The switch with a uSID of that plane; nothing if the description has none.
-inline std::optional<Hop> owner_of(const Description& d, Usid usid, Plane plane = 0) {
-  for (unsigned i = 0; i < d.t0; ++i)
-    if (d.usids.of_t0(plane, i) == usid) return Hop{NodeKind::t0, i};
-  for (unsigned j = 0; j < d.t1; ++j)
-    if (d.usids.of_t1(plane, j) == usid) return Hop{NodeKind::t1, j};
-  return std::nullopt;
-}
-
-/// The switches of a path, in order. Literal uSIDs that no switch of the description has
-/// are left out.
-inline std::vector<Hop> hops_of(const Description& d, const std::vector<PatternStep>& steps,
-                                const Host& from, const Host& to, unsigned uplink) {
-  std::vector<Hop> hops{{NodeKind::t0, from.t0}};
-  const auto add = [&](Hop hop) {
-    if (hops.back() != hop) hops.push_back(hop);
+/// The switches of a route, in order. uSIDs that the description does not know are left out; so are
+/// all with ECMP, where the route is empty.
+inline std::vector<Node> hops_of(const Description& d, Plane plane, const Host& from,
+                                 const Host& to, const path::UsidRoute& route) {
+  std::vector<Node> hops{{NodeKind::t0, from.t0}};
+  std::optional<Node> at = hops.front();
+  const auto go_to = [&](const Node& node) {
+    if (node.kind != NodeKind::host && hops.back() != node) hops.push_back(node);
   };
-  for (const PatternStep& step : steps) {
-    if (step.kind == PatternStep::Kind::source_t0) add({NodeKind::t0, from.t0});
-    if (step.kind == PatternStep::Kind::t1) add({NodeKind::t1, uplink});
-    if (step.kind == PatternStep::Kind::host) add({NodeKind::t0, to.t0});
-    if (step.kind == PatternStep::Kind::literal)
-      if (const auto hop = owner_of(d, step.literal)) add(*hop);
-  }
+  const auto follow = [&](const path::Ipv6& carrier) {
+    for (std::size_t i = 0; i < path::kUsidsPerCarrier; ++i) {
+      const Usid usid = path::usid_at(carrier, i);
+      if (usid == 0 || (at && at->kind == NodeKind::host)) return;  // what follows is the host's
+      at = next_node(d, plane, at, usid);
+      if (at) go_to(*at);
+    }
+  };
+  follow(route.destination);
+  if (route.has_srh) follow(route.segment);
+  go_to({NodeKind::t0, to.t0});
   return hops;
 }
 
 /// True if a path over `hops` uses the denied part.
-inline bool touches(const Denied& denied, const Description& d, const std::vector<Hop>& hops,
+inline bool touches(const Denied& denied, const Description& d, const std::vector<Node>& hops,
                     const Host& from, const Host& to) {
   if (denied.host != Denied::kAny) {
     const std::string& name = d.hosts[denied.host].name;
     return name == from.name || name == to.name;
   }
-  const Hop t0{NodeKind::t0, denied.t0}, t1{NodeKind::t1, denied.t1};
+  const Node t0{NodeKind::t0, denied.t0}, t1{NodeKind::t1, denied.t1};
   const bool any_t0 = denied.t0 == Denied::kAny, any_t1 = denied.t1 == Denied::kAny;
   if (any_t0 && any_t1) return true;  // the plane
   for (std::size_t i = 0; i < hops.size(); ++i) {
@@ -79,11 +67,11 @@ inline bool touches(const Denied& denied, const Description& d, const std::vecto
   return false;
 }
 
-inline bool is_denied(const Description& d, Plane plane, const std::vector<Hop>& hops,
-                      const Host& from, const Host& to) {
-  for (const Denied& denied : d.denied)
-    if (denied.plane == plane && touches(denied, d, hops, from, to)) return true;
-  return false;
+inline bool is_denied(const Description& d, Plane plane, const Host& from, const Host& to,
+                      const path::UsidRoute& route) {
+  return std::any_of(d.denied.begin(), d.denied.end(), [&](const Denied& denied) {
+    return denied.plane == plane && leads_over(d, denied, from, to, route);
+  });
 }
 
 /// The template of a pattern, with the T1 of uplink 0 at the step "t1"; `block` is not set.
@@ -91,7 +79,6 @@ inline path::UsidTemplate make_template(const Description& d, const std::vector<
                                         const Host& from, const Host& to) {
   path::UsidTemplate t;
   t.plane = d.usids.plane;
-  t.downlink = d.usids.downlink;
   for (const PatternStep& step : steps) {
     switch (step.kind) {
       case PatternStep::Kind::source_t0:
@@ -101,6 +88,9 @@ inline path::UsidTemplate make_template(const Description& d, const std::vector<
         t.uplink = d.usids.t1_number;
         t.uplink_usid = t.usids.size();
         t.usids.push_back(d.usids.of_t1(0, 0));
+        break;
+      case PatternStep::Kind::host_t0:
+        t.usids.push_back(d.usids.of_t0(0, to.t0));
         break;
       case PatternStep::Kind::host:
         t.usids.push_back(d.usids.of_host(0, to.t0, to.downlink));
@@ -125,7 +115,7 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
                                             " planes wanted, but there are UDP source ports for " +
                                             std::to_string(kEcmpPorts) +
                                             " together; take fewer, or \"stev\"");
-  const std::vector<Hop> hops{{NodeKind::t0, from.t0}, {NodeKind::t0, to.t0}};
+  const bool denied = is_denied(d, plane, from, to, {});
   std::vector<Path> paths;
   for (unsigned n = 0; n < count; ++n) {
     Path path;
@@ -134,7 +124,7 @@ inline std::vector<Path> ecmp_paths(const Description& d, Plane plane, const Hos
     // EVs are unique: planes differ by flow label or, without flow labels, by port range.
     path.ev = d.entropy == wire::EvFormat::udp ? Ev{kEcmpFirstPort + plane * count + n}
                                                : Ev{(plane + 1u) << 16 | (kEcmpFirstPort + n)};
-    path.denied = is_denied(d, plane, hops, from, to);
+    path.denied = denied;
     paths.push_back(path);
   }
   return paths;
@@ -152,35 +142,38 @@ MRC_SETUP std::vector<Path> plane_paths(const Description& d, Plane plane, const
   const unsigned uplinks = t.uplink.width > 0 ? d.t1 : 1;
   std::vector<Path> out;
   for (unsigned u = 0; u < uplinks; ++u) {
-    const auto route = t.route(in_usid, u, to.downlink);
+    const auto route = t.route(in_usid, u, 0);
     if (!route)
       throw Error(route.error(), d.file + ": no uSIDs from host " + from.name + " to host " +
                                      to.name + " in plane " + std::to_string(plane));
-    const bool denied =
-        detail::is_denied(d, plane, detail::hops_of(d, steps, from, to, u), from, to);
-    out.push_back(
-        {plane, static_cast<std::uint16_t>(u), path_ev(d, plane, u), route.value(), denied});
+    out.push_back({plane, static_cast<std::uint16_t>(u), path_ev(d, plane, u), route.value(),
+                   detail::is_denied(d, plane, from, to, route.value())});
   }
   return out;
 }
 
+MRC_SETUP std::optional<Node> next_node(const Description& d, Plane plane,
+                                        const std::optional<Node>& at, Usid usid) {
+  const UsidPlan& plan = d.usids;
+  const bool local = path::is_local(usid);
+  const auto from = [&](NodeKind kind) { return !local || (at && at->kind == kind); };
+  if (const unsigned i = plan.t0_number.get(usid);
+      i < d.t0 && plan.of_t0(plane, i) == usid && from(NodeKind::t1))
+    return Node{NodeKind::t0, i};
+  if (const unsigned j = plan.t1_number.get(usid);
+      j < d.t1 && plan.of_t1(plane, j) == usid && from(NodeKind::t0))
+    return Node{NodeKind::t1, j};
+  for (unsigned k = 0; from(NodeKind::t0) && k < d.hosts.size(); ++k) {
+    const Host& host = d.hosts[k];
+    if (local && at->number != host.t0) continue;
+    if (plan.of_host(plane, host.t0, host.downlink) == usid) return Node{NodeKind::host, k};
+  }
+  return std::nullopt;
+}
+
 MRC_SETUP bool leads_over(const Description& d, const Denied& part, const Host& from,
                           const Host& to, const path::UsidRoute& route) {
-  std::vector<detail::Hop> hops{{NodeKind::t0, from.t0}};
-  const auto add = [&](detail::Hop hop) {
-    if (hops.back() != hop) hops.push_back(hop);
-  };
-  const Plane in_usid = d.usids.plane.width > 0 ? part.plane : Plane{0};
-  const auto add_usids = [&](const path::Ipv6& address) {
-    for (std::size_t i = 4; i + 1 < address.size(); i += 2) {  // behind the block
-      const auto usid = static_cast<Usid>(address[i] << 8 | address[i + 1]);
-      if (const auto hop = detail::owner_of(d, usid, in_usid)) add(*hop);
-    }
-  };
-  add_usids(route.destination);
-  if (route.has_srh) add_usids(route.segment);
-  add({NodeKind::t0, to.t0});
-  return detail::touches(part, d, hops, from, to);
+  return detail::touches(part, d, detail::hops_of(d, part.plane, from, to, route), from, to);
 }
 
 MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const Host& to,
@@ -192,6 +185,17 @@ MRC_SETUP std::vector<Path> paths(const Description& d, const Host& from, const 
   for (std::size_t i = 0; i < planes.front().size(); ++i)
     for (const std::vector<Path>& plane : planes) out.push_back(plane[i]);
   return out;
+}
+
+MRC_SETUP std::vector<Usid> usids_behind(const Description& d, Plane plane, const Host& from,
+                                         const Host& to) {
+  const std::vector<PatternStep>& steps = detail::steps_between(d, from, to);
+  const auto is_host = [](const PatternStep& step) { return step.kind == PatternStep::Kind::host; };
+  std::vector<Usid> usids;
+  for (auto step = std::find_if(steps.begin(), steps.end(), is_host) + 1; step != steps.end();
+       ++step)
+    usids.push_back(d.usids.plane.set(step->literal, plane));
+  return usids;
 }
 
 MRC_SETUP wire::Encapsulation encapsulation_of(const Description& d) {

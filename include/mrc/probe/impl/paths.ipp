@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "mrc/core/error.hpp"
@@ -51,12 +52,7 @@ MRC_DECL std::string path_name(const Description& d, const ProbePath& path) {
   return name + ev;
 }
 
-MRC_DECL PathMaker::PathMaker(const Description& d, unsigned self) : d_(d), self_(self) {
-  // uSIDs of different planes differ in the plane bits only, which stop_at() clears.
-  for (unsigned i = 0; i < d.t0; ++i) owners_[d.usids.of_t0(0, i)] = {Stop::Kind::t0, i};
-  for (unsigned j = 0; j < d.t1; ++j) owners_[d.usids.of_t1(0, j)] = {Stop::Kind::t1, j};
-  for (unsigned k = 0; k < d.hosts.size(); ++k) owners_[host_usid(0, k)] = {Stop::Kind::host, k};
-}
+MRC_DECL PathMaker::PathMaker(const Description& d, unsigned self) : d_(d), self_(self) {}
 
 MRC_DECL std::vector<ProbePath> PathMaker::loops() const {
   std::vector<ProbePath> out;
@@ -64,13 +60,12 @@ MRC_DECL std::vector<ProbePath> PathMaker::loops() const {
     const auto plane = static_cast<Plane>(p);
     out.push_back(make_loop(PathKind::t0_loop, plane, 0, home(), {}));
     for (unsigned u = 0; u < d_.t1; ++u)
-      out.push_back(
-          make_loop(PathKind::t1_loop, plane, u, home(), {t0(plane, home()), t1(plane, u)}));
+      out.push_back(make_loop(PathKind::t1_loop, plane, u, home(), {t0(home()), t1(u)}));
     for (unsigned u = 0; u < d_.t1; ++u)
       for (unsigned i = 0; i < d_.t0; ++i)
         if (i != home())
-          out.push_back(make_loop(PathKind::far_loop, plane, u, i,
-                                  {t0(plane, home()), t1(plane, u), t0(plane, i), t1(plane, u)}));
+          out.push_back(
+              make_loop(PathKind::far_loop, plane, u, i, {t0(home()), t1(u), t0(i), t1(u)}));
   }
   return out;
 }
@@ -90,17 +85,32 @@ MRC_DECL std::vector<ProbePath> PathMaker::paths_to(unsigned host, unsigned evs)
 }
 
 MRC_DECL ProbePath PathMaker::detour(Plane plane, unsigned u, unsigned far, unsigned by) const {
-  return make_loop(PathKind::detour, plane, u, far,
-                   {t1(plane, by), t0(plane, far), t1(plane, u), t0(plane, far), t1(plane, by)});
+  return make_loop(PathKind::detour, plane, u, far, {t1(by), t0(far), t1(u), t0(far), t1(by)});
 }
 
-MRC_DECL fabric::Usid PathMaker::host_usid(Plane p, unsigned k) const {
-  return d_.usids.of_host(p, d_.hosts[k].t0, d_.hosts[k].downlink);
+MRC_DECL std::vector<fabric::Usid> PathMaker::usids_over(
+    Plane plane, const std::vector<Switch>& switches) const {
+  const fabric::UsidPlan& plan = d_.usids;
+  const fabric::Host& self = d_.hosts[self_];
+  std::vector<fabric::Usid> usids;
+  Switch at = t0(home());
+  const auto go_to = [&](const Switch& next) {
+    const bool is_t0 = next.kind == fabric::NodeKind::t0;
+    const fabric::Usid usid =
+        is_t0 ? plan.of_t0(plane, next.number) : plan.of_t1(plane, next.number);
+    if (!path::is_local(usid) || next != at) usids.push_back(usid);  // no link leads to itself
+    at = next;
+  };
+  for (const Switch& next : switches) go_to(next);
+  if (path::is_local(plan.host)) go_to(t0(home()));
+  usids.push_back(plan.of_host(plane, self.t0, self.downlink));
+  for (const fabric::Usid usid : fabric::usids_behind(d_, plane, self, self)) usids.push_back(usid);
+  return usids;
 }
 
 MRC_DECL ProbePath PathMaker::make_loop(PathKind kind, Plane plane, unsigned uplink, unsigned far,
-                                        std::vector<fabric::Usid> usids) const {
-  usids.push_back(host_usid(plane, self_));
+                                        const std::vector<Switch>& switches) const {
+  const std::vector<fabric::Usid> usids = usids_over(plane, switches);
   const auto route = path::make_route(d_.blocks[plane], usids);
   if (!route)
     throw Error(route.error(), d_.file + ": no source route makes a " + to_string(kind) +
@@ -121,11 +131,13 @@ MRC_DECL ProbePath PathMaker::trace(ProbePath p) const {
   const auto add = [&](Stop stop) {
     if (p.stops.back() != stop) p.stops.push_back(stop);
   };
+  std::optional<fabric::Node> at = t0(home());
   const auto follow = [&](const path::Ipv6& carrier) {
     for (std::size_t i = 0; i < path::kUsidsPerCarrier; ++i) {
       const fabric::Usid usid = path::usid_at(carrier, i);
-      if (usid == 0) return;
-      const Stop stop = stop_at(usid);
+      if (usid == 0 || (at && at->kind == fabric::NodeKind::host)) return;
+      at = fabric::next_node(d_, p.plane, at, usid);
+      const Stop stop = at ? stop_of(*at) : Stop{};
       if (stop.kind == Stop::Kind::host) add({Stop::Kind::t0, d_.hosts[stop.number].t0});
       add(stop);
     }
@@ -142,9 +154,16 @@ MRC_DECL ProbePath PathMaker::trace(ProbePath p) const {
   return p;
 }
 
-MRC_DECL Stop PathMaker::stop_at(fabric::Usid usid) const {
-  const auto owner = owners_.find(d_.usids.plane.set(usid, 0));
-  return owner == owners_.end() ? Stop{} : owner->second;
+MRC_DECL Stop PathMaker::stop_of(const fabric::Node& node) noexcept {
+  switch (node.kind) {
+    case fabric::NodeKind::host:
+      return {Stop::Kind::host, node.number};
+    case fabric::NodeKind::t0:
+      return {Stop::Kind::t0, node.number};
+    case fabric::NodeKind::t1:
+      return {Stop::Kind::t1, node.number};
+  }
+  return {};
 }
 
 MRC_DECL void PathMaker::find_parts(ProbePath& p) const {
