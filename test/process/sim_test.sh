@@ -63,7 +63,10 @@ cat >>sweep.json <<'JSON'
 JSON
 simulate 0 sweep.json --json sweep-1.json --threads 3
 expect_text sim.out variant one two roce
-simulate 0 sweep.json --json sweep-2.json
+expect 'each variant is reported when it is done' \
+  [ "$(grep -Ec '^mrc_sim: (one|two|roce): done, [123] of 3 after [0-9]+ s$' sim.err)" = 3 ]
+simulate 0 sweep.json --json sweep-2.json --quiet
+expect 'nothing with --quiet' [ ! -s sim.err ]
 expect 'same digests' [ "$(digest sweep-1.json)" = "$(digest sweep-2.json)" ]
 expect 'as the run alone' grep -q "$(digest small-1.json)" <(digest sweep-1.json)
 
@@ -104,3 +107,30 @@ say 'help'
 "$mrc_sim" run --help >help.out
 expect_text help.out topology traffic faults --set --threads
 refused 2 -- "$mrc_sim"
+
+# A sanitizer keeps what was released.
+if sanitized "$mrc_sim"; then exit; fi
+
+seq 8 | jq -n '{title: "memory", topology: {planes: 4, hosts: 32, t1s: 8}, run: {time: "5ms"},
+  traffic: [{kind: "all_to_all", bytes: "512KiB"}],
+  sweep: [inputs | {name: "number \(.)", set: "seed=\(.)"}]}' >memory.json
+# memory_of ARGUMENT...: KiB that a run needs at most
+memory_of() {
+  /usr/bin/env python3 - "$mrc_sim" run memory.json "$@" <<'PY'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+PY
+}
+
+say 'a sweep needs memory for the variants that run, not for those that are done'
+one='sweep=[{"name":"one"}]'
+alone=$(memory_of --set "$one")
+all=$(memory_of --threads 1)
+say "one variant needs $alone KiB, eight $all KiB"
+expect 'about as much as one' [ "$all" -lt $((alone * 3 / 2)) ]
+all=$(memory_of --threads 1 --json memory.out)
+expect 'all eight ran' [ "$(jq '.runs | length' memory.out)" = 8 ]
+results=$(($(stat -c %s memory.out) / 1024))
+say "with $results KiB of results $all KiB"
+expect 'and what is written' [ "$all" -lt $((alone * 2 + results * 3)) ]

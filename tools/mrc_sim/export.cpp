@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "common/files.hpp"
 #include "mrc_sim/distribution.hpp"
@@ -221,12 +222,16 @@ Json plots_json(const Job& job) {
   return all;
 }
 
-Json run_json(const Variant& v, const Outcome& o) {
+std::string dumped(const Json& j) {
+  return j.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+Json measured_json(const Variant& v, const Outcome& o, const sim::Simulation* simulation) {
   Json j{{"name", v.name},
          {"line", v.line},
          {"x", v.x ? Json(*v.x) : Json(nullptr)},
          {"complete", o.complete}};
-  if (!o.started) return j;
+  if (simulation == nullptr) return j;
   const Summary& s = o.summary;
   j["end_us"] = us(s.end);
   j["measured_us"] = microseconds(s.measured);
@@ -239,21 +244,21 @@ Json run_json(const Variant& v, const Outcome& o) {
   j["messages"] = {
       {"posted", s.messages}, {"delivered", s.delivered}, {"delivered_bytes", s.delivered_bytes}};
   j["completion_us"] = times_json(s.times);
-  j["completion_us"]["distribution"] = distribution_json(*o.simulation);
+  j["completion_us"]["distribution"] = distribution_json(*simulation);
   j["counters"] = counters_json(s);
   j["account"] = account_json(s);
   j["metrics"] = metrics_json(s);
   j["traffic"] = traffic_json(s);
   j["flows"] = flows_json(s);
-  j["links"] = links_json(o.simulation->network());
-  j["paths"] = paths_json(*o.simulation, s);
-  j["faults"] = faults_json(o.simulation->faults());
+  j["links"] = links_json(simulation->network());
+  j["paths"] = paths_json(*simulation, s);
+  j["faults"] = faults_json(simulation->faults());
   j["events"] = s.events;
   j["events_per_packet"] = s.events_per_packet();
   j["digest"] = fmt::format("{:016x}", s.digest);
   j["run_seconds"] = o.run_seconds;
   j["build_seconds"] = o.build_seconds;
-  j["samples"] = series_json(o.simulation->recorder());
+  j["samples"] = series_json(simulation->recorder());
   return j;
 }
 
@@ -270,31 +275,52 @@ std::string file_name(const std::string& variant) {
 
 }  // namespace
 
-std::string json_report(const Job& job, const std::vector<Outcome>& outcomes, bool interrupted) {
-  Json runs = Json::array();
-  for (std::size_t i = 0; i < outcomes.size(); ++i)
-    runs.push_back(run_json(job.variants[i], outcomes[i]));
-  const Json j{{"version", 2},           {"title", job.title},         {"file", job.file},
-               {"seed", job.seed},       {"interrupted", interrupted}, {"plots", plots_json(job)},
-               {"runs", std::move(runs)}};
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string run_json(const Variant& variant, const Outcome& outcome,
+                     const sim::Simulation* simulation) {
+  std::string text;
+  for (const char c : dumped(measured_json(variant, outcome, simulation))) {
+    text += c;
+    if (c == '\n') text += "    ";  // json_report() puts it into a list
+  }
+  return text;
 }
 
-void write_csv(const Job& job, const std::vector<Outcome>& outcomes, const std::string& directory) {
+std::string json_report(const Job& job, std::vector<Outcome> outcomes, bool interrupted) {
+  std::string text = dumped({{"version", 2},
+                             {"title", job.title},
+                             {"file", job.file},
+                             {"seed", job.seed},
+                             {"interrupted", interrupted},
+                             {"plots", plots_json(job)}});
+  text.resize(text.rfind('\n'));  // the runs are texts already, and follow before the last brace
+  std::size_t size = text.size() + 64;
+  for (const Outcome& o : outcomes) size += o.json.size() + 16;
+  text.reserve(size);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    text += i == 0 ? ",\n  \"runs\": [\n    " : ",\n    ";
+    const std::string run = std::exchange(outcomes[i].json, {});  // released when it is copied
+    text += outcomes[i].started ? run : run_json(job.variants[i], outcomes[i], nullptr);
+  }
+  text += "\n  ]\n}\n";
+  return text;
+}
+
+void make_csv_directory(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(error, fmt::format("can't make directory '{}'", directory));
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    if (!outcomes[i].started) continue;
-    const std::string base = directory + "/" + file_name(job.variants[i].name);
-    std::ostringstream messages;
-    outcomes[i].simulation->messages().write_csv(messages);
-    write_file(base + "-messages.csv", messages.str());
-    if (const sim::Recorder* recorder = outcomes[i].simulation->recorder()) {
-      std::ostringstream series;
-      recorder->write_csv(series);
-      write_file(base + "-series.csv", series.str());
-    }
+}
+
+void write_csv(const Variant& variant, const sim::Simulation& simulation,
+               const std::string& directory) {
+  const std::string base = directory + "/" + file_name(variant.name);
+  std::ostringstream messages;
+  simulation.messages().write_csv(messages);
+  write_file(base + "-messages.csv", messages.str());
+  if (const sim::Recorder* recorder = simulation.recorder()) {
+    std::ostringstream series;
+    recorder->write_csv(series);
+    write_file(base + "-series.csv", series.str());
   }
 }
 

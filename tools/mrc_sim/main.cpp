@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "common/files.hpp"
 #include "common/interrupt.hpp"
@@ -40,11 +41,20 @@ int run_scenario(const Options& o) {
   }
   check_writable(o.json_file);
   catch_signals();
-  const auto outcomes = run_job(job, o.threads, !o.quiet && isatty(STDERR_FILENO) != 0);
+  if (!o.csv_directory.empty()) make_csv_directory(o.csv_directory);
+  const auto display = o.quiet                      ? ProgressDisplay::none
+                       : isatty(STDERR_FILENO) != 0 ? ProgressDisplay::line
+                                                    : ProgressDisplay::lines;
+  auto outcomes =
+      run_job(job, o.threads, display,
+              [&](const Variant& variant, Outcome& outcome, const sim::Simulation& simulation) {
+                if (!o.json_file.empty()) outcome.json = run_json(variant, outcome, &simulation);
+                if (!o.csv_directory.empty()) write_csv(variant, simulation, o.csv_directory);
+              });
   const bool interrupted = g_interrupted;
   print_report(job, outcomes, interrupted);
-  if (!o.json_file.empty()) write_file(o.json_file, json_report(job, outcomes, interrupted));
-  if (!o.csv_directory.empty()) write_csv(job, outcomes, o.csv_directory);
+  if (!o.json_file.empty())
+    write_file(o.json_file, json_report(job, std::move(outcomes), interrupted));
   if (interrupted) fmt::print(stderr, "mrc_sim: interrupted; the results are partial\n");
   return interrupted ? kInterruptedStatus : 0;
 }

@@ -76,7 +76,7 @@ void add_run(CLI::App& app, Options& o, std::vector<std::string>& sets) {
   app.add_option("--csv", o.csv_directory, "Write series and messages as CSV into a directory")
       ->type_name("DIR");
   app.add_flag("--check", o.check, "Only read the scenario and report errors in it");
-  app.add_flag("--quiet", o.quiet, "No progress line (there is none without a terminal anyway)");
+  app.add_flag("--quiet", o.quiet, "No progress on standard error");
   app.footer(kFormat);
 }
 

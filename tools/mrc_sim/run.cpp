@@ -38,33 +38,35 @@ void run_to_end(sim::Simulation& simulation, Progress& progress, const std::atom
 }
 
 void run_variant(const Variant& variant, Outcome& outcome, Progress& progress,
-                 const std::atomic<bool>& give_up) {
+                 const std::atomic<bool>& give_up, const Harvest& harvest) {
   auto start = Clock::now();
   progress.running = true;
-  outcome.simulation = std::make_unique<sim::Simulation>(variant.scenario);
+  sim::Simulation simulation(variant.scenario);
   outcome.started = true;
   outcome.build_seconds = seconds_since(start);
   start = Clock::now();
-  run_to_end(*outcome.simulation, progress, give_up);
+  run_to_end(simulation, progress, give_up);
   outcome.run_seconds = seconds_since(start);
-  outcome.complete = outcome.simulation->ended();
-  outcome.summary = sim::summarize(*outcome.simulation);
+  outcome.complete = simulation.ended();
+  outcome.summary = sim::summarize(simulation);
+  harvest(variant, outcome, simulation);
   progress.running = false;
-  progress.done = true;
+  progress.done = outcome.complete;
 }
 
 /// Threads that each run one variant after another.
 class Crew {
  public:
-  explicit Crew(const Job& job) : job_(job), outcomes_(job.variants.size()) {
+  Crew(const Job& job, const Harvest& harvest)
+      : job_(job), harvest_(harvest), outcomes_(job.variants.size()) {
     for (const Variant& v : job.variants) {
       progress_.push_back(std::make_unique<Progress>());
       progress_.back()->end_ns = v.scenario.end.time_since_epoch().count();
     }
   }
 
-  std::vector<Outcome> run(unsigned threads, bool show) {
-    ProgressLine line(progress_, show);
+  std::vector<Outcome> run(unsigned threads, ProgressDisplay display) {
+    ProgressLine line(job_, progress_, display);
     {
       std::vector<std::jthread> crew;
       for (unsigned i = 0; i < threads; ++i) crew.emplace_back([this] { work(); });
@@ -74,7 +76,7 @@ class Crew {
         line.update();
       }
     }
-    line.clear();
+    line.finish();
     if (error_) std::rethrow_exception(error_);
     return std::move(outcomes_);
   }
@@ -84,7 +86,8 @@ class Crew {
     for (std::size_t i = next_++; i < outcomes_.size(); i = next_++) {
       if (g_interrupted || failed_) break;
       try {
-        run_variant(job_.variants[i], outcomes_[i], *progress_[i], failed_);
+        run_variant(job_.variants[i], outcomes_[i], *progress_[i], failed_, harvest_);
+        if (outcomes_.size() > 1) std::vector<sim::FlowSummary>().swap(outcomes_[i].summary.flows);
       } catch (const Error& error) {
         const std::string& name = job_.variants[i].name;
         fail(std::make_exception_ptr(
@@ -101,6 +104,7 @@ class Crew {
   }
 
   const Job& job_;
+  const Harvest& harvest_;
   std::vector<Outcome> outcomes_;
   std::vector<std::unique_ptr<Progress>> progress_;
   std::atomic<std::size_t> next_{0};
@@ -113,9 +117,10 @@ class Crew {
 
 }  // namespace
 
-std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress) {
+std::vector<Outcome> run_job(const Job& job, unsigned threads, ProgressDisplay display,
+                             const Harvest& harvest) {
   const auto most = static_cast<unsigned>(job.variants.size());
-  return Crew(job).run(std::clamp(threads, 1u, most), progress);
+  return Crew(job, harvest).run(std::clamp(threads, 1u, most), display);
 }
 
 }  // namespace mrc::tools

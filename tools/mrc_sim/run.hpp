@@ -3,8 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,15 @@ struct Outcome {
   bool started = false;
   bool complete = false;                      ///< it ran to its end
   double build_seconds = 0, run_seconds = 0;  ///< real time
-  sim::Summary summary;
-  /// The run itself, for series and messages; nullptr if it did not start.
-  std::unique_ptr<sim::Simulation> simulation;
+  sim::Summary summary;                       ///< without its flows if there are other variants
+  std::string json;  ///< what json_report() has of it, if that was asked for
+};
+
+/// How progress is shown on standard error.
+enum class ProgressDisplay : std::uint8_t {
+  none,
+  line,   ///< one line, rewritten in place: for terminals
+  lines,  ///< a line per finished variant, and one now and then
 };
 
 /// Progress of a variant; written by its thread, read by the progress line.
@@ -32,9 +37,14 @@ struct Progress {
   std::int64_t end_ns = 0;
 };
 
-/// Runs all variants of a job, `threads` at a time, with a progress line on standard error if
-/// `progress` is set. The outcomes are in the order of the variants. Throws the mrc::Error of the
-/// first variant that can't run, with its name.
-[[nodiscard]] std::vector<Outcome> run_job(const Job& job, unsigned threads, bool progress);
+/// Takes what is wanted of a run that has ended, or was cut short, before its memory is released.
+/// Called in the thread that ran it. May throw mrc::Error.
+using Harvest = std::function<void(const Variant&, Outcome&, const sim::Simulation&)>;
+
+/// Runs all variants of a job, `threads` at a time; only those that run take up memory. The
+/// outcomes are in the order of the variants. Throws the mrc::Error of the first variant that can't
+/// run, with its name.
+[[nodiscard]] std::vector<Outcome> run_job(const Job& job, unsigned threads,
+                                           ProgressDisplay display, const Harvest& harvest);
 
 }  // namespace mrc::tools
