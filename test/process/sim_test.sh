@@ -134,3 +134,9 @@ expect 'all eight ran' [ "$(jq '.runs | length' memory.out)" = 8 ]
 results=$(($(stat -c %s memory.out) / 1024))
 say "with $results KiB of results $all KiB"
 expect 'and what is written' [ "$all" -lt $((alone * 2 + results * 3)) ]
+
+say 'a queue pair takes 3.7 KiB'
+more=$(memory_of --set "$one" --set transport.queue_pairs=9)
+bytes=$(((more - alone) * 1024 / (32 * 31 * 8 * 2)))  # of each flow eight more, at both ends
+say "a queue pair takes $bytes bytes"
+expect 'no room for what it never does' [ "$bytes" -lt 5600 ]

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -55,9 +55,10 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   struct Lane {
     FlowId flow{};
     Qpn sender{}, receiver{};
-    std::deque<Chunk> waiting;
-    std::deque<Chunk> posted;                  // not yet completed
-    std::deque<std::uint64_t> to_be_received;  // messages
+    // Lists, which take no memory while they are empty: there may be millions.
+    std::list<Chunk> waiting;
+    std::list<Chunk> posted;                  // not yet completed
+    std::list<std::uint64_t> to_be_received;  // messages
   };
   /// A message that is spread over several queue pairs.
   struct Parts {
@@ -67,7 +68,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   struct Flow {
     unsigned from = 0, to = 0;
     std::vector<std::uint32_t> lanes;
-    std::deque<Parts> open;
+    std::list<Parts> open;
     bool failed = false;
   };
 
@@ -77,7 +78,7 @@ class MrcCluster : public Cluster, private MrcHost::Application {
   void post(Lane& lane);
   void part_done(Lane& lane, std::uint64_t message, bool delivered);
   [[nodiscard]] Lane* lane_of(const MrcHost& host, Qpn qpn) noexcept;
-  [[nodiscard]] Qpn make_qp(MrcHost& host);
+  [[nodiscard]] Qpn make_qp(MrcHost& host, bool sends);
 
   Network& network_;
   Settings settings_;

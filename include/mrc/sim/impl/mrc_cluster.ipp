@@ -33,12 +33,20 @@ MRC_DECL void MrcCluster::attach(const Fabric& fabric) {
 // --- flows
 // ----------------------------------------------------------------------------------------
 
-MRC_DECL Qpn MrcCluster::make_qp(MrcHost& host) {
+/// Data flows one way only: each side has room for what it does.
+MRC_DECL Qpn MrcCluster::make_qp(MrcHost& host, bool sends) {
   engine::QpInit init;
   init.pd = host.pd();
   init.send_cq = init.receive_cq = host.cq();
   init.attributes = settings_.attributes;
   init.attributes.mtu = settings_.host.mtu;
+  if (sends) {
+    init.capacity.receive = 0;
+    init.attributes.mpr_dest = 1;
+    init.attributes.max_wimm_dest = 1;
+  } else {
+    init.capacity.send = 1;
+  }
   const auto qpn = host.engine().create_qp(init);
   if (!qpn)
     throw Error(qpn.error(), "simulated host " + std::to_string(host.number()) + ": queue pair");
@@ -63,7 +71,8 @@ MRC_DECL void MrcCluster::add_lane(FlowId flow) {
   MrcHost* host[2] = {hosts_[f.from].get(), hosts_[f.to].get()};
   Lane lane;
   lane.flow = flow;
-  const Qpn qpn[2] = {lane.sender = make_qp(*host[0]), lane.receiver = make_qp(*host[1])};
+  const Qpn qpn[2] = {lane.sender = make_qp(*host[0], true),
+                      lane.receiver = make_qp(*host[1], false)};
   const auto number = static_cast<std::uint32_t>(lanes_.size());
   for (unsigned side = 0; side < 2; ++side) {
     engine::Engine& e = host[side]->engine();
@@ -71,8 +80,9 @@ MRC_DECL void MrcCluster::add_lane(FlowId flow) {
     remote.peer = host[side]->peer(host[1 - side]->number());
     remote.qpn = qpn[1 - side];
     remote.start_psn = *host[1 - side]->engine().start_psn(qpn[1 - side]);
-    remote.mpr_dest = settings_.attributes.mpr_dest;
-    remote.max_wimm_dest = settings_.attributes.max_wimm_dest;
+    const QpAttributes& theirs = host[1 - side]->engine().find_qp(qpn[1 - side])->attributes;
+    remote.mpr_dest = theirs.mpr_dest;
+    remote.max_wimm_dest = theirs.max_wimm_dest;
     remote.dynamic_mpr = settings_.attributes.dynamic_mpr;
     remote.trim_nack = settings_.attributes.trim_nack;
     remote.tag = *host[1 - side]->engine().tag(qpn[1 - side]);
