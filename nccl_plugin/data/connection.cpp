@@ -147,10 +147,10 @@ void Connection::doubt(mrc::Time now, mrc::Duration passed) {
   }
 }
 
-/// Grows whenever the peer acknowledges something, or sends.
+/// Grows whenever the peer acknowledges something, refuses it for now, or sends.
 std::uint64_t Connection::signs_of_life() const noexcept {
   const mrc::QpStats stats = endpoint_->qp.stats();
-  return stats.acknowledged + stats.rx_packets + stats.rx_duplicates;
+  return stats.acknowledged + stats.refused + stats.rx_packets + stats.rx_duplicates;
 }
 
 /// Nothing has completed for some time. A long message may be on its way.

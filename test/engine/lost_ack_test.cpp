@@ -14,16 +14,6 @@ using wire::Opcode;
 
 namespace lost_ack_test {
 
-/// The SACK that answers a probe: everything up to `cack` has arrived.
-void answer_probe(Single& s, const Sent& probe, std::int32_t cack) {
-  wire::SackPacket p{wire::Bth::make(Opcode::sack, s.qpn, s.own + cack), {}, {}};
-  p.seth.set_cack_psn(s.own + cack);
-  p.seth.set_probe(true);
-  p.seth.set_probe_id(probe.as<wire::ProbePacket>().peth.probe_id());
-  p.cc.set_tx_timestamp(probe.as<wire::ProbePacket>().peth.tx_timestamp());
-  s.receive_control(p);
-}
-
 /// Lets time pass up to `end` with a peer that answers probes and acknowledges nothing; false when
 /// the queue pair fails before. Counts what it sends.
 struct Patience {
@@ -37,7 +27,7 @@ struct Patience {
         repeats += p.is_data() && p.opcode() != Opcode::probe;
         if (p.opcode() != Opcode::probe) continue;
         ++probes;
-        answer_probe(s, p, 0);
+        s.answer_probe(p, 0);
       }
     }
     return s.qp().state == QpState::rts;

@@ -488,6 +488,7 @@ TEST_CASE("NACK in: when retries are exhausted the error is the oldest request's
     REQUIRE(s.post({.id = i, .length = 2000, .signaled = false}) == Errc::ok);
   const SentList out = data_of(s.transmit());
   s.ack(0, 1);
+  s.sack({.cack = 6});
   s.nack(out.at(7), NackReason::no_resource);  // a packet of the last message
   CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
   const auto c = s.sends();

@@ -86,7 +86,17 @@ TEST_CASE("soak: deliberate mistakes are found") {
 TEST_CASE("soak: a run that goes on for too long is ended") {
   SoakOptions options;
   options.max_events = 1000;
-  CHECK(contains(run_soak_seed(3, options).failure, "no end after"));
+  const SoakResult r = run_soak_seed(3, options);
+  CHECK(contains(r.failure, "no end after"));
+  CHECK_FALSE(r.after_faults.has_value());
+}
+
+TEST_CASE("soak: a packet that is refused over and over holds up no older one") {
+  for (const std::uint64_t seed : {951734917016, 971000003252, 972000019833}) {
+    const SoakResult r = run_soak_seed(seed);
+    CHECK_MESSAGE(r.passed(), r.failure);
+    CHECK(r.after_faults.has_value());
+  }
 }
 
 }  // namespace soak_test

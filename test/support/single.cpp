@@ -57,6 +57,7 @@ RemoteQp Single::remote() const {
   r.dynamic_mpr = setup.remote_dynamic_mpr;
   r.trim_nack = setup.remote_trim_nack;
   r.solicited = setup.remote_solicited;
+  r.rc = setup.rc;
   r.tag = setup.remote_tag;
   return r;
 }
@@ -155,9 +156,19 @@ void Single::sack(const SackOf& s) {
   receive_control(p, s.plane);
 }
 
-void Single::nack(const Sent& about, wire::NackReason reason) {
+void Single::answer_probe(const Sent& probe, std::int32_t cack) {
+  wire::SackPacket p{wire::Bth::make(wire::Opcode::sack, qpn, own + cack), {}, {}};
+  p.seth.set_cack_psn(own + cack);
+  p.seth.set_probe(true);
+  p.seth.set_probe_id(probe.as<wire::ProbePacket>().peth.probe_id());
+  p.cc.set_tx_timestamp(probe.as<wire::ProbePacket>().peth.tx_timestamp());
+  receive_control(p, probe.plane);
+}
+
+void Single::nack(const Sent& about, wire::NackReason reason, std::uint8_t timer) {
   wire::NackPacket p{wire::Bth::make(wire::Opcode::nack, qpn, about.psn()), {}};
   p.neth.set_reason(reason);
+  if (reason == wire::NackReason::receiver_not_ready) p.neth.set_vendor_info(timer);
   p.neth.set_nack_psn(about.psn());
   p.neth.set_entropy(about.ev);
   p.neth.set_tx_timestamp(about.write().tseth->tx_timestamp.value());

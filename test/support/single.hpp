@@ -69,6 +69,7 @@ struct SingleSetup {
   bool remote_dynamic_mpr = false;
   bool remote_trim_nack = true;
   bool remote_solicited = false;
+  bool rc = false;  ///< both offer SEND, READ and atomics
   std::uint8_t remote_mpr = 255;
   std::uint16_t remote_wimm = 1000;
   Access access = Access::local_write | Access::remote_write | Access::relaxed_ordering;
@@ -146,7 +147,10 @@ class Single {
     Plane plane = 0;
   };
   void sack(const SackOf& s);
-  void nack(const Sent& about, wire::NackReason reason);
+  /// The SACK that answers a probe.
+  void answer_probe(const Sent& probe, std::int32_t cack = -1);
+  /// `timer`: code of the wait, for receiver_not_ready.
+  void nack(const Sent& about, wire::NackReason reason, std::uint8_t timer = 1);
   /// A Transport ACK for message `msn`, whose last packet is the `last`-th sent.
   void ack(std::uint16_t msn, std::uint32_t last, wire::Syndrome code = wire::Syndrome::ack);
 

@@ -23,7 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, bad_icrc, bad_tag, malformed, unkn
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_parts, tx_control,
                                    rx_data, rx_duplicates, rx_parts, rx_control, rx_trimmed, rx_ecn,
-                                   sacks_sent, sacks_received, nacks_sent, nacks_received,
+                                   sacks_sent, sacks_received, nacks_sent, nacks_received, refused,
                                    acks_sent, acks_received, probes_sent, probe_answers,
                                    ev_probes_sent, ev_probe_answers, ev_probes_received,
                                    port_updates_sent, port_updates_received, inferred_losses,
@@ -32,9 +32,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_part
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
                                    rx_duplicates, writes_completed, receives_completed,
-                                   receiver_not_ready, inferred_losses, nacks, trims, timeouts,
-                                   probes, acknowledged, smoothed_rtt_ns, outstanding, cwnd,
-                                   inflight)
+                                   receiver_not_ready, inferred_losses, nacks, trims, refused,
+                                   timeouts, probes, acknowledged, smoothed_rtt_ns, outstanding,
+                                   cwnd, inflight)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, enabled, rx_bad_icrc, rx_disabled, port,
                                    faults)

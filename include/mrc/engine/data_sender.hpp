@@ -50,9 +50,10 @@ class DataSender {
  private:
   /// What a packet that is sent is.
   enum class Copy : std::uint8_t {
-    first,  ///< the first transmission
-    again,  ///< a retransmission of a lost packet
-    repeat  ///< of one that has arrived, see repeat_last()
+    first,    ///< the first transmission
+    again,    ///< a retransmission of a lost packet
+    refused,  ///< of one that the peer has refused: a NACK answers it if it is refused again
+    repeat    ///< of one that has arrived, see repeat_last()
   };
 
   [[nodiscard]] static Psn next_lost(QueuePairState& qp) noexcept;

@@ -41,6 +41,7 @@ struct EngineStats {
   std::uint64_t sacks_received = 0;         ///< SACKs received
   std::uint64_t nacks_sent = 0;             ///< NACKs sent
   std::uint64_t nacks_received = 0;         ///< NACKs received
+  std::uint64_t refused = 0;                ///< of these, for want of room or of a receive there
   std::uint64_t acks_sent = 0;              ///< Transport ACKs and NAKs sent
   std::uint64_t acks_received = 0;          ///< Transport ACKs and NAKs received
   std::uint64_t probes_sent = 0;            ///< reliability probes
@@ -74,6 +75,7 @@ struct QpStats {
   std::uint64_t inferred_losses = 0;     ///< packets taken for lost (mrc-1.0 §2.9)
   std::uint64_t nacks = 0;               ///< NACKs received
   std::uint64_t trims = 0;               ///< of these, those for trimmed packets
+  std::uint64_t refused = 0;             ///< of these, for want of room or of a receive there
   std::uint64_t timeouts = 0;            ///< expiries of the retransmission timer
   std::uint64_t probes = 0;              ///< reliability probes sent
   std::uint64_t acknowledged = 0;        ///< times that the peer acknowledged something new

@@ -123,6 +123,11 @@ struct RequesterState {
   /// (mrc-1.0 §2.10).
   void on_progress(Time now) noexcept {
     ++acknowledged;
+    start_anew(now);
+  }
+  /// The peer works on what the oldest packet has brought it, though it has acknowledged nothing
+  /// new: timers and retry counters restart.
+  void start_anew(Time now) noexcept {
     retries.reset();
     probes = probe_series = 0;
     timer_start = now;

@@ -127,7 +127,7 @@ class ReadTable {
 /// need none go on.
 struct ReceiverWait {
   bool waiting = false;    ///< no message from `from` on is sent before `until`
-  bool oldest = false;     ///< everything before the message refused last has arrived
+  bool oldest = false;     ///< it is the oldest packet that was refused in this wait
   std::uint8_t tries = 0;  ///< waits since a message was delivered, at most 8
   Rqmsn from;              ///< the oldest message that was refused
   Time until{};            ///< end of the wait

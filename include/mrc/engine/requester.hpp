@@ -99,6 +99,8 @@ class Requester {
   static void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                               const RttSample& sample, bool overtaken) noexcept;
 
+  [[nodiscard]] bool on_refused(Time now, QueuePairState& qp, Psn psn) noexcept;
+  void note_refused(QueuePairState& qp, Psn psn) noexcept;
   void on_receiver_not_ready(Time now, QueuePairState& qp, Psn psn, bool exact,
                              std::uint8_t timer) noexcept;
   [[nodiscard]] static const SendWqe& oldest_unfinished(QueuePairState& qp) noexcept;

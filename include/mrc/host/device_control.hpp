@@ -68,6 +68,7 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   struct Watched {
     std::uint64_t progress = 0;  ///< grows with each sign of progress
     Time since{};                ///< since when it has not
+    std::uint64_t refused = 0;   ///< QpStats::refused then
     bool told = false;
   };
 

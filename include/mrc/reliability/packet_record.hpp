@@ -17,11 +17,12 @@ enum class PacketState : std::uint8_t {
   lost,         ///< declared lost: waits for its retransmission
 };
 
-/// What SACKs have shown about a packet that is not reported.
+/// What answers have shown about a packet that is not reported.
 enum class Missed : std::uint8_t {
   unknown,  ///< no SACK has covered it since it was sent
   absent,   ///< a SACK covered it and later PSNs, and it was missing
   passed,   ///< absent, and a packet sent later on its path had arrived
+  refused,  ///< lost: a NACK said that the peer had no room for it, or no receive
 };
 
 /// The requester's record of one packet in its window, accessed through Packet. An engine has one
@@ -30,7 +31,7 @@ enum class Missed : std::uint8_t {
 /// retransmitted, its neighbours in send order before that.
 struct PacketRecord {
   std::uint32_t sent : 30;  ///< last transmission, ns since its chunk's base
-  Missed missed : 2;        ///< what SACKs have shown
+  Missed missed : 2;        ///< what answers have shown
   /// First transmission: the nominal size, UDP length + 40 (mrc-1.0 [C-15]). Retransmissions: the
   /// window slots of the neighbours in send order, 15 bits each.
   std::uint32_t size_or_links : 30;
@@ -109,7 +110,7 @@ class Packet {
   [[nodiscard]] std::uint32_t transmissions() const noexcept { return record().transmissions; }
   /// Nominal size in bytes; needs first_try(). Other packets' sizes are derived from the message.
   [[nodiscard]] std::uint32_t size() const noexcept { return record().size_or_links; }
-  /// What SACKs have shown about it.
+  /// What answers have shown about it.
   [[nodiscard]] Missed missed() const noexcept { return record().missed; }
   /// Sets missed().
   void set_missed(Missed m) noexcept { record().missed = m; }

@@ -151,10 +151,10 @@ int replay_one(std::uint64_t seed) {
       "  {} messages, {} bytes, {} packets, {} retransmitted, {} trimmed, {} dropped by "
       "queues, {} lost by faults, {} timeouts\n",
       r.messages, r.bytes, r.packets, r.retransmits, r.trimmed, r.dropped, r.lost, r.timeouts);
-  fmt::print(
-      "  {} hosts killed, {} queue pairs broken; all done {} after faults and posting "
-      "ended (bound {})\n",
-      r.killed, r.failed_qps, sim::time_text(r.after_faults), sim::time_text(r.bound));
+  fmt::print("  {} hosts killed, {} queue pairs broken; {}\n", r.killed, r.failed_qps,
+             r.after_faults ? fmt::format("all done {} after faults and posting ended (bound {})",
+                                          sim::time_text(*r.after_faults), sim::time_text(r.bound))
+                            : "not all done");
   fmt::print("  {} events, digest {:016x}\n", r.events, r.digest);
   fmt::print("{}\n", r.passed() ? "passed" : "FAILED: " + r.failure);
   return r.passed() ? 0 : 1;

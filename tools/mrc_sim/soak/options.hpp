@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -39,8 +40,8 @@ struct SoakResult {
   std::uint64_t packets = 0, retransmits = 0, trimmed = 0, timeouts = 0;
   std::uint64_t dropped = 0, lost = 0;  ///< by full queues; by faults
   unsigned faults = 0, killed = 0, failed_qps = 0;
-  Duration after_faults{};  ///< from the end of faults and posting to completion
-  Duration bound{};         ///< limit for that
+  std::optional<Duration> after_faults;  ///< from the end of faults and posting to completion
+  Duration bound{};                      ///< limit for that
 
   [[nodiscard]] bool passed() const noexcept { return failure.empty(); }
 };

@@ -73,8 +73,11 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   // Dynamic MPR has shrunk: wait until the window reaches the packet (mrc-1.0 §2.4).
   if (static_cast<std::uint32_t>(psn - window.unacked()) >= qp.tx.range) return SendStatus::idle;
   const reliability::Packet packet = window.at(psn);
-  // The port may have refused its first transmission.
-  const Copy copy = packet.transmissions() > 0 ? Copy::again : Copy::first;
+  Copy copy = Copy::again;
+  if (packet.missed() == reliability::Missed::refused)
+    copy = Copy::refused;
+  else if (packet.transmissions() == 0)  // the port has refused it
+    copy = Copy::first;
   const SentMessage message = message_of(qp, psn);
   SendWqe& w = message.wqe();
   const auto k = static_cast<std::uint32_t>(psn - w.first);
@@ -86,10 +89,9 @@ MRC_DECL SendStatus DataSender::send_again(Time now, Peer& peer, QueuePairState&
   window.resend(psn, now, path);
   charge(now, peer, qp, slice.size, path);
   emit(now, peer, qp, message, w, slice, psn, copy, path, burst);
-  // What the peer had no receive for may go on and on, while an older packet is missing.
-  if (!qp.rc || qp.rc_state->receiver.tries == 0 || psn == window.unacked())
-    qp.tx.timer_start = now;
-  qp.tx.ask_again();  // it may be lost as well, and be the last
+  // The timer is that of the oldest packet. Others may be sent again and again while it is missing.
+  if (psn == window.first_unreported()) qp.tx.timer_start = now;
+  if (copy != Copy::refused) qp.tx.ask_again();  // it may be lost as well, and be the last
   ++qp.stats.retransmits;
   ++ctx_.stats.tx_retransmits;
   return SendStatus::sent;
@@ -255,7 +257,7 @@ MRC_DECL path::PathIndex DataSender::path_for_repeat(Peer& peer, QueuePairState&
   const path::PathSpec spec = peer.paths[path];
   peer.paths.on_sent(path, slice.size);
   peer.reverse.on_outbound(spec.plane, now);
-  tx.last_sent = now;
+  if (copy != Copy::refused) tx.last_sent = now;
 
   wire::WriteHeader h;
   h.opcode = detail::opcode_of(w.kind, slice.first, slice.last);

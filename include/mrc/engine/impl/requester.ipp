@@ -250,17 +250,34 @@ MRC_DECL void Requester::on_nack(Time now, QueuePairState& qp,
   if (trimmed) {
     ++qp.stats.trims;
     if (nack.reason() == wire::NackReason::trimmed) qp.peer->paths.on_trimmed(lost->path, now);
-  } else {
-    // The responder lacks resources: pause for a round trip, a limited number of times
-    // (mrc-1.0 §2.9). NACKs during the pause are for packets sent before it and cost no retry.
-    if (now >= tx.paused_until && !tx.retries.take_refused())
-      return teardown_.fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
-                            tx.queue.done());  // the oldest request (mrc-1.0 §2.10)
-    tx.paused_until = now + Timers::round_trip(qp);
+  } else if (!on_refused(now, qp, psn)) {
+    return;
   }
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
   ctx_.rearm(qp, now);
+}
+
+/// The responder lacks resources: pause for a round trip (mrc-1.0 §2.9). That costs a retry if it
+/// is the oldest packet that was refused; of others, the retransmission timer of the oldest one
+/// decides. False if no retry was left, and the queue pair has failed.
+MRC_DECL bool Requester::on_refused(Time now, QueuePairState& qp, Psn psn) noexcept {
+  RequesterState& tx = qp.tx;
+  note_refused(qp, psn);
+  if (psn == tx.window.first_unreported() && !tx.retries.take_refused()) {
+    teardown_.fail(qp, QpErrorCause::retry_exhausted, WcStatus::retry_exc_err,
+                   tx.queue.done());  // the oldest request (mrc-1.0 §2.10)
+    return false;
+  }
+  tx.paused_until = now + Timers::round_trip(qp);
+  return true;
+}
+
+/// The peer has refused a packet that it may accept later.
+MRC_DECL void Requester::note_refused(QueuePairState& qp, Psn psn) noexcept {
+  qp.tx.window.at(psn).set_missed(reliability::Missed::refused);
+  ++qp.stats.refused;
+  ++ctx_.stats.refused;
 }
 
 /// No receive is posted at the peer. The message waits, and with it those behind it that need one;
@@ -279,11 +296,13 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
     return;
   }
   qp.heard = true;
+  note_refused(qp, psn);
   qp.peer->congestion.on_forget(refused->size);
   ReceiverWait& wait = qp.rc_state->receiver;
   const Rqmsn number{w.rqmsn};
   if (!wait.waiting) {
     wait.waiting = true;
+    wait.oldest = false;
     wait.from = number;
     wait.until = now + rnr_time(timer);
   } else if (number.before(wait.from)) {
@@ -300,8 +319,10 @@ MRC_DECL void Requester::on_receiver_not_ready(Time now, QueuePairState& qp, Psn
     return teardown_.fail(qp, QpErrorCause::rnr_exhausted, WcStatus::rnr_retry_exc_err,
                           message.position);
   // Else the timer keeps running for what is missing before it: no SACK tells of that.
-  wait.oldest = !w.first.after(qp.tx.window.unacked());
-  if (wait.oldest) qp.tx.on_progress(now);
+  if (psn == qp.tx.window.first_unreported()) {
+    wait.oldest = true;
+    qp.tx.start_anew(now);
+  }
   ctx_.ready.update(qp);
   ctx_.ready.wake(*qp.peer);
   ctx_.rearm(qp, now);

@@ -101,7 +101,7 @@ MRC_DECL void Requester::on_sack(Time now, QueuePairState& qp,
   if (!overtaken) tx.newest_sack = {cack, sack.cc.rcvd_bytes()};
   const RttSample sample = sample_rtt(now, qp, sack);  // first: take_cack() may free the record
   // A peer that has received everything and answers is at work on a response.
-  if (sack.seth.probe() && qp.rc && tx.window.empty()) qp.tx.on_progress(now);
+  if (sack.seth.probe() && qp.rc && tx.window.empty()) tx.start_anew(now);
   if (sack.seth.m() != wire::SackMark::none) apply_mark(now, qp, sack, sample.path);
   if (sample.valid) {
     tx.rtt.sample(sample.rtt);

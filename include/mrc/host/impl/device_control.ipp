@@ -39,6 +39,11 @@ inline constexpr std::size_t kKeptEvents = 1024;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
+/// "3 refused meanwhile, "; empty if none was.
+[[nodiscard]] MRC_SETUP std::string refusals_text(std::uint64_t refused) {
+  return refused == 0 ? std::string() : std::to_string(refused) + " refused meanwhile, ";
+}
+
 /// How an error is called; programs may compare it.
 [[nodiscard]] MRC_SETUP std::string code_of(const std::error_code& error) {
   if (error.category() != error_category()) return "system";
@@ -270,7 +275,7 @@ MRC_SETUP void DeviceControl::watch_progress(Time now) {
       const std::uint64_t progress = control_text::progress_of(qp);
       const auto known = before.find(key);
       const bool same = known != before.end() && known->second.progress == progress;
-      entry = same ? known->second : Watched{progress, now, false};
+      entry = same ? known->second : Watched{progress, now, qp.stats.refused, false};
       const std::string name = "queue pair " + std::to_string(value(qp.qpn));
       if (known != before.end() && known->second.told && progress > known->second.progress)
         core_.log().warn(name + " makes progress again");
@@ -284,6 +289,7 @@ MRC_SETUP void DeviceControl::watch_progress(Time now) {
                        control_text::seconds_text(now - entry.since) + ": it waits for " +
                        qp.waits_for + " (docs/control.md), " +
                        std::to_string(qp.stats.outstanding) + " packets in flight, " +
+                       control_text::refusals_text(qp.stats.refused - entry.refused) +
                        control_text::peer_text(*lane, qp) +
                        (qp.silent_ns == 0
                             ? std::string()
