@@ -432,6 +432,62 @@ TEST_CASE("unresolved: a better answer replaces the peer until the first packet 
   CHECK(s.engine.remove_peer(other) == Errc::in_use);
 }
 
+/// A queue pair with two retries whose peer is found after 50 ms, and need not know it for 100 ms.
+struct Finding {
+  static constexpr unsigned kTimeout = 8;
+  static constexpr Duration kGrace = 100ms;
+
+  Finding() {
+    REQUIRE(s.engine.to_rtr_unresolved(s.qpn, unknown_peer(s)) == Errc::ok);
+    REQUIRE(s.engine.to_rts(s.qpn, s.now,
+                            {.timeout = kTimeout, .retry_linear = 1, .retry_exponential = 1}) ==
+            Errc::ok);
+    REQUIRE(s.post({.id = 1}) == Errc::ok);
+    CHECK(s.advance(50ms).empty());
+    RemoteQp found = s.remote();
+    found.heard_by = s.now + kGrace;
+    REQUIRE(s.engine.resolve(s.now, s.qpn, found) == Errc::ok);
+    s.own = s.qp().start_psn;
+  }
+  StateSteps s;
+};
+
+TEST_CASE("resolve: a queue pair's retries begin when its peer is found, and may know it") {
+  Finding f;
+  Single& s = f.s;
+  const Duration all = reliability::timeout_value(Finding::kTimeout) * (1 + 1 + 2);
+  SUBCASE("nothing is ever heard of it") {
+    const SentList sent = data_of(s.advance(Finding::kGrace - 1ns));
+    CHECK(s.qp().state == QpState::rts);
+    CHECK(s.qp().stats.timeouts > 5);
+    CHECK(s.qp().tx.retries.used() == 0);
+    CHECK(only(sent, wire::Opcode::write_only).size() == 1 + s.qp().stats.timeouts);
+    // Its silence tells nothing of paths and network, which other queue pairs use.
+    const path::PathSet& paths = s.peer_state().paths;
+    for (path::PathIndex i = 0; i < paths.size(); ++i) CHECK(path::usable(paths.health(i)));
+    const auto& cc = s.peer_state().congestion;
+    CHECK(cc.window() > s.setup.attributes.mtu * 8);
+    const Time grace_over = s.now;
+    while (s.qp().state == QpState::rts) (void)s.advance(1ms);
+    CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+    // The timeout that ran then, and all that there are.
+    CHECK(s.now - grace_over <= Finding::kGrace + all + 1ms);
+    CHECK(s.now - grace_over >= all);
+  }
+  SUBCASE("it is heard: from then on they count") {
+    (void)s.advance(Finding::kGrace / 2);
+    REQUIRE(s.qp().tx.retries.used() == 0);
+    s.sack({.cack = 0});
+    s.ack(0, 0);
+    REQUIRE(s.sends().size() == 1);
+    REQUIRE(s.post({.id = 2}) == Errc::ok);
+    (void)s.advance(all - 1ns);
+    CHECK(s.qp().state == QpState::rts);
+    (void)s.advance(1ns);
+    CHECK(s.qp().cause == QpErrorCause::retry_exhausted);
+  }
+}
+
 /// Posts a SEND of 3,000 bytes.
 Errc post_send(Single& s) {
   const Sge sge{s.source.data(), 3000, s.lkey};

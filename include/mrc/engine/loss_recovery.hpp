@@ -75,7 +75,7 @@ class LossRecovery {
                                  std::uint32_t size) noexcept;
   void on_retransmission_timeout(Time now, QueuePairState& qp) noexcept;
   [[nodiscard]] bool may_wait_to_run(Time now, QueuePairState& qp, Psn psn) const noexcept;
-  bool take_retry(QueuePairState& qp, bool all_arrived) noexcept;
+  bool take_retry(Time now, QueuePairState& qp, bool all_arrived) noexcept;
   void ask(Time now, QueuePairState& qp) noexcept;
   void send_probe(Time now, QueuePairState& qp) noexcept;
 

@@ -298,6 +298,8 @@ struct QueuePairState : EngineTimer {
   [[nodiscard]] bool presumed() const noexcept {
     return remote.presumed && !heard && rc_state != nullptr;
   }
+  /// Need the peer not know this side yet (RemoteQp::heard_by)? Then its silence means nothing.
+  [[nodiscard]] bool unmet(Time now) const noexcept { return !heard && now < remote.heard_by; }
   /// May the next message of the send queue, `w`, be started (mrc-1.0 §2.8)?
   [[nodiscard]] bool may_start(const SendWqe& w) const noexcept {
     if (w.numbered() && tx.wimm_in_flight >= tx.wimm_limit) return false;

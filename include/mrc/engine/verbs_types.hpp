@@ -317,6 +317,9 @@ struct RemoteQp {
   /// Verification tag that it wants in the packets sent to it (wire::Tag); then this side expects
   /// its own one. 0: no tags.
   std::uint64_t tag = 0;
+  /// It was found by its GID, and need not know this side yet: until it is heard, but only up to
+  /// this time, timeouts use up no retries.
+  Time heard_by = Time::min();
 };
 
 /// Why a queue pair went to ERR; kept until it is reset.

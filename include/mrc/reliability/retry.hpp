@@ -50,8 +50,12 @@ class RetryCounter {
   /// Uses a retry for an expired timer; false if none is left.
   [[nodiscard]] bool take() noexcept {
     if (!take_refused()) return false;
-    if (expired_ < linear_ + kMaxTimeoutExponent) ++expired_;
+    wait_longer();
     return true;
+  }
+  /// An expired timer that uses no retry: the timeout grows all the same.
+  void wait_longer() noexcept {
+    if (expired_ < linear_ + kMaxTimeoutExponent) ++expired_;
   }
   /// Uses a retry for a refusal; false if none is left.
   [[nodiscard]] bool take_refused() noexcept {

@@ -246,7 +246,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      Num<Duration>{&Config::connect_timeout, std::chrono::milliseconds(10), 3600 * kSecond}, "",
      kReliability,
      "How long what is posted waits for a peer that is known by GID and QPN only, and does not "
-     "answer or is not connected to this side, before the queue pair fails."},
+     "answer or is not connected to this side, before the queue pair fails. For as long again "
+     "after it is found, timeouts use up no retries until its queue pair is heard."},
     {"strict", BoolOption{&Config::strict}, "", kReliability,
      "Exactly MRC 1.0: this side neither offers nor uses OpenMRC's extensions, so peers see what "
      "another implementation sends. No SEND, READ, atomics and RNR, no verification tags, no "

@@ -131,7 +131,7 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   RequesterState& tx = qp.tx;
   const Psn psn = tx.window.first_unreported();
   const bool all_arrived = psn == tx.window.next();
-  if (!take_retry(qp, all_arrived)) return;
+  if (!take_retry(now, qp, all_arrived)) return;
   ++qp.stats.timeouts;
   ++ctx_.stats.timeouts;
   ctx_.ready.exempt_waiting(now, *qp.peer, now - tx.timer_start);
@@ -151,6 +151,10 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   // silence on all paths at once is no evidence against one of them. If it lasts, all are suspected
   // in turn, to find one that works.
   const bool silence = qp.peer->answered <= lost->sent + Timers::round_trip(qp);
+  if (qp.unmet(now)) {
+    qp.peer->paths.on_silence(lost->path, now, lost->sent);
+    return qp.peer->congestion.on_forget(lost->size);
+  }
   if (silence && tx.retries.expired() <= detail::kSilentTimeouts)
     qp.peer->paths.on_silence(lost->path, now, lost->sent);
   else
@@ -176,8 +180,13 @@ MRC_DECL bool LossRecovery::may_wait_to_run(Time now, QueuePairState& qp, Psn ps
 }
 
 /// The timer has expired: false if that was once too often, and the queue pair has failed.
-MRC_DECL bool LossRecovery::take_retry(QueuePairState& qp, bool all_arrived) noexcept {
+MRC_DECL bool LossRecovery::take_retry(Time now, QueuePairState& qp, bool all_arrived) noexcept {
   RequesterState& tx = qp.tx;
+  if (qp.unmet(now)) {
+    tx.retries.wait_longer();
+    return true;
+  }
+  if (!qp.heard && tx.retries.used() == 0) tx.retries.reset();  // they begin only now
   const bool alive = tx.retries.take_answered() && all_arrived;
   if (alive ? tx.retries.take_unacknowledged(Timers::timeout_floor(qp)) : tx.retries.take())
     return true;

@@ -356,6 +356,8 @@ MRC_SETUP void Connector::attach(Time now, Qpn qpn, Entry& entry, const Connecti
   RemoteQp remote = remote_of(peer, *id);
   remote.mtu = peers_.agreed_mtu_with(peer, qp->rtr_mtu);
   remote.presumed = entry.presumed;
+  if (config_.peer != PeerKind::mrc && !config_.strict)
+    remote.heard_by = now + config_.connect_timeout;
   const Errc e = engine_.resolve(now, qpn, remote);
   if (e != Errc::ok) {
     peers_.forget_unused(*id);
