@@ -155,6 +155,24 @@ TEST_CASE("a port without room: the packet goes out again by another, and nothin
   for (const Sent& p : out) CHECK(p.plane == 2);
 }
 
+TEST_CASE("a port without room for a packet sent again: what arrives is no credit to its path") {
+  Single s;
+  REQUIRE(s.post({}) == Errc::ok);
+  const Sent first = data_of(s.transmit()).at(0);
+  s.now += 5us;
+  s.nack(first, NackReason::trimmed);
+  wire::TxBurst burst(64, 256);
+  s.engine.poll_transmit(s.now, ~PlaneMask{0}, burst);
+  REQUIRE(burst.size() == 1);
+  const path::PathIndex refused = s.peer_state().paths.find(burst.packets()[0].entropy);
+  REQUIRE(refused != s.path_of(first));
+  s.engine.on_untransmitted(s.now, burst.packets());
+  s.now += 5us;
+  s.sack({.cack = 0, .trigger = &first});  // a second copy was not trimmed
+  CHECK(s.peer_state().paths.stats(refused).delivered == 0);
+  CHECK_FALSE(s.peer_state().paths.passed(refused, s.now - 6us));
+}
+
 TEST_CASE("answers wait for a free port, and go where there is one") {
   Single s;
   s.data({.n = 0, .ack_request = true, .plane = 1});

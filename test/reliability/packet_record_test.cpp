@@ -154,4 +154,17 @@ TEST_CASE("packet record: largest path and size; a first try that did not take p
   }
 }
 
+TEST_CASE("packet record: a retransmission that did not take place leaves the packet ambiguous") {
+  Rig rig(64);
+  const Psn psn = rig.window.next();
+  REQUIRE(rig.window.append(Time{1s}, 7, 100));
+  rig.window.lose(psn);
+  for (const std::uint32_t transmissions : {2u, 3u, 3u}) {
+    rig.window.resend(psn, Time{2s}, 8);
+    rig.window.unsend(psn);
+    CHECK(rig.window.at(psn).state() == PacketState::lost);
+    CHECK(rig.window.at(psn).transmissions() == transmissions);
+  }
+}
+
 }  // namespace packet_record_test

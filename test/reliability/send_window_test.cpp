@@ -207,7 +207,7 @@ class Fixture {
     window.unsend(p->psn);
     if (p->state != PacketState::outstanding) return;
     p->state = PacketState::lost;
-    if (p->transmissions < kManyTransmissions) --p->transmissions;  // beyond that nobody counts
+    if (p->transmissions == 1) p->transmissions = 0;  // else which copy arrives is unknown
     for (auto& other : model.packets)
       if (other.order > p->order) --other.order;
     --model.next_order;

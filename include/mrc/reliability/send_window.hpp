@@ -178,7 +178,8 @@ class SendWindow {
   }
   /// Undoes the last transmission of an outstanding packet (the port had no room for it): the
   /// packet is lost, and its position in the send order is closed, since otherwise later packets
-  /// would seem to have been sent and received after it. Linear in the packets sent after it and in
+  /// would seem to have been sent and received after it. Of a retransmission path and time stay, so
+  /// it still counts: which copy arrived is unknown. Linear in the packets sent after it and in
   /// those between them in the window.
   void unsend(Psn psn) noexcept {
     const Packet packet = at(psn);
@@ -199,7 +200,7 @@ class SendWindow {
     if (after(probe_order_, order)) --probe_order_;
     lose(psn);
     PacketRecord& r = packet.record();
-    if (r.transmissions < kManyTransmissions) --r.transmissions;
+    if (r.transmissions == 1) r.transmissions = 0;
   }
   /// The oldest lost PSN; needs lost() > 0.
   [[nodiscard]] Psn first_lost() const noexcept { return first_lost(unacked_); }

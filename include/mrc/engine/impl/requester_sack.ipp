@@ -267,7 +267,8 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   // Of a packet sent more than once it is unknown which transmission, and so which path, arrived.
   const bool certain = packet.transmissions() == 1;
   const bool outstanding = packet.state() == reliability::PacketState::outstanding;
-  peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
+  // Its last transmission was given up, or the port has refused it: an earlier one arrived.
+  if (certain || outstanding) peer.paths.on_delivered(packet.path(), packet.sent(), now, certain);
   if (!outstanding) return;  // released when it was given up
   const std::uint32_t size = nominal_size(qp, psn, packet, ctx_.options.timestamps);
   peer.release(plane, size);
