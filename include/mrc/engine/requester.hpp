@@ -94,7 +94,7 @@ class Requester {
                                       const wire::SackPacket& sack) noexcept;
   void take_sack_bits(Time now, QueuePairState& qp, Psn base, std::uint64_t bits,
                       bool shows_gaps) noexcept;
-  static void note_missing(Time now, QueuePairState& qp, Psn psn) noexcept;
+  static void note_missing(QueuePairState& qp, Psn psn) noexcept;
   void on_reported(Time now, QueuePairState& qp, Psn psn, reliability::Packet packet) noexcept;
   static void feed_congestion(Time now, QueuePairState& qp, const wire::SackPacket& sack,
                               const RttSample& sample, bool overtaken) noexcept;

@@ -48,13 +48,13 @@ struct alignas(64) Entry {
   std::uint64_t sent_packets = 0;
   std::uint64_t sent_bytes = 0;
   std::uint64_t delivered = 0;
+  Time newest_delivered = Time::min();  ///< when the packet was sent, of those delivered the newest
   Ev ev{};
   std::uint16_t port_path = 0;
   Plane plane = 0;
   Health health = Health::good;
   std::uint8_t strikes = 0;  ///< consecutive inferred losses without a delivery
   bool active : 1 = false;   ///< holds a place in the active set
-  bool stamped : 1 = false;  ///< newest_delivered is valid
   bool waits : 1 = false;    ///< SKIP, and the walk has passed over it: becomes GOOD in its turn
   bool queued : 1 = false;   ///< stands in the queue of those that wait
   std::uint16_t slot =
@@ -62,19 +62,21 @@ struct alignas(64) Entry {
   std::uint32_t marks = 0;
   std::uint32_t trims = 0;
   std::uint32_t losses = 0;
-  std::uint32_t newest_delivered =
-      0;  ///< send time of the most recently sent packet that was delivered (PathSet::coarse())
   std::uint32_t probes_sent = 0;
-  std::uint32_t probes_answered = 0;
   std::uint16_t timeouts = 0;  ///< this and times_bad saturate
   std::uint16_t times_bad = 0;
 };
 static_assert(sizeof(Entry) == 64, "one cache line per path");
 
-/// Without the round-trip time, which the entry has no room for.
-[[nodiscard]] inline PathStats stats_of(const Entry& e) noexcept {
+/// Counters of a path that its entry has no room for.
+struct Figures {
+  std::uint32_t probes_answered = 0;
+  std::uint32_t rtt_ns = 0;
+};
+
+[[nodiscard]] inline PathStats stats_of(const Entry& e, const Figures& f) noexcept {
   return {e.sent_packets, e.sent_bytes,  e.delivered,       e.marks,     e.trims, e.losses,
-          e.timeouts,     e.probes_sent, e.probes_answered, e.times_bad, 0};
+          e.timeouts,     e.probes_sent, f.probes_answered, e.times_bad, f.rtt_ns};
 }
 
 }  // namespace detail

@@ -140,25 +140,20 @@ class PathSet {
     saw(now);
     if (!certain) return;
     e.strikes = 0;
-    const std::uint32_t stamp = coarse(sent);
-    if (!e.stamped || is_stale(e, now) || static_cast<std::int32_t>(stamp - e.newest_delivered) > 0)
-      e.newest_delivered = stamp;
-    e.stamped = true;
+    e.newest_delivered = std::max(e.newest_delivered, sent);
   }
   /// A round-trip time of a packet sent on the path. For statistics only.
   void on_rtt(PathIndex path, Duration rtt) noexcept {
-    if (path >= rtts_.size()) return;
+    if (path >= figures_.size()) return;
     const std::int64_t sample = std::clamp<std::int64_t>(rtt.count(), 1, UINT32_MAX);
-    const std::int64_t before = rtts_[path];
-    rtts_[path] =
+    const std::int64_t before = figures_[path].rtt_ns;
+    figures_[path].rtt_ns =
         static_cast<std::uint32_t>(before == 0 ? sample : before + (sample - before) / kRttWeight);
   }
   /// Whether a packet sent on the path at `sent` should have arrived by now: one sent later on the
   /// path has, and a path does not reorder packets.
-  [[nodiscard]] bool passed(PathIndex path, Time sent, Time now) const noexcept {
-    if (path >= entries_.size() || !entries_[path].stamped || is_stale(entries_[path], now))
-      return false;
-    return static_cast<std::int32_t>(entries_[path].newest_delivered - coarse(sent)) > 0;
+  [[nodiscard]] bool passed(PathIndex path, Time sent) const noexcept {
+    return path < entries_.size() && entries_[path].newest_delivered > sent;
   }
 
   // ---- feedback
@@ -229,9 +224,7 @@ class PathSet {
   [[nodiscard]] bool active(PathIndex path) const noexcept { return entries_[path].active; }
   /// Counters of the path.
   [[nodiscard]] PathStats stats(PathIndex path) const noexcept {
-    PathStats stats = detail::stats_of(entries_[path]);
-    stats.rtt_ns = rtts_[path];
-    return stats;
+    return detail::stats_of(entries_[path], figures_[path]);
   }
   /// Whether the path can carry data now.
   [[nodiscard]] bool selectable(PathIndex path) const noexcept { return walks(entries_[path]); }
@@ -259,14 +252,6 @@ class PathSet {
   [[nodiscard]] std::uint64_t releases() const noexcept { return releases_; }
 
  private:
-  /// A time in units of 16 ns modulo 2^32: differences up to 34 s are unambiguous.
-  [[nodiscard]] static std::uint32_t coarse(Time t) noexcept {
-    return static_cast<std::uint32_t>(t.time_since_epoch().count() >> 4);
-  }
-  /// The path's stamp is so old that it has wrapped around.
-  [[nodiscard]] static bool is_stale(const detail::Entry& e, Time now) noexcept {
-    return static_cast<std::int32_t>(e.newest_delivered - coarse(now)) > 0;
-  }
   using Entry = detail::Entry;
   /// Steps before select() stops walking a mostly unusable order and searches the bitmap instead:
   /// bounds the time per packet.
@@ -325,10 +310,10 @@ class PathSet {
   ProbeSchedule probes_;
   detail::SkipHold holds_;
   boost::circular_buffer<PathIndex>
-      waiting_;                        ///< SKIP paths that the walk has passed, oldest first
-  std::vector<std::uint64_t> marked_;  ///< by path: number of its last ASSUMED_BAD
-  std::vector<Time> replaced_;         ///< by path: when it took the place of another
-  std::vector<std::uint32_t> rtts_;    ///< by path: PathStats::rtt_ns
+      waiting_;                           ///< SKIP paths that the walk has passed, oldest first
+  std::vector<std::uint64_t> marked_;     ///< by path: number of its last ASSUMED_BAD
+  std::vector<Time> replaced_;            ///< by path: when it took the place of another
+  std::vector<detail::Figures> figures_;  ///< by path
   EventRing events_;
   std::uint64_t* event_counter_ = nullptr;
   PlaneMask up_ = ~PlaneMask{0};

@@ -236,18 +236,17 @@ MRC_DECL void Requester::take_sack_bits(Time now, QueuePairState& qp, Psn base, 
   if (!shows_gaps) return;
   for (std::uint64_t holes = detail::holes_in(bits); holes != 0; holes &= holes - 1) {
     const Psn psn = base + std::countr_zero(holes);
-    if (window.contains(psn)) note_missing(now, qp, psn);
+    if (window.contains(psn)) note_missing(qp, psn);
   }
 }
 
 /// A SACK shows that an outstanding packet was missing when a later PSN had arrived: records how
 /// strong the evidence for a loss is, for LossRecovery.
-[[gnu::always_inline]] inline void Requester::note_missing(Time now, QueuePairState& qp,
-                                                           Psn psn) noexcept {
+[[gnu::always_inline]] inline void Requester::note_missing(QueuePairState& qp, Psn psn) noexcept {
   reliability::Packet packet = qp.tx.window.at(psn);
   if (packet.state() != reliability::PacketState::outstanding) return;
   path::PathSet& paths = qp.peer->paths;
-  if (paths.passed(packet.path(), packet.sent(), now)) {
+  if (paths.passed(packet.path(), packet.sent())) {
     qp.tx.passed += packet.missed() != reliability::Missed::passed;
     packet.set_missed(reliability::Missed::passed);
   } else if (packet.missed() != reliability::Missed::passed) {

@@ -53,7 +53,7 @@ MRC_SETUP PathSet::PathSet(std::span<const PathSpec> universe, const PathSetOpti
       waiting_(universe.size()),
       marked_(universe.size()),
       replaced_(universe.size(), Time::min()),
-      rtts_(universe.size()),
+      figures_(universe.size()),
       events_(options.event_capacity) {
   set_up_entries(universe);
   index_.rebuild(entries_);
@@ -318,7 +318,7 @@ MRC_DECL void PathSet::on_probe_answer(PathIndex path, Mark mark, Time now) noex
   if (path >= entries_.size()) return;
   saw(now);
   Entry& e = entries_[path];
-  ++e.probes_answered;
+  ++figures_[path].probes_answered;
   if (e.health != Health::assumed_bad) return on_mark(path, mark, now);
   if (mark == Mark::always_skip) return probes_.failed(path);
   if (probes_.succeeded(path, now, shortest_probe_interval()) < options_.probe_successes) return;
@@ -370,7 +370,7 @@ MRC_DECL Errc PathSet::replace(PathIndex path, PathSpec spec, Health health, Tim
   e.port_path = spec.port_path;
   e.active = active;
   replaced_[path] = now;
-  rtts_[path] = 0;
+  figures_[path] = {};
   holds_.reset(path);
   index_.rebuild(entries_);
   if (health == Health::denied) {
