@@ -60,14 +60,14 @@ TEST_CASE("UDP port: its interface is renamed, and deleted and made again under 
           "echo 1 > /proc/sys/net/ipv6/conf/first/keep_addr_on_down; ip link set first down; "
           "ip link set first name second; ip link set second up");
       CHECK(mrc::test::eventually([&] { return up(port, now); }));
-      CHECK(port.interface_name() == "second");
+      CHECK(port.interface().name == "second");
       shell("ip link set other down");
       CHECK(mrc::test::eventually([&] { return !up(port, now); }));
       shell("ip link del second");
       CHECK_FALSE(up(port, now));
       make("third");
       CHECK(mrc::test::eventually([&] { return up(port, now); }));
-      CHECK(port.interface_name() == "third");
+      CHECK(port.interface().name == "third");
       CHECK(tied_to(port) == (tied ? if_nametoindex("third") : 0));
       CHECK(port.capabilities().max_packet == (is_v4(port.address().ip) ? 9000u - 28 : 9000u - 48));
       shell("ip link del third");

@@ -427,7 +427,7 @@ TEST_CASE("capabilities say what the port can do") {
     CHECK(port.capabilities().exact_icrc == !v4);
     CHECK(port.capabilities().receive_buffer >= 50'000);
     CHECK(port.link_up());
-    CHECK(port.interface_name() == "lo");
+    CHECK(port.interface().name == "lo");
     UdpPortOptions plain = options_for(local);
     plain.gso = plain.gro = Offload::off;
     const UdpPort slow = open_port(plain);

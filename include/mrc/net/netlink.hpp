@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "mrc/core/linkage.hpp"
@@ -13,21 +14,28 @@
 
 /// What is asked of the kernel over rtnetlink. By packet ports: the next hop towards an address,
 /// its Ethernet address, and notice when one of these or the link changes. By UDP ports: whether
-/// packets stay on this host.
+/// packets stay on this host, and notice of routes. By which interfaces packets leave: way.hpp.
 namespace mrc::inline v0_1::port {
 
-/// A netlink socket that becomes readable when a link, a neighbour or an IPv6 route of this network
-/// namespace changes. One thread at a time.
+/// A netlink socket that becomes readable when a link of this network namespace changes, or what
+/// else it watches. One thread at a time.
 class NetlinkMonitor {
  public:
+  /// What is watched besides links.
+  enum class Watch : std::uint8_t {
+    next_hops,  ///< neighbours, IPv6 routes
+    routes,     ///< routes and addresses
+  };
   /// What has changed.
   struct News {
     bool links = false;      ///< any interface: one that was removed comes back with a new index
-    bool next_hops = false;  ///< IPv6 routes, or neighbours on the interface given to read()
+    bool next_hops = false;  ///< what else is watched; of neighbours, those on read()'s interface
   };
 
   /// Throws Error.
-  NetlinkMonitor();
+  explicit NetlinkMonitor(Watch watch = Watch::next_hops);
+  /// Null where that is not allowed.
+  [[nodiscard]] static std::unique_ptr<NetlinkMonitor> try_open(Watch watch);
 
   /// Becomes readable when there is something to read().
   [[nodiscard]] int fd() const noexcept { return socket_.fd(); }

@@ -25,6 +25,9 @@ struct Interface {
   bool link = true;
 };
 
+/// Interface::link of an interface with these flags (IFF_*).
+[[nodiscard]] bool is_link(unsigned flags) noexcept;
+
 /// Reads name, MTU and state of the interface anew, by its index: names change. What can't be read
 /// stays. False if there is no such interface any more, which is not running then. Three system
 /// calls.
@@ -46,6 +49,11 @@ struct Interface {
 /// address. A loopback address that no interface lists (127.0.0.2, say) belongs to the loopback
 /// interface. Throws Error.
 [[nodiscard]] Interface find_interface(const Socket& socket, const LocalAddress& local);
+
+/// Packets of the socket leave by that interface, and none that arrive by another are received:
+/// Linux before 5.7 wants CAP_NET_RAW. Without it packets that arrive are not limited, and IPv6
+/// routes with smaller metrics precede. Throws Error.
+void leave_by(const Socket& socket, bool v4, const Interface& interface);
 
 namespace detail {
 

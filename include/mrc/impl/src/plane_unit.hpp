@@ -15,6 +15,7 @@
 #include "mrc/net/impl/socket_address.ipp"
 #include "mrc/net/impl/socket_interface.ipp"
 #include "mrc/net/impl/tcp.ipp"
+#include "mrc/net/impl/way.ipp"
 #include "mrc/plane/impl/fault.ipp"
 #include "mrc/plane/impl/fault_hold.ipp"
 #include "mrc/plane/impl/receive_check.ipp"

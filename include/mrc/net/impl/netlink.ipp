@@ -11,22 +11,33 @@
 #include <cstddef>
 #include <cstring>
 
+#include "mrc/core/error.hpp"
 #include "mrc/core/system_calls.hpp"
 #include "mrc/net/netlink.hpp"
+#include "mrc/net/netlink_request.hpp"
 #include "mrc/net/socket_address.hpp"
 
 namespace mrc::inline v0_1::port {
 
-MRC_DECL NetlinkMonitor::NetlinkMonitor()
+MRC_DECL NetlinkMonitor::NetlinkMonitor(Watch watch)
     : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
   static_assert(alignof(nlmsghdr) <= 8);
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV6_ROUTE;
+  address.nl_groups =
+      RTMGRP_LINK | RTMGRP_IPV6_ROUTE |
+      (watch == Watch::next_hops ? RTMGRP_NEIGH
+                                 : RTMGRP_IPV4_ROUTE | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
   if (!socket_.open() ||
       ::bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw_errno("cannot watch the network interfaces (netlink)");
   mrc::detail::require({mrc::detail::SystemCall::recvfrom});
+}
+
+MRC_SETUP std::unique_ptr<NetlinkMonitor> NetlinkMonitor::try_open(Watch watch) try {
+  return std::make_unique<NetlinkMonitor>(watch);
+} catch (const Error&) {
+  return nullptr;
 }
 
 MRC_DECL NetlinkMonitor::News NetlinkMonitor::read(std::uint32_t interface_index) noexcept {
@@ -62,78 +73,6 @@ MRC_DECL void NetlinkMonitor::look(std::size_t size, std::uint32_t interface_ind
     at += NLMSG_ALIGN(head.nlmsg_len);
   }
 }
-
-namespace detail {
-
-/// A request to rtnetlink with IPv6 addresses and numbers as attributes, and its one answer.
-class NetlinkRequest {
- public:
-  template <class Header>
-  NetlinkRequest(std::uint16_t type, const Header& header) {
-    head().nlmsg_len = NLMSG_LENGTH(sizeof header);
-    head().nlmsg_type = type;
-    head().nlmsg_flags = NLM_F_REQUEST;
-    std::memcpy(NLMSG_DATA(&head()), &header, sizeof header);
-  }
-
-  void add(std::uint16_t type, const void* data, std::size_t size) noexcept {
-    const rtattr attribute{static_cast<unsigned short>(RTA_LENGTH(size)), type};
-    std::uint8_t* at = buffer_.data() + NLMSG_ALIGN(head().nlmsg_len);
-    std::memcpy(at, &attribute, sizeof attribute);
-    std::memcpy(at + RTA_LENGTH(0), data, size);
-    head().nlmsg_len =
-        static_cast<std::uint32_t>(NLMSG_ALIGN(head().nlmsg_len) + RTA_ALIGN(attribute.rta_len));
-  }
-
-  /// Sends it and reads the answer. 0, or the errno that the kernel answered.
-  [[nodiscard]] int send() noexcept {
-    const Socket socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    if (!socket.open()) return errno;
-    if (::send(socket.fd(), buffer_.data(), head().nlmsg_len, 0) < 0) return errno;
-    const ssize_t n = ::recv(socket.fd(), buffer_.data(), buffer_.size(), 0);
-    if (n < 0) return errno;
-    if (!NLMSG_OK(&head(), static_cast<std::size_t>(n))) return EBADMSG;
-    if (head().nlmsg_type != NLMSG_ERROR) return 0;
-    nlmsgerr error;
-    if (head().nlmsg_len < NLMSG_LENGTH(sizeof error)) return EBADMSG;
-    std::memcpy(&error, NLMSG_DATA(&head()), sizeof error);
-    return -error.error;
-  }
-
-  /// The answer's header.
-  template <class Header>
-  [[nodiscard]] Header header() noexcept {
-    Header header{};
-    if (head().nlmsg_len >= NLMSG_LENGTH(sizeof header))
-      std::memcpy(&header, NLMSG_DATA(&head()), sizeof header);
-    return header;
-  }
-
-  /// Copies the answer's attribute behind a header of `header` bytes; false if there is none of
-  /// that type and size.
-  [[nodiscard]] bool get(std::size_t header, std::uint16_t type, void* data,
-                         std::size_t size) noexcept {
-    std::size_t at = NLMSG_ALIGN(NLMSG_LENGTH(header));
-    while (at + sizeof(rtattr) <= head().nlmsg_len) {
-      rtattr attribute;
-      std::memcpy(&attribute, buffer_.data() + at, sizeof attribute);
-      if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > head().nlmsg_len) break;
-      if (attribute.rta_type == type && attribute.rta_len == RTA_LENGTH(size)) {
-        std::memcpy(data, buffer_.data() + at + RTA_LENGTH(0), size);
-        return true;
-      }
-      at += RTA_ALIGN(attribute.rta_len);
-    }
-    return false;
-  }
-
- private:
-  [[nodiscard]] nlmsghdr& head() noexcept { return *reinterpret_cast<nlmsghdr*>(buffer_.data()); }
-
-  alignas(nlmsghdr) std::array<std::uint8_t, 4096> buffer_{};
-};
-
-}  // namespace detail
 
 MRC_DECL std::optional<IpAddress> find_gateway(std::uint32_t interface_index,
                                                const IpAddress& destination) noexcept {

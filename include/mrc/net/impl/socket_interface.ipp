@@ -45,6 +45,11 @@ void for_each_address(Visit visit) {
 
 }  // namespace detail
 
+MRC_SETUP bool is_link(unsigned flags) noexcept {
+  return (flags & IFF_LOOPBACK) == 0 &&
+         ((flags & IFF_NOARP) == 0 || (flags & IFF_POINTOPOINT) != 0);
+}
+
 MRC_SETUP bool refresh(const Socket& socket, Interface& interface) noexcept {
   if (interface.index == 0) return true;
   ifreq request{};
@@ -57,9 +62,7 @@ MRC_SETUP bool refresh(const Socket& socket, Interface& interface) noexcept {
   }
   if (detail::ask_interface(socket, interface.name, SIOCGIFFLAGS, request)) {
     interface.running = detail::is_running(request);
-    const auto flags = static_cast<unsigned>(request.ifr_flags);
-    interface.link =
-        (flags & IFF_LOOPBACK) == 0 && ((flags & IFF_NOARP) == 0 || (flags & IFF_POINTOPOINT) != 0);
+    interface.link = is_link(static_cast<unsigned>(request.ifr_flags));
   }
   if (detail::ask_interface(socket, interface.name, SIOCGIFMTU, request) && request.ifr_mtu > 0)
     interface.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
@@ -140,6 +143,17 @@ MRC_SETUP IpAddress default_route_address() {
   for (const char* outside : {"192.0.2.1", "2001:db8::1"})
     if (const IpAddress own = source_address(parse_ip(outside)); !is_unspecified(own)) return own;
   return make_v4(127, 0, 0, 1);
+}
+
+MRC_SETUP void leave_by(const Socket& socket, bool v4, const Interface& interface) {
+  if (setsockopt(socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, interface.name.data(),
+                 static_cast<socklen_t>(interface.name.size())) == 0)
+    return;
+  const int index = static_cast<int>(htonl(interface.index));
+  if (v4)
+    set_option(socket, IPPROTO_IP, IP_UNICAST_IF, index, "IP_UNICAST_IF");
+  else
+    set_option(socket, IPPROTO_IPV6, IPV6_UNICAST_IF, index, "IPV6_UNICAST_IF");
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -9,6 +9,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
+#include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/udp/udp_options.hpp"
 
 namespace mrc::inline v0_1::port {
@@ -16,6 +17,7 @@ namespace mrc::inline v0_1::port {
 /// One of the port's own paths: the socket and the header fields of the packets sent on it.
 struct UdpPath {
   Socket socket;                  ///< bound to the source port; sends only
+  Socket bound;                   ///< the same, and its packets leave by the plane's interface
   std::uint16_t source_port = 0;  ///< UDP source port, host byte order
   std::uint16_t flow_label = 0;   ///< 0 on IPv4, and where the kernel refuses labels
 };
@@ -39,6 +41,11 @@ struct UdpPath {
                                               const LocalAddress& local,
                                               std::uint32_t interface_index,
                                               std::span<const UdpPath> like);
+
+/// Opens UdpPath::bound of each path; packets of these sockets leave by that interface. If it
+/// fails, the paths have none. Throws Error.
+void open_bound(const UdpPortOptions& options, const LocalAddress& local,
+                const Interface& interface, std::span<UdpPath> paths);
 
 }  // namespace mrc::inline v0_1::port
 

@@ -11,6 +11,7 @@
 #include "mrc/core/linkage.hpp"
 #include "mrc/core/types.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/net/netlink.hpp"
 #include "mrc/net/socket.hpp"
 #include "mrc/net/socket_interface.hpp"
 #include "mrc/plane/fault.hpp"
@@ -40,6 +41,8 @@ struct UdpRoute {
   /// Its packets may have an iCRC that covers their head alone (wire::Bth::head_check()): it is a
   /// process of this network namespace, and both sides have agreed on it.
   bool heads = false;
+  /// It gets one answer, by whichever interface the kernel's route says: nobody asks for the route.
+  bool passing = false;
 };
 
 /// One plane on plain UDP sockets, without privilege: a receiving socket at (address, base port +
@@ -56,13 +59,16 @@ struct UdpRoute {
 ///   is dropped by the kernel and counts as lost. One whose UDP length was adjusted is recognised
 ///   by its DSCP.
 ///
+/// Packets leave by the interface that has the plane's address if a route there leads to the peer
+/// (net/way.hpp), else, and to peers on this host, as the kernel's routes say. An address on the
+/// loopback interface or a dummy is that of a plane over all links to which routes lead.
+///
 /// Set-up calls (constructor, add_peer(), faults) throw mrc::Error and may allocate; transmit() and
-/// receive() do neither, but where an interface has been deleted and its address is back on another
-/// one. In capabilities(), `segmentation` and `max_burst` change if a device
-/// refuses GSO later on, and `max_packet` with the MTU of the interface, which is read when its
-/// state is, and when the kernel refuses a packet for it (EMSGSIZE); `receive_buffer` holds for
-/// packets with 1 KiB of payload or more, see kBufferShare. One thread at a time. Movable; a
-/// moved-from port can only be destroyed.
+/// receive() do neither, but after changes of interfaces or routes. In capabilities(),
+/// `segmentation` and `max_burst` change if a device refuses GSO later on, and `max_packet` with
+/// the MTU of the interface, which is read when its state is, and when the kernel refuses a packet
+/// for it (EMSGSIZE); `receive_buffer` holds for packets with 1 KiB of payload or more, see
+/// kBufferShare. One thread at a time. Movable; a moved-from port can only be destroyed.
 class UdpPort final : public CopyingPort {
  public:
   /// How a peer is reached.
@@ -73,6 +79,9 @@ class UdpPort final : public CopyingPort {
   static constexpr Duration kLinkCheckDown = std::chrono::milliseconds{10};
   /// The same for an interface with the plane's address, while the former one does not exist.
   static constexpr Duration kSearchInterval = std::chrono::milliseconds{250};
+  /// After changes of routes, so many peers' routes are asked for at each check of the interface:
+  /// 10 to 20 us each.
+  static constexpr std::size_t kAskedPerCheck = 32;
   /// How often receive() looks at the second socket while nothing comes there. A look is a system
   /// call: 0.3 us each 50 us, where one per receive() would double the cost of an idle poll. Once
   /// something has come, and after a sleep, receive() looks there as often as at the first one, for
@@ -109,9 +118,10 @@ class UdpPort final : public CopyingPort {
   void remove_peer(PeerId id) noexcept override;
 
   /// False while a `down` fault is set, or the interface is administratively down or
-  /// without a carrier. transmit() and receive() check the interface, every kLinkCheckUp (or
-  /// kLinkCheckDown) and when the kernel reports that the network is down. An interface that is
-  /// renamed stays the plane's; if it is deleted, one that gets the address takes its place.
+  /// without a carrier; if it is no link (Interface::link), while no peer is reached. transmit()
+  /// and receive() check the interface, every kLinkCheckUp (or kLinkCheckDown) and when the kernel
+  /// reports that the network is down. An interface that is renamed stays the plane's; if it is
+  /// deleted, one that gets the address takes its place.
   [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
 
   /// The receiving socket. The port has no epoll instance of its own: registering the
@@ -138,8 +148,11 @@ class UdpPort final : public CopyingPort {
   [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
   /// Where peers send to: local address and receiving UDP port.
   [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
-  /// The interface behind the address, or "".
-  [[nodiscard]] const std::string& interface_name() const noexcept { return interface_.name; }
+  /// The interface that has the address.
+  [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
+  /// Packets leave by the interface that has the address, or stay on this host: not so for an
+  /// address on the loopback interface or a dummy, unless it is a loopback address.
+  [[nodiscard]] bool on_link() const noexcept { return fixed() || interface_.link; }
 
   /// Fault injection for the received packets with an EV, see FaultInjector::set_inbound().
   void set_inbound_fault(Ev ev, const FaultSpec& spec);
@@ -191,13 +204,29 @@ class UdpPort final : public CopyingPort {
 
   void check_link(Time now) noexcept;
   void look_at_link() noexcept;
+  /// What the interfaces' state means for the plane.
+  void judge_link() noexcept;
 
   /// The interface was deleted: looks for the one that has the address now.
   void search_interface() noexcept;
 
+  /// Routes do not matter: packets stay on the loopback interface, or all sockets are tied to one.
+  [[nodiscard]] bool fixed() const noexcept {
+    return is_loopback(local_.ip) || !local_.interface.empty();
+  }
+  /// Notices changes of routes, and asks for those of some more peers after one.
+  void watch_routes() noexcept;
+  /// How long packets may be that leave by one of many links.
+  void ask_mtu() noexcept;
+  /// By which interface packets leave for that peer.
+  void ask_way(UdpPeer& peer) noexcept;
+  /// Opens the sockets that are bound to the interface, if they are not; false if that fails.
+  [[nodiscard]] bool open_bound() noexcept;
+
   /// Opens the sockets anew, which were tied to an interface that does not exist any more, and ties
   /// them to that one. Throws Error.
   void tie_to(const Interface& interface);
+  /// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
   [[nodiscard]] std::uint32_t room() const noexcept;
 
   void note_gso() noexcept;
@@ -221,6 +250,11 @@ class UdpPort final : public CopyingPort {
   Time next_search_ = Time::min();
   bool interface_gone_ = false;
   Interface interface_;
+  std::uint32_t outgoing_mtu_ = 0;           ///< bytes; of the links that carry the plane
+  std::unique_ptr<NetlinkMonitor> monitor_;  ///< of routes; null where they don't matter
+  bool mtu_due_ = false;                     ///< outgoing_mtu_ may have changed
+  std::size_t to_ask_ = 0;                   ///< peers whose route may have changed
+  std::size_t next_asked_ = 0;               ///< the first of these
   PortStats stats_;
   std::vector<UdpPath> paths_;
   std::vector<PortPath> port_paths_;

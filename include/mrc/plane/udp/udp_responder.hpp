@@ -41,6 +41,7 @@ class UdpResponder {
     const port::PortPath& path = paths[value(request.entropy) % paths.size()];
     port::UdpPort::Route route(port::PeerAddress{request.from, to_port});
     route.real_header = true;  // it may be another implementation of MRC
+    route.passing = true;
     (void)port.add_peer(number_, port::PeerRoute(route));
     burst_.clear();
     append_answer(burst_, request, number_, {path.ev, request.plane, path.port_path}, dscp_);

@@ -25,6 +25,9 @@ struct UdpPeer {
   wire::IcrcPrefix prefix;  ///< from this port to the peer
   bool segmented = true;    ///< GSO may be used
   bool heads = false;       ///< UdpRoute::heads
+  bool bound = false;       ///< packets leave from UdpPath::bound, if that is open
+  bool reached = true;      ///< there is a route to it by an interface that is up, as far as known
+  bool passing = false;     ///< UdpRoute::passing
 };
 
 /// Sends the packets of one group, which share peer and path. Consecutive packets of one size

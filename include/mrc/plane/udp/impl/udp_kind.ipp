@@ -41,6 +41,7 @@ class UdpKind final : public PlaneKind {
     naming_variables(config, {"planes", "paths", "udp_port", "slot", "gso", "gro"},
                      [&] { open_ports(planes, config, slot, fault_seed, log); });
     if (!own_.empty()) return planes;  // the first lane's addresses are those of all
+    note_shared_links(planes, log);
     icrc_ = config.icrc != port::Offload::off;
     peer_ports_ = PeerPorts(config.peer_ports);
     responder_.emplace(AllowedPeers(config.peers_allowed), random_key(),
@@ -196,6 +197,27 @@ class UdpKind final : public PlaneKind {
                    config, log);
     }
     for (const std::string& note : claim.notes) log.warn(note);
+  }
+
+  /// Planes of one link gain nothing, and fail together.
+  static void note_shared_links(const OpenedPlanes& planes, const Log& log) {
+    for (std::size_t i = 1; i < planes.ports.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k) {
+        const auto& a = static_cast<const port::UdpPort&>(*planes.ports[k]);
+        const auto& b = static_cast<const port::UdpPort&>(*planes.ports[i]);
+        if (port::is_loopback(a.address().ip) || port::is_loopback(b.address().ip)) continue;
+        const bool spread = !a.on_link() && !b.on_link();
+        if (!spread && (a.interface().index == 0 || a.interface().index != b.interface().index))
+          continue;
+        log.warn("planes " + std::to_string(k) + " and " + std::to_string(i) +
+                 (spread ? " share all links: their addresses are on " + a.interface().name +
+                               (b.interface().name == a.interface().name
+                                    ? ""
+                                    : " and " + b.interface().name) +
+                               ", so the kernel's routes decide"
+                         : " share a link: " + b.interface().name + " has both addresses"));
+        return;
+      }
   }
 
   std::vector<OwnAddress> own_;  ///< [plane]; without ports

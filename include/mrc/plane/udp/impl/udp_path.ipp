@@ -32,6 +32,20 @@ namespace detail {
          try_option(socket, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
 }
 
+/// While it lives, the socket may have its address and UDP port together with others that may.
+class AddressShare {
+ public:
+  explicit AddressShare(const Socket& socket) : socket_(socket) {
+    set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
+  }
+  AddressShare(const AddressShare&) = delete;
+  AddressShare& operator=(const AddressShare&) = delete;
+  ~AddressShare() { (void)try_option(socket_, SOL_SOCKET, SO_REUSEADDR, 0); }
+
+ private:
+  const Socket& socket_;
+};
+
 /// The label of a path for which none is configured: spread over 1 .. 65535, the same at every
 /// start.
 [[nodiscard]] constexpr std::uint16_t default_flow_label(std::uint16_t source_port) noexcept {
@@ -39,13 +53,10 @@ namespace detail {
   return static_cast<std::uint16_t>(mixed == 0 ? 1 : mixed);
 }
 
-/// Opens the socket of one path. Throws Error.
-[[nodiscard]] MRC_SETUP UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
-                                          std::uint32_t interface_index,
-                                          std::uint16_t source_port) {
-  UdpPath path;
-  path.socket = make_udp_socket(local);
-  const Socket& socket = path.socket;
+/// Makes the socket of a path, which is yet to be bound to its source port. Throws Error.
+[[nodiscard]] MRC_SETUP Socket make_sender(const UdpPortOptions& options,
+                                           const LocalAddress& local) {
+  Socket socket = make_udp_socket(local);
   // Never fragment, and ignore path MTUs learnt from ICMP: MRC packets are sized by
   // configuration, and the canonical IPv4 header of the iCRC has DF set.
   if (is_v4(local.ip)) {
@@ -60,9 +71,23 @@ namespace detail {
   set_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
   // Never read: a minimal buffer bounds the memory that stray packets take.
   (void)try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);
+  return socket;
+}
+
+MRC_SETUP void bind_sender(const Socket& socket, const LocalAddress& local,
+                           std::uint32_t interface_index, std::uint16_t source_port) {
   if (!try_bind(socket, SocketAddress(local.ip, source_port, interface_index)))
     throw_errno("cannot send from " + format_address({local.ip, source_port}));
-  path.source_port = bound_port(socket);
+}
+
+/// Opens the socket of one path. Throws Error.
+[[nodiscard]] MRC_SETUP UdpPath open_path(const UdpPortOptions& options, const LocalAddress& local,
+                                          std::uint32_t interface_index,
+                                          std::uint16_t source_port) {
+  UdpPath path;
+  path.socket = make_sender(options, local);
+  bind_sender(path.socket, local, interface_index, source_port);
+  path.source_port = bound_port(path.socket);
   return path;
 }
 
@@ -110,6 +135,21 @@ MRC_SETUP std::vector<UdpPath> open_paths(const UdpPortOptions& options, const L
     paths.back().flow_label = path.flow_label;
   }
   return paths;
+}
+
+MRC_SETUP void open_bound(const UdpPortOptions& options, const LocalAddress& local,
+                          const Interface& interface, std::span<UdpPath> paths) try {
+  for (UdpPath& path : paths) {
+    path.bound = detail::make_sender(options, local);
+    leave_by(path.bound, is_v4(local.ip), interface);
+    const detail::AddressShare one(path.socket), other(path.bound);
+    detail::bind_sender(path.bound, local, interface.index, path.source_port);
+    if (path.flow_label != 0 && !detail::lease_flow_label(path.bound, local.ip, path.flow_label))
+      throw_errno("cannot lease an IPv6 flow label");
+  }
+} catch (...) {
+  for (UdpPath& path : paths) path.bound = {};
+  throw;
 }
 
 }  // namespace mrc::inline v0_1::port

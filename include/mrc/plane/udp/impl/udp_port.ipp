@@ -17,6 +17,7 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/system_calls.hpp"
+#include "mrc/net/way.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/plane/udp/udp_filter.hpp"
 #include "mrc/plane/udp/udp_port.hpp"
@@ -89,6 +90,8 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   peer.address = SocketAddress(address.ip, address.udp_port, interface_.index);
   peer.prefix = wire::IcrcPrefix::make(local_.ip, address.ip, address.udp_port);
   peer.segmented = !(route.real_header && is_v4(local_.ip) && options_.icrc);
+  peer.passing = route.passing;
+  ask_way(peer);
   return source_tag(address.ip);
 }
 
@@ -131,7 +134,9 @@ MRC_SETUP void UdpPort::open_receiving() {
     throw Error(Errc::invalid_argument, "the receive socket given is not bound to " +
                                             format_address({local_.ip, udp_port_}));
   interface_ = find_interface(socket_, local_);
-  interface_up_ = interface_.running;
+  interface_up_ = !on_link() || interface_.running;
+  ask_mtu();
+  if (!fixed()) monitor_ = NetlinkMonitor::try_open(NetlinkMonitor::Watch::routes);
   const bool gro = enable(options_.gro, UDP_GRO, 1, "UDP_GRO");
   const std::uint64_t buffer =
       set_buffer(socket_, SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer);
@@ -140,7 +145,7 @@ MRC_SETUP void UdpPort::open_receiving() {
   capabilities_.coalescing = gro;
   capabilities_.exact_icrc = !is_v4(local_.ip);
   capabilities_.outer_headers = true;
-  filter_size_ = capabilities_.max_packet;
+  filter_size_ = on_link() ? capabilities_.max_packet : UdpTransmitter::kMaxMessage;
   attach_udp_filter(socket_, filter_size_);
   open_second();
   first_drops_ = kernel_drops();
@@ -256,9 +261,11 @@ MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
 MRC_DECL void UdpPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   look_at_link();
-  if (interface_gone_ && now >= next_search_) {
+  watch_routes();
+  if ((interface_gone_ || mtu_due_) && now >= next_search_) {
     next_search_ = now + kSearchInterval;
-    search_interface();
+    if (std::exchange(mtu_due_, false)) ask_mtu();
+    if (interface_gone_) search_interface();
   }
   next_link_check_ = now + (interface_up_ ? kLinkCheckUp : kLinkCheckDown);
 }
@@ -280,19 +287,74 @@ MRC_DECL std::uint64_t UdpPort::kernel_drops() const noexcept {
 }
 
 MRC_DECL void UdpPort::look_at_link() noexcept {
-  const std::uint32_t mtu = interface_.mtu;
   interface_gone_ = !refresh(socket_, interface_);
+  judge_link();
+}
+
+MRC_DECL void UdpPort::judge_link() noexcept {
   interface_up_ = interface_.running;
-  if (mtu == interface_.mtu) return;
+  if (on_link()) {
+    outgoing_mtu_ = interface_.mtu;
+  } else if (interface_up_) {
+    std::size_t unreached = 0, all = 0;
+    for (const UdpPeer& peer : peers_)
+      if (peer.address.length != 0 && !peer.passing) ++all, unreached += !peer.reached;
+    interface_up_ = all == 0 || unreached < all;
+  }
+  if (capabilities_.max_packet == room()) return;
   capabilities_.max_packet = room();
   transmitter_->set_max_packet(capabilities_.max_packet);
+}
+
+MRC_DECL void UdpPort::watch_routes() noexcept {
+  const auto peers = static_cast<std::size_t>(peers_.end() - peers_.begin());
+  const auto news = monitor_ != nullptr ? monitor_->read(0) : NetlinkMonitor::News{};
+  if (news.links || news.next_hops) {
+    to_ask_ = peers;
+    mtu_due_ = !on_link();
+  }
+  for (std::size_t asked = 0; to_ask_ > 0 && asked < kAskedPerCheck; --to_ask_) {
+    next_asked_ = (next_asked_ + 1) % peers;
+    UdpPeer& peer = peers_.begin()[static_cast<std::ptrdiff_t>(next_asked_)];
+    if (peer.address.length == 0) continue;
+    ask_way(peer);
+    ++asked;
+  }
+}
+
+MRC_SETUP void UdpPort::ask_mtu() noexcept try {
+  outgoing_mtu_ = outgoing_mtu(socket_, interface_, local_.ip);
+} catch (const std::exception&) {  // memory is short: it stays as it is
+}
+
+MRC_SETUP void UdpPort::ask_way(UdpPeer& peer) noexcept {
+  if (fixed() || peer.passing) return;
+  const Way way = find_way(interface_, local_.ip, peer.address.peer().ip);
+  peer.bound = way.bound && open_bound();
+  if (on_link()) return;
+  const auto runs = [&](std::uint32_t index) {
+    Interface interface;
+    interface.index = index;
+    return index != 0 && refresh(socket_, interface) && interface.running;
+  };
+  peer.reached = !way.none && (way.interfaces[0] == 0 ||
+                               std::any_of(way.interfaces.begin(), way.interfaces.end(), runs));
+}
+
+MRC_SETUP bool UdpPort::open_bound() noexcept try {
+  if (!paths_.front().bound.open()) port::open_bound(options_, local_, interface_, paths_);
+  return true;
+} catch (const std::exception&) {  // too many open files, say: the route decides
+  return false;
 }
 
 MRC_SETUP void UdpPort::search_interface() noexcept try {
   const Interface found = find_interface(socket_, local_);
   if (found.index == 0) return;
   if (!local_.interface.empty()) tie_to(found);
-  interface_.index = found.index;
+  for (UdpPath& path : paths_) path.bound = {};
+  interface_ = found;
+  to_ask_ = static_cast<std::size_t>(peers_.end() - peers_.begin());
   look_at_link();
 } catch (const std::exception&) {  // the address is not usable yet, or memory is short: next time
 }
@@ -323,11 +385,10 @@ MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
     }
 }
 
-/// Bytes of the largest packet, BTH .. iCRC, that the interface sends.
 MRC_DECL std::uint32_t UdpPort::room() const noexcept {
   const auto headers =
       static_cast<std::uint32_t>(wire::envelope_size(is_v4(local_.ip), wire::Encapsulation::none));
-  return std::min(std::max(interface_.mtu, 576u) - headers, UdpTransmitter::kMaxMessage);
+  return std::min(std::max(outgoing_mtu_, 576u) - headers, UdpTransmitter::kMaxMessage);
 }
 
 }  // namespace mrc::inline v0_1::port

@@ -27,6 +27,7 @@ MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst
                                                       PortStats& stats) noexcept {
   std::uint32_t done = 0;
   bool too_long = false;
+  const Socket& socket = peer.bound && path.bound.open() ? path.bound : path.socket;
   const auto total = static_cast<std::uint32_t>(packets.size());
   while (done < total) {
     build(burst, packets.subspan(done), peer, path);
@@ -35,7 +36,7 @@ MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst
       ++done;
       continue;
     }
-    const std::size_t sent = flush(path.socket, stats);
+    const std::size_t sent = flush(socket, stats);
     for (std::size_t i = 0; i < sent; ++i) done += runs_[i].packets;
     if (sent == used_) continue;
     switch (judge(errno, runs_[sent])) {
