@@ -167,6 +167,38 @@ check route 1
 expect_text route.out 'there is no route from 10.9.1.1 to 10.9.1.2'
 end_listener
 
+say 'planes in one subnet, on a switch of their own and on one'
+for plane in 0 1; do
+  ip -n "$a" addr add "10.9.7.$((plane + 1))/24" dev "p$plane"
+  ip -n "$b" addr add "10.9.7.$((plane + 3))/24" dev "p$plane"
+done
+arp() {  # arp VALUE: which addresses interfaces answer for
+  for ns in "$a" "$b"; do
+    for dev in all p0 p1; do
+      ip netns exec "$ns" sh -c "echo $1 >/proc/sys/net/ipv4/conf/$dev/arp_ignore
+        echo 0 >/proc/sys/net/ipv4/conf/$dev/rp_filter"
+    done
+  done
+}
+planes_a=10.9.7.1,10.9.7.2
+wait=60s
+listen 10.9.7.3,10.9.7.4
+arp 0
+check subnet 0
+expect_text subnet.out 'answers ARP for both' 'net.ipv4.conf.p1.arp_ignore=1'
+if grep -q 'leave by' subnet.out; then fail "packets leave by one link: $(cat subnet.out)"; fi
+arp 1
+check subnet-arp 0
+ip -n "$switch" link add joint0 type veth peer name joint1
+for plane in 0 1; do
+  ip -n "$switch" link set "joint$plane" mtu 9000 master "br$plane" up
+done
+check subnet-joined 0
+for name in subnet-arp subnet-joined; do
+  if grep -qE 'FAILED|ARP' "$name.out"; then fail "$name: $(cat "$name.out")"; fi
+done
+end_listener
+
 say 'nobody listens'
 check nobody 3
 expect_text nobody.err '10.9.0.2 does not answer at TCP port 9795' 'mrc_ctl check --listen'

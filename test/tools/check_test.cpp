@@ -144,6 +144,30 @@ TEST_CASE("check: planes in one subnet are no wrong order") {
   }
 }
 
+TEST_CASE("check: where either link may get the packets of planes in one subnet") {
+  Checked checked;
+  checked.there.planes[1].answers_for_all = true;
+  CHECK(checked.fault().verdict == Verdict::warning);
+  CHECK(says(checked.fault(),
+             "node2: another plane is in the subnet of plane 1, and eth1 answers "
+             "ARP for both"));
+  CHECK(says(checked.fault(), "`sysctl -w net.ipv4.conf.eth1.arp_ignore=1`"));
+  checked = {};
+  checked.here.planes[2].strict_source = true;
+  CHECK(checked.fault().verdict == Verdict::warning);
+  CHECK(says(checked.fault(), "`sysctl -w net.ipv4.conf.eth2.rp_filter=2`"));
+}
+
+TEST_CASE("check: a plane whose address is on the loopback interface leaves by any link") {
+  Checked checked;
+  PlaneFacts& plane = checked.here.planes[0];
+  plane.interface = "lo";
+  plane.on_link = false;
+  CHECK(checked.rows()[5].verdict == Verdict::ok);
+  plane.leaves[0] = "";
+  CHECK(checked.fault().verdict == Verdict::failed);
+}
+
 TEST_CASE("check: number, state and routes of planes") {
   Checked checked;
   checked.there.planes.pop_back();

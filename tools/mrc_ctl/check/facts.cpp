@@ -57,6 +57,9 @@ PlaneFacts plane_from(const Json& json) {
   plane.interface = text_of(json, "interface");
   plane.interface_mtu = static_cast<std::uint32_t>(number_of(json, "interface_mtu", UINT32_MAX));
   plane.running = flag_of(json, "running");
+  plane.on_link = flag_of(json, "on_link");
+  plane.answers_for_all = flag_of(json, "answers_for_all");
+  plane.strict_source = flag_of(json, "strict_source");
   plane.udp_port = static_cast<std::uint16_t>(number_of(json, "udp_port", UINT16_MAX));
   plane.probe_port = static_cast<std::uint16_t>(number_of(json, "probe_port", UINT16_MAX));
   plane.in_use = text_of(json, "in_use");
@@ -79,6 +82,9 @@ Json to_json(const HostFacts& facts) {
                       {"interface", plane.interface},
                       {"interface_mtu", plane.interface_mtu},
                       {"running", plane.running},
+                      {"on_link", plane.on_link},
+                      {"answers_for_all", plane.answers_for_all},
+                      {"strict_source", plane.strict_source},
                       {"udp_port", plane.udp_port},
                       {"probe_port", plane.probe_port},
                       {"in_use", plane.in_use},

@@ -22,8 +22,12 @@ inline constexpr unsigned kMostPaths = 64;
 struct PlaneFacts {
   port::IpAddress address{};
   std::string interface;            ///< that has the address
-  std::uint32_t interface_mtu = 0;  ///< bytes of an IP packet
+  std::uint32_t interface_mtu = 0;  ///< bytes of an IP packet; if it is no link, of those that are
   bool running = false;             ///< the interface is up, and has a carrier
+  bool on_link = true;              ///< the interface is one that packets leave by
+  /// Another plane has an address of its subnet, and the interface answers ARP for that, too, or
+  /// drops packets from addresses whose route leads by the other's.
+  bool answers_for_all = false, strict_source = false;
   std::uint16_t udp_port = 0;       ///< at which a device with slot 0 receives
   std::uint16_t probe_port = 0;     ///< at which probes arrive: udp_port, if that is free
   std::string in_use;               ///< who has udp_port; empty: nobody

@@ -17,6 +17,8 @@
 #include "mrc/core/types.hpp"
 #include "mrc/exchange/connection_info.hpp"
 #include "mrc/net/socket_interface.hpp"
+#include "mrc/net/way.hpp"
+#include "mrc/plane/host_addresses.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/slot.hpp"
 #include "mrc/version.hpp"
@@ -26,7 +28,7 @@
 namespace mrc::check_tool {
 namespace {
 
-std::uint64_t system_setting(const char* file) {
+std::uint64_t system_setting(const std::string& file) {
   std::uint64_t value = 0;
   std::ifstream(file) >> value;
   return value;
@@ -73,6 +75,23 @@ void fit_mtu(HostFacts& facts, const Config& config) {
     mtu = fitting_mtu(mtu, std::min(plane.interface_mtu, 65'535u) - headers_of(plane),
                       mrc::detail::kPacketOverhead);
   facts.mtu = config.strict ? mrc_mtu(mtu) : mtu;
+}
+
+/// Of an IPv4 interface: the larger one of its own value and that for all.
+std::uint64_t ipv4_setting(const std::string& interface, const std::string& name) {
+  const std::string folder = "/proc/sys/net/ipv4/conf/";
+  return std::max(system_setting(folder + "all/" + name),
+                  system_setting(folder + interface + "/" + name));
+}
+
+/// Another plane has an address of its subnet at another interface.
+bool shares_subnet(const HostFacts& facts, const PlaneFacts& plane) {
+  const mrc::detail::OwnAddress own{plane.address, port::prefix_length(plane.address), 0};
+  return plane.on_link &&
+         std::any_of(facts.planes.begin(), facts.planes.end(), [&](const PlaneFacts& other) {
+           return other.on_link && other.interface != plane.interface &&
+                  mrc::detail::in_subnet(own, other.address);
+         });
 }
 
 }  // namespace
@@ -129,8 +148,15 @@ void refresh(OwnHost& own) {
     PlaneFacts& plane = own.facts.planes[i];
     const port::Interface found = own.planes[i].interface();
     plane.interface = found.name;
-    plane.interface_mtu = found.mtu;
+    plane.on_link = found.link || port::is_loopback(plane.address);
+    plane.interface_mtu =
+        port::outgoing_mtu(port::make_udp_socket({plane.address, {}}), found, plane.address);
     plane.running = found.running;
+  }
+  for (PlaneFacts& plane : own.facts.planes) {
+    const bool shared = port::is_v4(plane.address) && shares_subnet(own.facts, plane);
+    plane.answers_for_all = shared && ipv4_setting(plane.interface, "arp_ignore") == 0;
+    plane.strict_source = shared && ipv4_setting(plane.interface, "rp_filter") == 1;
   }
   fit_mtu(own.facts, own.config);
 }
@@ -139,7 +165,7 @@ void find_routes(HostFacts& own, const HostFacts& other) {
   for (PlaneFacts& plane : own.planes) {
     plane.leaves.clear();
     for (const PlaneFacts& to : other.planes)
-      plane.leaves.push_back(route_interface(plane.address, to.address));
+      plane.leaves.push_back(way_interface(plane.address, to.address));
   }
 }
 

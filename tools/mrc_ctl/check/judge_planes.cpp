@@ -39,6 +39,24 @@ std::string order_text(const HostFacts& own, const HostFacts& other, std::size_t
       port::format_ip(its.address), k, own.host);
 }
 
+/// What keeps packets to a plane from arriving by its own link.
+std::string arrival_problem(const HostFacts& own, std::size_t plane) {
+  const PlaneFacts& mine = own.planes[plane];
+  std::string why;
+  if (mine.strict_source)
+    why = fmt::format(
+        "{}: another plane is in the subnet of plane {}, and {} drops packets whose way back leads "
+        "by that one's interface: `sysctl -w net.ipv4.conf.{}.rp_filter=2`",
+        own.host, plane, mine.interface, mine.interface);
+  if (mine.answers_for_all)
+    why += fmt::format(
+        "{}{}: another plane is in the subnet of plane {}, and {} answers ARP for both, so packets "
+        "may arrive by the wrong link: `sysctl -w net.ipv4.conf.{}.arp_ignore=1`, or give each "
+        "plane a subnet of its own",
+        why.empty() ? "" : "\n", own.host, plane, mine.interface, mine.interface);
+  return why;
+}
+
 /// Why plane N here and plane N there are no pair; empty if they are one.
 std::string pair_problem(const HostFacts& here, const HostFacts& there, std::size_t plane,
                          Verdict& verdict) {
@@ -61,7 +79,7 @@ std::string pair_problem(const HostFacts& here, const HostFacts& there, std::siz
   for (const auto& [own, other] : {std::pair(&here, &there), std::pair(&there, &here)}) {
     const PlaneFacts& mine = own->planes[plane];
     if (mine.leaves.size() <= plane || mine.leaves[plane] == mine.interface ||
-        mine.interface.empty())
+        mine.interface.empty() || (!mine.on_link && !mine.leaves[plane].empty()))
       continue;
     const std::string to = port::format_ip(other->planes[plane].address);
     if (mine.leaves[plane].empty())
@@ -73,6 +91,9 @@ std::string pair_problem(const HostFacts& here, const HostFacts& there, std::siz
         "plane a subnet of its own, or a routing rule (`ip rule add from {} table ...`)",
         own->host, plane, to, mine.leaves[plane], mine.interface, port::format_ip(mine.address));
   }
+  verdict = Verdict::warning;
+  for (const HostFacts* own : {&here, &there})
+    if (std::string why = arrival_problem(*own, plane); !why.empty()) return why;
   return {};
 }
 

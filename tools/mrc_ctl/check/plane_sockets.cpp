@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "mrc/net/socket_address.hpp"
+#include "mrc/net/way.hpp"
 
 namespace mrc::check_tool {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 constexpr std::size_t kLargestProbe = 65'507;
 
 /// As the paths of a UdpPort: with DF set, whatever path MTU the kernel has learned.
-port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope) {
+port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope,
+                         const port::Interface* leave_by = nullptr) {
   port::Socket socket = port::make_udp_socket(local);
   if (port::is_v4(local.ip))
     port::set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, "IP_MTU_DISCOVER");
@@ -26,6 +28,7 @@ port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope) {
     port::set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE,
                      "IPV6_MTU_DISCOVER");
   (void)port::try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);  // never read
+  if (leave_by != nullptr) port::leave_by(socket, port::is_v4(local.ip), *leave_by);
   if (!port::try_bind(socket, port::SocketAddress(local.ip, 0, scope)))
     throw_errno("cannot send from " + port::format_ip(local.ip));
   return socket;
@@ -48,13 +51,29 @@ PlaneSockets::PlaneSockets(const port::LocalAddress& local, std::uint16_t port, 
   for (unsigned i = 0; i < paths; ++i) senders_.push_back(open_sender(local_, scope_));
 }
 
+port::Interface PlaneSockets::interface() {
+  bound_.clear();
+  asked_ = {};
+  return port::find_interface(receiver_, local_);
+}
+
+bool PlaneSockets::leaves_bound(const port::IpAddress& to) {
+  if (to == asked_ || !local_.interface.empty()) return leaves_bound_;
+  const port::Interface own = port::find_interface(receiver_, local_);
+  leaves_bound_ = port::find_way(own, local_.ip, to).bound;
+  while (leaves_bound_ && bound_.size() < senders_.size())
+    bound_.push_back(open_sender(local_, scope_, &own));
+  asked_ = to;
+  return leaves_bound_;
+}
+
 int PlaneSockets::send(const ProbeHead& head, std::size_t size, const port::PeerAddress& to,
                        unsigned path) {
   size = std::clamp(size, ProbeHead::kSize, buffer_.size());
   std::fill_n(buffer_.begin(), size, std::uint8_t{0});
   put_head(head, buffer_);
   const port::SocketAddress address(to.ip, to.udp_port, scope_);
-  const port::Socket& socket = senders_[path % senders_.size()];
+  const port::Socket& socket = (leaves_bound(to.ip) ? bound_ : senders_)[path % senders_.size()];
   for (int tries = 0;; ++tries) {
     if (::sendto(socket.fd(), buffer_.data(), size, MSG_DONTWAIT, &address.any, address.length) >=
         0)

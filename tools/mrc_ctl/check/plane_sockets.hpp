@@ -14,7 +14,8 @@
 namespace mrc::check_tool {
 
 /// A plane as UdpPort has it, for probes: one socket receives, and one per path sends from a source
-/// port of its own, never in fragments. One thread.
+/// port of its own, never in fragments, and by the plane's interface where UdpPort would. One
+/// thread.
 class PlaneSockets {
  public:
   /// Receives at `port`, or, if that is in use, at any free one. Throws mrc::Error.
@@ -24,10 +25,8 @@ class PlaneSockets {
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] unsigned paths() const noexcept { return static_cast<unsigned>(senders_.size()); }
   [[nodiscard]] int fd() const noexcept { return receiver_.fd(); }
-  /// That has the address.
-  [[nodiscard]] port::Interface interface() const {
-    return port::find_interface(receiver_, local_);
-  }
+  /// That has the address now.
+  [[nodiscard]] port::Interface interface();
 
   /// Sends a packet of `size` bytes on a path. 0, or the errno of the kernel; a socket that is full
   /// is waited for, for a moment.
@@ -38,11 +37,17 @@ class PlaneSockets {
   void receive(const Take& take);
 
  private:
+  /// Whether packets to that address leave from `bound_`.
+  [[nodiscard]] bool leaves_bound(const port::IpAddress& to);
+
   port::LocalAddress local_;
   std::uint32_t scope_ = 0;
   port::Socket receiver_;
   std::uint16_t port_ = 0;
   std::vector<port::Socket> senders_;
+  std::vector<port::Socket> bound_;  ///< the same, and their packets leave by the interface
+  port::IpAddress asked_{};          ///< to which packets were sent last
+  bool leaves_bound_ = false;        ///< and that from `bound_`
   std::vector<std::uint8_t> buffer_;
 };
 

@@ -7,9 +7,9 @@
 
 namespace mrc::check_tool {
 
-/// The interface by which packets from an address of this host leave for another one, by the
-/// kernel's routes and rules; empty if there is no route. Sends nothing.
-[[nodiscard]] std::string route_interface(const port::IpAddress& source,
-                                          const port::IpAddress& destination);
+/// The interface by which a UdpPort's packets from an address of this host leave for another one;
+/// empty if there is no route. Sends nothing. Throws mrc::Error.
+[[nodiscard]] std::string way_interface(const port::IpAddress& source,
+                                        const port::IpAddress& destination);
 
 }  // namespace mrc::check_tool
