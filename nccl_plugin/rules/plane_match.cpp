@@ -185,7 +185,8 @@ std::vector<PlaneOffer> plane_offers(const std::vector<IpAddress>& addresses,
             facts.addresses[i] == ip ||
             (facts.loopback && mrc::port::is_loopback(ip) && mrc::port::is_v4(facts.addresses[i]));
         if (own && offers.back().interface.empty())
-          offers.back() = {facts.name, ip, bits, facts.mtu};
+          offers.back() = {facts.name, ip, bits,
+                           facts.link || mrc::port::is_loopback(ip) ? facts.mtu : 0};
       }
   }
   return offers;

@@ -16,7 +16,7 @@ struct PlaneOffer {
   std::string interface;         ///< its name; empty: not known
   mrc::port::IpAddress ip{};     ///< its address
   std::uint8_t prefix_bits = 0;  ///< of the subnet, out of 128; 0: not known
-  std::uint32_t mtu = 0;         ///< of the interface, in bytes; 0: not known
+  std::uint32_t mtu = 0;         ///< of the interface, in bytes; 0: not known, or it is no link
 
   friend bool operator==(const PlaneOffer&, const PlaneOffer&) = default;
 };

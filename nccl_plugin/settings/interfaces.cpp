@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "mrc/net/socket_address.hpp"
+#include "mrc/net/socket_interface.hpp"
 #include "nccl_plugin/settings/environment.hpp"
 
 namespace mrc_nccl {
@@ -100,6 +101,7 @@ std::vector<InterfaceFacts> read_interfaces() {
       facts.up = (entry->ifa_flags & IFF_UP) != 0;
       facts.running = facts.up && (entry->ifa_flags & IFF_RUNNING) != 0;
       facts.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+      facts.link = mrc::port::is_link(entry->ifa_flags);
       facts.mtu = mtu_of(name);
       add_device_facts(facts);
       found = interfaces.insert(interfaces.end(), std::move(facts));

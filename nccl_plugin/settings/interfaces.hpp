@@ -20,6 +20,7 @@ struct InterfaceFacts {
   bool up = true;                               ///< switched on
   bool running = true;                          ///< has a carrier
   bool loopback = false;                        ///< reaches this host only
+  bool link = true;                             ///< see mrc::port::is_link()
   int speed_mbps = -1;                          ///< Mb/s; -1: not known
   /// Folder of its PCI function in /sys, such as "/sys/devices/pci0000:00/0000:00:03.0"; empty if
   /// it has none (virtual interfaces).

@@ -154,6 +154,12 @@ TEST_CASE("plane match: what interfaces tell of planes") {
                               mrc::port::parse_ip("192.0.2.1")},
                              {lo, eth});
   REQUIRE(offers.size() == 3);
+  // The loopback interface's MTU means nothing to packets of a routed address on it.
+  lo.mtu = 65536, lo.link = false;
+  lo.addresses.push_back(mrc::port::parse_ip("10.7.0.1"));
+  lo.prefix_bits.push_back(128);
+  const auto routed = mrc_nccl::plane_offers({mrc::port::parse_ip("10.7.0.1")}, {lo, eth});
+  CHECK(routed.at(0) == PlaneOffer{"lo", mrc::port::parse_ip("10.7.0.1"), 128, 0});
   CHECK(offers[0] == PlaneOffer{"eth2", mrc::port::parse_ip("fd00::1"), 64, 9000});
   CHECK(offers[1] == PlaneOffer{"lo", mrc::port::parse_ip("127.0.0.3"), 104, 0});
   CHECK(offers[2] == PlaneOffer{"", mrc::port::parse_ip("192.0.2.1"), 0, 0});
