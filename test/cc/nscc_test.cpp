@@ -30,7 +30,7 @@ NsccOptions plain() {
   return o;
 }
 
-SackSample sack(Time now, std::uint64_t newly, Duration delay, bool ecn = false) {
+SackSample sack(Time now, std::uint32_t newly, Duration delay, bool ecn = false) {
   SackSample s;
   s.now = now;
   s.newly = newly;
@@ -50,7 +50,7 @@ void set_window(Nscc& cc, std::uint64_t bytes) {
 }
 
 // The window after the first SACK, of `newly` bytes and `delay`, when it is applied at once.
-double growth(NsccOptions o, std::uint64_t newly, Duration delay, bool ecn = false,
+double growth(NsccOptions o, std::uint32_t newly, Duration delay, bool ecn = false,
               std::uint8_t penalty = 0) {
   o.adjust_bytes = 0;
   Nscc cc(o);
@@ -225,18 +225,6 @@ TEST_CASE("nscc: a sample without round-trip time counts bytes only") {
   CHECK(cc.window() == 100'000);
   CHECK(cc.base_rtt() == 12us);
   CHECK(cc.average_delay() == 0ns);
-}
-
-TEST_CASE("nscc: an old SACK is ignored") {
-  Nscc cc(plain());
-  cc.on_send(100'000, kStart);
-  SackSample s = sack(kStart, std::uint64_t{1} << 31, 1us, true);
-  s.rtt = 1us;
-  s.rcv_cwnd_pen = 127;
-  cc.on_sack(s);
-  CHECK(cc.inflight() == 100'000);
-  CHECK(cc.window() == 225'000);
-  CHECK(cc.base_rtt() == 12us);
 }
 
 TEST_CASE("nscc: a shorter round trip lowers base_rtt and the greatest window") {
@@ -474,7 +462,7 @@ TEST_CASE("nscc: whatever a peer reports, window and account stay within their b
         default: {
           SackSample s;
           s.now = random.chance(0.1) ? now - Duration{any32()} : now;
-          s.newly = any64();
+          s.newly = any32();
           s.rtt = random.chance(0.5) ? Duration{static_cast<Duration::rep>(random.next())}
                                      : Duration{random.below(200'000)};
           s.has_rtt = random.chance(0.9);

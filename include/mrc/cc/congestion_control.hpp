@@ -18,14 +18,14 @@ namespace mrc::inline v0_1::cc {
 /// The input of one SACK to a congestion control context.
 struct SackSample {
   Time now{};               ///< arrival time of the SACK
-  std::uint64_t newly = 0;  ///< bytes newly reported as received: of the packets that this SACK, or
+  std::uint32_t newly = 0;  ///< bytes newly reported as received: of the packets that this SACK, or
                             ///< a Transport ACK before it, is the first to report
   Duration rtt{};           ///< of the packet that triggered the SACK; valid if has_rtt
   bool has_rtt = false;     ///< false when the sample would be ambiguous (mrc-1.0 §6.3)
   bool ecn = false;         ///< the triggering packet was marked (m = SKIP_ONCE)
   std::uint8_t rcv_cwnd_pen = 0;  ///< receiver's penalty, 7 bit, unit 1/128 (mrc-1.0 §6.7)
   bool restore_cwnd = false;      ///< restore_cwnd of the SACK
-  std::uint64_t early = 0;  ///< part of newly: left the bytes in flight before, by on_forget()
+  std::uint32_t early = 0;  ///< part of newly: left the bytes in flight before, by on_forget()
 };
 
 /// The event interface between the requester and an algorithm. All event arguments may be hostile

@@ -25,7 +25,6 @@ class Unsteered {
   void on_send(std::uint32_t bytes, Time) noexcept { inflight_.add(bytes); }
   /// Subtracts what was received and updates the base round-trip time.
   void on_sack(const SackSample& sack) noexcept {
-    if (sack.newly >= std::uint64_t{1} << 31) return;  // an old SACK, as in mrc-1.0 §6.3
     inflight_.subtract(sack.newly - std::min(sack.newly, sack.early));
     if (sack.has_rtt && BaseRtt::plausible(sack.rtt)) base_rtt_.observe(sack.rtt);
   }

@@ -93,8 +93,6 @@ class Nscc {
   [[nodiscard]] const NsccParameters& parameters() const noexcept { return p_; }
 
  private:
-  // A larger count is an old SACK, whose difference has wrapped (mrc-1.0 §6.3).
-  static constexpr std::uint64_t kOldSack = std::uint64_t{1} << 31;
   static constexpr std::uint8_t kPenaltyMask = 0x7F;
   // Full windows that the shares of all destinations add up to (share_limit()).
   static constexpr std::uint32_t kSharedWindows = 2;
@@ -171,7 +169,6 @@ inline double Nscc::share_limit() const noexcept {
 /// One SACK, mrc-1.0 §6.3. Without a valid round-trip time it only updates the bytes in flight and
 /// the receiver's penalty.
 inline void Nscc::on_sack(const SackSample& sack) noexcept {
-  if (sack.newly >= kOldSack) return;
   adapted_ = true;
   const auto newly = static_cast<double>(sack.newly);
   apply_penalty(sack, newly);
