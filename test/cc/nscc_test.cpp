@@ -346,6 +346,20 @@ TEST_CASE("nscc: losses and timeouts") {
   CHECK(cc.inflight() == 50'000 - 3 * kMtu);
 }
 
+TEST_CASE("nscc: a second timeout in a row clears pending increases") {
+  for (const unsigned consecutive : {1u, 2u}) {
+    Nscc cc(plain());
+    set_window(cc, 100'000);
+    cc.on_send(40'000, kStart);
+    cc.on_sack(sack(kStart, 4096, 0us));
+    cc.on_timeout(kMtu, consecutive, kStart);
+    const std::uint64_t before = cc.window();
+    cc.on_sack(sack(kStart + 12us, 0, 0us));
+    const std::uint64_t eta = 614;
+    CHECK((cc.window() - before == eta) == (consecutive == 2));  // else what was pending, too
+  }
+}
+
 TEST_CASE("nscc: a receiver's penalty of 64 halves the window in a round trip") {
   for (const unsigned per_sack : {1u, 4u}) {
     CAPTURE(per_sack);
