@@ -28,7 +28,10 @@ const InterfaceFacts* find_interface(const std::string& plane,
                                      const std::vector<InterfaceFacts>& interfaces) {
   IpAddress ip{};
   try {
-    ip = mrc::port::parse_ip(plane.substr(0, plane.find('%')));
+    if (plane.find('%') == plane.npos)
+      ip = mrc::port::parse_ip(plane);
+    else  // several interfaces may have the same link-local address
+      return find_interface(mrc::port::parse_local_address(plane).interface, interfaces);
   } catch (const mrc::Error&) {  // not an address
     for (const InterfaceFacts& facts : interfaces)
       if (facts.name == plane) return &facts;

@@ -163,6 +163,14 @@ TEST_CASE("planes: 32 at most") {
   CHECK(settings.nics[0].interfaces[10] == "eth10");
 }
 
+TEST_CASE("planes: a link-local address that several interfaces have is that of the one named") {
+  const Settings settings =
+      settings_of({{"MRC_PLANES", "fe80::1%eth8,fe80::1%eth7"}},
+                  {net_interface("eth7", {"fe80::1"}), net_interface("eth8", {"fe80::1"})});
+  REQUIRE(settings.nics.size() == 1);
+  CHECK(joined(settings.nics[0].interfaces) == "eth8,eth7");
+}
+
 TEST_CASE("planes: MRC_PLANES wins over interfaces") {
   struct Case {
     const char* planes;

@@ -60,6 +60,10 @@ TEST_CASE("local addresses can name an interface") {
   CHECK(parse_local_address("::1") == LocalAddress{parse_ip("::1"), ""});
   CHECK(parse_local_address("fe80::1%eth0") == LocalAddress{parse_ip("fe80::1"), "eth0"});
   CHECK(parse_local_address("eth0") == LocalAddress{{}, "eth0"});
+  CHECK(format_local(parse_local_address("fe80::1%eth0")) == "fe80::1%eth0");
+  CHECK(format_local(parse_local_address("fe80::1%eth0"), 4791) == "[fe80::1%eth0]:4791");
+  CHECK(format_local({parse_ip("fd00::1"), "eth0"}, 4791) == "[fd00::1]:4791");
+  CHECK(format_local({parse_ip("10.0.0.1"), ""}, 4791) == "10.0.0.1:4791");
   CHECK_THROWS_AS((void)parse_local_address("fe80::1"), Error);
   CHECK_THROWS_AS((void)parse_local_address("fe80::1%"), Error);
   CHECK_THROWS_AS((void)parse_local_address("a-name-that-is-too-long"), Error);

@@ -105,6 +105,39 @@ TEST_CASE("claims that make no sense") {
                        doctest::Contains("not an address of this host"), Error);
 }
 
+TEST_CASE("errors name a link-local address with its interface") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell("ip link add a0 type veth peer name b0; ip link set b0 up; ip link set a0 up");
+    const std::vector<LocalAddress> foreign = {parse_local_address("fe80::77%a0")};
+    CHECK_THROWS_WITH_AS((void)claim_slot(foreign, kBase),
+                         doctest::Contains("[fe80::77%a0]:25791 (not an address of this host)"),
+                         Error);
+    mrc::test::shell("ip addr add fe80::77/64 dev a0 nodad");
+    const SlotClaim claim = claim_slot(foreign, kBase);
+    CHECK_THROWS_WITH_AS((void)claim_slot(foreign, kBase, std::uint8_t{0}),
+                         doctest::Contains("UDP port [fe80::77%a0]:25791 is in use"), Error);
+  });
+}
+
+TEST_CASE("an IPv6 address that is tentative is waited for, for a while") {
+  mrc::test::in_new_network([] {
+    mrc::test::shell(
+        "ip link add a0 type veth peer name b0; ip link set b0 up; ip link set a0 up; " +
+        mrc::test::await_carrier("a0 b0") + "; ip addr add fd09::1/64 dev a0");
+    const std::vector<LocalAddress> own = {parse_local_address("fd09::1")};
+    CHECK(claim_slot(own, kBase).sockets.size() == 1);
+    mrc::test::shell(
+        "echo 100 >/proc/sys/net/ipv6/conf/a0/dad_transmits; ip addr add fd09::2/64 dev a0");
+    const std::vector<LocalAddress> late = {parse_local_address("fd09::2")};
+    CHECK_THROWS_WITH_AS((void)claim_slot(late, kBase), doctest::Contains("tentative"), Error);
+    mrc::test::shell(
+        "echo 1 >/proc/sys/net/ipv6/conf/a0/dad_transmits; ip addr add fd09::3/64 dev "
+        "b0 nodad; ip addr add fd09::3/64 dev a0");
+    const std::vector<LocalAddress> other = {parse_local_address("fd09::3%a0")};
+    CHECK_THROWS_WITH_AS((void)claim_slot(other, kBase), doctest::Contains("another host"), Error);
+  });
+}
+
 TEST_CASE("a socket that is not bound to the slot is refused") {
   const auto local = planes(1);
   SlotClaim claim = claim_slot(local, kBase, std::uint8_t{3});

@@ -199,6 +199,22 @@ for name in subnet-arp subnet-joined; do
 done
 end_listener
 
+say 'link-local addresses, the same one in each plane'
+ip -n "$switch" link del joint0
+for ns in "$a" "$b"; do
+  for plane in 0 1; do
+    n=$([[ $ns == "$a" ]] && echo 1 || echo 2)
+    ip -n "$ns" addr add "fe80::$n/64" dev "p$plane" nodad
+  done
+done
+planes_a=fe80::1%p0,fe80::1%p1
+listen fe80::2%p0,fe80::2%p1
+MRC_PLANES=$planes_a ip netns exec "$a" "$mrc_ctl" check --wait "$wait" 'fe80::2%p0' >local.out \
+  2>local.err || fail "link-local addresses do not fit: $(cat local.*)"
+expect_text local.out 'UDP port                  4791  '
+if grep -qE 'FAILED|leave by' local.out; then fail "local: $(cat local.out)"; fi
+end_listener
+
 say 'nobody listens'
 check nobody 3
 expect_text nobody.err '10.9.0.2 does not answer at TCP port 9795' 'mrc_ctl check --listen'

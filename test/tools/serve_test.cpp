@@ -125,10 +125,14 @@ TEST_CASE("serve: hosts and ports") {
   CHECK(parse_host_port("node7:80") == HostPort{"node7", 80});
   CHECK(parse_host_port("[fd00::1]:80") == HostPort{"fd00::1", 80});
   CHECK(parse_host_port("node7", 9) == HostPort{"node7", 9});
+  CHECK(parse_host_port("[fe80::1%eth0]:80") == HostPort{"fe80::1%eth0", 80});
+  CHECK(parse_host_port("fe80::1%eth0", 9) == HostPort{"fe80::1%eth0", 9});
+  CHECK(parse_host_port("fd00::1", 9) == HostPort{"fd00::1", 9});
   CHECK(to_string({"fd00::1", 80}) == "[fd00::1]:80");
   CHECK(to_string({"node7", 80}) == "node7:80");
   for (const char* text : {"", ":80", "node7", "node7:", "node7:x", "node7:80x", "node7:65536",
-                           "[fd00::1", "[fd00::1]80", "[x]:80", "a b:80", "fd00::1:80", "a/b:1"}) {
+                           "[fd00::1", "[fd00::1]80", "[x]:80", "[fe80::1%]:80", "[fe80::1%a/b]:80",
+                           "a b:80", "fd00::1:80", "a/b:1"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_host_port(text).has_value());
   }

@@ -93,6 +93,12 @@ struct LocalAddress {
 /// "192.0.2.1:4791" or "[2001:db8::1]:4791"; parse_address() reads it back.
 [[nodiscard]] MRC_API std::string format_address(const PeerAddress& address);
 
+/// "192.0.2.1", "2001:db8::1" or "fe80::1%eth0": a link-local address has its interface.
+[[nodiscard]] std::string format_local(const LocalAddress& local);
+
+/// The same with a UDP port: "192.0.2.1:4791" or "[fe80::1%eth0]:4791".
+[[nodiscard]] std::string format_local(const LocalAddress& local, std::uint16_t udp_port);
+
 }  // namespace mrc::inline v0_1::port
 
 #ifndef MRC_SEPARATE_COMPILATION

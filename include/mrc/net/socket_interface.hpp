@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "mrc/core/linkage.hpp"
+#include "mrc/core/time.hpp"
 #include "mrc/net/address.hpp"
 #include "mrc/net/socket.hpp"
 
@@ -44,6 +46,13 @@ struct Interface {
 /// else its first IPv6 address that is not link-local, else the link-local one. Throws Error if
 /// there is neither address nor interface, or if the interface has no address.
 [[nodiscard]] LocalAddress resolve(LocalAddress local);
+
+/// Waits, kTentative at most, while the IPv6 address of this host can't be used yet: duplicate
+/// address detection takes 1 to 2 s once a link has come up. Throws Error that names the cause if
+/// it is not usable then; nothing of addresses that this host does not have.
+void await_address(const LocalAddress& local);
+/// See await_address().
+inline constexpr Duration kTentative = std::chrono::seconds{3};
 
 /// The interface that is named, or, if there is none of that name or none is named, that has the
 /// address. A loopback address that no interface lists (127.0.0.2, say) belongs to the loopback

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "mrc/api/option_table.hpp"
 #include "mrc/core/host_name.hpp"
@@ -119,15 +120,15 @@ OwnHost open_host(const Config& config, const ctl_tool::CheckOptions& options) {
     return own;
   }
   facts.probed = std::min<unsigned>({config.paths, options.paths, kMostPaths});
+  std::vector<port::LocalAddress> opened;
   for (const std::string& text : config.plane_list()) {
     const port::LocalAddress local = text == Config::kDefaultRoute
                                          ? port::LocalAddress{port::default_route_address(), ""}
                                          : port::parse_local_address(text);
     PlaneFacts plane;
     plane.address = port::resolve(local).ip;
-    const auto same =
-        std::count_if(facts.planes.begin(), facts.planes.end(),
-                      [&](const PlaneFacts& p) { return p.address == plane.address; });
+    const auto same = std::count(opened.begin(), opened.end(), port::resolve(local));
+    opened.push_back(port::resolve(local));
     plane.udp_port = static_cast<std::uint16_t>(config.udp_port + port::kSlots * same);
     const std::uint16_t wanted = options.udp_port != 0
                                      ? static_cast<std::uint16_t>(options.udp_port + same)
@@ -165,7 +166,7 @@ void find_routes(HostFacts& own, const HostFacts& other) {
   for (PlaneFacts& plane : own.planes) {
     plane.leaves.clear();
     for (const PlaneFacts& to : other.planes)
-      plane.leaves.push_back(way_interface(plane.address, to.address));
+      plane.leaves.push_back(way_interface({plane.address, plane.interface}, to.address));
   }
 }
 

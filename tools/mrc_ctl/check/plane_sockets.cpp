@@ -30,7 +30,7 @@ port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope,
   (void)port::try_option(socket, SOL_SOCKET, SO_RCVBUF, 0);  // never read
   if (leave_by != nullptr) port::leave_by(socket, port::is_v4(local.ip), *leave_by);
   if (!port::try_bind(socket, port::SocketAddress(local.ip, 0, scope)))
-    throw_errno("cannot send from " + port::format_ip(local.ip));
+    throw_errno("cannot send from " + port::format_local(local));
   return socket;
 }
 
@@ -38,12 +38,13 @@ port::Socket open_sender(const port::LocalAddress& local, std::uint32_t scope,
 
 PlaneSockets::PlaneSockets(const port::LocalAddress& local, std::uint16_t port, unsigned paths)
     : local_(port::resolve(local)), buffer_(kLargestProbe) {
+  port::await_address(local_);
   receiver_ = port::make_udp_socket(local_);
   scope_ = port::find_interface(receiver_, local_).index;
   if (!port::try_bind(receiver_, port::SocketAddress(local_.ip, port, scope_))) {
     const bool used = errno == EADDRINUSE;
     if (!used || !port::try_bind(receiver_, port::SocketAddress(local_.ip, 0, scope_)))
-      throw_errno("cannot receive at " + port::format_address({local_.ip, port}) +
+      throw_errno("cannot receive at " + port::format_local(local_, port) +
                   (errno == EADDRNOTAVAIL ? " (not an address of this host)" : ""));
   }
   port_ = port::bound_port(receiver_);

@@ -9,11 +9,11 @@
 
 namespace mrc::check_tool {
 
-std::string way_interface(const port::IpAddress& source, const port::IpAddress& destination) {
-  if (port::is_v4(source) != port::is_v4(destination)) return {};
-  const port::Socket socket = port::make_udp_socket({source, {}});
-  const port::Interface own = port::find_interface(socket, {source, {}});
-  const std::uint32_t index = port::find_way(own, source, destination).interfaces[0];
+std::string way_interface(const port::LocalAddress& source, const port::IpAddress& destination) {
+  if (port::is_v4(source.ip) != port::is_v4(destination)) return {};
+  const port::Socket socket = port::make_udp_socket({source.ip, {}});
+  const port::Interface own = port::find_interface(socket, source);
+  const std::uint32_t index = port::find_way(own, source.ip, destination).interfaces[0];
   char name[IF_NAMESIZE] = "";
   return index != 0 && ::if_indextoname(index, name) != nullptr ? name : "";
 }

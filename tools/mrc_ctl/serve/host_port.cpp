@@ -15,6 +15,15 @@ bool is_host_character(char c) {
          c == '-' || c == '_';
 }
 
+/// "fd00::1" or "fe80::1%eth0".
+bool is_ipv6(const std::string& text) {
+  const std::size_t percent = std::min(text.find('%'), text.size());
+  const std::string zone = text.substr(percent);
+  in6_addr address{};
+  return ::inet_pton(AF_INET6, text.substr(0, percent).c_str(), &address) == 1 &&
+         zone.size() != 1 && zone.size() <= 16 && zone.find_first_of("%/ ", 1) == zone.npos;
+}
+
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -32,9 +41,10 @@ std::optional<HostPort> parse_host_port(std::string_view text,
     const std::size_t end = text.find(']');
     if (end == text.npos) return std::nullopt;
     at.host = text.substr(1, end - 1);
-    in6_addr address{};
-    if (::inet_pton(AF_INET6, at.host.c_str(), &address) != 1) return std::nullopt;
+    if (!is_ipv6(at.host)) return std::nullopt;
     rest = text.substr(end + 1);
+  } else if (is_ipv6(std::string(text))) {
+    at.host = text;
   } else {
     const std::size_t end = std::min(text.find(':'), text.size());
     at.host = text.substr(0, end);

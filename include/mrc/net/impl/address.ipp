@@ -109,4 +109,14 @@ MRC_SETUP std::string format_address(const PeerAddress& address) {
   return (is_v4(address.ip) ? host : "[" + host + "]") + ":" + std::to_string(address.udp_port);
 }
 
+MRC_SETUP std::string format_local(const LocalAddress& local) {
+  const bool zone = is_link_local(local.ip) && !local.interface.empty();
+  return format_ip(local.ip) + (zone ? "%" + local.interface : "");
+}
+
+MRC_SETUP std::string format_local(const LocalAddress& local, std::uint16_t udp_port) {
+  const std::string host = format_local(local);
+  return (is_v4(local.ip) ? host : "[" + host + "]") + ":" + std::to_string(udp_port);
+}
+
 }  // namespace mrc::inline v0_1::port

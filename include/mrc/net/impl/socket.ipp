@@ -49,7 +49,7 @@ MRC_DECL std::uint32_t receive_buffer_fill(const Socket& socket) noexcept {
 MRC_SETUP Socket make_udp_socket(const LocalAddress& local) {
   Socket socket(::socket(is_v4(local.ip) ? AF_INET : AF_INET6,
                          SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
-  if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_ip(local.ip));
+  if (!socket.open()) throw_errno("cannot open a UDP socket for " + format_local(local));
   if (!is_v4(local.ip)) {
     set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
     // NICs and packet ports send UDP checksum 0 (mrc-1.0 §1.2), which the kernel drops otherwise.

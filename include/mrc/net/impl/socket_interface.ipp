@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ifaddrs.h>
+#include <linux/if_addr.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -10,7 +11,11 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
 
 #include "mrc/core/error.hpp"
 #include "mrc/net/socket_address.hpp"
@@ -41,6 +46,23 @@ void for_each_address(Visit visit) {
     const auto ip = ip_of(entry->ifa_addr);
     if (ip && visit(*entry, *ip)) return;
   }
+}
+
+/// The kernel's flags (IFA_F_*) of an IPv6 address of this host; 0 if it has none, or can't be
+/// told.
+[[nodiscard]] MRC_SETUP unsigned address_flags(const LocalAddress& local) {
+  std::ifstream file("/proc/thread-self/net/if_inet6");
+  std::string ip, index, prefix, scope, flags, name;
+  while (file >> ip >> index >> prefix >> scope >> flags >> name) {
+    if (!local.interface.empty() && local.interface != name) continue;
+    std::string own;
+    for (const std::uint8_t byte : local.ip) {
+      own += "0123456789abcdef"[byte >> 4];
+      own += "0123456789abcdef"[byte & 15];
+    }
+    if (own == ip) return static_cast<unsigned>(std::stoul(flags, nullptr, 16));
+  }
+  return 0;
 }
 
 }  // namespace detail
@@ -110,6 +132,26 @@ MRC_SETUP LocalAddress resolve(LocalAddress local) {
     throw Error(Errc::not_found,
                 "interface " + local.interface + " does not exist or has no IPv4 or IPv6 address");
   return local;
+}
+
+MRC_SETUP void await_address(const LocalAddress& local) {
+  if (is_v4(local.ip)) return;
+  const Time end = monotonic_now() + kTentative;
+  for (unsigned flags = 0;;) {
+    flags = detail::address_flags(local);
+    if ((flags & IFA_F_DADFAILED) != 0)
+      throw Error(std::make_error_code(std::errc::address_not_available),
+                  "address " + format_local(local) +
+                      " can't be used: duplicate address detection has found another host that "
+                      "has it");
+    if ((flags & IFA_F_TENTATIVE) == 0 || (flags & IFA_F_OPTIMISTIC) != 0) return;
+    if (monotonic_now() >= end)
+      throw Error(std::make_error_code(std::errc::address_not_available),
+                  "address " + format_local(local) +
+                      " can't be used yet: it is tentative (`ip -6 addr`) until its link has a "
+                      "carrier and duplicate address detection has ended");
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  }
 }
 
 MRC_SETUP Interface find_interface(const Socket& socket, const LocalAddress& local) {

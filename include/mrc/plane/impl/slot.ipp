@@ -30,7 +30,7 @@ MRC_SETUP Socket open_receive_socket(const LocalAddress& local, std::uint16_t ud
   if (try_bind(socket, SocketAddress(local.ip, udp_port, scope))) return socket;
   if (errno == EADDRINUSE) return {};
   const int error = errno;
-  throw_errno("cannot receive at " + format_address({local.ip, udp_port}) +
+  throw_errno("cannot receive at " + format_local(local, udp_port) +
                   (error == EADDRNOTAVAIL ? " (not an address of this host)" : ""),
               error);
 }
@@ -39,17 +39,25 @@ MRC_SETUP void throw_in_use(const std::string& what) {
   throw Error(std::make_error_code(std::errc::address_in_use), what);
 }
 
+/// A UDP port that is in use.
+struct Taken {
+  LocalAddress local;
+  std::uint16_t udp_port = 0;
+
+  [[nodiscard]] std::string text() const { return format_local(local, udp_port); }
+};
+
 /// Opens all receiving sockets of a slot. Returns none if an address is in use, which `taken`
 /// names.
 [[nodiscard]] MRC_SETUP std::vector<Socket> try_slot(std::span<const LocalAddress> addresses,
                                                      std::span<const std::uint16_t> base_ports,
-                                                     unsigned slot, PeerAddress& taken) {
+                                                     unsigned slot, Taken& taken) {
   std::vector<Socket> sockets;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const auto udp_port = static_cast<std::uint16_t>(base_ports[i] + slot);
     sockets.push_back(open_receive_socket(addresses[i], udp_port));
     if (sockets.back().open()) continue;
-    taken = {addresses[i].ip, udp_port};
+    taken = {addresses[i], udp_port};
     return {};
   }
   return sockets;
@@ -68,19 +76,18 @@ MRC_SETUP void open_second_sockets(std::span<const LocalAddress> addresses, Slot
     if (port == 0) continue;
     socket = open_receive_socket(addresses[i], port);
     if (!socket.open())
-      claim.notes.push_back("UDP port " + format_address({addresses[i].ip, port}) +
+      claim.notes.push_back("UDP port " + format_local(addresses[i], port) +
                             " is in use by another program: peers that send there do not reach "
                             "this device");
   }
 }
 
 /// Slot 0 was not free. An OpenMRC process that has it holds both standard ports of `taken`.
-MRC_SETUP void note_stranger(const LocalAddress& local, const PeerAddress& taken,
-                             SlotClaim& claim) {
+MRC_SETUP void note_stranger(const Taken& taken, SlotClaim& claim) {
   if (taken.udp_port != wire::kUdpPort || claim.slot == 0 ||
-      !open_receive_socket(local, wire::kUdpPortAlternative).open())
+      !open_receive_socket(taken.local, wire::kUdpPortAlternative).open())
     return;
-  claim.notes.push_back("UDP port " + format_address(taken) +
+  claim.notes.push_back("UDP port " + taken.text() +
                         " is in use by another program or by the kernel (Soft-RoCE?): slot " +
                         std::to_string(claim.slot) +
                         " instead of 0; peers that know MRC's standard port only do not reach this "
@@ -97,6 +104,7 @@ MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uin
   const unsigned last = wanted.value_or(kSlots - 1);
   for (const LocalAddress& local : addresses) {
     resolved.push_back(resolve(local));
+    await_address(resolved.back());
     const auto same = std::count(resolved.begin(), resolved.end() - 1, resolved.back());
     const auto base = base_port + kSlots * static_cast<unsigned>(same);
     if (base_port == 0 || base + last > 65535)
@@ -110,7 +118,7 @@ MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uin
                 "slot " + std::to_string(first) + " would receive at UDP port " +
                     std::to_string(wire::kUdpPortAlternative) +
                     ", which is MRC's, too, and slot 0's: use another slot");
-  PeerAddress taken, zero_taken;
+  detail::Taken taken, zero_taken;
   for (unsigned slot = first; slot <= last; ++slot) {
     if (detail::reserved_slot(base_port, slot)) continue;
     std::vector<Socket> sockets = detail::try_slot(resolved, base_ports, slot, taken);
@@ -123,18 +131,14 @@ MRC_SETUP SlotClaim claim_slot(std::span<const LocalAddress> addresses, std::uin
     claim.sockets = std::move(sockets);
     claim.base_ports = std::move(base_ports);
     detail::open_second_sockets(resolved, claim);
-    for (const LocalAddress& local : resolved)
-      if (local.ip == zero_taken.ip) {
-        detail::note_stranger(local, zero_taken, claim);
-        break;
-      }
+    detail::note_stranger(zero_taken, claim);
     return claim;
   }
   if (wanted)
-    detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + format_address(taken) +
+    detail::throw_in_use("slot " + std::to_string(first) + ": UDP port " + taken.text() +
                          " is in use by another socket");
   detail::throw_in_use("no slot from 0 to " + std::to_string(last) +
-                       " is free: for the last one, UDP port " + format_address(taken) +
+                       " is free: for the last one, UDP port " + taken.text() +
                        " is in use; every device of this host takes one: close others, or set "
                        "another udp_port");
 }

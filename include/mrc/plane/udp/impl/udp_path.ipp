@@ -77,7 +77,7 @@ class AddressShare {
 MRC_SETUP void bind_sender(const Socket& socket, const LocalAddress& local,
                            std::uint32_t interface_index, std::uint16_t source_port) {
   if (!try_bind(socket, SocketAddress(local.ip, source_port, interface_index)))
-    throw_errno("cannot send from " + format_address({local.ip, source_port}));
+    throw_errno("cannot send from " + format_local(local, source_port));
 }
 
 /// Opens the socket of one path. Throws Error.

@@ -79,7 +79,7 @@ MRC_SETUP std::uint64_t UdpPort::add_peer(PeerId id, const UdpRoute& route) {
   const PeerAddress& address = route.address;
   if (is_v4(address.ip) != is_v4(local_.ip))
     throw Error(Errc::unreachable, "peer " + format_address(address) + " and local address " +
-                                       format_ip(local_.ip) + " are of different IP versions");
+                                       format_local(local_) + " are of different IP versions");
   if (is_unspecified(address.ip) || address.udp_port == 0)
     throw Error(Errc::invalid_argument,
                 "peer " + format_address(address) + " needs an address and a UDP port");
@@ -128,11 +128,11 @@ MRC_SETUP void UdpPort::open_receiving() {
   udp_port_ = static_cast<std::uint16_t>(options_.base_port + options_.slot);
   if (!socket_.open()) socket_ = detail::open_receive_socket(local_, udp_port_);
   if (!socket_.open())
-    detail::throw_in_use("UDP port " + format_address({local_.ip, udp_port_}) +
+    detail::throw_in_use("UDP port " + format_local(local_, udp_port_) +
                          " is in use by another socket");
   if (bound_port(socket_) != udp_port_)
-    throw Error(Errc::invalid_argument, "the receive socket given is not bound to " +
-                                            format_address({local_.ip, udp_port_}));
+    throw Error(Errc::invalid_argument,
+                "the receive socket given is not bound to " + format_local(local_, udp_port_));
   interface_ = find_interface(socket_, local_);
   interface_up_ = !on_link() || interface_.running;
   ask_mtu();
@@ -368,7 +368,7 @@ MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
     if (!sockets[i]->open()) continue;
     const std::uint16_t port = i == 0 ? udp_port_ : wire::kUdpPortAlternative;
     fresh[i] = detail::open_receive_socket(local, port);
-    if (!fresh[i].open()) detail::throw_in_use(format_address({local.ip, port}) + " is in use");
+    if (!fresh[i].open()) detail::throw_in_use(format_local(local, port) + " is in use");
     equip(fresh[i]);
   }
   const std::uint64_t drops = kernel_drops();
