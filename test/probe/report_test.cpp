@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "fixture.hpp"
+#include "support/errors.hpp"
 
 using namespace mrc::probe;
 using namespace mrc::probe::testing;
@@ -75,6 +76,66 @@ TEST_CASE("report: of source routes each is a trouble by itself, dead ones befor
   CHECK(all[2].kind == Trouble::Kind::lossy);
   CHECK(all[2].what == "path h0 p0t0-0 p0t1-2 p0t0-1 h1");
   CHECK(all[2].detail == "25.0 % of 24 probes over it lost");
+}
+
+/// The same report, of a fabric where packets of full size pass where `passes` says so.
+template <class F>
+Report with_full_size(Report r, F&& passes) {
+  r.full_size = 4231;
+  for (const ProbePath& path : r.paths) {
+    PathResult result;
+    result.tries = 24;
+    result.answered = passes(path) ? 24 : 0;
+    r.full.push_back(result);
+  }
+  r.narrow = judge(r.paths, r.full);
+  return r;
+}
+
+TEST_CASE("report: a link that only small packets pass, with the size of the others") {
+  const Description d = make_fabric(2, 2, 2, 4);
+  const Part link{PartKind::switch_link, 1, 0, 1};
+  const auto fine = [](const ProbePath&) { return 24u; };
+  const Report r = with_full_size(make_report(d, fine),
+                                  [&](const ProbePath& path) { return !goes_over(path, {link}); });
+  CHECK(r.verdict.all_alive());
+  CHECK_FALSE(r.all_alive());
+  const std::vector<Trouble> all = troubles(d, r);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].kind == Trouble::Kind::narrow);
+  CHECK(all[0].what == part_name(d, link));
+  CHECK(mrc::test::contains(all[0].detail,
+                            "packets of 4231 bytes do not pass, small ones do; 2 of 2"));
+
+  // A host of which nothing but small packets is answered may be another implementation.
+  const Report host =
+      with_full_size(make_report(d, fine), [](const ProbePath& path) { return path.to != 2; });
+  const std::vector<Trouble> of_host = troubles(d, host);
+  REQUIRE(of_host.size() == 1);
+  CHECK(of_host[0].kind == Trouble::Kind::narrow);
+  CHECK(of_host[0].what == "host h2");
+  CHECK_FALSE(host.all_alive());
+}
+
+TEST_CASE("report: EVs that only small packets pass; a part that loses small ones is told once") {
+  const Description d = make_fabric(1, 2, 2, 2, kEcmp);
+  const Report r = with_full_size(make_report(d, [](const ProbePath&) { return 24u; }),
+                                  [](const ProbePath& path) { return path.uplink % 2 == 0; });
+  const std::vector<Trouble> all = troubles(d, r);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].kind == Trouble::Kind::narrow);
+  CHECK(all[0].what == "path h0 p0t0-0 ? p0t0-1 h1");
+  CHECK(mrc::test::contains(all[0].detail, "small ones do; 4 of 8 EVs"));
+
+  const Description routed = make_fabric(1, 2, 2, 2);
+  const Part link{PartKind::switch_link, 0, 0, 1};
+  const auto over = [&](const ProbePath& path) { return goes_over(path, {link}); };
+  const Report both = with_full_size(
+      make_report(routed, [&](const ProbePath& path) { return over(path) ? 20u : 24u; }),
+      [&](const ProbePath& path) { return !over(path); });
+  REQUIRE(both.verdict.lossy.size() == 1);
+  REQUIRE(troubles(routed, both).size() == 1);
+  CHECK(troubles(routed, both)[0].kind == Trouble::Kind::narrow);
 }
 
 }  // namespace report_test

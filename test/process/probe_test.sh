@@ -35,7 +35,8 @@ answers=$pid
 until_true 10 grep -qs 'h1 answers' answers.out || fail 'h1 does not answer'
 
 say 'all alive'
-holding='all(p["answered"] == 3 and 0 < p["rtt_us"]["min"] for p in d["paths"])' \
+holding='all(p["answered"] == p["full_answered"] == 3 for p in d["paths"]) and
+  all(0 < p["rtt_us"]["min"] for p in d["paths"])' \
   sweep_says h0 0 ''
 expect_text sweep.out 'all alive' '28 paths'
 expect 'paths' [ "$(value_of sweep.json 'len(d["paths"])')" = 28 ]
@@ -77,6 +78,18 @@ if tool set "$demo" 'p1t0-0>p1t1-0' loss=0.3 2>set.err; then
 else
   say "left out: $(cat set.err)"
 fi
+
+say 'a link whose MTU is too small for data: small probes alone see nothing'
+narrow_link() { ip -n "$prefix-demo-p1t0-0" link set s1 mtu "$1"; }
+usual=$(ip netns exec "$prefix-demo-p1t0-0" cat /sys/class/net/s1/mtu)
+narrow_link 1500
+holding='d["full_size"] > 1500 and [f["part"] for f in d["narrow"]] == ["link p1t0-0 - p1t1-1"]' \
+  sweep_says h0 1 'narrow: link p1t0-0 - p1t1-1'
+expect_text sweep.out 'bytes do not pass, small ones do; '
+sweep_says h0 0 '' --small
+MRC_MTU=1024 sweep_says h0 0 ''
+narrow_link "$usual"
+sweep_says h0 0 ''
 
 say 'what is denied is written, and read'
 expect 'deny' [ "$(value_of denying.json 'd["deny"]')" = "[{'plane': 1, 't0': 0, 't1': 1}]" ]

@@ -55,12 +55,13 @@ Json finding_json(const Description& d, const Finding& f) {
   return j;
 }
 
-Json path_json(const Description& d, const ProbePath& path, const PathResult& result) {
-  Json j{{"path", path_name(d, path)},  {"kind", to_string(path.kind)},
-         {"plane", path.plane},         {"uplink", path.uplink},
-         {"ev", value(path.ev)},        {"to", d.hosts[path.to].name},
-         {"denied", path.denied},       {"tries", result.tries},
-         {"answered", result.answered}, {"rtt_us", nullptr}};
+Json path_json(const Description& d, const ProbePath& path, const PathResult& result,
+               const PathResult& full) {
+  Json j{
+      {"path", path_name(d, path)}, {"kind", to_string(path.kind)},   {"plane", path.plane},
+      {"uplink", path.uplink},      {"ev", value(path.ev)},           {"to", d.hosts[path.to].name},
+      {"denied", path.denied},      {"tries", result.tries},          {"answered", result.answered},
+      {"full_tries", full.tries},   {"full_answered", full.answered}, {"rtt_us", nullptr}};
   if (!result.rtts.empty()) {
     std::vector<Duration> rtts = result.rtts;
     std::sort(rtts.begin(), rtts.end());
@@ -89,20 +90,26 @@ std::string json_report(const Description& d, const Report& r, const std::vector
          {"time", utc_text(r.started)},
          {"took_ms", microseconds(r.took) / 1000},
          {"probes", r.probes},
-         {"all_alive", r.verdict.all_alive()}};
-  for (const char* list :
-       {"dead", "lossy", "silent", "dead_paths", "lossy_paths", "paths", "changes"})
+         {"full_size", r.full_size},
+         {"all_alive", r.all_alive()}};
+  for (const char* list : {"dead", "narrow", "lossy", "silent", "narrow_hosts", "dead_paths",
+                           "narrow_paths", "lossy_paths", "paths", "changes"})
     j[list] = Json::array();
   for (const Finding& f : r.verdict.dead) j["dead"].push_back(finding_json(d, f));
   for (const Finding& f : r.verdict.lossy) j["lossy"].push_back(finding_json(d, f));
+  for (const Finding& f : r.narrow.dead) j["narrow"].push_back(finding_json(d, f));
   for (const unsigned host : r.verdict.silent) j["silent"].push_back(d.hosts[host].name);
+  for (const unsigned host : r.narrow.silent) j["narrow_hosts"].push_back(d.hosts[host].name);
+  for (const std::size_t i : r.narrow.dead_paths)
+    j["narrow_paths"].push_back(path_name(d, r.paths[i]));
   for (const std::size_t i : r.verdict.dead_paths)
     j["dead_paths"].push_back(path_name(d, r.paths[i]));
   for (const std::size_t i : r.verdict.lossy_paths)
     j["lossy_paths"].push_back(path_name(d, r.paths[i]));
   j["deny"] = deny_json(d, r.verdict);
   for (std::size_t i = 0; i < r.paths.size(); ++i)
-    j["paths"].push_back(path_json(d, r.paths[i], r.results[i]));
+    j["paths"].push_back(
+        path_json(d, r.paths[i], r.results[i], i < r.full.size() ? r.full[i] : PathResult{}));
   for (const Change& change : changes) j["changes"].push_back(change_json(change));
   return j.dump(2) + "\n";
 }

@@ -68,8 +68,8 @@ int run(const Options& o) {
     if (file != "-") tools::check_writable(file);
   const fabric::Host& host = fabric::find_self(d, port::local_addresses(), o.config.host);
   const auto self = static_cast<unsigned>(&host - d.hosts.data());
-  const ProberOptions options{o.loops && routed, wanted_hosts(o, d, self), o.config.paths, o.tries,
-                              o.sweep};
+  const ProberOptions options{
+      o.loops && routed, wanted_hosts(o, d, self), o.config.paths, o.tries, !o.small, o.sweep};
   tools::catch_signals();
   if (o.answer) return run_answer(o, d, host);
   if (!routed && options.hosts.empty())
@@ -81,7 +81,7 @@ int run(const Options& o) {
   if (tools::g_interrupted) return tools::kInterruptedStatus;
   if (!o.quiet()) print_report(d, report, o.verbose);
   write_files(o, d, report);
-  return report.verdict.all_alive() ? 0 : 1;
+  return report.all_alive() ? 0 : 1;
 }
 
 }  // namespace

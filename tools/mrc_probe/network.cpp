@@ -9,6 +9,7 @@
 #include "common/interrupt.hpp"
 #include "mrc/core/error.hpp"
 #include "mrc/fabric/routes.hpp"
+#include "mrc/plane/plane_kind.hpp"
 
 namespace mrc::probe_tool {
 namespace {
@@ -34,8 +35,10 @@ port::PacketPortOptions port_options(const fabric::Description& d, const fabric:
 
 Network::Network(const fabric::Description& d, const fabric::Host& self, const Config& config)
     : dscp_(d.dscp.control),
+      mtu_(config.mtu != 0 ? config.mtu : kLargestMrcMtu),
+      encapsulation_(fabric::encapsulation_of(d)),
       claim_(port::claim_packet_slot(config.lock_folder)),
-      bursts_(d.planes, wire::TxBurst(64, 1)),
+      bursts_(d.planes, wire::TxBurst(64, 64)),
       patience_(d.planes, kResolveTime) {
   for (unsigned p = 0; p < d.planes; ++p) {
     port::PacketPortOptions options = port_options(d, self, static_cast<Plane>(p), config);
@@ -60,6 +63,16 @@ void Network::add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
     tell(plane, lost);
   }
   (void)port.add_peer(PeerId{peer}, route);
+}
+
+std::uint32_t Network::full_size() const noexcept {
+  std::uint32_t mtu = mtu_;
+  for (const port::PacketPort& port : ports_)
+    if (const std::uint32_t room = port.capabilities().max_packet; room != 0)  // it is there
+      mtu = fitting_mtu(mtu, room, detail::kPacketOverhead);
+  if (mtu == 0) return 0;
+  return mtu + detail::kPacketOverhead +
+         static_cast<std::uint32_t>(wire::envelope_size(false, encapsulation_));
 }
 
 void Network::tell_notes(Plane plane) {

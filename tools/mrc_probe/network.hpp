@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -10,11 +11,13 @@
 #include <vector>
 
 #include "mrc/config.hpp"
+#include "mrc/core/mtu.hpp"
 #include "mrc/fabric/description.hpp"
 #include "mrc/plane/packet/packet_port.hpp"
 #include "mrc/plane/packet/packet_slot.hpp"
 #include "mrc/probe/part.hpp"
 #include "mrc/wire/burst.hpp"
+#include "mrc/wire/overhead.hpp"
 #include "mrc/wire/transport.hpp"
 
 namespace mrc::probe_tool {
@@ -44,13 +47,19 @@ class Network {
   void add_peer(Plane plane, unsigned peer, const wire::IpAddress& ip,
                 std::vector<path::UsidRoute> routes);
 
+  /// Bytes of the IP packets that carry the most data; 0 if the MTU of a port is too small for any.
+  /// Devices use the same in all planes.
+  [[nodiscard]] std::uint32_t full_size() const noexcept;
+
   /// Takes a control packet; it leaves with flush(), if not before. What can't leave is lost.
+  /// `padding`: zeros behind it.
   template <class Packet>
-  void send(const Way& way, const Packet& packet) {
+  void send(const Way& way, const Packet& packet, std::uint32_t padding = 0) {
     if (bursts_[way.plane].room() == 0) flush(way.plane);
     wire::TxPacket& p = bursts_[way.plane].append();
     std::memcpy(p.header.data(), &packet, sizeof packet);
     p.header_length = sizeof packet;
+    if (padding != 0) bursts_[way.plane].add_sge(kPadding.data(), padding, 0);
     commit(way, p);
   }
   void flush();
@@ -73,6 +82,7 @@ class Network {
   void wait(Time until) noexcept;
 
  private:
+  static constexpr std::array<std::uint8_t, kLargestMtu + wire::kMaxWriteHeader> kPadding{};
   /// How long to wait for a next hop's Ethernet address.
   static constexpr Duration kResolveTime = std::chrono::milliseconds{20};
 
@@ -83,6 +93,8 @@ class Network {
   void commit(const Way& way, wire::TxPacket& packet);
 
   std::uint8_t dscp_;
+  std::uint32_t mtu_;  ///< of devices, unless a port has no room for it
+  wire::Encapsulation encapsulation_;
   port::PacketSlotClaim claim_;
   std::vector<port::PacketPort> ports_;  ///< [plane]
   std::vector<wire::TxBurst> bursts_;    ///< [plane]

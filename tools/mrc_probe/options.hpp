@@ -20,6 +20,7 @@ struct Options {
   bool loops = true;            ///< loops are probed
   bool hosts = true;            ///< paths to other hosts are probed
   unsigned tries = 3;
+  bool small = false;  ///< no probes of full size
   SweepOptions sweep;
   bool answer = false;  ///< only answer others
   bool watch = false;

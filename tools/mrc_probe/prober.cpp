@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -76,34 +77,76 @@ Report Prober::sweep() {
   report.self = self_;
   report.started = std::chrono::system_clock::now();
   const Time start = monotonic_now();
-  Sweep first(options_.sweep, next_id_);
-  for (std::size_t i = 0; i < paths_.size(); ++i) first.ask(i, options_.tries);
-  run(first);
-  report.results = first.results();
+  sent_ = 0;
   const std::size_t known = paths_.size();
+  std::vector<std::size_t> asked(known);
+  std::iota(asked.begin(), asked.end(), std::size_t{0});
+  report.results = look(asked, 0);
 
-  SecondLook look = second_look(maker_, paths_, report.results);
-  add_ways(look.detours, static_cast<unsigned>(d_.hosts.size()));
-  for (ProbePath& path : look.detours) {
-    look.again.push_back(paths_.size());
-    paths_.push_back(std::move(path));
+  if (options_.full) report.full_size = network_.full_size();
+  if (report.full_size != 0) {
+    asked.clear();
+    for (std::size_t i = 0; i < paths_.size(); ++i)  // others may lose any packet
+      if (const PathResult& r = report.results[i]; r.answered > r.lost()) asked.push_back(i);
+    report.full = look(asked, report.full_size);
+    report.results.resize(paths_.size());
+    part_dead_from_narrow(report);
+    report.narrow = judge(paths_, report.full);
+    report.narrow.lossy.clear();  // a matter of chance, which small ones show
+    report.narrow.lossy_paths.clear();
   }
-  report.results.resize(paths_.size());
-  Sweep second(options_.sweep, next_id_);
-  for (const std::size_t i : look.again) second.ask(i, kMoreTries * options_.tries);
-  run(second);
-  // What the first look saw is why there is a second one, so it would tint the shares of losses.
-  for (const std::size_t i : look.again) report.results[i] = second.results()[i];
 
+  report.verdict = judge(paths_, report.results);
   report.paths = paths_;
   paths_.resize(known);
   ways_.resize(known);
-  report.probes = first.sent() + second.sent();
-  report.verdict = judge(report.paths, report.results);
+  report.probes = sent_;
   for (unsigned p = 0; p < d_.planes; ++p)
     report.link_up.push_back(network_.link_up(static_cast<Plane>(p)));
   report.took = monotonic_now() - start;
   return report;
+}
+
+/// What lets no packet of full size through may have died since small ones passed it.
+void Prober::part_dead_from_narrow(Report& report) {
+  full_size_ = 0;
+  Sweep again(options_.sweep, next_id_);
+  for (std::size_t i = 0; i < report.full.size(); ++i)
+    if (report.full[i].tries > 0 && report.full[i].answered == 0) again.ask(i, kMoreTries);
+  run(again);
+  for (std::size_t i = 0; i < again.results().size(); ++i) {
+    const PathResult& small = again.results()[i];
+    if (small.tries == 0 || small.answered > 0) continue;
+    report.results[i] = small;
+    report.full[i] = {};
+  }
+}
+
+/// Probes these paths, and those of planes with losses again, beside detours, which become known.
+/// `full_size`: bytes of the packets; 0: small ones.
+std::vector<PathResult> Prober::look(const std::vector<std::size_t>& asked,
+                                     std::uint32_t full_size) {
+  full_size_ = full_size;
+  Sweep first(options_.sweep, next_id_);
+  for (const std::size_t i : asked) first.ask(i, options_.tries);
+  run(first);
+  std::vector<PathResult> results = first.results();
+  results.resize(paths_.size());
+
+  SecondLook more = second_look(maker_, paths_, results);
+  std::erase_if(more.again, [&](std::size_t i) { return results[i].tries == 0; });
+  add_ways(more.detours, static_cast<unsigned>(d_.hosts.size()) + (full_size != 0 ? 1 : 0));
+  for (ProbePath& path : more.detours) {
+    more.again.push_back(paths_.size());
+    paths_.push_back(std::move(path));
+  }
+  results.resize(paths_.size());
+  Sweep second(options_.sweep, next_id_);
+  for (const std::size_t i : more.again) second.ask(i, kMoreTries * options_.tries);
+  run(second);
+  // What the first look saw is why there is a second one, so it would tint the shares of losses.
+  for (const std::size_t i : more.again) results[i] = second.results()[i];
+  return results;
 }
 
 void Prober::run(Sweep& sweep) {
@@ -116,6 +159,7 @@ void Prober::run(Sweep& sweep) {
     sweep.on_time(monotonic_now());
   }
   next_id_ = sweep.next_id();
+  sent_ += sweep.sent();
 }
 
 void Prober::send(const Sweep::Probe& probe) {
@@ -124,7 +168,17 @@ void Prober::send(const Sweep::Probe& probe) {
   p.erth.set_op(wire::EndpointOp::ev_probe);
   p.erth.set_vendor_info(network_.slot());
   p.erth.set_tx_timestamp(wire::timestamp_of(probe.sent));
-  network_.send(ways_[probe.path], p);
+  network_.send(ways_[probe.path], p, padding(paths_[probe.path], sizeof p));
+}
+
+/// What a packet with that header is filled up with.
+std::uint32_t Prober::padding(const ProbePath& path, std::size_t header) const noexcept {
+  if (full_size_ == 0) return 0;
+  using enum wire::Encapsulation;
+  const bool routed = d_.forwarding == fabric::Forwarding::srv6;
+  const auto encapsulation = !routed ? none : path.route.has_srh ? srh : ipv6_in_ipv6;
+  const std::size_t rest = wire::envelope_size(false, encapsulation) + header + wire::kIcrcSize;
+  return full_size_ - static_cast<std::uint32_t>(rest);
 }
 
 /// An answer is a response from the host that was asked, or a request that came back to its sender.

@@ -19,6 +19,7 @@ struct ProberOptions {
   std::vector<unsigned> hosts;        ///< to which paths are probed
   unsigned evs = fabric::kEcmpPaths;  ///< of each plane to each host, where switches choose the way
   unsigned tries = 3;
+  bool full = true;  ///< probes of full size, too
   SweepOptions sweep;
 };
 
@@ -28,14 +29,19 @@ class Prober {
   /// All of these have to outlive it. Throws mrc::Error, also if there are too many paths.
   Prober(const Description& d, unsigned self, Network& network, const ProberOptions& options);
 
-  /// Probes all paths, and those of planes with losses again. Ends early when the program is
-  /// interrupted; then the report is of no use.
+  /// Probes all paths, those of planes with losses again, and then paths that small packets pass
+  /// with packets of full size. Ends early when the program is interrupted; then the report is of
+  /// no use.
   [[nodiscard]] Report sweep();
 
  private:
   void add_ways(const std::vector<ProbePath>& paths, unsigned loop_peer);
+  [[nodiscard]] std::vector<PathResult> look(const std::vector<std::size_t>& asked,
+                                             std::uint32_t full_size);
+  void part_dead_from_narrow(Report& report);
   void run(Sweep& sweep);
   void send(const Sweep::Probe& probe);
+  [[nodiscard]] std::uint32_t padding(const ProbePath& path, std::size_t header) const noexcept;
   void on_packet(Sweep& sweep, const wire::RxPacket& packet);
 
   const Description& d_;
@@ -46,6 +52,8 @@ class Prober {
   std::vector<ProbePath> paths_;
   std::vector<Way> ways_;  ///< [path]
   std::uint16_t next_id_;
+  std::uint32_t full_size_ = 0;  ///< of probes; 0: small
+  std::uint64_t sent_ = 0;
 };
 
 }  // namespace mrc::probe_tool

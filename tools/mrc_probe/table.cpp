@@ -36,6 +36,7 @@ class Table {
   Table(const Description& d, const Report& r, bool verbose) : d_(d), r_(r), verbose_(verbose) {
     for (std::size_t i = 0; i < r.paths.size(); ++i) {
       const ProbePath& path = r.paths[i];
+      if (r.results[i].tries == 0) continue;  // a detour for packets of full size
       const std::size_t row =
           path.kind == PathKind::peer ? kLoops + path.to : static_cast<std::size_t>(path.kind);
       if (row >= rows_.size()) rows_.resize(row + 1);
@@ -66,7 +67,20 @@ class Table {
  private:
   static constexpr std::size_t kLoops = static_cast<std::size_t>(PathKind::peer);
 
-  [[nodiscard]] bool fails(std::size_t path) const { return r_.results[path].lost() > 0; }
+  [[nodiscard]] bool fails(std::size_t path) const {
+    return r_.results[path].lost() > 0 || is_narrow(path);
+  }
+  [[nodiscard]] bool is_narrow(std::size_t path) const {
+    return path < r_.full.size() && r_.full[path].tries > 0 && r_.full[path].answered == 0;
+  }
+  /// "3 of 3", of probes of full size.
+  [[nodiscard]] std::string full_text(std::size_t path) const {
+    if (path >= r_.full.size() || r_.full[path].tries == 0) return "-";
+    return answered_text(r_.full[path]);
+  }
+  [[nodiscard]] static std::string answered_text(const PathResult& result) {
+    return fmt::format("{} of {}", result.answered, result.tries);
+  }
 
   void print_planes(unsigned first, unsigned abreast) const {
     const unsigned end = std::min(first + abreast, d_.planes);
@@ -106,10 +120,12 @@ class Table {
 
   [[nodiscard]] bool is_listed(std::size_t path) const {
     if (verbose_) return true;
-    const auto& silent = r_.verdict.silent;
-    const bool told = r_.paths[path].kind == PathKind::peer &&
-                      std::count(silent.begin(), silent.end(), r_.paths[path].to) > 0;
-    return fails(path) && !told;
+    const auto told = [&](const std::vector<unsigned>& hosts) {
+      return r_.paths[path].kind == PathKind::peer &&
+             std::count(hosts.begin(), hosts.end(), r_.paths[path].to) > 0;
+    };
+    return (r_.results[path].lost() > 0 && !told(r_.verdict.silent)) ||
+           (is_narrow(path) && !told(r_.narrow.silent));
   }
 
   void print_paths() const {
@@ -120,17 +136,21 @@ class Table {
       width = std::max(width, path_name(d_, r_.paths[i]).size());
     }
     if (count == 0) return;
-    fmt::print("\n{:<{}}  {:>12}{:>9}{:>9}{:>9}\n", verbose_ ? "all paths" : "* paths with losses",
-               std::max<std::size_t>(width, 20), "answered", "min us", "median", "max");
+    const auto full_cell = [this](const std::string& text) {
+      return r_.full_size != 0 ? fmt::format("{:>12}", text) : "";
+    };
+    fmt::print("\n{:<{}}  {:>12}{}{:>9}{:>9}{:>9}\n",
+               verbose_ ? "all paths" : "* paths with losses", std::max<std::size_t>(width, 20),
+               "answered", full_cell(fmt::format("{} bytes", r_.full_size)), "min us", "median",
+               "max");
     std::size_t printed = 0;
     for (std::size_t i = 0; i < r_.paths.size() && (verbose_ || printed < kMostPaths); ++i) {
       if (!is_listed(i)) continue;
       ++printed;
       const PathResult& result = r_.results[i];
-      fmt::print("{:<{}}  {:>12}{}{}\n", path_name(d_, r_.paths[i]),
-                 std::max<std::size_t>(width, 20),
-                 fmt::format("{} of {}", result.answered, result.tries), rtt_text(result.rtts),
-                 r_.paths[i].denied ? "  denied" : "");
+      fmt::print("{:<{}}  {:>12}{}{}{}\n", path_name(d_, r_.paths[i]),
+                 std::max<std::size_t>(width, 20), answered_text(result), full_cell(full_text(i)),
+                 rtt_text(result.rtts), r_.paths[i].denied ? "  denied" : "");
     }
     if (count > printed) fmt::print("... {} more (--verbose lists all)\n", count - printed);
   }

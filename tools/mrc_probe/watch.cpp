@@ -100,7 +100,7 @@ int watch(const Options& o, const Description& d, Network& network, Prober& prob
   if (sweeps == 0) return tools::kInterruptedStatus;
   print_summary(d, last, sweeps, changes.size(), monotonic_now() - start);
   write_files(o, d, last, changes);
-  return last.verdict.all_alive() ? 0 : 1;
+  return last.all_alive() ? 0 : 1;
 }
 
 }  // namespace mrc::probe_tool

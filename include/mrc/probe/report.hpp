@@ -27,22 +27,33 @@ struct Report {
   std::vector<ProbePath> paths;     ///< probed, detours of the second look included
   std::vector<PathResult> results;  ///< [path]
   Verdict verdict;                  ///< what the results say about the fabric
-  std::vector<bool> link_up;        ///< [plane]: whether the host's own port has a carrier
+  std::uint32_t full_size = 0;      ///< bytes of IP packets of full size; 0: none were sent
+  /// [path]: probes of full size, on paths that small ones pass; none if full_size is 0.
+  std::vector<PathResult> full;
+  Verdict narrow;             ///< what these say: what is `dead` there lets small packets through
+  std::vector<bool> link_up;  ///< [plane]: whether the host's own port has a carrier
+
+  /// True if nothing is dead, silent or narrow; parts and paths may be lossy.
+  [[nodiscard]] bool all_alive() const noexcept {
+    return verdict.all_alive() && narrow.all_alive();
+  }
 };
 
 /// Something that is wrong, in words.
 struct Trouble {
-  /// dead: no probe was answered; silent: a host answers on no path; lossy: some probes were lost.
-  enum class Kind : std::uint8_t { dead, silent, lossy };
+  /// dead: no probe was answered; silent: a host answers on no path; narrow: no probe of full size
+  /// was answered, and small ones were; lossy: some probes were lost.
+  enum class Kind : std::uint8_t { dead, silent, narrow, lossy };
   Kind kind = Kind::dead;  ///< severity
   std::string what;        ///< "link p1t0-0 - p1t1-1"
   std::string detail;      ///< "12 of 12 paths over it"
 };
 
-/// "dead", "silent" or "lossy".
+/// "dead", "silent", "narrow" or "lossy".
 [[nodiscard]] const char* to_string(Trouble::Kind kind) noexcept;
 
-/// All that is wrong, the worst first: dead parts and paths, silent hosts, lossy parts and paths.
+/// All that is wrong, the worst first: dead parts and paths, silent hosts, narrow parts, paths and
+/// hosts, lossy parts and paths; each part once.
 /// The report must be of a sweep over `d`.
 [[nodiscard]] std::vector<Trouble> troubles(const Description& d, const Report& r);
 

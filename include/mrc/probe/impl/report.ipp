@@ -18,6 +18,8 @@ MRC_DECL const char* to_string(Trouble::Kind kind) noexcept {
       return "dead";
     case Trouble::Kind::silent:
       return "silent";
+    case Trouble::Kind::narrow:
+      return "narrow";
     case Trouble::Kind::lossy:
       return "lossy";
   }
@@ -70,15 +72,16 @@ struct TroubledWay {
   unsigned lost = 0, tries = 0;  ///< probes of the lossy ones
 };
 
-inline std::map<std::pair<unsigned, Plane>, TroubledWay> troubled_ways(const Report& r) {
+inline std::map<std::pair<unsigned, Plane>, TroubledWay> troubled_ways(const Report& r,
+                                                                       const Verdict& verdict) {
   std::map<std::pair<unsigned, Plane>, TroubledWay> ways;
   const auto way_of = [&](std::size_t i) -> TroubledWay& {
     TroubledWay& way = ways[{r.paths[i].to, r.paths[i].plane}];
     way.path = i;
     return way;
   };
-  for (const std::size_t i : r.verdict.dead_paths) ++way_of(i).dead;
-  for (const std::size_t i : r.verdict.lossy_paths) {
+  for (const std::size_t i : verdict.dead_paths) ++way_of(i).dead;
+  for (const std::size_t i : verdict.lossy_paths) {
     TroubledWay& way = way_of(i);
     ++way.lossy;
     way.lost += r.results[i].lost();
@@ -106,19 +109,20 @@ inline std::string lossy_detail(unsigned lost, unsigned tries) {
 }
 
 /// Losses that no part explains: for each source route, or with ECMP for each way.
-inline std::vector<Trouble> path_troubles(const Description& d, const Report& r) {
+inline std::vector<Trouble> path_troubles(const Description& d, const Report& r,
+                                          const Verdict& verdict) {
   using Kind = Trouble::Kind;
   std::vector<Trouble> out;
   if (d.forwarding == fabric::Forwarding::ecmp) {
-    for (const auto& [where, way] : troubled_ways(r))
+    for (const auto& [where, way] : troubled_ways(r, verdict))
       out.push_back({way.dead > 0 ? Kind::dead : Kind::lossy,
                      "path " + way_name(d, r.paths[way.path]), way_detail(r, way)});
     return out;
   }
-  for (const std::size_t i : r.verdict.dead_paths)
+  for (const std::size_t i : verdict.dead_paths)
     out.push_back(
         {Kind::dead, "path " + path_name(d, r.paths[i]), "all of its parts work on other paths"});
-  for (const std::size_t i : r.verdict.lossy_paths)
+  for (const std::size_t i : verdict.lossy_paths)
     out.push_back({Kind::lossy, "path " + path_name(d, r.paths[i]),
                    lossy_detail(r.results[i].lost(), r.results[i].tries)});
   return out;
@@ -130,12 +134,30 @@ inline unsigned paths_to(const Report& r, unsigned host) {
       [host](const ProbePath& path) { return path.kind == PathKind::peer && path.to == host; }));
 }
 
+/// What lets small packets through only.
+inline std::vector<Trouble> narrow_troubles(const Description& d, const Report& r) {
+  using Kind = Trouble::Kind;
+  const std::string size = "packets of " + std::to_string(r.full_size) + " bytes ";
+  const std::string passes = size + "do not pass, small ones do; ";
+  std::vector<Trouble> out;
+  for (const Finding& f : r.narrow.dead)
+    out.push_back({Kind::narrow, part_name(d, f.part), passes + dead_detail(d, r, f)});
+  for (Trouble& trouble : path_troubles(d, r, r.narrow))
+    out.push_back({Kind::narrow, std::move(trouble.what), passes + trouble.detail});
+  for (const unsigned host : r.narrow.silent)
+    out.push_back({Kind::narrow, "host " + d.hosts[host].name,
+                   size + "are answered on none of " + std::to_string(paths_to(r, host)) +
+                       " paths, small ones are: have its interfaces a smaller MTU, or is its "
+                       "program not OpenMRC?"});
+  return out;
+}
+
 }  // namespace detail
 
 MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
   using Kind = Trouble::Kind;
   std::vector<Trouble> out;
-  const std::vector<Trouble> paths = detail::path_troubles(d, r);
+  const std::vector<Trouble> paths = detail::path_troubles(d, r, r.verdict);
   const auto add_paths = [&](Kind kind) {
     std::copy_if(paths.begin(), paths.end(), std::back_inserter(out),
                  [kind](const Trouble& trouble) { return trouble.kind == kind; });
@@ -147,8 +169,12 @@ MRC_DECL std::vector<Trouble> troubles(const Description& d, const Report& r) {
     out.push_back({Kind::silent, "host " + d.hosts[host].name,
                    "no one answers on any of " + std::to_string(detail::paths_to(r, host)) +
                        " paths: is a device open there, or `mrc_probe --answer` running?"});
-  for (const Finding& f : r.verdict.lossy)
-    out.push_back({Kind::lossy, part_name(d, f.part), detail::lossy_detail(f.lost, f.tries)});
+  for (Trouble& trouble : detail::narrow_troubles(d, r)) out.push_back(std::move(trouble));
+  for (const Finding& f : r.verdict.lossy) {
+    std::string what = part_name(d, f.part);
+    if (std::none_of(out.begin(), out.end(), [&](const Trouble& t) { return t.what == what; }))
+      out.push_back({Kind::lossy, std::move(what), detail::lossy_detail(f.lost, f.tries)});
+  }
   add_paths(Kind::lossy);
   return out;
 }
