@@ -70,6 +70,12 @@ expect 'nothing with --quiet' [ ! -s sim.err ]
 expect 'same digests' [ "$(digest sweep-1.json)" = "$(digest sweep-2.json)" ]
 expect 'as the run alone' grep -q "$(digest small-1.json)" <(digest sweep-1.json)
 
+say 'control packets by kind'
+simulate 0 small.json --json small-1.json
+expect_text sim.out ' SACKs, ' ' Transport ACKs, ' ' EV probes'
+expect 'the kinds add up' jq -e '.runs[0].counters | .control_packets > 0 and
+  .control_packets == ([.control[]] | add)' small-1.json
+
 say 'totals of large fabrics are in Tb/s'
 large=(dead_links --set run.time=100us)
 simulate 0 "${large[@]}"

@@ -124,11 +124,24 @@ Json account_json(const Summary& s) {
           {"adds_up", s.accounted()}};
 }
 
+/// Control packets by kind; all 0 for RoCE, which does not count them apart.
+Json control_json(const sim::ControlStats& c) {
+  return {{"sacks", c.sacks},
+          {"probe_sacks", c.probe_sacks},
+          {"nacks", c.nacks},
+          {"acks", c.acks},
+          {"probes", c.probes},
+          {"ev_probes", c.ev_probes},
+          {"port_updates", c.port_updates},
+          {"endpoint_answers", c.endpoint_answers}};
+}
+
 Json counters_json(const Summary& s) {
   return {{"data_packets", s.hosts.data_packets},
           {"retransmitted", s.hosts.retransmitted},
           {"duplicates", s.hosts.duplicates},
           {"control_packets", s.hosts.control_packets},
+          {"control", control_json(s.hosts.control)},
           {"timeouts", s.hosts.timeouts},
           {"failed_flows", s.hosts.failed_flows},
           {"trimmed", s.links.trimmed},

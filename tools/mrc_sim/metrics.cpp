@@ -54,6 +54,7 @@ constexpr std::array kMetrics{
     Metric{"dropped", "packets", [](const Summary& s) { return count(s.links.dropped); }},
     Metric{"lost", "packets",
            [](const Summary& s) { return count(s.links.lost + s.links.refused); }},
+    Metric{"control", "packets", [](const Summary& s) { return count(s.hosts.control_packets); }},
     Metric{"timeouts", "", [](const Summary& s) { return count(s.hosts.timeouts); }},
     Metric{"failed_flows", "", [](const Summary& s) { return count(s.hosts.failed_flows); }},
 };
@@ -100,6 +101,17 @@ double metric(const Summary& summary, std::string_view name) {
     return *host < summary.host_goodput.size() ? summary.host_goodput[*host] : kNone;
   const auto flow = flow_of(name);
   return flow && *flow < summary.flows.size() ? summary.flows[*flow].goodput : kNone;
+}
+
+std::vector<std::pair<const char*, std::uint64_t>> control_kinds(const sim::ControlStats& c) {
+  return {{"SACKs", c.sacks},
+          {"Transport ACKs", c.acks},
+          {"NACKs", c.nacks},
+          {"reliability probes", c.probes},
+          {"answers to them", c.probe_sacks},
+          {"EV probes", c.ev_probes},
+          {"port updates", c.port_updates},
+          {"endpoint answers", c.endpoint_answers}};
 }
 
 std::string metric_unit(std::string_view name) {

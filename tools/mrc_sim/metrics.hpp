@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mrc/core/error.hpp"
@@ -18,6 +19,10 @@ namespace mrc::tools {
 [[nodiscard]] double metric(const sim::Summary& summary, std::string_view name);
 /// Its unit, for axes.
 [[nodiscard]] std::string metric_unit(std::string_view name);
+
+/// Control packets by kind, with names for people.
+[[nodiscard]] std::vector<std::pair<const char*, std::uint64_t>> control_kinds(
+    const sim::ControlStats& control);
 
 /// The message of an error, without the text of its code.
 [[nodiscard]] inline std::string reason(const Error& error) {

@@ -90,10 +90,19 @@ std::string account_text(const Summary& s) {
   return text;
 }
 
+/// Control packets by kind; those that there were none of are left out.
+std::string control_text(const Summary& s) {
+  std::string text;
+  for (const auto& [name, count] : control_kinds(s.hosts.control))
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  return text;
+}
+
 void print_losses(const Summary& s) {
   row("packets",
       fmt::format("{} data, {} retransmitted, {} duplicates, {} control", s.hosts.data_packets,
                   s.hosts.retransmitted, s.hosts.duplicates, s.hosts.control_packets));
+  if (const std::string control = control_text(s); !control.empty()) row("control", control);
   row("account", account_text(s));
   row("switches",
       fmt::format("{} trimmed, {} marked, {} dropped, deepest queue {:.1f} KiB", s.links.trimmed,

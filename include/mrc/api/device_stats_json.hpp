@@ -23,12 +23,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DropStats, bad_icrc, bad_tag, malformed, unkn
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineStats, tx_data, tx_retransmits, tx_parts, tx_control,
                                    rx_data, rx_duplicates, rx_parts, rx_control, rx_trimmed, rx_ecn,
-                                   sacks_sent, sacks_received, nacks_sent, nacks_received, refused,
-                                   acks_sent, acks_received, probes_sent, probe_answers,
-                                   ev_probes_sent, ev_probe_answers, ev_probes_received,
-                                   port_updates_sent, port_updates_received, inferred_losses,
-                                   timeouts, qp_errors, pool_exhausted, tx_datagrams,
-                                   tx_datagrams_lost, rx_datagrams, drops)
+                                   sacks_sent, probe_sacks_sent, sacks_received, nacks_sent,
+                                   nacks_received, refused, acks_sent, acks_received, probes_sent,
+                                   probe_answers, ev_probes_sent, ev_probe_answers,
+                                   ev_probes_received, endpoint_answers_sent, port_updates_sent,
+                                   port_updates_received, inferred_losses, timeouts, qp_errors,
+                                   pool_exhausted, tx_datagrams, tx_datagrams_lost, rx_datagrams,
+                                   drops)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, rx_packets, rx_bytes,
                                    rx_duplicates, writes_completed, receives_completed,

@@ -48,6 +48,7 @@ class ControlSender {
   Peer* write(Time now, const ControlItem& item, wire::TxPacket& packet) noexcept;
   path::PathIndex choose_path(const ControlItem& item, Peer& peer, PlaneMask free_planes,
                               SharedPath& shared) noexcept;
+  void count(ControlItem::Kind kind) noexcept;
   static void stamp(wire::TxPacket& packet, const wire::Tag& tag) noexcept;
 
   Context& ctx_;

@@ -27,17 +27,20 @@ struct DropStats {
 
 /// Counters of an engine.
 struct EngineStats {
-  std::uint64_t tx_data = 0;                ///< data packets sent for the first time
-  std::uint64_t tx_retransmits = 0;         ///< retransmissions
-  std::uint64_t tx_parts = 0;               ///< packets that carried a part of a data packet
-  std::uint64_t tx_control = 0;             ///< SACK, NACK, ACK, probes, endpoint packets
+  std::uint64_t tx_data = 0;         ///< data packets sent for the first time
+  std::uint64_t tx_retransmits = 0;  ///< retransmissions
+  std::uint64_t tx_parts = 0;        ///< packets that carried a part of a data packet
+  /// SACK, NACK, ACK, probes, endpoint packets: the sum of sacks_sent, nacks_sent, acks_sent,
+  /// probes_sent, ev_probes_sent, port_updates_sent and endpoint_answers_sent.
+  std::uint64_t tx_control = 0;
   std::uint64_t rx_data = 0;                ///< data packets accepted
   std::uint64_t rx_duplicates = 0;          ///< data packets received before
   std::uint64_t rx_parts = 0;               ///< parts of data packets received
   std::uint64_t rx_control = 0;             ///< control packets
   std::uint64_t rx_trimmed = 0;             ///< packets that a switch trimmed
   std::uint64_t rx_ecn = 0;                 ///< data packets marked CE
-  std::uint64_t sacks_sent = 0;             ///< SACKs sent
+  std::uint64_t sacks_sent = 0;             ///< SACKs sent, answers to probes among them
+  std::uint64_t probe_sacks_sent = 0;       ///< of these, answers to reliability probes
   std::uint64_t sacks_received = 0;         ///< SACKs received
   std::uint64_t nacks_sent = 0;             ///< NACKs sent
   std::uint64_t nacks_received = 0;         ///< NACKs received
@@ -49,6 +52,7 @@ struct EngineStats {
   std::uint64_t ev_probes_sent = 0;         ///< EV probes sent
   std::uint64_t ev_probe_answers = 0;       ///< answers received to EV probes
   std::uint64_t ev_probes_received = 0;     ///< EV probes of peers, answered
+  std::uint64_t endpoint_answers_sent = 0;  ///< answers to EV probes and port status updates
   std::uint64_t port_updates_sent = 0;      ///< port status updates
   std::uint64_t port_updates_received = 0;  ///< port status updates of peers
   std::uint64_t inferred_losses = 0;        ///< packets taken for lost (mrc-1.0 §2.9)

@@ -28,6 +28,18 @@ class FlowListener {
   virtual void on_failed(FlowId, const std::string& reason, Time now) = 0;
 };
 
+/// Control packets that hosts have sent, by kind; MRC only.
+struct ControlStats {
+  std::uint64_t sacks = 0;             ///< for data packets
+  std::uint64_t probe_sacks = 0;       ///< SACKs that answer reliability probes
+  std::uint64_t nacks = 0;             ///< refusals of data packets, trimmed ones among them
+  std::uint64_t acks = 0;              ///< Transport ACKs and NAKs
+  std::uint64_t probes = 0;            ///< reliability probes: what has arrived?
+  std::uint64_t ev_probes = 0;         ///< round-trip times, reverse paths, paths that were bad
+  std::uint64_t port_updates = 0;      ///< port status
+  std::uint64_t endpoint_answers = 0;  ///< answers to EV probes and port status
+};
+
 /// Sums of counters over all hosts of a cluster.
 struct ClusterStats {
   std::uint64_t data_packets = 0;     ///< sent for the first time
@@ -35,6 +47,7 @@ struct ClusterStats {
   std::uint64_t accepted = 0;         ///< received for the first time
   std::uint64_t duplicates = 0;       ///< received more than once
   std::uint64_t control_packets = 0;  ///< sent
+  ControlStats control{};             ///< the same by kind
   std::uint64_t trimmed = 0;          ///< trimmed packets received
   std::uint64_t marked = 0;           ///< data packets received with ECN CE
   std::uint64_t timeouts = 0;         ///< retransmission timer expiries

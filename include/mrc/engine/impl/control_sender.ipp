@@ -49,7 +49,39 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     } else {
       burst.commit();
     }
-    ++ctx_.stats.tx_control;
+    count(item.kind);
+  }
+}
+
+MRC_DECL void ControlSender::count(ControlItem::Kind kind) noexcept {
+  EngineStats& s = ctx_.stats;
+  ++s.tx_control;
+  switch (kind) {
+    case ControlItem::Kind::probe_sack:
+      ++s.probe_sacks_sent;
+      [[fallthrough]];
+    case ControlItem::Kind::sack:
+      ++s.sacks_sent;
+      break;
+    case ControlItem::Kind::nack:
+      ++s.nacks_sent;
+      break;
+    case ControlItem::Kind::ack:
+    case ControlItem::Kind::nak:
+      ++s.acks_sent;
+      break;
+    case ControlItem::Kind::probe:
+      ++s.probes_sent;
+      break;
+    case ControlItem::Kind::ev_probe:
+      ++s.ev_probes_sent;
+      break;
+    case ControlItem::Kind::port_status:
+      ++s.port_updates_sent;
+      break;
+    case ControlItem::Kind::endpoint_answer:
+      ++s.endpoint_answers_sent;
+      break;
   }
 }
 

@@ -488,7 +488,6 @@ MRC_DECL void EndpointService::write_request(Time now, const ControlItem& item, 
     request.sent = now;
   }
   p.erth.set_tx_timestamp(timestamp);
-  ++(probe ? ctx_.stats.ev_probes_sent : ctx_.stats.port_updates_sent);
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -241,7 +241,6 @@ MRC_DECL void LossRecovery::write_probe(Time now, const ControlItem& item, Queue
   if (order != qp.tx.probe_order) qp.tx.probe_first = item.id;
   qp.tx.probe_sent = now;
   qp.tx.probe_order = order;
-  ++ctx_.stats.probes_sent;
 }
 
 }  // namespace mrc::inline v0_1::engine

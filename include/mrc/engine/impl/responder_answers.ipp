@@ -109,7 +109,6 @@ MRC_DECL void Responder::write_sack(const ControlItem& item, QueuePairState& qp,
   p.cc.set_rcv_cwnd_pen(ctx_.pressure.penalty());
   p.cc.set_restore_cwnd(ctx_.pressure.restore());
   p.cc.set_rcvd_bytes(static_cast<std::uint32_t>((rx.rcvd_bytes + 255) / 256));
-  ++ctx_.stats.sacks_sent;
 }
 
 MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
@@ -124,7 +123,6 @@ MRC_DECL void Responder::write_nack(const ControlItem& item, QueuePairState& qp,
   p.neth.set_dpdcid(connection_id(qp.remote.qpn));
   p.neth.set_nack_psn(item.psn);
   p.neth.set_tx_timestamp(item.timestamp);
-  ++ctx_.stats.nacks_sent;
 }
 
 /// A Transport ACK of the newest finished message, or a NAK.
@@ -138,7 +136,6 @@ MRC_DECL void Responder::write_ack(const ControlItem& item, QueuePairState& qp,
   p.aeth.set_code(ack ? wire::Syndrome::ack : item.syndrome);
   p.aeth.msn = newest.msn;
   qp.rx.ack_queued = qp.rx.ack_queued && !ack;
-  ++ctx_.stats.acks_sent;
 }
 
 }  // namespace mrc::inline v0_1::engine

@@ -224,6 +224,14 @@ MRC_DECL ClusterStats MrcCluster::stats() const {
     out.accepted += s.rx_data;
     out.duplicates += s.rx_duplicates;
     out.control_packets += s.tx_control;
+    out.control.sacks += s.sacks_sent - s.probe_sacks_sent;
+    out.control.probe_sacks += s.probe_sacks_sent;
+    out.control.nacks += s.nacks_sent;
+    out.control.acks += s.acks_sent;
+    out.control.probes += s.probes_sent;
+    out.control.ev_probes += s.ev_probes_sent;
+    out.control.port_updates += s.port_updates_sent;
+    out.control.endpoint_answers += s.endpoint_answers_sent;
     out.trimmed += s.rx_trimmed;
     out.marked += s.rx_ecn;
     out.timeouts += s.timeouts;
