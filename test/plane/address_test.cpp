@@ -44,12 +44,14 @@ TEST_CASE("addresses are read and written in their usual forms") {
   CHECK(parse_address("[2001:db8::2]:4971") == PeerAddress{parse_ip("2001:db8::2"), 4971});
   for (const char* text : {"192.0.2.1:4791", "[2001:db8::2]:4971"})
     CHECK(format_address(parse_address(text)) == text);
+  CHECK(parse_address("[fe80::1%eth0]:4791") == PeerAddress{parse_ip("fe80::1"), 4791});
 }
 
 TEST_CASE("bad addresses are named") {
-  for (const char* text : {"", ":", "1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536",
-                           "1.2.3.4:5x", "[::1", "[::1]4791", "[::1]:", "host", "::1::2", "[]:1",
-                           "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"}) {
+  for (const char* text :
+       {"", ":", "1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x",
+        "[::1", "[::1]4791", "[::1]:", "host", "::1::2", "[]:1", "::1%lo",
+        "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"}) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS((void)parse_address(text),
                          doctest::Contains("address '" + doctest::String(text) + "'"), Error);

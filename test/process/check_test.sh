@@ -55,8 +55,8 @@ exit_code "$stranger" 20
 
 two_hosts_at_switch 2 mtu 9000
 port=9795
-listen() {  # listen PLANES: b answers
-  MRC_PLANES=$1 start listener ip netns exec "$b" "$mrc_ctl" check --listen
+listen() {  # listen PLANES [OPTION...]: b answers
+  MRC_PLANES=$1 start listener ip netns exec "$b" "$mrc_ctl" check --listen "${@:2}"
   listener=$pid
   until_listening "$port" ip netns exec "$b"
 }
@@ -208,10 +208,11 @@ for ns in "$a" "$b"; do
   done
 done
 planes_a=fe80::1%p0,fe80::1%p1
-listen fe80::2%p0,fe80::2%p1
+listen fe80::2%p0,fe80::2%p1 --at 'fe80::2%p0'
 MRC_PLANES=$planes_a ip netns exec "$a" "$mrc_ctl" check --wait "$wait" 'fe80::2%p0' >local.out \
   2>local.err || fail "link-local addresses do not fit: $(cat local.*)"
 expect_text local.out 'UDP port                  4791  '
+expect_text listener.out 'fe80::2%p0 UDP 4791, fe80::2%p1 UDP 4791'
 if grep -qE 'FAILED|leave by' local.out; then fail "local: $(cat local.out)"; fi
 end_listener
 

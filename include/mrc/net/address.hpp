@@ -79,7 +79,8 @@ struct LocalAddress {
 [[nodiscard]] MRC_API IpAddress parse_ip(std::string_view text);
 
 /// "192.0.2.1", "192.0.2.1:4791", "2001:db8::1", "[2001:db8::1]" or "[2001:db8::1]:4791". Without a
-/// port, `default_port` is taken. Throws Error.
+/// port, `default_port` is taken; the interface of a link-local address, "[fe80::1%eth0]:4791", is
+/// left out. Throws Error.
 [[nodiscard]] MRC_API PeerAddress parse_address(std::string_view text,
                                                 std::uint16_t default_port = wire::kUdpPort);
 
@@ -96,7 +97,8 @@ struct LocalAddress {
 /// "192.0.2.1", "2001:db8::1" or "fe80::1%eth0": a link-local address has its interface.
 [[nodiscard]] std::string format_local(const LocalAddress& local);
 
-/// The same with a UDP port: "192.0.2.1:4791" or "[fe80::1%eth0]:4791".
+/// The same with a UDP port: "192.0.2.1:4791" or "[fe80::1%eth0]:4791"; parse_address() reads the
+/// address and the port back.
 [[nodiscard]] std::string format_local(const LocalAddress& local, std::uint16_t udp_port);
 
 }  // namespace mrc::inline v0_1::port

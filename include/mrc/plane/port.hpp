@@ -134,6 +134,8 @@ class Port {
   [[nodiscard]] virtual std::span<const PortPath> paths() const noexcept = 0;
   /// Where peers send to.
   [[nodiscard]] virtual PeerAddress address() const noexcept = 0;
+  /// The interface that link-local addresses of this plane belong to; "": none is known.
+  [[nodiscard]] virtual std::string zone() const { return {}; }
   /// What peers must know of the port beside its address: ConnectionInfo::port_data of its plane,
   /// which their PlaneKind gets. Empty: nothing.
   [[nodiscard]] virtual std::vector<std::uint8_t> connection_data() const { return {}; }

@@ -110,11 +110,11 @@ int listen_for_checks(const ctl_tool::Options& o) {
   CheckListener listener(open_host(job_config(o.check), o.check), o.check.at);
   std::string planes;
   for (const PlaneFacts& plane : listener.facts().planes) {
-    planes += fmt::format("{}{} UDP {}", planes.empty() ? "" : ", ", port::format_ip(plane.address),
+    planes += fmt::format("{}{} UDP {}", planes.empty() ? "" : ", ", address_text(plane),
                           plane.probe_port);
     if (!plane.in_use.empty())
       fmt::print("UDP port {} of {} is in use by {}: probes take port {}\n", plane.udp_port,
-                 port::format_ip(plane.address), plane.in_use, plane.probe_port);
+                 address_text(plane), plane.in_use, plane.probe_port);
   }
   fmt::print("mrc_ctl: answers checks at TCP {}, planes {}, until Ctrl-C\n", listener.address(),
              planes.empty() ? "(" + listener.facts().kind + ", not probed)" : planes);

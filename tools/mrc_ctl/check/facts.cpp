@@ -75,6 +75,10 @@ PlaneFacts plane_from(const Json& json) {
 
 }  // namespace
 
+std::string address_text(const PlaneFacts& plane) {
+  return port::format_local({plane.address, plane.interface});
+}
+
 Json to_json(const HostFacts& facts) {
   Json planes = Json::array();
   for (const PlaneFacts& plane : facts.planes)

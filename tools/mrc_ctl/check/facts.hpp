@@ -34,6 +34,9 @@ struct PlaneFacts {
   std::vector<std::string> leaves;  ///< [other's plane] interface by which packets to it leave
 };
 
+/// Its address, with the interface if it is link-local.
+[[nodiscard]] std::string address_text(const PlaneFacts& plane);
+
 /// What a host says of itself.
 struct HostFacts {
   std::string host, version;

@@ -18,8 +18,8 @@ struct NamedWay {
   bool full;
 
   [[nodiscard]] std::string ends() const {
-    return fmt::format("from {} of {} to {} of {}", port::format_ip(from.planes[plane].address),
-                       from.host, port::format_ip(to.planes[plane].address), to.host);
+    return fmt::format("from {} of {} to {} of {}", address_text(from.planes[plane]), from.host,
+                       address_text(to.planes[plane]), to.host);
   }
 };
 

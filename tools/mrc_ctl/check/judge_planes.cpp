@@ -11,7 +11,7 @@ namespace mrc::check_tool {
 namespace {
 
 std::string plane_text(const PlaneFacts& plane) {
-  return fmt::format("{} ({}, MTU {})", port::format_ip(plane.address),
+  return fmt::format("{} ({}, MTU {})", address_text(plane),
                      plane.interface.empty() ? "?" : plane.interface, plane.interface_mtu);
 }
 
@@ -35,8 +35,8 @@ std::string order_text(const HostFacts& own, const HostFacts& other, std::size_t
   return fmt::format(
       "plane {} of {} is {} {}, and that of {} is {}, which belongs with plane {} of {}: give "
       "MRC_PLANES in the same order at both",
-      plane, own.host, mine.interface, port::format_ip(mine.address), other.host,
-      port::format_ip(its.address), k, own.host);
+      plane, own.host, mine.interface, address_text(mine), other.host, address_text(its), k,
+      own.host);
 }
 
 /// What keeps packets to a plane from arriving by its own link.
@@ -81,15 +81,15 @@ std::string pair_problem(const HostFacts& here, const HostFacts& there, std::siz
     if (mine.leaves.size() <= plane || mine.leaves[plane] == mine.interface ||
         mine.interface.empty() || (!mine.on_link && !mine.leaves[plane].empty()))
       continue;
-    const std::string to = port::format_ip(other->planes[plane].address);
+    const std::string to = address_text(other->planes[plane]);
     if (mine.leaves[plane].empty())
       return fmt::format("{}: there is no route from {} to {}: `ip route add` one by interface {}",
-                         own->host, port::format_ip(mine.address), to, mine.interface);
+                         own->host, address_text(mine), to, mine.interface);
     verdict = Verdict::warning;
     return fmt::format(
         "{}: packets of plane {} to {} leave by {}, not by {} that has its address: give each "
         "plane a subnet of its own, or a routing rule (`ip rule add from {} table ...`)",
-        own->host, plane, to, mine.leaves[plane], mine.interface, port::format_ip(mine.address));
+        own->host, plane, to, mine.leaves[plane], mine.interface, address_text(mine));
   }
   verdict = Verdict::warning;
   for (const HostFacts* own : {&here, &there})
@@ -124,7 +124,7 @@ void judge_ports(const HostFacts& here, const HostFacts& there, std::vector<Row>
       add(Verdict::warning,
           fmt::format("{}: UDP port {} of {} is in use by {}; probes took {} instead, so that a "
                       "firewall in front of {} was not checked. A device takes the next free one",
-                      own->host, plane.udp_port, port::format_ip(plane.address), plane.in_use,
+                      own->host, plane.udp_port, address_text(plane), plane.in_use,
                       plane.probe_port, plane.udp_port));
       break;  // the other planes' are the same story
     }

@@ -2,6 +2,7 @@
 #include "mrc_ctl/check/listener.hpp"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -50,7 +51,9 @@ port::Socket listen_on(const std::string& at) {
                               "without a port",
                               at));
     port = place->port;
-    socket = port::listen_at(port::SocketAddress(port::parse_ip(place->host), port));
+    const port::LocalAddress local = port::parse_local_address(place->host);
+    socket = port::listen_at(
+        port::SocketAddress(local.ip, port, if_nametoindex(local.interface.c_str())));
   }
   if (!socket.open())
     throw_errno(fmt::format("can't listen at TCP port {}{}", port,

@@ -67,9 +67,7 @@ std::string to_string(const HostPort& at) {
 
 bool is_address(const std::string& host) {
   in_addr four{};
-  in6_addr six{};
-  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), &six) == 1;
+  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 || is_ipv6(host);
 }
 
 }  // namespace mrc::ctl_tool

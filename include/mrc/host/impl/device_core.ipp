@@ -417,7 +417,8 @@ MRC_SETUP void DeviceCore::set_faults(std::string_view text, const std::string& 
 MRC_SETUP std::vector<std::string> DeviceCore::plane_names() const {
   std::vector<std::string> names;
   for (const auto& port : lanes_[0].planes().ports)
-    names.push_back(port::format_address(port->address()));
+    names.push_back(
+        port::format_local({port->address().ip, port->zone()}, port->address().udp_port));
   return names;
 }
 

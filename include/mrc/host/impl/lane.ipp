@@ -260,7 +260,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats, bool peers) {
     const Port& port = *planes_.ports[i];
     if (i == stats.planes.size()) {
       PlaneStats& fresh = stats.planes.emplace_back();
-      fresh.address = port::format_address(port.address());
+      fresh.address = port::format_local({port.address().ip, port.zone()}, port.address().udp_port);
       fresh.up = rounds_.usable(i);
       fresh.enabled = planes_.enabled(i);
     }

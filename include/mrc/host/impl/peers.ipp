@@ -137,7 +137,9 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     active += paths.active;
     c.routes[i] = std::move(paths.route);
     c.spec.source_tags[i] = planes_.kind->source_tag(plane, info.planes[i].ip);
-    c.name += (c.name.empty() ? "" : ", ") + port::format_address(info.planes[i]);
+    c.name +=
+        (c.name.empty() ? "" : ", ") +
+        port::format_local({info.planes[i].ip, planes_.ports[i]->zone()}, info.planes[i].udp_port);
   }
   if (config_.active_paths == 0) c.spec.active_paths = static_cast<std::uint16_t>(active);
   if (profiles.evs && c.spec.planes != 0)

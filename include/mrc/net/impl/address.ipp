@@ -74,7 +74,9 @@ MRC_SETUP PeerAddress parse_address(std::string_view text, std::uint16_t default
     has_port = true;
   }
   PeerAddress address;
-  if (!detail::ip_from_text(host, address.ip))
+  const std::size_t percent = host.find('%');
+  if (!detail::ip_from_text(host.substr(0, percent), address.ip) ||
+      (percent != std::string_view::npos && !is_link_local(address.ip)))
     detail::bad_address(text, "not a numeric IPv4 or IPv6 address");
   address.udp_port = has_port ? detail::udp_port_from_text(text, port) : default_port;
   return address;

@@ -148,6 +148,7 @@ class UdpPort final : public CopyingPort {
   [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
   /// Where peers send to: local address and receiving UDP port.
   [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
+  [[nodiscard]] std::string zone() const override { return interface_.name; }
   /// The interface that has the address.
   [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
   /// Packets leave by the interface that has the address, or stay on this host: not so for an
