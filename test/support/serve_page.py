@@ -180,7 +180,7 @@ def check_keys(browser):
           document.activeElement.dispatchEvent(
               new KeyboardEvent('keydown', {key, bubbles: true}))""")
     label = browser.run("return document.activeElement.getAttribute('aria-label')")
-    if not label.startswith("plane 1, EV 0x5"):
+    if not label.startswith("plane 1, EV 0x6"):
         raise SystemExit(f"arrows lead to {label}")
 
 
