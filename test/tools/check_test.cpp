@@ -229,7 +229,12 @@ TEST_CASE("check: packets that do not pass, by size and direction") {
   plane.full_here.error = EMSGSIZE;
   CHECK(says(checked.fault(), "MTU is too small"));
   plane.full_here = way(3, 4168);
-  CHECK(says(checked.fault(), "1 of 4 paths lose packets"));
+  CHECK(says(checked.fault(),
+             "packets of 4,168 bytes do not pass 1 of 4 paths from 10.0.1.2 of node2 to 10.0.1.1 "
+             "of node1, small ones do"));
+  plane.full_here = way(kPaths, 4168);
+  plane.small_here = way(3, 284);
+  CHECK(says(checked.fault(), "1 of 4 paths lose packets of 284 bytes"));
 
   checked = {};
   PlaneResult& silent = checked.results.planes[2];

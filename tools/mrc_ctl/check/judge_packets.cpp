@@ -64,10 +64,14 @@ std::string problem_of(const NamedWay& named) {
   const Way& way = named.way;
   if (!way.tried || way.whole()) return {};
   if (way.passed == 0) return nothing_text(named);
+  if (named.full)  // small ones have arrived by all of these
+    return fmt::format(
+        "plane {}: packets of {} bytes do not pass {} of {} paths {}, small ones do: a switch or "
+        "link that only some source ports take has a smaller MTU",
+        named.plane, bytes_text(way.size), way.paths - way.passed, way.paths, named.ends());
   return fmt::format(
       "plane {}: {} of {} paths lose packets of {} bytes {}: a switch or link that only some "
-      "source "
-      "ports take is dead, lossy or too narrow; look at the counters of the switches",
+      "source ports take is dead or lossy; look at the counters of the switches",
       named.plane, way.paths - way.passed, way.paths, bytes_text(way.size), named.ends());
 }
 
