@@ -425,4 +425,21 @@ TEST_CASE("control: a queue pair without progress is logged once, and again when
   }
 }
 
+TEST_CASE("control: a queue pair that waits for a receive is logged, with what was refused") {
+  LogLines lines;
+  Config config = test_config();
+  config.stall_warning = std::chrono::milliseconds(100);
+  lines.capture(config, LogLevel::warn);
+  ControlledPair controlled(config);
+  Pair& pair = controlled.pair;
+  SendRequest send;
+  send.opcode = SendOpcode::send;
+  REQUIRE(pair.a.qps[0].post_send(send) == Errc::ok);
+  CHECK(eventually([&] { return lines.count(" refused meanwhile, peer ") > 0; }));
+  CHECK(pair.a.device.stats().engine.refused > 1);
+  REQUIRE(pair.b.qps[0].post_receive(1) == Errc::ok);
+  CHECK(pair.a.await_one().status == WcStatus::success);
+  CHECK(eventually([&] { return lines.count(" makes progress again") > 0; }));
+}
+
 }  // namespace control_test
