@@ -397,8 +397,8 @@ TEST_CASE("a kernel that refuses GSO gets single packets from then on") {
   const auto transmitter =
       std::make_unique<UdpTransmitter>(true, true, true, std::uint8_t{0}, 9000u);
   PortStats stats;
-  const auto outcome =
-      transmitter->send(rig.burst, rig.burst.packets(rig.burst.groups()[0]), peer, path, stats);
+  const auto outcome = transmitter->send(rig.burst, rig.burst.packets(rig.burst.groups()[0]), true,
+                                         peer, path, stats);
   CHECK(outcome.taken == 10);
   CHECK_FALSE(transmitter->gso());
   CHECK(stats.tx_packets == 10);

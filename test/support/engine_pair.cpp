@@ -175,7 +175,9 @@ void EnginePair::transmit(unsigned side, const wire::TxGroup& group) {
   }
   const auto packets = burst_.packets(group);
   for (std::size_t begin = 0; begin < packets.size();) {
-    const auto piece = packets.subspan(begin, piece_length(packets.subspan(begin)));
+    const bool joined =
+        group.one_piece || (engines_[side]->planes_sent_singly() >> group.plane & 1) == 0;
+    const auto piece = packets.subspan(begin, joined ? piece_length(packets.subspan(begin)) : 1);
     const std::size_t whole = std::min(pieces(side, piece), piece.size());
     for (std::size_t i = 0; i < piece.size(); ++i) {
       vanishes_ = i >= whole;

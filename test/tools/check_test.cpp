@@ -337,7 +337,7 @@ TEST_CASE("check: packets and tokens") {
   CHECK(read_head(packet) == head);
   for (std::size_t size = 0; size < ProbeHead::kSize; ++size)
     CHECK(!read_head(std::span(packet).first(size)));
-  packet[24] = 3;  // of no kind
+  packet[24] = 5;  // of no kind
   CHECK(!read_head(packet));
   packet[24] = 1;
   packet[0] ^= 1;

@@ -9,6 +9,7 @@
 #include "mrc/core/types.hpp"
 #include "mrc/engine/verbs_types.hpp"
 #include "mrc/path/path_set.hpp"
+#include "mrc/path/piece_trials.hpp"
 #include "mrc/wire/burst.hpp"
 #include "mrc/wire/control_headers.hpp"
 #include "mrc/wire/data_headers.hpp"
@@ -40,9 +41,10 @@ struct ControlItem {
   std::uint16_t timestamp = 0;                 ///< of the trigger, reflected
   std::uint16_t id = 0;                        ///< number of the probe or endpoint request
   bool full_size = false;  ///< ev_probe: filled up to the size of the largest data packet
-  bool again = false;      ///< answers a retransmission or a probe: earlier answers may be lost
-  Psn psn;                 ///< sack, nack: PSN of the trigger; nak: of the refused request
-  Ev entropy{};            ///< sack, probe_sack, nack: EV of the trigger, reflected
+  path::Piece piece = path::Piece::single;  ///< ev_probe: that it leaves in
+  bool again = false;  ///< answers a retransmission or a probe: earlier answers may be lost
+  Psn psn;             ///< sack, nack: PSN of the trigger; nak: of the refused request
+  Ev entropy{};        ///< sack, probe_sack, nack: EV of the trigger, reflected
   /// Own queue pair. Endpoint packets: the one whose tag they carry, 0 if none.
   Qpn qpn{};
   PeerId peer{};  ///< endpoint packets: the destination

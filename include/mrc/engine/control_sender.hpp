@@ -19,7 +19,7 @@ namespace mrc::inline v0_1::engine {
 ///     SACK, NACK, Transport ACK, NAK   a reverse path of the plane in which the trigger arrived
 ///     port status, endpoint response   the same
 ///     reliability probe                a path of the queue pair, like its data
-///     EV probe                         the path to be probed
+///     EV probe                         the path to be probed, alone or several in one piece
 ///
 /// Input: Context::control. Output: packets in a TxBurst. Calls Responder, LossRecovery and
 /// EndpointService to write headers.
@@ -49,6 +49,9 @@ class ControlSender {
   path::PathIndex choose_path(const ControlItem& item, Peer& peer, PlaneMask free_planes,
                               SharedPath& shared) noexcept;
   void count(ControlItem::Kind kind) noexcept;
+  void complete_piece(const ControlItem& item, std::uint32_t padding,
+                      wire::TxBurst& burst) noexcept;
+  void repeat(const wire::TxPacket& packet, std::uint32_t padding, wire::TxBurst& burst) noexcept;
   static void stamp(wire::TxPacket& packet, const wire::Tag& tag) noexcept;
 
   Context& ctx_;

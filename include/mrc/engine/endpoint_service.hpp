@@ -48,6 +48,9 @@ struct ResponseInput {
 /// as the longest data packet. Where full-size packets vanish, small probes beside them tell a
 /// plane that is too narrow from one that is dead (path::SizeTrials).
 ///
+/// Where a port hands bursts over in one piece, probes in one piece beside single ones tell whether
+/// such pieces arrive (path::PieceTrials).
+///
 /// State: the port and path fields of Peer, Context::local_up, open requests. Inputs: endpoint
 /// packets, set_plane_up(), on_timer(). Outputs: path health and usable planes; requests and
 /// responses in the control queue, whose headers it writes when ControlSender sends them; requests
@@ -131,7 +134,8 @@ class EndpointService {
     Time sent{};
     path::PathIndex path = path::kNoPath;
     wire::EndpointOp op{};
-    bool full_size = false;  ///< ControlItem::full_size
+    bool full_size = false;                   ///< ControlItem::full_size
+    path::Piece piece = path::Piece::single;  ///< ControlItem::piece
     bool open = false;
     Duration rtt{};  ///< once it was answered
   };
@@ -144,6 +148,8 @@ class EndpointService {
   void restore(Time now, Peer& peer, PlaneMask planes) noexcept;
   void queue_trial(Time now, Peer& peer) noexcept;
   void queue_size_trial(Time now, Peer& peer) noexcept;
+  void queue_piece_trial(Time now, Peer& peer) noexcept;
+  void note_singly(const Peer& peer, PlaneMask before) noexcept;
   void on_probe_answered(Time now, Peer& peer, const Request& r) noexcept;
   void update_narrow(Time now, Peer& peer) noexcept;
   void announce(Time now, Peer& peer) noexcept;
@@ -151,7 +157,8 @@ class EndpointService {
   static void heard_by(QueuePairState& qp) noexcept;
   [[nodiscard]] static Qpn next_tagged(Peer& peer) noexcept;
   std::uint16_t open_request(PeerId peer, wire::EndpointOp op, path::PathIndex path) noexcept;
-  std::uint16_t queue_probe(Peer& peer, path::PathIndex path, bool full_size = false) noexcept;
+  std::uint16_t queue_probe(Peer& peer, path::PathIndex path, bool full_size = false,
+                            path::Piece piece = path::Piece::single) noexcept;
   void queue_proof(Peer& peer, path::PathIndex path) noexcept;
   void queue_port_status(Time now, Peer& peer) noexcept;
   void write_request(Time now, const ControlItem& item, Peer& peer, const QueuePairState* via,

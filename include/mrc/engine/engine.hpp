@@ -314,8 +314,9 @@ class Engine {
   /// checks number, time stamp and source.
   bool poll_response(ResponseInput& input) noexcept { return endpoint_.poll_response(input); }
 
-  /// Some path became ASSUMED_BAD or GOOD, or a plane narrow or wide: there is something for
-  /// take_path_events() or take_narrow_changes().
+  /// Some path became ASSUMED_BAD or GOOD, a plane narrow or wide, or bursts in it vanish or do so
+  /// no longer: there is something for take_path_events(), take_narrow_changes() or
+  /// take_piece_changes().
   [[nodiscard]] bool has_path_events() const noexcept { return ctx_.path_events != 0; }
   /// Calls fn(const Peer&, const path::PathEvent&) for each path that became ASSUMED_BAD or GOOD
   /// since the last call.
@@ -338,6 +339,24 @@ class Engine {
       peer.narrow_told = peer.narrow;
       if (changed != 0) fn(std::as_const(peer), changed);
     });
+  }
+
+  /// Calls fn(const Peer&, PlaneMask) for each peer with the planes in which what leaves in one
+  /// piece vanishes on the way to it since the last call (Peer::pieces), or no longer does. There
+  /// is something if has_path_events().
+  template <class F>
+  void take_piece_changes(F&& fn) noexcept {
+    ctx_.objects.for_each_peer([&](Peer& peer) {
+      const PlaneMask singly = peer.pieces.singly();
+      const PlaneMask changed = singly ^ std::exchange(peer.singly_told, singly);
+      if (changed != 0) fn(std::as_const(peer), changed);
+    });
+  }
+  /// Planes in which packets are to leave one by one, for the sake of some peer.
+  [[nodiscard]] PlaneMask planes_sent_singly() noexcept {
+    PlaneMask singly = 0;
+    ctx_.objects.for_each_peer([&](const Peer& peer) { singly |= peer.pieces.singly(); });
+    return singly;
   }
 
   /// Plain data packets for queue pairs whose peer is not known yet, and whose PSN fits: the peer

@@ -13,6 +13,7 @@
 #include "mrc/engine/options.hpp"
 #include "mrc/engine/queue_pair.hpp"
 #include "mrc/path/path_set.hpp"
+#include "mrc/path/piece_trials.hpp"
 #include "mrc/path/plane_trials.hpp"
 #include "mrc/path/reverse_set.hpp"
 #include "mrc/path/size_trials.hpp"
@@ -35,6 +36,7 @@ struct Peer : EngineTimer {
         planes(spec.planes),
         head_check(spec.head_check),
         sizes(options.segmenting_planes),
+        pieces(options.burst > 1 ? options.segmenting_planes : 0),
         source_tags(spec.source_tags),
         plane_window(spec.plane_window),
         congestion(spec.cc.value_or(options.cc)),
@@ -69,8 +71,10 @@ struct Peer : EngineTimer {
   PlaneMask remote_up = ~PlaneMask{0};  ///< its ports that are up (mrc-1.0 §5)
   path::PlaneTrials trials;             ///< planes that have to prove that they work
   path::SizeTrials sizes;               ///< planes that may be too narrow for full-size packets
+  path::PieceTrials pieces;             ///< planes in which bursts in one piece may vanish
   PlaneMask narrow = 0;                 ///< planes that are, here or on the way
   PlaneMask narrow_told = 0;            ///< as the driver knows it
+  PlaneMask singly_told = 0;            ///< of pieces.singly(), as the driver knows it
   std::uint32_t largest_payload = 0;    ///< bytes of a packet to it, most: full size
   /// Planes of which nothing new can be learned from a packet that arrives in them.
   PlaneMask trusted = ~PlaneMask{0};
@@ -116,6 +120,12 @@ struct Peer : EngineTimer {
   /// Are EV probes in that plane of full size? Only they prove that it carries data.
   [[nodiscard]] bool probes_full_size(Plane plane) const noexcept {
     return sizes.probed() && (narrow >> plane & 1) == 0;
+  }
+
+  /// A packet of that nominal size is lost, which was sent in `plane`.
+  void on_loss(Plane plane, std::uint32_t size, Time now) noexcept {
+    if (is_large(size)) (void)sizes.on_loss(plane, now);
+    (void)pieces.on_loss(plane, now);
   }
 
   /// A packet was sent in `plane`. The plane is full once its window is used up.

@@ -170,6 +170,7 @@ class DeviceCore {
   EventQueue<DeviceEvent> events_;
   Profiles profiles_;
   EvEvents ev_events_;
+  std::atomic<PlaneMask> singly_logged_{0};
   std::mutex changing_profiles_;     ///< held until a change has reached all lanes
   std::mutex objects_;               ///< held while objects of all lanes come, go or change
   std::vector<DeniedPaths> denied_;  ///< set_denied()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,6 +52,7 @@ struct LaneSurroundings {
   EventQueue<DeviceEvent>& events;
   Profiles& profiles;
   EvEvents& ev_events;
+  std::atomic<PlaneMask>& singly_logged;  ///< planes that were logged to send packets one by one
 };
 
 /// What became of the EV probes on a path.
@@ -254,6 +256,7 @@ class alignas(64) Lane {  // shares no cache line with another one
   EventQueue<DeviceEvent>& events_;
   Profiles& profiles_;
   EvEvents& ev_events_;
+  std::atomic<PlaneMask>& singly_logged_;
   OpenedPlanes planes_;
   engine::Engine engine_;
   Faults faults_;

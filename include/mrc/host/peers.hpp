@@ -118,9 +118,13 @@ class Peers {
   [[nodiscard]] std::string error_text(const engine::QueuePairState& qp) const;
   /// Logs planes towards a peer that carry no packets of full size any more, or do so again.
   void report_narrow(const engine::Peer& peer, PlaneMask changed) const;
+  /// Logs planes in which packets leave one by one, since bursts in one piece vanish towards a
+  /// peer.
+  void report_singly(const engine::Peer& peer, PlaneMask planes) const;
 
  private:
   [[nodiscard]] static std::string planes_text(PlaneMask planes);
+  [[nodiscard]] std::string name_of(PeerId id) const;
   /// A remote device.
   struct Known {
     std::uint64_t guid = 0;  ///< ConnectionInfo::device_guid

@@ -146,6 +146,11 @@ class Port {
   /// hardware places payload, stops both before this returns; others have nothing to do.
   virtual void set_enabled(bool enabled) noexcept { (void)enabled; }
 
+  // --- What its driver has found out
+  /// Bursts that the port hands over in one piece (Capabilities::segmentation) vanish behind it: it
+  /// sends packets one by one from now on, but those of a TxGroup::one_piece, or no longer has to.
+  virtual void send_singly(bool singly) noexcept { (void)singly; }
+
   // --- Injected faults
   /// Faults of all packets of the port, see FaultInjector::set().
   virtual void set_fault(const FaultSpec& spec) { faults_.set(spec); }

@@ -102,6 +102,9 @@ struct TxGroup {
   std::uint32_t first;  ///< index of the first packet in the burst
   std::uint32_t count;  ///< number of packets
   Plane plane;          ///< plane of all of them
+  /// They are to show what becomes of packets that leave in one piece: they do so even if others
+  /// leave one by one (Port::send_singly()).
+  bool one_piece = false;
 };
 
 /// A fixed-capacity burst to transmit. Allocated once; filled by Engine::poll_transmit(), read by
@@ -188,6 +191,13 @@ class TxBurst {
     open_ = false;
     commit();
     open_ = false;
+  }
+  /// Engine: the same for a packet that is to leave in one piece with the one before it, which was
+  /// committed alone or by this call.
+  void commit_behind() noexcept {
+    TxGroup& g = groups_[group_count_ - 1];
+    ++g.count;
+    g.one_piece = true;
   }
   /// Engine: the packets so far are control packets, and no others are.
   void end_control() noexcept { control_groups_ = group_count_; }

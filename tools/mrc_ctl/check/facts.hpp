@@ -14,7 +14,7 @@ namespace mrc::check_tool {
 using ctl_tool::Json;
 
 /// What the checkers of two versions must have in common.
-inline constexpr int kCheckProtocol = 1;
+inline constexpr int kCheckProtocol = 2;
 /// Source ports per plane, most.
 inline constexpr unsigned kMostPaths = 64;
 

@@ -97,6 +97,38 @@ Row packets_row(const HostFacts& here, const HostFacts& there, std::size_t plane
   return row;
 }
 
+std::string lost_pieces_text(const NamedWay& named) {
+  const Way& way = named.way;
+  if (!way.tried || way.whole()) return {};
+  if (way.error != 0)
+    return fmt::format("plane {}: bursts are not sent {}: {}", named.plane, named.ends(),
+                       send_error_text(way.error));
+  return fmt::format(
+      "plane {}: bursts that the kernel or the NIC of {} cuts into packets (GSO) do not arrive {}, "
+      "single packets do, so devices will send one by one, which costs processor time: Linux 7.0 "
+      "to 7.1.4 does this, there or in its hypervisor: update it; if it is the NIC, `ethtool -K {} "
+      "tx-udp-segmentation off` there",
+      named.plane, named.from.host, named.ends(), named.from.planes[named.plane].interface);
+}
+
+/// Devices notice it, and do without.
+Row pieces_row(const HostFacts& here, const HostFacts& there, std::size_t plane, const Way& to_here,
+               const Way& to_there) {
+  Row row{fmt::format("plane {}: bursts", plane),
+          way_text(to_here),
+          way_text(to_there),
+          Verdict::ok,
+          {}};
+  for (const NamedWay& named : {NamedWay{to_there, here, there, plane, false},
+                                NamedWay{to_here, there, here, plane, false}}) {
+    const std::string problem = lost_pieces_text(named);
+    if (problem.empty()) continue;
+    row.verdict = Verdict::warning;
+    row.remedy += (row.remedy.empty() ? "" : "\n") + problem;
+  }
+  return row;
+}
+
 }  // namespace
 
 void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
@@ -107,6 +139,8 @@ void judge_packets(const HostFacts& here, const HostFacts& there, const Results&
     rows.push_back(packets_row(here, there, i, plane.small_here, plane.small_there, false));
     if (plane.full_there.tried)
       rows.push_back(packets_row(here, there, i, plane.full_here, plane.full_there, true));
+    if (plane.pieces_there.tried || plane.pieces_here.tried)
+      rows.push_back(pieces_row(here, there, i, plane.pieces_here, plane.pieces_there));
   }
 }
 

@@ -147,9 +147,11 @@ void CheckListener::take_probes(std::size_t plane) {
       const auto answer =
           client.session->on_request(head, size, static_cast<unsigned>(plane), from.ip);
       if (!answer) return;
-      if (const int error = sockets.send(answer->head, answer->size, answer->to, head.path);
-          error != 0)
-        client.session->on_failure(head.asking, head.answering, error);
+      const int error =
+          answer->piece
+              ? sockets.send_piece(answer->head, kPiecePacket, answer->size, answer->to, head.path)
+              : sockets.send(answer->head, answer->size, answer->to, head.path);
+      if (error != 0) client.session->on_failure(head.asking, head.answering, error);
       return;
     }
   });

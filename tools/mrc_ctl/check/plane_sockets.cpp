@@ -3,11 +3,15 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "mrc/net/socket_address.hpp"
@@ -73,12 +77,43 @@ int PlaneSockets::send(const ProbeHead& head, std::size_t size, const port::Peer
   size = std::clamp(size, ProbeHead::kSize, buffer_.size());
   std::fill_n(buffer_.begin(), size, std::uint8_t{0});
   put_head(head, buffer_);
-  const port::SocketAddress address(to.ip, to.udp_port, scope_);
+  return send(size, 0, to, path);
+}
+
+int PlaneSockets::send_piece(const ProbeHead& head, std::size_t size, std::size_t bytes,
+                             const port::PeerAddress& to, unsigned path) {
+  size = std::clamp(size, ProbeHead::kSize, buffer_.size());
+  bytes = std::clamp(bytes, size, buffer_.size());
+  std::fill_n(buffer_.begin(), bytes, std::uint8_t{0});
+  for (std::size_t at = 0; at + ProbeHead::kSize <= bytes; at += size)
+    put_head(head, std::span(buffer_).subspan(at));
+  return send(bytes, size, to, path);
+}
+
+/// Sends what is in the buffer. `segment`: bytes of a packet of a piece; 0: it is one packet.
+int PlaneSockets::send(std::size_t bytes, std::size_t segment, const port::PeerAddress& to,
+                       unsigned path) {
+  port::SocketAddress address(to.ip, to.udp_port, scope_);
   const port::Socket& socket = (leaves_bound(to.ip) ? bound_ : senders_)[path % senders_.size()];
+  ::iovec part{buffer_.data(), bytes};
+  ::msghdr message{};
+  message.msg_name = &address.any;
+  message.msg_namelen = address.length;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(::cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t))> control{};
+  if (segment != 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ::cmsghdr* const option = CMSG_FIRSTHDR(&message);
+    option->cmsg_level = SOL_UDP;
+    option->cmsg_type = UDP_SEGMENT;
+    option->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+    const auto value = static_cast<std::uint16_t>(segment);
+    std::memcpy(CMSG_DATA(option), &value, sizeof value);
+  }
   for (int tries = 0;; ++tries) {
-    if (::sendto(socket.fd(), buffer_.data(), size, MSG_DONTWAIT, &address.any, address.length) >=
-        0)
-      return 0;
+    if (::sendmsg(socket.fd(), &message, MSG_DONTWAIT) >= 0) return 0;
     // ECONNREFUSED is of an earlier packet.
     const bool full = errno == EAGAIN || errno == ENOBUFS;
     if (tries == 10 || (!full && errno != ECONNREFUSED && errno != EINTR)) return errno;

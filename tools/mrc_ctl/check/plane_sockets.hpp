@@ -32,6 +32,10 @@ class PlaneSockets {
   /// is waited for, for a moment.
   [[nodiscard]] int send(const ProbeHead& head, std::size_t size, const port::PeerAddress& to,
                          unsigned path);
+  /// The same for several packets that leave in one piece: as many of `size` bytes as `bytes` hold,
+  /// and a shorter one with what is left.
+  [[nodiscard]] int send_piece(const ProbeHead& head, std::size_t size, std::size_t bytes,
+                               const port::PeerAddress& to, unsigned path);
   /// The packets that wait, some hundred at most: fn(head, size, from).
   using Take = std::function<void(const ProbeHead&, std::size_t, const port::PeerAddress&)>;
   void receive(const Take& take);
@@ -39,6 +43,8 @@ class PlaneSockets {
  private:
   /// Whether packets to that address leave from `bound_`.
   [[nodiscard]] bool leaves_bound(const port::IpAddress& to);
+  [[nodiscard]] int send(std::size_t bytes, std::size_t segment, const port::PeerAddress& to,
+                         unsigned path);
 
   port::LocalAddress local_;
   std::uint32_t scope_ = 0;

@@ -33,7 +33,7 @@ std::optional<ProbeHead> read_head(std::span<const std::uint8_t> packet) noexcep
       !std::equal(kProbeMark.begin(), kProbeMark.end(), packet.begin()))
     return std::nullopt;
   const auto get = [&](std::size_t at) { return packet[kFields + at]; };
-  if (get(0) != 1 && get(0) != 2) return std::nullopt;
+  if (get(0) < 1 || get(0) > 4) return std::nullopt;
   ProbeHead head;
   std::copy_n(packet.begin() + kProbeMark.size(), head.token.size(), head.token.begin());
   head.kind = static_cast<ProbeHead::Kind>(get(0));

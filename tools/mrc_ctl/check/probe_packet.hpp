@@ -15,14 +15,17 @@ using Token = std::array<std::uint8_t, 16>;
 ///
 ///     8   "MRCCHECK"
 ///     16  token
-///     1   kind: 1 request, 2 answer
+///     1   kind: 1 request, 2 answer, 3 and 4 request for a piece of each kind
 ///     1   plane of who asks
 ///     1   plane of who answers
 ///     1   path: which source port of the sender's
 ///     2   round
-///     2   request: bytes of the answer that is wanted; 0: none
+///     2   request: bytes of the answer that is wanted, of all packets together; 0: none
+///
+/// A piece is what leaves the sender as one, to be cut into packets by the kernel or the NIC (GSO):
+/// packets of one length, or with a shorter one at the end.
 struct ProbeHead {
-  enum class Kind : std::uint8_t { request = 1, answer = 2 };
+  enum class Kind : std::uint8_t { request = 1, answer = 2, for_equal = 3, for_shorter_end = 4 };
   static constexpr std::size_t kSize = 32;
 
   Token token{};
@@ -34,6 +37,15 @@ struct ProbeHead {
 
   friend bool operator==(const ProbeHead&, const ProbeHead&) = default;
 };
+
+/// Bytes of a packet of a piece, but for a shorter end; and of a piece, by the kind of request for
+/// it.
+inline constexpr std::size_t kPiecePacket = 400;
+[[nodiscard]] constexpr std::size_t piece_bytes(ProbeHead::Kind kind) noexcept {
+  return kind == ProbeHead::Kind::for_equal         ? 3 * kPiecePacket
+         : kind == ProbeHead::Kind::for_shorter_end ? 2 * kPiecePacket + kPiecePacket / 2
+                                                    : 0;
+}
 
 /// Writes the head to the front of a packet, which has room for it.
 void put_head(const ProbeHead& head, std::span<std::uint8_t> packet) noexcept;

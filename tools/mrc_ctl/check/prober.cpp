@@ -87,9 +87,13 @@ void Prober::send(const Part& part, int& error) {
     head.path = static_cast<std::uint8_t>(std::countr_zero(left));
     head.round = round_;
     head.wanted = static_cast<std::uint16_t>(part.wanted);
+    if (part.here_counts) head.kind = part.kind;
     const unsigned by = part.by == 0 ? head.path : static_cast<unsigned>(std::countr_zero(part.by));
+    const port::PeerAddress at{to.address, to.probe_port};
+    const bool piece = part.kind != head.kind;
     for (std::size_t i = 0; i < pieces; ++i) {
-      const int failed = sockets.send(head, part.size, {to.address, to.probe_port}, by);
+      const int failed = piece ? sockets.send_piece(head, kPiecePacket, part.size, at, by)
+                               : sockets.send(head, part.size, at, by);
       if (failed != 0) error = failed;
       bytes += part.size + part.wanted / pieces;
     }
@@ -106,7 +110,9 @@ void Prober::receive(std::vector<Part>& parts) {
           const PlaneFacts& other = there_.planes[part.plane];
           if (head.kind == ProbeHead::Kind::answer && head.token == token_ &&
               head.round == round_ && head.asking == part.plane && head.path < kMostPaths &&
-              size == std::max(part.wanted, ProbeHead::kSize) && from.ip == other.address)
+              (part.kind != ProbeHead::Kind::request ||
+               size == std::max(part.wanted, ProbeHead::kSize)) &&
+              from.ip == other.address)
             part.there |= part.here |= std::uint64_t{1} << head.path;
         });
   }
@@ -200,6 +206,42 @@ void Prober::find_fitting(std::vector<PlaneResult>& results, bool to_there,
   }
 }
 
+/// Sends pieces of both kinds by these paths, or asks for them; `by`: paths by which requests go.
+/// Anything of a piece counts.
+void Prober::try_pieces(std::vector<PlaneResult>& results, bool to_there,
+                        const std::vector<std::uint64_t>& paths,
+                        const std::vector<std::uint64_t>& by) {
+  const HostFacts& sender = to_there ? own_.facts : there_;
+  if (!sender.gso || !sender.gso_wanted) return;
+  std::vector<std::size_t> planes;
+  for (std::size_t i = 0; i < planes_; ++i)
+    if (paths[i] != 0) planes.push_back(i);
+  std::vector<std::uint64_t> passed = paths;
+  std::vector<int> errors(planes_);
+  for (const ProbeHead::Kind kind :
+       {ProbeHead::Kind::for_equal, ProbeHead::Kind::for_shorter_end}) {
+    std::vector<Part> parts = parts_of(planes);
+    for (Part& part : parts) {
+      part.kind = kind;
+      part.paths = paths[part.plane];
+      part.by = to_there ? 0 : by[part.plane];
+      part.size = piece_bytes(kind);
+      part.wanted = to_there ? 0 : part.size;
+      part.there_counts = to_there;
+      part.here_counts = !to_there;
+    }
+    work(parts);
+    for (const Part& part : parts) {
+      passed[part.plane] &= to_there ? part.there : part.here;
+      if (const int error = to_there ? part.error_here : part.error_there; error != 0)
+        errors[part.plane] = error;
+    }
+  }
+  for (const std::size_t plane : planes)
+    (to_there ? results[plane].pieces_there : results[plane].pieces_here) =
+        way_of(paths[plane], passed[plane], errors[plane], kPiecePacket);
+}
+
 std::vector<PlaneResult> Prober::run() {
   std::vector<PlaneResult> results(planes_);
   std::vector<std::uint64_t> there(planes_), here(planes_);
@@ -246,6 +288,8 @@ std::vector<PlaneResult> Prober::run() {
     results[part.plane].full_here =
         way_of(part.paths, part.here, part.error_there, full_size(part.plane));
   find_fitting(results, false, here);
+  try_pieces(results, true, there, there);
+  try_pieces(results, false, here, there);
   return results;
 }
 

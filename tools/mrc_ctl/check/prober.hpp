@@ -26,9 +26,11 @@ class Prober {
   /// What is to be sent in a plane, and what became of it; paths are bits.
   struct Part {
     std::size_t plane = 0;
-    std::uint64_t paths = 0;   ///< to be tried
-    std::size_t size = 0;      ///< bytes of UDP payload
-    std::size_t wanted = 0;    ///< of the answer; 0: none
+    std::uint64_t paths = 0;  ///< to be tried
+    std::size_t size = 0;     ///< bytes of UDP payload
+    std::size_t wanted = 0;   ///< of the answer; 0: none
+    /// Kind of the requests. Pieces: what is sent, or, with `here_counts`, what is asked for.
+    ProbeHead::Kind kind = ProbeHead::Kind::request;
     bool there_counts = true;  ///< what arrives there is wanted
     bool here_counts = true;   ///< answers are
     std::uint64_t by = 0;      ///< paths by which small packets arrive there; 0: each its own
@@ -45,6 +47,8 @@ class Prober {
   [[nodiscard]] std::vector<Part> parts_of(const std::vector<std::size_t>& planes) const;
   void find_fitting(std::vector<PlaneResult>& results, bool to_there,
                     const std::vector<std::uint64_t>& by);
+  void try_pieces(std::vector<PlaneResult>& results, bool to_there,
+                  const std::vector<std::uint64_t>& paths, const std::vector<std::uint64_t>& by);
   [[nodiscard]] std::uint32_t full_size(std::size_t plane) const noexcept;
 
   OwnHost& own_;

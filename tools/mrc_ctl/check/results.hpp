@@ -22,6 +22,8 @@ struct Way {
 struct PlaneResult {
   Way small_there, small_here;  ///< arrived there, and here
   Way full_there, full_here;    ///< the same for packets of full size
+  /// The same for what leaves in one piece: anything of it, of both kinds.
+  Way pieces_there{}, pieces_here{};
 };
 
 /// What the check of a host has measured.

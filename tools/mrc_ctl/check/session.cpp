@@ -7,7 +7,7 @@ namespace mrc::check_tool {
 
 std::optional<Session::Answer> Session::on_request(const ProbeHead& head, std::size_t size,
                                                    unsigned plane, const port::IpAddress& from) {
-  if (head.kind != ProbeHead::Kind::request || head.token != token_ || head.answering != plane ||
+  if (head.kind == ProbeHead::Kind::answer || head.token != token_ || head.answering != plane ||
       head.asking >= other_.planes.size() || head.path >= kMostPaths ||
       other_.planes[head.asking].address != from)
     return std::nullopt;
@@ -16,13 +16,16 @@ std::optional<Session::Answer> Session::on_request(const ProbeHead& head, std::s
   std::uint64_t& credit = credit_[head.asking];
   constexpr std::uint64_t kMostCredit = 1 << 20;
   credit = std::min<std::uint64_t>(credit + size, kMostCredit);
-  const std::size_t wanted = std::max<std::size_t>(head.wanted, ProbeHead::kSize);
+  const std::size_t piece = piece_bytes(head.kind);
+  const std::size_t wanted =
+      piece != 0 ? piece : std::max<std::size_t>(head.wanted, ProbeHead::kSize);
   if (head.wanted == 0 || credit < wanted) return std::nullopt;
   credit -= wanted;
   Answer answer;
   answer.head = head;
   answer.head.kind = ProbeHead::Kind::answer;
   answer.size = wanted;
+  answer.piece = piece != 0;
   answer.to = {from, other_.planes[head.asking].probe_port};
   return answer;
 }

@@ -27,6 +27,7 @@ class Session {
   struct Answer {
     ProbeHead head;
     std::size_t size = 0;
+    bool piece = false;  ///< it leaves in one piece, in packets of kPiecePacket
     port::PeerAddress to;
   };
   /// A request has arrived in `plane`. Nothing: there is no answer to it.

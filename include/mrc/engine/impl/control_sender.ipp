@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <new>
 
@@ -13,6 +14,10 @@ namespace detail {
 
 /// What EV probes of full size are filled up with.
 inline constexpr std::array<std::uint8_t, kLargestMtu + wire::kMaxWriteHeader> kPadding{};
+/// Packets of a piece of EV probes, most.
+inline constexpr unsigned kPiecePackets = 4;
+/// Bytes of a piece, most: one message of a UDP socket.
+inline constexpr unsigned kPieceBytes = 65507;
 
 }  // namespace detail
 
@@ -27,6 +32,8 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
   for (; !ctx_.control.empty() && burst.room() > 0 && burst.sge_room() > 0; ctx_.control.pop()) {
     const ControlItem& item = ctx_.control.front();
     if (waits_for_port(item, free_planes)) return;
+    const unsigned room = item.piece == path::Piece::single ? 1 : detail::kPiecePackets;
+    if (std::min(burst.room(), burst.sge_room()) < room && !burst.empty()) return;  // the next has
     wire::TxPacket& packet = burst.append();
     packet.dscp = ctx_.options.dscp.control;
     packet.ecn = Ecn::not_ect;  // [O-22]
@@ -43,13 +50,15 @@ MRC_DECL void ControlSender::send(Time now, PlaneMask free_planes, wire::TxBurst
     packet.plane = spec.plane;
     packet.entropy = spec.ev;
     packet.port_path = spec.port_path;
-    if (item.full_size) {
-      burst.add_sge(detail::kPadding.data(), padding_to(*peer), 0);
+    if (item.full_size) burst.add_sge(detail::kPadding.data(), padding_to(*peer), 0);
+    // Probes are to show what becomes of single packets, or of pieces; and so are their answers.
+    if (item.path != path::kNoPath || item.kind == ControlItem::Kind::endpoint_answer)
       burst.commit_alone();
-    } else {
+    else
       burst.commit();
-    }
     count(item.kind);
+    if (item.piece != path::Piece::single)
+      complete_piece(item, item.full_size ? padding_to(*peer) : 0, burst);
   }
 }
 
@@ -83,6 +92,33 @@ MRC_DECL void ControlSender::count(ControlItem::Kind kind) noexcept {
       ++s.endpoint_answers_sent;
       break;
   }
+}
+
+/// Appends the probe that was appended last once more, so that both leave in one piece; those of
+/// full size more often, if such a piece is not too long for ports.
+MRC_DECL void ControlSender::complete_piece(const ControlItem& item, std::uint32_t padding,
+                                            wire::TxBurst& burst) noexcept {
+  const wire::TxPacket& packet = burst.newest();
+  const unsigned fit = detail::kPieceBytes / packet.transport_length();
+  const unsigned packets =
+      item.full_size ? std::clamp(fit, 2u, std::min(detail::kPiecePackets, ctx_.options.burst)) : 2;
+  for (unsigned n = 2; n <= packets && burst.room() > 0 && burst.sge_room() > 0; ++n) {
+    const bool shorter = item.piece == path::Piece::shorter_end && n == packets;
+    repeat(packet, shorter ? 0 : padding, burst);
+  }
+}
+
+MRC_DECL void ControlSender::repeat(const wire::TxPacket& packet, std::uint32_t padding,
+                                    wire::TxBurst& burst) noexcept {
+  wire::TxPacket& copy = burst.append();
+  const std::uint32_t first_sge = copy.first_sge;
+  copy = packet;
+  copy.first_sge = first_sge;
+  copy.sge_count = 0;
+  copy.payload_length = 0;
+  if (padding > 0) burst.add_sge(detail::kPadding.data(), padding, 0);
+  burst.commit_behind();
+  count(ControlItem::Kind::ev_probe);
 }
 
 /// Puts the peer's tag into a packet.

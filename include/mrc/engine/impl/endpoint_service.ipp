@@ -148,7 +148,7 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
     return;
   }
   if (via != nullptr) heard_by(*via);
-  r.open = false;
+  r.open = r.piece != path::Piece::single;  // the others of the piece are answered, too
   r.rtt = std::max(now - r.sent, Duration(1));
   if (r.op == wire::EndpointOp::ev_probe) {
     on_probe_answered(now, *peer, r);
@@ -163,6 +163,10 @@ MRC_DECL void EndpointService::on_response(Time now, const wire::RxPacket& packe
 MRC_DECL void EndpointService::on_probe_answered(Time now, Peer& peer, const Request& r) noexcept {
   ++ctx_.stats.ev_probe_answers;
   const Plane plane = peer.paths[r.path].plane;
+  const PlaneMask singly = peer.pieces.singly();
+  peer.pieces.on_answer(plane, r.piece, r.sent, now);
+  note_singly(peer, singly);
+  if (r.piece != path::Piece::single) return;  // it says nothing of single packets
   const bool proves = r.full_size || !peer.probes_full_size(plane);
   if (!r.full_size) {
     peer.congestion.on_rtt(now - r.sent);
@@ -303,6 +307,7 @@ MRC_DECL void EndpointService::on_connected(Time now, Peer& peer) noexcept {
   peer.rtt_probes = 0;
   peer.rtt_measured = false;
   peer.next_rtt_probe = ctx_.options.rtt_probes > 0 ? now : kNever;
+  peer.pieces.start(peer.planes & ctx_.local_up, now);
   ctx_.timers.arm(peer);
 }
 
@@ -329,7 +334,7 @@ MRC_DECL void EndpointService::on_planes_changed(Time now, Peer& peer) noexcept 
 MRC_DECL std::uint16_t EndpointService::open_request(PeerId peer, wire::EndpointOp op,
                                                      path::PathIndex path) noexcept {
   const std::uint16_t id = next_request_++;
-  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, true, {}};
+  requests_[id % kOpenRequests] = {peer, id, 0, {}, path, op, false, path::Piece::single, true, {}};
   return id;
 }
 
@@ -350,6 +355,7 @@ MRC_DECL void EndpointService::on_timer(Time now, Peer& peer) noexcept {
   queue_probe(peer, peer.reverse.poll_probe(now, peer.paths, ctx_.random));
   queue_trial(now, peer);
   queue_size_trial(now, peer);
+  queue_piece_trial(now, peer);
   if (now >= peer.next_rtt_probe) queue_rtt_probe(now, peer);
   if (now >= peer.status_due) queue_port_status(now, peer);
   ctx_.timers.arm(peer);
@@ -377,7 +383,7 @@ MRC_DECL Qpn EndpointService::next_tagged(Peer& peer) noexcept {
 }
 
 MRC_DECL std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex path,
-                                                    bool full_size) noexcept {
+                                                    bool full_size, path::Piece piece) noexcept {
   if (path == path::kNoPath) return 0;
   ControlItem item;
   item.kind = ControlItem::Kind::ev_probe;
@@ -386,6 +392,7 @@ MRC_DECL std::uint16_t EndpointService::queue_probe(Peer& peer, path::PathIndex 
   item.path = path;
   item.id = open_request(peer.id, wire::EndpointOp::ev_probe, path);
   item.full_size = requests_[item.id % kOpenRequests].full_size = full_size;
+  item.piece = requests_[item.id % kOpenRequests].piece = piece;
   ctx_.queue_control(item);
   return item.id;
 }
@@ -409,6 +416,30 @@ MRC_DECL void EndpointService::queue_size_trial(Time now, Peer& peer) noexcept {
     if (probes->small) queue_probe(peer, path);
   }
   update_narrow(now, peer);
+}
+
+/// Probes planes in which what leaves in one piece may vanish, by any of their paths.
+MRC_DECL void EndpointService::queue_piece_trial(Time now, Peer& peer) noexcept {
+  const PlaneMask singly = peer.pieces.singly();
+  const PlaneMask full_size = peer.sizes.probed() ? ~peer.narrow : 0;
+  while (const auto probes = peer.pieces.poll(now, peer.congestion.base_rtt(), full_size)) {
+    const path::PathIndex path = peer.paths.random_of_plane(probes->plane, ctx_.random);
+    const bool out_of_use = (peer.remote_up & ctx_.local_up & plane_bit(probes->plane)) == 0;
+    if (out_of_use || path == path::kNoPath) {
+      peer.pieces.stop(probes->plane, now);
+      continue;
+    }
+    using path::Piece;
+    if (probes->equal) queue_probe(peer, path, probes->full, Piece::equal);
+    if (probes->shorter_end) queue_probe(peer, path, true, Piece::shorter_end);
+    queue_probe(peer, path, probes->full);
+  }
+  note_singly(peer, singly);
+}
+
+/// The driver learns with the path events in which planes packets have to leave one by one.
+MRC_DECL void EndpointService::note_singly(const Peer& peer, PlaneMask before) noexcept {
+  if (peer.pieces.singly() != before) ++ctx_.path_events;
 }
 
 /// Probes a plane that has to prove itself, by any of its paths.

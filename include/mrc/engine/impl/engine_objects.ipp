@@ -278,6 +278,7 @@ MRC_SETUP Errc Engine::remove_peer(PeerId id) noexcept {
   ctx_.control.invalidate(
       [id](const ControlItem& item) { return item.qpn == Qpn{} && item.peer == id; });
   endpoint_.forget(id);
+  if (peer->pieces.singly() != 0) ++ctx_.path_events;
   ctx_.objects.remove_peer(*peer);
   return Errc::ok;
 }

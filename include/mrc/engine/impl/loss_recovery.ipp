@@ -55,7 +55,7 @@ MRC_DECL void LossRecovery::infer_losses(Time now, QueuePairState& qp) noexcept 
     remove_from_flight(qp, packet, size);
     peer.paths.on_inferred_loss(packet.path(), now, packet.sent());
     peer.congestion.on_loss(size, now);
-    if (Peer::is_large(size)) (void)peer.sizes.on_loss(peer.paths[packet.path()].plane, now);
+    peer.on_loss(peer.paths[packet.path()].plane, size, now);
     ++qp.stats.inferred_losses;
     ++ctx_.stats.inferred_losses;
     ctx_.timers.arm(peer);  // the path may have to be probed from now on
@@ -160,10 +160,9 @@ MRC_DECL void LossRecovery::on_retransmission_timeout(Time now, QueuePairState& 
   else
     qp.peer->paths.on_timeout(lost->path, now, lost->sent);
   qp.peer->congestion.on_timeout(lost->size, tx.retries.expired(), now);
-  if (Peer::is_large(lost->size)) {
-    (void)qp.peer->sizes.on_loss(qp.peer->paths[lost->path].plane, now);
-    if (tx.in_vain()) qp.peer->sizes.on_silence(ctx_.usable_planes(*qp.peer), now);
-  }
+  qp.peer->on_loss(qp.peer->paths[lost->path].plane, lost->size, now);
+  if (Peer::is_large(lost->size) && tx.in_vain())
+    qp.peer->sizes.on_silence(ctx_.usable_planes(*qp.peer), now);
   ctx_.timers.arm(*qp.peer);
 }
 

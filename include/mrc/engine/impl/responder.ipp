@@ -274,6 +274,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   ++qp.stats.rx_duplicates;
   ++ctx_.stats.rx_duplicates;
   if (packet.unsettled) qp.rx.window.unsettle(psn);  // a further copy was sent meanwhile
+  // The answers may have vanished, because they left in one piece.
+  if (w.bth->rtx() && qp.peer->pieces.on_loss(packet.plane, now)) ctx_.timers.arm(*qp.peer);
   // A mark is about the way that this copy took, not about its payload (mrc-1.0 §2.6).
   if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);

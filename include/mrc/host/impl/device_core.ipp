@@ -72,7 +72,8 @@ MRC_SETUP DeviceCore::DeviceCore(const Config& config, std::unique_ptr<PlaneKind
       guid_(random_seed()),
       cq_events_(config_.max_cqs),
       events_(kEvents),
-      lanes_({config_, log_, guid_, *kind_, cq_events_, events_, profiles_, ev_events_}),
+      lanes_({config_, log_, guid_, *kind_, cq_events_, events_, profiles_, ev_events_,
+              singly_logged_}),
       default_pd_(alloc_pd()) {
   pds_ = 0;  // the application did not ask for the default one
   open_profiles();

@@ -70,6 +70,15 @@ MRC_SETUP void Lane::add_states(ProfileId profile, std::span<EvEntry> entries) n
 MRC_SETUP void Lane::report_path_events() noexcept {
   engine_.take_narrow_changes(
       [this](const engine::Peer& peer, PlaneMask changed) { peers_.report_narrow(peer, changed); });
+  engine_.take_piece_changes([this](const engine::Peer& peer, PlaneMask changed) {
+    const PlaneMask singly = changed & peer.pieces.singly();
+    // The first time: later trials find the same, and so do other lanes.
+    const PlaneMask first = singly & ~singly_logged_.fetch_or(singly);
+    if (first != 0) peers_.report_singly(peer, first);
+  });
+  const PlaneMask singly = engine_.planes_sent_singly();
+  for (unsigned i = 0; i < planes_.count(); ++i)
+    planes_.ports[i]->send_singly((singly >> i & 1) != 0);
   engine_.take_path_events([this](const engine::Peer& peer, const path::PathEvent& event) {
     if (ev_events_.any()) ev_events_.push(peers_.describe(peer, event));
   });

@@ -359,12 +359,15 @@ MRC_SETUP std::string Peers::planes_text(PlaneMask planes) {
   return (std::has_single_bit(planes) ? "plane " : "planes ") + text;
 }
 
-MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
-  std::string name;
+MRC_SETUP std::string Peers::name_of(PeerId id) const {
   for (const Known& known : known_)
-    if (known.id == peer.id) name = known.name;
-  const std::string packets =
-      " to " + name + ": packets of " + std::to_string(peer.largest_payload + kPacketOverhead);
+    if (known.id == id) return known.name;
+  return {};
+}
+
+MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed) const {
+  const std::string packets = " to " + name_of(peer.id) + ": packets of " +
+                              std::to_string(peer.largest_payload + kPacketOverhead);
   if (const PlaneMask narrow = changed & peer.narrow; narrow != 0) {
     const bool others = (peer.paths.usable_planes() & ~peer.narrow) != 0;
     log_.warn(planes_text(narrow) + packets + " bytes do not pass, small ones do: " +
@@ -375,6 +378,15 @@ MRC_SETUP void Peers::report_narrow(const engine::Peer& peer, PlaneMask changed)
   }
   if (const PlaneMask wide = changed & ~peer.narrow; wide != 0)
     log_.info(planes_text(wide) + packets + " bytes pass again");
+}
+
+MRC_SETUP void Peers::report_singly(const engine::Peer& peer, PlaneMask planes) const {
+  log_.warn(planes_text(planes) + " to " + name_of(peer.id) +
+            ": bursts that the kernel or the NIC cuts into packets (GSO) vanish, single packets "
+            "arrive: all leave one by one, which costs processor time, and bursts are tried again "
+            "every 5 minutes. Linux 7.0 to 7.1.4 does this, here or in the hypervisor: update it; "
+            "if it is the NIC, `ethtool -K DEVICE tx-udp-segmentation off`; MRC_GSO=off gives "
+            "bursts up");
 }
 
 /// Logs what the port notes about the peer.

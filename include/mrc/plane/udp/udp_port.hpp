@@ -124,6 +124,8 @@ class UdpPort final : public CopyingPort {
   /// deleted, one that gets the address takes its place.
   [[nodiscard]] bool link_up() const noexcept override { return interface_up_ && !faults_.down(); }
 
+  void send_singly(bool singly) noexcept override { singly_ = singly; }
+
   /// The receiving socket. The port has no epoll instance of its own: registering the
   /// socket with one makes every arriving packet some 400 ns more expensive (measured on loopback,
   /// where the sender pays), even while no thread waits.
@@ -191,14 +193,15 @@ class UdpPort final : public CopyingPort {
   /// Counts packets that are not accepted because the link is down. Returns 0.
   [[nodiscard]] std::uint32_t refuse(std::uint32_t count) noexcept;
 
+  /// `joined`: they may leave in one piece.
   [[nodiscard]] std::uint32_t send(const wire::TxBurst& burst,
-                                   std::span<const wire::TxPacket> packets, UdpPeer& peer,
-                                   const UdpPath& path) noexcept;
+                                   std::span<const wire::TxPacket> packets, bool joined,
+                                   UdpPeer& peer, const UdpPath& path) noexcept;
 
   /// send(), less the packets that faults drop.
   [[nodiscard]] std::uint32_t send_faulty(const wire::TxBurst& burst,
-                                          std::span<const wire::TxPacket> packets, UdpPeer& peer,
-                                          const UdpPath& path) noexcept;
+                                          std::span<const wire::TxPacket> packets, bool joined,
+                                          UdpPeer& peer, const UdpPath& path) noexcept;
 
   /// Sets a receiving socket's options, those of the first one.
   void equip(const Socket& socket) const;
@@ -246,6 +249,7 @@ class UdpPort final : public CopyingPort {
   wire::EvFormat ev_format_ = wire::EvFormat::udp;
   bool interface_up_ = true;
   std::uint32_t filter_size_ = 0;  ///< bytes of the largest packet that receiving sockets take
+  bool singly_ = false;            ///< send_singly()
   std::uint64_t first_drops_ = 0;
   Time next_link_check_ = Time::min();
   Time next_search_ = Time::min();

@@ -59,9 +59,10 @@ class UdpTransmitter {
   /// Becomes false when the kernel or the device turns out not to support GSO.
   [[nodiscard]] bool gso() const noexcept { return gso_; }
 
-  /// Sends `packets` of `burst` to `peer` on `path`, as many as the socket takes.
-  Outcome send(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, UdpPeer& peer,
-               const UdpPath& path, PortStats& stats) noexcept;
+  /// Sends `packets` of `burst` to `peer` on `path`, as many as the socket takes. `joined`: by GSO,
+  /// if that works.
+  Outcome send(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+               UdpPeer& peer, const UdpPath& path, PortStats& stats) noexcept;
 
  private:
   static constexpr std::size_t kMessages = 16;
@@ -95,8 +96,8 @@ class UdpTransmitter {
 
   /// Lays out messages for as many of `packets` as there is room for. used_ is 0 if the first one
   /// exceeds a limit.
-  void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, UdpPeer& peer,
-             const UdpPath& path) noexcept;
+  void build(const wire::TxBurst& burst, std::span<const wire::TxPacket> packets, bool joined,
+             UdpPeer& peer, const UdpPath& path) noexcept;
 
   /// True if the packet can be a further segment of the last message.
   [[nodiscard]] bool joins(const wire::TxPacket& p, std::size_t vectors) const noexcept;

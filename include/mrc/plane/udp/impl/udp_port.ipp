@@ -213,8 +213,9 @@ MRC_DECL std::uint32_t UdpPort::transmit(const wire::TxBurst& burst,
     stats_.tx_errors += group.count;
     return group.count;
   }
-  return faults_.active() ? send_faulty(burst, packets, *peer, paths_[path])
-                          : send(burst, packets, *peer, paths_[path]);
+  const bool joined = !singly_ || group.one_piece;
+  return faults_.active() ? send_faulty(burst, packets, joined, *peer, paths_[path])
+                          : send(burst, packets, joined, *peer, paths_[path]);
 }
 
 MRC_DECL std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
@@ -224,9 +225,9 @@ MRC_DECL std::uint32_t UdpPort::refuse(std::uint32_t count) noexcept {
 }
 
 MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
-                                     std::span<const wire::TxPacket> packets, UdpPeer& peer,
-                                     const UdpPath& path) noexcept {
-  const auto outcome = transmitter_->send(burst, packets, peer, path, stats_);
+                                     std::span<const wire::TxPacket> packets, bool joined,
+                                     UdpPeer& peer, const UdpPath& path) noexcept {
+  const auto outcome = transmitter_->send(burst, packets, joined, peer, path, stats_);
   if (capabilities_.segmentation != transmitter_->gso()) [[unlikely]]
     note_gso();
   if (outcome.too_long) [[unlikely]]
@@ -243,19 +244,20 @@ MRC_DECL std::uint32_t UdpPort::send(const wire::TxBurst& burst,
 }
 
 MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
-                                            std::span<const wire::TxPacket> packets, UdpPeer& peer,
-                                            const UdpPath& path) noexcept {
+                                            std::span<const wire::TxPacket> packets, bool joined,
+                                            UdpPeer& peer, const UdpPath& path) noexcept {
   const auto index = static_cast<std::uint16_t>(&path - paths_.data());
   std::size_t first = 0;
   for (std::size_t i = 0; i < packets.size(); ++i) {
     if (!faults_.vanishes(index)) continue;
-    const auto sent = send(burst, packets.subspan(first, i - first), peer, path);
+    const auto sent = send(burst, packets.subspan(first, i - first), joined, peer, path);
     if (sent < i - first) return static_cast<std::uint32_t>(first + sent);
     ++stats_.tx_packets;  // counted as sent, like a loss in the network
     stats_.tx_bytes += packets[i].transport_length();
     first = i + 1;
   }
-  return static_cast<std::uint32_t>(first) + send(burst, packets.subspan(first), peer, path);
+  return static_cast<std::uint32_t>(first) +
+         send(burst, packets.subspan(first), joined, peer, path);
 }
 
 MRC_DECL void UdpPort::check_link(Time now) noexcept {

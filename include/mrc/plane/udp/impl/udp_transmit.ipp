@@ -23,14 +23,15 @@ MRC_DECL UdpTransmitter::UdpTransmitter(bool v4, bool gso, bool icrc, std::uint8
 
 MRC_DECL UdpTransmitter::Outcome UdpTransmitter::send(const wire::TxBurst& burst,
                                                       std::span<const wire::TxPacket> packets,
-                                                      UdpPeer& peer, const UdpPath& path,
+                                                      bool joined, UdpPeer& peer,
+                                                      const UdpPath& path,
                                                       PortStats& stats) noexcept {
   std::uint32_t done = 0;
   bool too_long = false;
   const Socket& socket = peer.bound && path.bound.open() ? path.bound : path.socket;
   const auto total = static_cast<std::uint32_t>(packets.size());
   while (done < total) {
-    build(burst, packets.subspan(done), peer, path);
+    build(burst, packets.subspan(done), joined, peer, path);
     if (used_ == 0) {  // the first packet exceeds a limit, and would again
       ++stats.tx_errors;
       ++done;
@@ -74,15 +75,16 @@ MRC_DECL void UdpTransmitter::prepare(std::size_t i) noexcept {
 }
 
 MRC_DECL void UdpTransmitter::build(const wire::TxBurst& burst,
-                                    std::span<const wire::TxPacket> packets, UdpPeer& peer,
-                                    const UdpPath& path) noexcept {
+                                    std::span<const wire::TxPacket> packets, bool joined,
+                                    UdpPeer& peer, const UdpPath& path) noexcept {
+  joined = joined && gso_ && peer.segmented;
   used_ = vectors_used_ = trailers_used_ = copied_ = 0;
   for (const wire::TxPacket& p : packets) {
     const std::size_t vectors = p.sge_count + std::size_t{2};
     if (!sendable(p, max_packet_) || vectors_used_ + vectors > kVectors ||
         trailers_used_ == kPackets)
       break;
-    if (!(gso_ && peer.segmented && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
+    if (!(joined && used_ > 0 && joins(p, vectors)) && !open(p, peer, path)) break;
     append(p, burst.sges(p), peer, path);
   }
   for (std::size_t i = 0; i < used_; ++i) close(i);
