@@ -83,14 +83,14 @@ TEST_CASE("size trials: where bursts leave in one piece, only probes clear a pla
   rig.answers_full = true;
   CHECK(rig.run(10s) == 2);
   CHECK(rig.trials.doubted() == 0);
-  // Losses go on: a round each millisecond at most.
+  // Losses go on: a round in ten milliseconds at most.
   unsigned probes = 0;
   for (const Time end = rig.now + 100ms; rig.now < end; rig.now += 20us) {
     rig.lose(2);
     rig.trials.on_delivered(3);
     probes += rig.run(0s);
   }
-  CHECK(probes <= 2 * 101);
+  CHECK(probes <= 2 * 11);
   CHECK(rig.trials.narrow() == 0);
   Rig data(false, plane_bit(3));  // without probes of full size data must do
   data.lose(1);

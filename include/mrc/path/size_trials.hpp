@@ -52,6 +52,8 @@ class SizeTrials {
   static constexpr std::uint8_t kAnswers = 3;
   /// Shortest time of a round, whatever the round-trip time: hosts are late at times.
   static constexpr Duration kShortestWait = std::chrono::milliseconds(1);
+  /// From a round to the first one of another trial, at least.
+  static constexpr Duration kPause = std::chrono::milliseconds(10);
   /// Longest interval between probes of a suspected plane.
   static constexpr Duration kLongestWait = std::chrono::milliseconds(100);
   /// First interval between probes of a narrow plane.
@@ -190,7 +192,7 @@ class SizeTrials {
     trials_[plane].rounds = trials_[plane].silent_rounds = 0;
     trials_[plane].pending = trials_[plane].small_answered = false;
     // Where only probes clear a plane, it is suspected as often as packets are lost.
-    trials_[plane].next = std::max(now, trials_[plane].asked + kShortestWait);
+    trials_[plane].next = std::max(now, trials_[plane].asked + kPause);
     return true;
   }
   void make_narrow(Plane plane, Time now) noexcept {
