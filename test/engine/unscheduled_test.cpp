@@ -142,6 +142,23 @@ TEST_CASE("stall: that a peer may wait to run delays the way out of a dead plane
   CHECK(elapsed[true] < 100ms);
 }
 
+TEST_CASE("stall: processor quotas, 30 ms of every 100, make no path bad and send little again") {
+  for (const bool both : {false, true}) {
+    CAPTURE(both);
+    EnginePair pair(busy_processes(true), 7);
+    mrc::test::Steps steps(pair, {.steps = 2000, .size = 256 << 10, .depth = 4});
+    steps.between = [&] {
+      for (unsigned side = both ? 0 : 1; side < 2; ++side) {
+        const Duration phase = (pair.now() - Time{} + 20ms * side) % 100ms;
+        if (phase > 30ms && !pair.stalled(side)) pair.stall(side, pair.now() + 100ms - phase);
+      }
+    };
+    CHECK(steps.run(60s));
+    CHECK(pair[0].stats().tx_retransmits * 100 < pair[0].stats().tx_data);
+    CHECK(times_bad(pair, 0) + times_bad(pair, 1) == 0);
+  }
+}
+
 TEST_CASE("stall: losses are found by a sender that is stopped now and then") {
   EnginePair pair(busy_hosts(), 7);
   pair.faults.loss = 0.005;

@@ -18,6 +18,7 @@
 #include "mrc/host/faults.hpp"
 #include "mrc/host/peer_filter.hpp"
 #include "mrc/host/steering.hpp"
+#include "mrc/host/throttle_watch.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc/plane/port.hpp"
 #include "mrc/wire/burst.hpp"
@@ -97,6 +98,7 @@ class Rounds {
   bool take_back(Time now, Port& port, Plane plane) noexcept;
   void answer_strangers(Time now, Plane plane) noexcept;
   void watch_links(Time now) noexcept;
+  void look_for_quota(Time now) noexcept;
   void choose_gid_plane() noexcept;
   bool transmit(Time now) noexcept;
   void transmit(Time now, Plane plane, std::span<const wire::TxGroup> groups) noexcept;
@@ -117,6 +119,7 @@ class Rounds {
   const Steering& steering_;
   const Calls calls_;
   const unsigned lane_;
+  const ThrottleWatch throttled_;
   wire::TxBurst tx_;
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
@@ -128,6 +131,7 @@ class Rounds {
   Time retry_ = kNever;
   Time last_round_{};        ///< the last time that the ports were read
   Time last_watch_{};        ///< the last look at links
+  Time next_quota_look_{};   ///< kNever: nothing is to be found, or was
   bool watch_due_ = false;   ///< the last round left it to the next one
   bool more_waits_ = false;  ///< a port brought so much that it may have more
   bool work_left_ = false;

@@ -20,6 +20,10 @@ inline constexpr Duration kPause = std::chrono::microseconds(500);
 inline constexpr std::size_t kManyPackets = 8;
 /// and so often at most, since a peer may send faster than this side reads.
 inline constexpr unsigned kReadsAfterPause = 16;
+/// A process that ran out of its processor quota has no round for so long, at least;
+inline constexpr Duration kQuotaPause = std::chrono::milliseconds(10);
+/// the quota is looked at so often, at most.
+inline constexpr Duration kQuotaLookEvery = std::chrono::seconds(1);
 /// Links are looked at this often while packets come, and in every round in which none do.
 inline constexpr Duration kWatchEvery = std::chrono::microseconds(5);
 /// A port that was busy is tried again after this long.
@@ -52,6 +56,7 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
     else
       engine_.set_plane_up(start, plane, false);
   }
+  if (!reports_planes()) next_quota_look_ = kNever;
   choose_gid_plane();
 }
 
@@ -110,7 +115,10 @@ MRC_DECL bool Rounds::take_in(Time now) noexcept {
 /// After a pause more may wait than one reading brings. What is still in a socket must be taken
 /// neither for lost, here, nor for missing, in the answers to the peer.
 MRC_DECL bool Rounds::receive(Time now) noexcept {
-  const bool paused = now - std::exchange(last_round_, now) > kPause;
+  const Duration pause = now - std::exchange(last_round_, now);
+  if (pause > kQuotaPause && now >= next_quota_look_) [[unlikely]]
+    look_for_quota(now);
+  const bool paused = pause > kPause;
   bool any = receive_once(now);
   for (unsigned n = 0; paused && more_waits_ && n < kReadsAfterPause; ++n)
     any = receive_once(now) || any;
@@ -188,6 +196,19 @@ MRC_DECL void Rounds::answer_strangers(Time now, Plane plane) noexcept {
     ++(planes_.kind->answer_stranger(now, planes_, request) ? unconnected_answered_
                                                             : unconnected_refused_);
   planes_.kind->flush_answers(now, planes_, plane);
+}
+
+/// Nobody made progress for a while. Was that the kernel?
+MRC_SETUP void Rounds::look_for_quota(Time now) noexcept {
+  next_quota_look_ = now + kQuotaLookEvery;
+  const auto throttled = throttled_.look();
+  if (!throttled) return;
+  next_quota_look_ = kNever;
+  log_.warn("the kernel has stopped this process " + std::to_string(throttled->times) +
+            " times, for " + std::to_string(throttled->time / std::chrono::milliseconds(1)) +
+            " ms, since control group " + throttled->group.string() +
+            " has used up its processor time; packets wait meanwhile: raise its quota (cpu.max, or "
+            "cpu.cfs_quota_us), or give it whole processors");
 }
 
 /// Tells the engine of planes that came or went; receive() has refreshed the ports' link states.

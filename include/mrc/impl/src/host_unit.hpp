@@ -29,6 +29,7 @@
 #include "mrc/host/impl/profiles.ipp"
 #include "mrc/host/impl/progress.ipp"
 #include "mrc/host/impl/rounds.ipp"
+#include "mrc/host/impl/throttle_watch.ipp"
 #include "mrc/impl/completion_channel.ipp"
 #include "mrc/impl/completion_queue.ipp"
 #include "mrc/impl/datagram_queue_pair.ipp"
