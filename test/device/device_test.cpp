@@ -86,6 +86,16 @@ TEST_CASE("connecting what does not fit throws and changes nothing") {
   info.planes.clear();
   CHECK(refusal(info).code() == Errc::unreachable);
   info = good;
+  ++info.network_namespace;
+  CHECK(refusal(info).code() == Errc::unreachable);
+  CHECK(contains(refusal(info).what(), "plane 0 of both sides is on a loopback address"));
+  for (const std::uint64_t added : {0u, 1u}) {  // what a peer on another host tells, or nothing
+    info.network_namespace = added == 0 ? 0 : good.network_namespace + added;
+    info.planes = {port::parse_address("192.0.2.1:4791")};
+    CHECK(refusal(info).code() == Errc::unreachable);
+    CHECK(contains(refusal(info).what(), "plane 0 here is on a loopback address"));
+  }
+  info = good;
   info.mtu = 128;
   CHECK(refusal(info).code() == Errc::incompatible);
   info.mtu = 3000;

@@ -109,8 +109,8 @@ TEST_CASE("same host: icrc=on at either side, strict, or faults keep the payload
 
 TEST_CASE("same host: what the peer has told decides, too") {
   using Info = ConnectionInfo;
-  const auto whole = [](auto change) {
-    Side a(test_config()), b(Pair::other(test_config()));
+  const auto whole = [](auto change, const Config& config = test_config()) {
+    Side a(config), b(Pair::other(config));
     connect_changed(a, b, change);
     CHECK_FALSE(of_heads(a.device));
     CHECK_FALSE(of_heads(b.device));
@@ -118,7 +118,13 @@ TEST_CASE("same host: what the peer has told decides, too") {
     CHECK(a.await_one().status == WcStatus::success);
   };
   SUBCASE("another network namespace") {
-    whole([](Info& a, Info& b) { a.network_namespace = ++b.network_namespace; });
+    const port::IpAddress own = port::default_route_address();
+    if (port::is_loopback(own)) {  // such a peer would be refused
+      std::puts("[test skipped] this machine has no address but the loopback's");
+      return;
+    }
+    whole([](Info& a, Info& b) { a.network_namespace = ++b.network_namespace; },
+          test_config(port::format_ip(own)));
   }
   SUBCASE("none: an older release, or icrc=on") {
     whole([](Info& a, Info& b) { a.network_namespace = b.network_namespace = 0; });

@@ -149,6 +149,7 @@ class Peers {
   /// May packets from it leave the payload out of the iCRC? It has told the same network namespace
   /// as this side, and so finds the same.
   [[nodiscard]] bool takes_heads(const ConnectionInfo& info) const noexcept;
+  void check_loopback(const ConnectionInfo& info, Plane plane) const;
   [[nodiscard]] std::size_t add_profile(Candidate& c, const ConnectionInfo& info) const;
   void update(Time now, Known& known, const EvUpdate& update) noexcept;
   void replace(Time now, Known& known, const EvUpdate& update);

@@ -11,6 +11,7 @@
 #include "mrc/core/mtu.hpp"
 #include "mrc/host/peers.hpp"
 #include "mrc/net/address.hpp"
+#include "mrc/net/netlink.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -126,6 +127,7 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
     if (info.planes[i].udp_port == 0) continue;  // not known
     if (port::is_v4(info.planes[i].ip) != port::is_v4(planes_.ports[i]->address().ip)) continue;
     const auto plane = static_cast<Plane>(i);
+    check_loopback(info, plane);
     const Bytes data = i < info.port_data.size() ? Bytes(info.port_data[i]) : Bytes();
     PlanePaths paths = planes_.kind->paths_to(planes_, plane, info.planes[i], data);
     if (paths.specs.empty()) {
@@ -159,6 +161,29 @@ MRC_SETUP Peers::Candidate Peers::make_candidate(const ConnectionInfo& info,
                                  : "no plane of it has the IP version of the local plane of the "
                                    "same number; give both sides matching planes"));
   return c;
+}
+
+/// Loopback addresses reach only processes of the same network namespace: a side that was started
+/// without `planes` is on one. Throws mrc::Error if the peer is elsewhere.
+MRC_SETUP void Peers::check_loopback(const ConnectionInfo& info, Plane plane) const {
+  const port::IpAddress& here = planes_.ports[plane]->address().ip;
+  const port::IpAddress& there = info.planes[plane].ip;
+  const bool own = port::is_loopback(here), its = port::is_loopback(there);
+  if (!own && !its) return;
+  const bool told = info.network_namespace != 0 && planes_.network_namespace != 0;
+  // If only this address is a loopback one, the route tells too. For the peer's it always leads
+  // back here.
+  if (told ? info.network_namespace == planes_.network_namespace
+           : its || port::stays_on_loopback(here, there))
+    return;
+  throw Error(Errc::unreachable,
+              "peer " + port::format_address(info.planes[plane]) + ": plane " +
+                  std::to_string(plane) +
+                  (own && its ? " of both sides"
+                   : own      ? " here"
+                              : " there") +
+                  " is on a loopback address, which only processes on the same host reach; give "
+                  "that side addresses of its network (option planes: --planes, MRC_PLANES)");
 }
 
 MRC_SETUP bool Peers::takes_heads(const ConnectionInfo& info) const noexcept {
