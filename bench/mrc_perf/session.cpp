@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
 #include "units.hpp"
 
@@ -19,6 +20,8 @@ constexpr std::size_t kUsualArea = std::size_t{8} << 20;
 constexpr std::size_t kUncheckedArea = std::size_t{1} << 20;
 constexpr std::size_t kMostMemory = std::size_t{4} << 30;
 constexpr Duration kSetUpTime = std::chrono::seconds(20);
+/// Longest wait for the first packet of a peer; its device sends some as soon as it is connected.
+constexpr Duration kUnheard = std::chrono::milliseconds(2500);
 
 std::size_t area_for(const Parameters& p) {
   const std::size_t longest = round_up(p.largest, kLine);
@@ -142,8 +145,36 @@ void Session::connect(bool server) {
   }
   // Nothing may be sent before the other side is ready.
   if (!server) control_.send({{"op", "connected"}});
-  control_.wait("connected", kSetUpTime);
-  if (server) control_.send({{"op", "connected"}});
+  const Time end = monotonic_now() + kUnheard;
+  const auto ready = control_.wait("connected", kSetUpTime);
+  const bool heard = is_heard_by(server ? monotonic_now() + kUnheard : end);
+  if (server) control_.send({{"op", "connected"}, {"heard", heard}});
+  const bool heard_there = server || !ready.contains("heard") || ready["heard"] == true;
+  const auto warn = [this](const char* what, const char* where) {
+    fmt::print(
+        stderr,
+        "mrc_perf: TCP reaches {}, but {}: are UDP ports {} and up open {}, and addresses not "
+        "translated on the way (NAT)?\n",
+        control_.peer(), what, device_.config().udp_port, where);
+  };
+  if (!heard && !heard_there)
+    warn("no packet of MRC does, in either direction", "at both hosts");
+  else if (!heard)
+    warn("none of its packets of MRC arrives here", "here");
+  else if (!heard_there)
+    warn("none of this host's packets of MRC arrives there", "there");
+}
+
+/// Waits until a packet of the peer has arrived; false if none has by then.
+bool Session::is_heard_by(Time end) {
+  for (;;) {
+    const EngineStats s = device_.stats().engine;
+    if (s.ev_probe_answers + s.ev_probes_received > 0) return true;
+    if (monotonic_now() >= end) return false;
+    if (g_interrupted) throw Interrupted();
+    (void)device_.progress();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 Errc Session::post_credits() noexcept {

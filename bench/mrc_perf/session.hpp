@@ -117,6 +117,7 @@ class Session {
   void create_queue_pairs();
   void exchange_memory(bool server);
   void connect(bool server);
+  [[nodiscard]] bool is_heard_by(Time end);
   [[nodiscard]] std::uint64_t* word(std::uint32_t i) const noexcept {
     return reinterpret_cast<std::uint64_t*>(words_.data()) + i;
   }
