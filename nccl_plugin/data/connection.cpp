@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "nccl_plugin/settings/timeouts.hpp"
 
@@ -12,6 +13,8 @@ namespace {
 
 // How often a connection that waits looks at its channel: one system call.
 constexpr mrc::Duration kLook = std::chrono::milliseconds(1);
+// A peer that has not answered any heartbeat for so long since it connected was never heard.
+constexpr mrc::Duration kUnheard = std::chrono::seconds(2);
 // More than this between two looks does not count as time in which the peer was silent.
 constexpr mrc::Duration kLongestPause = std::chrono::milliseconds(100);
 // After a channel has broken: for what was under way to arrive, and then for an answer.
@@ -164,6 +167,11 @@ void Connection::judge_silence() {
   }
   endpoint_->nic->peers().suspect();
   const Settings& settings = endpoint_->nic->settings();
+  if (life_ == 0 && silent_ >= kUnheard && !std::exchange(unheard_told_, true))
+    context_->log().warn("TCP reaches " + endpoint_->peer_text() +
+                         ", but none of its packets of MRC arrives here: are UDP ports " +
+                         std::to_string(settings.base.udp_port) +
+                         " and up open here, and addresses not translated on the way (NAT)?");
   if (silent_ < settings.peer_timeout) return;
   if (!endpoint_->channel.host_heard_within(std::max(settings.peer_timeout, kHostAnswers)))
     fail(Result::remote_error, "no answer for " + duration_text(silent_) +

@@ -120,6 +120,7 @@ class Connection {
   mrc::Duration silent_{0};
   mrc::Duration judged_{0};  // silent_ when it was judged last
   std::uint64_t life_ = 0;   // signs of life then
+  bool unheard_told_ = false;
   // Of a channel that has broken.
   std::uint64_t proof_ = 0;  // signs of life when it was asked for one
   enum class Doubt : std::uint8_t { none, settling, asked, dispelled };

@@ -101,6 +101,16 @@ TEST_CASE("The log says how many planes are left") {
   }
 }
 
+TEST_CASE("A network that passes TCP and no UDP is named as soon as ranks have connected") {
+  if (keeps_old_environment()) return;
+  const Environment environment{kTwoPlanes, {"MRC_FAULTS", "loss=1@0ms-6s"}};
+  DebugLog::instance().clear();
+  Job job(few_versions().front());
+  Connection there(job, 0, 1);
+  run(job, {&there}, {.seed = 29, .groups = 20, .depth = 8, .most_bytes = 60'000});
+  CHECK_FALSE(DebugLog::instance().lines(LogLevel::warn, "none of its packets of MRC").empty());
+}
+
 TEST_CASE("All planes fail for 5 s, and traffic goes on") {
   if (keeps_old_environment()) return;
   const Environment environment{kTwoPlanes, {"MRC_FAULTS", "down@300ms-5300ms"}};
