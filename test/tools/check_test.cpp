@@ -251,6 +251,22 @@ TEST_CASE("check: packets that do not pass, by size and direction") {
   CHECK(says(bad[1], "were not tried from 10.0.2.2"));
 }
 
+TEST_CASE("check: TCP passes and UDP does not") {
+  const auto first = [](const PlaneResult& every) {
+    Checked checked;
+    for (PlaneResult& plane : checked.results.planes) plane = every;
+    std::vector<Row> bad = checked.rows();
+    std::erase_if(bad, [](const Row& row) { return row.verdict != Verdict::failed; });
+    REQUIRE_FALSE(bad.empty());
+    return bad.front();
+  };
+  const Way none = way(0, 284), all = way(kPaths, 284);
+  CHECK(says(first({none, none, {}, {}}),
+             "TCP reaches node2, no UDP packet arrives in either direction: are UDP ports 4791"));
+  CHECK(says(first({none, all, {}, {}}), "no UDP packet arrives from node1 to node2"));
+  CHECK(says(first({all, none, {}, {}}), "no UDP packet arrives from node2 to node1"));
+}
+
 TEST_CASE("check: buffers and offloads") {
   Checked checked;
   checked.there.receive_got = 212'992;

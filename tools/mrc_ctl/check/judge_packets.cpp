@@ -2,6 +2,8 @@
 // What probes have shown.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "mrc/core/mtu.hpp"
 #include "mrc/plane/plane_kind.hpp"
 #include "mrc_ctl/check/judge.hpp"
@@ -129,10 +131,33 @@ Row pieces_row(const HostFacts& here, const HostFacts& there, std::size_t plane,
   return row;
 }
 
+/// Hosts that TCP joins, and UDP in no plane.
+void judge_protocol(const HostFacts& here, const HostFacts& there, const Results& results,
+                    std::vector<Row>& rows) {
+  const auto none = [&results](Way PlaneResult::*way) {
+    return !results.planes.empty() &&
+           std::all_of(results.planes.begin(), results.planes.end(), [way](const PlaneResult& p) {
+             return (p.*way).tried && (p.*way).passed == 0 && (p.*way).error == 0;
+           });
+  };
+  const bool none_here = none(&PlaneResult::small_here),
+             none_there = none(&PlaneResult::small_there);
+  if (!none_here && !none_there) return;
+  const std::string direction = none_here && none_there ? "in either direction"
+                                : none_there ? fmt::format("from {} to {}", here.host, there.host)
+                                             : fmt::format("from {} to {}", there.host, here.host);
+  rows.push_back({"UDP", none_here ? "none arrives" : "arrives",
+                  none_there ? "none arrives" : "arrives", Verdict::failed,
+                  fmt::format("TCP reaches {}, no UDP packet arrives {}: are UDP ports {} and up "
+                              "open, in firewalls and security groups as well?",
+                              there.host, direction, there.planes.front().udp_port)});
+}
+
 }  // namespace
 
 void judge_packets(const HostFacts& here, const HostFacts& there, const Results& results,
                    std::vector<Row>& rows) {
+  judge_protocol(here, there, results, rows);
   for (std::size_t i = 0;
        i < results.planes.size() && i < here.planes.size() && i < there.planes.size(); ++i) {
     const PlaneResult& plane = results.planes[i];
