@@ -62,9 +62,19 @@ TEST_CASE("a peer that dies in the middle: every request completes, the cause ha
   CHECK(contains(text, "peer " + peer));
   CHECK(contains(text, "on 8 paths"));
   CHECK_FALSE(contains(text, "tried 0 timeouts"));
+  CHECK_FALSE(contains(text, "no UDP packet"));
   CHECK(a.qps[0].stats().timeouts > 0);
   Completion more;
   CHECK(a.cq.poll({&more, 1}) == 0);
+}
+
+TEST_CASE("a peer of which nothing has ever arrived: the cause names the ports") {
+  Side a(impatient_config(), 4096), b(impatient_config("loopback:2", 2), 4096);
+  b.device.set_faults("loss=1");
+  connect(a.add_qp(), b.add_qp());
+  REQUIRE(post_copy(a, a.qps[0], b, 0, 64, 7) == Errc::ok);
+  CHECK(a.await(1)[0].status == WcStatus::retry_exc_err);
+  CHECK(contains(a.qps[0].error_text(), "no UDP packet of it has arrived: are UDP ports "));
 }
 
 TEST_CASE("a device goes on after its peer died") {

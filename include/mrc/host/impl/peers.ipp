@@ -463,6 +463,9 @@ MRC_SETUP std::string Peers::error_text(const engine::QueuePairState& qp) const 
             std::to_string(qp.stats.probes) + " probes on " + std::to_string(paths.size()) +
             " paths, " + std::to_string(bad) + " of them assumed bad";
     if (paths.usable_planes() == 0) text += "; no plane is up at both sides";
+    if (!qp.heard)
+      text += "; no UDP packet of it has arrived: are UDP ports " +
+              std::to_string(config_.udp_port) + " and up open in both directions?";
     if (qp.peer->narrow != 0)
       text += "; packets of " + std::to_string(qp.mtu + kPacketOverhead) + " bytes do not pass " +
               planes_text(qp.peer->narrow);
