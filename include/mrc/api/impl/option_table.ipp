@@ -101,10 +101,12 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
                 "1 .. 32 local IPv4 or IPv6 addresses or interface names, separated by commas; or "
                 "loopback:N, loopback6:N or default-route"},
      "", kPlanes,
-     "One plane per local address or interface. `loopback:N` is 127.0.0.1 .. 127.0.0.N, "
-     "`loopback6:N` is N planes on ::1, `default-route` is the address of the default route's "
-     "interface, or 127.0.0.1 without a default route. Programs that connect by GID have "
-     "`default-route` as their default."},
+     "One plane per local address or interface. Packets leave by the interface that has the "
+     "address, also if several are in one subnet; an address on `lo` or a dummy is reached, and "
+     "left, over all links as routes say. `loopback:N` is 127.0.0.1 .. 127.0.0.N, `loopback6:N` is "
+     "N planes on ::1, `default-route` is the address of the default route's interface, or "
+     "127.0.0.1 without a default route. Programs that connect by GID have `default-route` as "
+     "their default."},
     {"fabric",
      TextOption{&Config::fabric, &mistake_in_fabric,
                 "the path of a fabric description (docs/fabric.md)"},
