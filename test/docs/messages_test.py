@@ -18,7 +18,8 @@ SHORTEST = 12  # characters; a shorter run proves nothing
 
 def source_text():
     """All sources, with string literals that were wrapped over lines put together again."""
-    files = [file for folder in ("include", "tools", "bench", "scripts")
+    folders = "include", "tools", "bench", "scripts", "nccl_plugin", "verbs_shim"
+    files = [file for folder in folders
              for file in sorted((ROOT / folder).rglob("*")) if file.is_file()]
     text = "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
     return re.sub(r'"\s*\n\s*"', "", text).replace('\\"', '"')
