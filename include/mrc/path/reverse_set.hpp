@@ -6,7 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
-#include <utility>
+#include <string>
 
 #include "mrc/core/error.hpp"
 #include "mrc/core/random.hpp"
@@ -22,22 +22,19 @@ struct ReverseSetOptions {
   Duration probe_floor = std::chrono::milliseconds{1};
   /// Consecutive unanswered probes of a plane after which its reverse path is dropped.
   std::uint8_t max_unanswered = 8;
-  /// How long a plane is not probed after its reverse path was confirmed.
-  Duration confirmed = std::chrono::milliseconds{100};
 };
 
 /// Paths for responses to a peer: SACK, NACK, Transport ACK (mrc-1.0 §3.6, [O-18]). Keeps the last
 /// confirmed path of each plane. Outgoing data confirms paths through its SACKs. In a plane with
-/// incoming traffic only, one probe per interval on a random path finds one; planes alternate. Then
-/// that plane is left alone for a while, unless the peer repeats itself, as it does when answers do
-/// not arrive. While probes stay unanswered, every second one tests the path in use, which is
-/// dropped after max_unanswered. No probes without incoming traffic, nor after it has ended.
+/// incoming traffic only, one probe per interval on a random path finds one; planes alternate.
+/// While probes stay unanswered, every second one tests the path in use, which is dropped after
+/// max_unanswered. No probes without incoming traffic.
 ///
 /// One per destination, beside its PathSet, which is passed as an argument (always the same one).
 /// No allocation. A few nanoseconds per call. One thread at a time.
 class ReverseSet {
  public:
-  /// Throws mrc::Error (invalid_argument) unless probe_floor and max_unanswered are above 0.
+  /// Throws mrc::Error (invalid_argument) unless both options are above 0.
   explicit ReverseSet(const ReverseSetOptions& options = {})
       : options_(options), interval_(options.probe_floor) {
     if (options.probe_floor <= Duration::zero())
@@ -45,7 +42,6 @@ class ReverseSet {
     if (options.max_unanswered == 0)
       throw Error(Errc::invalid_argument, "reverse set: max_unanswered must be above 0");
     reverse_.fill(kNoPath);
-    settled_until_.fill(Time::min());
   }
 
   /// A path for a response to a packet received in plane `preferred`: in that plane if it is up and
@@ -83,7 +79,7 @@ class ReverseSet {
 
   /// The path works: a SACK reflected it, or a probe on it was answered. That is known before the
   /// path is used for data again.
-  void on_working(PathIndex path, Time now, const PathSet& paths) noexcept {
+  void on_working(PathIndex path, Time, const PathSet& paths) noexcept {
     if (path >= paths.size()) return;
     const Plane plane = paths[path].plane;
     reverse_[plane] = path;
@@ -93,7 +89,6 @@ class ReverseSet {
       despite_ |= plane_bit(plane);
     known_ |= plane_bit(plane);
     unanswered_[plane] = 0;
-    settled_until_[plane] = now + options_.confirmed;
   }
   /// The path does not work (it became ASSUMED_BAD or DENIED).
   void on_bad(PathIndex path) noexcept {
@@ -117,9 +112,6 @@ class ReverseSet {
   void on_probed(Plane plane, Time now) noexcept {
     if (plane < kMaxPlanes && !works(plane)) on_inbound(plane, now);
   }
-  /// The peer sends again what has arrived, or asks again with nothing new in between: answers do
-  /// not reach it. Paths that were confirmed are tested again while its traffic goes on.
-  void on_repeated() noexcept { settled_until_.fill(Time::min()); }
   /// Own data was sent to the peer in this plane: its SACKs make probes unnecessary.
   void on_outbound(Plane plane, Time) noexcept {
     if (plane < kMaxPlanes) outbound_ |= plane_bit(plane);
@@ -136,21 +128,22 @@ class ReverseSet {
   [[nodiscard]] Time next_probe() const noexcept { return inbound_ == 0 ? kNever : next_; }
 
   /// The path to probe now, or kNoPath; the probe counts as sent. One probe per interval, in a
-  /// plane that had incoming traffic in the interval, no outgoing data, and no confirmation lately.
+  /// plane that had incoming traffic since its last probe and no outgoing data in the interval.
   [[nodiscard]] PathIndex poll_probe(Time now, const PathSet& paths, Random& random) noexcept {
     if (now < next_probe()) return kNoPath;
     next_ = now + interval_;
-    PlaneMask planes = std::exchange(inbound_, 0) & ~std::exchange(outbound_, 0);
-    planes &= paths.usable_planes() & ~settled(now, paths);
-    if (planes == 0) return kNoPath;
-    const Plane plane = next_plane(planes);
+    // Planes confirmed by own data, or unusable, are considered again only after new traffic.
+    inbound_ &= ~outbound_ & paths.usable_planes();
+    outbound_ = 0;
+    if (inbound_ == 0) return kNoPath;
+    const Plane plane = next_plane();
+    inbound_ &= ~plane_bit(plane);
     if (unanswered_[plane] >= options_.max_unanswered)
       forget(plane);
     else
       ++unanswered_[plane];
     // Where most paths are dead, unanswered probes of other paths give no information about the one
     // in use: every second probe tests that one.
-    settled_until_[plane] = Time::min();  // until the answer
     const PathIndex used = reverse_[plane];
     if (used != kNoPath && unanswered_[plane] % 2 == 0 && fits(used, plane, paths)) return used;
     return paths.random_usable(plane, random);
@@ -177,17 +170,6 @@ class ReverseSet {
     reverse_[plane] = kNoPath;
     known_ &= ~plane_bit(plane);
     despite_ &= ~plane_bit(plane);
-    settled_until_[plane] = Time::min();
-  }
-  /// Planes whose path was confirmed lately, and is usable.
-  [[nodiscard]] PlaneMask settled(Time now, const PathSet& paths) const noexcept {
-    PlaneMask planes = 0;
-    for (PlaneMask m = known_; m != 0; m &= m - 1) {
-      const auto plane = static_cast<Plane>(std::countr_zero(m));
-      if (now < settled_until_[plane] && fits(reverse_[plane], plane, paths))
-        planes |= plane_bit(plane);
-    }
-    return planes;
   }
   /// Whether the path is still usable: its entry may have been replaced or changed health
   /// meanwhile.
@@ -201,17 +183,17 @@ class ReverseSet {
       mask &= mask - 1;
     return static_cast<Plane>(std::countr_zero(mask));
   }
-  /// The next of these planes after the one probed last.
-  [[nodiscard]] Plane next_plane(PlaneMask planes) noexcept {
-    const PlaneMask after = planes & ~(plane_bit(last_) | (plane_bit(last_) - 1));
-    last_ = static_cast<Plane>(std::countr_zero(after != 0 ? after : planes));
+  /// The next plane with incoming traffic after the one probed last.
+  [[nodiscard]] Plane next_plane() noexcept {
+    const PlaneMask after = inbound_ & ~(plane_bit(last_) | (plane_bit(last_) - 1));
+    last_ = static_cast<Plane>(std::countr_zero(after != 0 ? after : inbound_));
     return last_;
   }
 
   ReverseSetOptions options_;
   Duration interval_;
   Time next_ = Time::min();
-  PlaneMask inbound_ = 0;   ///< traffic came in during this interval
+  PlaneMask inbound_ = 0;   ///< traffic came in since the plane's last probe
   PlaneMask outbound_ = 0;  ///< own data went out in this interval
   PlaneMask known_ = 0;     ///< planes with a confirmed path
   PlaneMask despite_ = 0;   ///< of these, those whose path was confirmed while it was ASSUMED_BAD
@@ -219,7 +201,6 @@ class ReverseSet {
   std::uint32_t next_path_ = 0;  ///< where pick_again() goes on
   std::array<PathIndex, kMaxPlanes> reverse_;
   std::array<std::uint8_t, kMaxPlanes> unanswered_{};  ///< consecutive unanswered probes
-  std::array<Time, kMaxPlanes> settled_until_{};       ///< confirmed, and not probed until then
 };
 
 }  // namespace mrc::inline v0_1::path

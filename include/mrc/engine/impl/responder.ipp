@@ -89,7 +89,6 @@ MRC_DECL void Responder::start(QueuePairState& qp) noexcept {
   rx.refused.reset();
   rx.doubted.reset();
   rx.newest_probe = 0;
-  rx.received_at_probe = ~static_cast<std::uint32_t>(rx.rx_packets);
   rx.trim_credit = rx.window.range();
   rx.trim_credit_at = static_cast<std::uint32_t>(rx.rx_packets);
   if (!qp.rc) return;
@@ -110,7 +109,6 @@ MRC_DECL void Responder::on_data(Time now, QueuePairState& qp,
   const Psn psn = w.bth->psn();
   ResponderState& rx = qp.rx;
   qp.peer->reverse.on_inbound(packet.plane, now);
-  ctx_.timers.note_data(*qp.peer, now);
   if (!qp.peer->scheduled()) ctx_.timers.arm(*qp.peer);
   ctx_.stats.rx_ecn += packet.ecn == Ecn::ce;
 
@@ -276,11 +274,8 @@ MRC_DECL void Responder::on_not_fresh(Time now, QueuePairState& qp, const wire::
   ++qp.stats.rx_duplicates;
   ++ctx_.stats.rx_duplicates;
   if (packet.unsettled) qp.rx.window.unsettle(psn);  // a further copy was sent meanwhile
-  if (w.bth->rtx()) {
-    qp.peer->reverse.on_repeated();
-    // The answers may have vanished, because they left in one piece.
-    if (qp.peer->pieces.on_loss(packet.plane, now)) ctx_.timers.arm(*qp.peer);
-  }
+  // The answers may have vanished, because they left in one piece.
+  if (w.bth->rtx() && qp.peer->pieces.on_loss(packet.plane, now)) ctx_.timers.arm(*qp.peer);
   // A mark is about the way that this copy took, not about its payload (mrc-1.0 §2.6).
   if (w.bth->ack_request() || w.bth->rtx() || packet.ecn == Ecn::ce)
     queue_sack(qp, packet, psn, timestamp);
@@ -466,8 +461,6 @@ MRC_DECL void Responder::on_trimmed(Time now, const wire::RxPacket& packet) noex
 MRC_DECL void Responder::on_probe(Time now, QueuePairState& qp,
                                   const wire::RxPacket& packet) noexcept {
   const auto& p = wire::view_as<wire::ProbePacket>(packet.bytes);
-  const auto received = static_cast<std::uint32_t>(qp.rx.rx_packets);
-  if (std::exchange(qp.rx.received_at_probe, received) == received) qp.peer->reverse.on_repeated();
   ControlItem* waiting = ctx_.control.find(qp.rx.newest_probe);
   const bool merge = waiting != nullptr && waiting->qpn == qp.qpn &&
                      waiting->kind == ControlItem::Kind::probe_sack;
