@@ -32,14 +32,6 @@ TrafficOptions traffic_of(unsigned messages, std::uint32_t mtu = 4096) {
   return o;
 }
 
-/// Runs traffic until so many messages are complete.
-bool run_to(EnginePair& pair, Traffic& traffic, std::uint64_t messages, Duration limit) {
-  return pair.run_for(limit, [&] {
-    traffic.work();
-    return traffic.completed() >= messages;
-  });
-}
-
 /// Packets of full size that a side sends in a plane.
 struct FullSize {
   FullSize(EnginePair& pair, std::uint32_t payload) {

@@ -34,13 +34,6 @@ TrafficOptions traffic_of(unsigned messages) {
   return o;
 }
 
-bool run_to(EnginePair& pair, Traffic& traffic, std::uint64_t messages, Duration limit) {
-  return pair.run_for(limit, [&] {
-    traffic.work();
-    return traffic.completed() >= messages;
-  });
-}
-
 bool has_shorter_end(Piece piece) {
   return piece.back().transport_length() < piece.front().transport_length();
 }

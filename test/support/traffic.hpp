@@ -91,4 +91,12 @@ class Traffic {
   std::deque<Flow> flows_;
 };
 
+/// Runs traffic until so many messages are complete; false: not within `limit`.
+inline bool run_to(EnginePair& pair, Traffic& traffic, std::uint64_t messages, Duration limit) {
+  return pair.run_for(limit, [&] {
+    traffic.work();
+    return traffic.completed() >= messages;
+  });
+}
+
 }  // namespace mrc::test
