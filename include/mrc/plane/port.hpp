@@ -132,9 +132,10 @@ class Port {
   // --- What peers need to know
   /// The port's own paths, in the order of their numbers.
   [[nodiscard]] virtual std::span<const PortPath> paths() const noexcept = 0;
-  /// Where peers send to.
+  /// Where peers send to. Any thread.
   [[nodiscard]] virtual PeerAddress address() const noexcept = 0;
-  /// The interface that link-local addresses of this plane belong to; "": none is known.
+  /// The interface that a link-local address of this plane belongs to; "": it has none, or it is
+  /// not known. Any thread.
   [[nodiscard]] virtual std::string zone() const { return {}; }
   /// What peers must know of the port beside its address: ConnectionInfo::port_data of its plane,
   /// which their PlaneKind gets. Empty: nothing.

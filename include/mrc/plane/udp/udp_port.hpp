@@ -150,7 +150,8 @@ class UdpPort final : public CopyingPort {
   [[nodiscard]] wire::EvFormat ev_format() const noexcept { return ev_format_; }
   /// Where peers send to: local address and receiving UDP port.
   [[nodiscard]] PeerAddress address() const noexcept override { return {local_.ip, udp_port_}; }
-  [[nodiscard]] std::string zone() const override { return interface_.name; }
+  /// Asks the kernel: interfaces are renamed.
+  [[nodiscard]] std::string zone() const override;
   /// The interface that has the address.
   [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
   /// Packets leave by the interface that has the address, or stay on this host: not so for an
@@ -255,6 +256,7 @@ class UdpPort final : public CopyingPort {
   Time next_search_ = Time::min();
   bool interface_gone_ = false;
   Interface interface_;
+  mutable std::uint32_t zone_ = 0;           ///< interface_.index; by std::atomic_ref
   std::uint32_t outgoing_mtu_ = 0;           ///< bytes; of the links that carry the plane
   std::unique_ptr<NetlinkMonitor> monitor_;  ///< of routes; null where they don't matter
   bool mtu_due_ = false;                     ///< outgoing_mtu_ may have changed

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/sock_diag.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <system_error>
@@ -134,6 +136,7 @@ MRC_SETUP void UdpPort::open_receiving() {
     throw Error(Errc::invalid_argument,
                 "the receive socket given is not bound to " + format_local(local_, udp_port_));
   interface_ = find_interface(socket_, local_);
+  std::atomic_ref(zone_).store(interface_.index);
   interface_up_ = !on_link() || interface_.running;
   ask_mtu();
   if (!fixed()) monitor_ = NetlinkMonitor::try_open(NetlinkMonitor::Watch::routes);
@@ -260,6 +263,12 @@ MRC_DECL std::uint32_t UdpPort::send_faulty(const wire::TxBurst& burst,
          send(burst, packets.subspan(first), joined, peer, path);
 }
 
+MRC_SETUP std::string UdpPort::zone() const {
+  std::array<char, IF_NAMESIZE> name{};
+  if (is_link_local(local_.ip)) (void)if_indextoname(std::atomic_ref(zone_).load(), name.data());
+  return name.data();
+}
+
 MRC_DECL void UdpPort::check_link(Time now) noexcept {
   if (now < next_link_check_) return;
   look_at_link();
@@ -356,6 +365,7 @@ MRC_SETUP void UdpPort::search_interface() noexcept try {
   if (!local_.interface.empty()) tie_to(found);
   for (UdpPath& path : paths_) path.bound = {};
   interface_ = found;
+  std::atomic_ref(zone_).store(found.index);
   to_ask_ = static_cast<std::size_t>(peers_.end() - peers_.begin());
   look_at_link();
 } catch (const std::exception&) {  // the address is not usable yet, or memory is short: next time
@@ -379,7 +389,7 @@ MRC_SETUP void UdpPort::tie_to(const Interface& interface) {
       throw_errno("cannot replace a socket");
   first_drops_ += kernel_drops() - drops;
   paths_ = std::move(paths);
-  local_ = local;
+  local_.interface = local.interface;
   for (UdpPeer& peer : peers_)
     if (peer.address.length != 0 && !is_v4(local_.ip)) {
       const PeerAddress address = peer.address.peer();
