@@ -64,7 +64,7 @@ class Bars(Axes):
         room = self.wanted_right() - EDGE / 4
         for i, (bar, text) in enumerate(zip(panel.bars, self.texts)):
             length = 0 if bar.value is None else bar.value / self.x_factor
-            axes.barh(i, length, height=0.62, color=style.color(bar.slot), zorder=2,
+            axes.barh(i, length, height=0.62, color=bar.color or style.color(bar.slot), zorder=2,
                       linewidth=0)[0].set_gid(f"panel{number_of_panel}-bar{i}")
             # In a column of their own, where no line crosses them.
             axes.annotate(text, (1, i), (style.points(room), 0),

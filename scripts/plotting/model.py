@@ -42,6 +42,7 @@ class Bar:
     name: str
     value: float | None
     slot: int = 0
+    color: str = ""  # default: one of the palette
 
 
 @dataclass

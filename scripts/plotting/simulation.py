@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report that mrc_sim run --json writes, with the plots that its scenario asks for."""
 
+from plotting import style
 from plotting.model import Bar, Figure, Panel, PlotError, Series, Window
 
 VERSION = 2
@@ -65,6 +66,11 @@ def chosen(plot, runs):
     return [(i, run) for i, run in enumerate(runs) if names is None or run["name"] in names]
 
 
+def color_of(number, count):
+    """Of one of `count` runs or lines: where there are more than colours, none comes twice."""
+    return style.ramp(number, count) if count > len(style.PALETTE) else ""
+
+
 def series_of(run, show):
     """Name of a series in the report, and the factor of its values."""
     if show != "goodput per host":
@@ -87,7 +93,8 @@ def over_time(plot, runs):
         start, width = samples["start_us"] / 1e6, samples["width_us"] / 1e6
         values = [v * factor * share for v in found[0]["values"]]
         panel.series.append(Series(run["name"], [start + width * (i + 0.5)
-                                                 for i in range(len(values))], values, slot=slot))
+                                                 for i in range(len(values))], values, slot=slot,
+                                   color=color_of(slot, len(runs))))
         end = max(end, start + width * len(values))
     panel.windows = faults(runs[0]) if runs else []
     panel.x_range = (0, end) if end > 0 else None
@@ -100,7 +107,8 @@ def completion_times(plot, runs):
     for slot, run in chosen(plot, runs):
         points = run["completion_us"]["distribution"]
         panel.series.append(Series(run["name"], [x / 1e6 for x in points["us"]],
-                                   points["percent"], "step", slot=slot))
+                                   points["percent"], "step", slot=slot,
+                                   color=color_of(slot, len(runs))))
     return panel
 
 
@@ -121,8 +129,13 @@ def bars(plot, runs, unit, factor):
                   plot["x_label"] or text_of(plot["metric"]), "", x_unit=unit)
     for slot, run in chosen(plot, runs):
         y = value(run, plot["metric"])
-        panel.bars.append(Bar(run["name"] or "run", None if y is None else y * factor, slot))
+        panel.bars.append(Bar(run["name"] or "run", None if y is None else y * factor, slot,
+                              color_of(slot, len(runs))))
     return panel
+
+
+def number(x):
+    return f"{x:,.10g}"
 
 
 def summary(plot, runs):
@@ -134,7 +147,11 @@ def summary(plot, runs):
         return bars(plot, runs, unit, factor)
     panel = Panel(plot["title"] or text_of(metric), plot["x_label"] or "variant", text_of(metric),
                   y_unit=unit)
-    for line in dict.fromkeys(run["line"] for _, run in chosen(plot, runs)):
+    if plot["log_x"]:  # between powers of two, say, are no round numbers
+        xs = {run["x"] for _, run in chosen(plot, runs) if run["x"] is not None}
+        panel.x_ticks = [(x, number(x)) for x in sorted(xs)]
+    lines = list(dict.fromkeys(run["line"] for _, run in chosen(plot, runs)))
+    for line in lines:
         points = []
         for i, run in chosen(plot, runs):
             y = value(run, metric)
@@ -142,7 +159,7 @@ def summary(plot, runs):
                 points.append((i if run["x"] is None else run["x"], y * factor))
         points.sort()
         panel.series.append(Series(line, [p[0] for p in points], [p[1] for p in points],
-                                   markers=True))
+                                   markers=True, color=color_of(lines.index(line), len(lines))))
     return panel
 
 

@@ -8,6 +8,8 @@ import re
 # Distinguishable with every common form of colour blindness (after Okabe and Ito), on light and on
 # dark ground. Series beyond them repeat the colours with dashes.
 PALETTE = ["#0b72b5", "#d95f02", "#0f9d76", "#c06ca5", "#e3a008", "#4fb0e5", "#7d5a3c", "#7a828f"]
+# Any number of colours in an order.
+RAMP = ["#33408c", "#2b6ca3", "#2a9d8f", "#7db073", "#e3bf5f", "#ee9a55", "#d9704f"]
 DASHES = ["-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2))]
 
 BACK, TITLE, TEXT, QUIET = "#ffffff", "#1d222b", "#3c4350", "#6b7380"
@@ -34,6 +36,14 @@ HEADING_SIZE, TITLE_SIZE, TEXT_SIZE = points(20), points(17), points(12.5)
 
 def color(slot):
     return PALETTE[slot % len(PALETTE)]
+
+
+def ramp(i, n):
+    """Colour i of n."""
+    at = (i + 0.5) / n * (len(RAMP) - 1) if n > 1 else 1.6
+    low = min(int(at), len(RAMP) - 2)
+    pair = [[int(c[k:k + 2], 16) for k in (1, 3, 5)] for c in RAMP[low:low + 2]]
+    return "#" + "".join(f"{round(a + (b - a) * (at - low)):02x}" for a, b in zip(*pair))
 
 
 def dashes(slot):

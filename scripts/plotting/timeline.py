@@ -6,9 +6,9 @@ import csv
 from dataclasses import dataclass
 from math import isfinite
 
+from plotting import style
 from plotting.model import Figure, Panel, PlotError, Series, Window, lasting
 
-RAMP = ["#33408c", "#2b6ca3", "#2a9d8f", "#7db073", "#e3bf5f", "#ee9a55", "#d9704f"]
 TOTAL, RETRANSMITS = "#1d222b", "#d1495b"
 MOST_INTERVALS = 1000  # about one for each pixel
 
@@ -111,14 +111,6 @@ def windows(timeline):
     return sorted(found, key=lambda w: w.start)
 
 
-def ramp(i, n):
-    """Colour i of n."""
-    at = (i + 0.5) / n * (len(RAMP) - 1) if n > 1 else 1.6
-    low = min(int(at), len(RAMP) - 2)
-    pair = [[int(c[k:k + 2], 16) for k in (1, 3, 5)] for c in RAMP[low:low + 2]]
-    return "#" + "".join(f"{round(a + (b - a) * (at - low)):02x}" for a, b in zip(*pair))
-
-
 def figure(timeline, title=None):
     title = title or "Bandwidth over time, by plane"
     within, throughout = lasting(windows(timeline), timeline.times[-1])
@@ -139,7 +131,7 @@ def figure(timeline, title=None):
     for i, rates in enumerate(t.planes):
         top = [a + b for a, b in zip(below, rates)]
         series.append(Series(f"plane {i}", x, over_time(top), "area", below=over_time(below),
-                             color=ramp(i, len(t.planes))))
+                             color=style.ramp(i, len(t.planes))))
         below = top
     series.append(Series("total", x, over_time(t.totals), color=TOTAL))
     note = "packets sent again, per interval" if any(t.retransmits) else "no packet was sent again"

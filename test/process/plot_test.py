@@ -169,6 +169,17 @@ class SimulationTest(unittest.TestCase):
             self.assertEqual([(s.name, s.slot) for s in panel.series], [("run 1", 1)])
         self.assertEqual(panels[3].series[0].x, [1])
 
+    def test_many_runs_have_colours_of_their_own(self):
+        def many(report):
+            run = report["runs"][0]
+            report["runs"] = [{**run, "name": f"run {n}", "x": 2 ** n, "line": f"line {n}"}
+                              for n in range(12)]
+            report["plots"][3]["log_x"] = True
+        panels = self.figure(report_with(many)).panels
+        for panel in panels:
+            self.assertEqual(len({s.color for s in panel.series}), 12)
+        self.assertEqual([text for _, text in panels[3].x_ticks][-2:], ["1,024", "2,048"])
+
     def test_goodput_per_host(self):
         report = report_with(lambda r: r["plots"][0].update(show="goodput per host"))
         panel = self.figure(report).panels[0]
