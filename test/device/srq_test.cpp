@@ -82,8 +82,9 @@ TEST_CASE("srq: options out of range") {
                                     SrqOptions{.sges = 0}, SrqOptions{.sges = 65}}) {
     const Error error = thrown_by([&] { (void)side.device.create_srq(options); });
     CHECK(error.code() == Errc::invalid_argument);
-    CHECK(contains(error.what(), "shared receive queue of " + std::to_string(options.depth) +
-                                     " requests with up to " + std::to_string(options.sges)));
+    CHECK(contains(error.what(), options.sges == 0 || options.sges == 65
+                                     ? "creating a shared receive queue: sges is"
+                                     : "creating a shared receive queue: depth is"));
   }
   CHECK(thrown_by([&] { (void)side.device.create_srq({.pd = PdId{77}}); }).code() ==
         Errc::not_found);

@@ -4,14 +4,9 @@
 #include <algorithm>
 
 #include "mrc/engine/completions.hpp"
+#include "mrc/engine/ranges.hpp"
 
 namespace mrc::inline v0_1::engine {
-
-namespace detail {
-
-inline constexpr std::uint32_t kMaxCqDepth = 1u << 22;
-
-}  // namespace detail
 
 MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qps,
                                   std::uint32_t max_srqs)
@@ -25,7 +20,7 @@ MRC_DECL Completions::Completions(std::uint32_t max_queues, std::uint32_t max_qp
 }
 
 MRC_DECL Result<CqId> Completions::create(std::uint32_t depth) {
-  if (depth == 0 || depth > detail::kMaxCqDepth) return Errc::invalid_argument;
+  if (depth == 0 || depth > kMaxCqDepth) return Errc::invalid_argument;
   for (std::uint32_t i = 0; i < max_queues_; ++i) {
     if (i == queues_.size()) queues_.emplace_back();
     if (queues_[i]) continue;

@@ -13,7 +13,7 @@ namespace mrc::inline v0_1::engine {
 namespace detail {
 
 [[nodiscard]] inline bool in_range(const DatagramInit& init) noexcept {
-  return in_range(init.capacity) && init.mtu >= 256 && init.mtu <= wire::kMaxDatagram &&
+  return !out_of_range(init.capacity) && init.mtu >= 256 && init.mtu <= wire::kMaxDatagram &&
          std::has_single_bit(init.mtu);
 }
 

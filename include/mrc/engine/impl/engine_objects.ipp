@@ -7,35 +7,16 @@
 
 #include "mrc/core/mtu.hpp"
 #include "mrc/engine/engine.hpp"
+#include "mrc/engine/ranges.hpp"
 
 namespace mrc::inline v0_1::engine {
 
 namespace detail {
 
 inline constexpr std::uint32_t kMaxQps = 65'533;  // 16-bit index less the reserved QPNs
-inline constexpr std::uint32_t kMaxQueue = 1u << 15;
 
 inline void require(bool ok, const char* what) {
   if (!ok) throw Error(Errc::invalid_argument, what);  // set-up
-}
-
-[[nodiscard]] inline bool in_range(const QpAttributes& a) noexcept {
-  return is_mtu(a.mtu) && a.mpr >= 1 && a.mpr_dest >= 1 && a.max_wimm >= 1 &&
-         a.max_wimm <= kMaxQueue && a.max_wimm_dest >= 1 && a.max_wimm_dest <= kMaxQueue &&
-         a.timeout <= reliability::kMaxTimeoutExponent && a.retry_linear <= 7 &&
-         a.retry_exponential <= reliability::kRetryForever &&
-         a.max_timeout <= reliability::kMaxTimeoutExponent && a.max_rd_atomic <= kMaxReads &&
-         a.max_rd_atomic_dest <= kMaxReads && a.rnr_retry <= 7 && a.min_rnr_timer <= 31;
-}
-
-[[nodiscard]] inline bool in_range(const QpCapacity& c) noexcept {
-  return c.send >= 1 && c.send <= kMaxQueue && c.receive <= kMaxQueue &&
-         c.send_sges <= kMaxSendSges && c.receive_sges <= kMaxReceiveSges &&
-         c.inline_bytes <= kMaxInlineBytes;
-}
-
-[[nodiscard]] inline bool in_range(const QpInit& init) noexcept {
-  return in_range(init.capacity) && in_range(init.attributes);
 }
 
 /// Position of the oldest request of a queue that uses a memory region.
@@ -153,7 +134,7 @@ MRC_DECL const CompletionRing* Engine::find_cq(CqId cq) const noexcept {
 
 MRC_SETUP Result<SrqId> Engine::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges) {
   if (!ctx_.objects.has_pd(pd)) return Errc::not_found;
-  if (depth == 0 || depth > detail::kMaxQueue || sges == 0 || sges > kMaxReceiveSges)
+  if (depth == 0 || depth > kMaxQueue || sges == 0 || sges > kMaxReceiveSges)
     return Errc::invalid_argument;
   return ctx_.objects.add_srq(pd, depth, sges);
 }
@@ -189,7 +170,7 @@ MRC_DECL const SharedReceiveQueue* Engine::find_srq(SrqId id) const noexcept {
 // -------------------------------------------------------------------------------- queue pairs
 
 MRC_SETUP Result<Qpn> Engine::create_qp(const QpInit& asked) {
-  if (!detail::in_range(asked)) return Errc::invalid_argument;
+  if (out_of_range(asked.capacity) || out_of_range(asked.attributes)) return Errc::invalid_argument;
   QpInit init = asked;
   SharedReceiveQueue* srq = init.srq ? ctx_.objects.srq(*init.srq) : nullptr;
   if (init.srq) {

@@ -59,15 +59,8 @@ MRC_SETUP Errc Engine::enter_rtr(QueuePairState& qp, const RemoteQp& remote,
   if (qp.state != QpState::init) return Errc::invalid_state;
   const std::uint32_t mtu = remote.mtu == 0 ? qp.attributes.mtu : remote.mtu;
   if (mtu > qp.attributes.mtu || !is_mtu(mtu)) return Errc::incompatible;
-  QpAttributes a = qp.attributes;
-  a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
-  a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
-  a.dynamic_mpr = own.dynamic_mpr.value_or(a.dynamic_mpr);
-  a.max_rd_atomic_dest = own.max_rd_atomic_dest.value_or(a.max_rd_atomic_dest);
-  a.min_rnr_timer = own.min_rnr_timer.value_or(a.min_rnr_timer);
-  a.mpr = own.mpr.value_or(a.mpr);
-  a.max_wimm = own.max_wimm.value_or(a.max_wimm);
-  if (!detail::in_range(a)) return Errc::invalid_argument;
+  const QpAttributes a = with(qp.attributes, own);
+  if (out_of_range(a)) return Errc::invalid_argument;
   size_responder(qp, a);
   qp.tx.window.resize(a.mpr * kMprUnit);  // with RC it may be used from now on
   // While the peer is not known it may turn out to offer RC, even after a while.
@@ -161,18 +154,8 @@ MRC_SETUP Errc Engine::to_rts(Qpn qpn, Time now, const RtsAttributes& own) {
   now = ctx_.forward(now);
   return with_qp(qpn, [&](QueuePairState& qp) {
     if (qp.state != QpState::rtr) return Errc::invalid_state;
-    QpAttributes a = qp.attributes;
-    a.mpr = own.mpr.value_or(a.mpr);
-    a.max_wimm = own.max_wimm.value_or(a.max_wimm);
-    a.timeout = own.timeout.value_or(a.timeout);
-    a.retry_linear = own.retry_linear.value_or(a.retry_linear);
-    a.retry_exponential = own.retry_exponential.value_or(a.retry_exponential);
-    a.max_timeout = own.max_timeout.value_or(a.max_timeout);
-    a.max_rd_atomic = own.max_rd_atomic.value_or(a.max_rd_atomic);
-    a.rnr_retry = own.rnr_retry.value_or(a.rnr_retry);
-    a.mpr_dest = own.mpr_dest.value_or(a.mpr_dest);
-    a.max_wimm_dest = own.max_wimm_dest.value_or(a.max_wimm_dest);
-    if (!detail::in_range(a)) return Errc::invalid_argument;
+    QpAttributes a = with(qp.attributes, own);
+    if (out_of_range(a)) return Errc::invalid_argument;
     change_responder(qp, a);
     if (qp.rc_state) qp.rc_state->reads.reserve(a.max_rd_atomic);
     if (qp.active) {  // it answers since it is in RTR, under the number that the peer knows

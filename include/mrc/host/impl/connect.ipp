@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "mrc/engine/ranges.hpp"
 #include "mrc/host/lane.hpp"
 #include "mrc/host/srq_number.hpp"
 #include "mrc/host/strict.hpp"
@@ -124,11 +125,6 @@ MRC_SETUP void Lane::connect(Qpn qpn, const ConnectionInfo& info) {
   }
 }
 
-/// What a step is said to fail of, if it is an attribute.
-[[nodiscard]] MRC_SETUP const char* out_of_range(Errc e) noexcept {
-  return e == Errc::invalid_argument ? ": an attribute is outside its documented range" : "";
-}
-
 MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   const std::string doing =
       "queue pair " + std::to_string(value(qpn)) + " to " + to_string(change.state);
@@ -138,6 +134,8 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
   if ((to_rtr && !rtr) || (change.rts != RtsAttributes{} && change.state != QpState::rts) ||
       (change.profiles && change.state != QpState::init))
     throw Error(Errc::invalid_argument, doing + ": an attribute of another step is set");
+  engine::check(doing, engine::out_of_range(
+                           engine::with(engine::with(QpAttributes{}, change.rtr), change.rts)));
   if (rtr) return change.connection ? connect_to(qpn, change, doing) : resolve(qpn, change, doing);
   std::unique_lock lock(mutex_);
   Errc e = Errc::ok;
@@ -161,7 +159,7 @@ MRC_SETUP void Lane::modify(Qpn qpn, const QpChange& change) {
       break;
   }
   progress_.deadline_changed();
-  if (e != Errc::ok) throw Error(e, doing + out_of_range(e));
+  if (e != Errc::ok) throw Error(e, doing);
 }
 
 /// With those profiles, or those of the last time; keeps them if they can't be used.
@@ -196,7 +194,7 @@ MRC_SETUP void Lane::connect_to(Qpn qpn, const QpChange& change, const std::stri
   const Errc e = fits ? engine_.to_rtr(qpn, remote, change.rtr) : Errc::incompatible;
   if (e != Errc::ok) {
     peers_.forget_unused(peer);
-    throw Error(e, doing + out_of_range(e) + ", connecting to " + to_string(info));
+    throw Error(e, doing + ", connecting to " + to_string(info));
   }
   peers_.log_tags(*engine_.find_qp(qpn), info);
   progress_.deadline_changed();
@@ -237,8 +235,7 @@ MRC_SETUP void Lane::resolve(Qpn qpn, const QpChange& change, const std::string&
   remote.start_psn = *change.receive_psn;
   remote.mtu = change.mtu.value_or(0);
   if (const Errc e = engine_.to_rtr_unresolved(qpn, remote, change.rtr); e != Errc::ok)
-    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own"
-                                                    : out_of_range(e)));
+    throw Error(e, doing + (e == Errc::incompatible ? ": the MTU is larger than its own" : ""));
   connector_.start(monotonic_now(), qpn, destination);
   connector_.work(monotonic_now());
   rounds_.after_post(monotonic_now(), false);

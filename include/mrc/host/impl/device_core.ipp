@@ -6,12 +6,14 @@
 #include <cinttypes>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "mrc/api/setting_source.hpp"
 #include "mrc/core/mapped_memory.hpp"
 #include "mrc/core/random_seed.hpp"
 #include "mrc/core/system_error.hpp"
+#include "mrc/engine/ranges.hpp"
 #include "mrc/host/device_core.hpp"
 #include "mrc/host/open_files.hpp"
 #include "mrc/host/plane_kinds.hpp"
@@ -20,6 +22,9 @@
 #include "mrc/net/address.hpp"
 
 namespace mrc::inline v0_1::detail {
+
+/// What an error says was attempted.
+inline constexpr std::string_view kCreatingQp = "creating a queue pair";
 
 /// Throws mrc::Error if there is none.
 [[nodiscard]] MRC_SETUP PlaneKind& checked(PlaneKind* kind) {
@@ -203,6 +208,7 @@ MRC_SETUP Errc DeviceCore::deregister_memory(std::uint32_t key, bool force) noex
 
 MRC_SETUP DeviceCore::Cq DeviceCore::create_cq(std::uint32_t depth,
                                                std::shared_ptr<ChannelEvents> channel) {
+  engine::check("creating a completion queue", {{"depth", depth, 1, engine::kMaxCqDepth}});
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) throw_errno("cannot open a completion queue's event descriptor");
   const std::lock_guard objects(objects_);
@@ -279,6 +285,8 @@ MRC_SETUP Lane& DeviceCore::place(std::optional<unsigned> wanted, const char* op
 
 MRC_SETUP DeviceCore::Srq DeviceCore::create_srq(PdId pd, std::uint32_t depth, std::uint32_t sges,
                                                  std::optional<unsigned> wanted) {
+  engine::check("creating a shared receive queue",
+                {{"depth", depth, 1, engine::kMaxQueue}, {"sges", sges, 1, kMaxReceiveSges}});
   const std::lock_guard placing(placing_);
   Lane& lane = place(wanted, "SrqOptions::lane");
   Result<SrqId> srq = lane.with_engine(
@@ -311,10 +319,12 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
                                                const std::optional<QpAttributes>& attributes,
                                                std::optional<unsigned> wanted,
                                                const QpProfiles& profiles) {
+  engine::check(kCreatingQp, engine::out_of_range(init.capacity));
   const std::lock_guard placing(placing_);
   Lane& lane = place(wanted, "QpOptions::lane");
   init.attributes = attributes.value_or(lane.default_attributes());
   if (config_.strict) init.attributes = strict_attributes(init.attributes);
+  engine::check(kCreatingQp, engine::out_of_range(init.attributes));
   const Result<Qpn> qpn =
       lane.with_engine([&](engine::Engine& engine, Time) { return engine.create_qp(init); });
   serve(lane, qpn, init.send_cq, init.receive_cq);
@@ -324,6 +334,7 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_qp(engine::QpInit init,
 
 MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramInit& init,
                                                         std::optional<unsigned> wanted) {
+  engine::check(kCreatingQp, engine::out_of_range(init.capacity));
   const std::lock_guard placing(placing_);
   Lane& lane = place(wanted, "DatagramOptions::lane");
   const Result<Qpn> qpn = lane.create_datagram_qp(init);
@@ -336,7 +347,7 @@ MRC_SETUP DeviceCore::Qp DeviceCore::create_datagram_qp(const engine::DatagramIn
 MRC_SETUP void DeviceCore::serve(Lane& lane, const Result<Qpn>& made, CqId send_cq,
                                  CqId receive_cq) {
   if (!made) {
-    std::string doing = "creating a queue pair";
+    std::string doing(kCreatingQp);
     if (made.error() == Errc::no_resources) doing += ": see option max_qps";
     if (made.error() == Errc::unsupported)
       doing += ": one with a shared receive queue needs QpAttributes::rc, without option strict";
