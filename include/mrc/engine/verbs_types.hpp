@@ -205,7 +205,7 @@ struct QpCapacity {
   std::uint32_t receive = 128;      ///< receive requests, 0 .. 32,768
   std::uint32_t send_sges = 1;      ///< SGEs per send request, 0 .. 64
   std::uint32_t inline_bytes = 16;  ///< inline data per send request, 0 .. 1,024
-  std::uint32_t receive_sges = 0;   ///< SGEs per receive request, 0 .. 64
+  std::uint32_t receive_sges = 1;   ///< SGEs per receive request, 0 .. 64
   /// Room for the operands of atomics in each send request: with one SGE and little inline data, 16
   /// bytes more. Not needed with two SGEs or 32 bytes of inline data.
   bool atomics = false;
