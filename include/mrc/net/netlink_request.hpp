@@ -39,7 +39,7 @@ class NetlinkRequest {
     head().nlmsg_len = NLMSG_LENGTH(sizeof header);
     head().nlmsg_type = type;
     head().nlmsg_flags = NLM_F_REQUEST;
-    std::memcpy(NLMSG_DATA(&head()), &header, sizeof header);
+    std::memcpy(data(), &header, sizeof header);
   }
 
   void add(std::uint16_t type, const void* data, std::size_t size) noexcept {
@@ -62,7 +62,7 @@ class NetlinkRequest {
     if (head().nlmsg_type != NLMSG_ERROR) return 0;
     nlmsgerr error;
     if (head().nlmsg_len < NLMSG_LENGTH(sizeof error)) return EBADMSG;
-    std::memcpy(&error, NLMSG_DATA(&head()), sizeof error);
+    std::memcpy(&error, data(), sizeof error);
     return -error.error;
   }
 
@@ -71,7 +71,7 @@ class NetlinkRequest {
   [[nodiscard]] Header header() noexcept {
     Header header{};
     if (head().nlmsg_len >= NLMSG_LENGTH(sizeof header))
-      std::memcpy(&header, NLMSG_DATA(&head()), sizeof header);
+      std::memcpy(&header, data(), sizeof header);
     return header;
   }
 
@@ -125,6 +125,7 @@ class NetlinkRequest {
     const std::size_t begin = NLMSG_ALIGN(NLMSG_LENGTH(header));
     return {message + begin, head.nlmsg_len - std::min<std::size_t>(head.nlmsg_len, begin)};
   }
+  [[nodiscard]] std::uint8_t* data() noexcept { return buffer_.data() + NLMSG_LENGTH(0); }
   [[nodiscard]] nlmsghdr& head() noexcept { return *reinterpret_cast<nlmsghdr*>(buffer_.data()); }
 
   alignas(nlmsghdr) std::array<std::uint8_t, 4096> buffer_{};

@@ -112,8 +112,9 @@ class PieceTrials {
     if (piece == Piece::single) {
       // An earlier one says nothing of this round: its pieces may be on their way, too.
       if (t.pending && sent >= t.asked) t.single_answered = true;
-    } else if ((t.unproved &= ~bit(piece)) == 0) {
-      prove(plane, now);
+    } else {
+      t.unproved &= static_cast<std::uint8_t>(~bit(piece));
+      if (t.unproved == 0) prove(plane, now);
     }
   }
   /// When to call poll(); kNever if no plane is on trial.

@@ -64,16 +64,17 @@ struct PacketChunk {
   /// The records, indexed by PSN modulo their number.
   std::array<PacketRecord, kRecordsPerChunk> records;
 
+  /// What `sent` of a record has room for.
+  static constexpr std::uint32_t kSpanMask = (1u << 30) - 1;
   /// Value of `sent` for a record sent now. Times of a chunk more than a second apart don't fit;
   /// the base then moves, at most once in 73 ms.
   [[nodiscard]] std::uint32_t sent_at(Time now) noexcept {
     if (now - base >= kSpan) [[unlikely]]
       move_base(now - kOldestSent);
-    return static_cast<std::uint32_t>((now - base).count()) & kSpanMask;
+    return static_cast<std::uint32_t>((now - base).count());
   }
 
  private:
-  static constexpr std::uint32_t kSpanMask = (1u << 30) - 1;
   static constexpr Duration kSpan{1 << 30};
   static_assert(kOldestSent < kSpan);
 

@@ -83,7 +83,7 @@ class SendWindow {
     const std::uint32_t i = next_.value() % kRecordsPerChunk;
     chunk.reported &= ~(std::uint64_t{1} << i);  // stale bit of the PSN that had this record before
     PacketRecord& r = chunk.records[i];
-    r.sent = chunk.sent_at(now);
+    r.sent = chunk.sent_at(now) & PacketChunk::kSpanMask;
     r.missed = Missed::unknown;
     r.size_or_links = size & kLinksMask;
     r.transmissions = 1;
@@ -121,7 +121,7 @@ class SendWindow {
     PacketRecord& r = packet.record();
     packet.chunk_->lost &= ~packet.bit();
     --lost_;
-    r.sent = packet.chunk_->sent_at(now);
+    r.sent = packet.chunk_->sent_at(now) & PacketChunk::kSpanMask;
     r.missed = Missed::unknown;
     r.order = next_place();
     r.path = path & kPathMask;

@@ -76,11 +76,12 @@ extern "C" inline void openmrc_on_dump_signal(int signal, ::siginfo_t* info, voi
   if (state.pid == ::getpid() && state.thread.load() != thread) ask_for_dump(state, signal);
   struct sigaction& kept = state.earlier[static_cast<std::size_t>(signal)];
   const struct sigaction earlier = kept;
-  if ((earlier.sa_flags & SA_RESETHAND) != 0) {
+  const auto flags = static_cast<unsigned>(earlier.sa_flags);
+  if ((flags & SA_RESETHAND) != 0) {
     kept = {};
     kept.sa_handler = SIG_DFL;
   }
-  if ((earlier.sa_flags & SA_SIGINFO) != 0 && earlier.sa_sigaction != nullptr) {
+  if ((flags & SA_SIGINFO) != 0 && earlier.sa_sigaction != nullptr) {
     earlier.sa_sigaction(signal, info, context);
   } else if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) {
     earlier.sa_handler(signal);

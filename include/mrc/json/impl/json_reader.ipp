@@ -81,7 +81,8 @@ class Reader {
   bool number_integer(std::int64_t value) {
     Node& node = *add(Node::Kind::integer);
     node.negative = value < 0;
-    node.magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : value;
+    const auto bits = static_cast<std::uint64_t>(value);
+    node.magnitude = node.negative ? 0 - bits : bits;
     node.real = static_cast<double>(value);
     return true;
   }

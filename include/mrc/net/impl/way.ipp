@@ -39,7 +39,7 @@ void for_each_hop(Bytes route, Visit visit) {
     std::memcpy(&hop, several.data(), sizeof hop);
     if (hop.rtnh_len < sizeof hop || hop.rtnh_len > several.size()) return;
     router = false;
-    for_each_attribute(several.first(hop.rtnh_len).subspan(RTNH_LENGTH(0)), look);
+    for_each_attribute(several.first(hop.rtnh_len).subspan(sizeof hop), look);
     visit(static_cast<std::uint32_t>(hop.rtnh_ifindex), router);
     several = several.subspan(std::min<std::size_t>(several.size(), RTNH_ALIGN(hop.rtnh_len)));
   }

@@ -27,7 +27,7 @@ MRC_SETUP std::string PacketRing::open(const Socket& socket, std::uint32_t mtu,
     (void)setsockopt(socket.fd(), SOL_PACKET, PACKET_RX_RING, &none, sizeof none);
     return std::string(step) + ": " + std::generic_category().message(error);
   };
-  slot_ = TPACKET_ALIGN(mtu + kOverhead);
+  slot_ = (mtu + kOverhead + TPACKET_ALIGNMENT - 1) / TPACKET_ALIGNMENT * TPACKET_ALIGNMENT;
   if (slot_ > kMaxSlot) return "packets of " + std::to_string(mtu) + " bytes are too long for one";
   per_block_ = kBlock / slot_;
   const std::uint64_t block = std::uint64_t{per_block_} * slot_;

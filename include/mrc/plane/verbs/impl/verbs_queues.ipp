@@ -343,14 +343,14 @@ MRC_DECL void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexce
   std::array<ibv_wc, 32> done;
   for (int n = 1; n > 0;) {
     n = ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data());
-    for (int i = 0; i < n; ++i) {
+    for (const ibv_wc& wc : std::span(done).first(static_cast<std::size_t>(std::max(n, 0)))) {
       // A failed queue pair gives its requests back in restart(), when it no longer reads.
-      if (done[i].status != IBV_WC_SUCCESS) {
+      if (wc.status != IBV_WC_SUCCESS) {
         failed_ = true;
         continue;
       }
-      Lane& lane = lanes_[done[i].wr_id >> 32];
-      const auto number = static_cast<std::uint32_t>(done[i].wr_id);
+      Lane& lane = lanes_[wc.wr_id >> 32];
+      const auto number = static_cast<std::uint32_t>(wc.wr_id);
       if (number - lane.done <= lane.posted - lane.done) release(lane, number, released);
     }
     if (n < static_cast<int>(done.size())) break;

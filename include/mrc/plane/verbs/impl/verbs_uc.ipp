@@ -212,11 +212,11 @@ MRC_DECL void VerbsUcSend::take_sent(std::vector<wire::CopyId>& released) noexce
   std::array<ibv_wc, 32> done;
   for (int n = static_cast<int>(done.size()); n == static_cast<int>(done.size());) {
     n = ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data());
-    for (int i = 0; i < n; ++i) {
-      const std::uint64_t id = done[i].wr_id;
+    for (const ibv_wc& wc : std::span(done).first(static_cast<std::size_t>(std::max(n, 0)))) {
+      const std::uint64_t id = wc.wr_id;
       Lane& lane = lanes_[id >> 32 & 0xFFFF];
       if ((lane.life & 0xFFFF) != id >> 48) continue;
-      if (done[i].status != IBV_WC_SUCCESS) {
+      if (wc.status != IBV_WC_SUCCESS) {
         failed_ = true;
         continue;
       }
