@@ -323,11 +323,13 @@ MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
   }
   bool placement = false;
   const bool up = port_.up_;
+  bool refused = false;
   {
     const std::lock_guard lock(port_.mutex_);
+    refused = session.placement && session.placement->refused;
     if (up && !session.handles) session.handles = port_.addresses_->find(session.address.ip);
     placement = up && session.handles && session.placement_wanted &&
-                now >= session.next_placement && !(session.placement && session.placement->refused);
+                now >= session.next_placement && !refused;
   }
   if (placement) {
     make_placement(session);
@@ -337,7 +339,7 @@ MRC_SETUP void VerbsControl::serve(VerbsSession& session, Time now) {
     }
     reset_paths(session, now);
     session.failures = 0;
-  } else if (up && session.placement && session.placement->refused) {
+  } else if (up && refused) {
     refuse(session);
   }
   send_state(session, now);
@@ -429,13 +431,15 @@ MRC_SETUP void VerbsControl::reset_paths(VerbsSession& session, Time now) {
       former = std::move(receiver.qp);
     }
     retire(std::move(former));  // from here on, nothing that was sent to it is written
+    bool refused = false;
     {
       const std::lock_guard lock(port_.mutex_);
+      refused = placement.refused;
       ++receiver.epoch;
       (void)placement.receiver.reset(path, receiver.epoch);
     }
     port_.wake();
-    if (!placement.refused) make_receiver(session, path);
+    if (!refused) make_receiver(session, path);
   }
 }
 
