@@ -46,7 +46,6 @@ struct WireFrame {
 /// passed since its arrival.
 struct WireQueue {
   std::size_t port = 0;
-  int interface_index = 0;
   Duration delay{};
   std::uint64_t passed = 0, dropped = 0;
   std::deque<WireFrame> frames;
