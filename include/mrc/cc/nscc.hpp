@@ -19,7 +19,8 @@ namespace mrc::inline v0_1::cc {
 ///      mark     | nothing: one bad path          | multiplicative decrease
 ///
 /// It starts at max_wnd, or its share of that if others are known to start too (on_hint()).
-/// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products) for any input.
+/// The window stays between one MTU and max_wnd (1.5 bandwidth-delay products, or
+/// NsccOptions::max_cwnd) for any input.
 /// Besides, the bytes in flight to each of many destinations at once are limited to a part of
 /// max_wnd (share_limit()).
 /// Counters are doubles: exact to 2^53 bytes, without wraparound. One thread at a time.
@@ -96,8 +97,7 @@ class Nscc {
   static constexpr std::uint8_t kPenaltyMask = 0x7F;
   // Full windows that the shares of all destinations add up to (share_limit()).
   static constexpr std::uint32_t kSharedWindows = 2;
-  // Least packets of a part of the window: those that the default SACK threshold of 16 KiB stands
-  // for.
+  // Least packets of a part of the window: enough for SACKs to show losses as gaps.
   static constexpr double kLeastPackets = 4;
   // Long before any event, but without overflow when subtracted.
   static constexpr Time kLongAgo{Duration::min() / 2};

@@ -112,8 +112,8 @@ class Bitmap {
 
 /// A window over a wrapping sequence space: bit `i` stands for every number congruent to i modulo
 /// size(), so a PSN is an index as it is and nothing is shifted when the window moves. Used by the
-/// receive window and the requester's sets (mrc-1.0 §2.4, §2.7). Positions may be any number;
-/// counts above size() are cut to size(). One thread at a time.
+/// receive window (mrc-1.0 §2.4). Positions may be any number; counts above size() are cut to
+/// size(). One thread at a time.
 class CircularBitmap {
  public:
   /// All bits clear. `bits` is rounded up to a power of two, at least 64; the size must divide the

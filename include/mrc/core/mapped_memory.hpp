@@ -30,7 +30,7 @@ enum class MappingFault : std::uint8_t {
 /// The first address with a fault.
 struct MappingCheck {
   MappingFault fault = MappingFault::none;
-  std::uintptr_t address = 0;
+  std::uintptr_t address = 0;  ///< where; of past_file the last byte asked for
 };
 
 /// A mapping of this process.

@@ -26,7 +26,7 @@ class SecretRandom {
     for (unsigned i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(n >> (8 * i));
     return siphash(key_, bytes);
   }
-  /// The low `count` bits of it, 1 .. 32.
+  /// The upper `count` bits of such a number, 1 .. 32.
   std::uint32_t bits(unsigned count) noexcept {
     return static_cast<std::uint32_t>(next() >> 32 >> (32 - count));
   }

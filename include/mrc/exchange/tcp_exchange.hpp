@@ -28,9 +28,10 @@ inline constexpr Duration kForever = Duration::max();
 
 /// A connection that carries messages of up to 16 MiB (4-byte big-endian length, then the bytes).
 /// Move-only; one thread at a time. Errors are mrc::Error naming the peer and the cause:
-/// Errc::timed_out, Errc::bad_message (a length over the limit), operation_canceled, or the errno
-/// of the socket. After an error, only close() and the destructor may be called, except after a
-/// receive that timed out.
+/// Errc::timed_out, Errc::too_long and Errc::bad_message (a length over the limit, sent or
+/// received), Errc::invalid_argument (no such host), operation_canceled, or the errno of the
+/// socket. After an error, only close() and the destructor may be called, except after a receive
+/// that timed out.
 class MRC_API TcpChannel {
  public:
   /// Longest message.

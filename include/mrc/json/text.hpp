@@ -17,7 +17,8 @@ namespace mrc::inline v0_1::json_file {
 /// Names in alphabetical order.
 using Names = std::set<std::string, std::less<>>;
 
-/// Text as it can stand in a message: no control characters, not longer than `limit` bytes.
+/// Text as it can stand in a message: no control characters, and "..." in place of what is beyond
+/// `limit` bytes.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 40);
 
 /// A number as a person writes it: 100000 and 0.001, and powers of ten only where it is long.

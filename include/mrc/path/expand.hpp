@@ -76,7 +76,8 @@ struct EvField {
                                       const EvFormatProfile& format) noexcept;
 
 /// Packs one value per field, each assigned to its mask's bits from the lowest up, into an EV.
-/// invalid_argument: wrong number of values, or one that exceeds its mask.
+/// invalid_argument: wrong number of values, or one that exceeds its mask. no_resources: more bits
+/// than an EV has.
 [[nodiscard]] Result<EvValue> pack(std::span<const std::uint64_t> values,
                                    std::span<const EvField> fields) noexcept;
 

@@ -29,15 +29,15 @@ struct PathSpec {
 /// Counters of one path since the set was created or the entry was replaced.
 struct PathStats {
   std::uint64_t sent_packets = 0;     ///< data packets, retransmissions included
-  std::uint64_t sent_bytes = 0;       ///< of these, nominal (UDP length + 40)
+  std::uint64_t sent_bytes = 0;       ///< of these, as IPv6 packets (UDP length + 40)
   std::uint64_t delivered = 0;        ///< packets reported received
   std::uint32_t marks = 0;            ///< SACKs with m = 01 or 10
   std::uint32_t trims = 0;            ///< NACK TRIMMED
   std::uint32_t losses = 0;           ///< inferred losses
-  std::uint32_t timeouts = 0;         ///< packets timed out
+  std::uint32_t timeouts = 0;         ///< packets timed out, up to 65,535
   std::uint32_t probes_sent = 0;      ///< revive probes
-  std::uint32_t probes_answered = 0;  ///< answers to any probe on this path
-  std::uint32_t times_bad = 0;        ///< changes to ASSUMED_BAD
+  std::uint32_t probes_answered = 0;  ///< answered probes of any use that prove that data passes
+  std::uint32_t times_bad = 0;        ///< changes to ASSUMED_BAD, up to 65,535
   std::uint32_t rtt_ns = 0;           ///< smoothed round-trip time; 0: not measured
 };
 

@@ -92,7 +92,7 @@ class RetryCounter {
   }
   /// Retries taken since the last progress.
   [[nodiscard]] unsigned used() const noexcept { return used_; }
-  /// Expirations among used().
+  /// Expirations since then, those of wait_longer(), which take no retry, included.
   [[nodiscard]] unsigned expired() const noexcept { return expired_; }
   /// Probes answered since the last progress.
   [[nodiscard]] std::uint32_t answers() const noexcept { return answers_; }

@@ -18,10 +18,11 @@ namespace mrc::inline v0_1::reliability {
 /// try it equals the PSN order, so only retransmitted packets are linked.
 ///
 /// Bounded by the peer's MPR (§2.4). Takes record chunks from a pool shared by the engine's QPs.
-/// One thread. Nothing allocates after the constructor.
+/// One thread. Only the constructor and resize() allocate.
 class SendWindow {
  public:
-  /// `limit`: largest span of the window in PSNs, 1 .. 32,768.
+  /// `limit`: largest span of the window in PSNs, 1 .. 32,768; rounded up to a power of two, at
+  /// least 64.
   SendWindow(PacketPool& pool, std::uint32_t limit)
       : pool_(&pool),
         slots_(std::max(kRecordsPerChunk, std::bit_ceil(limit))),
@@ -30,7 +31,7 @@ class SendWindow {
   SendWindow& operator=(const SendWindow&) = delete;
   ~SendWindow() { clear(); }
 
-  /// Empties the window and changes its limit. Throws std::bad_alloc.
+  /// Empties the window and changes its limit, as in the constructor. Throws std::bad_alloc.
   void resize(std::uint32_t limit) {
     clear();
     slots_ = std::max(kRecordsPerChunk, std::bit_ceil(limit));

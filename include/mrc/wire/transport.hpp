@@ -71,7 +71,7 @@ enum class ParseError : std::uint8_t {
   none = 0,
   too_short,       ///< ends within BTH or within the headers required by opcode and ts bit
   bad_version,     ///< transport version other than 0
-  unknown_opcode,  ///< not an MRC opcode
+  unknown_opcode,  ///< none of Opcode
   bad_length,      ///< a control packet with bytes after its header
   bad_pad,         ///< pad count exceeds the bytes after the headers
   not_data,        ///< trimmed, but not a data packet
