@@ -46,9 +46,9 @@ namespace mrc::inline v0_1::engine {
 ///   and what only the driver can answer;
 /// * getters, which change nothing.
 ///
-/// After any input or application call, call poll_transmit() until the burst stays empty, then
-/// read next_deadline(). Time is monotonic: a `now` earlier than the latest one seen is replaced by
-/// it.
+/// What inputs and application calls leave to be sent waits for poll_transmit() (has_output()).
+/// Before it sleeps, a driver calls that until the burst stays empty, then reads next_deadline().
+/// Time is monotonic: a `now` earlier than the latest one seen is replaced by it.
 ///
 /// The class is a facade. The work is done by parts that share a Context (context.hpp) and can be
 /// read one by one: Requester, Responder, LossRecovery, EndpointService, DataSender, ControlSender,
@@ -147,8 +147,9 @@ class Engine {
   /// From RTR: can also send; what is posted before resolve() waits for it. Errc::invalid_argument
   /// if an attribute is out of its documented range. May throw std::bad_alloc, as to_rtr().
   Errc to_rts(Qpn qpn, Time now, const RtsAttributes& own = {});
-  /// The peer of a queue pair in RTR or RTS is known now, or known better; QPN and PSN stay, and of
-  /// remote.mtu and the MTU of to_rtr_unresolved() the smaller counts.
+  /// The peer of a queue pair in RTR or RTS is known now, or known better. Its QPN stays; so does
+  /// its first PSN, unless both sides have RC (RemoteQp::rc): then remote.start_psn counts. Of
+  /// remote.mtu and the MTU of to_rtr_unresolved() the smaller one counts.
   /// Errc::invalid_state if a packet of the present peer has arrived. Everything that was sent to
   /// the present one is sent again.
   Errc resolve(Time now, Qpn qpn, const RemoteQp& remote) noexcept;
@@ -254,11 +255,11 @@ class Engine {
   void set_receive_fill(Plane plane, std::uint32_t fill) noexcept {
     ctx_.pressure.set_fill(plane, fill);
   }
-  /// A local port went down or came up. Initially all are up.
+  /// A local port is up or down; without effect if the engine knows. Initially all are up.
   void set_plane_up(Time now, Plane plane, bool up) noexcept;
   /// A local port can no longer send packets of full size but only packet parts
-  /// (wire/packet_part.hpp), or can again. Where a peer has other planes these are used; else
-  /// packets to it go in parts, if it takes them.
+  /// (wire/packet_part.hpp), or can again; without effect if the engine knows. Where a peer has
+  /// other planes these are used; else packets to it go in parts, if it takes them.
   void set_plane_narrow(Time now, Plane plane, bool narrow) noexcept;
   /// Infers losses from the SACKs received; poll_transmit() does so too. For drivers that may
   /// receive more before they send: to be called when all packets that had arrived by `now` were

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-/// Counters of an engine and of its queue pairs: plain structs, only ever growing.
+/// Counters of an engine and of its queue pairs: plain structs. They only grow, but for what
+/// QpStats says of the present.
 namespace mrc::inline v0_1 {
 
 /// Packets that an engine dropped, by reason.

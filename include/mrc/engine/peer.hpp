@@ -86,7 +86,8 @@ struct Peer : EngineTimer {
   path::PathSet paths;                                     ///< paths to it, and their health
   path::ReverseSet reverse;  ///< paths for responses to it (mrc-1.0 §3.6)
   ReadyList ready;           ///< queue pairs with packets to send, in service order
-  /// Its queue pairs with tags. Endpoint packets to it are sent to one of them, in turns.
+  /// Its queue pairs with tags. Endpoint packets to it are sent to the first of them: the one by
+  /// which it was heard since it was last used, or they take turns.
   intrusive::list<
       QueuePairState,
       intrusive::member_hook<QueuePairState, QueuePairState::Hook, &QueuePairState::tagged_hook>,

@@ -47,8 +47,8 @@ class Requester {
   /// Posts a request to a queue pair in RTS. Nothing is posted if it fails.
   Errc post(Time now, QueuePairState& qp, const SendRequest& request) noexcept;
 
-  /// A SACK for a queue pair in RTS. If it does not fit the queue pair's state, it is dropped and
-  /// counted (DropStats::stale, implausible).
+  /// A SACK for a queue pair in RTS, or with RC in RTR. If it does not fit the queue pair's state,
+  /// it is dropped and counted (DropStats::stale, implausible).
   void on_sack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
   /// A NACK, under the same conditions. UNEXP_EVENT moves the queue pair to ERR.
   void on_nack(Time now, QueuePairState& qp, const wire::RxPacket& packet) noexcept;
@@ -57,7 +57,7 @@ class Requester {
 
   /// A part of the response to a READ or an atomic has arrived: the peer is at work.
   static void on_response(Time now, QueuePairState& qp) noexcept;
-  /// The response to the oldest READ or atomic, RcState::answered.next(), is whole.
+  /// The response to the oldest READ or atomic, ReadTable::oldest(), is whole.
   void on_answered(Time now, QueuePairState& qp) noexcept;
 
  private:
