@@ -431,8 +431,8 @@ class MRC_API Device {
   void set_receiver_penalty(unsigned penalty, bool restore = true);
 
   /// The address by which peers may name this device, as IPv6 or mapped IPv4: that of plane 0, or
-  /// while that plane is down of the first that is up. The addresses of its other planes name it,
-  /// too.
+  /// after that plane has gone down of the first that is up, as long as it is. The addresses of its
+  /// other planes name it, too.
   [[nodiscard]] port::IpAddress gid() const noexcept;
 
   /// Readable while there are events; for poll(), not for reading.

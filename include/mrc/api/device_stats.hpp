@@ -36,15 +36,15 @@ struct PathReport {
   std::string state;                  ///< "good", "skip", "assumed_bad" or "denied"
   bool active = false;                ///< in use, not held as a backup
   std::uint64_t packets = 0;          ///< data packets sent over it
-  std::uint64_t bytes = 0;            ///< their payload
+  std::uint64_t bytes = 0;            ///< of these, as IPv6 packets (UDP length + 40)
   std::uint64_t delivered = 0;        ///< packets reported received
   std::uint64_t marks = 0;            ///< SACKs that asked to skip it
   std::uint64_t trims = 0;            ///< packets trimmed on it
   std::uint64_t losses = 0;           ///< packets inferred lost on it
-  std::uint64_t timeouts = 0;         ///< retransmission timeouts of packets sent over it
-  std::uint64_t probes_sent = 0;      ///< EV probes
-  std::uint64_t probes_answered = 0;  ///< answered EV probes
-  std::uint64_t times_bad = 0;        ///< times that it became ASSUMED_BAD
+  std::uint64_t timeouts = 0;         ///< timeouts of packets sent over it, up to 65,535
+  std::uint64_t probes_sent = 0;      ///< EV probes sent to find out whether it is good again
+  std::uint64_t probes_answered = 0;  ///< answered EV probes that prove that data passes
+  std::uint64_t times_bad = 0;        ///< times that it became ASSUMED_BAD, up to 65,535
   std::uint64_t rtt_ns = 0;           ///< smoothed round-trip time of its packets; 0: not measured
 };
 

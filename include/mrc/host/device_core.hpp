@@ -179,7 +179,7 @@ class DeviceCore {
   const ForkMark fork_;  // beside what a poll reads
   Lanes lanes_;
   const PdId default_pd_;
-  std::unique_ptr<ControlService> control_;  ///< null without option control
+  std::unique_ptr<ControlService> control_;  ///< null: neither socket nor dumps
 };
 
 /// Whether a handle can be used: Errc::not_found if it is empty, Errc::forked in a forked child.

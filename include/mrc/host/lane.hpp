@@ -68,8 +68,8 @@ struct PathProbe {
 /// progress. To the network a lane is like a process: it has a slot, and queue pairs with the QPNs
 /// of that slot. A device has one lane or several.
 ///
-/// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, Connector,
-/// Faults.
+/// The parts: Rounds (one round of progress), Progress (which thread makes it), Peers, PeerFilter,
+/// Steering, Connector, DatagramRoutes, EndpointRequests, Faults.
 ///
 /// Thread contract: any thread, without the lock. One mutex guards everything; it is taken once per
 /// call, not per packet.

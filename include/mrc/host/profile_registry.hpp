@@ -36,8 +36,8 @@ struct ProfileSurroundings {
 ///
 /// Errors are mrc::Error and stand for the API's: invalid_argument and invalid_state for EINVAL,
 /// in_use for EBUSY, no_resources for E2BIG, not_found for ENOENT, unsupported for what these ports
-/// can't do. A call that fails has changed nothing, except that EvOperations before the one that
-/// failed are done.
+/// can't do. A call that fails has changed nothing, except that when an EvOperation fails, the
+/// attributes are changed and the operations before it are done.
 class ProfileRegistry {
  public:
   explicit ProfileRegistry(ProfileSurroundings around) : around_(std::move(around)) {}

@@ -109,8 +109,8 @@ class Fabric {
 
   /// A host's address in a plane.
   [[nodiscard]] static wire::IpAddress address(unsigned host, unsigned plane) noexcept;
-  /// The outer destination address from one host to another over `uplink` (ignored when both are on
-  /// the same T0).
+  /// The outer destination address from one host to another over `uplink` (ignored where there is
+  /// one path only).
   [[nodiscard]] wire::IpAddress route(unsigned from, unsigned to, unsigned plane,
                                       unsigned uplink) const;
   /// Number of distinct paths per plane from one host to another.

@@ -51,7 +51,7 @@ struct LinkStats {
   std::uint64_t marked = 0;        ///< ECN CE set here
   std::uint64_t trimmed = 0;       ///< trimmed here
   std::uint64_t dropped = 0;       ///< queue full
-  std::uint64_t lost = 0;          ///< by the loss rate, or in flight when the link went down
+  std::uint64_t lost = 0;          ///< by the loss rate, or as the link went down
   std::uint64_t refused = 0;       ///< arrived while the link was down
   std::uint64_t corrupted = 0;     ///< had a bit flipped
   std::uint64_t max_queue = 0;     ///< largest data queue, bytes

@@ -122,7 +122,7 @@ class MessageLog {
   }
 
   /// One line per message: flow,number,from,to,bytes,posted_ns,delivered_ns,sent_ns,failure. Events
-  /// that did not happen are empty; `failure` is that of the message's flow.
+  /// that did not happen are empty; `failure` is that of the flow, of messages not delivered.
   void write_csv(std::ostream& out) const;
 
  private:

@@ -57,7 +57,7 @@ class Port {
   // --- as port::Port
   // ------------------------------------------------------------------------------
 
-  /// Sends all packets of the groups; the engine has checked free().
+  /// Sends all packets of the groups; the host has looked at free().
   std::uint32_t transmit(Time, const wire::TxBurst& burst, std::span<const wire::TxGroup> groups) {
     std::uint32_t taken = 0;
     for (const wire::TxGroup& group : groups) {
@@ -93,8 +93,8 @@ class Port {
 
   // --- for the host
 
-  /// Whether the NIC accepts packets: its link is up as far as it has detected, and it has less
-  /// than PortSettings::queue bytes queued, data and control. (Under PFC, control here waits behind
+  /// Whether the NIC accepts packets: its outgoing link is up, and it has less than
+  /// PortSettings::queue bytes queued, data and control. (Under PFC, control here waits behind
   /// paused data.)
   [[nodiscard]] bool free() const noexcept {
     const Link& out = network_[out_];

@@ -54,7 +54,7 @@ struct TrafficSummary {
   double bus_bandwidth = 0;        ///< GB/s
 };
 
-/// Goodput of a flow while it had messages in flight, in Gb/s, from warm-up on.
+/// A flow, and its goodput from warm-up on (MessageLog::goodput()).
 struct FlowSummary {
   FlowId flow{};               ///< the flow
   unsigned from = 0;           ///< host

@@ -43,7 +43,7 @@ inline constexpr CounterField kPlaneFields[] = {
 /// Of a path: PathReport. Those of a peer are sums over its paths in a plane.
 inline constexpr CounterField kPathFields[] = {
     {"packets", "sent_packets_total", "Data packets sent, those sent again included."},
-    {"bytes", "sent_bytes_total", "Payload of these packets."},
+    {"bytes", "sent_bytes_total", "Bytes of these packets, as IPv6."},
     {"delivered", "delivered_packets_total", "Packets reported received."},
     {"marks", "congestion_marks_total", "Acknowledgements that asked to skip the path once."},
     {"trims", "trimmed_packets_total", "Packets that a switch trimmed."},

@@ -14,7 +14,7 @@ namespace mrc::inline v0_1::port {
 struct VerbsContact {
   std::uint64_t token = 0;          ///< random: who names it was told it
   std::uint32_t qkey = 0;           ///< of the UD queue pairs
-  std::uint16_t path_mtu = 0;       ///< largest UD message, bytes
+  std::uint16_t path_mtu = 0;       ///< Capabilities::max_packet of the port
   bool placement = false;           ///< its device can place payload (UC)
   std::vector<std::uint32_t> qpns;  ///< of its UD queue pairs, 1 .. 64
 

@@ -58,8 +58,8 @@ class VerbsUcReceive {
 /// The sending side to one peer: a queue pair per path, and a completion queue with room for all
 /// that they send.
 ///
-/// Set-up calls (constructor, connect()) throw mrc::Error; the rest is data path. One thread at a
-/// time.
+/// Set-up calls (constructor, make_sender()) throw mrc::Error; the rest is data path. One thread at
+/// a time.
 class VerbsUcSend {
  public:
   /// On the device of `queues`, which must outlive it.

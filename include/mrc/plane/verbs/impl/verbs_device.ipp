@@ -130,7 +130,7 @@ struct VerbsGid {
   return 128u << static_cast<unsigned>(mtu);
 }
 
-/// Opens a device; `plane` is for messages.
+/// Opens a device. Throws mrc::Error.
 [[nodiscard]] inline VerbsHandle<ibv_context> open_context(ibv_device* device) {
   errno = 0;
   VerbsHandle<ibv_context> context(VerbsLibrary::get().open_device(device));

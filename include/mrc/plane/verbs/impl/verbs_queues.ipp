@@ -344,7 +344,7 @@ MRC_DECL void VerbsQueues::poll_sent(std::vector<wire::CopyId>& released) noexce
   for (int n = 1; n > 0;) {
     n = ibv_poll_cq(sent_.get(), static_cast<int>(done.size()), done.data());
     for (const ibv_wc& wc : std::span(done).first(static_cast<std::size_t>(std::max(n, 0)))) {
-      // A failed queue pair gives its requests back in restart(), when it no longer reads.
+      // A failed queue pair gives its requests back in stop(), when it no longer reads.
       if (wc.status != IBV_WC_SUCCESS) {
         failed_ = true;
         continue;
