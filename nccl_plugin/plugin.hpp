@@ -42,7 +42,8 @@ class Plugin {
   /// `version` of the interface that NCCL uses.
   [[nodiscard]] ContextHandle* init(int version, const nccl_abi::CommConfig& config,
                                     nccl_abi::Logger logger, nccl_abi::ProfilerCallback profiler);
-  /// Waits 200 ms at most. Null, which NCCL passes after an initialisation that failed, is allowed.
+  /// The last one waits for what lingers (Worker::kLinger, kDelivery). Null, which NCCL passes
+  /// after an initialisation that failed, is allowed.
   void finalize(ContextHandle* handle);
 
   /// Virtual ones too: NCCL asks again after it has made some.

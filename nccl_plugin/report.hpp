@@ -20,7 +20,7 @@ class Connection;
 class Nic;
 
 /// Counters of devices, peers, paths and connections, written as JSON when the plugin is finalised
-/// (NCCL_MRC_STATS). Any thread.
+/// or the process ends (NCCL_MRC_STATS). Any thread.
 class Report {
  public:
   /// `file`: see stats_file_name(); empty for none.

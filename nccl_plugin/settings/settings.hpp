@@ -32,7 +32,7 @@ struct Settings {
   bool merged = true;              ///< one NIC of all planes
   bool early_receives = false;     ///< offer NCCL's optional receive completion
   bool qp_hints = true;            ///< pass NCCL's numbers of peers and flows on
-  std::string stats_file;          ///< where finalize writes counters; empty: nowhere
+  std::string stats_file;          ///< where counters are written; empty: nowhere
   bool traffic_class_set = false;  ///< by a variable: what NCCL passes does not count
   bool link_speed_set = false;     ///< by MRC_CC_LINK_SPEED
   /// How long a peer's host may be silent until it counts as dead: give_up_time(base). May be
@@ -41,8 +41,8 @@ struct Settings {
   /// How long a queue pair may be silent while the peer's host answers over TCP: peer_timeout at
   /// least. May be kForEver.
   mrc::Duration outage{};
-  /// How often an idle set-up connection should show that it is alive: a quarter of peer_timeout,
-  /// from 50 ms to 1 s.
+  /// How long a connection that waits hears nothing until it asks for a sign of life: a quarter of
+  /// peer_timeout, from 50 ms to 1 s.
   mrc::Duration heartbeat{};
   ListenPlace listen;                 ///< of listeners: MRC_NCCL_LISTEN, MRC_NCCL_PORTS
   std::string planes_by;              ///< for the banner: which variable has chosen the planes

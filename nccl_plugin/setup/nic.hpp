@@ -61,7 +61,8 @@ class Nic {
   [[nodiscard]] Refused refused() const;
   /// A plane as messages name it: number, interface and address.
   [[nodiscard]] std::string plane_text(mrc::Plane plane) const;
-  /// "mrc0: 4 planes (eth0 10.0.0.1, ...) x 16 paths, 1 lane, UDP ports, 100 Gb/s, MTU 1408".
+  /// "mrc0: 4 planes (eth0 10.0.0.1, ...) x 16 paths, 1 lane, UDP ports, 100 Gb/s, 4096-byte
+  /// packets, iCRC auto".
   [[nodiscard]] std::string text();
 
  private:

@@ -48,7 +48,7 @@ class HostEvents {
   std::vector<std::string> folders_;
   bool ends_ = false;
   mrc::UniqueFd wake_;
-  std::vector<Heard> heard_;                     ///< of the thread, as the next one
+  std::vector<Heard> heard_;                     ///< of the thread, as what follows
   std::map<std::string, std::uint64_t> newest_;  ///< number of the newest event, by socket
   bool first_look_ = true;
   std::vector<std::string> not_heard_;  ///< sockets of this process, or of other hosts

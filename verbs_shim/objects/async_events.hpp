@@ -24,7 +24,7 @@ class Doorbell {
   void ring() const noexcept;
   void clear() const noexcept;
   /// Sleeps until it is readable or `milliseconds` are over; negative: without limit. False at once
-  /// if the program has set O_NONBLOCK.
+  /// if the program has set O_NONBLOCK, and after a signal.
   [[nodiscard]] bool wait(int milliseconds) const noexcept;
 
  private:

@@ -48,7 +48,7 @@ class Cq : public ibv_cq_ex {
   /// acknowledged those that it was given.
   void withdraw();
 
-  /// Queue pairs and shared receive queues that use it: it can't be destroyed meanwhile.
+  /// Queue pairs that use it: it can't be destroyed meanwhile.
   std::atomic<int> users{0};
   /// Events taken by the program; each has to be acknowledged. Under `mutex`.
   std::uint32_t comp_events_given = 0;
