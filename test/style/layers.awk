@@ -18,8 +18,8 @@ BEGIN {
   below["plane/packet"] = below["plane"] " json fabric plane"
   below["plane/verbs"] = below["plane"] " plane plane/packet"
   below["control"] = "core"
-  below["host"] = "core wire path cc json reliability engine net exchange api plane control"
-  below["impl"] = below["host"] " fabric probe sim host the top level"
+  below["host"] = "core wire path cc reliability engine net exchange api plane control"
+  below["impl"] = below["host"] " json fabric probe sim host the top level"
   below["impl"] = below["impl"] " plane/udp plane/packet plane/verbs"
   below["sim"] = "core wire path cc reliability engine net api plane"
 }
