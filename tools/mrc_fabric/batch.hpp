@@ -16,7 +16,8 @@ inline constexpr const char* kGateway = "fe80::1";
 /// The neighbours of a switch, once more, by the number of its port: next hops of uA routes.
 /// Nothing else has addresses of 100::/64 (RFC 6666).
 inline constexpr const char* kLinkGateways = "100::";
-/// The interface of uN routes. No packet passes it; on a veth the routes would be deleted with it.
+/// The interface of uN and uA routes. No packet passes it; on a veth the routes would be deleted
+/// with it.
 inline constexpr const char* kAnchor = "usid0";
 
 /// Creates these links (each given by its first port).

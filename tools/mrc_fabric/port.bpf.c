@@ -7,7 +7,6 @@
 // HTB below, which sends at the port's rate; this program does the admission. One program serves
 // all ports of a fabric; the filter's class identifies the port. Two more programs redirect the
 // packets of delayed directions to the wire and back.
-// delayed directions aside and back.
 #include "port.h"
 
 #include <linux/if_ether.h>

@@ -15,7 +15,7 @@ namespace mrc::tools {
 /// their own, so that they outlive this process. Ports are those of Plan::ports.
 class SwitchPorts {
  public:
-  /// Opens those pinned in `folder`; empty if no conditions were ever set. Throws mrc::Error.
+  /// Opens those pinned in `folder`; empty if no conditions were ever set.
   [[nodiscard]] static std::optional<SwitchPorts> open(const std::string& folder);
   /// Creates them for that many ports. Throws mrc::Error if the kernel rejects them or this program
   /// was built without libbpf.

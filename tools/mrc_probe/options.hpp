@@ -15,7 +15,7 @@ using namespace probe;
 
 /// The command line.
 struct Options {
-  Config config;  ///< from MRC_*: of the prober fabric, host, udp_port and icrc; all of --answer
+  Config config;                ///< from MRC_*; all of it counts only with --answer
   std::vector<std::string> to;  ///< names of hosts; empty: all
   bool loops = true;            ///< loops are probed
   bool hosts = true;            ///< paths to other hosts are probed

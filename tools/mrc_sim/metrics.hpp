@@ -11,8 +11,8 @@
 
 namespace mrc::tools {
 
-/// Names of the metrics that plots and tables take from a summary; "flow N" (goodput of that flow,
-/// Gb/s) is also one.
+/// Names of the metrics that plots and tables take from a summary; the last two, "flow N" and
+/// "goodput hN" (goodput of that flow or host, Gb/s), are patterns.
 [[nodiscard]] std::vector<std::string> metric_names();
 [[nodiscard]] bool is_metric(std::string_view name);
 /// Value of a metric; needs is_metric(). NaN if the run has no such value.

@@ -37,13 +37,14 @@ class LineSocket {
   std::size_t searched_ = 0;
 };
 
-/// A connection to `mrc_ctl check --listen`. Waits for answers, until SIGINT at most.
+/// A connection to `mrc_ctl check --listen`. Waits for answers, each `patience` long and until
+/// SIGINT at most.
 class CheckClient {
  public:
-  /// Throws mrc::Error.
+  /// Throws NoAnswer.
   CheckClient(const ctl_tool::HostPort& at, Duration patience);
 
-  /// The answer to a request, with "ok": true. Throws mrc::Error.
+  /// The answer to a request, with "ok": true. Throws NoAnswer.
   [[nodiscard]] Json ask(const Json& request);
 
  private:
@@ -52,7 +53,7 @@ class CheckClient {
   LineSocket lines_;
 };
 
-/// What was thrown: nobody has answered.
+/// What was thrown: nobody has answered, or it was a refusal.
 class NoAnswer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -19,7 +19,7 @@ class Prober {
   Prober(OwnHost& own, const HostFacts& there, const Token& token, CheckClient& client,
          Duration patience);
 
-  /// Throws mrc::Error if the other host no longer answers.
+  /// Throws NoAnswer if the other host no longer answers.
   [[nodiscard]] std::vector<PlaneResult> run();
 
  private:

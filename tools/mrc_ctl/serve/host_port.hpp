@@ -16,9 +16,8 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-/// "node7:9794", "10.0.0.1:9794", "[fd00::1]:9794", "[fe80::1%eth0]:9794"; without a port, also
-/// "fe80::1%eth0", `otherwise`, if there is one.
-/// Nothing for any other text.
+/// "node7:9794", "10.0.0.1:9794", "[fd00::1]:9794", "[fe80::1%eth0]:9794"; without a port (also
+/// "fe80::1%eth0") `otherwise` is taken, if there is one. Nothing for any other text.
 [[nodiscard]] std::optional<HostPort> parse_host_port(
     std::string_view text, std::optional<std::uint16_t> otherwise = std::nullopt);
 

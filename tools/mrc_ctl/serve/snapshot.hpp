@@ -84,7 +84,7 @@ void take_counters(DeviceSnapshot& device, const Json& counters);
 
 // ---- to the page
 
-/// As /api/snapshot has it (docs/control.md). Paths are rows, whose columns "path_fields" names.
+/// As /api/snapshot has it (docs/serve.md). Paths are rows, whose columns "path_fields" names.
 [[nodiscard]] Json to_json(const HostSnapshot& host);
 
 }  // namespace mrc::ctl_tool
