@@ -27,8 +27,10 @@ install(FILES
   DESTINATION ${MRC_CONFIG_DIR} COMPONENT openmrc)
 
 set(MRC_PC_PRIVATE "-pthread")
-configure_file(scripts/cmake/openmrc.pc.in ${PROJECT_BINARY_DIR}/openmrc.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc
+foreach(name openmrc openmrc-static)
+  configure_file(scripts/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/openmrc.pc ${PROJECT_BINARY_DIR}/openmrc-static.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT openmrc)
 
 # A dashboard for Grafana and a unit for systemd, for `mrc_ctl serve`.

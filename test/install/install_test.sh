@@ -45,6 +45,11 @@ read -ra flags < <(pkg-config --cflags --libs openmrc)
 "$cxx" -std=c++20 "$MRC_SOURCE_DIR/test/install/consumer/main.cpp" "${flags[@]}" \
   -o "$work/with_pkg_config"
 LD_LIBRARY_PATH=$lib_dir "$work/with_pkg_config"
+read -ra flags < <(pkg-config --cflags --libs openmrc-static)
+"$cxx" -std=c++20 "$MRC_SOURCE_DIR/test/install/consumer/main.cpp" "${flags[@]}" \
+  -fsanitize=undefined -o "$work/with_pkg_config_static"
+"$work/with_pkg_config_static"
+if readelf -d "$work/with_pkg_config_static" | grep -F libopenmrc; then exit 1; fi
 
 if [[ -e $MRC_BUILD_DIR/verbs_shim/libmrc.so.1 ]]; then
   echo "== libMRC, in C: pkg-config and CMake"
