@@ -52,7 +52,8 @@ struct Field {
 
 /// Throws Error that names the field, if there is one.
 inline void check(std::string_view doing, const std::optional<Field>& bad) {
-  if (bad) throw Error(Errc::invalid_argument, std::string(doing) + ": " + to_string(*bad));
+  if (!bad) return;
+  throw Error(Errc::invalid_argument, std::string(doing) + ": " + to_string(*bad));  // set-up
 }
 /// Throws Error that names the first field that is out of its range.
 inline void check(std::string_view doing, std::initializer_list<Field> fields) {
