@@ -98,6 +98,7 @@ TEST_CASE("control: requests tell what the API tells") {
   CHECK(peers[0]["number"] == qps[0]["peer"]);
   CHECK(peers[0]["paths"] == 8);
   CHECK(peers[0]["paths_up"] == 8);
+  CHECK(peers[0]["backups"] == 0);
   CHECK(peers[0]["foreign"] == false);
   const auto plane_names = pair.b.device.plane_names();
   CHECK(peers[0]["addresses"] == plane_names[0] + ", " + plane_names[1]);

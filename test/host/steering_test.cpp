@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host/control_rig.hpp"
+#include "mrc/host/host_change.hpp"
 #include "mrc/host/host_store.hpp"
 #include "mrc/host/steering_json.hpp"
 
@@ -216,6 +217,40 @@ TEST_CASE("steering: the host's rules reach devices before their next burst, and
     (void)client.must({{"request", "host_changed"}});
     CHECK(paths_of(client)[0]["state"] != "denied");
   }
+}
+
+TEST_CASE("steering: what carries nothing since its plane is out of use is counted, too") {
+  ControlledPair controlled;
+  controlled.pair.copy_all();
+  ControlClient client = controlled.client();
+  (void)client.must({{"request", "plane"}, {"plane", 1}, {"enabled", false}});
+  Json answer = client.must({{"request", "denied"}});
+  CHECK(answer["planes_down"] == Json::array({1}));
+  CHECK(answer["paths"] == 4);
+  CHECK(answer["peers_cut_off"] == 0);
+  HostStoreWriter(controlled.folder.path, kPatience).write({{plane_bit(0), {denied_ev(1, 7)}}});
+  answer = client.must({{"request", "host_changed"}});
+  CHECK(answer["paths"] == 8);
+  CHECK(answer["peers_cut_off"] == 1);
+}
+
+TEST_CASE("steering: rules that mean nothing to any device of the host are known before") {
+  ControlledPair controlled;
+  HostStoreWriter store(controlled.folder.path, kPatience);
+  const detail::HostSearch search{{controlled.folder.path}, kPatience, kPatience};
+  const auto without_effect = [&](SteeringRules rules) {
+    const auto change = detail::ask_devices(store, {std::move(rules)}, search);
+    CHECK(change.devices.size() == 2);
+    return change.without_effect;
+  };
+  DeniedPaths t1;
+  t1.plane = 1, t1.t1 = 1;
+  const SteeringRules useless{plane_bit(7), {t1, denied_ev(2, 1)}};
+  CHECK(without_effect({plane_bit(1) | plane_bit(7), {t1, denied_ev(1, 1), denied_ev(2, 1)}}) ==
+        useless);
+  CHECK(without_effect({plane_bit(0) | plane_bit(1), {denied_ev(1, 1)}}) == SteeringRules{});
+  store.write({useless});  // as an earlier device left it
+  CHECK(without_effect({plane_bit(7), {t1, denied_ev(1, 1)}}) == SteeringRules{});
 }
 
 TEST_CASE("steering: the store belongs to who may change it, one at a time") {

@@ -16,6 +16,9 @@ fails() { refused "$1" "$2" -- ctl "${@:3}"; }  # fails STATUS TEXT OPTION...
 [[ $(ctl list) == 'No device is open.' ]] || fail "list without devices: $(ctl list)"
 fails 3 'no such device' planes
 fails 2 'must be up or down' plane 0 sideways
+ctl plane 1 down --all >plane.out || fail 'a rule for devices that open later'
+grep -q 'no device is open here' plane.out || fail "a rule for later: $(cat plane.out)"
+ctl plane 1 up --all >plane.out || fail 'taken back'
 fails 2 'subcommand is required'
 "$mrc_ctl" --help >help.out
 grep -q 'control socket' help.out || fail 'no --help'
@@ -122,9 +125,22 @@ until_true 60 is "$path"'["packets"] > '"$denied_at" paths --pid "$client" || fa
 fails 2 "a host's port is in a plane" deny h1
 fails 1 'no rule denies exactly these' allow --plane 0 --ev 1
 
+# A rule for the host that no device can follow is refused, and leaves nothing.
+fails 1 "'plane 7 is down' means nothing to the devices that are open here: mrc_perf (pid" \
+  plane 7 down --all
+fails 1 'no device that is open here has a plane 7' plane 7 up --all
+fails 1 "'switch p0t1-1 is denied' means nothing" deny p0t1-1
+if [[ $(id -u) == 0 ]]; then
+  refused 1 'open in other network namespaces: mrc_perf (pid' -- unshare --net \
+    "$mrc_ctl" --folder sockets --patience "$patience" deny --plane "$plane" --ev "$ev"
+fi
+ctl denied >denied.out
+grep -q 'for all devices' denied.out && fail "refused rules are there: $(cat denied.out)"
+
 # What holds for the host holds for programs that start later.
 ctl plane 1 down --all >plane.out || fail 'plane down for the host'
 grep -q 'plane 1 is down' plane.out || fail "plane down for the host: $(cat plane.out)"
+grep -q "pid $client): 16 paths carry nothing" plane.out || fail "which paths: $(cat plane.out)"
 later=$(free_port) first_server=$server
 start_server later-server "$later" --planes 2 --give-up 600
 start later "$mrc_perf" --port "$later" "${some[@]}" 127.0.0.1

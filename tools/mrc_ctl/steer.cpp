@@ -123,6 +123,40 @@ std::string rules_text(const Json& denied, const Json& planes_down) {
   return text;
 }
 
+/// "mrc_perf (pid 4711), mrc_perf (pid 4712) and 3 more".
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
+    text += (i == 0 ? "" : ", ") + printable(names[i]);
+  return names.size() <= kNamed ? text : fmt::format("{} and {} more", text, names.size() - kNamed);
+}
+
+/// Throws mrc::Error if rules that are to be added would have no effect, now or soon.
+void require_effect(const detail::HostChange& change, const detail::SteeringRules& added) {
+  const std::string there =
+      change.elsewhere.empty()
+          ? std::string()
+          : "; open in other network namespaces: " + list_of(change.elsewhere) +
+                "; `nsenter -t PID -n mrc_ctl` asks "
+                "beside the process PID";
+  if (change.without_effect != detail::SteeringRules{}) {
+    std::vector<std::string> here;
+    for (const auto& device : change.devices) here.push_back(device->title());
+    const Json rules = detail::to_json(change.without_effect);
+    std::string what = rules_text(rules["denied"], rules["planes_down"]);
+    what = what.substr(2, what.find('\n') - 2);
+    throw Error(Errc::not_found,
+                fmt::format("nothing has changed: '{}' means nothing to the devices that are open "
+                            "here: {}{}",
+                            what, list_of(here), there));
+  }
+  if (change.devices.empty() && change.unconfirmed.empty() && !change.elsewhere.empty() &&
+      added != detail::SteeringRules{})
+    throw Error(Errc::not_found,
+                "nothing has changed: no device is open in this network namespace" + there);
+}
+
 void print_unconfirmed(const std::string& why) {
   fmt::print(stderr, "mrc_ctl: not confirmed: {}; it reads the rules before it sends again\n",
              printable(why));
@@ -169,7 +203,7 @@ Json steer(const Options& o, RemoteDevice& device) {
 std::string denied_text(const Json& answer) {
   const Json none = Json::array();
   const Json host = answer.value("host", Json::object());
-  std::string text = rules_text(answer.value("denied", none), none);
+  std::string text = rules_text(answer.value("denied", none), answer.value("planes_down", none));
   if (const std::string all =
           rules_text(host.value("denied", none), host.value("planes_down", none));
       !all.empty())
@@ -188,7 +222,10 @@ detail::HostSearch host_search(const Options& o) {
 
 detail::HostChange change_host(const Options& o, detail::HostStoreWriter& store,
                                const detail::HostState& wanted) {
-  detail::HostChange change = detail::change_host(store, wanted, host_search(o));
+  const detail::HostSearch search = host_search(o);
+  detail::HostChange change = detail::ask_devices(store, wanted, search);
+  require_effect(change, detail::without(wanted.steering, store.rules().steering));
+  detail::put_in_force(store, change, search);
   for (const RemoteDevice* device : change.unknowing)
     fmt::print(stderr, "mrc_ctl: {}: its planes do not know all of what the rules name\n",
                printable(device->title()));
@@ -201,10 +238,20 @@ int steer_host(const Options& o) {
                                 o.command == Command::allow && o.everything);
   detail::HostState wanted = store.rules();
   wanted.steering = changed(o, store.rules().steering);
-  bool found_rule =
-      wanted.steering != store.rules().steering || o.everything || o.command != Command::allow;
+  bool found_rule = wanted.steering != store.rules().steering || o.everything ||
+                    (o.command != Command::allow && !o.up);
   const detail::HostChange change = change_host(o, store, wanted);
   int status = change.unconfirmed.empty() ? 0 : 1;
+  if (o.command == Command::plane && o.up && !found_rule) {
+    const auto has_plane = [&](const auto& device) {
+      return device->hello().value("planes", 0u) > o.plane;
+    };
+    if (!change.devices.empty() &&
+        std::none_of(change.devices.begin(), change.devices.end(), has_plane))
+      throw Error(Errc::not_found,
+                  fmt::format("no device that is open here has a plane {}", o.plane));
+    found_rule = true;
+  }
   Json answers = Json::array();
   const Duration patience = host_search(o).answer;
   for (const auto& [device, told] : change.confirmed) try {
@@ -228,6 +275,8 @@ int steer_host(const Options& o) {
   const std::string text = rules_text(rules["denied"], rules["planes_down"]);
   fmt::print("{}",
              text.empty() ? "no rules for this host any more\n" : "rules for this host:\n" + text);
+  if (change.devices.empty() && change.unconfirmed.empty() && !text.empty())
+    fmt::print("no device is open here; those that open later follow the rules\n");
   for (const Json& entry : answers) {
     const Json& answer = entry["answer"];
     fmt::print(

@@ -138,7 +138,7 @@ Row row_of(RemoteDevice& device, const Counters* before, Counters& c) {
                                                           : "down");
   }
   for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
-    row.paths += peer.at("paths").get<std::uint64_t>();
+    row.paths += paths_in_turn(peer);
     row.paths_up += peer.at("paths_up").get<std::uint64_t>();
   }
   const Json qps = device.request({{"request", "queue_pairs"}, {"count", 16}})["queue_pairs"];

@@ -162,17 +162,26 @@ std::string queue_pairs_text(RemoteDevice& device) {
 }
 
 std::string peers_text(RemoteDevice& device) {
-  std::vector<TableColumn> c{{"peer", false, {}},     {"lane", false, {}}, {"qps", false, {}},
-                             {"paths up", false, {}}, {"of", false, {}},   {"OpenMRC", true, {}},
-                             {"addresses", true, {}}};
+  std::vector<TableColumn> c{
+      {"peer", false, {}}, {"lane", false, {}},    {"qps", false, {}},    {"paths up", false, {}},
+      {"of", false, {}},   {"backups", false, {}}, {"OpenMRC", true, {}}, {"addresses", true, {}}};
   for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
-    const std::string cells[] = {
-        cell(peer, "number"),   cell(peer, "lane"),  cell(peer, "queue_pairs"),
-        cell(peer, "paths_up"), cell(peer, "paths"), peer.value("foreign", false) ? "no" : "yes",
-        cell(peer, "addresses")};
+    const std::string cells[] = {cell(peer, "number"),
+                                 cell(peer, "lane"),
+                                 cell(peer, "queue_pairs"),
+                                 cell(peer, "paths_up"),
+                                 std::to_string(paths_in_turn(peer)),
+                                 cell(peer, "backups"),
+                                 peer.value("foreign", false) ? "no" : "yes",
+                                 cell(peer, "addresses")};
     add_row(c, cells);
   }
   return table(c);
+}
+
+std::uint64_t paths_in_turn(const Json& peer) {
+  const double backups = number(peer, "backups");
+  return static_cast<std::uint64_t>(std::max(number(peer, "paths") - backups, 0.0));
 }
 
 std::string enabled_text(const Json& planes, unsigned plane) {

@@ -18,6 +18,8 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::string paths_text(RemoteDevice& device, bool idle);
 [[nodiscard]] std::string config_text(RemoteDevice& device);
 [[nodiscard]] std::string profiles_text(RemoteDevice& device);
+/// Paths of a peer that carry data in turn, or are to: all but backups.
+[[nodiscard]] std::uint64_t paths_in_turn(const Json& peer);
 /// "enabled" or "disabled", from a device's list of planes.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
 /// One event in a line.

@@ -65,6 +65,7 @@ struct PeerReport {
   std::uint32_t queue_pairs = 0;  ///< connected to it now
   std::uint32_t paths = 0;        ///< paths to it, and
   std::uint32_t paths_up = 0;     ///< those that can carry data now
+  std::uint32_t backups = 0;      ///< those held back, to replace one that fails
   bool foreign = false;           ///< another implementation of MRC, or taken for one
   bool head_check = false;        ///< the iCRC of data packets to it leaves the payload out
 };

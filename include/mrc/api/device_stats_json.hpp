@@ -47,7 +47,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, acti
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaneStats, slot, qps, peers, helper_rounds, engine)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerReport, addresses, lane, number, queue_pairs, paths,
-                                   paths_up, foreign, head_check)
+                                   paths_up, backups, foreign, head_check)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceStats, engine, planes, lanes, qps, cqs, srqs, mrs, pds,
                                    peers, connected, peers_refused, unconnected_probes_answered,

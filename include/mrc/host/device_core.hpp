@@ -135,6 +135,8 @@ class DeviceCore {
 
   /// Throws mrc::Error if there is no such plane.
   void set_plane_enabled(unsigned plane, bool enabled);
+  /// The planes that are out of use in this device alone.
+  [[nodiscard]] PlaneMask planes_down();
   /// The paths that are denied in this device, by others than its profiles. Throws mrc::Error if
   /// the planes have nothing that these could mean; then nothing changes.
   void set_denied(std::vector<DeniedPaths> denied);
@@ -174,6 +176,7 @@ class DeviceCore {
   std::mutex changing_profiles_;     ///< held until a change has reached all lanes
   std::mutex objects_;               ///< held while objects of all lanes come, go or change
   std::vector<DeniedPaths> denied_;  ///< set_denied()
+  PlaneMask planes_down_ = 0;        ///< set_plane_enabled()
   std::mutex placing_;               ///< held while what belongs to a lane gets one
   std::atomic<std::uint32_t> pds_{0}, mrs_{0}, cqs_{0}, srqs_{0};
   const ForkMark fork_;  // beside what a poll reads

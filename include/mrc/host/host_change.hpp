@@ -26,9 +26,11 @@ struct HostSearch {
 };
 
 /// The devices of the host, and those that do not say who they are in time; of sockets that are not
-/// in `seen`, which has them afterwards.
+/// in `seen`, which has them afterwards. `elsewhere`: gets the names of this user's and root's
+/// devices in other network namespaces.
 [[nodiscard]] control::Found devices_of_host(const HostSearch& search,
-                                             std::vector<control::SocketName>& seen);
+                                             std::vector<control::SocketName>& seen,
+                                             std::vector<std::string>* elsewhere = nullptr);
 
 /// What has come of a change.
 struct HostChange {
@@ -39,6 +41,11 @@ struct HostChange {
   std::vector<std::string> unconfirmed;
   /// Devices to which a part of the rules means nothing.
   std::vector<control::RemoteDevice*> unknowing;
+  /// Rules that are not in force yet and mean nothing to any device of the host. None if no device
+  /// of this user or root has answered, or one is silent, to which they may mean something.
+  SteeringRules without_effect;
+  /// Devices of this user and of root in other network namespaces.
+  std::vector<std::string> elsewhere;
   std::uint64_t serial = 0;               ///< of what was proposed
   std::vector<control::SocketName> seen;  ///< sockets that were found
 };
@@ -50,8 +57,11 @@ struct HostChange {
 [[nodiscard]] HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
                                      const HostSearch& search);
 
-/// The same, then it is in force in the store, and all devices are told, those that have opened
-/// meanwhile included. What throws has changed nothing anywhere.
+/// What was proposed is in force in the store from now on, and all devices are told, those that
+/// have opened meanwhile included. What throws has changed nothing anywhere.
+void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search);
+
+/// ask_devices(), then put_in_force().
 [[nodiscard]] HostChange change_host(HostStoreWriter& store, const HostState& wanted,
                                      const HostSearch& search);
 

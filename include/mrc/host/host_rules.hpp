@@ -42,6 +42,14 @@ inline void add_denied(SteeringRules& rules, std::span<const DeniedPaths> denied
     if (std::find(rules.denied.begin(), rules.denied.end(), one) == rules.denied.end())
       rules.denied.push_back(one);
 }
+/// Those of `rules` that `others` does not have.
+[[nodiscard]] inline SteeringRules without(SteeringRules rules, const SteeringRules& others) {
+  rules.planes_down &= ~others.planes_down;
+  std::erase_if(rules.denied, [&others](const DeniedPaths& one) {
+    return std::find(others.denied.begin(), others.denied.end(), one) != others.denied.end();
+  });
+  return rules;
+}
 /// Removes them. Throws mrc::Error (not_found), and changes nothing, if one is not there.
 inline void remove_denied(SteeringRules& rules, std::span<const DeniedPaths> denied) {
   SteeringRules left = rules;

@@ -33,9 +33,9 @@ struct PeerProfiles {
   std::optional<cc::Options> cc;  ///< of ids.cc, if there is one
 };
 
-/// What denied paths mean.
+/// What denied paths, and planes out of use, mean.
 struct DeniedCount {
-  std::uint64_t paths = 0;          ///< that are denied
+  std::uint64_t paths = 0;          ///< that are denied, or in such a plane
   std::uint64_t peers_cut_off = 0;  ///< peers to which no path is left for that reason
 };
 

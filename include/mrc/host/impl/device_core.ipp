@@ -370,10 +370,15 @@ MRC_SETUP void DeviceCore::set_plane_enabled(unsigned plane, bool enabled) {
   check_plane(plane);
   const PlaneMask bit = plane_bit(static_cast<Plane>(plane));
   const std::lock_guard objects(objects_);  // the same in all lanes
+  const PlaneMask down = enabled ? planes_down_ & ~bit : planes_down_ | bit;
   for (const auto& lane : lanes_)
-    lane->steer([=](SteeringRules& rules) {
-      rules.planes_down = enabled ? rules.planes_down & ~bit : rules.planes_down | bit;
-    });
+    lane->steer([=](SteeringRules& rules) { rules.planes_down = down; });
+  planes_down_ = down;
+}
+
+MRC_SETUP PlaneMask DeviceCore::planes_down() {
+  const std::lock_guard objects(objects_);
+  return planes_down_;
 }
 
 MRC_SETUP void DeviceCore::set_denied(std::vector<DeniedPaths> denied) {

@@ -262,7 +262,8 @@ struct DeviceControl::Requests {
     DeniedCount count;
     for (const auto& lane : core().lanes())
       for (std::size_t at = 0; lane->count_denied(at, kPeers, count) == kPeers;) at += kPeers;
-    return {{"denied", list_of(core().denied())},
+    return {{"planes_down", to_json(SteeringRules{core().planes_down(), {}})["planes_down"]},
+            {"denied", list_of(core().denied())},
             {"host", to_json(control.store_->rules(monotonic_now()).rules->steering)},
             {"paths", count.paths},
             {"peers_cut_off", count.peers_cut_off}};
@@ -306,11 +307,14 @@ struct DeviceControl::Requests {
     if (proposed)
       unknown = core().profiles().check(*state.profiles,
                                         !yes_or_no("all", false) && !core().own_evs().empty());
-    unknown +=
-        static_cast<unsigned>(std::popcount(rules.planes_down >> (core().plane_count() - 1) >> 1));
+    const unsigned last = core().plane_count() - 1;
+    SteeringRules meaningless;
+    meaningless.planes_down = rules.planes_down >> last >> 1 << last << 1;
     for (const DeniedPaths& one : rules.denied)
-      unknown += one.plane >= core().plane_count() || !core().can_deny(one);
-    Json answer{{"unknown", unknown}};
+      if (one.plane > last || !core().can_deny(one)) meaningless.denied.push_back(one);
+    unknown +=
+        static_cast<unsigned>(std::popcount(meaningless.planes_down)) + meaningless.denied.size();
+    Json answer{{"unknown", unknown}, {"unknown_rules", to_json(meaningless)}};
     if (proposed) answer["serial"] = state.serial;
     return answer;
   }

@@ -10,12 +10,20 @@
 
 #include "mrc/core/error.hpp"
 #include "mrc/host/host_change.hpp"
+#include "mrc/host/steering_json.hpp"
 #include "mrc/net/network_namespace.hpp"
 
 namespace mrc::inline v0_1::detail {
 
+/// This user's device, or root's: others can't keep root from anything.
+[[nodiscard]] MRC_SETUP bool has_a_say(const control::RemoteDevice& device) {
+  const ::uid_t user = device.hello().value("uid", ::uid_t{0});
+  return user == 0 || user == ::geteuid();
+}
+
 MRC_SETUP control::Found devices_of_host(const HostSearch& search,
-                                         std::vector<control::SocketName>& seen) {
+                                         std::vector<control::SocketName>& seen,
+                                         std::vector<std::string>* elsewhere) {
   control::Found found = control::find_devices(
       search.folders, search.greeting, [&seen](const control::SocketName& name) {
         const bool fresh = std::find(seen.begin(), seen.end(), name) == seen.end();
@@ -23,8 +31,12 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
         return fresh;
       });
   const std::string here = host_key();
-  std::erase_if(found.devices, [&here](const auto& device) {
-    return device->hello().value("network", nlohmann::json()) != here;
+  std::erase_if(found.devices, [&](const auto& device) {
+    if (device->hello().value("network", nlohmann::json()) == here) return false;
+    if (elsewhere != nullptr && has_a_say(*device))
+      elsewhere->push_back(device->title() + " on " +
+                           device->hello()["host"].template get<std::string>());
+    return true;
   });
   // Of one that says nothing, the kernel may know where it is.
   const std::uint64_t pids = control::make_socket_name().pid_namespace;
@@ -37,18 +49,28 @@ MRC_SETUP control::Found devices_of_host(const HostSearch& search,
   return found;
 }
 
+/// Leaves those rules that mean nothing to a device either, by its answer to `check_rules`.
+MRC_SETUP void keep_unknown(SteeringRules& rules, const nlohmann::json& answer) {
+  const auto unknown = answer.find("unknown_rules");
+  if (unknown == answer.end()) {  // an older version: they may mean something
+    rules = {};
+    return;
+  }
+  rules = without(rules, without(rules, rules_from_json(*unknown)));
+}
+
 MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted,
                                  const HostSearch& search) {
   HostChange change;
   change.serial = store.propose(wanted);
-  control::Found found = devices_of_host(search, change.seen);
+  SteeringRules without_effect = without(wanted.steering, store.rules().steering);
+  bool answered = false;
+  control::Found found = devices_of_host(search, change.seen, &change.elsewhere);
   change.unconfirmed = std::move(found.silent);
   change.devices = std::move(found.devices);
   const std::uint64_t here = control::make_socket_name().pid_namespace;
   for (const auto& device : change.devices) try {
-      // Other users' devices can't keep root from anything.
-      const ::uid_t user = device->hello().value("uid", ::uid_t{0});
-      if (user != 0 && user != ::geteuid()) continue;
+      if (!has_a_say(*device)) continue;
       // Who makes a profile is to use it: EVs that only others can send mean nothing there.
       const bool own = device->name().pid == ::getpid() && device->name().pid_namespace == here;
       const auto answer = device->request(
@@ -58,9 +80,12 @@ MRC_SETUP HostChange ask_devices(HostStoreWriter& store, const HostState& wanted
                                            ": it does not know what it was asked; it may be an "
                                            "older version: end it, or start it with control=off");
       if (answer.value("unknown", std::uint64_t{0}) > 0) change.unknowing.push_back(device.get());
+      keep_unknown(without_effect, answer);
+      answered = true;
     } catch (const Error& error) {
       if (!control::RemoteDevice::is_gone(error.code())) throw;
     }
+  if (answered && change.unconfirmed.empty()) change.without_effect = std::move(without_effect);
   return change;
 }
 
@@ -84,9 +109,7 @@ MRC_SETUP void tell_device(control::RemoteDevice& device, HostChange& change, Du
   }
 }
 
-MRC_SETUP HostChange change_host(HostStoreWriter& store, const HostState& wanted,
-                                 const HostSearch& search) {
-  HostChange change = ask_devices(store, wanted, search);
+MRC_SETUP void put_in_force(HostStoreWriter& store, HostChange& change, const HostSearch& search) {
   store.commit();
   for (const auto& device : change.devices) tell_device(*device, change, search.answer);
   // Those that have opened since have read the rules as they were, or nothing yet.
@@ -98,6 +121,12 @@ MRC_SETUP HostChange change_host(HostStoreWriter& store, const HostState& wanted
       change.devices.push_back(std::move(device));
     }
   }
+}
+
+MRC_SETUP HostChange change_host(HostStoreWriter& store, const HostState& wanted,
+                                 const HostSearch& search) {
+  HostChange change = ask_devices(store, wanted, search);
+  put_in_force(store, change, search);
   return change;
 }
 

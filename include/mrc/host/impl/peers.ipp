@@ -304,12 +304,14 @@ MRC_SETUP std::size_t Peers::count_denied(std::size_t first, std::size_t most,
     if (peer == nullptr) continue;
     const Known& known = known_[first + n];
     std::uint64_t denied = 0;
-    for (std::size_t i = 0; i < peer->paths.size(); ++i)
+    for (std::size_t i = 0; i < peer->paths.size(); ++i) {
+      const auto path = static_cast<path::PathIndex>(i);
       denied += !denied_by_profile(known, i) &&
-                peer->paths.health(static_cast<path::PathIndex>(i)) == path::Health::denied;
+                ((steering_.planes_down() >> peer->paths[path].plane & 1) != 0 ||
+                 peer->paths.health(path) == path::Health::denied);
+    }
     count.paths += denied;
-    count.peers_cut_off +=
-        (denied > 0 || steering_.planes_down() != 0) && peer->paths.usable_planes() == 0;
+    count.peers_cut_off += denied > 0 && peer->paths.usable_planes() == 0;
   }
   return n;
 }
@@ -429,13 +431,23 @@ MRC_SETUP void Peers::forget_unused(PeerId id) noexcept {
   std::erase_if(known_, [id](const Known& known) { return known.id == id; });
 }
 
+/// Paths that are held back, and in good health.
+[[nodiscard]] MRC_SETUP std::uint32_t backups_of(const path::PathSet& paths) noexcept {
+  std::uint32_t n = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const auto path = static_cast<path::PathIndex>(i);
+    n += !paths.active(path) && path::usable(paths.health(path));
+  }
+  return n;
+}
+
 MRC_SETUP void Peers::add_to(std::vector<PeerReport>& reports, unsigned lane, std::size_t first,
                              std::size_t most) const {
   for (std::size_t i = first; i < known_.size() && i - first < most; ++i)
     if (const engine::Peer* peer = engine_.find_peer(known_[i].id))
       reports.push_back({known_[i].name, lane, value(known_[i].id), peer->queue_pairs,
                          static_cast<std::uint32_t>(peer->paths.size()), peer->paths.active_count(),
-                         known_[i].foreign, peer->head_check});
+                         backups_of(peer->paths), known_[i].foreign, peer->head_check});
 }
 
 MRC_SETUP void Peers::log_tags(const engine::QueuePairState& qp,
