@@ -81,7 +81,7 @@ struct QpReport {
   std::optional<std::uint32_t> peer{};
   Qpn remote_qpn{};              ///< the peer's queue pair; from RTR on
   std::string waits_for;         ///< engine::WaitsFor: "nothing", "answer", "path", ...
-  std::uint64_t silent_ns = 0;   ///< since the peer's newest answer, if it waits for something
+  std::uint64_t silent_ns = 0;   ///< how long the peer has owed an answer; 0: it owes none
   std::uint32_t unfinished = 0;  ///< messages that were sent whole and have no answer yet
   QpStats stats;                 ///< its counters
 };

@@ -99,6 +99,7 @@ struct Peer : EngineTimer {
   std::uint32_t queue_pairs = 0;  ///< connected to it
   bool served = false;            ///< one of them has been in RTS, since there are any
   Time answered{};                ///< newest SACK, NACK or Transport ACK from it
+  Time asked{};                   ///< first data packet sent to it after that
   Time exempted{};                ///< when its waiting queue pairs last got a window exemption
   Time status_due = kNever;       ///< when to send, or repeat, the port status
   std::uint8_t status_tries = 0;  ///< times the current port status was sent

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "mrc/core/types.hpp"
@@ -18,8 +19,9 @@ enum class WaitsFor : std::uint8_t {
   path,            ///< no path to the peer can carry data
   receive,         ///< the peer has no receive posted for the next message
   peer_resources,  ///< the peer has said that it has no room (mrc-1.0 §2.9), or refused for now
-  answer,          ///< nothing more may be in flight until the peer answers
-  window,          ///< the congestion window, which queue pairs to the same peer share, is full
+  answer,  ///< nothing more may be in flight until the peer answers, or it owes an answer for
+           ///< longer than the retransmission timeout
+  window,  ///< the congestion window, which queue pairs to the same peer share, is full
   receive_buffer,  ///< as much is in flight in each plane as the peer's receive buffer takes
   port,            ///< its turn, or a port with room
 };
@@ -49,10 +51,25 @@ enum class WaitsFor : std::uint8_t {
   return "unknown";
 }
 
-/// Under the lock of the engine.
+/// Whether something of the queue pair is unanswered. Under the lock of the engine, as the others.
+[[nodiscard]] inline bool has_in_flight(const QueuePairState& qp) noexcept {
+  return !qp.tx.window.empty() || Timers::awaits_answer(qp);
+}
+
+/// How long its peer has owed an answer, to this queue pair or to another one: since the first data
+/// packet after its newest answer, however often it was sent again; since that answer, if no packet
+/// was sent after it and some are unanswered. 0: it owes none.
+[[nodiscard]] inline Duration silence(const QueuePairState& qp, Time now) noexcept {
+  if (qp.peer == nullptr) return Duration(0);
+  const Peer& peer = *qp.peer;
+  if (peer.asked > peer.answered) return std::max(Duration(0), now - peer.asked);
+  return has_in_flight(qp) ? std::max(Duration(0), now - peer.answered) : Duration(0);
+}
+
+/// What keeps it from making progress.
 [[nodiscard]] inline WaitsFor waits_for(const QueuePairState& qp, Time now) noexcept {
   const RequesterState& tx = qp.tx;
-  const bool in_flight = tx.window.outstanding() > 0 || Timers::awaits_answer(qp);
+  const bool in_flight = has_in_flight(qp);
   if (!qp.active || (!in_flight && !qp.backlog())) return WaitsFor::nothing;
   if (qp.peer == nullptr) return WaitsFor::peer_device;
   const Peer& peer = *qp.peer;
@@ -65,6 +82,8 @@ enum class WaitsFor : std::uint8_t {
                            (tx.queue.backlog() && qp.may_start(tx.queue.at(tx.queue.sending())));
     if (!may_start || begun >= tx.range) return WaitsFor::answer;
   }
+  // A window that a silent peer has filled opens when it answers, or when timers expire.
+  if (silence(qp, now) > tx.retries.timeout(Timers::timeout_floor(qp))) return WaitsFor::answer;
   if (!tx.window_exempt && !peer.congestion.can_send(qp.mtu)) return WaitsFor::window;
   if ((peer.paths.usable_planes() & ~peer.full) == 0) return WaitsFor::receive_buffer;
   return WaitsFor::port;

@@ -61,6 +61,7 @@ MRC_DECL void Scheduler::poll_transmit(Time now, PlaneMask free_planes,
     status = serve_burst(now, peer, qp, free_planes, burst);
   } while (status == SendStatus::sent && ctx_.ready.empty() && !datagrams_.waiting() &&
            burst.room() > 0 && (only || qp.tx.quantum_used < ctx_.options.quantum));
+  if (peer.asked <= peer.answered && qp.tx.last_sent == now) peer.asked = now;
   return status;
 }
 

@@ -41,9 +41,8 @@ MRC_SETUP QpReport Lane::report_of(const engine::QueuePairState& qp, Time now) {
   if (qp.state != QpState::reset && qp.state != QpState::init) r.remote_qpn = qp.remote.qpn;
   const engine::WaitsFor waits = engine::waits_for(qp, now);
   r.waits_for = to_string(waits);
-  if (waits != engine::WaitsFor::nothing && qp.peer != nullptr)
-    r.silent_ns = static_cast<std::uint64_t>(
-        std::max(Duration(0), now - std::max(qp.peer->answered, qp.tx.timer_start)).count());
+  if (waits != engine::WaitsFor::nothing)
+    r.silent_ns = static_cast<std::uint64_t>(engine::silence(qp, now).count());
   r.unfinished = qp.waiting();
   r.stats = engine_.qp_stats(qp);
   return r;
