@@ -170,6 +170,8 @@ TEST_CASE("control: a plane goes out of use, and comes back") {
   CHECK(events["events"].empty());
   Json planes = client.must({{"request", "plane"}, {"plane", 1}, {"enabled", false}})["planes"];
   CHECK(planes[1]["enabled"] == false);
+  CHECK(planes[0]["times_down"] == 0);
+  CHECK(planes[1]["times_down"] == 1);
   CHECK(pair.a.device.plane_state(1) == PlaneState{false, false});
   const auto sent = pair.a.device.stats().planes[1].port.tx_packets;
   pair.copy_all();
@@ -179,6 +181,7 @@ TEST_CASE("control: a plane goes out of use, and comes back") {
   CHECK(event["plane"] == 1);
   planes = client.must({{"request", "plane"}, {"plane", 1}, {"enabled", true}})["planes"];
   CHECK(planes[1]["enabled"] == true);
+  CHECK(planes[1]["times_down"] == 1);
   const Json known = client.must({{"request", "events"}});
   REQUIRE(!known["events"].empty());
   CHECK(known["events"][0] == event);

@@ -86,6 +86,16 @@ until_true 20 grep -qs 'plane_down' follower.out || fail 'events --follow is sil
 ctl plane 1 up --all >plane.out || fail 'plane up'
 until_true 30 sent 1 "n > $sent_before + 1000" || fail 'it carries nothing afterwards'
 until_true 20 grep -qs 'plane_up' follower.out || fail 'events --follow: no return'
+all='[e["event"] + str(e.get("plane")) for a in d for e in a["answer"]]'
+events_of() { ask "$all" events "$@"; }
+[[ $(events_of --pid "$client" --kind plane_up --since 1h) == *"'plane_up1']" ]] ||
+  fail "events by kind: $(events_of --pid "$client")"
+[[ $(events_of --pid "$client" --kind plane --plane 0) == '[]' ]] || fail 'events by plane'
+[[ $(events_of --since 0s) == '[]' ]] || fail 'events by age'
+fails 2 'there is path' events --kind planes
+fails 2 'must be a time such as 90s' events --since yesterday
+is 'd[0]["answer"][1]["times_down"] > d[0]["answer"][0]["times_down"]' planes --pid "$client" ||
+  fail 'how often planes were down'
 fails 1 'the last one is 1' plane 7 down --pid "$client"
 fails 1 'option faults' faults loss=0.1 --pid "$client"
 ctl log info --pid "$client" >log.out || fail 'log'
@@ -118,6 +128,12 @@ others='min(p["packets"] for p in d[0]["answer"][0]["paths"] if p["ev"] != '"$ev
 denied_at=$(ask "$path"'["packets"]' paths --pid "$client")
 others_at=$(ask "$others" paths --pid "$client")
 until_true 60 is "$others > $others_at + 100" paths --pid "$client" || fail 'no data beside it'
+peer=$(ask 'd[0]["answer"][0]["peer"]' paths --pid "$client")
+is 'd[0]["answer"][0]["paths"][0]["ev"] == '"$ev"' and len(d[0]["answer"][0]["paths"]) == 1' \
+  paths --bad --plane "$plane" --peer "$peer" --pid "$client" || fail 'paths --bad'
+is 'd[0]["answer"] == []' paths --peer 77 --pid "$client" || fail 'paths of no peer'
+is 'all(p["plane"] == 0 for p in d[0]["answer"][0]["paths"])' paths --plane 0 --pid "$client" ||
+  fail 'paths --plane'
 is "$path"'["packets"] == '"$denied_at and $path"'["state"] == "denied"' paths --pid "$client" ||
   fail 'packets left with an EV that is denied'
 ctl allow --plane "$plane" --ev "$ev" --pid "$client" >allow.out || fail 'allow'

@@ -73,6 +73,16 @@ refused 2 'links join a T0 and a T1' -- ctl deny p1t0-0 p2t1-0
 refused 2 'name a switch' -- ctl deny
 ctl denied | diff "$work/before.out" - || fail 'something changed'
 
+say 'events name the T1 that fails, and devices their host as the fabric does'
+is 'sorted({x["host"] for x in d}) == ["h0", "h1"]' list || fail "hosts: $(ctl list)"
+fabric switch p3t1-0 down >/dev/null
+over='{e.get("over") for a in d for e in a["answer"] if a["host"] == "h0"}'
+named() { is "{'p3t1-0'} <= $over <= {'p3t1-0', 'p3t1-1'}" events --kind path_bad --plane 3; }
+until_true 60 named || fail "no events of the T1: $(ctl events --kind path_bad)"
+ctl events --kind path_bad >"$work/events.out"
+grep -q 'ev=0x[0-9a-f]* over=p3t1-0 plane=3$' "$work/events.out" || fail "$(cat "$work/events.out")"
+fabric switch p3t1-0 up >/dev/null
+
 say 'allowed again, all links carry traffic; nothing failed, nothing was wrong'
 ctl allow --everything >"$work/allow.out" || fail 'allow'
 traffic_takes_all 'allowed'

@@ -20,7 +20,7 @@ _mrc_ctl_field() {
 # _mrc_ctl_takes_value OPTION COMMAND
 _mrc_ctl_takes_value() {
   case $2:$1 in
-    *:--all | *:--json | *:--idle | *:--follow | *:--everything | *:--steer) false ;;
+    *:--all | *:--json | *:--idle | *:--bad | *:--follow | *:--everything | *:--steer) false ;;
     profiles:--dry-run) false ;;
     check:--listen | serve:--paths) false ;;
     *:--*) true ;;

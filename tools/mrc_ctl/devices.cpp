@@ -3,7 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 namespace mrc::ctl_tool {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 bool selects(const Options& o, const RemoteDevice& device) {
   const Json& hello = device.hello();

@@ -19,6 +19,9 @@ using control::kPatience;
 using control::object_of;
 using control::RemoteDevice;
 
+/// Now, in seconds since 1970.
+[[nodiscard]] double seconds_now();
+
 /// Whether the options select the device, which has greeted.
 [[nodiscard]] bool selects(const Options& o, const RemoteDevice& device);
 /// The same, as far as the name of its socket tells.

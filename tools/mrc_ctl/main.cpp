@@ -9,6 +9,7 @@
 #include "mrc/core/error.hpp"
 #include "mrc_ctl/check/check.hpp"
 #include "mrc_ctl/devices.hpp"
+#include "mrc_ctl/events.hpp"
 #include "mrc_ctl/options.hpp"
 #include "mrc_ctl/probe.hpp"
 #include "mrc_ctl/profiles.hpp"
@@ -37,13 +38,17 @@ Json answer_of(const Options& o, RemoteDevice& device) {
     case Command::peers:
       return device.list({{"request", "peers"}}, "peers");
     case Command::paths:
-      return all_paths(device);
+      return all_paths(device, o);
     case Command::config:
       return device.request({{"request", "config"}})["options"];
     case Command::profiles:
       return device.list({{"request", "profiles"}}, "profiles");
-    case Command::events:
-      return device.list({{"request", "events"}}, "events");
+    case Command::events: {
+      Json events = Json::array();
+      for (Json& event : device.list({{"request", "events"}}, "events"))
+        if (wants_event(o, event, seconds_now())) events.push_back(std::move(event));
+      return events;
+    }
     case Command::plane:
       return device.request(
           {{"request", "plane"}, {"plane", o.plane}, {"enabled", o.up}})["planes"];
@@ -78,7 +83,7 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::peers:
       return peers_text(device);
     case Command::paths:
-      return paths_text(device, o.idle);
+      return paths_text(device, o);
     case Command::config:
       return config_text(device);
     case Command::profiles:
@@ -88,7 +93,9 @@ std::string text_of(const Options& o, RemoteDevice& device) {
     case Command::events: {
       std::string text;
       for (const Json& event : answer_of(o, device)) text += event_text(event) + "\n";
-      return text.empty() ? "  no events yet\n" : text;
+      if (!text.empty()) return text;
+      const bool all = o.kinds.empty() && !o.in_plane && !o.since;
+      return all ? "  no events yet\n" : "  no such events\n";
     }
     case Command::plane:
       return fmt::format("plane {} is {}\n", o.plane, enabled_text(answer_of(o, device), o.plane));
@@ -117,6 +124,7 @@ void print_json(const Json& json) {
 }
 
 void print_event(const Options& o, const RemoteDevice& device, const Json& event) {
+  if (!wants_event(o, event, seconds_now())) return;
   fmt::print("{}\n",
              o.json ? json_text(event, -1) : printable(device.title()) + "  " + event_text(event));
 }

@@ -8,6 +8,7 @@
 
 #include "common/command_line.hpp"
 #include "mrc/core/value_text.hpp"
+#include "mrc_ctl/events.hpp"
 #include "mrc_ctl/serve/host_port.hpp"
 
 namespace mrc::ctl_tool {
@@ -43,6 +44,59 @@ void add_duration(CLI::App& app, const std::string& name, const std::string& hel
       ->type_name("TIME");
 }
 
+/// What paths, events and probe show of peers and planes.
+void add_plane(CLI::App& app, Options& o, const char* help) {
+  app.add_option("--plane", o.in_plane, help)->check(CLI::Range(0u, 31u))->type_name("N");
+}
+void add_peer(CLI::App& app, Options& o) {
+  app.add_option("--peer", o.peer, "Only that peer: its number, or one of its addresses")
+      ->type_name("PEER");
+}
+
+/// As for others, or in minutes, hours or days.
+std::optional<Duration> parse_age(const std::string& text) {
+  const auto in = [&](const char* unit, Duration of_unit) -> std::optional<Duration> {
+    if (!text.ends_with(unit)) return std::nullopt;
+    const auto number =
+        parse_integer<std::uint16_t>(std::string_view(text).substr(0, text.size() - 1));
+    return number ? std::optional(*number * of_unit) : std::nullopt;
+  };
+  if (const auto age = in("m", 1min)) return age;
+  if (const auto age = in("h", 1h)) return age;
+  if (const auto age = in("d", 24h)) return age;
+  const auto age = parse_duration(text);
+  return age && *age >= Duration(0) ? age : std::nullopt;
+}
+
+void add_events(CLI::App& events, Options& o) {
+  events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
+  events
+      .add_option("--kind", o.kinds,
+                  "Only those: plane_down, or plane for all of planes, and so on")
+      ->delimiter(',')
+      ->check([](const std::string& kind) {
+        return is_event_kind(kind)
+                   ? std::string()
+                   : fmt::format(
+                         "{}: there is path (path_bad, path_good), plane (plane_down, "
+                         "plane_up), qp_error, last_wqe, cq_overrun, srq_limit",
+                         kind);
+      })
+      ->type_name("KIND,...");
+  events
+      .add_option_function<std::string>(
+          "--since",
+          [&o](const std::string& text) {
+            o.since = parse_age(text);
+            if (!o.since)
+              throw CLI::ValidationError(
+                  fmt::format("--since {}: must be a time such as 90s, 10m or 2h", text));
+          },
+          "Only those of that time until now: 90s, 10m, 2h")
+      ->type_name("TIME");
+  add_plane(events, o, "Only those of that plane, and of its paths");
+}
+
 CLI::App& add(CLI::App& app, Options& o, const char* name, const char* help, Command command) {
   CLI::App& added = *app.add_subcommand(name, help);
   added.callback([&o, command] { o.command = command; });
@@ -55,17 +109,17 @@ void add_reading(CLI::App& app, Options& o) {
   add(app, o, "planes", "Planes: state, packets, bytes, faults", Command::planes);
   add(app, o, "qps", "Queue pairs: state, counters, what each waits for", Command::queue_pairs);
   add(app, o, "peers", "Peers, with their queue pairs and paths", Command::peers);
-  add(app, o, "paths", "Paths to each peer: state, packets, losses, marks", Command::paths)
-      .add_flag("--idle", o.idle, "Also paths that have carried nothing and are good");
-  CLI::App& events = add(app, o, "events", "The newest events of devices", Command::events);
-  events.add_flag("--follow", o.follow, "And further ones as they come, until Ctrl-C");
+  CLI::App& paths =
+      add(app, o, "paths", "Paths to each peer: state, packets, losses, marks", Command::paths);
+  paths.add_flag("--idle", o.idle, "Also paths that have carried nothing and are good");
+  paths.add_flag("--bad", o.bad, "Only paths that are bad or denied");
+  add_peer(paths, o);
+  add_plane(paths, o, "Only paths of that plane");
+  add_events(add(app, o, "events", "The newest events of devices", Command::events), o);
   CLI::App& probe =
       add(app, o, "probe", "Send a probe on each path to each peer, and time it", Command::probe);
-  probe.add_option("--peer", o.peer, "Only that peer: its number, or one of its addresses")
-      ->type_name("PEER");
-  probe.add_option("--plane", o.in_plane, "Only paths of that plane")
-      ->check(CLI::Range(0u, 31u))
-      ->type_name("N");
+  add_peer(probe, o);
+  add_plane(probe, o, "Only paths of that plane");
   add_duration(probe, "--time", "How long answers may take, up to 1s (default 500ms)", o.probe_time,
                1s);
   add(app, o, "denied", "What is denied, and how many paths that takes", Command::denied);

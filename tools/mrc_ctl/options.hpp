@@ -77,21 +77,24 @@ struct Options {
   bool all = false;  ///< of those, not just the only one: for commands that change something
   // Output
   bool json = false;
-  bool idle = false;    ///< paths that carried nothing, and peers, too
-  bool follow = false;  ///< events as they come
+  bool idle = false;               ///< paths that carried nothing, and peers, too
+  bool bad = false;                ///< of paths: only those that are bad or denied
+  bool follow = false;             ///< events as they come
+  std::vector<std::string> kinds;  ///< of events, as is_event_kind() takes them; empty: all
+  std::optional<Duration> since;   ///< of events: none that are older
   Duration interval = std::chrono::seconds(1);
   std::optional<unsigned> rounds;  ///< of top; not set: until it is told to end
   // What is to be set
   unsigned plane = 0;
   bool up = false;
   std::vector<std::string> parts;    ///< of deny and allow: a switch, or the two ends of a link
-  std::optional<unsigned> in_plane;  ///< of deny and allow
+  std::optional<unsigned> in_plane;  ///< of deny and allow; of paths, events and probe: only that
   std::optional<std::uint32_t> ev;   ///< of deny and allow
   bool everything = false;           ///< of allow
   ProfilesCommand profiles = ProfilesCommand::list;
   bool dry_run = false;  ///< of `profiles put`
   std::string value;     ///< of log and faults; the file of profiles
-  std::string peer;      ///< of probe: number or address; empty: all
+  std::string peer;      ///< of probe and paths: number or address; empty: all
   Duration probe_time = std::chrono::milliseconds(500);  ///< of probe: for each peer
   ServeOptions serve;
   CheckOptions check;

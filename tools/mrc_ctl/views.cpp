@@ -10,6 +10,7 @@
 
 #include "common/table.hpp"
 #include "common/terminal.hpp"
+#include "mrc_ctl/probe.hpp"
 
 namespace mrc::ctl_tool {
 namespace {
@@ -45,12 +46,6 @@ std::string table(const std::vector<TableColumn>& columns) {
   return tools::table_text(columns, tools::output_width(tools::kUnlimitedWidth));
 }
 
-std::string clock(double seconds) {
-  if (!(seconds >= 0 && seconds < 1e11)) return "?";
-  const auto when = static_cast<std::time_t>(seconds);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(when));
-}
-
 std::string age(double seconds) {
   if (!(seconds >= 0 && seconds < 1e11)) return "?";
   const auto passed = static_cast<long>(static_cast<double>(std::time(nullptr)) - seconds);
@@ -70,6 +65,13 @@ std::string plane_state(const Json& plane) {
   return plane.value("up", false) ? "up" : "down";
 }
 
+/// Whether the options of `paths` ask for it.
+bool wants_path(const Options& o, const Json& path) {
+  if (o.in_plane && number(path, "plane") != *o.in_plane) return false;
+  const std::string state = cell(path, "state");
+  return !o.bad || state == "assumed_bad" || state == "denied";
+}
+
 }  // namespace
 
 std::string printable(std::string text) {
@@ -80,6 +82,12 @@ std::string printable(std::string text) {
     if (c == 0xC2 && next >= 0x80 && next < 0xA0) text[i] = text[i + 1] = '?';  // U+0080 to U+009F
   }
   return text;
+}
+
+std::string clock_text(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e11)) return "?";
+  const auto when = static_cast<std::time_t>(seconds);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(when));
 }
 
 std::string json_text(const Json& json, int indent) {
@@ -113,17 +121,24 @@ std::string list_text(const Found& found) {
 
 std::string planes_text(RemoteDevice& device) {
   std::vector<TableColumn> c{
-      {"plane", false, {}},   {"address", true, {}},   {"state", true, {}},    {"sent", false, {}},
-      {"packets", false, {}}, {"received", false, {}}, {"packets", false, {}}, {"busy", false, {}},
-      {"errors", false, {}},  {"bad iCRC", false, {}}, {"overrun", false, {}}};
+      {"plane", false, {}},      {"address", true, {}},   {"state", true, {}},
+      {"times down", false, {}}, {"sent", false, {}},     {"packets", false, {}},
+      {"received", false, {}},   {"packets", false, {}},  {"busy", false, {}},
+      {"errors", false, {}},     {"bad iCRC", false, {}}, {"overrun", false, {}}};
   std::size_t n = 0;
   for (const Json& plane : device.list({{"request", "planes"}}, "planes")) {
     const Json& port = inside(plane, "port");
-    const std::string cells[] = {std::to_string(n++),      cell(plane, "address"),
-                                 plane_state(plane),       amount(number(port, "tx_bytes"), "B"),
-                                 cell(port, "tx_packets"), amount(number(port, "rx_bytes"), "B"),
-                                 cell(port, "rx_packets"), cell(port, "tx_busy"),
-                                 cell(port, "tx_errors"),  cell(plane, "rx_bad_icrc"),
+    const std::string cells[] = {std::to_string(n++),
+                                 cell(plane, "address"),
+                                 plane_state(plane),
+                                 cell(plane, "times_down"),
+                                 amount(number(port, "tx_bytes"), "B"),
+                                 cell(port, "tx_packets"),
+                                 amount(number(port, "rx_bytes"), "B"),
+                                 cell(port, "rx_packets"),
+                                 cell(port, "tx_busy"),
+                                 cell(port, "tx_errors"),
+                                 cell(plane, "rx_bad_icrc"),
                                  cell(port, "rx_overrun")};
     add_row(c, cells);
   }
@@ -188,9 +203,10 @@ std::string enabled_text(const Json& planes, unsigned plane) {
   return planes.at(plane).value("enabled", false) ? "enabled" : "disabled";
 }
 
-Json all_paths(RemoteDevice& device) {
+Json all_paths(RemoteDevice& device, const Options& o) {
   Json all = Json::array();
-  for (const Json& peer : device.list({{"request", "peers"}}, "peers"))
+  for (const Json& peer : device.list({{"request", "peers"}}, "peers")) {
+    if (!names_peer(o.peer, peer)) continue;
     all.push_back({{"lane", peer.at("lane")},
                    {"peer", peer.at("number")},
                    {"addresses", peer.at("addresses")},
@@ -198,12 +214,17 @@ Json all_paths(RemoteDevice& device) {
                                           {"lane", peer.at("lane")},
                                           {"peer", peer.at("number")}},
                                          "paths")}});
+    Json& paths = all.back()["paths"];
+    paths.erase(std::remove_if(paths.begin(), paths.end(),
+                               [&o](const Json& path) { return !wants_path(o, path); }),
+                paths.end());
+  }
   return all;
 }
 
-std::string paths_text(RemoteDevice& device, bool idle) {
+std::string paths_text(RemoteDevice& device, const Options& o) {
   std::string text;
-  for (const Json& peer : all_paths(device)) {
+  for (const Json& peer : all_paths(device, o)) {
     std::vector<TableColumn> c{
         {"EV", false, {}},      {"plane", false, {}},    {"state", true, {}},
         {"packets", false, {}}, {"bytes", false, {}},    {"lost", false, {}},
@@ -213,7 +234,7 @@ std::string paths_text(RemoteDevice& device, bool idle) {
     std::size_t hidden = 0;
     for (const Json& path : peer.at("paths")) {
       const bool good = cell(path, "state") == "good" && number(path, "times_bad") == 0;
-      if (!idle && good && number(path, "packets") == 0) {
+      if (!o.idle && good && number(path, "packets") == 0) {
         ++hidden;
         continue;
       }
@@ -237,7 +258,8 @@ std::string paths_text(RemoteDevice& device, bool idle) {
             table(c);
     if (hidden > 0) text += fmt::format("({} good paths have carried nothing: --idle)\n", hidden);
   }
-  return text.empty() ? "  no peers\n" : text;
+  if (!text.empty()) return text;
+  return o.peer.empty() ? "  no peers\n" : fmt::format("  no peer {}\n", o.peer);
 }
 
 std::string config_text(RemoteDevice& device) {
@@ -258,7 +280,7 @@ std::string show_text(RemoteDevice& device) {
   std::string text =
       fmt::format("{} on {}, user {}, OpenMRC {}, open since {}, id {}\n",
                   printable(device.title()), cell(hello, "host"), cell(hello, "uid"),
-                  cell(hello, "version"), clock(number(hello, "opened")), device.id());
+                  cell(hello, "version"), clock_text(number(hello, "opened")), device.id());
   text += fmt::format("queue pairs {}, peers {}, memory regions {}, completion queues {}\n",
                       cell(counters, "qps"), cell(counters, "peers"), cell(counters, "mrs"),
                       cell(counters, "cqs"));
@@ -285,17 +307,6 @@ std::string profiles_text(RemoteDevice& device) {
     text += '\n';
   }
   return text.empty() ? "  no profiles\n" : text;
-}
-
-std::string event_text(const Json& event) {
-  std::string text = fmt::format("{}  {:<12}", clock(number(event, "time")), cell(event, "event"));
-  for (const auto& [name, value] : event.items()) {
-    if (name == "time" || name == "event" || name == "number") continue;
-    text += fmt::format(
-        " {}={}", printable(name),
-        name == "ev" || name == "qpn" ? hex(event, name.c_str()) : cell(event, name.c_str()));
-  }
-  return text;
 }
 
 Json dump_of(RemoteDevice& device) {

@@ -14,19 +14,18 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::string planes_text(RemoteDevice& device);
 [[nodiscard]] std::string queue_pairs_text(RemoteDevice& device);
 [[nodiscard]] std::string peers_text(RemoteDevice& device);
-/// `idle`: also paths that have carried nothing and are good.
-[[nodiscard]] std::string paths_text(RemoteDevice& device, bool idle);
+/// Those that the options ask for. Without --idle, not those that have carried nothing and are
+/// good.
+[[nodiscard]] std::string paths_text(RemoteDevice& device, const Options& o);
 [[nodiscard]] std::string config_text(RemoteDevice& device);
 [[nodiscard]] std::string profiles_text(RemoteDevice& device);
 /// Paths of a peer that carry data in turn, or are to: all but backups.
 [[nodiscard]] std::uint64_t paths_in_turn(const Json& peer);
 /// "enabled" or "disabled", from a device's list of planes.
 [[nodiscard]] std::string enabled_text(const Json& planes, unsigned plane);
-/// One event in a line.
-[[nodiscard]] std::string event_text(const Json& event);
 
-/// The paths to all peers: [{"lane", "peer", "addresses", "paths"}].
-[[nodiscard]] Json all_paths(RemoteDevice& device);
+/// The paths that --peer, --plane and --bad leave: [{"lane", "peer", "addresses", "paths"}].
+[[nodiscard]] Json all_paths(RemoteDevice& device, const Options& o = {});
 /// Everything that a device tells.
 [[nodiscard]] Json dump_of(RemoteDevice& device);
 
@@ -34,6 +33,8 @@ namespace mrc::ctl_tool {
 [[nodiscard]] std::string amount(double number, const char* unit);
 /// Text of a device for a terminal: without control characters.
 [[nodiscard]] std::string printable(std::string text);
+/// Date and time of day of a time in seconds since 1970.
+[[nodiscard]] std::string clock_text(double seconds);
 /// Plain ASCII, whatever a device has sent. `indent` -1: one line.
 [[nodiscard]] std::string json_text(const Json& json, int indent);
 

@@ -21,6 +21,7 @@ struct PlaneStats {
   std::string address;            ///< as Device::plane_names() gives it
   bool up = false;                ///< can be used: as PlaneState::up
   bool enabled = true;            ///< as PlaneState::enabled
+  std::uint64_t times_down = 0;   ///< times that `up` became false, for whatever reason
   std::uint64_t rx_bad_icrc = 0;  ///< packets received and dropped: the iCRC is wrong
   std::uint64_t rx_disabled = 0;  ///< packets received and dropped: the plane was disabled
   port::PortStats port;           ///< packets, bytes and system calls

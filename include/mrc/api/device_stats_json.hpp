@@ -37,8 +37,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QpStats, tx_packets, tx_bytes, retransmits, r
                                    timeouts, probes, acknowledged, smoothed_rtt_ns, outstanding,
                                    cwnd, inflight)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, enabled, rx_bad_icrc, rx_disabled, port,
-                                   faults)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlaneStats, address, up, enabled, times_down, rx_bad_icrc,
+                                   rx_disabled, port, faults)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PathReport, ev, plane, port_path, state, active, packets, bytes,
                                    delivered, marks, trims, losses, timeouts, probes_sent,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +20,7 @@
 #include "mrc/host/ev_events.hpp"
 #include "mrc/host/event_queue.hpp"
 #include "mrc/host/host_store.hpp"
+#include "mrc/host/recent_events.hpp"
 
 namespace mrc::inline v0_1::detail {
 
@@ -80,9 +80,8 @@ class DeviceControl final : public ControlService, public control::LineHandler, 
   std::mutex recent_mutex_;      ///< of what follows, up to lost_
   EventQueue<DeviceEvent> events_;
   std::shared_ptr<EvEventQueue> ev_events_;
-  std::deque<nlohmann::json> recent_;  ///< the newest events, as they were told
-  std::uint64_t next_event_ = 1;       ///< number of the next one
-  std::uint64_t lost_ = 0;             ///< events that events_ had no room for, as far as told
+  RecentEvents recent_;     ///< as they were told
+  std::uint64_t lost_ = 0;  ///< events that events_ had no room for, as far as told
   std::map<std::pair<unsigned, std::uint32_t>, Watched> watched_;  ///< by lane and QPN
   std::unique_ptr<control::LineServer> server_;
 };

@@ -127,6 +127,8 @@ class DeviceCore {
     const Lane& lane = lanes_[0];
     return lane.planes().ports[lane.gid_plane()]->address().ip;
   }
+  /// Its names of hosts and switches: any thread.
+  [[nodiscard]] const PlaneKind& kind() const noexcept { return *kind_; }
   [[nodiscard]] unsigned plane_count() const noexcept { return lanes_[0].planes().count(); }
   [[nodiscard]] std::vector<std::string> plane_names() const;
   /// With what is known of each peer, or without.

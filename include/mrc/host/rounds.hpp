@@ -82,6 +82,10 @@ class Rounds {
   [[nodiscard]] std::uint64_t rx_disabled(unsigned plane) const noexcept {
     return rx_disabled_[plane];
   }
+  /// Times that the plane became unusable.
+  [[nodiscard]] std::uint64_t times_down(unsigned plane) const noexcept {
+    return times_down_[plane];
+  }
   [[nodiscard]] std::uint64_t unconnected_probes_answered() const noexcept {
     return unconnected_answered_;
   }
@@ -124,6 +128,7 @@ class Rounds {
   port::RxBurst rx_;
   std::vector<std::vector<wire::TxGroup>> by_plane_;  ///< groups of the burst that is being sent
   std::vector<std::uint64_t> rx_disabled_;            ///< [plane]
+  std::vector<std::uint64_t> times_down_;             ///< [plane]
   PlaneMask planes_up_ = 0;                           ///< as the application knows them
   PlaneMask too_small_ = 0;          ///< planes already logged as having too small an MTU
   std::atomic<Plane> gid_plane_{0};  ///< planes_.gid_plane

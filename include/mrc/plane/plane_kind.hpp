@@ -184,6 +184,13 @@ class PlaneKind {
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept { return false; }
+  /// The switch farthest from the hosts that a path which paths_to() gave crosses, such as
+  /// "p1t1-2"; empty if it is not known.
+  [[nodiscard]] virtual std::string crossed_switch(Plane plane, const port::IpAddress& peer,
+                                                   Ev ev) const {
+    (void)plane, (void)peer, (void)ev;
+    return {};
+  }
   /// Why paths_to() may return no specs, for an error message.
   [[nodiscard]] virtual std::string why_none() const = 0;
 

@@ -105,7 +105,8 @@ MRC_SETUP DeviceControl::DeviceControl(DeviceCore& core)
       opened_(control_text::seconds_now()),
       dump_file_(file_name_of(core.config().dump)),
       events_(control_text::kKeptEvents),
-      ev_events_(std::make_shared<EvEventQueue>(control_text::kKeptEvents)) {
+      ev_events_(std::make_shared<EvEventQueue>(control_text::kKeptEvents)),
+      recent_(control_text::kKeptEvents) {
   if (!dump_file_.empty()) check_dump_file(dump_file_);
   core_.ev_events().add(ev_events_);
   core_.events().copy_to(&events_);
@@ -203,7 +204,12 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
     Json fields{{"plane", path.plane},
                 {"ev", value(path.entropy)},
                 {"destination", port::format_ip(path.destination)}};
-    if (path.profile) fields["profile"] = *path.profile;
+    if (path.profile)
+      fields["profile"] = *path.profile;
+    else if (std::string name =
+                 core_.kind().crossed_switch(path.plane, path.destination, path.entropy);
+             !name.empty())
+      fields["over"] = std::move(name);
     fields["value"] = to_text(path.ev.value);
     fields["port"] = path.ev.port;
     if (path.drop_count > 0) fields["lost_before"] = path.drop_count;
@@ -216,11 +222,8 @@ MRC_SETUP std::vector<std::string> DeviceControl::news() {
 MRC_SETUP void DeviceControl::keep(const char* kind, nlohmann::json line,
                                    std::vector<std::string>& lines) {
   line["event"] = kind;
-  line["number"] = next_event_++;
   line["time"] = control_text::seconds_now();
-  lines.push_back(control_text::line_of(line));
-  if (recent_.size() == control_text::kKeptEvents) recent_.pop_front();
-  recent_.push_back(std::move(line));
+  lines.push_back(control_text::line_of(recent_.add(std::move(line))));
 }
 
 /// Whether no lane's lock is held for long, as a thread that died may do.

@@ -203,11 +203,7 @@ struct DeviceControl::Requests {
     const std::uint64_t since = number("since", UINT64_MAX, 0);
     follows = yes_or_no("follow", follows);
     const std::lock_guard lock(control.recent_mutex_);
-    Json out = Json::array();
-    const std::uint64_t oldest = control.next_event_ - control.recent_.size();
-    for (std::size_t i = 0; i < control.recent_.size(); ++i)
-      if (oldest + i > since) out.push_back(control.recent_[i]);
-    return {{"events", std::move(out)}, {"newest", control.next_event_ - 1}};
+    return {{"events", control.recent_.since(since)}, {"newest", control.recent_.newest()}};
   }
 
   /// A list as a whole: all parts of an answer to `request`.

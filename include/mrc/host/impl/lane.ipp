@@ -264,6 +264,7 @@ MRC_SETUP void Lane::add_to(DeviceStats& stats, bool peers) {
       fresh.address = port::format_local({port.address().ip, port.zone()}, port.address().udp_port);
       fresh.up = rounds_.usable(i);
       fresh.enabled = planes_.enabled(i);
+      fresh.times_down = rounds_.times_down(i);
     }
     PlaneStats& plane = stats.planes[i];
     plane.rx_disabled += rounds_.rx_disabled(i);

@@ -47,7 +47,8 @@ MRC_SETUP Rounds::Rounds(const Config& config, const Log& log, OpenedPlanes& pla
       lane_(lane),
       tx_(std::max<std::size_t>(planes.burst, wire::parts_of(planes.mtu))),
       by_plane_(planes.count()),
-      rx_disabled_(planes.count()) {
+      rx_disabled_(planes.count()),
+      times_down_(planes.count()) {
   for (auto& groups : by_plane_) groups.reserve(tx_.room());
   for (unsigned i = 0; i < planes_.count(); ++i) {
     const auto plane = static_cast<Plane>(i);
@@ -222,6 +223,7 @@ MRC_DECL void Rounds::watch_links(Time now) noexcept {
     const bool up = usable(i);
     if (up == ((planes_up_ >> i & 1) != 0)) continue;
     planes_up_ ^= plane_bit(static_cast<Plane>(i));
+    times_down_[i] += !up;
     if (!reports_planes()) continue;
     DeviceEvent event;
     event.kind = up ? DeviceEvent::Kind::plane_up : DeviceEvent::Kind::plane_down;

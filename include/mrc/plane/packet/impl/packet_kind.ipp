@@ -156,6 +156,25 @@ class PacketKind final : public PlaneKind {
     return fabric::leads_over(fabric_, *part, *self_, *host, usids);
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
+  [[nodiscard]] std::string crossed_switch(Plane plane, const port::IpAddress& peer,
+                                           Ev ev) const override try {
+    const fabric::Host* host = fabric_.find_host(plane, peer);
+    if (host == nullptr || fabric_.forwarding != fabric::Forwarding::srv6) return {};
+    const std::string prefix = "p" + std::to_string(plane);
+    for (const fabric::Path& path :
+         fabric::plane_paths(fabric_, plane, *self_, *host, config_->paths)) {
+      if ((value(path.ev) & (kSecondEv - 1)) != (value(ev) & (kSecondEv - 1))) continue;
+      for (unsigned t1 = 0; t1 < fabric_.t1; ++t1) {
+        const fabric::Denied part{.plane = plane, .t1 = t1};
+        if (fabric::leads_over(fabric_, part, *self_, *host, path.route))
+          return prefix + "t1-" + std::to_string(t1);
+      }
+      return host->t0 == self_->t0 ? prefix + "t0-" + std::to_string(host->t0) : std::string();
+    }
+    return {};
+  } catch (const Error&) {  // the description gives no paths
+    return {};
+  }
   [[nodiscard]] std::string why_none() const override {
     return "all paths to it are denied in " + fabric_.file;
   }
