@@ -184,6 +184,8 @@ class PlaneKind {
   }
   /// Several EVs share a route (path::PathSetOptions::shared_routes).
   [[nodiscard]] virtual bool shared_routes() const noexcept { return false; }
+  /// What the fabric of the planes calls this host; empty if they have no description of one.
+  [[nodiscard]] virtual std::string host_name() const { return {}; }
   /// The switch farthest from the hosts that a path which paths_to() gave crosses, such as
   /// "p1t1-2"; empty if it is not known.
   [[nodiscard]] virtual std::string crossed_switch(Plane plane, const port::IpAddress& peer,

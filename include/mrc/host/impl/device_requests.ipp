@@ -103,11 +103,16 @@ struct DeviceControl::Requests {
     return answer;
   }
 
+  /// In the fabric; else as the kernel calls it.
+  [[nodiscard]] std::string name_of_host() const {
+    std::string name = core().kind().host_name();
+    return name.empty() ? host_name() : name;
+  }
   [[nodiscard]] Json process() const {
     return {{"pid", ::getpid()},
             {"uid", ::geteuid()},
             {"program", ::program_invocation_short_name},
-            {"host", host_name()},
+            {"host", name_of_host()},
             {"network", control.network_},
             {"version", version_string()},
             {"protocol", control_text::kProtocol},

@@ -156,6 +156,9 @@ class PacketKind final : public PlaneKind {
     return fabric::leads_over(fabric_, *part, *self_, *host, usids);
   }
   [[nodiscard]] bool shared_routes() const noexcept override { return true; }
+  [[nodiscard]] std::string host_name() const override {
+    return self_ == nullptr ? std::string() : self_->name;
+  }
   [[nodiscard]] std::string crossed_switch(Plane plane, const port::IpAddress& peer,
                                            Ev ev) const override try {
     const fabric::Host* host = fabric_.find_host(plane, peer);
